@@ -9,7 +9,6 @@ https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/GSI.DesignPatte
 """
 
 from dataclasses import dataclass
-from string import Formatter
 from typing import Literal
 from zlib import crc32
 
@@ -60,7 +59,7 @@ class Entity:
     @property
     def partition_prefix(self) -> str:
         """The constant start of the partition key, for a role's leading-key condition."""
-        return next(Formatter().parse(self.pk))[0]
+        return self.pk.partition("{")[0]
 
 
 def _escape(part: str) -> str:

@@ -1,0 +1,91 @@
+"""What needs no token: health, the OpenAPI document, the interactive docs, and 404 or 405 for all other paths."""
+
+import time
+from collections.abc import Callable
+from functools import cache
+from importlib.resources import files
+
+from shared.dynamodb import Table, make_client
+from shared.errors import NotFound
+from shared.http import Answer, Handler, LambdaHandler, Request, respond, text
+from shared.http import make_handler as make_http_handler
+from shared.openapi import document
+from shared.schema import HEALTH
+from shared.settings import entry_point, table_name
+
+DOCS_PAGE = """<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Video metadata API</title>
+<link rel="stylesheet" href="docs/swagger-ui.min.css">
+<div id="docs"></div>
+<script src="docs/swagger-ui-bundle.min.js"></script>
+<script src="docs/start.js"></script>
+</html>
+"""
+START_SCRIPT = """SwaggerUIBundle({
+  url: "openapi.json", dom_id: "#docs", deepLinking: true, persistAuthorization: true, tryItOutEnabled: true
+});
+"""
+# Nothing is loaded from elsewhere, so the docs work offline; Swagger UI sets styles and draws icons inline.
+DOCS_POLICY = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; frame-ancestors 'none'"
+ONE_DAY = "public, max-age=86400"
+
+
+class Public:
+    """The handlers, one for each operation."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+
+    def handlers(self) -> dict[str, Handler]:
+        """The handlers by operation."""
+        return {
+            "getHealth": self.health,
+            "getOpenApi": self.openapi,
+            "getDocs": self.docs,
+            "getDocsAsset": self.docs_asset,
+        }
+
+    def health(self, _: Request) -> Answer:
+        """GET /health: 200 when the table answers, else 503."""
+        self.table.get(HEALTH.key())
+        return respond(200, {"status": "ok"}, headers={"Cache-Control": "no-store"})
+
+    def openapi(self, _: Request) -> Answer:
+        """GET /openapi.json"""
+        return respond(200, document(), headers={"Cache-Control": "public, max-age=60"})
+
+    def docs(self, _: Request) -> Answer:
+        """GET /docs"""
+        return text(DOCS_PAGE, "text/html", {"Content-Security-Policy": DOCS_POLICY, "Cache-Control": ONE_DAY})
+
+    def docs_asset(self, request: Request) -> Answer:
+        """GET /docs/{asset}: Swagger UI as Powertools ships it, and the script that starts it."""
+        match request.path["asset"]:
+            case "start.js":
+                return text(START_SCRIPT, "text/javascript", {"Cache-Control": ONE_DAY})
+            case "swagger-ui-bundle.min.js" as name:
+                return text(_swagger_ui(name), "text/javascript", {"Cache-Control": ONE_DAY})
+            case "swagger-ui.min.css" as name:
+                return text(_swagger_ui(name), "text/css", {"Cache-Control": ONE_DAY})
+            case _:
+                raise NotFound("The docs have no such file.")
+
+
+@cache
+def _swagger_ui(name: str) -> str:
+    return files("aws_lambda_powertools.event_handler.openapi.swagger_ui").joinpath(name).read_text(encoding="utf-8")
+
+
+def make(table: Table, clock: Callable[[], float] = time.time) -> LambdaHandler:
+    """The handler over the table; `clock` gives epoch seconds."""
+    return make_http_handler("public", Public(table).handlers(), clock, compress=True)
+
+
+def _deployed() -> LambdaHandler:
+    return make(Table(table_name(), make_client()))
+
+
+lambda_handler = entry_point(_deployed)

@@ -1,0 +1,47 @@
+"""View counts. Of all functions, this one's role alone may write counters."""
+
+import time
+from collections.abc import Callable
+
+from shared.dynamodb import Table, make_client
+from shared.http import JSON, Answer, Handler, LambdaHandler, Request, respond
+from shared.http import make_handler as make_http_handler
+from shared.models import NoContent, parse
+from shared.settings import entry_point, table_name
+from shared.views import ViewStore
+
+
+class Views:
+    """The handlers, one for each operation."""
+
+    def __init__(self, store: ViewStore) -> None:
+        self.store = store
+
+    def handlers(self) -> dict[str, Handler]:
+        """The handlers by operation."""
+        return {"countView": self.count}
+
+    def count(self, request: Request) -> Answer:
+        """POST /v1/videos/{videoId}/views"""
+        if request.body:
+            parse(NoContent, request.content(JSON))
+        video_id, key = request.video_id(), request.idempotency_key()
+        self.store.require_visible(video_id, request.caller, request.now)
+        if key is None:
+            count = self.store.count(video_id)
+        else:
+            count = self.store.count_once(video_id, request.caller.subject, key, request.now)
+        return respond(200, {"videoId": video_id, "viewCount": count})
+
+
+def make(store: ViewStore, clock: Callable[[], float] = time.time) -> LambdaHandler:
+    """The handler over a store; `clock` gives epoch seconds."""
+    return make_http_handler("views", Views(store).handlers(), clock)
+
+
+def _deployed() -> LambdaHandler:
+    name = table_name()
+    return make(ViewStore(Table(name, make_client()), counters=Table(name, make_client(attempts=1))))
+
+
+lambda_handler = entry_point(_deployed)

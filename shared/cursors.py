@@ -1,0 +1,86 @@
+"""Cursors: where a list goes on, sealed so that clients can neither read nor make them.
+
+A cursor is a Fernet token (AES-128-CBC and HMAC-SHA256, https://github.com/fernet/spec): what it holds may be
+the position of a video that the caller must not know of. It is bound to its query and expires.
+"""
+
+import base64
+import hashlib
+import json
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+import boto3
+
+from shared.errors import InvalidCursor
+
+if TYPE_CHECKING:
+    from cryptography.fernet import Fernet
+
+LIFETIME_SECONDS = 24 * 3600
+LONGEST = 1024
+
+
+class Position(NamedTuple):
+    """A place in an index: the sort value (epoch seconds) and the id that orders ties."""
+
+    at: int
+    id: str
+
+
+def secret_reader(arn: str) -> Callable[[], str]:
+    """Reads the cursor secret from AWS Secrets Manager, when first needed."""
+
+    def read() -> str:
+        return boto3.client("secretsmanager").get_secret_value(SecretId=arn)["SecretString"]
+
+    return read
+
+
+class Cursors:
+    """Seals and opens cursors with a key that is derived from one secret text."""
+
+    def __init__(self, read_secret: Callable[[], str]) -> None:
+        self._read_secret = read_secret
+
+    def seal(self, query: str, position: Position, now: int) -> str:
+        """The cursor of a position in one query's list; `now` in epoch seconds."""
+        payload = json.dumps([_digest(query), *position], separators=(",", ":"))
+        return self._fernet.encrypt_at_time(payload.encode(), now).decode().rstrip("=")
+
+    def open(self, query: str, cursor: str, now: int) -> Position:
+        """The position in a cursor; raises InvalidCursor when it is altered, expired, or of another query."""
+        # Imported here, because a request without cursors should not pay for it at a cold start.
+        from cryptography.fernet import InvalidToken
+
+        # Fernet ignores characters that are not base64; then many spellings would open the same position.
+        if len(cursor) > LONGEST or not _is_base64url(cursor):
+            raise InvalidCursor("This is not a cursor that the service gave out.")
+        token = cursor + "=" * (-len(cursor) % 4)
+        try:
+            payload = self._fernet.decrypt(token)
+            issued = self._fernet.extract_timestamp(token)
+        except InvalidToken as error:
+            raise InvalidCursor("This is not a cursor that the service gave out.") from error
+        if issued + LIFETIME_SECONDS < now:
+            raise InvalidCursor("The cursor has expired; start again from the first page.")
+        digest, at, id_ = json.loads(payload)
+        if digest != _digest(query):
+            raise InvalidCursor("The cursor belongs to another list: repeat the query that it came from.")
+        return Position(at, id_)
+
+    @cached_property
+    def _fernet(self) -> "Fernet":
+        from cryptography.fernet import Fernet
+
+        key = hashlib.sha256(self._read_secret().encode()).digest()
+        return Fernet(base64.urlsafe_b64encode(key))
+
+
+def _digest(query: str) -> str:
+    return base64.b85encode(hashlib.sha256(query.encode()).digest()[:15]).decode()
+
+
+def _is_base64url(text: str) -> bool:
+    return bool(text) and text.isascii() and text.replace("-", "a").replace("_", "a").isalnum()

@@ -1,0 +1,340 @@
+"""DynamoDB as the stores use it: plain items in and out, conditions, and errors of our own tree.
+
+The client is boto3's, tuned where bench/client.py shows that it pays: a fixed user agent, no client-side
+parameter validation (the stores build the parameters), and a response parser that takes DynamoDB's JSON as
+it is instead of walking it shape by shape.
+"""
+
+import json
+import random
+import secrets
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import boto3
+import botocore.session
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+from botocore.parsers import JSONParser, ResponseParser, ResponseParserFactory
+
+from shared.attributes import AttributeMap, Item, Value, decode_item, encode, encode_item
+from shared.errors import ContentTooLarge, InternalError, Throttled, Unavailable
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+Key = dict[str, str]
+_Answer = TypeVar("_Answer")
+
+_THROTTLED = frozenset({"ProvisionedThroughputExceededException", "RequestLimitExceeded", "ThrottlingException"})
+_BUSY = frozenset({"InternalServerError", "RequestTimeout", "ServiceUnavailable", "TransactionInProgressException"})
+_THROTTLED_REASONS = frozenset({"ProvisionedThroughputExceeded", "ThrottlingError"})
+
+ATTEMPTS = 4
+"""Of what botocore does not try again by itself: unprocessed keys, and conflicts with transactions."""
+BACKOFF_SECONDS = 0.05
+
+
+class ConditionFailed(Exception):
+    """A write's condition did not hold; `item` is what stood in its way (None: nothing)."""
+
+    def __init__(self, item: Item | None, position: int = 0) -> None:
+        super().__init__(f"the condition of write {position} failed")
+        self.item = item
+        self.position = position
+
+
+class TransactionConflict(Exception):
+    """Another write to one of the items was under way at every attempt."""
+
+
+class _PlainParser(JSONParser):
+    """Hands out the body as json.loads makes it. Binary values stay base64: shared/attributes.py decodes them."""
+
+    def _handle_json_body(self, raw_body: bytes, shape: object) -> Any:
+        return json.loads(raw_body) if raw_body else {}
+
+
+class _PlainParserFactory(ResponseParserFactory):
+    def create_parser(self, protocol_name: str) -> ResponseParser:
+        return _PlainParser() if protocol_name == "json" else super().create_parser(protocol_name)
+
+
+@cache
+def _session() -> botocore.session.Session:
+    """One session, because the service's model is parsed once for each."""
+    session = botocore.session.get_session()
+    session.register_component("response_parser_factory", _PlainParserFactory())
+    return session
+
+
+def make_client(*, attempts: int = 3) -> "DynamoDBClient":
+    """A DynamoDB client; `attempts` counts the first try.
+
+    Time-outs are short, because a slow answer is better tried again (seconds: 1 to connect, 2 to read).
+    """
+    return boto3.Session(botocore_session=_session()).client(
+        "dynamodb",
+        config=Config(
+            user_agent="video-metadata",
+            parameter_validation=False,
+            connect_timeout=1,
+            read_timeout=2,
+            retries={"mode": "standard", "total_max_attempts": attempts},
+            max_pool_connections=16,
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class Write:
+    """One conditional write, for a request of its own or as a part of a transaction."""
+
+    kind: str
+    """`Put` or `Update`, as TransactWriteItems names them."""
+    parameters: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Expression:
+    """An expression with placeholders, so that no name is a reserved word and no value is text."""
+
+    text: str
+    names: dict[str, str] = field(default_factory=dict)
+    values: dict[str, Value] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class QueryPage:
+    """What one Query gave: the items that passed the filter, how many were examined, where it stopped."""
+
+    items: list[Item]
+    examined: int
+    last_key: AttributeMap | None
+
+
+class Table:
+    """One table. Every method is one DynamoDB operation and raises shared.errors.Unavailable when it is busy."""
+
+    def __init__(self, name: str, client: "DynamoDBClient", sleep: Callable[[float], None] = time.sleep) -> None:
+        self.name = name
+        self.client = client
+        self._sleep = sleep
+
+    def get(self, key: Key, *, attributes: Iterable[str] = (), consistent: bool = False) -> Item | None:
+        """GetItem; half a read unit per 4 KB, one when consistent. Only the named attributes, if any are."""
+        answer = _call(
+            self.client.get_item,
+            TableName=self.name,
+            Key=encode_item(key),
+            ConsistentRead=consistent,
+            **_projection(attributes),
+        )
+        found = answer.get("Item")
+        return decode_item(found) if found else None
+
+    def batch_get(self, keys: Sequence[Key], *, attributes: Iterable[str] = ()) -> list[Item]:
+        """BatchGetItem, eventually consistent; what DynamoDB leaves unprocessed is asked for again with backoff."""
+        request: Any = {self.name: {"Keys": [encode_item(key) for key in keys], **_projection(attributes)}}
+        items: list[Item] = []
+        for attempt in range(ATTEMPTS):
+            if attempt:
+                self._back_off(attempt)
+            answer = _call(self.client.batch_get_item, RequestItems=request)
+            items += [decode_item(found) for found in answer["Responses"].get(self.name, [])]
+            request = answer.get("UnprocessedKeys")
+            if not request:
+                return items
+        raise Unavailable
+
+    def query(
+        self,
+        *,
+        index: str,
+        condition: Expression,
+        keep: Expression | None,
+        attributes: Iterable[str] = (),
+        ascending: bool,
+        limit: int,
+        start: Item | None,
+    ) -> QueryPage:
+        """One page of a Query on an index; `limit` is how many items are examined at most."""
+        names, values = dict(condition.names), dict(condition.values)
+        parameters: dict[str, Any] = {"KeyConditionExpression": condition.text}
+        if keep and keep.text:
+            parameters["FilterExpression"] = keep.text
+            names.update(keep.names)
+            values.update(keep.values)
+        projection = _projection(attributes)
+        names.update(projection.pop("ExpressionAttributeNames", {}))
+        if start:
+            parameters["ExclusiveStartKey"] = encode_item(start)
+        answer = _call(
+            self.client.query,
+            TableName=self.name,
+            IndexName=index,
+            ExpressionAttributeNames=names,
+            ExpressionAttributeValues=encode_item(values),
+            ScanIndexForward=ascending,
+            Limit=limit,
+            **parameters,
+            **projection,
+        )
+        return QueryPage(
+            [decode_item(found) for found in answer["Items"]], answer["ScannedCount"], answer.get("LastEvaluatedKey")
+        )
+
+    def put(self, item: Item, *, condition: Expression) -> Write:
+        """A conditional put."""
+        return Write(
+            "Put",
+            {
+                "TableName": self.name,
+                "Item": encode_item(item),
+                "ConditionExpression": condition.text,
+                "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+                **_placeholders(condition),
+            },
+        )
+
+    def update(self, key: Key, change: Expression, *, condition: Expression | None = None) -> Write:
+        """An update; without a condition it must be one that commutes, such as ADD."""
+        guard = condition or Expression("")
+        both = Expression("", {**change.names, **guard.names}, {**change.values, **guard.values})
+        parameters = {
+            "TableName": self.name,
+            "Key": encode_item(key),
+            "UpdateExpression": change.text,
+            **_placeholders(both),
+        }
+        if guard.text:
+            parameters |= {"ConditionExpression": guard.text, "ReturnValuesOnConditionCheckFailure": "ALL_OLD"}
+        return Write("Update", parameters)
+
+    def write(self, write: Write, *, returning: str = "NONE") -> Item:
+        """PutItem or UpdateItem; returns the attributes that `returning` asks for.
+
+        Raises ConditionFailed; TransactionConflict when a transaction held the item at every attempt.
+        """
+        operation: Callable[..., Any] = self.client.put_item if write.kind == "Put" else self.client.update_item
+        answer = self._patiently(operation, **write.parameters, ReturnValues=returning)
+        return decode_item(answer.get("Attributes") or {})
+
+    def transact(self, writes: Sequence[Write]) -> None:
+        """TransactWriteItems: all or none. Raises ConditionFailed with the position of the first that failed.
+
+        Conflicts with other writers are tried again with backoff, then raised as TransactionConflict.
+        """
+        items = [{write.kind: write.parameters} for write in writes]
+        # One token for all attempts: should one of them have got through after all, the next is told so.
+        token = secrets.token_hex(16)
+        self._patiently(self.client.transact_write_items, TransactItems=items, ClientRequestToken=token)
+
+    def _patiently(self, operation: Callable[..., Any], **parameters: Any) -> Any:
+        for attempt in range(ATTEMPTS):
+            if attempt:
+                self._back_off(attempt)
+            try:
+                return _call(operation, **parameters)
+            except TransactionConflict:
+                continue
+        raise TransactionConflict
+
+    def _back_off(self, attempt: int) -> None:
+        # Full jitter: https://aws.amazon.com/builders-library/timeouts-retries-and-backoff-with-jitter/
+        self._sleep(random.uniform(0, BACKOFF_SECONDS * 2**attempt))
+
+
+def change_between(old: Item, new: Item) -> Expression:
+    """The update expression that makes `old` into `new`: SET what differs, REMOVE what is gone."""
+    names: dict[str, str] = {}
+    values: dict[str, Value] = {}
+    assignments = []
+    for position, (name, value) in enumerate(sorted(new.items())):
+        if name not in old or not _same(old[name], value):
+            names[f"#s{position}"], values[f":s{position}"] = name, value
+            assignments.append(f"#s{position} = :s{position}")
+    gone = []
+    for position, name in enumerate(sorted(old.keys() - new.keys())):
+        names[f"#r{position}"] = name
+        gone.append(f"#r{position}")
+    text = " ".join(
+        part
+        for part in (
+            "SET " + ", ".join(assignments) if assignments else "",
+            "REMOVE " + ", ".join(gone) if gone else "",
+        )
+        if part
+    )
+    return Expression(text, names, values)
+
+
+def _same(one: Value, other: Value) -> bool:
+    # True == 1 in Python, but not in DynamoDB, nor for the client who changed one into the other.
+    return encode(one) == encode(other)
+
+
+def _projection(attributes: Iterable[str]) -> dict[str, Any]:
+    names = {f"#p{position}": name for position, name in enumerate(attributes)}
+    if not names:
+        return {}
+    return {"ProjectionExpression": ", ".join(names), "ExpressionAttributeNames": names}
+
+
+def _placeholders(expression: Expression) -> dict[str, Any]:
+    parameters: dict[str, Any] = {}
+    if expression.names:
+        parameters["ExpressionAttributeNames"] = expression.names
+    if expression.values:
+        parameters["ExpressionAttributeValues"] = encode_item(expression.values)
+    return parameters
+
+
+def _call(operation: Callable[..., _Answer], **parameters: Any) -> Any:
+    """One request, with botocore's errors turned into ours."""
+    try:
+        return operation(**parameters)
+    except ClientError as error:
+        raise _translated(error) from error
+    except BotoCoreError as error:  # time-outs and broken connections, after botocore's own retries
+        raise Unavailable from error
+
+
+def _translated(error: ClientError) -> Exception:
+    response: Mapping[str, Any] = error.response
+    code, message = response["Error"]["Code"], response["Error"].get("Message", "")
+    if code == "ConditionalCheckFailedException":
+        return ConditionFailed(_returned(response))
+    if code == "TransactionCanceledException":
+        return _cancelled(response.get("CancellationReasons", []))
+    if code == "TransactionConflictException":
+        return TransactionConflict()
+    if code in _THROTTLED:
+        return Throttled()
+    if code in _BUSY:
+        return Unavailable()
+    if code == "ValidationException" and "item size" in message.lower():
+        return ContentTooLarge("The video would be larger than the 400 KB that one item can hold.")
+    return InternalError(f"DynamoDB refused a request with {code}")
+
+
+def _cancelled(reasons: Sequence[Mapping[str, Any]]) -> Exception:
+    for position, reason in enumerate(reasons):
+        if reason.get("Code") == "ConditionalCheckFailed":
+            return ConditionFailed(_returned(reason), position)
+    codes = {str(reason.get("Code")) for reason in reasons}
+    if "TransactionConflict" in codes:
+        return TransactionConflict()
+    if codes & _THROTTLED_REASONS:
+        return Throttled()
+    if any("item size" in str(reason.get("Message", "")).lower() for reason in reasons):
+        return ContentTooLarge("The video would be larger than the 400 KB that one item can hold.")
+    return InternalError(f"DynamoDB cancelled a transaction with {sorted(codes)}")
+
+
+def _returned(holder: Mapping[str, Any]) -> Item | None:
+    item = holder.get("Item")
+    return decode_item(item) if item else None

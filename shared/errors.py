@@ -1,0 +1,197 @@
+"""Every way in which a request can fail, as one tree; each class is one status and one problem type.
+
+    ServiceError
+    ├── BadRequest 400
+    │   ├── MalformedJson
+    │   ├── InvalidParameter
+    │   ├── InvalidCursor
+    │   └── UnservedQuery
+    ├── Forbidden 403
+    ├── NotFound 404
+    ├── MethodNotAllowed 405
+    ├── Conflict 409
+    │   ├── AlreadyExists
+    │   ├── IllegalTransition
+    │   ├── RequestInFlight
+    │   └── WriteContention
+    ├── VersionMismatch 412
+    ├── ContentTooLarge 413
+    ├── UnsupportedMediaType 415
+    ├── InvalidContent 422
+    │   └── KeyReused
+    ├── InternalError 500
+    └── Unavailable 503
+        └── Throttled
+
+The answer is a problem document (RFC 9457): `{"type", "title", "status", "detail"}`, and `errors` with a
+JSON Pointer (RFC 6901) for each field at fault, or the name of the query parameter or header.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Self
+
+TYPE_PREFIX = "urn:video-metadata:problem:"
+
+
+class ServiceError(Exception):
+    """A request that failed for a reason that its caller may read."""
+
+    status: ClassVar[int]
+    title: ClassVar[str]
+    slug: ClassVar[str]
+
+    def __init__(
+        self,
+        detail: str,
+        *,
+        errors: Sequence[Mapping[str, str]] = (),
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.errors = errors
+        self.headers = dict(headers or {})
+
+    def problem(self) -> dict[str, object]:
+        """The body of the answer, without anything internal."""
+        body: dict[str, object] = {
+            "type": TYPE_PREFIX + self.slug,
+            "title": self.title,
+            "status": self.status,
+            "detail": self.detail,
+        }
+        if self.errors:
+            body["errors"] = [dict(error) for error in self.errors]
+        return body
+
+
+class BadRequest(ServiceError):
+    """The request cannot be understood."""
+
+    status, title, slug = 400, "Bad request", "bad-request"
+
+    @classmethod
+    def named(cls, name: str, detail: str) -> Self:
+        """The error of one parameter or header."""
+        return cls(f"{name}: {detail}", errors=[{"parameter": name, "detail": detail}])
+
+
+class MalformedJson(BadRequest):
+    """The body is not JSON (RFC 8259)."""
+
+    title, slug = "Malformed JSON", "malformed-json"
+
+
+class InvalidParameter(BadRequest):
+    """A path, query or header parameter has a value outside its range."""
+
+    title, slug = "Invalid parameter", "invalid-parameter"
+
+
+class InvalidCursor(BadRequest):
+    """The cursor was altered, has expired, or belongs to another list."""
+
+    title, slug = "Invalid cursor", "invalid-cursor"
+
+
+class UnservedQuery(BadRequest):
+    """No index answers the question; the detail says which questions can be asked."""
+
+    title, slug = "No index serves this query", "unserved-query"
+
+
+class Forbidden(ServiceError):
+    """The token lacks a scope, or the video is somebody else's."""
+
+    status, title, slug = 403, "Forbidden", "forbidden"
+
+
+class NotFound(ServiceError):
+    """There is no such thing, or none that this caller may know of."""
+
+    status, title, slug = 404, "Not found", "not-found"
+
+
+class MethodNotAllowed(ServiceError):
+    """The path exists, the method does not; `Allow` says which do."""
+
+    status, title, slug = 405, "Method not allowed", "method-not-allowed"
+
+
+class Conflict(ServiceError):
+    """The request is sound but does not fit the present state."""
+
+    status, title, slug = 409, "Conflict", "conflict"
+
+
+class AlreadyExists(Conflict):
+    """The id that an admin brought along is taken."""
+
+    title, slug = "Already exists", "already-exists"
+
+
+class IllegalTransition(Conflict):
+    """The status machine has no such step."""
+
+    title, slug = "Illegal transition", "illegal-transition"
+
+
+class RequestInFlight(Conflict):
+    """Another request with the same Idempotency-Key is being carried out."""
+
+    title, slug = "Request in flight", "request-in-flight"
+
+
+class WriteContention(Conflict):
+    """Others changed the same video at every try."""
+
+    title, slug = "Too much contention", "write-contention"
+
+
+class VersionMismatch(ServiceError):
+    """`If-Match` names another version than the present one."""
+
+    status, title, slug = 412, "Version mismatch", "version-mismatch"
+
+
+class ContentTooLarge(ServiceError):
+    """The body, or the item it would make, is over the limit."""
+
+    status, title, slug = 413, "Content too large", "content-too-large"
+
+
+class UnsupportedMediaType(ServiceError):
+    """The body's content type or coding is not one that this operation reads."""
+
+    status, title, slug = 415, "Unsupported media type", "unsupported-media-type"
+
+
+class InvalidContent(ServiceError):
+    """The body is JSON, but some of its fields are not what they should be."""
+
+    status, title, slug = 422, "Invalid content", "invalid-content"
+
+
+class KeyReused(InvalidContent):
+    """The Idempotency-Key was used before, with another request."""
+
+    title, slug = "Idempotency key reused", "idempotency-key-reused"
+
+
+class InternalError(ServiceError):
+    """A bug; the log has it under the request id."""
+
+    status, title, slug = 500, "Internal error", "internal-error"
+
+
+class Unavailable(ServiceError):
+    """DynamoDB is throttled or did not answer, after retries."""
+
+    status, title, slug = 503, "Unavailable", "unavailable"
+
+    def __init__(self, detail: str = "The database is busy; try again.", *, retry_after: int = 1) -> None:
+        super().__init__(detail, headers={"Retry-After": str(retry_after)})
+
+
+class Throttled(Unavailable):
+    """DynamoDB refused for want of capacity: certainly nothing has happened."""

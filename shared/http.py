@@ -1,0 +1,346 @@
+"""HTTP for all functions: from an API Gateway event (payload 2.0) to a handler, and its answer or problem back.
+
+Powertools' resolver finds the handler and catches the errors. Bodies are parsed by the handlers' models and
+query strings here, because the resolver splits every query value on its commas.
+"""
+
+import base64
+import binascii
+import hashlib
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, TypeAlias
+from urllib.parse import parse_qsl
+
+from aws_lambda_powertools import Logger
+from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
+from aws_lambda_powertools.utilities.typing import LambdaContext
+
+from shared.caller import Caller
+from shared.errors import (
+    ContentTooLarge,
+    InternalError,
+    InvalidParameter,
+    MalformedJson,
+    MethodNotAllowed,
+    NotFound,
+    ServiceError,
+    UnsupportedMediaType,
+)
+from shared.idempotency import LONGEST_KEY, Once
+from shared.models import LAST_SECOND
+from shared.routes import ROUTES, Route, routes_of
+
+LARGEST_BODY = 1_000_000
+"""Bytes; API Gateway itself stops at 10 MB, Lambda at 6 MB."""
+
+JSON = "application/json"
+MERGE_PATCH = "application/merge-patch+json"
+PROBLEM = "application/problem+json"
+
+Answer: TypeAlias = Response[Any]
+Handler: TypeAlias = Callable[["Request"], Answer]
+LambdaHandler: TypeAlias = Callable[[dict[str, Any], LambdaContext], dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a handler may know of a request."""
+
+    route: Route
+    caller: Caller
+    now: int
+    """Epoch seconds; one value for the whole request."""
+    path: Mapping[str, str]
+    headers: Mapping[str, str]
+    """Names in lower case."""
+    query: str
+    """As sent, still percent-encoded."""
+    body: bytes
+
+    def video_id(self) -> str:
+        """The videoId of the path in its canonical form; raises InvalidParameter when it is no UUID."""
+        return uuid_of("videoId", self.path["videoId"])
+
+    def content(self, *types: str) -> bytes:
+        """The body, which must have one of these types; raises UnsupportedMediaType."""
+        header = self.headers.get("content-type", "")
+        kind, _, parameters = header.partition(";")
+        charset = re.search(r"charset\s*=\s*\"?([^\s\";]+)", parameters, re.IGNORECASE)
+        if kind.strip().lower() not in types or (charset and charset[1].lower() not in ("utf-8", "utf8")):
+            raise UnsupportedMediaType(f"Send the body as {' or '.join(types)}, in UTF-8.")
+        if self.headers.get("content-encoding", "identity").lower() != "identity":
+            raise UnsupportedMediaType("Send the body without a content coding.")
+        return self.body
+
+    def once(self, *identity: object) -> Once | None:
+        """The request as one that must happen once, if it has an Idempotency-Key; raises InvalidParameter."""
+        key = self.idempotency_key()
+        if key is None:
+            return None
+        text = json.dumps(identity, sort_keys=True, default=sorted)
+        fingerprint = hashlib.sha256(text.encode()).hexdigest()
+        return Once(self.caller.subject, self.route.operation, key, fingerprint, self.now)
+
+    def idempotency_key(self) -> str | None:
+        """The Idempotency-Key header; raises InvalidParameter when it is empty, too long or not printable ASCII."""
+        key = self.headers.get("idempotency-key")
+        if key is None:
+            return None
+        if not 0 < len(key) <= LONGEST_KEY or not key.isascii() or not key.isprintable():
+            raise InvalidParameter.named("Idempotency-Key", f"must be 1 to {LONGEST_KEY} printable ASCII characters")
+        return key
+
+    def matches(self, version: int) -> bool:
+        """Whether If-Match, if it is there, allows a change of this version (RFC 9110, section 13.1.1)."""
+        header = self.headers.get("if-match")
+        return header is None or any(
+            tag == "*" or _version_in(tag) == version for tag in (each.strip() for each in header.split(","))
+        )
+
+    def parameters(
+        self, *known: str, unknown: Callable[[str, str], ServiceError] = InvalidParameter.named
+    ) -> "Parameters":
+        """The query's parameters, each at most once; raises InvalidParameter, or `unknown` for another name."""
+        try:
+            pairs = parse_qsl(
+                self.query, keep_blank_values=True, strict_parsing=bool(self.query), errors="strict", max_num_fields=50
+            )
+        except ValueError as error:
+            raise InvalidParameter("The query string is not well formed.") from error
+        values: dict[str, str] = {}
+        for name, value in pairs:
+            if name not in known:
+                raise unknown(_shown(name), f"is not known here; known are {', '.join(known)}")
+            if name in values:
+                raise InvalidParameter.named(name, "may be given once")
+            if not value:
+                raise InvalidParameter.named(name, "must not be empty")
+            values[name] = value
+        return Parameters(values)
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """Query parameters by name, with readers that raise InvalidParameter."""
+
+    values: Mapping[str, str] = field(default_factory=dict)
+
+    def text(self, name: str, longest: int = 255) -> str | None:
+        """Any text up to a length, without control characters."""
+        value = self.values.get(name)
+        if value is not None and (len(value) > longest or re.search(r"[\x00-\x1f\x7f]", value)):
+            raise InvalidParameter.named(name, f"must have at most {longest} characters, none of them a control one")
+        return value
+
+    def choice(self, name: str, choices: tuple[str, ...]) -> str | None:
+        """One of a few words."""
+        value = self.values.get(name)
+        if value is not None and value not in choices:
+            raise InvalidParameter.named(name, f"must be one of {', '.join(choices)}")
+        return value
+
+    def integer(self, name: str, low: int, high: int) -> int | None:
+        """A whole number in ASCII digits, both bounds included."""
+        value = self.values.get(name)
+        if value is None:
+            return None
+        if not re.fullmatch(r"[0-9]{1,16}", value) or not low <= int(value) <= high:
+            raise InvalidParameter.named(name, f"must be a whole number from {low} to {high}")
+        return int(value)
+
+    def time(self, name: str) -> int | None:
+        """Epoch seconds, or RFC 3339 with its offset; a fraction counts as the next whole second."""
+        value = self.values.get(name)
+        if value is None:
+            return None
+        seconds = int(value) if re.fullmatch(r"[0-9]{1,12}", value) else _rfc3339(name, value)
+        if not 0 <= seconds <= LAST_SECOND + 1:
+            raise InvalidParameter.named(name, "must lie between the years 1970 and 9999")
+        return seconds
+
+    def names(self, name: str, known: tuple[str, ...]) -> tuple[str, ...]:
+        """A list separated by commas, of known names."""
+        wanted = tuple(dict.fromkeys(self.values[name].split(","))) if name in self.values else ()
+        unknown = [each for each in wanted if each not in known]
+        if unknown:
+            raise InvalidParameter.named(name, f"unknown: {_shown(unknown[0])}; known are {', '.join(known)}")
+        return wanted
+
+
+def make_handler(
+    function: str, handlers: Mapping[str, Handler], clock: Callable[[], float], *, compress: bool = False
+) -> LambdaHandler:
+    """The Lambda handler of one function: its routes from the route table, by operation.
+
+    With `compress`, answers are gzipped for clients that take it.
+    """
+    logger = Logger()
+    app = APIGatewayHttpResolver()
+
+    for route in routes_of(function):
+        app.route(re.sub(r"{(\w+)}", r"<\1>", route.path), method=route.method, compress=compress)(
+            _adapter(app, route, handlers[route.operation], clock)
+        )
+
+    def not_found(_: Exception) -> Answer:
+        allowed = _allowed_methods(app.current_event.path)
+        if not allowed:
+            return problem(NotFound("There is nothing at this path; GET /openapi.json lists what there is."))
+        return problem(
+            MethodNotAllowed(f"This path takes {', '.join(allowed)}.", headers={"Allow": ", ".join(allowed)})
+        )
+
+    def refused(error: ServiceError) -> Answer:
+        if isinstance(error, InternalError):
+            return failed(error)
+        if error.status >= 500:
+            logger.warning("unavailable", detail=error.detail, cause=repr(error.__cause__))
+        return problem(error)
+
+    def failed(error: Exception) -> Answer:
+        logger.exception("unhandled error", exc_info=error)
+        return problem(InternalError("The service failed; it has been logged under this request's id."))
+
+    app.not_found(not_found)
+    app.exception_handler(ServiceError)(refused)
+    app.exception_handler(Exception)(failed)
+
+    @logger.inject_lambda_context(correlation_id_path="requestContext.requestId")
+    def handle(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
+        return app.resolve(event, context)
+
+    return handle
+
+
+def _adapter(
+    app: APIGatewayHttpResolver, route: Route, handler: Handler, clock: Callable[[], float]
+) -> Callable[..., Answer]:
+    def adapted(**path: str) -> Answer:
+        event = app.current_event.raw_event
+        context = event["requestContext"]
+        claims = context.get("authorizer", {}).get("jwt", {}).get("claims", {})
+        caller = Caller.from_claims(claims)
+        if route.scope is not None:
+            caller.require(route.scope)
+        request = Request(
+            route=route,
+            caller=caller,
+            now=int(clock()),
+            path=path,
+            headers={name.lower(): value for name, value in event.get("headers", {}).items()},
+            query=event.get("rawQueryString", ""),
+            body=_body(event),
+        )
+        return handler(request)
+
+    return adapted
+
+
+def respond(
+    status: int,
+    content: Any,
+    *,
+    request: Request | None = None,
+    version: int | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> Answer:
+    """An answer in JSON; with a version also an ETag, and 304 when the request has that one already."""
+    body = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
+    all_headers = {"Cache-Control": "private, no-cache", "X-Content-Type-Options": "nosniff", **(headers or {})}
+    if version is not None:
+        tag = etag(version, body)
+        all_headers["ETag"] = tag
+        if request and _none_match(request.headers.get("if-none-match"), tag):
+            return Response(304, headers=all_headers)
+    return Response(status, content_type=JSON, body=body, headers=all_headers)
+
+
+def text(content: str, content_type: str, headers: Mapping[str, str]) -> Answer:
+    """An answer in plain text of some type."""
+    return Response(
+        200, f"{content_type}; charset=utf-8", content, headers={"X-Content-Type-Options": "nosniff", **headers}
+    )
+
+
+def no_content() -> Answer:
+    """An answer without a body."""
+    return Response(204, headers={"Cache-Control": "no-store"})
+
+
+def problem(error: ServiceError) -> Answer:
+    """An error as a problem document (RFC 9457)."""
+    headers = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", **error.headers}
+    body = json.dumps(error.problem(), ensure_ascii=False, separators=(",", ":"))
+    return Response(error.status, content_type=PROBLEM, body=body, headers=headers)
+
+
+def etag(version: int, body: str) -> str:
+    """A strong validator (RFC 9110, section 8.8.3): If-Match compares its version, If-None-Match the whole."""
+    return f'"{version}.{hashlib.sha256(body.encode()).hexdigest()[:16]}"'
+
+
+def uuid_of(name: str, text: str) -> str:
+    """A UUID in lower case; raises InvalidParameter."""
+    if not re.fullmatch(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", text):
+        raise InvalidParameter.named(name, "must be a UUID such as 3f2504e0-4f89-41d3-9a0c-0305e82c3301")
+    return text.lower()
+
+
+def _none_match(header: str | None, tag: str) -> bool:
+    # If-None-Match compares weakly (RFC 9110, section 13.1.2): W/"x" matches "x".
+    return header is not None and any(each.strip().removeprefix("W/") in (tag, "*") for each in header.split(","))
+
+
+def _version_in(tag: str) -> int | None:
+    # If-Match compares strongly: a weak tag never matches. Any representation of a version will do.
+    found = re.fullmatch(r'"([0-9]{1,15})(\.[0-9a-f]*)?"', tag)
+    return int(found[1]) if found else None
+
+
+def _body(event: Mapping[str, Any]) -> bytes:
+    body = event.get("body") or ""
+    # Base64 takes four characters for three bytes, so no oversized body is decoded.
+    if len(body) > LARGEST_BODY * 4 / 3 + 4:
+        raise ContentTooLarge(f"A body may have {LARGEST_BODY} bytes.")
+    try:
+        content = base64.b64decode(body, validate=True) if event.get("isBase64Encoded") else body.encode()
+    except (binascii.Error, UnicodeEncodeError) as error:
+        raise MalformedJson("The body is not UTF-8.") from error
+    if len(content) > LARGEST_BODY:
+        raise ContentTooLarge(f"A body may have {LARGEST_BODY} bytes.")
+    return content
+
+
+def _rfc3339(name: str, value: str) -> int:
+    if re.fullmatch(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", value, re.ASCII):
+        # datetime reads at most six digits of a fraction.
+        fraction = re.search(r"\.(\d+)", value)
+        try:
+            moment = datetime.fromisoformat(re.sub(r"\.\d+", "", value.upper()))
+            return int(moment.timestamp()) + (1 if fraction and int(fraction[1]) else 0)
+        except (ValueError, OverflowError):
+            pass
+    raise InvalidParameter.named(
+        name, "must be epoch seconds or an RFC 3339 time such as 2026-01-31T12:00:00Z (write + as %2B)"
+    )
+
+
+def _allowed_methods(path: str) -> list[str]:
+    segments = path.split("/")
+
+    def fits(route: Route) -> bool:
+        pattern = route.path.split("/")
+        return len(pattern) == len(segments) and all(
+            want == have or (want.startswith("{") and have) for want, have in zip(pattern, segments, strict=True)
+        )
+
+    return [route.method for route in ROUTES if fits(route)]
+
+
+def _shown(text: str) -> str:
+    """Foreign text for an error message: short, and nothing that a terminal or log would obey."""
+    return "".join(each if each.isprintable() else "?" for each in text[:40])

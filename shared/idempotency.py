@@ -1,0 +1,62 @@
+"""Idempotency keys: a POST that is retried happens once and gets the same answer.
+
+The record is written in the same transaction as the change itself, so that neither exists without the other.
+https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/
+"""
+
+import json
+import zlib
+from dataclasses import dataclass
+from typing import Any
+
+from shared.attributes import Item
+from shared.dynamodb import Expression, Key, Table, Write
+from shared.errors import KeyReused
+from shared.schema import IDEMPOTENCY, PARTITION_KEY, SCHEMA_VERSION, TTL_ATTRIBUTE
+
+LIFETIME_SECONDS = 24 * 3600
+LONGEST_KEY = 255
+
+
+@dataclass(frozen=True)
+class Once:
+    """One request that must happen once: whose it is, what it does, its key and a digest of its content."""
+
+    subject: str
+    operation: str
+    key: str
+    fingerprint: str
+    now: int
+
+    @property
+    def item_key(self) -> Key:
+        """Where the record lies."""
+        return IDEMPOTENCY.key(subject=self.subject, operation=self.operation, key=self.key)
+
+    def record(self, table: Table, answer: dict[str, Any]) -> Write:
+        """The write that keeps the answer, unless a record is there that has not expired."""
+        return table.put(
+            {
+                **self.item_key,
+                "fingerprint": self.fingerprint,
+                "answer": zlib.compress(json.dumps(answer, separators=(",", ":")).encode()),
+                "schemaVersion": SCHEMA_VERSION,
+                "updatedBy": self.subject,
+                TTL_ATTRIBUTE: self.now + LIFETIME_SECONDS,
+            },
+            # DynamoDB removes expired items hours or days late, so the condition looks at the time itself.
+            condition=Expression(
+                "attribute_not_exists(#pk) OR #purgeAt <= :now",
+                {"#pk": PARTITION_KEY, "#purgeAt": TTL_ATTRIBUTE},
+                {":now": self.now},
+            ),
+        )
+
+    def recorded(self, record: Item | None) -> dict[str, Any] | None:
+        """The answer that was given before, if any; raises KeyReused when it was to another request."""
+        if record is None or record[TTL_ATTRIBUTE] <= self.now:
+            return None
+        if record["fingerprint"] != self.fingerprint:
+            raise KeyReused("This Idempotency-Key was used before, for another request.")
+        answer: dict[str, Any] = json.loads(zlib.decompress(record["answer"]))
+        return answer

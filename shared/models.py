@@ -1,0 +1,257 @@
+"""What clients send: every field with its limits, checked before DynamoDB is asked anything.
+
+The limits add up to less than the 400 KB that one item can hold, whatever the characters. JSON is read
+strictly: `"12"` is no number and `1` is no text. Read-only fields are unknown here, so sending one is an error.
+"""
+
+import math
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    StringConstraints,
+    ValidationError,
+    WithJsonSchema,
+)
+from pydantic_core import ErrorDetails
+
+from shared.errors import InvalidContent, MalformedJson
+
+LAST_SECOND = 253_402_300_799
+"""9999-12-31T23:59:59Z, the last time that RFC 3339 can write."""
+LARGEST_INTEGER = 2**53 - 1
+"""The largest integer that every JSON reader keeps exactly (RFC 8259, section 6)."""
+
+Status = Literal["uploaded", "processing", "ready", "failed", "deleted"]
+LiveStatus = Literal["uploaded", "processing", "ready", "failed"]
+Visibility = Literal["public", "private"]
+
+_LINE = r"^[^\x00-\x1f\x7f]*[^\x00-\x20\x7f][^\x00-\x1f\x7f]*$"
+_TEXT = r"^[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f]*$"
+_UUID = r"^[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}$"
+_FORMS = {
+    _LINE: "must be one line of text, without control characters and not only spaces",
+    _TEXT: "must be text without control characters other than tab and line break",
+    _UUID: "must be a UUID such as 3f2504e0-4f89-41d3-9a0c-0305e82c3301",
+}
+"""What a pattern asks for, in words."""
+
+
+def _line(longest: int) -> StringConstraints:
+    """One line of 1 to `longest` characters: no control characters, not only spaces."""
+    return StringConstraints(min_length=1, max_length=longest, pattern=_LINE)
+
+
+def _whole(value: Any) -> Any:
+    # JSON Schema counts 1.0 as an integer, and so do we.
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _unique(tags: list[str]) -> list[str]:
+    if len(set(tags)) != len(tags):
+        raise ValueError("tags must differ from each other")
+    return tags
+
+
+def _scalar(value: Any) -> Any:
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        if len(value) > 512:
+            raise ValueError("text may have 512 characters at most")
+        return value
+    if isinstance(value, int | float):
+        if not math.isfinite(value) or abs(value) > LARGEST_INTEGER:
+            raise ValueError(f"a number must lie between -{LARGEST_INTEGER} and {LARGEST_INTEGER}")
+        if 0 < abs(value) < 1e-100:
+            raise ValueError("a number other than 0 must be at least 1e-100 in size")
+        return value
+    raise ValueError("must be text, a number, true or false")
+
+
+_SCALAR_SCHEMA: dict[str, Any] = {
+    "anyOf": [
+        {"type": "string", "maxLength": 512},
+        {"type": "boolean"},
+        {"type": "number", "minimum": -LARGEST_INTEGER, "maximum": -1e-100},
+        {"type": "number", "const": 0},
+        {"type": "number", "minimum": 1e-100, "maximum": LARGEST_INTEGER},
+    ]
+}
+
+VideoId = Annotated[
+    str,
+    StringConstraints(pattern=_UUID),
+    AfterValidator(str.lower),
+    Field(description="UUID (RFC 9562), any version", json_schema_extra={"format": "uuid"}),
+]
+UserId = Annotated[str, _line(255)]
+Title = Annotated[str, _line(300)]
+Description = Annotated[str, StringConstraints(max_length=5000, pattern=_TEXT)]
+Category = Annotated[str, _line(100)]
+Format = Annotated[str, _line(64), Field(description="Container format, such as `mp4`")]
+Resolution = Annotated[str, _line(32), Field(description="Of the source, such as `1920x1080`")]
+Language = Annotated[
+    str,
+    StringConstraints(max_length=35, pattern=r"^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$"),
+    Field(description="BCP 47 tag, such as `en-NZ`"),
+]
+Seconds = Annotated[int, Field(strict=True, ge=0, le=LAST_SECOND, description="Epoch seconds"), BeforeValidator(_whole)]
+Milliseconds = Annotated[
+    int, Field(strict=True, ge=0, le=LARGEST_INTEGER, description="Milliseconds"), BeforeValidator(_whole)
+]
+Bytes = Annotated[int, Field(strict=True, ge=0, le=LARGEST_INTEGER, description="Bytes"), BeforeValidator(_whole)]
+Pixels = Annotated[int, Field(strict=True, ge=1, le=65_535), BeforeValidator(_whole)]
+Tag = Annotated[str, _line(64)]
+Tags = Annotated[
+    list[Tag],
+    Field(max_length=30, description="A set: all different, in no order", json_schema_extra={"uniqueItems": True}),
+    AfterValidator(_unique),
+]
+Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,64}$")]
+S3Uri = Annotated[
+    str, StringConstraints(max_length=1100, pattern=r"^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/[^\x00-\x1f\x7f]+$")
+]
+MediaUrl = Annotated[str, StringConstraints(max_length=1100, pattern=r"^(s3|https)://[^\x00-\x20\x7f]+$")]
+MetadataKey = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=_LINE)]
+Scalar = Annotated[Any, PlainValidator(_scalar), WithJsonSchema(_SCALAR_SCHEMA)]
+NullableScalar = Annotated[
+    Any,
+    PlainValidator(lambda value: None if value is None else _scalar(value)),
+    WithJsonSchema({"anyOf": [*_SCALAR_SCHEMA["anyOf"], {"type": "null"}]}),
+]
+
+
+class _Content(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class Thumbnail(_Content):
+    """A picture of the video: where it is and how large."""
+
+    url: MediaUrl
+    width: Pixels | None = None
+    height: Pixels | None = None
+    fileSize: Bytes | None = None
+    time: Milliseconds | None = Field(default=None, description="Milliseconds into the video")
+
+
+class ThumbnailPatch(_Content):
+    """What changes about a picture; null removes."""
+
+    url: MediaUrl = ""
+    width: Pixels | None = None
+    height: Pixels | None = None
+    fileSize: Bytes | None = None
+    time: Milliseconds | None = None
+
+
+class VideoContent(_Content):
+    """The fields that clients write."""
+
+    title: Title
+    description: Description | None = None
+    duration: Milliseconds | None = None
+    fileSize: Bytes | None = None
+    format: Format | None = None
+    resolution: Resolution | None = None
+    resolutions: dict[Name, S3Uri] = Field(
+        default={}, max_length=20, description="Rendition name to the S3 URI of its file"
+    )
+    tags: Tags | None = None
+    category: Category | None = None
+    language: Language | None = None
+    visibility: Visibility = "private"
+    publishAt: Seconds | None = Field(default=None, description="Epoch seconds; before it, only its owner sees it")
+    expiresAt: Seconds | None = Field(default=None, description="Epoch seconds; from it on, only its owner sees it")
+    metadata: dict[MetadataKey, Scalar] = Field(default={}, max_length=50, description="Free keys and scalar values")
+    thumbnails: dict[Name, Thumbnail] = Field(default={}, max_length=20)
+
+
+class NewVideo(VideoContent):
+    """The body of `POST /v1/videos`.
+
+    `videoId`, `userId`, `createdAt` and `status` are taken from callers with `videos/admin` (imports,
+    migrations); for all others the server sets them, whatever was sent.
+    """
+
+    videoId: VideoId | None = None
+    userId: UserId | None = None
+    createdAt: Seconds | None = None
+    status: LiveStatus | None = None
+
+
+class VideoPatch(_Content):
+    """The body of `PATCH /v1/videos/{videoId}`: a JSON Merge Patch (RFC 7396).
+
+    A member replaces, null removes; objects are merged member by member, arrays are replaced.
+    """
+
+    title: Title = ""
+    description: Description | None = None
+    duration: Milliseconds | None = None
+    fileSize: Bytes | None = None
+    format: Format | None = None
+    resolution: Resolution | None = None
+    resolutions: dict[Name, S3Uri | None] | None = Field(default=None, max_length=40)
+    tags: Tags | None = None
+    category: Category | None = None
+    language: Language | None = None
+    status: LiveStatus = "uploaded"
+    visibility: Visibility = "private"
+    publishAt: Seconds | None = None
+    expiresAt: Seconds | None = None
+    metadata: dict[MetadataKey, NullableScalar] | None = Field(default=None, max_length=100)
+    thumbnails: dict[Name, ThumbnailPatch | None] | None = Field(default=None, max_length=40)
+
+
+class NoContent(_Content):
+    """The body of a POST that needs none: empty, or `{}`."""
+
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def parse(model: type[Model], body: bytes) -> Model:
+    """A body as a model; raises MalformedJson, or InvalidContent with a pointer for each field at fault."""
+    try:
+        return model.model_validate_json(body)
+    except ValidationError as error:
+        raise _problem(error) from error
+
+
+def check_content(document: dict[str, Any]) -> None:
+    """Whether a merged document keeps the limits as a whole; raises InvalidContent."""
+    try:
+        VideoContent.model_validate(document)
+    except ValidationError as error:
+        raise _problem(error) from error
+
+
+def _problem(error: ValidationError) -> MalformedJson | InvalidContent:
+    found = error.errors(include_url=False, include_input=False)
+    if found[0]["type"] == "json_invalid":
+        return MalformedJson(f"The body is not JSON: {found[0]['msg'].removeprefix('Invalid JSON: ')}.")
+    errors = [{"pointer": pointer(each["loc"]), "detail": _explained(each)} for each in found]
+    count = "1 field is" if len(errors) == 1 else f"{len(errors)} fields are"
+    return InvalidContent(f"{count} not valid.", errors=errors)
+
+
+def _explained(error: ErrorDetails) -> str:
+    match error["type"]:
+        case "extra_forbidden":
+            return "This field is unknown, or only the server writes it."
+        case "string_pattern_mismatch":
+            return _FORMS.get(error["ctx"]["pattern"], error["msg"])
+        case _:
+            return error["msg"].removeprefix("Value error, ")
+
+
+def pointer(location: tuple[int | str, ...]) -> str:
+    """A JSON Pointer (RFC 6901) to a place in the body; pydantic's own mark for a key is left out."""
+    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in location if part != "[key]")

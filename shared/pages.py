@@ -1,0 +1,127 @@
+"""Full pages from several index partitions, merged in order, within a budget of items examined.
+
+A busy category, status or feed is spread over several partitions (schema.SHARDS). One (sort value, id)
+position resumes all of them, because every partition is ordered by the same pair. A page is full despite
+filters; only when the budget is spent does it end short, and then it still carries a position to go on from.
+"""
+
+import math
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+from functools import partial
+
+from shared.attributes import Item
+from shared.cursors import Position
+from shared.dynamodb import QueryPage
+
+EXAMINED_BUDGET = 1000
+"""Items that one request examines at most: 80 KB of index entries of 80 bytes, 400 KB of long ones."""
+LARGEST_CHUNK = 250
+
+Fetch = Callable[[Position | None, int], QueryPage]
+"""Reads one partition from a position on (exclusive), examining at most so many items."""
+
+
+@dataclass(frozen=True)
+class Page:
+    """Items in order, and where to go on; None: there is nothing more."""
+
+    items: list[Item]
+    resume: Position | None
+
+
+@dataclass
+class _Partition:
+    fetch: Fetch
+    locate: Callable[[Item], Position]
+    frontier: Position | None
+    """The last position examined."""
+    chunk: int
+    ahead: deque[Item] = field(default_factory=deque)
+    finished: bool = False
+
+    def advance(self, at_most: int) -> int:
+        """Read on; returns how many items were examined."""
+        page = self.fetch(self.frontier, min(self.chunk, at_most))
+        self.ahead.extend(page.items)
+        if page.last_key is None:
+            self.finished = True
+        else:
+            # Only keys are needed of it, and keys are strings and numbers.
+            self.frontier = self.locate({name: next(iter(value.values())) for name, value in page.last_key.items()})
+        # A filter that lets little through is met with larger reads.
+        self.chunk = min(2 * self.chunk, LARGEST_CHUNK)
+        return page.examined
+
+
+def merge(
+    fetches: Sequence[Fetch],
+    locate: Callable[[Item], Position],
+    *,
+    ascending: bool,
+    limit: int,
+    after: Position | None,
+    executor: Executor,
+    budget: int = EXAMINED_BUDGET,
+) -> Page:
+    """One page of `limit` items from all partitions; partitions are read side by side."""
+    chunk = _first_chunk(limit + 1, len(fetches))
+    partitions = [_Partition(fetch, locate, after, chunk) for fetch in fetches]
+    items: list[Item] = []
+    examined = 0
+    # One item more than the page holds tells whether there is a next page.
+    while len(items) <= limit:
+        starved = [each for each in partitions if not each.ahead and not each.finished]
+        if starved:
+            if examined >= budget:
+                return _cut_short(items, partitions, starved, locate, ascending=ascending, limit=limit)
+            share = max(1, (budget - examined) // len(starved))
+            examined += sum(executor.map(partial(_Partition.advance, at_most=share), starved))
+            continue
+        heads = [each for each in partitions if each.ahead]
+        if not heads:
+            return Page(items, None)
+        items.append(_next_of(heads, locate, ascending).ahead.popleft())
+    page = items[:limit]
+    return Page(page, locate(page[-1]))
+
+
+def _first_chunk(wanted: int, partitions: int) -> int:
+    """How many items to read of each partition at first: its share, and two standard deviations more."""
+    if partitions == 1:
+        return wanted
+    share = wanted / partitions
+    return math.ceil(share + 2 * math.sqrt(share))
+
+
+def _next_of(heads: Sequence[_Partition], locate: Callable[[Item], Position], ascending: bool) -> _Partition:
+    choose = min if ascending else max
+    return choose(heads, key=lambda each: locate(each.ahead[0]))
+
+
+def _cut_short(
+    items: list[Item],
+    partitions: Sequence[_Partition],
+    starved: Sequence[_Partition],
+    locate: Callable[[Item], Position],
+    *,
+    ascending: bool,
+    limit: int,
+) -> Page:
+    """The page when the budget is spent: everything up to the partition that got least far."""
+    first = min if ascending else max
+    watermark = first(each.frontier for each in starved if each.frontier)
+    while len(items) <= limit:
+        heads = [each for each in partitions if each.ahead]
+        if not heads:
+            break
+        head = _next_of(heads, locate, ascending)
+        position = locate(head.ahead[0])
+        if (position > watermark) if ascending else (position < watermark):
+            break
+        items.append(head.ahead.popleft())
+    if len(items) > limit:
+        return Page(items[:limit], locate(items[limit - 1]))
+    return Page(items, watermark)

@@ -1,0 +1,17 @@
+"""Settings of all tests: no test reaches a real AWS account."""
+
+import os
+
+# At import, so that they hold before any client is made, whatever the developer's own profile says.
+os.environ |= {
+    "AWS_ACCESS_KEY_ID": "test",
+    "AWS_SECRET_ACCESS_KEY": "test",
+    "AWS_DEFAULT_REGION": "us-east-1",
+    "AWS_CONFIG_FILE": os.devnull,
+    "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+    "AWS_EC2_METADATA_DISABLED": "true",
+    "POWERTOOLS_METRICS_NAMESPACE": "VideoMetadata",
+    "POWERTOOLS_SERVICE_NAME": "test",
+}
+for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN"):
+    os.environ.pop(name, None)

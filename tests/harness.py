@@ -1,0 +1,263 @@
+"""What the tests share: tables made from the schema, an in-process gateway, and a clock that tests move.
+
+The gateway routes as API Gateway does (a matching route, else `$default`) and makes the event it would make
+(payload 2.0), so that the functions run exactly as deployed, without a network.
+"""
+
+import base64
+import json
+import re
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from aws_lambda_powertools.utilities.typing import LambdaContext
+
+from functions.public import handler as public
+from functions.videos import handler as videos
+from functions.views import handler as views
+from shared import schema
+from shared.catalogue import VideoStore
+from shared.cursors import Cursors
+from shared.dynamodb import Table
+from shared.http import JSON, LambdaHandler
+from shared.routes import DEFAULT_FUNCTION, ROUTES, Route
+from shared.views import ViewStore
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+NOW = 1_750_000_000
+"""The tests' present: 2025-06-15T15:06:40Z."""
+
+ADMIN_SCOPES = "videos/read videos/write videos/admin"
+USER_SCOPES = "videos/read videos/write"
+
+
+class Clock:
+    """Epoch seconds that stand still until a test moves them."""
+
+    def __init__(self, now: float = NOW) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass."""
+        self.now += seconds
+
+
+class Context(LambdaContext):
+    """What Lambda tells a function about its invocation."""
+
+    def __init__(self) -> None:
+        self._function_name = "test"
+        self._memory_limit_in_mb = 512
+        self._invoked_function_arn = "arn:aws:lambda:us-east-1:000000000000:function:test"
+        self._aws_request_id = str(uuid.uuid4())
+
+
+@dataclass
+class Reply:
+    """An HTTP answer, as a client sees it."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        """The body as JSON."""
+        return json.loads(self.body)
+
+    @property
+    def etag(self) -> str:
+        """The ETag header."""
+        return self.headers["etag"]
+
+
+@dataclass
+class Api:
+    """The service, in process."""
+
+    handlers: Mapping[str, LambdaHandler]
+    clock: Clock = field(default_factory=Clock)
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: bytes | str | None = None,
+        json_body: Any = None,
+        query: str = "",
+        headers: Mapping[str, str] | None = None,
+        user: str = "alice",
+        scopes: str | None = None,
+    ) -> Reply:
+        """Send one request as a user; `admin` has all scopes, the others read and write, unless told otherwise."""
+        all_headers = {name.lower(): value for name, value in (headers or {}).items()}
+        if json_body is not None:
+            body = json.dumps(json_body)
+            all_headers.setdefault("content-type", JSON)
+        route = _route(method, path)
+        if scopes is None:
+            scopes = ADMIN_SCOPES if user == "admin" else USER_SCOPES
+        event = make_event(method, path, body, query, all_headers, user, scopes, route)
+        answer = self.handlers[route.function if route else DEFAULT_FUNCTION](event, Context())
+        content = answer.get("body") or ""
+        return Reply(
+            answer["statusCode"],
+            {name.lower(): value for name, value in answer["headers"].items()},
+            base64.b64decode(content) if answer.get("isBase64Encoded") else content.encode(),
+        )
+
+    def get(self, path: str, **options: Any) -> Reply:
+        """GET"""
+        return self.request("GET", path, **options)
+
+    def post(self, path: str, json_body: Any = None, **options: Any) -> Reply:
+        """POST"""
+        return self.request("POST", path, json_body=json_body, **options)
+
+    def patch(self, path: str, json_body: Any = None, **options: Any) -> Reply:
+        """PATCH"""
+        return self.request("PATCH", path, json_body=json_body, **options)
+
+    def delete(self, path: str, **options: Any) -> Reply:
+        """DELETE"""
+        return self.request("DELETE", path, **options)
+
+    def create(self, user: str = "alice", **fields: Any) -> dict[str, Any]:
+        """Create a video and return its document; only admins can set status, createdAt, userId and videoId."""
+        reply = self.post("/v1/videos", {"title": "A film"} | fields, user=user)
+        assert reply.status == 201, reply.body
+        created: dict[str, Any] = reply.json
+        return created
+
+    def publish(self, owner: str = "alice", **fields: Any) -> dict[str, Any]:
+        """Create a video of an owner that everybody sees: ready and public."""
+        return self.create("admin", userId=owner, **({"status": "ready", "visibility": "public"} | fields))
+
+
+def make_event(
+    method: str,
+    path: str,
+    body: bytes | str | None,
+    query: str,
+    headers: Mapping[str, str],
+    user: str,
+    scopes: str,
+    route: Route | None,
+) -> dict[str, Any]:
+    """An API Gateway event, payload 2.0, as an HTTP API makes it."""
+    context: dict[str, Any] = {
+        "accountId": "000000000000",
+        "apiId": "test",
+        "domainName": "test.execute-api.us-east-1.amazonaws.com",
+        "http": {"method": method, "path": path, "protocol": "HTTP/1.1", "sourceIp": "127.0.0.1", "userAgent": "test"},
+        "requestId": str(uuid.uuid4()),
+        "stage": "$default",
+        "timeEpoch": NOW * 1000,
+    }
+    if route and route.scope:
+        context["authorizer"] = {"jwt": {"claims": {"sub": user, "scope": scopes}, "scopes": None}}
+    event: dict[str, Any] = {
+        "version": "2.0",
+        "routeKey": f"{route.method} {route.path}" if route else "$default",
+        "rawPath": path,
+        "rawQueryString": query,
+        "headers": dict(headers),
+        "requestContext": context,
+        "isBase64Encoded": False,
+    }
+    if body is not None:
+        # The gateway passes text types on as they are and encodes all others.
+        if isinstance(body, str) and headers.get("content-type", "").startswith((JSON, "text/")):
+            event["body"] = body
+        else:
+            raw = body.encode() if isinstance(body, str) else body
+            event |= {"body": base64.b64encode(raw).decode(), "isBase64Encoded": True}
+    return event
+
+
+def _route(method: str, path: str) -> Route | None:
+    for route in sorted(ROUTES, key=lambda each: each.path.count("{")):
+        if route.method == method and re.fullmatch(re.sub(r"{\w+}", "[^/]+", route.path), path):
+            return route
+    return None
+
+
+def make_api(table: Table, counters: Table | None = None, clock: Clock | None = None) -> Api:
+    """The three functions over one table."""
+    clock = clock or Clock()
+    return Api(
+        {
+            "videos": videos.make(VideoStore(table), Cursors(lambda: "a secret of the tests"), clock),
+            "views": views.make(ViewStore(table, counters or table, clock), clock),
+            "public": public.make(table, clock),
+        },
+        clock,
+    )
+
+
+def create_table(client: "DynamoDBClient", name: str) -> None:
+    """The table as the schema defines it; tests/unit/test_infra.py holds CDK to the same definition."""
+    attributes = {schema.PARTITION_KEY: "S", schema.SORT_KEY: "S"}
+    for index in schema.INDEXES:
+        attributes |= {attribute.name: attribute.type for attribute in (*index.partition, *index.sort)}
+    definition: Any = {
+        "TableName": name,
+        "BillingMode": "PAY_PER_REQUEST",
+        "AttributeDefinitions": [{"AttributeName": name, "AttributeType": type_} for name, type_ in attributes.items()],
+        "KeySchema": [
+            {"AttributeName": schema.PARTITION_KEY, "KeyType": "HASH"},
+            {"AttributeName": schema.SORT_KEY, "KeyType": "RANGE"},
+        ],
+        "GlobalSecondaryIndexes": [
+            {
+                "IndexName": index.name,
+                "KeySchema": [
+                    *({"AttributeName": key.name, "KeyType": "HASH"} for key in index.partition),
+                    *({"AttributeName": key.name, "KeyType": "RANGE"} for key in index.sort),
+                ],
+                "Projection": {
+                    "ProjectionType": "INCLUDE",
+                    "NonKeyAttributes": [
+                        each
+                        for each in schema.PROJECTION
+                        if each not in {key.name for key in (*index.partition, *index.sort)}
+                    ],
+                },
+            }
+            for index in schema.INDEXES
+        ],
+    }
+    client.create_table(**definition)
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One request that was sent to DynamoDB."""
+
+    name: str
+    index: str | None
+    parameters: Mapping[str, Any]
+
+
+@contextmanager
+def recorded(client: "DynamoDBClient") -> Iterator[list[Operation]]:
+    """The operations that a client sends meanwhile, in order."""
+    operations: list[Operation] = []
+
+    def record(params: dict[str, Any], model: Any, **_: Any) -> None:
+        operations.append(Operation(model.name, params.get("IndexName"), dict(params)))
+
+    client.meta.events.register("provide-client-params.dynamodb", record)
+    try:
+        yield operations
+    finally:
+        client.meta.events.unregister("provide-client-params.dynamodb", record)
