@@ -1,0 +1,58 @@
+"""The CDK app. It makes no AWS call: accounts and regions come from whoever deploys."""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import aws_cdk as cdk
+
+from infra.api_stack import ApiStack
+from infra.data_stack import DataStack
+from infra.packaging import service_code
+from infra.settings import Misconfigured, Settings
+
+HERE = Path(__file__).resolve().parent
+
+
+def add_stacks(app: cdk.App) -> tuple[DataStack, ApiStack]:
+    """The service is two stacks: what must not be lost, and what can be built again at any time."""
+    settings = Settings.from_context(app.node)
+    data = DataStack(app, settings.stack_name("Data"), settings=settings)
+    api = ApiStack(
+        app,
+        settings.stack_name("Api"),
+        settings=settings,
+        code=service_code(target=settings.target),
+        table=data.table,
+        cursor_secret=data.cursor_secret,
+        issuer=data.issuer,
+    )
+    return data, api
+
+
+def new_app() -> cdk.App:
+    """Under the CDK command line it hands over everything; `python app.py` alone brings the same settings."""
+    if "CDK_OUTDIR" in os.environ:
+        return cdk.App()
+    # `sam local` finds the code of a function by this metadata, which the command line switches on by itself.
+    metadata = {"aws:cdk:enable-asset-metadata": True, "aws:cdk:enable-path-metadata": True}
+    return cdk.App(outdir="cdk.out", context={**json.loads((HERE / "cdk.json").read_text())["context"], **metadata})
+
+
+def main() -> None:
+    """Write the CloudFormation templates and what they refer to."""
+    app = new_app()
+    try:
+        add_stacks(app)
+    except Misconfigured as error:
+        sys.exit(f"{error}")
+    if app.node.try_get_context("target") != "local" and os.environ.get("CDK_VALIDATION") != "false":
+        from cdk_nag import AwsSolutionsChecks  # loading its rules takes longer than the stacks do
+
+        cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))
+    app.synth()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,87 @@
+"""What must not be lost: the table, the key that seals cursors, and the users."""
+
+from typing import Any
+
+import aws_cdk as cdk
+from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_secretsmanager as secretsmanager
+from constructs import Construct
+
+from infra.identity import Identity
+from infra.nag import accept
+from infra.settings import Settings
+from shared import schema
+
+
+class DataStack(cdk.Stack):
+    """Destroying or replacing it is made hard on purpose, but for the local target."""
+
+    def __init__(self, scope: Construct, id_: str, *, settings: Settings, **kwargs: Any) -> None:
+        super().__init__(
+            scope,
+            id_,
+            description="Video metadata: the table and what else must not be lost",
+            termination_protection=not settings.disposable,
+            **kwargs,
+        )
+        self.table = self._table(settings)
+        self.cursor_secret = self._cursor_secret()
+        self.issuer = settings.issuer or Identity(self, "Identity", settings=settings).issuer
+
+    def _table(self, settings: Settings) -> dynamodb.TableV2:
+        """The one table, entirely from shared/schema.py."""
+        return dynamodb.TableV2(
+            self,
+            "Table",
+            table_name=settings.table_name,
+            partition_key=_attribute(schema.Attribute(schema.PARTITION_KEY)),
+            sort_key=_attribute(schema.Attribute(schema.SORT_KEY)),
+            global_secondary_indexes=[_index(index) for index in schema.INDEXES],
+            time_to_live_attribute=schema.TTL_ATTRIBUTE,
+            billing=dynamodb.Billing.on_demand(),
+            dynamo_stream=dynamodb.StreamViewType.NEW_AND_OLD_IMAGES,
+            # Encrypted with a key that DynamoDB owns: no charge and no call to KMS for each request.
+            encryption=dynamodb.TableEncryptionV2.dynamo_owned_key(),
+            point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(
+                point_in_time_recovery_enabled=True
+            ),
+            # Only throttled keys are recorded, so it costs nothing until there is something to look for.
+            contributor_insights_specification=dynamodb.ContributorInsightsSpecification(
+                enabled=True, mode=dynamodb.ContributorInsightsMode.THROTTLED_KEYS
+            ),
+            deletion_protection=not settings.disposable,
+            removal_policy=cdk.RemovalPolicy.DESTROY if settings.disposable else cdk.RemovalPolicy.RETAIN,
+        )
+
+    def _cursor_secret(self) -> secretsmanager.Secret:
+        """The videos function derives from it the key that seals cursors; nobody ever sees it."""
+        secret = secretsmanager.Secret(
+            self,
+            "CursorSecret",
+            description="Key material for the list cursors of the video metadata API",
+            generate_secret_string=secretsmanager.SecretStringGenerator(password_length=64, exclude_punctuation=True),
+        )
+        accept(
+            secret,
+            rule="AwsSolutions-SMG4",
+            reason="A cursor opens nothing that its caller may not list anyway, and a rotation would break "
+            "every listing in flight.",
+        )
+        return secret
+
+
+def _attribute(attribute: schema.Attribute) -> dynamodb.Attribute:
+    types = {"S": dynamodb.AttributeType.STRING, "N": dynamodb.AttributeType.NUMBER}
+    return dynamodb.Attribute(name=attribute.name, type=types[attribute.type])
+
+
+def _index(index: schema.Index) -> dynamodb.GlobalSecondaryIndexPropsV2:
+    """Its own keys are in an index anyway, so they are left out of what is projected."""
+    keys = {attribute.name for attribute in (*index.partition, *index.sort)}
+    return dynamodb.GlobalSecondaryIndexPropsV2(
+        index_name=index.name,
+        partition_keys=[_attribute(attribute) for attribute in index.partition],
+        sort_keys=[_attribute(attribute) for attribute in index.sort],
+        projection_type=dynamodb.ProjectionType.INCLUDE,
+        non_key_attributes=[name for name in schema.PROJECTION if name not in keys],
+    )

@@ -1,0 +1,110 @@
+"""Who may call, when no other issuer is given: a Cognito user pool."""
+
+from itertools import groupby
+
+import aws_cdk as cdk
+from aws_cdk import aws_cognito as cognito
+from constructs import Construct
+
+from infra.nag import accept
+from infra.settings import Issuer, Settings
+from shared import routes
+
+
+class Identity(Construct):
+    """A user pool, the API's scopes, and one client each for people and for machines.
+
+    Cognito grants whatever scope its client may ask for to any user that signs in, so the client for people
+    cannot ask for `videos/admin`: administrators work through the machine client, which has a secret.
+    """
+
+    def __init__(self, scope: Construct, id_: str, *, settings: Settings) -> None:
+        super().__init__(scope, id_)
+        pool = self._pool()
+        scopes = _resource_server_scopes(pool)
+        # Unique in the region over all accounts, as Cognito asks.
+        domain = pool.add_domain(
+            "Domain",
+            cognito_domain=cognito.CognitoDomainOptions(
+                domain_prefix=f"video-metadata-{settings.env}-{cdk.Aws.ACCOUNT_ID}"
+            ),
+        )
+        people = pool.add_client(
+            "People",
+            generate_secret=False,
+            prevent_user_existence_errors=True,
+            supported_identity_providers=[cognito.UserPoolClientIdentityProvider.COGNITO],
+            o_auth=cognito.OAuthSettings(
+                # A client without a secret proves itself by PKCE.
+                flows=cognito.OAuthFlows(authorization_code_grant=True),
+                scopes=[cognito.OAuthScope.OPENID, scopes[routes.READ], scopes[routes.WRITE]],
+                callback_urls=list(settings.callback_urls),
+            ),
+        )
+        machines = pool.add_client(
+            "Machines",
+            generate_secret=True,
+            prevent_user_existence_errors=True,
+            o_auth=cognito.OAuthSettings(
+                flows=cognito.OAuthFlows(client_credentials=True), scopes=list(scopes.values())
+            ),
+        )
+        # Cognito's access tokens have no `aud`; API Gateway then compares their `client_id`.
+        self.issuer = Issuer(
+            url=pool.user_pool_provider_url,
+            audience=(people.user_pool_client_id, machines.user_pool_client_id),
+        )
+        outputs = {
+            "Issuer": ("Issues the tokens that the API accepts", self.issuer.url),
+            "UserPoolId": ("Where an administrator adds users", pool.user_pool_id),
+            "SignInUrl": (
+                "People sign in here (authorization code with PKCE)",
+                f"{domain.base_url()}/oauth2/authorize",
+            ),
+            "TokenUrl": ("Codes and client credentials become tokens here", f"{domain.base_url()}/oauth2/token"),
+            "PeopleClientId": ("Client of the people's sign-in", people.user_pool_client_id),
+            "MachineClientId": (
+                "Client of machines; its secret: aws cognito-idp describe-user-pool-client",
+                machines.user_pool_client_id,
+            ),
+        }
+        for name, (description, value) in outputs.items():
+            cdk.CfnOutput(cdk.Stack.of(self), name, description=description, value=value)
+
+    def _pool(self) -> cognito.UserPool:
+        pool = cognito.UserPool(
+            self,
+            "Pool",
+            self_sign_up_enabled=False,
+            sign_in_aliases=cognito.SignInAliases(email=True),
+            sign_in_case_sensitive=False,
+            account_recovery=cognito.AccountRecovery.EMAIL_ONLY,
+            mfa=cognito.Mfa.REQUIRED,
+            mfa_second_factor=cognito.MfaSecondFactor(otp=True, sms=False),
+            password_policy=cognito.PasswordPolicy(
+                min_length=12, require_lowercase=True, require_uppercase=True, require_digits=True, require_symbols=True
+            ),
+            feature_plan=cognito.FeaturePlan.ESSENTIALS,
+            deletion_protection=True,
+            removal_policy=cdk.RemovalPolicy.RETAIN,
+        )
+        accept(
+            pool,
+            rule="AwsSolutions-COG8",
+            reason="The Plus plan is priced for each active user. Users are added by an administrator only and need "
+            "a second factor; whoever wants threat protection on top changes one line.",
+        )
+        return pool
+
+
+def _resource_server_scopes(pool: cognito.UserPool) -> dict[str, cognito.OAuthScope]:
+    """The scopes of shared/routes.py by their full name, such as `videos/read`: a server and a scope of it."""
+    scopes: dict[str, cognito.OAuthScope] = {}
+    for identifier, names in groupby(routes.SCOPES, key=lambda name: name.split("/")[0]):
+        by_name = {
+            name: cognito.ResourceServerScope(scope_name=name.split("/")[1], scope_description=routes.SCOPES[name])
+            for name in names
+        }
+        server = pool.add_resource_server(f"Scopes-{identifier}", identifier=identifier, scopes=list(by_name.values()))
+        scopes |= {name: cognito.OAuthScope.resource_server(server, scope) for name, scope in by_name.items()}
+    return scopes

@@ -1,0 +1,90 @@
+"""What a deployment can choose, from CDK's context: `-c name=value` or cdk.json."""
+
+import re
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from constructs import Node
+
+from shared import schema
+
+Target = Literal["aws", "local"]
+DEFAULT_ENV = "dev"
+
+
+class Misconfigured(Exception):
+    """A sentence for whoever deploys; `app.py` shows it without a traceback."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Issuer:
+    """Whose tokens the API accepts: an OpenID Connect issuer, and for whom the tokens must be meant."""
+
+    url: str
+    audience: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """The choices of one deployment, checked."""
+
+    target: Target
+    """`aws`, or `local`: an embedded AWS whose functions run on this machine's interpreter."""
+    env: str
+    """Tells several deployments in one account apart, in the names of the stacks and of the table."""
+    issuer: Issuer | None
+    """None: a Cognito user pool is made."""
+    allow_origins: tuple[str, ...]
+    callback_urls: tuple[str, ...]
+    throttle_rate: int
+    throttle_burst: int
+
+    @classmethod
+    def from_context(cls, node: Node) -> "Settings":
+        """Read the context; what is wrong with it is said by Misconfigured."""
+        target: Target = node.try_get_context("target") or "aws"
+        if target not in get_args(Target):
+            raise Misconfigured(f"Context 'target' is one of {', '.join(get_args(Target))}, not {target!r}.")
+        env = node.try_get_context("env") or DEFAULT_ENV
+        if not re.fullmatch(r"[a-z][a-z0-9]{0,15}", env):
+            raise Misconfigured(f"Context 'env' is up to 16 lower-case letters and digits, not {env!r}.")
+        issuer = _issuer(node.try_get_context("issuer"), node.try_get_context("audience"))
+        if target == "local" and issuer is None:
+            raise Misconfigured("The local target has no Cognito: give its issuer by '-c issuer=... -c audience=...'.")
+        return cls(
+            target=target,
+            env=env,
+            issuer=issuer,
+            allow_origins=_several(node.try_get_context("allowOrigins") or "*"),
+            callback_urls=_several(node.try_get_context("callbackUrls") or "http://localhost:3000/callback"),
+            throttle_rate=int(node.try_get_context("throttleRate") or 200),
+            throttle_burst=int(node.try_get_context("throttleBurst") or 400),
+        )
+
+    @property
+    def disposable(self) -> bool:
+        """Whether `cdk destroy` takes the data too."""
+        return self.target == "local"
+
+    @property
+    def table_name(self) -> str:
+        """The product's own name in the default environment, so that others can stand beside it."""
+        return schema.TABLE_NAME if self.env == DEFAULT_ENV else f"{schema.TABLE_NAME}-{self.env}"
+
+    def stack_name(self, part: str) -> str:
+        """Such as `VideoMetadata-dev-Api`."""
+        return f"{schema.TABLE_NAME}-{self.env}-{part}"
+
+
+def _issuer(url: str | None, audience: Any) -> Issuer | None:
+    if bool(url) != bool(audience):
+        raise Misconfigured(
+            "Context 'issuer' and 'audience' go together: give both, or neither for a Cognito user pool."
+        )
+    return Issuer(url=url, audience=_several(audience)) if url else None
+
+
+def _several(value: Any) -> tuple[str, ...]:
+    """A list in cdk.json, or separated by commas on the command line."""
+    parts = value.split(",") if isinstance(value, str) else value
+    return tuple(part.strip() for part in parts)

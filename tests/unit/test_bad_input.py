@@ -1,0 +1,292 @@
+"""Whatever clients send: a clear problem that names what is wrong, never a 500, and nothing asked of DynamoDB."""
+
+import json
+from typing import Any
+
+import pytest
+
+from shared.dynamodb import Table
+from shared.http import LARGEST_BODY
+from shared.routes import ROUTES
+from tests.harness import Api, Context, Reply, make_event, recorded
+
+JSON = {"Content-Type": "application/json"}
+
+
+def _assert_problem(reply: Reply, status: int, slug: str) -> None:
+    assert reply.status == status, reply.body
+    assert reply.headers["content-type"] == "application/problem+json"
+    body = reply.json
+    assert body["status"] == status
+    assert body["type"] == f"urn:video-metadata:problem:{slug}"
+    assert set(body) <= {"type", "title", "status", "detail", "errors"}
+    assert "Traceback" not in body["detail"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b"nonsense",
+        b'{"title": "a"} trailing',
+        b'{"title": "\xff"}',
+        b'{"title": "\\ud800"}',
+        b'{"title": "\\udc00\\ud800"}',
+        b"\xef\xbb\xbf",
+        b"[" * 100_000,
+        b'{"title": undefined}',
+        b"{'title': 'a'}",
+        '{"title": "a"}'.encode("utf-16"),
+    ],
+    ids=lambda body: repr(body[:20]),
+)
+@pytest.mark.parametrize("method", ["POST", "PATCH"])
+def test_malformed_json(api: Api, table: Table, method: str, body: bytes) -> None:
+    path = "/v1/videos" if method == "POST" else "/v1/videos/3f2504e0-4f89-41d3-9a0c-0305e82c3301"
+    with recorded(table.client) as operations:
+        reply = api.request(method, path, body=body, headers=JSON)
+    _assert_problem(reply, 400, "malformed-json")
+    assert operations == []
+
+
+@pytest.mark.parametrize("body", [[], "text", 1, None, True, [{"title": "a"}]], ids=str)
+def test_json_that_is_no_object(api: Api, body: Any) -> None:
+    reply = api.request("POST", "/v1/videos", body=json.dumps(body), headers=JSON)
+    _assert_problem(reply, 422, "invalid-content")
+    assert reply.json["errors"][0]["pointer"] == ""
+
+
+LONG = "x" * 6000
+BAD_FIELDS: list[tuple[str, Any, str]] = [
+    ("title", "", "/title"),
+    ("title", "   ", "/title"),
+    ("title", "x" * 301, "/title"),
+    ("title", "a\x00b", "/title"),
+    ("title", "a\nb", "/title"),
+    ("title", "\x7f", "/title"),
+    ("title", 7, "/title"),
+    ("title", ["a"], "/title"),
+    ("description", LONG, "/description"),
+    ("description", "a\x1b[31m", "/description"),
+    ("duration", "354000", "/duration"),
+    ("duration", -1, "/duration"),
+    ("duration", 1.5, "/duration"),
+    ("duration", True, "/duration"),
+    ("duration", 2**53, "/duration"),
+    ("duration", 10**400, "/duration"),
+    ("fileSize", -1, "/fileSize"),
+    ("resolutions", [], "/resolutions"),
+    ("resolutions", {"1080p": "http://example.com/a"}, "/resolutions/1080p"),
+    ("resolutions", {"1080p": "s3://B/a"}, "/resolutions/1080p"),
+    ("resolutions", {"1080p": "s3://bucket"}, "/resolutions/1080p"),
+    ("resolutions", {"1080p": "s3://bucket/" + LONG}, "/resolutions/1080p"),
+    ("resolutions", {"a/b": "s3://bucket/a"}, "/resolutions/a~1b"),
+    ("resolutions", {"": "s3://bucket/a"}, "/resolutions/"),
+    ("resolutions", {f"r{n}": "s3://bucket/a" for n in range(21)}, "/resolutions"),
+    ("tags", ["a", "a"], "/tags"),
+    ("tags", [""], "/tags/0"),
+    ("tags", ["a", 1], "/tags/1"),
+    ("tags", ["x" * 65], "/tags/0"),
+    ("tags", [str(n) for n in range(31)], "/tags"),
+    ("tags", "a,b", "/tags"),
+    ("category", "", "/category"),
+    ("category", "x" * 101, "/category"),
+    ("language", "english!", "/language"),
+    ("language", "", "/language"),
+    ("visibility", "secret", "/visibility"),
+    ("status", "deleted", "/status"),
+    ("status", "READY", "/status"),
+    ("publishAt", "2026-01-01T00:00:00Z", "/publishAt"),
+    ("expiresAt", 253402300800, "/expiresAt"),
+    ("expiresAt", -1, "/expiresAt"),
+    ("metadata", {"": 1}, "/metadata/"),
+    ("metadata", {"k" * 65: 1}, "/metadata/" + "k" * 65),
+    ("metadata", {"k": [1]}, "/metadata/k"),
+    ("metadata", {"k": {"deep": 1}}, "/metadata/k"),
+    ("metadata", {"k": "x" * 513}, "/metadata/k"),
+    ("metadata", {"k": 2**53}, "/metadata/k"),
+    ("metadata", {"k": 1e300}, "/metadata/k"),
+    ("metadata", {"k": 1e-300}, "/metadata/k"),
+    ("metadata", {f"k{n}": 1 for n in range(51)}, "/metadata"),
+    ("thumbnails", {"poster": "https://example.com"}, "/thumbnails/poster"),
+    ("thumbnails", {"poster": {"url": "javascript:alert(1)"}}, "/thumbnails/poster/url"),
+    ("thumbnails", {"poster": {"url": "https://e.com", "width": 0}}, "/thumbnails/poster/width"),
+    ("thumbnails", {"poster": {"url": "https://e.com", "extra": 0}}, "/thumbnails/poster/extra"),
+    ("version", 1, "/version"),
+    ("viewCount", 1, "/viewCount"),
+    ("purgeAt", 1, "/purgeAt"),
+    ("unknown", 1, "/unknown"),
+    ("pk", "VIDEO#x", "/pk"),
+    ("rel", "FEED", "/rel"),
+]
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "pointer"), BAD_FIELDS, ids=[f"{f}={str(v)[:20]}" for f, v, _ in BAD_FIELDS]
+)
+def test_a_bad_field_is_named_by_its_pointer(api: Api, table: Table, field: str, value: Any, pointer: str) -> None:
+    with recorded(table.client) as operations:
+        created = api.post("/v1/videos", {"title": "t"} | {field: value})
+        changed = api.patch("/v1/videos/3f2504e0-4f89-41d3-9a0c-0305e82c3301", {field: value})
+
+    _assert_problem(created, 422, "invalid-content")
+    assert [error["pointer"] for error in created.json["errors"]] == [pointer]
+    # A patch may name more entries than it leaves, so the number of entries is judged when it is applied.
+    too_many_entries = isinstance(value, dict) and len(value) in (21, 51)
+    _assert_problem(changed, *((404, "not-found") if too_many_entries else (422, "invalid-content")))
+    assert [each.name for each in operations] == (["GetItem"] if too_many_entries else [])
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("videoId", "no-uuid"), ("userId", ""), ("createdAt", -1), ("createdAt", "now")]
+)
+def test_bad_values_from_an_admin(api: Api, field: str, value: Any) -> None:
+    reply = api.post("/v1/videos", {"title": "t", field: value}, user="admin")
+    _assert_problem(reply, 422, "invalid-content")
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
+@pytest.mark.parametrize("field", ['"duration"', '"metadata": {"k"'])
+def test_numbers_that_are_none(api: Api, field: str, number: str) -> None:
+    body = f'{{"title": "t", {field}: {number}{"}" if "{" in field else ""}}}'
+    reply = api.request("POST", "/v1/videos", body=body, headers=JSON)
+    _assert_problem(reply, 422, "invalid-content")
+
+
+def test_all_faults_are_told_at_once(api: Api) -> None:
+    reply = api.post("/v1/videos", {"title": "", "duration": -1, "x": 1})
+    assert {error["pointer"] for error in reply.json["errors"]} == {"/title", "/duration", "/x"}
+
+
+@pytest.mark.parametrize("type_", ["text/plain", "application/xml", "", "multipart/form-data", "application/jsonx"])
+def test_other_content_types(api: Api, type_: str) -> None:
+    reply = api.request("POST", "/v1/videos", body='{"title": "t"}', headers={"Content-Type": type_})
+    _assert_problem(reply, 415, "unsupported-media-type")
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [{"Content-Type": "application/json; charset=latin-1"}, JSON | {"Content-Encoding": "gzip"}],
+    ids=str,
+)
+def test_other_charsets_and_codings(api: Api, headers: dict[str, str]) -> None:
+    _assert_problem(api.request("POST", "/v1/videos", body="{}", headers=headers), 415, "unsupported-media-type")
+
+
+@pytest.mark.parametrize(
+    "type_", ["application/json", "Application/JSON; charset=UTF-8", 'application/json;charset="utf-8"']
+)
+def test_spellings_of_the_content_type(api: Api, type_: str) -> None:
+    reply = api.request("POST", "/v1/videos", body='{"title": "t"}', headers={"Content-Type": type_})
+    assert reply.status == 201
+
+
+@pytest.mark.parametrize("type_", ["application/merge-patch+json", "application/json"])
+def test_a_patch_is_a_merge_patch_or_json(api: Api, type_: str) -> None:
+    video = api.create()
+    path = f"/v1/videos/{video['videoId']}"
+    assert api.request("PATCH", path, body='{"title": "t"}', headers={"Content-Type": type_}).status == 200
+    other = api.request("PATCH", path, body="[]", headers={"Content-Type": "application/json-patch+json"})
+    _assert_problem(other, 415, "unsupported-media-type")
+
+
+@pytest.mark.parametrize("size", [LARGEST_BODY + 1, 4 * LARGEST_BODY])
+@pytest.mark.parametrize("as_text", [True, False])
+def test_an_oversized_body(api: Api, table: Table, size: int, as_text: bool) -> None:
+    body: bytes | str = "x" * size if as_text else b"x" * size
+    with recorded(table.client) as operations:
+        reply = api.request("POST", "/v1/videos", body=body, headers=JSON)
+    _assert_problem(reply, 413, "content-too-large")
+    assert operations == []
+
+
+def test_the_largest_video_that_the_limits_allow_fits_an_item(api: Api) -> None:
+    wide = "🎬"
+    largest = {
+        "title": wide * 300,
+        "description": wide * 5000,
+        "format": wide * 64,
+        "resolution": wide * 32,
+        "resolutions": {f"{n:064d}": "s3://bucket/" + wide * 1088 for n in range(20)},
+        "tags": [f"{n:02d}" + wide * 62 for n in range(30)],
+        "category": wide * 100,
+        "language": "en-" + "-".join(["abcdefgh"] * 3),
+        "metadata": {f"{n:02d}" + wide * 62: wide * 512 for n in range(50)},
+        "thumbnails": {f"{n:064d}": {"url": "https://" + wide * 1092, "time": 1} for n in range(20)},
+    }
+    reply = api.post("/v1/videos", largest, headers={"Idempotency-Key": "large"})
+    assert reply.status == 201, reply.body[:500]
+    assert api.get(f"/v1/videos/{reply.json['videoId']}").json["metadata"] == largest["metadata"]
+
+
+@pytest.mark.parametrize(
+    "video_id",
+    [
+        "1",
+        "a1b2c3d4",
+        "3f2504e0-4f89-41d3-9a0c-0305e82c330",
+        "3f2504e04f8941d39a0c0305e82c3301",
+        "{videoId}",
+        "%00",
+        "..%2f",
+        "é" * 36,
+    ],
+)
+@pytest.mark.parametrize("method", ["GET", "PATCH", "DELETE"])
+def test_a_path_that_names_no_uuid(api: Api, table: Table, method: str, video_id: str) -> None:
+    body: Any = {} if method == "PATCH" else None
+    with recorded(table.client) as operations:
+        reply = api.request(method, f"/v1/videos/{video_id}", json_body=body)
+    assert reply.status in (400, 404)
+    assert reply.headers["content-type"] == "application/problem+json"
+    assert operations == []
+
+
+class TestPaths:
+    @pytest.mark.parametrize(
+        "path",
+        ["/", "/v1", "/v1/", "/v1/video", "/v2/videos", "/v1/videos/", "/v1/videos/x/y", "//v1/videos", "/docs/"],
+    )
+    def test_unknown_ones(self, api: Api, path: str) -> None:
+        _assert_problem(api.get(path), 404, "not-found")
+
+    @pytest.mark.parametrize(
+        ("method", "path", "allow"),
+        [
+            ("PUT", "/v1/videos", "POST, GET"),
+            ("DELETE", "/v1/videos", "POST, GET"),
+            ("HEAD", "/v1/videos", "POST, GET"),
+            ("PUT", "/v1/videos/3f2504e0-4f89-41d3-9a0c-0305e82c3301", "GET, PATCH, DELETE"),
+            ("GET", "/v1/videos/3f2504e0-4f89-41d3-9a0c-0305e82c3301/views", "POST"),
+            ("POST", "/health", "GET"),
+            ("BREW", "/openapi.json", "GET"),
+        ],
+    )
+    def test_wrong_methods(self, api: Api, method: str, path: str, allow: str) -> None:
+        reply = api.request(method, path)
+        _assert_problem(reply, 405, "method-not-allowed")
+        assert reply.headers["allow"] == allow
+
+
+def test_a_bug_is_a_problem_without_internals(api: Api, table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(**_: Any) -> None:
+        raise RuntimeError("the secret is 42")
+
+    monkeypatch.setattr(table.client, "get_item", broken)
+    reply = api.get("/health")
+    _assert_problem(reply, 500, "internal-error")
+    assert b"42" not in reply.body
+
+
+def test_a_body_that_claims_to_be_base64_and_is_not(api: Api) -> None:
+    event = make_event(
+        "POST", "/v1/videos", "{}", "", {"content-type": "application/json"}, "alice", "videos/write", ROUTES[0]
+    )
+    answer = api.handlers["videos"](event | {"body": "é!", "isBase64Encoded": True}, Context())
+    assert answer["statusCode"] == 400
+
+
+def test_a_body_in_base64_is_read(api: Api) -> None:
+    # Bytes are what the harness encodes, as the gateway does with all types but text and JSON.
+    assert api.request("POST", "/v1/videos", body=b'{"title": "t"}', headers=JSON).status == 201

@@ -1,0 +1,76 @@
+"""Cursors: opaque, bound to their query, unforgeable, short-lived."""
+
+import base64
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.cursors import LIFETIME_SECONDS, LONGEST, Cursors, Position
+from shared.errors import InvalidCursor
+from tests.harness import NOW
+
+CURSORS = Cursors(lambda: "secret")
+PLACE = Position(1_700_000_000, "3f2504e0-4f89-41d3-9a0c-0305e82c3301")
+
+
+@given(st.text(), st.integers(0, 253402300799), st.uuids())
+def test_a_cursor_leads_back_to_its_position(query: str, at: int, video_id: object) -> None:
+    place = Position(at, str(video_id))
+    cursor = CURSORS.seal(query, place, NOW)
+    assert CURSORS.open(query, cursor, NOW) == place
+    assert len(cursor) < LONGEST
+
+
+def test_a_cursor_is_refused_for_another_query() -> None:
+    cursor = CURSORS.seal("category=a", PLACE, NOW)
+    with pytest.raises(InvalidCursor, match="another list"):
+        CURSORS.open("category=b", cursor, NOW)
+
+
+def test_a_cursor_is_good_for_a_day() -> None:
+    cursor = CURSORS.seal("q", PLACE, NOW)
+    assert CURSORS.open("q", cursor, NOW + LIFETIME_SECONDS) == PLACE
+    with pytest.raises(InvalidCursor, match="expired"):
+        CURSORS.open("q", cursor, NOW + LIFETIME_SECONDS + 1)
+
+
+@given(st.data())
+def test_a_cursor_with_any_character_changed_is_refused(data: st.DataObject) -> None:
+    cursor = CURSORS.seal("q", PLACE, NOW)
+    place = data.draw(st.integers(0, len(cursor) - 2))  # the last character also holds padding bits
+    other = data.draw(st.sampled_from("ABCabc019-_").filter(lambda each: each != cursor[place]))
+    with pytest.raises(InvalidCursor):
+        CURSORS.open("q", cursor[:place] + other + cursor[place + 1 :], NOW)
+
+
+@pytest.mark.parametrize("junk", ["x", "null", "é", "a b", "a=" * 3, "A" * LONGEST, "A" * (LONGEST + 1), "gAAAAA"])
+def test_junk_is_refused(junk: str) -> None:
+    with pytest.raises(InvalidCursor):
+        CURSORS.open("q", junk, NOW)
+
+
+def test_a_cursor_of_another_deployment_is_refused() -> None:
+    cursor = Cursors(lambda: "another secret").seal("q", PLACE, NOW)
+    with pytest.raises(InvalidCursor):
+        CURSORS.open("q", cursor, NOW)
+
+
+def test_a_cursor_tells_nothing_of_where_it_leads() -> None:
+    cursor = CURSORS.seal("q", PLACE, NOW)
+    raw = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
+    assert PLACE.id.encode() not in raw
+    assert str(PLACE.at).encode() not in raw
+
+
+def test_the_secret_is_read_when_first_needed_and_only_once() -> None:
+    reads = []
+
+    def read() -> str:
+        reads.append(1)
+        return "secret"
+
+    cursors = Cursors(read)
+    assert reads == []
+    cursors.open("q", cursors.seal("q", PLACE, NOW), NOW)
+    assert reads == [1]

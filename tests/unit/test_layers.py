@@ -1,0 +1,63 @@
+"""Imports run one way: functions -> shared <- infra."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+OURS = {"functions", "infra", "local", "shared", "tests"}
+
+
+def _imports(folder: str) -> Iterator[tuple[Path, str]]:
+    """Every module of ours that a folder's files import, as dotted names."""
+    for path in sorted((ROOT / folder).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+            else:
+                continue
+            for name in names:
+                if name.split(".")[0] in OURS:
+                    yield path, name
+
+
+@pytest.mark.parametrize(
+    ("folder", "allowed"),
+    [
+        ("shared", {"shared"}),
+        ("functions", {"functions", "shared"}),
+        ("infra", {"infra", "shared"}),
+        ("local", {"local", "shared"}),
+    ],
+)
+def test_a_layer_imports_only_what_is_below_it(folder: str, allowed: set[str]) -> None:
+    foreign = [(path.name, name) for path, name in _imports(folder) if name.split(".")[0] not in allowed]
+    assert foreign == []
+
+
+def test_infra_reads_only_the_schema_and_the_route_table_of_shared() -> None:
+    read = {".".join(name.split(".")[:2]) for _, name in _imports("infra") if name.startswith("shared.")}
+    assert read <= {"shared.schema", "shared.routes"}
+
+
+def test_no_function_imports_another() -> None:
+    for path, name in _imports("functions"):
+        if name.startswith("functions."):
+            assert name.split(".")[1] == path.parent.name
+
+
+@pytest.mark.parametrize("folder", ["shared", "functions"])
+def test_only_stores_and_their_client_import_boto3(folder: str) -> None:
+    importers = set()
+    for path in (ROOT / folder).rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and node.module:
+                names = [node.module]
+            if any(name.split(".")[0] in ("boto3", "botocore") for name in names):
+                importers.add(path.relative_to(ROOT).as_posix())
+    assert importers <= {"shared/dynamodb.py", "shared/cursors.py"}

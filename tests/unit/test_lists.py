@@ -1,0 +1,266 @@
+"""Lists: which selector shows what to whom, in which order, filtered and in pages."""
+
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import pytest
+
+from shared.dynamodb import Table
+from tests.harness import NOW, Api, Clock, recorded
+
+
+def _titles(api: Api, query: str = "", **options: Any) -> list[str]:
+    reply = api.get("/v1/videos", query=query, **options)
+    assert reply.status == 200, reply.body
+    return [item["title"] for item in reply.json["items"]]
+
+
+@pytest.fixture
+def catalogue(api: Api) -> Api:
+    """Videos of two owners in every state, one a second, named for what they are."""
+    states: list[tuple[str, dict[str, Any]]] = [
+        ("old", {"category": "a"}),
+        ("private", {"category": "a", "visibility": "private"}),
+        ("processing", {"category": "a", "status": "processing"}),
+        ("failed", {"category": "a", "status": "failed"}),
+        ("to come", {"category": "a", "publishAt": NOW + 50}),
+        ("expired", {"category": "a", "expiresAt": NOW - 50}),
+        ("other", {"category": "b", "format": "mov", "duration": 5000}),
+        ("new", {"category": "a", "format": "mp4", "duration": 1000}),
+    ]
+    for owner in ("alice", "bob"):
+        for second, (name, fields) in enumerate(states):
+            api.publish(owner, title=f"{owner} {name}", createdAt=1000 + 10 * second + (owner == "bob"), **fields)
+    gone = api.publish("alice", title="alice deleted", createdAt=1000, category="a")
+    api.delete(f"/v1/videos/{gone['videoId']}")
+    return api
+
+
+class TestSelectors:
+    def test_the_feed_shows_what_is_published_newest_first(self, catalogue: Api) -> None:
+        assert _titles(catalogue) == ["bob new", "alice new", "bob other", "alice other", "bob old", "alice old"]
+
+    def test_a_category_shows_what_is_published_in_it_even_to_its_owner(self, catalogue: Api) -> None:
+        expected = ["bob new", "alice new", "bob old", "alice old"]
+        for user in ("alice", "carol", "admin"):
+            assert _titles(catalogue, "category=a", user=user) == expected
+        assert _titles(catalogue, "category=a&status=ready") == expected
+        assert _titles(catalogue, "category=A") == []
+
+    def test_an_owner_sees_all_of_its_own_but_deleted(self, catalogue: Api) -> None:
+        names = ["new", "other", "expired", "to come", "failed", "processing", "private", "old"]
+        for user in ("alice", "admin"):
+            assert _titles(catalogue, "userId=alice", user=user) == [f"alice {name}" for name in names]
+
+    def test_others_see_of_an_owner_what_is_published(self, catalogue: Api) -> None:
+        assert _titles(catalogue, "userId=alice", user="bob") == ["alice new", "alice other", "alice old"]
+        assert _titles(catalogue, "userId=alice&status=failed", user="bob") == []
+
+    def test_an_owner_finds_its_deleted_ones_by_status(self, catalogue: Api) -> None:
+        assert _titles(catalogue, "userId=alice&status=deleted") == ["alice deleted"]
+        assert _titles(catalogue, "userId=alice&status=deleted", user="bob") == []
+
+    @pytest.mark.parametrize(
+        ("status", "names"),
+        [
+            ("ready", ["new", "other", "expired", "to come", "private", "old"]),
+            ("failed", ["failed"]),
+            ("uploaded", []),
+        ],
+    )
+    def test_an_admin_lists_a_status_whether_listed_or_not(self, catalogue: Api, status: str, names: list[str]) -> None:
+        expected = [f"{owner} {name}" for name in names for owner in ("bob", "alice")]
+        assert _titles(catalogue, f"status={status}", user="admin") == expected
+
+    def test_a_status_can_be_narrowed_to_a_category(self, catalogue: Api) -> None:
+        assert _titles(catalogue, "status=failed&category=a", user="admin") == ["bob failed", "alice failed"]
+        assert _titles(catalogue, "status=failed&category=b", user="admin") == []
+
+    @pytest.mark.parametrize("query", ["status=ready", "status=failed&category=a", "status=deleted"])
+    def test_a_status_alone_is_for_admins(self, catalogue: Api, query: str) -> None:
+        assert catalogue.get("/v1/videos", query=query).status == 403
+
+    def test_time_makes_and_ends_a_publication_without_a_write(self, catalogue: Api, clock: Clock) -> None:
+        clock.advance(50)
+        assert "alice to come" in _titles(catalogue, "category=a")
+
+    def test_a_change_moves_a_video_between_lists_at_once(self, api: Api) -> None:
+        video = api.publish("alice", title="t", category="a")
+        path = f"/v1/videos/{video['videoId']}"
+        api.patch(path, {"category": "b"})
+        assert (_titles(api, "category=a"), _titles(api, "category=b")) == ([], ["t"])
+        api.patch(path, {"visibility": "private"})
+        assert (_titles(api, "category=b"), _titles(api)) == ([], [])
+        assert _titles(api, "status=ready", user="admin") == ["t"]
+        api.patch(path, {"visibility": "public", "category": None})
+        assert (_titles(api, "category=b"), _titles(api)) == ([], ["t"])
+
+
+class TestFilters:
+    @pytest.mark.parametrize(
+        ("query", "names"),
+        [
+            ("format=mp4", ["new"]),
+            ("minDuration=1000", ["new", "other"]),
+            ("minDuration=1001", ["other"]),
+            ("maxDuration=5000", ["new", "other"]),
+            ("maxDuration=4999", ["new"]),
+            ("minDuration=1000&maxDuration=1000", ["new"]),
+            ("category=b", ["other"]),
+            ("category=a&format=mov", []),
+            ("status=failed", ["failed"]),
+        ],
+    )
+    def test_filters_narrow_an_owners_list(self, catalogue: Api, query: str, names: list[str]) -> None:
+        assert _titles(catalogue, f"userId=alice&{query}") == [f"alice {name}" for name in names]
+
+    def test_filters_narrow_the_feed(self, catalogue: Api) -> None:
+        assert _titles(catalogue, "format=mov") == ["bob other", "alice other"]
+
+    def test_special_characters_are_taken_as_they_are(self, api: Api) -> None:
+        category = 'Docu, Kids & 100% "fun" +#?/é'
+        api.publish(title="t", category=category)
+        assert _titles(api, f"category={quote(category, safe='')}") == ["t"]
+
+
+class TestTime:
+    @pytest.mark.parametrize(
+        ("query", "expected"),
+        [
+            ("from=1000&to=1001", ["alice old"]),
+            ("from=1001&to=1002", ["bob old"]),
+            ("from=1000&to=1002", ["bob old", "alice old"]),
+            ("from=1071", ["bob new"]),
+            ("from=1072", []),
+            ("to=1000", []),
+            ("from=1970-01-01T00:16:40Z&to=1970-01-01T00:16:41Z", ["alice old"]),
+            ("from=1970-01-01T01:16:40%2B01:00&to=1970-01-01T00:16:41Z", ["alice old"]),
+            ("from=1970-01-01T00:16:40.000000001Z&to=1002", ["bob old"]),
+            ("from=1970-01-01t00:16:40.0z&to=1001", ["alice old"]),
+        ],
+    )
+    def test_a_range_holds_its_start_and_not_its_end(self, catalogue: Api, query: str, expected: list[str]) -> None:
+        assert _titles(catalogue, query) == expected
+
+    def test_the_whole_of_time_can_be_asked_for(self, api: Api) -> None:
+        api.publish(title="first", createdAt=0)
+        api.publish(title="last", createdAt=253402300799)
+        assert _titles(api, "from=0&to=253402300800") == ["last", "first"]
+
+    def test_oldest_first_on_request(self, catalogue: Api) -> None:
+        assert _titles(catalogue, "category=a&order=asc") == ["alice old", "bob old", "alice new", "bob new"]
+
+
+class TestPages:
+    def _walk(self, api: Api, query: str, **options: Any) -> list[list[str]]:
+        pages, cursor = [], None
+        while True:
+            reply = api.get("/v1/videos", query=query + (f"&cursor={cursor}" if cursor else ""), **options)
+            pages.append([item["title"] for item in reply.json["items"]])
+            cursor = reply.json["nextCursor"]
+            if cursor is None:
+                return pages
+
+    @pytest.mark.parametrize("query", ["", "category=a", "userId=alice"])
+    def test_pages_join_to_the_whole_list(self, catalogue: Api, query: str) -> None:
+        whole = _titles(catalogue, query)
+        pages = self._walk(catalogue, f"{query}&limit=2".lstrip("&"))
+        assert [title for page in pages for title in page] == whole
+        assert all(len(page) == 2 for page in pages[:-1])
+
+    def test_a_list_that_ends_with_a_full_page_says_so(self, catalogue: Api) -> None:
+        reply = catalogue.get("/v1/videos", query="limit=6")
+        assert (len(reply.json["items"]), reply.json["nextCursor"]) == (6, None)
+
+    def test_ties_in_time_have_an_order(self, api: Api) -> None:
+        titles = {api.publish(title=str(n), createdAt=1000)["title"] for n in range(9)}
+        pages = self._walk(api, "limit=2")
+        assert sorted(title for page in pages for title in page) == sorted(titles)
+
+    def test_the_next_page_is_also_a_link(self, catalogue: Api) -> None:
+        reply = catalogue.get("/v1/videos", query="category=a&limit=2")
+        cursor = reply.json["nextCursor"]
+        assert reply.headers["link"] == f'<?{urlencode({"category": "a", "limit": 2, "cursor": cursor})}>; rel="next"'
+        assert "link" not in catalogue.get("/v1/videos").headers
+
+    @pytest.mark.parametrize(
+        "other",
+        ["category=b&limit=2", "limit=2", "category=a&limit=2&order=asc", "category=a&limit=2&from=5", "userId=alice"],
+    )
+    def test_a_cursor_belongs_to_its_query(self, catalogue: Api, other: str) -> None:
+        cursor = catalogue.get("/v1/videos", query="category=a&limit=2").json["nextCursor"]
+        reply = catalogue.get("/v1/videos", query=f"{other}&cursor={cursor}")
+        assert (reply.status, reply.json["type"].rpartition(":")[2]) == (400, "invalid-cursor")
+
+    def test_a_cursor_belongs_to_its_caller_but_to_no_page_size(self, catalogue: Api) -> None:
+        cursor = catalogue.get("/v1/videos", query="category=a&limit=2").json["nextCursor"]
+        query = f"category=a&limit=5&cursor={cursor}"
+        assert catalogue.get("/v1/videos", query=query, user="bob").status == 400
+        assert _titles(catalogue, query) == ["bob old", "alice old"]
+
+    def test_only_some_fields(self, catalogue: Api, table: Table) -> None:
+        with recorded(table.client) as operations:
+            reply = catalogue.get("/v1/videos", query="category=b&fields=title,duration&limit=1")
+        assert reply.json["items"] == [{"title": "bob other", "duration": 5000}]
+        assert reply.json["nextCursor"]
+        assert all("poster" not in each.parameters["ExpressionAttributeNames"].values() for each in operations)
+
+    def test_a_listing_shows_a_poster(self, api: Api) -> None:
+        api.publish(thumbnails={"poster": {"url": "https://example.com/p.webp"}})
+        (item,) = api.get("/v1/videos").json["items"]
+        assert item["poster"] == "https://example.com/p.webp"
+
+
+class TestWhatCannotBeServed:
+    @pytest.mark.parametrize("query", ["title=x", "tag=x", "sort=title", "offset=10", "page=2", "userid=alice"])
+    def test_what_no_index_answers_is_refused_and_told_what_can_be(self, api: Api, query: str) -> None:
+        reply = api.get("/v1/videos", query=query)
+        assert (reply.status, reply.json["type"].rpartition(":")[2]) == (400, "unserved-query")
+        assert all(word in reply.json["detail"] for word in ("userId", "category", "status", "format", "from"))
+
+    @pytest.mark.parametrize(
+        ("query", "parameter"),
+        [
+            ("limit=0", "limit"),
+            ("limit=101", "limit"),
+            ("limit=x", "limit"),
+            ("limit=-1", "limit"),
+            ("limit=1.0", "limit"),
+            ("limit=%D9%A1", "limit"),
+            ("limit=", "limit"),
+            ("limit=1&limit=1", "limit"),
+            ("userId=a&userId=b", "userId"),
+            ("order=down", "order"),
+            ("status=gone", "status"),
+            ("from=yesterday", "from"),
+            ("from=2026-02-30T00:00:00Z", "from"),
+            ("from=2026-01-01", "from"),
+            ("from=2026-01-01T00:00:00", "from"),
+            ("from=-1", "from"),
+            ("from=99999999999999", "from"),
+            ("from=1e3", "from"),
+            ("from=NaN", "from"),
+            ("from=1960-01-01T00:00:00Z", "from"),
+            ("from=0001-01-01T00:00:00%2B23:59", "from"),
+            ("from=2&to=1", "from"),
+            ("from=1&to=1", "from"),
+            ("minDuration=2&maxDuration=1", "minDuration"),
+            ("minDuration=2&maxDuration=0", "minDuration"),
+            ("minDuration=99999999999999999999", "minDuration"),
+            ("category=" + "x" * 101, "category"),
+            ("userId=a%00b", "userId"),
+            ("fields=secret", "fields"),
+            ("fields=title,", "fields"),
+            ("fields=pk", "fields"),
+        ],
+    )
+    def test_a_value_out_of_range_is_named(self, api: Api, table: Table, query: str, parameter: str) -> None:
+        with recorded(table.client) as operations:
+            reply = api.get("/v1/videos", query=query)
+        assert reply.status == 400
+        assert reply.json["errors"][0]["parameter"] == parameter
+        assert operations == []
+
+    @pytest.mark.parametrize("query", ["category=%ED%A0%80", "category=%FF", "=x", "&&&=", "a=1&" * 60])
+    def test_a_malformed_query_is_refused(self, api: Api, query: str) -> None:
+        assert api.get("/v1/videos", query=query).status == 400

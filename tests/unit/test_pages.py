@@ -1,0 +1,143 @@
+"""Pages merged from several partitions: in order, full, nothing lost or repeated, within the budget."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.attributes import Item, encode_item
+from shared.cursors import Position
+from shared.dynamodb import QueryPage
+from shared.pages import EXAMINED_BUDGET, Fetch, Page, merge
+
+
+@pytest.fixture(scope="module")
+def executor() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(4) as pool:
+        yield pool
+
+
+class Partition:
+    """An index partition: items in order, of which a filter lets only the visible ones through."""
+
+    def __init__(self, positions: list[Position], visible: Callable[[Position], bool], *, ascending: bool) -> None:
+        self.positions = sorted(positions, reverse=not ascending)
+        self.visible = visible
+        self.ascending = ascending
+        self.examined = 0
+
+    def fetch(self, after: Position | None, limit: int) -> QueryPage:
+        """What a Query would give."""
+        rest = [
+            each for each in self.positions if after is None or ((each > after) == self.ascending and each != after)
+        ]
+        read = rest[:limit]
+        self.examined += len(read)
+        more = len(rest) > limit
+        return QueryPage(
+            [_item(each) for each in read if self.visible(each)],
+            len(read),
+            encode_item(_item(read[-1])) if more else None,
+        )
+
+
+def _item(position: Position) -> Item:
+    return {"at": position.at, "id": position.id}
+
+
+def _locate(item: Item) -> Position:
+    return Position(int(item["at"]), item["id"])
+
+
+def _walk(
+    fetches: list[Fetch], executor: ThreadPoolExecutor, *, ascending: bool, limit: int, budget: int
+) -> Iterator[Page]:
+    after = None
+    for _ in range(1000):
+        page = merge(fetches, _locate, ascending=ascending, limit=limit, after=after, executor=executor, budget=budget)
+        yield page
+        if page.resume is None:
+            return
+        assert after is None or (page.resume > after) == ascending
+        after = page.resume
+    raise AssertionError("the walk does not end")
+
+
+positions = st.builds(Position, st.integers(0, 5), st.text("ab", min_size=1, max_size=3))
+
+
+@given(
+    # Which of up to eight partitions holds each position: no item is in two of them.
+    places=st.dictionaries(positions, st.integers(0, 7), max_size=40),
+    hidden=st.sets(positions),
+    ascending=st.booleans(),
+    limit=st.integers(1, 7),
+    budget=st.integers(1, 40),
+)
+def test_a_walk_sees_every_visible_item_once_and_in_order(
+    executor: ThreadPoolExecutor,
+    places: dict[Position, int],
+    hidden: set[Position],
+    ascending: bool,
+    limit: int,
+    budget: int,
+) -> None:
+    sources = [
+        Partition(
+            [each for each in places if places[each] == number], lambda each: each not in hidden, ascending=ascending
+        )
+        for number in range(8)
+    ]
+    expected = sorted((each for each in places if each not in hidden), reverse=not ascending)
+
+    pages = list(_walk([each.fetch for each in sources], executor, ascending=ascending, limit=limit, budget=budget))
+
+    assert [_locate(item) for page in pages for item in page.items] == expected
+    assert all(len(page.items) <= limit for page in pages)
+
+
+@pytest.mark.parametrize("ascending", [True, False])
+def test_pages_are_full_however_much_a_filter_hides(executor: ThreadPoolExecutor, ascending: bool) -> None:
+    everything = [Position(n, "a") for n in range(800)]
+    sources = [
+        Partition(everything[shard::4], lambda each: each.at % 10 == 0, ascending=ascending) for shard in range(4)
+    ]
+
+    pages = list(
+        _walk([each.fetch for each in sources], executor, ascending=ascending, limit=25, budget=EXAMINED_BUDGET)
+    )
+
+    assert [len(page.items) for page in pages] == [25, 25, 25, 5]
+
+
+def test_the_last_page_says_that_it_is_the_last_even_when_it_is_full(executor: ThreadPoolExecutor) -> None:
+    source = Partition([Position(n, "a") for n in range(10)], lambda _: True, ascending=True)
+    pages = list(_walk([source.fetch], executor, ascending=True, limit=5, budget=EXAMINED_BUDGET))
+    assert [len(page.items) for page in pages] == [5, 5]
+
+
+def test_a_page_ends_short_when_the_budget_is_spent_and_leads_on(executor: ThreadPoolExecutor) -> None:
+    source = Partition([Position(n, "a") for n in range(5000)], lambda each: each.at == 4999, ascending=True)
+
+    pages = list(_walk([source.fetch], executor, ascending=True, limit=25, budget=EXAMINED_BUDGET))
+
+    assert [len(page.items) for page in pages] == [0, 0, 0, 0, 1]
+    assert source.examined == 5000
+
+
+def test_one_page_examines_no_more_than_the_budget(executor: ThreadPoolExecutor) -> None:
+    sources = [
+        Partition([Position(n, f"{shard}") for n in range(5000)], lambda _: False, ascending=False)
+        for shard in range(4)
+    ]
+    merge([each.fetch for each in sources], _locate, ascending=False, limit=100, after=None, executor=executor)
+    assert sum(each.examined for each in sources) <= EXAMINED_BUDGET
+
+
+def test_an_evenly_spread_page_reads_little_more_than_it_shows(executor: ThreadPoolExecutor) -> None:
+    everything = [Position(n, "a") for n in range(4000)]
+    sources = [Partition(everything[shard::4], lambda _: True, ascending=False) for shard in range(4)]
+    merge([each.fetch for each in sources], _locate, ascending=False, limit=25, after=None, executor=executor)
+    assert sum(each.examined for each in sources) <= 2 * 25

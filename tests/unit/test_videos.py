@@ -1,0 +1,436 @@
+"""One video: created, read, changed, deleted and restored, by its owner, an admin and strangers."""
+
+from typing import Any
+
+import pytest
+
+from shared.dynamodb import Table
+from shared.models import VideoContent
+from shared.schema import VIDEO
+from shared.video import GRACE_SECONDS, TRANSITIONS
+from tests.harness import NOW, Api, Clock, recorded
+
+EXAMPLE: dict[str, Any] = {
+    "userId": "user_789",
+    "createdAt": 1717645200,
+    "title": "Product Launch Demo",
+    "duration": 354000,
+    "resolutions": {
+        "1080p": "s3://video-bucket/transcoded/a1b2c3d4/1080p.mp4",
+        "720p": "s3://video-bucket/transcoded/a1b2c3d4/720p.m3u8",
+    },
+    "tags": ["product", "demo", "launch"],
+}
+EVERYTHING: dict[str, Any] = {
+    "title": "Ärger im Weltraum 🚀",
+    "description": "First line\nsecond line\twith a tab",
+    "duration": 0,
+    "fileSize": 2**53 - 1,
+    "format": "mp4",
+    "resolution": "1920x1080",
+    "resolutions": {"1080p": "s3://bucket-1/a/b c.mp4"},
+    "tags": ["a", "b"],
+    "category": "Science Fiction",
+    "language": "de-CH",
+    "visibility": "public",
+    "publishAt": NOW + 10,
+    "expiresAt": NOW + 20,
+    "metadata": {"text": "", "whole": 7, "part": 0.1, "huge": 9007199254740991, "yes": True, "odd key %/~": "v"},
+    "thumbnails": {"poster": {"url": "https://example.com/p.webp", "width": 640, "height": 360, "time": 1500}},
+}
+
+
+def _path(video: dict[str, Any]) -> str:
+    return f"/v1/videos/{video['videoId']}"
+
+
+class TestCreate:
+    def test_the_example_document_comes_back_with_the_same_values_and_types(self, api: Api) -> None:
+        created = api.post("/v1/videos", EXAMPLE, user="admin")
+        read = api.get(_path(created.json), user="admin")
+
+        for answer in (created.json, read.json):
+            shown = {name: answer[name] for name in EXAMPLE}
+            assert shown | {"tags": set(shown["tags"])} == EXAMPLE | {"tags": set(EXAMPLE["tags"])}
+
+    def test_every_field_that_clients_write_comes_back(self, api: Api) -> None:
+        assert set(EVERYTHING) == set(VideoContent.model_fields)
+
+        created = api.create(**EVERYTHING)
+        read = api.get(_path(created)).json
+
+        assert {name: read[name] for name in EVERYTHING} == EVERYTHING
+        assert read == created
+
+    def test_the_server_sets_what_a_user_may_not(self, api: Api) -> None:
+        own = {"videoId": "3f2504e0-4f89-41d3-9a0c-0305e82c3301", "createdAt": 5, "userId": "bob", "status": "ready"}
+
+        video = api.create("alice", **own)
+
+        assert (video["userId"], video["createdAt"], video["status"]) == ("alice", NOW, "uploaded")
+        assert video["videoId"] != own["videoId"]
+
+    def test_an_admin_brings_its_own_values(self, api: Api) -> None:
+        video_id = "3F2504E0-4F89-41D3-9A0C-0305E82C3301"
+        own = {"createdAt": 0, "userId": "bob", "status": "ready"}
+
+        video = api.create("admin", videoId=video_id, **own)
+
+        assert {name: video[name] for name in own} == own
+        assert video["videoId"] == video_id.lower()
+
+    def test_an_id_is_taken_once(self, api: Api) -> None:
+        first = api.create("admin", videoId="3f2504e0-4f89-41d3-9a0c-0305e82c3301", title="first")
+
+        again = api.post("/v1/videos", {"videoId": first["videoId"], "title": "second"}, user="admin")
+
+        assert (again.status, again.json["type"].rpartition(":")[2]) == (409, "already-exists")
+        assert api.get(_path(first), user="admin").json["title"] == "first"
+
+    def test_a_new_video_is_private_until_its_owner_says_otherwise(self, api: Api) -> None:
+        assert api.create()["visibility"] == "private"
+
+    def test_the_answer_says_where_the_video_is(self, api: Api) -> None:
+        reply = api.post("/v1/videos", {"title": "t"})
+        assert reply.headers["location"] == f"videos/{reply.json['videoId']}"
+        assert reply.etag == api.get(_path(reply.json)).etag
+
+    def test_maps_are_stored_even_when_empty_and_sets_are_not(self, api: Api, table: Table) -> None:
+        video = api.create(tags=[])
+        item = table.get(VIDEO.key(videoId=video["videoId"]))
+        assert item is not None
+        assert [item[name] for name in ("resolutions", "metadata", "thumbnails")] == [{}, {}, {}]
+        assert "tags" not in item
+
+
+KEY = {"Idempotency-Key": "once"}
+
+
+class TestIdempotencyKey:
+    def test_a_retry_gets_the_same_answer_and_creates_nothing(self, api: Api, clock: Clock) -> None:
+        first = api.post("/v1/videos", {"title": "t"}, headers=KEY)
+        clock.advance(3600)
+        api.patch(_path(first.json), {"title": "changed meanwhile"})
+
+        again = api.post("/v1/videos", {"title": "t"}, headers=KEY)
+
+        assert (again.status, again.body, again.headers) == (201, first.body, first.headers)
+        assert len(api.get("/v1/videos", query="userId=alice").json["items"]) == 1
+
+    def test_the_order_of_fields_does_not_matter(self, api: Api) -> None:
+        first = api.post("/v1/videos", body='{"title": "t", "format": "mp4"}', headers=KEY | _JSON)
+        again = api.post("/v1/videos", body='{"format":"mp4","title":"t"}', headers=KEY | _JSON)
+        assert again.json == first.json
+
+    def test_another_body_under_the_same_key_is_refused(self, api: Api) -> None:
+        api.post("/v1/videos", {"title": "t"}, headers=KEY)
+        other = api.post("/v1/videos", {"title": "u"}, headers=KEY)
+        assert (other.status, other.json["type"].rpartition(":")[2]) == (422, "idempotency-key-reused")
+
+    def test_a_key_belongs_to_its_caller(self, api: Api) -> None:
+        first = api.post("/v1/videos", {"title": "t"}, headers=KEY, user="alice")
+        other = api.post("/v1/videos", {"title": "t"}, headers=KEY, user="bob")
+        assert first.json["videoId"] != other.json["videoId"]
+
+    def test_a_key_is_forgotten_after_a_day(self, api: Api, clock: Clock) -> None:
+        first = api.post("/v1/videos", {"title": "t"}, headers=KEY)
+        clock.advance(24 * 3600)
+        later = api.post("/v1/videos", {"title": "u"}, headers=KEY)
+        assert later.status == 201
+        assert first.json["videoId"] != later.json["videoId"]
+
+    def test_a_request_that_failed_can_be_corrected_under_its_key(self, api: Api) -> None:
+        assert api.post("/v1/videos", {"title": ""}, headers=KEY).status == 422
+        assert api.post("/v1/videos", {"title": "t"}, headers=KEY).status == 201
+
+    def test_a_restore_can_be_retried(self, api: Api) -> None:
+        video = api.create()
+        api.delete(_path(video))
+        first = api.post(f"{_path(video)}/restore", headers=KEY)
+        again = api.post(f"{_path(video)}/restore", headers=KEY)
+        assert (first.status, first.body) == (again.status, again.body) == (200, first.body)
+        assert api.get(_path(video)).json["version"] == 3
+
+    @pytest.mark.parametrize("key", ["", "x" * 256, "tab\t", "é"])
+    def test_a_key_must_be_short_printable_ascii(self, api: Api, key: str) -> None:
+        reply = api.post("/v1/videos", {"title": "t"}, headers={"Idempotency-Key": key})
+        assert (reply.status, reply.json["errors"][0]["parameter"]) == (400, "Idempotency-Key")
+
+
+_JSON = {"Content-Type": "application/json"}
+
+
+class TestRead:
+    def test_only_some_fields(self, api: Api) -> None:
+        video = api.create(**EVERYTHING)
+        reply = api.get(_path(video), query="fields=title,tags,version")
+        assert reply.json == {"title": EVERYTHING["title"], "tags": ["a", "b"], "version": 1}
+
+    def test_only_the_named_attributes_leave_dynamodb(self, api: Api, table: Table) -> None:
+        video = api.create(**EVERYTHING)
+        with recorded(table.client) as operations:
+            api.get(_path(video), query="fields=title")
+        (get,) = operations
+        assert "description" not in get.parameters["ExpressionAttributeNames"].values()
+
+    def test_an_etag_saves_sending_the_same_again(self, api: Api) -> None:
+        video = api.create()
+        tag = api.get(_path(video)).etag
+
+        same = api.get(_path(video), headers={"If-None-Match": f'"0.x", W/{tag}'})
+        assert (same.status, same.body, same.headers["etag"]) == (304, b"", tag)
+
+        api.patch(_path(video), {"title": "new"})
+        assert api.get(_path(video), headers={"If-None-Match": tag}).status == 200
+
+    def test_a_view_changes_the_etag_but_not_the_version(self, api: Api) -> None:
+        video = api.publish()
+        before = api.get(_path(video))
+        api.post(f"{_path(video)}/views")
+        after = api.get(_path(video), headers={"If-None-Match": before.etag})
+        assert (after.status, after.json["viewCount"], after.json["version"]) == (200, 1, 1)
+
+    def test_an_unknown_video_is_not_found(self, api: Api) -> None:
+        assert api.get("/v1/videos/3f2504e0-4f89-41d3-9a0c-0305e82c3301").status == 404
+
+    def test_an_id_is_read_in_either_case(self, api: Api) -> None:
+        video = api.create()
+        assert api.get(f"/v1/videos/{video['videoId'].upper()}").json == video
+
+
+class TestWhoSeesIt:
+    @pytest.mark.parametrize(
+        ("fields", "seen"),
+        [
+            ({}, True),
+            ({"visibility": "private"}, False),
+            ({"status": "processing"}, False),
+            ({"status": "uploaded"}, False),
+            ({"status": "failed"}, False),
+            ({"publishAt": NOW + 1}, False),
+            ({"publishAt": NOW}, True),
+            ({"expiresAt": NOW}, False),
+            ({"expiresAt": NOW + 1}, True),
+        ],
+        ids=str,
+    )
+    def test_strangers_see_what_is_public_ready_and_in_its_time(
+        self, api: Api, fields: dict[str, Any], seen: bool
+    ) -> None:
+        video = api.publish("alice", **fields)
+
+        assert api.get(_path(video), user="bob").status == (200 if seen else 404)
+        assert api.post(f"{_path(video)}/views", user="bob").status == (200 if seen else 404)
+        assert api.patch(_path(video), {"title": "mine"}, user="bob").status == (403 if seen else 404)
+        assert api.delete(_path(video), user="bob").status == (403 if seen else 404)
+        assert api.get(_path(video), user="alice").status == 200
+        assert api.get(_path(video), user="admin").status == 200
+
+    def test_a_video_expires_at_its_very_second(self, api: Api, clock: Clock) -> None:
+        video = api.publish("alice", expiresAt=NOW + 5)
+        assert api.get(_path(video), user="bob").status == 200
+        clock.advance(5)
+        assert api.get(_path(video), user="bob").status == 404
+        assert api.patch(_path(video), {"expiresAt": None}, user="alice").status == 200
+        assert api.get(_path(video), user="bob").status == 200
+
+    @pytest.mark.parametrize(
+        ("method", "scopes", "status"),
+        [
+            ("GET", "videos/write", 403),
+            ("GET", "videos/read", 200),
+            ("GET", "videos/admin", 200),
+            ("PATCH", "videos/read", 403),
+            ("PATCH", "", 403),
+            ("PATCH", "videos/write", 200),
+            ("PATCH", "xvideos/write", 403),
+            ("DELETE", "videos/read", 403),
+        ],
+    )
+    def test_a_token_needs_the_scope_of_the_operation(self, api: Api, method: str, scopes: str, status: int) -> None:
+        video = api.create("alice")
+        body = {"title": "t"} if method == "PATCH" else None
+        assert api.request(method, _path(video), json_body=body, scopes=scopes).status == status
+
+    def test_a_token_without_a_subject_is_refused(self, api: Api) -> None:
+        assert api.get("/v1/videos", user="").status == 403
+
+
+class TestChange:
+    def test_members_replace_null_removes_maps_merge(self, api: Api) -> None:
+        video = api.create(**EVERYTHING)
+
+        reply = api.patch(
+            _path(video),
+            {
+                "description": None,
+                "tags": ["c"],
+                "metadata": {"text": None, "new": 1},
+                "thumbnails": {"poster": {"width": None, "height": 480}},
+            },
+        )
+
+        metadata = {name: value for name, value in EVERYTHING["metadata"].items() if name != "text"} | {"new": 1}
+        poster = {"url": "https://example.com/p.webp", "height": 480, "time": 1500}
+        assert "description" not in reply.json
+        assert (reply.json["tags"], reply.json["metadata"]) == (["c"], metadata)
+        assert reply.json["thumbnails"] == {"poster": poster}
+        assert reply.json["version"] == 2
+        assert api.get(_path(video)).json == reply.json | {"viewCount": 0}
+
+    def test_a_map_set_to_null_becomes_empty(self, api: Api) -> None:
+        video = api.create(**EVERYTHING)
+        assert api.patch(_path(video), {"metadata": None}).json["metadata"] == {}
+
+    def test_true_and_one_are_different_values(self, api: Api) -> None:
+        video = api.create(metadata={"flag": True})
+        api.patch(_path(video), {"metadata": {"flag": 1}})
+        assert api.get(_path(video)).json["metadata"]["flag"] is not True
+
+    def test_a_change_that_changes_nothing_writes_nothing(self, api: Api, table: Table) -> None:
+        video = api.create(title="same")
+        with recorded(table.client) as operations:
+            reply = api.patch(_path(video), {"title": "same"})
+        assert (reply.status, reply.json["version"]) == (200, 1)
+        assert [operation.name for operation in operations] == ["GetItem"]
+
+    def test_only_what_changed_is_written(self, api: Api, table: Table) -> None:
+        video = api.create(**EVERYTHING)
+        with recorded(table.client) as operations:
+            api.patch(_path(video), {"title": "new"})
+        written = set(operations[-1].parameters["ExpressionAttributeNames"].values())
+        # The clock stands still here, or updatedAt would be among them.
+        assert written == {"title", "version", "writeId"}
+
+    def test_if_match_with_the_present_version_wins_and_with_an_older_one_loses(self, api: Api) -> None:
+        video = api.create()
+        tag = api.get(_path(video)).etag
+
+        assert api.patch(_path(video), {"title": "first"}, headers={"If-Match": tag}).status == 200
+        lost = api.patch(_path(video), {"title": "second"}, headers={"If-Match": tag})
+
+        assert (lost.status, lost.json["type"].rpartition(":")[2]) == (412, "version-mismatch")
+        assert api.get(_path(video)).json["title"] == "first"
+
+    @pytest.mark.parametrize(
+        ("header", "status"),
+        [('"1.0"', 200), ('"1"', 200), ("*", 200), ('"7.0", "1.0"', 200), ('W/"1.0"', 412), ("junk", 412), ("", 412)],
+    )
+    def test_if_match_compares_versions_strongly(self, api: Api, header: str, status: int) -> None:
+        video = api.create()
+        assert api.patch(_path(video), {"title": "t"}, headers={"If-Match": header}).status == status
+
+    def test_delete_and_restore_take_if_match_too(self, api: Api) -> None:
+        video = api.create()
+        assert api.delete(_path(video), headers={"If-Match": '"9.0"'}).status == 412
+        assert api.delete(_path(video), headers={"If-Match": '"1.0"'}).status == 204
+        assert api.post(f"{_path(video)}/restore", headers={"If-Match": '"1.0"'}).status == 412
+        assert api.post(f"{_path(video)}/restore", headers={"If-Match": '"2.0"'}).status == 200
+
+    @pytest.mark.parametrize(
+        "field", ["videoId", "userId", "createdAt", "updatedAt", "version", "viewCount", "purgeAt", "schemaVersion"]
+    )
+    def test_what_the_server_writes_cannot_be_changed(self, api: Api, field: str) -> None:
+        video = api.create()
+        reply = api.patch(_path(video), {field: 1})
+        assert (reply.status, reply.json["errors"][0]["pointer"]) == (422, f"/{field}")
+
+    @pytest.mark.parametrize("field", ["title", "status", "visibility"])
+    def test_what_every_video_has_cannot_be_removed(self, api: Api, field: str) -> None:
+        video = api.create()
+        assert api.patch(_path(video), {field: None}).status == 422
+
+    def test_limits_hold_for_what_changes_add_up_to(self, api: Api) -> None:
+        video = api.create(metadata={f"a{n}": n for n in range(30)})
+        reply = api.patch(_path(video), {"metadata": {f"b{n}": n for n in range(21)}})
+        assert (reply.status, reply.json["errors"][0]["pointer"]) == (422, "/metadata")
+        assert len(api.get(_path(video)).json["metadata"]) == 30
+
+    def test_the_change_tells_the_stream_who_made_it(self, api: Api, table: Table) -> None:
+        video = api.create("alice")
+        api.patch(_path(video), {"title": "by an admin"}, user="admin")
+        item = table.get(VIDEO.key(videoId=video["videoId"]))
+        assert item is not None
+        assert item["updatedBy"] == "admin"
+
+
+class TestStatusMachine:
+    @pytest.mark.parametrize("before", ["uploaded", "processing", "ready", "failed"])
+    @pytest.mark.parametrize("after", ["uploaded", "processing", "ready", "failed"])
+    def test_only_legal_transitions(self, api: Api, before: str, after: str) -> None:
+        video = api.create("admin", status=before)
+
+        reply = api.patch(_path(video), {"status": after}, user="admin")
+
+        legal = before == after or after in TRANSITIONS[before]
+        assert reply.status == (200 if legal else 409)
+        assert api.get(_path(video), user="admin").json["status"] == (after if legal else before)
+
+    def test_the_way_from_upload_to_ready(self, api: Api) -> None:
+        video = api.create()
+        assert [api.patch(_path(video), {"status": each}).status for each in ("ready", "processing", "ready")] == [
+            409,
+            200,
+            200,
+        ]
+
+    def test_deleting_is_not_a_patch(self, api: Api) -> None:
+        assert api.patch(_path(api.create()), {"status": "deleted"}).status == 422
+
+
+class TestDeleteAndRestore:
+    def test_a_deleted_video_is_gone_for_all_but_owner_and_admin(self, api: Api) -> None:
+        video = api.publish("alice", category="c")
+
+        assert api.delete(_path(video)).status == 204
+
+        assert api.get(_path(video), user="bob").status == 404
+        assert api.get("/v1/videos", query="category=c").json["items"] == []
+        assert api.get("/v1/videos").json["items"] == []
+        for user in ("alice", "admin"):
+            assert api.get(_path(video), user=user).json["status"] == "deleted"
+
+    def test_deleting_again_changes_nothing(self, api: Api) -> None:
+        video = api.create()
+        assert [api.delete(_path(video)).status for _ in range(2)] == [204, 204]
+        assert api.get(_path(video)).json["version"] == 2
+
+    def test_restore_brings_back_what_was(self, api: Api) -> None:
+        video = api.publish("alice", category="c", tags=["t"])
+        api.delete(_path(video))
+
+        restored = api.post(f"{_path(video)}/restore")
+
+        assert restored.json == {name: value for name, value in video.items() if name != "viewCount"} | {
+            "version": 3,
+            "updatedAt": NOW,
+        }
+        assert len(api.get("/v1/videos", query="category=c").json["items"]) == 1
+
+    def test_restoring_what_is_not_deleted_is_refused(self, api: Api) -> None:
+        assert api.post(f"{_path(api.create())}/restore").status == 409
+
+    def test_a_deleted_video_cannot_be_changed(self, api: Api) -> None:
+        video = api.create()
+        api.delete(_path(video))
+        assert api.patch(_path(video), {"title": "t"}).status == 409
+
+    def test_it_can_be_restored_until_its_grace_is_over(self, api: Api, clock: Clock) -> None:
+        video = api.create()
+        api.delete(_path(video))
+        assert api.get(_path(video)).json["purgeAt"] == NOW + GRACE_SECONDS
+
+        clock.advance(GRACE_SECONDS)
+
+        # DynamoDB has not removed it yet; it is gone all the same.
+        assert api.get(_path(video)).status == 404
+        assert api.post(f"{_path(video)}/restore").status == 404
+        assert api.get("/v1/videos", query="userId=alice&status=deleted").json["items"] == []
+
+    def test_an_expired_video_is_removed_after_a_grace(self, api: Api, clock: Clock) -> None:
+        video = api.create(expiresAt=NOW + 100)
+        assert video["purgeAt"] == NOW + 100 + GRACE_SECONDS
+        assert "purgeAt" not in api.patch(_path(video), {"expiresAt": None}).json
+
+    def test_an_import_of_a_long_expired_video_has_its_grace_too(self, api: Api) -> None:
+        assert api.create("admin", createdAt=1000, expiresAt=2000)["purgeAt"] == NOW + GRACE_SECONDS

@@ -1,0 +1,188 @@
+"""View counts: one more for each view, one write each, and never two for one key."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError, ReadTimeoutError
+from moto import mock_aws
+
+from functions.views import handler as views
+from shared.dynamodb import Table, make_client
+from shared.schema import VIEW_COUNTER
+from shared.views import CACHE_SECONDS, CACHE_VIDEOS, ViewStore
+from tests.harness import Api, Clock, create_table, make_api, recorded
+
+KEY = {"Idempotency-Key": "a view"}
+
+
+def _view(api: Api, video: dict[str, Any], **options: Any) -> int:
+    reply = api.post(f"/v1/videos/{video['videoId']}/views", **options)
+    assert reply.status == 200, reply.body
+    count: int = reply.json["viewCount"]
+    return count
+
+
+def test_each_view_is_one_more(api: Api) -> None:
+    video = api.publish()
+    assert [_view(api, video, user=user) for user in ("bob", "bob", "alice")] == [1, 2, 3]
+    assert api.get(f"/v1/videos/{video['videoId']}").json["viewCount"] == 3
+
+
+def test_a_view_writes_one_small_item_whatever_the_video_weighs(api: Api, table: Table) -> None:
+    video = api.publish(description="x" * 5000)
+    _view(api, video)
+    with recorded(table.client) as operations:
+        _view(api, video)
+    assert [each.name for each in operations] == ["UpdateItem"]
+    counter = table.get(VIEW_COUNTER.key(videoId=video["videoId"], shard=0))
+    assert counter is not None
+    assert sum(len(name) + len(str(value)) for name, value in counter.items()) < 1024
+
+
+def test_a_view_with_a_key_counts_once(api: Api) -> None:
+    video = api.publish()
+    assert [_view(api, video, headers=KEY) for _ in range(3)] == [1, 1, 1]
+    assert _view(api, video, headers=KEY, user="bob") == 2
+
+
+def test_a_key_can_be_used_again_after_a_day(api: Api, clock: Clock) -> None:
+    video = api.publish()
+    _view(api, video, headers=KEY)
+    clock.advance(24 * 3600)
+    assert _view(api, video, headers=KEY) == 2
+
+
+def test_a_key_belongs_to_one_video(api: Api) -> None:
+    one, other = api.publish(), api.publish()
+    _view(api, one, headers=KEY)
+    assert api.post(f"/v1/videos/{other['videoId']}/views", headers=KEY).status == 422
+    assert _view(api, other) == 1
+
+
+def test_what_is_rolled_up_counts_too(api: Api, table: Table) -> None:
+    video = api.publish()
+    table.client.put_item(
+        TableName=table.name,
+        Item={
+            **{name: {"S": part} for name, part in VIEW_COUNTER.key(videoId=video["videoId"], shard=0).items()},
+            "total": {"N": "40"},
+        },
+    )
+    assert _view(api, video) == 41
+    assert api.get(f"/v1/videos/{video['videoId']}").json["viewCount"] == 41
+
+
+@pytest.mark.parametrize("body", ["", "{}"])
+def test_a_view_needs_no_body(api: Api, body: str) -> None:
+    video = api.publish()
+    reply = api.request(
+        "POST", f"/v1/videos/{video['videoId']}/views", body=body, headers={"Content-Type": "application/json"}
+    )
+    assert reply.status == 200
+
+
+def test_a_body_that_says_something_is_refused(api: Api) -> None:
+    video = api.publish()
+    assert api.post(f"/v1/videos/{video['videoId']}/views", {"count": 100}).status == 422
+    assert _view(api, video) == 1
+
+
+def test_only_known_videos_have_views(api: Api, table: Table) -> None:
+    video_id = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
+    assert api.post(f"/v1/videos/{video_id}/views").status == 404
+    assert table.get(VIEW_COUNTER.key(videoId=video_id, shard=0)) is None
+
+
+class TestCache:
+    @pytest.fixture
+    def clock(self) -> Clock:
+        return Clock(0)
+
+    @pytest.fixture
+    def store(self, table: Table, clock: Clock) -> ViewStore:
+        return ViewStore(table, table, clock)
+
+    def test_who_may_see_a_video_is_remembered_for_seconds(self, table: Table, store: ViewStore, clock: Clock) -> None:
+        api = make_api(table)
+        api = Api({**api.handlers, "views": views.make(store, api.clock)}, api.clock)
+        video = api.publish()
+        path = f"/v1/videos/{video['videoId']}"
+        _view(api, video, user="bob")
+        api.patch(path, {"visibility": "private"})
+
+        clock.advance(CACHE_SECONDS - 0.1)
+        assert api.post(f"{path}/views", user="bob").status == 200
+        clock.advance(0.2)
+        assert api.post(f"{path}/views", user="bob").status == 404
+
+    def test_expiry_needs_no_forgetting(self, api: Api, clock: Clock) -> None:
+        video = api.publish(expiresAt=int(api.clock.now) + 1)
+        _view(api, video, user="bob")
+        api.clock.advance(1)
+        assert api.post(f"/v1/videos/{video['videoId']}/views", user="bob").status == 404
+
+    def test_it_does_not_grow_without_end(self, table: Table, store: ViewStore) -> None:
+        for number in range(CACHE_VIDEOS + 10):
+            store._known[str(number)] = (1e9, {})
+        api = make_api(table)
+        video = api.publish()
+        store._video(video["videoId"])
+        store._known.popitem(last=False)
+        assert len(store._known) <= CACHE_VIDEOS + 10
+        assert video["videoId"] in store._known
+
+
+class TestWhenDynamoDBFails:
+    """An addition is tried again only when DynamoDB certainly refused it."""
+
+    @pytest.fixture
+    def tables(self) -> Iterator[tuple[Table, Table]]:
+        with mock_aws():
+            create_table(make_client(), "VideoMetadata")
+            yield tuple(Table("VideoMetadata", make_client(attempts=1), sleep=lambda _: None) for _ in range(2))  # type: ignore[misc]
+
+    def _failing(self, counters: Table, errors: list[Exception]) -> list[int]:
+        """Let the next additions fail with these errors; returns where the number of calls is kept."""
+        calls = [0]
+        update = counters.client.update_item
+
+        def update_item(**parameters: Any) -> Any:
+            calls[0] += 1
+            if errors:
+                raise errors.pop(0)
+            return update(**parameters)
+
+        counters.client.update_item = update_item  # type: ignore[method-assign]
+        return calls
+
+    def test_a_refused_view_is_tried_again(self, tables: tuple[Table, Table]) -> None:
+        table, counters = tables
+        api = make_api(table, counters)
+        video = api.publish()
+        calls = self._failing(
+            counters, [_client_error("ThrottlingException"), _client_error("TransactionConflictException")]
+        )
+        assert _view(api, video) == 1
+        assert calls == [3]
+
+    def test_an_overloaded_counter_says_when_to_come_back(self, tables: tuple[Table, Table]) -> None:
+        table, counters = tables
+        api = make_api(table, counters)
+        video = api.publish()
+        self._failing(counters, [_client_error("ProvisionedThroughputExceededException") for _ in range(10)])
+        reply = api.post(f"/v1/videos/{video['videoId']}/views")
+        assert (reply.status, reply.headers["retry-after"]) == (503, "1")
+
+    def test_a_view_whose_answer_was_lost_is_not_counted_again(self, tables: tuple[Table, Table]) -> None:
+        table, counters = tables
+        api = make_api(table, counters)
+        video = api.publish()
+        calls = self._failing(counters, [ReadTimeoutError(endpoint_url="x")])
+        reply = api.post(f"/v1/videos/{video['videoId']}/views")
+        assert (reply.status, calls) == (503, [1])
+        assert "Idempotency-Key" in reply.json["detail"]
+
+
+def _client_error(code: str) -> ClientError:
+    return ClientError({"Error": {"Code": code, "Message": "made up"}}, "UpdateItem")
