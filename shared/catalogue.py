@@ -127,7 +127,7 @@ class VideoStore:
             if not matches(item["version"]):
                 raise VersionMismatch(f"The video is at version {item['version']}.")
             edited = edit(item)
-            if edited == item:
+            if not change_between(item, edited).text:
                 return document(item)
             new = stamp(edited, caller=caller, now=now, version=item["version"] + 1)
             write = self.table.update(

@@ -5,7 +5,6 @@ query strings here, because the resolver splits every query value on its commas.
 """
 
 import base64
-import binascii
 import hashlib
 import json
 import re
@@ -308,8 +307,8 @@ def _body(event: Mapping[str, Any]) -> bytes:
         raise ContentTooLarge(f"A body may have {LARGEST_BODY} bytes.")
     try:
         content = base64.b64decode(body, validate=True) if event.get("isBase64Encoded") else body.encode()
-    except (binascii.Error, UnicodeEncodeError) as error:
-        raise MalformedJson("The body is not UTF-8.") from error
+    except ValueError as error:
+        raise MalformedJson("The body is not what its coding says.") from error
     if len(content) > LARGEST_BODY:
         raise ContentTooLarge(f"A body may have {LARGEST_BODY} bytes.")
     return content

@@ -76,7 +76,7 @@ def merge(
         starved = [each for each in partitions if not each.ahead and not each.finished]
         if starved:
             if examined >= budget:
-                return _cut_short(items, partitions, starved, locate, ascending=ascending, limit=limit)
+                return _cut_short(items, partitions, locate, ascending=ascending, limit=limit)
             share = max(1, (budget - examined) // len(starved))
             examined += sum(executor.map(partial(_Partition.advance, at_most=share), starved))
             continue
@@ -104,7 +104,6 @@ def _next_of(heads: Sequence[_Partition], locate: Callable[[Item], Position], as
 def _cut_short(
     items: list[Item],
     partitions: Sequence[_Partition],
-    starved: Sequence[_Partition],
     locate: Callable[[Item], Position],
     *,
     ascending: bool,
@@ -112,7 +111,7 @@ def _cut_short(
 ) -> Page:
     """The page when the budget is spent: everything up to the partition that got least far."""
     first = min if ascending else max
-    watermark = first(each.frontier for each in starved if each.frontier)
+    watermark = first(each.frontier for each in partitions if each.frontier and not each.finished)
     while len(items) <= limit:
         heads = [each for each in partitions if each.ahead]
         if not heads:

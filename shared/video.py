@@ -145,7 +145,9 @@ def patched(item: Item, patch: Mapping[str, Value]) -> Item:
 
 
 def deleted(item: Item, now: int) -> Item:
-    """The item as softly deleted; it keeps what it was, for `restored`."""
+    """The item as softly deleted; it keeps what it was, for `restored`. Deleting it again changes nothing."""
+    if item["status"] == "deleted":
+        return item
     return item | {"status": "deleted", "deletedAt": now, "statusBeforeDelete": item["status"]}
 
 

@@ -135,6 +135,8 @@ class Videos:
             min_duration=parameters.integer("minDuration", 0, LARGEST_INTEGER),
             max_duration=parameters.integer("maxDuration", 0, LARGEST_INTEGER),
         )
+        if (filters.min_duration or 0) > (LARGEST_INTEGER if filters.max_duration is None else filters.max_duration):
+            raise InvalidParameter.named("minDuration", "must not be more than `maxDuration`")
         caller = request.caller
         # All that decides which videos stand where in the list, for the cursor to be bound to.
         query = repr((caller.subject, caller.is_admin, owner, filters, start, end, ascending))
@@ -149,8 +151,6 @@ class Videos:
 
     def _page(self, request: Request, owner: str | None, filters: Filters, window: Window) -> Page:
         """The list that the selector names: an owner's, a category's, a status's, or else the feed."""
-        if filters.min_duration is not None and (filters.max_duration or LARGEST_INTEGER) < filters.min_duration:
-            raise InvalidParameter.named("minDuration", "must not be more than `maxDuration`")
         if owner is not None:
             return self.store.of_owner(owner, request.caller, request.now, filters, window)
         published = replace(filters, status=None)
