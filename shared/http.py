@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from typing import Any, TypeAlias
 from urllib.parse import parse_qsl
 
@@ -58,7 +59,13 @@ class Request:
     """Names in lower case."""
     query: str
     """As sent, still percent-encoded."""
-    body: bytes
+    event: Mapping[str, Any]
+    """As API Gateway made it."""
+
+    @cached_property
+    def body(self) -> bytes:
+        """The body as sent; raises ContentTooLarge. Read only by operations that take one."""
+        return _body(self.event)
 
     def video_id(self) -> str:
         """The videoId of the path in its canonical form; raises InvalidParameter when it is no UUID."""
@@ -232,7 +239,7 @@ def _adapter(
             path=path,
             headers={name.lower(): value for name, value in event.get("headers", {}).items()},
             query=event.get("rawQueryString", ""),
-            body=_body(event),
+            event=event,
         )
         return handler(request)
 

@@ -120,7 +120,6 @@ _CHANGE_ERRORS = (
     errors.NotFound,
     errors.WriteContention,
     errors.VersionMismatch,
-    errors.ContentTooLarge,
 )
 _BODY_ERRORS = (errors.MalformedJson, errors.ContentTooLarge, errors.UnsupportedMediaType, errors.InvalidContent)
 

@@ -1,0 +1,252 @@
+"""The client and its errors: what DynamoDB says becomes what the service says."""
+
+from typing import Any
+
+import boto3
+import pytest
+from botocore.awsrequest import AWSResponse
+from botocore.compat import HTTPHeaders
+from botocore.exceptions import ClientError, ConnectTimeoutError, ReadTimeoutError
+
+from shared.catalogue import VideoStore
+from shared.dynamodb import (
+    ATTEMPTS,
+    ConditionFailed,
+    Expression,
+    Table,
+    TransactionConflict,
+    change_between,
+    make_client,
+)
+from shared.errors import ContentTooLarge, InternalError, ServiceError, Throttled, Unavailable
+from tests.harness import Api, make_api
+
+KEY = {"pk": "p", "sk": "s"}
+ABSENT = Expression("attribute_not_exists(#pk)", {"#pk": "pk"})
+
+
+def _error(code: str, message: str = "", **more: Any) -> ClientError:
+    response: Any = {"Error": {"Code": code, "Message": message}, **more}
+    return ClientError(response, "Any")
+
+
+def _cancelled(*reasons: dict[str, Any]) -> ClientError:
+    return _error("TransactionCanceledException", CancellationReasons=list(reasons))
+
+
+class _Client:
+    """Answers every operation with the next of some outcomes, the last one again and again."""
+
+    def __init__(self, *outcomes: Any) -> None:
+        self.outcomes = list(outcomes)
+        self.calls: list[dict[str, Any]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        def operation(**parameters: Any) -> Any:
+            self.calls.append(parameters)
+            outcome = self.outcomes.pop(0) if len(self.outcomes) > 1 else self.outcomes[0]
+            if isinstance(outcome, Exception):
+                raise outcome
+            return outcome
+
+        return operation
+
+
+def _table(*outcomes: Any) -> tuple[Table, _Client]:
+    client: Any = _Client(*outcomes)
+    return Table("T", client, sleep=lambda _: None), client
+
+
+@pytest.mark.parametrize(
+    ("failure", "expected"),
+    [
+        (_error("ThrottlingException"), Throttled),
+        (_error("ProvisionedThroughputExceededException"), Throttled),
+        (_error("RequestLimitExceeded"), Throttled),
+        (_error("InternalServerError"), Unavailable),
+        (_error("ServiceUnavailable"), Unavailable),
+        (ReadTimeoutError(endpoint_url="x"), Unavailable),
+        (ConnectTimeoutError(endpoint_url="x"), Unavailable),
+        (_error("ValidationException", "Item size has exceeded the maximum allowed size"), ContentTooLarge),
+        (_error("ValidationException", "Item size to update has exceeded the maximum allowed size"), ContentTooLarge),
+        (_error("ValidationException", "Invalid UpdateExpression"), InternalError),
+        (_error("AccessDeniedException"), InternalError),
+        (_error("ResourceNotFoundException"), InternalError),
+        (_cancelled({"Code": "None"}, {"Code": "ThrottlingError"}), Throttled),
+        (_cancelled({"Code": "ProvisionedThroughputExceeded"}, {"Code": "None"}), Throttled),
+        (_cancelled({"Code": "ValidationError", "Message": "Item size to update has exceeded"}), ContentTooLarge),
+        (_cancelled({"Code": "ValidationError", "Message": "other"}), InternalError),
+    ],
+    ids=repr,
+)
+def test_a_failure_becomes_an_error_of_the_service(failure: Exception, expected: type[ServiceError]) -> None:
+    table, _ = _table(failure)
+    with pytest.raises(expected) as raised:
+        table.transact([table.put(KEY, condition=ABSENT)])
+    assert type(raised.value) is expected
+
+
+def test_a_failed_condition_tells_what_stood_in_the_way() -> None:
+    item = {"pk": {"S": "p"}, "n": {"N": "1"}}
+    table, _ = _table(_error("ConditionalCheckFailedException", Item=item))
+    with pytest.raises(ConditionFailed) as raised:
+        table.write(table.put(KEY, condition=ABSENT))
+    assert raised.value.item == {"pk": "p", "n": 1}
+
+
+def test_a_cancelled_transaction_tells_which_condition_failed() -> None:
+    table, _ = _table(_cancelled({"Code": "None"}, {"Code": "ConditionalCheckFailed", "Item": {"n": {"N": "1"}}}))
+    with pytest.raises(ConditionFailed) as raised:
+        table.transact([table.put(KEY, condition=ABSENT), table.put(KEY, condition=ABSENT)])
+    assert (raised.value.position, raised.value.item) == (1, {"n": 1})
+
+
+def test_a_conflict_is_tried_again_under_the_same_token() -> None:
+    table, client = _table(_cancelled({"Code": "TransactionConflict"}), {})
+    table.transact([table.put(KEY, condition=ABSENT)])
+    assert len({call["ClientRequestToken"] for call in client.calls}) == 1
+    assert len(client.calls) == 2
+
+
+def test_a_lasting_conflict_ends() -> None:
+    table, client = _table(_error("TransactionConflictException"))
+    with pytest.raises(TransactionConflict):
+        table.write(table.put(KEY, condition=ABSENT))
+    assert len(client.calls) == ATTEMPTS
+
+
+def test_unprocessed_keys_are_asked_for_again() -> None:
+    rest = {"T": {"Keys": [{"pk": {"S": "b"}}]}}
+    table, client = _table(
+        {"Responses": {"T": [{"pk": {"S": "a"}}]}, "UnprocessedKeys": rest},
+        {"Responses": {}, "UnprocessedKeys": rest},
+        {"Responses": {"T": [{"pk": {"S": "b"}}]}, "UnprocessedKeys": {}},
+    )
+    assert table.batch_get([{"pk": "a"}, {"pk": "b"}]) == [{"pk": "a"}, {"pk": "b"}]
+    assert [call["RequestItems"] for call in client.calls][1:] == [rest, rest]
+
+
+def test_keys_that_stay_unprocessed_end_as_unavailable() -> None:
+    table, client = _table({"Responses": {}, "UnprocessedKeys": {"T": {"Keys": [{"pk": {"S": "b"}}]}}})
+    with pytest.raises(Unavailable):
+        table.batch_get([{"pk": "b"}])
+    assert len(client.calls) == ATTEMPTS
+
+
+def test_an_update_says_only_what_differs() -> None:
+    change = change_between({"same": 1, "old": 1, "gone": 1, "flag": True}, {"same": 1, "old": 2, "new": 3, "flag": 1})
+    assert change.text == "SET #s0 = :s0, #s1 = :s1, #s2 = :s2 REMOVE #r0"
+    assert {change.names[f"#s{n}"]: change.values[f":s{n}"] for n in range(3)} == {"flag": 1, "new": 3, "old": 2}
+    assert change.names["#r0"] == "gone"
+    assert change_between({"a": {"b": {1, 2}} and 1}, {"a": 1}).text == ""
+
+
+class TestTheParser:
+    """The client's own parser hands out what botocore's would, but for binary values left as they came."""
+
+    def test_items_of_every_type_come_back(self, table: Table) -> None:
+        item: dict[str, Any] = {
+            **KEY,
+            "text": "ü🎬",
+            "number": 1.5,
+            "flag": False,
+            "nothing": None,
+            "bytes": b"\x00\xff" * 50,
+            "set": {"a", "b"},
+            "map": {"list": [1, "x", {"deep": b"\x01"}]},
+        }
+        table.write(table.put(item, condition=ABSENT))
+        assert table.get(KEY, consistent=True) == item
+
+    def test_it_agrees_with_botocores(self, table: Table) -> None:
+        table.write(table.put({**KEY, "bytes": b"\x00", "n": 1}, condition=ABSENT))
+        plain = boto3.client("dynamodb")
+        ours = table.client.get_item(TableName=table.name, Key={"pk": {"S": "p"}, "sk": {"S": "s"}})
+        theirs = plain.get_item(TableName=table.name, Key={"pk": {"S": "p"}, "sk": {"S": "s"}})
+        assert theirs["Item"] == {**ours["Item"], "bytes": {"B": b"\x00"}}
+        assert ours["ResponseMetadata"]["HTTPStatusCode"] == 200
+        assert ours["ResponseMetadata"]["RequestId"]
+
+    def test_a_failed_condition_carries_binary_values_too(self, table: Table) -> None:
+        table.write(table.put({**KEY, "bytes": b"\x00"}, condition=ABSENT))
+        for attempt in (table.write, lambda write: table.transact([write])):
+            with pytest.raises(ConditionFailed) as raised:
+                attempt(table.put(KEY, condition=ABSENT))
+            assert raised.value.item == {**KEY, "bytes": b"\x00"}
+
+    def test_modeled_exceptions_still_have_their_classes(self, table: Table) -> None:
+        with pytest.raises(table.client.exceptions.ResourceNotFoundException):
+            table.client.get_item(TableName="other", Key={"pk": {"S": "p"}, "sk": {"S": "s"}})
+
+    @pytest.mark.parametrize("body", [b"", b"<html>bad gateway</html>", b'{"__type":"InternalServerError"}'])
+    def test_an_answer_that_is_no_answer_is_unavailable(self, table: Table, body: bytes) -> None:
+        class Raw:
+            def stream(self, **_: Any) -> Any:
+                yield body
+
+        def answer(**_: Any) -> Any:
+            raw: Any = Raw()
+            return AWSResponse("https://dynamodb", 500, HTTPHeaders(), raw)
+
+        table.client.meta.events.register("before-send.dynamodb", answer)
+        try:
+            with pytest.raises(ServiceError) as raised:
+                table.get(KEY)
+        finally:
+            table.client.meta.events.unregister("before-send.dynamodb", answer)
+        assert raised.value.status in (500, 503)
+
+
+class TestALostAnswer:
+    """A conditional write that got through, whose answer was lost, and that botocore then sent again."""
+
+    @pytest.fixture
+    def flaky(self, table: Table, monkeypatch: pytest.MonkeyPatch) -> Api:
+        for name in ("put_item", "update_item"):
+            real = getattr(table.client, name)
+            # The first attempt's answer is lost; the second meets what the first has written.
+            monkeypatch.setattr(table.client, name, lambda real=real, **request: (real(**request), real(**request))[1])
+        return make_api(table)
+
+    def test_a_create_is_recognised_as_our_own(self, flaky: Api) -> None:
+        video = flaky.create()
+        assert flaky.get(f"/v1/videos/{video['videoId']}").json == video
+
+    def test_a_change_is_recognised_as_our_own(self, flaky: Api) -> None:
+        video = flaky.create()
+        reply = flaky.patch(f"/v1/videos/{video['videoId']}", {"title": "b"}, headers={"If-Match": '"1"'})
+        assert (reply.status, reply.json["version"]) == (200, 2)
+
+
+def test_an_item_that_is_too_large_is_content_too_large(table: Table) -> None:
+    with pytest.raises(ContentTooLarge):
+        table.write(table.put({**KEY, "text": "x" * 410_000}, condition=ABSENT))
+    with pytest.raises(ContentTooLarge):
+        table.transact([table.put({**KEY, "text": "x" * 410_000}, condition=ABSENT)])
+
+
+def test_a_store_that_loses_every_race_says_so(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    api = make_api(table)
+    path = f"/v1/videos/{api.create()['videoId']}"
+    real = VideoStore(table).table.client.update_item
+
+    def overtaken(**request: Any) -> Any:
+        other = request | {
+            "UpdateExpression": "ADD #version :one",
+            "ExpressionAttributeNames": {"#version": "version"},
+            "ExpressionAttributeValues": {":one": {"N": "1"}},
+        }
+        del other["ConditionExpression"]
+        real(**other)
+        return real(**request)
+
+    monkeypatch.setattr(table.client, "update_item", overtaken)
+    reply = api.patch(path, {"title": "b"})
+    assert (reply.status, reply.json["type"].rpartition(":")[2]) == (409, "write-contention")
+    assert reply.headers["retry-after"] == "1"
+
+
+def test_clients_are_quick_to_give_up() -> None:
+    config: Any = make_client(attempts=2).meta.config
+    assert (config.connect_timeout, config.read_timeout) == (1, 2)
+    assert config.retries == {"mode": "standard", "total_max_attempts": 2}

@@ -1,0 +1,222 @@
+"""What needs no token: health, the OpenAPI document and the docs."""
+
+import gzip
+import json
+import re
+from typing import Any
+
+import jsonschema_rs
+import pytest
+from botocore.exceptions import ClientError, EndpointConnectionError
+
+from shared import errors
+from shared.dynamodb import Table
+from shared.errors import ServiceError
+from shared.models import NewVideo, VideoPatch
+from shared.openapi import NEW_VIDEO, document
+from shared.routes import ROUTES, Route
+from shared.video import FIELDS, SUMMARY_FIELDS
+from tests.harness import Api
+
+
+def _all_errors(kind: type[ServiceError] = ServiceError) -> list[type[ServiceError]]:
+    return [each for child in kind.__subclasses__() for each in (child, *_all_errors(child))]
+
+
+class TestHealth:
+    def test_it_is_well_when_the_table_answers(self, api: Api) -> None:
+        reply = api.get("/health", scopes="")
+        assert (reply.status, reply.json) == (200, {"status": "ok"})
+
+    @pytest.mark.parametrize(
+        "failure",
+        [
+            EndpointConnectionError(endpoint_url="https://dynamodb"),
+            ClientError({"Error": {"Code": "ThrottlingException", "Message": ""}}, "GetItem"),
+            ClientError({"Error": {"Code": "InternalServerError", "Message": ""}}, "GetItem"),
+        ],
+        ids=repr,
+    )
+    def test_it_is_not_when_the_table_does_not(
+        self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch, failure: Exception
+    ) -> None:
+        def fail(**_: Any) -> None:
+            raise failure
+
+        monkeypatch.setattr(table.client, "get_item", fail)
+        reply = api.get("/health")
+        assert (reply.status, reply.headers["retry-after"]) == (503, "1")
+
+
+class TestDocs:
+    def test_the_page_loads_only_what_the_service_serves(self, api: Api) -> None:
+        page = api.get("/docs")
+        assert page.headers["content-type"].startswith("text/html")
+        assets = re.findall(r'(?:href|src)="([^"]+)"', page.body.decode())
+        assert assets
+        for asset in assets:
+            # Relative to /docs, so that it holds behind any stage.
+            reply = api.get(f"/{asset}")
+            assert (reply.status, reply.headers["x-content-type-options"]) == (200, "nosniff")
+
+    def test_large_files_travel_compressed(self, api: Api) -> None:
+        reply = api.get("/docs/swagger-ui-bundle.min.js", headers={"Accept-Encoding": "gzip, br"})
+        assert reply.headers["content-encoding"] == "gzip"
+        assert len(reply.body) < 600_000
+        assert b"SwaggerUIBundle" in gzip.decompress(reply.body)
+
+    @pytest.mark.parametrize("asset", ["x.js", "..", "html.py", "__init__.py"])
+    def test_no_other_file_is_served(self, api: Api, asset: str) -> None:
+        assert api.get(f"/docs/{asset}").status == 404
+
+
+class TestOpenApi:
+    def test_it_is_served(self, api: Api) -> None:
+        reply = api.get("/openapi.json")
+        assert reply.json == json.loads(json.dumps(document()))
+        assert reply.json["openapi"].startswith("3.1")
+
+    def test_it_lists_the_route_table(self) -> None:
+        listed = {
+            (method.upper(), path, operation["operationId"], "security" in operation)
+            for path, item in document()["paths"].items()
+            for method, operation in item.items()
+        }
+        assert listed == {(route.method, route.path, route.operation, route.scope is not None) for route in ROUTES}
+
+    @pytest.mark.parametrize("name", sorted(document()["components"]["schemas"]))
+    def test_its_schemas_are_sound(self, name: str) -> None:
+        schema = document()["components"]["schemas"][name]
+        jsonschema_rs.meta.validate(schema | {"$schema": "https://json-schema.org/draft/2020-12/schema"})
+
+    def test_its_examples_keep_its_schemas(self) -> None:
+        checked = 0
+        for item in document()["paths"].values():
+            for operation in item.values():
+                contents = [operation.get("requestBody", {}).get("content", {})]
+                contents += [response.get("content", {}) for response in operation["responses"].values()]
+                for content in contents:
+                    for media in content.values():
+                        examples = [media["example"]] if "example" in media else []
+                        examples += [example["value"] for example in media.get("examples", {}).values()]
+                        for example in examples:
+                            _validator(media["schema"]).validate(example)
+                            checked += 1
+        assert checked > 60
+
+    def test_every_field_is_described(self) -> None:
+        schemas = document()["components"]["schemas"]
+        assert tuple(schemas["Video"]["properties"]) == FIELDS
+        assert tuple(schemas["VideoSummary"]["properties"]) == SUMMARY_FIELDS
+        assert set(schemas["NewVideo"]["properties"]) == set(NewVideo.model_fields)
+        assert set(schemas["VideoPatch"]["properties"]) == set(VideoPatch.model_fields)
+
+    def test_what_it_gives_as_an_example_works(self, api: Api) -> None:
+        created = api.post("/v1/videos", NEW_VIDEO)
+        assert created.status == 201
+        _validator({"$ref": "#/components/schemas/Video"}).validate(created.json)
+
+    def test_every_error_of_the_tree_is_declared_somewhere(self) -> None:
+        declared = {
+            name
+            for item in document()["paths"].values()
+            for operation in item.values()
+            for response in operation["responses"].values()
+            for name in response.get("content", {}).get("application/problem+json", {}).get("examples", {})
+        }
+        # Paths and methods that are no operation have no place in the document; the others are only grouped by these.
+        not_an_operation = {errors.MethodNotAllowed}
+        groups = {errors.BadRequest, errors.Conflict, errors.Throttled}
+        assert declared == {kind.slug for kind in set(_all_errors()) - not_an_operation - groups}
+
+
+def _validator(schema: dict[str, Any]) -> Any:
+    return jsonschema_rs.Draft202012Validator({**schema, "components": document()["components"]})
+
+
+def test_the_error_tree_is_drawn_as_it_is() -> None:
+    drawn = [line for line in (errors.__doc__ or "").splitlines() if "──" in line]
+    assert [line.split("── ")[1].split()[0] for line in drawn] == [kind.__name__ for kind in _all_errors()]
+
+
+class TestEveryDeclaredStatusIsReturned:
+    """Each status of each operation that the service itself answers, by really asking for it."""
+
+    MISSING = "/v1/videos/3f2504e0-4f89-41d3-9a0c-0305e82c3301"
+
+    def _seen(self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch, route: Route) -> set[int]:
+        """The statuses that provoking requests to one operation are answered with."""
+        video = api.publish("alice")
+        gone = api.publish("alice", videoId="00000000-0000-4000-8000-000000000001")
+        api.delete(f"/v1/videos/{gone['videoId']}")
+        tag = api.get(f"/v1/videos/{video['videoId']}").etag
+        path = route.path.replace("{asset}", "start.js")
+        provocations: list[dict[str, Any]] = [
+            {},
+            {"user": "bob"},
+            {"scopes": "other"},
+            {"query": "x=1"},
+            {"body": "{", "headers": {"Content-Type": "application/json"}},
+            {"body": "x", "headers": {"Content-Type": "text/plain"}},
+            {"body": "x" * 1_100_000, "headers": {"Content-Type": "application/json"}},
+            {"json_body": {"x": 1}},
+            {"json_body": {}, "headers": {"Idempotency-Key": ""}},
+            {"json_body": {"title": "t"}},
+            {"json_body": {"title": "t", "videoId": video["videoId"]}, "user": "admin"},
+            {"json_body": {"status": "uploaded"}},
+            {"json_body": {"title": "t"}, "headers": {"If-Match": '"99"'}},
+            {"headers": {"If-Match": '"99"'}},
+            {"headers": {"If-None-Match": tag}},
+        ]
+        seen = set()
+        for provocation in provocations:
+            for place in (video["videoId"], gone["videoId"], self.MISSING.rpartition("/")[2], "no-uuid"):
+                seen.add(api.request(route.method, path.replace("{videoId}", place), **provocation).status)
+        seen.add(api.request(route.method, path.replace("start.js", "x.js")).status if "asset" in route.path else 0)
+        for error in ("ThrottlingException", "NoSuchThing"):
+            with monkeypatch.context() as patch:
+                _break(patch, table, error)
+                body = {"title": "u"} if route.method in ("PATCH",) or route.operation == "createVideo" else None
+                fresh = path.replace("{videoId}", self.MISSING.rpartition("/")[2])
+                seen.add(api.request(route.method, fresh, json_body=body).status)
+        with monkeypatch.context() as patch:
+            _conflict(patch, table)
+            body = {"title": "v"} if route.method in ("PATCH",) or route.operation == "createVideo" else None
+            for place in (video["videoId"], gone["videoId"]):
+                seen.add(
+                    api.request(
+                        route.method,
+                        path.replace("{videoId}", place),
+                        json_body=body,
+                        headers={"Idempotency-Key": "in flight"},
+                    ).status
+                )
+        return seen - {0}
+
+    @pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.operation)
+    def test_all_of_an_operation(self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch, route: Route) -> None:
+        spec = document()["paths"][route.path][route.method.lower()]
+        declared = {
+            int(status)
+            for status, response in spec["responses"].items()
+            if int(status) < 400 or "application/problem+json" in response.get("content", {})
+        }
+        static = route.operation in ("getOpenApi", "getDocs", "getDocsAsset")
+        # A static answer can only fail by a bug, and a bug cannot be asked for.
+        assert self._seen(api, table, monkeypatch, route) == declared - ({500} if static else set())
+
+
+def _break(patch: pytest.MonkeyPatch, table: Table, code: str) -> None:
+    def fail(**_: Any) -> None:
+        raise ClientError({"Error": {"Code": code, "Message": ""}}, "Any")
+
+    for name in ("get_item", "batch_get_item", "put_item", "update_item", "query", "transact_write_items"):
+        patch.setattr(table.client, name, fail)
+
+
+def _conflict(patch: pytest.MonkeyPatch, table: Table) -> None:
+    def fail(**_: Any) -> None:
+        raise ClientError({"Error": {"Code": "TransactionConflictException", "Message": ""}}, "Any")
+
+    for name in ("put_item", "update_item", "transact_write_items"):
+        patch.setattr(table.client, name, fail)
