@@ -179,10 +179,11 @@ class TestEveryDeclaredStatusIsReturned:
                 body = {"title": "u"} if route.method in ("PATCH",) or route.operation == "createVideo" else None
                 fresh = path.replace("{videoId}", self.MISSING.rpartition("/")[2])
                 seen.add(api.request(route.method, fresh, json_body=body).status)
+        untouched = api.publish("alice")
         with monkeypatch.context() as patch:
             _conflict(patch, table)
             body = {"title": "v"} if route.method in ("PATCH",) or route.operation == "createVideo" else None
-            for place in (video["videoId"], gone["videoId"]):
+            for place in (untouched["videoId"], gone["videoId"]):
                 seen.add(
                     api.request(
                         route.method,
