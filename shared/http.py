@@ -194,7 +194,8 @@ def make_handler(
 
     def not_found(_: Exception) -> Answer:
         allowed = _allowed_methods(app.current_event.path)
-        if not allowed:
+        # The resolver also lands here for a parameter with characters that it takes for none.
+        if not allowed or app.current_event.http_method in allowed:
             return problem(NotFound("There is nothing at this path; GET /openapi.json lists what there is."))
         return problem(
             MethodNotAllowed(f"This path takes {', '.join(allowed)}.", headers={"Allow": ", ".join(allowed)})
@@ -261,7 +262,7 @@ def respond(
         tag = etag(version, body)
         all_headers["ETag"] = tag
         if request and _none_match(request.headers.get("if-none-match"), tag):
-            return Response(304, headers=all_headers)
+            return Response(304, body="", headers=all_headers)
     return Response(status, content_type=JSON, body=body, headers=all_headers)
 
 
@@ -274,7 +275,7 @@ def text(content: str, content_type: str, headers: Mapping[str, str]) -> Answer:
 
 def no_content() -> Answer:
     """An answer without a body."""
-    return Response(204, headers={"Cache-Control": "no-store"})
+    return Response(204, body="", headers={"Cache-Control": "no-store"})
 
 
 def problem(error: ServiceError) -> Answer:

@@ -108,7 +108,7 @@ class Api:
             scopes = ADMIN_SCOPES if user == "admin" else USER_SCOPES
         event = make_event(method, path, body, query, all_headers, user, scopes, route)
         answer = self.handlers[route.function if route else DEFAULT_FUNCTION](event, Context())
-        content = answer.get("body") or ""
+        content = answer["body"]  # always text, if only empty: not every gateway takes null
         return Reply(
             answer["statusCode"],
             {name.lower(): value for name, value in answer["headers"].items()},

@@ -1,0 +1,73 @@
+# Everything happens inside this checkout: tools in .venv and node_modules, the service's data in .local.
+# A recipe that sets up tools writes to standard error, so that `make -s token` prints a token and nothing else.
+
+PYTHON3 ?= python3
+SUB ?= alice
+SCOPES ?= videos/read videos/write
+CDK_ARGS ?=
+PYTEST_ARGS ?= -n 2
+export SUB SCOPES
+
+VENV := .venv
+PYTHON := $(VENV)/bin/python
+STAMP := $(VENV)/installed
+# The pinned Node, and the Python that `python3 app.py` means.
+TOOLS := PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
+CDK := $(TOOLS) node_modules/.bin/cdk
+
+# Where it is set, every start would compile every module again.
+unexport PYTHONDONTWRITEBYTECODE
+# The tools of .venv are meant, whatever environment the shell is in.
+unexport PYTHONHOME PYTHONPATH VIRTUAL_ENV
+
+.DEFAULT_GOAL := help
+.PHONY: help run test token variables demo deploy synth lint bench clean
+
+help: ## Show this list
+	@grep -E '^[a-z]+:.*## ' Makefile | awk -F ':.*## ' '{gsub("[$$][$$]", "$$", $$2); printf "  make %-10s %s\n", $$1, $$2}'
+
+run: $(STAMP) ## Start the service on this machine; Ctrl-C stops it (PORT=4566 ISSUER_PORT=4567)
+	@$(PYTHON) -m local.run
+
+test: $(STAMP) lint synth ## Everything that must hold: lint, types, templates, tests (PYTEST_ARGS="-n 2 -k name")
+	$(TOOLS) $(PYTHON) -m pytest $(PYTEST_ARGS)
+
+token: $(STAMP) ## Print a token for the local service (SUB=carol SCOPES="videos/read")
+	@$(PYTHON) -m local.mint "$$SUB" "$$SCOPES"
+
+variables: $(STAMP) ## Print shell variables for the local service: eval "$$(make -s variables)"
+	@$(PYTHON) -m local.tour --variables
+
+demo: $(STAMP) ## Load a few thousand films into the running service and look around
+	@$(PYTHON) -m local.demo
+
+deploy: $(STAMP) ## Deploy to the AWS account of your credentials (CDK_ARGS="-c env=prod")
+	@$(PYTHON) -m local.account
+	$(CDK) deploy --all $(CDK_ARGS)
+
+synth: $(STAMP) ## Make the templates with all validation, and lint them
+	$(CDK) synth --quiet --no-notices --output cdk.out
+	$(VENV)/bin/cfn-lint --ignore-checks W3005 --template cdk.out/*.template.json
+
+lint: $(STAMP) ## Check style, format and types
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(PYTHON) -m mypy
+
+bench: $(STAMP) ## Measure what the tuning gains, as ratios
+	@for each in codec client request; do $(PYTHON) -m bench.$$each; done
+
+clean: ## Remove what was built, and the local service's data
+	rm -rf .local cdk.out .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -not -path './$(VENV)/*' -not -path './node_modules/*' -prune -exec rm -rf {} +
+
+# Last of all the stamp: an installation that was interrupted is done again.
+$(STAMP): requirements.txt functions/requirements.txt constraints.txt package.json
+	@command -v $(PYTHON3) >/dev/null && $(PYTHON3) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Python 3.11 or newer is needed, as $(PYTHON3) or by make PYTHON3=<path>." >&2; exit 1; }
+	@echo "Installing the pinned tools into .venv and node_modules ..." >&2
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || $(PYTHON3) -m venv --clear $(VENV) >&2
+	@$(PYTHON) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt uv >&2
+	@$(VENV)/bin/uv pip install --python $(PYTHON) --requirements requirements.txt >&2
+	@$(TOOLS) npm install --no-package-lock --no-audit --no-fund --no-update-notifier --loglevel error >&2
+	@touch $@

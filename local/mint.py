@@ -1,0 +1,42 @@
+"""`make token SUB=carol SCOPES="videos/read"`: prints a token for the service on this machine."""
+
+import json
+import sys
+
+from local import DEPLOYMENT_FILE, KEY_FILE, SERVICE_FILE, LocalError
+from local.deployment import Deployment
+from local.issuer import Signer
+
+
+def mint(subject: str, scopes: str) -> str:
+    """A token of `subject` with the space separated `scopes`; raises LocalError when no service has ever run."""
+    if not subject.strip():
+        raise LocalError("A token needs a subject: make token SUB=carol SCOPES='videos/read'.")
+    issuer = _issuer()
+    if issuer is None or not KEY_FILE.exists():
+        raise LocalError("No service has run in this checkout yet, so there is no key to sign with: `make run` first.")
+    return Signer(KEY_FILE).mint(issuer, subject, scopes.replace(",", " ").split())
+
+
+def _issuer() -> str | None:
+    """The issuer that the running service trusts, or the one that the last did."""
+    try:
+        return str(json.loads(SERVICE_FILE.read_text(encoding="utf-8"))["issuer"])
+    except (OSError, ValueError, KeyError):
+        last = Deployment.load(DEPLOYMENT_FILE)
+        return None if last is None else last.issuer
+
+
+def main(arguments: list[str]) -> int:
+    """Print the token of `[subject, scopes]`; the exit status."""
+    subject, scopes = arguments
+    try:
+        print(mint(subject, scopes))
+    except LocalError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

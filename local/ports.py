@@ -1,0 +1,46 @@
+"""Loopback ports: is one taken, and which one is free."""
+
+import os
+import socket
+
+from local import LocalError
+
+LOOPBACK = "127.0.0.1"
+
+
+def is_taken(port: int) -> bool:
+    """Whether something listens on the port, on loopback or on all interfaces."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        # Without it, a connection of an earlier run that lingers in TIME_WAIT would look like a server.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((LOOPBACK, port))
+        except OSError:
+            return True
+    # Some systems let a second program bind loopback beside one that listens on all interfaces: ask that one, too.
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.settimeout(1)
+        return probe.connect_ex((LOOPBACK, port)) == 0
+
+
+def free_port() -> int:
+    """A port that nothing listens on just now."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.bind((LOOPBACK, 0))
+        return int(probe.getsockname()[1])
+
+
+def chosen_port(variable: str, default: int) -> int:
+    """The port named by an environment variable, or the default; raises LocalError when it is no port number."""
+    text = os.environ.get(variable) or str(default)
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 65535:
+        raise LocalError(f"{variable}={text} is not a port: give a number from 1 to 65535.")
+    return int(text)
+
+
+def require_free(port: int, variable: str, purpose: str) -> None:
+    """Raise LocalError, with the way out, when the port is taken."""
+    if is_taken(port):
+        raise LocalError(
+            f"Port {port} ({purpose}) is taken: stop what listens there, or choose another with {variable}=<port>."
+        )

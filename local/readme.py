@@ -1,0 +1,88 @@
+"""Writes the README's generated tables from the schema; `--check` only tells whether they are up to date."""
+
+import sys
+from collections.abc import Iterator
+
+from local import ROOT
+from shared.schema import ACCESS_PATTERNS, ENTITIES, INDEXES
+
+README = ROOT / "README.md"
+
+
+def sections() -> dict[str, str]:
+    """The generated sections by name, in Markdown."""
+    return {
+        "access patterns": _table(
+            ("Question", "Request", "DynamoDB", "Index", "Key", "Cost"),
+            (
+                (
+                    each.question,
+                    f"`{each.request}`",
+                    _operations(each.operations),
+                    _code(each.index),
+                    each.key,
+                    each.cost,
+                )
+                for each in ACCESS_PATTERNS
+            ),
+        ),
+        "entities": _table(
+            ("Entity", "Partition key", "Sort key"),
+            ((each.name, f"`{each.pk}`", f"`{each.sk}`") for each in ENTITIES),
+        ),
+        "indexes": _table(
+            ("Index", "Partition key", "Sort key", "Answers"),
+            (
+                (
+                    f"`{each.name}`",
+                    ", ".join(f"`{key.name}`" for key in each.partition),
+                    ", ".join(f"`{key.name}`" for key in each.sort),
+                    each.answers,
+                )
+                for each in INDEXES
+            ),
+        ),
+    }
+
+
+def updated(text: str) -> str:
+    """The README with its sections made anew; raises ValueError when a section's marks are missing."""
+    for name, content in sections().items():
+        begin, end = f"<!-- generated: {name} -->\n", f"<!-- end: {name} -->\n"
+        before, found, rest = text.partition(begin)
+        _, closed, after = rest.partition(end)
+        if not (found and closed):
+            raise ValueError(f"README.md has no marks for the section {name!r}")
+        text = before + begin + content + end + after
+    return text
+
+
+def main(arguments: list[str]) -> int:
+    """Write the README, or with `--check` compare; the exit status."""
+    present = README.read_text(encoding="utf-8")
+    wanted = updated(present)
+    if arguments == ["--check"]:
+        return int(present != wanted)
+    README.write_text(wanted, encoding="utf-8")
+    return 0
+
+
+def _table(header: tuple[str, ...], rows: Iterator[tuple[str, ...]]) -> str:
+    lines = [header, tuple("---" for _ in header), *rows]
+    return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)
+
+
+def _operations(names: tuple[str, ...]) -> str:
+    counted = dict.fromkeys(names, 0)
+    for name in names:
+        counted[name] += 1
+    return ", ".join(f"{count} {name}" if count > 1 else name for name, count in counted.items())
+
+
+def _code(index: object) -> str:
+    name = getattr(index, "name", None)
+    return f"`{name}`" if name else "table"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

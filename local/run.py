@@ -1,0 +1,159 @@
+"""`make run`: the service on this machine, from nothing to a URL; Ctrl-C stops it and keeps its data."""
+
+import fcntl
+import json
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from types import FrameType
+from typing import NoReturn
+
+import httpx
+from rich.console import Console
+from rich.markup import escape
+
+from local import DEFAULT_ISSUER_PORT, DEFAULT_PORT, KEY_FILE, ROOT, SERVICE_FILE, STATE, LocalError, write_private
+from local.deployment import deploy
+from local.issuer import Issuer, Signer
+from local.ministack import MiniStack
+from local.ports import chosen_port, require_free
+
+USERS = {
+    "alice": ("videos/read", "videos/write"),
+    "bob": ("videos/read", "videos/write"),
+    "admin": ("videos/read", "videos/write", "videos/admin"),
+}
+"""Whose tokens `.local/service.json` holds, and their scopes."""
+
+WARM_UP_SECONDS = 60.0
+
+
+class Stop(BaseException):
+    """Somebody wants the service to end: Ctrl-C, SIGTERM, or the terminal went away."""
+
+
+def main() -> int:
+    """Run until told to stop; the exit status."""
+    _stop_on_signals()
+    try:
+        with _only_run_of_this_checkout():
+            _serve(_Terminal())
+    except Stop:
+        return 0
+    except LocalError as error:
+        print(error, file=sys.stderr)
+        return 1
+
+
+def _serve(terminal: "_Terminal") -> NoReturn:
+    port = chosen_port("PORT", DEFAULT_PORT)
+    issuer_port = chosen_port("ISSUER_PORT", DEFAULT_ISSUER_PORT)
+    if port == issuer_port:
+        raise LocalError(f"PORT and ISSUER_PORT are both {port}: they must differ.")
+    require_free(port, "PORT", "for MiniStack")
+    require_free(issuer_port, "ISSUER_PORT", "for the development issuer")
+    SERVICE_FILE.unlink(missing_ok=True)  # left by a run that was killed
+    with ExitStack() as stack:
+        issuer = stack.enter_context(Issuer(issuer_port, Signer(KEY_FILE)))
+        with terminal.step("Starting MiniStack"):
+            ministack = stack.enter_context(MiniStack(port, STATE / "ministack.log", STATE / "ministack"))
+        stack.callback(terminal.say, "Stopping ...")
+        stack.callback(SERVICE_FILE.unlink, missing_ok=True)
+        with terminal.step("Deploying the CDK app") as tell:
+            url = _deploy(ministack, issuer.url, tell)
+        with terminal.step("Waiting for the first answer"):
+            _warm_up(url)
+        _announce(url, issuer)
+        status = ministack.wait()
+        raise LocalError(
+            f"MiniStack ended by itself (status {status}), so what was written since the start is lost; "
+            f"its log is {ministack.log}."
+        )
+
+
+def _deploy(ministack: MiniStack, issuer: str, tell: Callable[[str], None]) -> str:
+    try:
+        return deploy(ministack.endpoint, issuer, STATE, tell)
+    except LocalError:
+        if ministack.is_running():
+            raise
+        raise LocalError(f"MiniStack ended while it was deployed to; its log is {ministack.log}.") from None
+
+
+def _warm_up(url: str) -> None:
+    """Raise LocalError unless the deployed service says that it is well."""
+    try:
+        answer = httpx.get(f"{url}/health", timeout=WARM_UP_SECONDS, trust_env=False)
+    except httpx.HTTPError as error:
+        raise LocalError(f"The service was deployed, but {url}/health does not answer ({error}).") from error
+    if answer.status_code != 200:
+        raise LocalError(f"The service was deployed, but {url}/health says {answer.status_code}: {answer.text[:500]}")
+
+
+def _announce(url: str, issuer: Issuer) -> None:
+    tokens = {user: issuer.mint(user, scopes) for user, scopes in USERS.items()}
+    service = {"baseUrl": url, "docsUrl": f"{url}/docs", "issuer": issuer.url, "tokens": tokens}
+    write_private(SERVICE_FILE, json.dumps(service, indent=2) + "\n")
+    # Plain print: a token must come out in one piece, whatever the width of the terminal.
+    print(f"\nBase URL: {url}\nDocs:     {url}/docs\nTokens:   {SERVICE_FILE.relative_to(ROOT)}\n")
+    print(f"curl -sS '{url}/v1/videos?limit=5' -H 'Authorization: Bearer {tokens['alice']}'\n")
+    print("`make demo` in another terminal loads a few thousand films. Ctrl-C stops the service.", flush=True)
+
+
+@contextmanager
+def _only_run_of_this_checkout() -> Iterator[None]:
+    """Hold the checkout's lock; the system drops it when this process ends, however it ends."""
+    STATE.mkdir(exist_ok=True)
+    with (STATE / "run.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise LocalError(
+                "The service of this checkout is running already: use it (.local/service.json) or stop it first."
+            ) from None
+        yield
+
+
+def _stop_on_signals() -> None:
+    stopping = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        # From here on we clean up; a second, impatient Ctrl-C must not make MiniStack lose its data.
+        for each in stopping:
+            signal.signal(each, signal.SIG_IGN)
+        raise Stop
+
+    for number in stopping:
+        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # nohup ignores SIGHUP: let it
+            signal.signal(number, stop)
+
+
+class _Terminal:
+    """Progress on standard error: a spinner for people, lines for logs."""
+
+    def __init__(self) -> None:
+        self._console = Console(stderr=True, highlight=False)
+
+    def say(self, text: str) -> None:
+        """Print one line, if anybody is still there to read it."""
+        with suppress(OSError):
+            self._console.print(escape(text))
+
+    @contextmanager
+    def step(self, title: str) -> Iterator[Callable[[str], None]]:
+        """Show that something is going on; yields what to call with each line of its progress."""
+        started = time.monotonic()
+        if self._console.is_terminal:
+            with self._console.status(title) as status:
+                room = max(self._console.width - len(title) - 8, 20)
+                yield lambda line: status.update(f"{title}: [dim]{escape(line[:room])}")
+        else:
+            self.say(f"{title} ...")
+            yield lambda line: self.say(f"  {line}")
+        self.say(f"{title}: done in {time.monotonic() - started:.1f} s")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,100 @@
+"""The README's tour, run for real: `python -m local.tour` writes what its commands print against the running service.
+
+The end-to-end tests run it too, and fail when the README shows something else.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+
+from local import ROOT, SERVICE_FILE, LocalError
+
+README = ROOT / "README.md"
+BLOCK = re.compile(r"(?<=<!-- tour -->\n```console\n)(.*?)(?=```\n)", re.DOTALL)
+SECONDS = 120
+_MARK = "-- end of command --"
+
+_VARYING = (
+    (re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"), "<uuid>"),
+    (re.compile(r'"(createdAt|updatedAt|purgeAt)":\d+'), r'"\1":<time>'),
+    (re.compile(r'"(\d+)\.[0-9a-f]{16}"'), r'"\1.<hash>"'),
+)
+
+
+def played(readme: str, environment: Mapping[str, str]) -> str:
+    """The README with the outputs of the tour's commands as they are now, in one shell and in order."""
+    blocks = BLOCK.findall(readme)
+    if not blocks:
+        raise LocalError("README.md has no tour.")
+    commands = [command for block in blocks for command in _commands(block)]
+    script = "\n".join(f"{{ {command}\n}} 2>&1\necho\necho '{_MARK}'" for command in commands)
+    done = subprocess.run(
+        ["bash", "-c", script],
+        env={**os.environ, **environment},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=True,
+    )
+    outputs = iter(done.stdout.split(f"{_MARK}\n"))
+
+    def replayed(match: re.Match[str]) -> str:
+        shown = []
+        for command in _commands(match[1]):
+            output = next(outputs).strip("\n")
+            shown.append(f"$ {command}\n" + (f"{output}\n" if output else ""))
+        return "".join(shown)
+
+    return BLOCK.sub(replayed, readme)
+
+
+def masked(text: str) -> str:
+    """The text without what differs from run to run: ids, times and hashes."""
+    for pattern, replacement in _VARYING:
+        text = pattern.sub(replacement, text)
+    return text
+
+
+def variables(service: Mapping[str, object]) -> dict[str, str]:
+    """URL, and a token for each user under its name in capitals."""
+    tokens = service["tokens"]
+    if not isinstance(tokens, dict):
+        raise LocalError(f"{SERVICE_FILE} is damaged: start the service again.")
+    return {"URL": str(service["baseUrl"]), **{user.upper(): str(token) for user, token in tokens.items()}}
+
+
+def _commands(block: str) -> list[str]:
+    """The commands of a console block: after `$ `, with the lines that a backslash at the end joins to them."""
+    found: list[str] = []
+    continued = False
+    for line in block.splitlines():
+        if continued:
+            found[-1] += "\n" + line
+        elif line.startswith("$ "):
+            found.append(line[2:])
+        else:
+            continue
+        continued = line.endswith("\\")
+    return found
+
+
+def main(arguments: list[str]) -> int:
+    """Write the README's outputs anew, or with `--variables` print shell assignments; the exit status."""
+    try:
+        environment = variables(json.loads(SERVICE_FILE.read_text(encoding="utf-8")))
+    except (OSError, ValueError):
+        print("The service is not running: `make run` in another terminal first.", file=sys.stderr)
+        return 1
+    if arguments == ["--variables"]:
+        print("\n".join(f"export {name}='{value}'" for name, value in environment.items()))
+        return 0
+    README.write_text(played(README.read_text(encoding="utf-8"), environment), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

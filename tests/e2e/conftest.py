@@ -1,0 +1,105 @@
+"""End-to-end tests speak HTTP to a deployed stack and know nothing of its inside.
+
+They deploy the CDK app to a MiniStack of their own; or, with E2E_SERVICE set, use a service that runs already:
+the path of a JSON file with `baseUrl` and `tokens` for alice, bob and admin, such as `.local/service.json`.
+"""
+
+import json
+import os
+import uuid
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from local.deployment import deploy
+from local.issuer import Issuer, Signer
+from local.ministack import MiniStack
+from local.ports import free_port
+from local.run import USERS
+
+
+@dataclass
+class Service:
+    """A running service, and tokens for it."""
+
+    base_url: str
+    tokens: Mapping[str, str]
+    bad_tokens: Mapping[str, str] = field(default_factory=dict)
+    """Tokens that the gateway must refuse, by what is wrong with them."""
+    http: httpx.Client = field(default_factory=lambda: httpx.Client(timeout=30, trust_env=False))
+
+    def request(self, method: str, path: str, user: str | None = "alice", **options: Any) -> httpx.Response:
+        """Send a request as a user, or without a token; the clients of several threads share one pool."""
+        headers = dict(options.pop("headers", {}))
+        if user is not None:
+            headers.setdefault("Authorization", f"Bearer {self.tokens[user]}")
+        return self.http.request(method, self.base_url + path, headers=headers, **options)
+
+    def create(self, user: str = "alice", **fields: Any) -> dict[str, Any]:
+        """A new video."""
+        reply = self.request("POST", "/v1/videos", user, json={"title": "A film"} | fields)
+        assert reply.status_code == 201, reply.text
+        video: dict[str, Any] = reply.json()
+        return video
+
+    def at_once(self, count: int, method: str, path: str, **options: Any) -> list[httpx.Response]:
+        """Send the same request several times at once; options that are callable are called with each number."""
+
+        def send(number: int) -> httpx.Response:
+            chosen = {name: value(number) if callable(value) else value for name, value in options.items()}
+            return self.request(method, path, **chosen)
+
+        with ThreadPoolExecutor(count) as pool:
+            return list(pool.map(send, range(count)))
+
+
+@pytest.fixture(scope="session")
+def service(deployment: Service) -> Iterator[Service]:
+    """The service under test."""
+    with deployment.http:
+        yield deployment
+
+
+@pytest.fixture(scope="session")
+def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A service that is deployed for the tests, or the one that E2E_SERVICE names."""
+    given = os.environ.get("E2E_SERVICE")
+    if given:
+        told = json.loads(Path(given).read_text(encoding="utf-8"))
+        yield Service(told["baseUrl"], told["tokens"], _forged(told["tokens"]["alice"]))
+        return
+    folder = tmp_path_factory.mktemp("e2e")
+    log: list[str] = []
+    with (
+        Issuer(0, Signer(folder / "key.pem")) as issuer,
+        Issuer(0, Signer(folder / "other.pem")) as stranger,
+        MiniStack(free_port(), folder / "ministack.log") as ministack,
+    ):
+        base_url = deploy(ministack.endpoint, issuer.url, folder, log.append)
+        tokens = {user: issuer.mint(user, scopes) for user, scopes in USERS.items()}
+        bad = _forged(tokens["alice"]) | {
+            "expired": issuer.mint("alice", USERS["alice"], lifetime=-1),
+            "of another issuer": stranger.mint("alice", USERS["alice"]),
+        }
+        yield Service(base_url, tokens, bad)
+
+
+def _forged(token: str) -> dict[str, str]:
+    header, payload, signature = token.split(".")
+    return {
+        "no token at all": "x",
+        "without signature": f"{header}.{payload}.",
+        "with an altered payload": f"{header}.{payload[:-4]}AAAA.{signature}",
+        "with an altered signature": f"{header}.{payload}.{signature[:20]}AAAA{signature[24:]}",
+    }
+
+
+@pytest.fixture
+def unique() -> str:
+    """A word that no other test uses: the service is shared by all."""
+    return uuid.uuid4().hex

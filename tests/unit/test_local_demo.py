@@ -1,0 +1,154 @@
+"""The demo's films: odd records become sound documents, and every run makes the same requests."""
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import httpx
+import pytest
+
+from local import LocalError, demo
+from shared.models import NewVideo, parse
+
+RECORD = {
+    "Title": "Syriana",
+    "US Gross": 50824620,
+    "Production Budget": None,
+    "Release Date": "Nov 23 2005",
+    "MPAA Rating": "R",
+    "Running Time min": 126,
+    "Distributor": "Sony/Screen Gems",
+    "Major Genre": "Drama",
+    "Creative Type": "Drama",
+    "IMDB Rating": 7.1,
+}
+
+
+def test_a_film_becomes_a_document() -> None:
+    film = demo.document(0, RECORD)
+    assert film.pop("videoId")
+    assert film == {
+        "title": "Syriana",
+        "userId": "sony-screen-gems",
+        "createdAt": 1132704000,
+        "duration": 7_560_000,
+        "category": "Drama",
+        "status": "ready",
+        "visibility": "public",
+        "tags": ["Drama", "R"],
+        "metadata": {
+            "usGross": 50824620,
+            "imdbRating": 7.1,
+            "mpaaRating": "R",
+            "creativeType": "Drama",
+            "distributor": "Sony/Screen Gems",
+            "releaseDate": "2005-11-23",
+        },
+    }
+
+
+@pytest.mark.parametrize("record", [{}, dict.fromkeys(RECORD), dict.fromkeys(RECORD, ""), dict.fromkeys(RECORD, " \n")])
+def test_a_film_of_which_nothing_is_known_is_still_sound(record: dict[str, Any]) -> None:
+    film = demo.document(1, record)
+    assert (film["title"], film["userId"]) == ("Untitled", "unknown-distributor")
+    assert not {"createdAt", "duration", "category", "tags", "metadata"} & set(film)
+    parse(NewVideo, json.dumps(film).encode())
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (1776, "1776"),
+        (None, "Untitled"),
+        ("  Two \t words ", "Two words"),
+        ("LÈon", "Léon"),
+        ("The Naked Gun 2Ω", "The Naked Gun 2½"),
+        ("Alien³", "Alien³"),
+        ("x" * 400, "x" * 300),
+    ],
+)
+def test_titles_are_cleaned(value: object, expected: str) -> None:
+    assert demo.title(value) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("Jun 12 1998", "1998-06-12"),
+        ("Dec 23 2011", "2011-12-23"),
+        ("Feb 08 2015", "1970-01-01"),  # really of 1915: older than the times that the service knows
+        ("Dec 31 2046", "1970-01-01"),
+        ("Feb 30 1999", None),
+        ("1998", None),
+        (1998, None),
+        ("TBD", None),
+        (None, None),
+    ],
+)
+def test_release_dates_are_read_or_left_out(value: object, expected: str | None) -> None:
+    seconds = demo.release_time(value)
+    assert (None if seconds is None else datetime.fromtimestamp(seconds, UTC).date().isoformat()) == expected
+
+
+@pytest.mark.parametrize("minutes", [None, 0, -1, "90", True, float("nan")])
+def test_a_running_time_that_is_none_is_left_out(minutes: object) -> None:
+    assert "duration" not in demo.document(0, RECORD | {"Running Time min": minutes})
+
+
+@pytest.mark.parametrize(("value", "expected"), [("Warner Bros.", "warner-bros"), ("Café & Co", "cafe-co"), ("--", "")])
+def test_owners_are_slugs(value: str, expected: str) -> None:
+    assert demo.slug(value) == expected
+
+
+def test_every_run_sends_the_same_keys_and_no_two_films_share_one() -> None:
+    films = [demo.document(position, RECORD) for position in range(3)]
+    keys = [demo.idempotency_key(position, film) for position, film in enumerate(films)]
+    again = [demo.idempotency_key(position, demo.document(position, RECORD)) for position in range(3)]
+    assert keys == again
+    assert len(set(keys)) == 3
+    assert demo.idempotency_key(0, films[0] | {"title": "Other"}) != keys[0]
+
+
+def problem(status: int, slug: str = "", **more: Any) -> httpx.Response:
+    return httpx.Response(status, json={"type": f"urn:video-metadata:problem:{slug}", "detail": "No.", **more})
+
+
+@pytest.mark.parametrize(
+    ("answer", "busy", "there"),
+    [
+        (httpx.Response(429), True, False),
+        (httpx.Response(503), True, False),
+        (problem(409, "request-in-flight"), True, False),
+        (problem(409, "already-exists"), False, True),
+        (problem(422, "invalid-content"), False, False),
+        (httpx.Response(201, json={}), False, False),
+    ],
+)
+def test_which_answers_are_worth_another_try(answer: httpx.Response, busy: bool, there: bool) -> None:
+    assert demo.is_busy(answer) is busy
+    assert demo.is_there_already(answer) is there
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("3", 3.0), ("", 0.0), ("Wed, 21 Oct 2026 07:28:00 GMT", 0.0)])
+def test_the_service_may_ask_to_wait(text: str, seconds: float) -> None:
+    assert demo.retry_after(httpx.Response(429, headers={"Retry-After": text})) == seconds
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (problem(422, errors=[{"pointer": "/title", "detail": "too long"}]), "/title: too long"),
+        (problem(400, errors=[{"parameter": "from", "detail": "bad"}]), "from: bad"),
+        (problem(403), "403 No."),
+        (httpx.Response(401, json={"message": "Unauthorized"}), "401 Unauthorized"),
+        (httpx.Response(502, text="oops"), "502 oops"),
+    ],
+)
+def test_a_refusal_says_why(answer: httpx.Response, expected: str) -> None:
+    assert demo.reason(answer) == expected
+
+
+def test_without_a_service_it_says_how_to_start_one(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demo, "SERVICE_FILE", tmp_path / "service.json")
+    with pytest.raises(LocalError, match="make run"):
+        demo._service()

@@ -1,0 +1,104 @@
+"""When the local service is deployed again, and what a deploy can reach."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from local.deployment import Deployment, _reason, base_url, environment, fingerprint
+
+ENDPOINT, ISSUER = "http://127.0.0.1:4566", "http://127.0.0.1:4567"
+
+
+@pytest.fixture
+def sources(tmp_path: Path) -> Path:
+    """A small checkout."""
+    for name in ("functions/videos", "shared", "infra/__pycache__", "tests"):
+        (tmp_path / name).mkdir(parents=True)
+    for name in ("app.py", "requirements.txt", "functions/videos/handler.py", "shared/schema.py"):
+        (tmp_path / name).write_text(name)
+    return tmp_path
+
+
+def test_the_same_sources_have_the_same_fingerprint(sources: Path) -> None:
+    assert fingerprint(ENDPOINT, ISSUER, root=sources) == fingerprint(ENDPOINT, ISSUER, root=sources)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda root: (root / "functions/videos/handler.py").write_text("new"), id="a file's content"),
+        pytest.param(lambda root: (root / "functions/videos/extra.bin").write_bytes(b""), id="a new file"),
+        pytest.param(lambda root: (root / "shared/schema.py").unlink(), id="a file removed"),
+        pytest.param(lambda root: (root / "shared/schema.py").rename(root / "shared/keys.py"), id="a file renamed"),
+        pytest.param(lambda root: (root / "requirements.txt").write_text("a==2"), id="a requirement"),
+        pytest.param(lambda root: (root / "cdk.json").write_text("{}"), id="the CDK's settings"),
+    ],
+)
+def test_what_decides_a_deployment_changes_the_fingerprint(sources: Path, change: Callable[[Path], object]) -> None:
+    before = fingerprint(ENDPOINT, ISSUER, root=sources)
+    change(sources)
+    assert fingerprint(ENDPOINT, ISSUER, root=sources) != before
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda root: (root / "infra/__pycache__/stack.pyc").write_bytes(b"1"), id="bytecode"),
+        pytest.param(lambda root: (root / "tests/test_a.py").write_text("1"), id="a test"),
+        pytest.param(lambda root: (root / "README.md").write_text("1"), id="the README"),
+        pytest.param(lambda root: os.utime(root / "app.py", (1, 1)), id="a file's date"),
+    ],
+)
+def test_nothing_else_changes_it(sources: Path, change: Callable[[Path], object]) -> None:
+    before = fingerprint(ENDPOINT, ISSUER, root=sources)
+    change(sources)
+    assert fingerprint(ENDPOINT, ISSUER, root=sources) == before
+
+
+def test_other_ports_are_another_deployment(sources: Path) -> None:
+    settings = [
+        (ENDPOINT, ISSUER),
+        ("http://127.0.0.1:1", ISSUER),
+        (ENDPOINT, "http://127.0.0.1:1"),
+        (ISSUER, ENDPOINT),
+    ]
+    assert len({fingerprint(*each, root=sources) for each in settings}) == len(settings)
+
+
+def test_a_deploy_cannot_reach_the_developers_own_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_ROLE_ARN", "AWS_ENDPOINT_URL_S3", "CDK_DEFAULT_ACCOUNT"):
+        monkeypatch.setenv(name, "real")
+    env = environment(ENDPOINT, tmp_path)
+    assert "real" not in env.values()
+    assert env["AWS_ENDPOINT_URL"] == ENDPOINT
+    assert env["AWS_CONFIG_FILE"] == env["AWS_SHARED_CREDENTIALS_FILE"] == os.devnull
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"fingerprint": "f"}', '{"unknown": 1}'])
+def test_a_damaged_record_of_the_last_deploy_counts_as_none(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "deployment.json"
+    assert Deployment.load(file) is None
+    file.write_text(text)
+    assert Deployment.load(file) is None
+
+
+def test_the_base_url_needs_no_name_service() -> None:
+    assert base_url(ENDPOINT, "abc") == "http://127.0.0.1:4566/_aws/execute-api/abc/$default"
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        (
+            ["ValueError: no such target", "python3 app.py: Subprocess exited with error 1"],
+            "ValueError: no such target",
+        ),
+        (["Stack | CREATE_FAILED | x", "a hint about an error"], "Stack | CREATE_FAILED | x"),
+        (["something", "else"], "else"),
+        ([], "it printed nothing"),
+    ],
+)
+def test_a_failed_deploy_names_its_cause(lines: list[str], expected: str) -> None:
+    assert _reason(lines) == expected

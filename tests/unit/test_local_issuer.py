@@ -1,0 +1,101 @@
+"""The development issuer: what it mints is what its published key verifies."""
+
+import json
+import stat
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import jwt
+import pytest
+
+from local import AUDIENCE, LocalError, mint
+from local.deployment import Deployment
+from local.issuer import Issuer, Signer
+
+
+@pytest.fixture(scope="module")
+def key_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One key for all tests here: making one takes a while."""
+    file = tmp_path_factory.mktemp("issuer") / "key.pem"
+    Signer(file)
+    return file
+
+
+def test_a_token_is_verified_by_the_keys_that_discovery_leads_to(key_file: Path) -> None:
+    before = int(time.time())
+    with Issuer(0, Signer(key_file)) as issuer, httpx.Client(trust_env=False) as http:
+        token = issuer.mint("alice", ["videos/read", "videos/write"], lifetime=60)
+        discovery = http.get(f"{issuer.url}/.well-known/openid-configuration").json()
+        keys = jwt.PyJWKSet.from_dict(http.get(discovery["jwks_uri"]).json())
+        nothing = http.get(f"{issuer.url}/private-key")
+    assert discovery["issuer"] == issuer.url
+    assert nothing.status_code == 404
+    claims = jwt.decode(
+        token,
+        keys[jwt.get_unverified_header(token)["kid"]],
+        algorithms=["RS256"],
+        audience=AUDIENCE,
+        issuer=issuer.url,
+        options={"require": ["exp", "iat", "iss", "sub", "aud", "jti"]},
+    )
+    assert claims["sub"] == "alice"
+    assert claims["scope"] == "videos/read videos/write"
+    assert claims["client_id"]
+    assert claims["iat"] <= before + 60 <= claims["exp"] <= int(time.time()) + 60
+
+
+def test_the_published_key_holds_nothing_private(key_file: Path) -> None:
+    assert set(Signer(key_file).public_jwk) == {"kty", "n", "e", "use", "alg", "kid"}
+
+
+def test_the_key_is_kept_and_only_its_owner_can_read_it(key_file: Path) -> None:
+    assert Signer(key_file).public_jwk == Signer(key_file).public_jwk
+    assert stat.S_IMODE(key_file.stat().st_mode) == 0o600
+
+
+def test_an_unreadable_key_says_what_to_do(tmp_path: Path) -> None:
+    file = tmp_path / "key.pem"
+    file.write_text("-----BEGIN NOTHING-----")
+    with pytest.raises(LocalError, match="delete it"):
+        Signer(file)
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key_file: Path) -> Callable[[str, object], None]:
+    """A checkout in which files of a run are written by `checkout(name, content)`."""
+    monkeypatch.setattr(mint, "SERVICE_FILE", tmp_path / "service.json")
+    monkeypatch.setattr(mint, "DEPLOYMENT_FILE", tmp_path / "deployment.json")
+    monkeypatch.setattr(mint, "KEY_FILE", key_file)
+
+    def write(name: str, content: object) -> None:
+        (tmp_path / name).write_text(json.dumps(content))
+
+    return write
+
+
+def issuer_of(token: str) -> str:
+    return str(jwt.decode(token, options={"verify_signature": False})["iss"])
+
+
+def test_make_token_signs_for_the_issuer_of_the_running_service(checkout: Callable[[str, object], None]) -> None:
+    checkout("deployment.json", Deployment("f", "http://127.0.0.1:1", "a").__dict__)
+    checkout("service.json", {"issuer": "http://127.0.0.1:2"})
+    token = mint.mint("carol", "videos/read, videos/write")
+    assert issuer_of(token) == "http://127.0.0.1:2"
+    assert jwt.decode(token, options={"verify_signature": False})["scope"] == "videos/read videos/write"
+
+
+def test_make_token_works_while_the_service_is_stopped(checkout: Callable[[str, object], None]) -> None:
+    checkout("deployment.json", Deployment("f", "http://127.0.0.1:1", "a").__dict__)
+    assert issuer_of(mint.mint("carol", "videos/read")) == "http://127.0.0.1:1"
+
+
+@pytest.mark.usefixtures("checkout")
+def test_make_token_before_any_run_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    assert mint.main(["carol", "videos/read"]) == 1
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "make run" in shown.err
+    assert shown.err.count("\n") == 1

@@ -1,0 +1,101 @@
+"""`make run` refuses to start with one clear sentence, and leaves nothing behind."""
+
+import fcntl
+import socket
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from local import LocalError, run, write_private
+from local.ministack import MiniStack
+from local.ports import chosen_port, free_port, is_taken, require_free
+
+
+@pytest.fixture
+def taken() -> Iterator[int]:
+    """A port that something listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield int(server.getsockname()[1])
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the run keeps its files; it does not touch this process's signals."""
+    monkeypatch.setattr(run, "STATE", tmp_path)
+    monkeypatch.setattr(run, "SERVICE_FILE", tmp_path / "service.json")
+    monkeypatch.setattr(run, "KEY_FILE", tmp_path / "key.pem")
+    monkeypatch.setattr(run, "_stop_on_signals", lambda: None)
+    return tmp_path
+
+
+def test_a_port_is_taken_while_something_listens() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        assert is_taken(server.getsockname()[1])
+    assert not is_taken(free_port())
+
+
+def test_a_server_on_all_interfaces_takes_the_port_too() -> None:
+    with socket.create_server(("", 0)) as server:
+        assert is_taken(server.getsockname()[1])
+
+
+def test_a_taken_port_is_named_with_the_way_out(taken: int) -> None:
+    with pytest.raises(LocalError, match=rf"Port {taken} .*choose another with PORT=<port>\.$"):
+        require_free(taken, "PORT", "for MiniStack")
+
+
+def test_ministack_does_not_mistake_another_server_for_itself(taken: int, tmp_path: Path) -> None:
+    with pytest.raises(LocalError, match=f"port {taken} is taken"), MiniStack(taken, tmp_path / "ministack.log"):
+        pass
+    assert not (tmp_path / "ministack.log").exists()
+
+
+@pytest.mark.parametrize("text", ["x", "0", "65536", "-1", "4566.0", "٤"])
+def test_a_port_must_be_a_port(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setenv("PORT", text)
+    with pytest.raises(LocalError, match="1 to 65535"):
+        chosen_port("PORT", 4566)
+
+
+@pytest.mark.parametrize("text", ["", "4566"])
+def test_the_default_port_holds_when_none_is_chosen(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setenv("PORT", text)
+    assert chosen_port("PORT", 4566) == 4566
+
+
+@pytest.mark.parametrize("variable", ["PORT", "ISSUER_PORT"])
+def test_run_with_a_taken_port_says_so_and_fails(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], taken: int, variable: str
+) -> None:
+    monkeypatch.setenv("PORT", str(free_port()))
+    monkeypatch.setenv("ISSUER_PORT", str(free_port()))
+    monkeypatch.setenv(variable, str(taken))
+    assert run.main() == 1
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.startswith(f"Port {taken} ")
+    assert shown.err.count("\n") == 1
+    assert not (checkout / "service.json").exists()
+
+
+def test_a_second_run_in_the_same_checkout_leaves_the_first_alone(
+    checkout: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (checkout / "service.json").write_text("{}")
+    with (checkout / "run.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert run.main() == 1
+    assert "running already" in capsys.readouterr().err
+    assert (checkout / "service.json").exists()
+
+
+def test_private_files_are_replaced_whole_and_for_their_owner_only(tmp_path: Path) -> None:
+    file = tmp_path / "new" / "service.json"
+    write_private(file, "old")
+    file.chmod(0o644)
+    write_private(file, "new")
+    assert file.read_text() == "new"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert list(file.parent.iterdir()) == [file]
