@@ -68,6 +68,6 @@ $(STAMP): requirements.txt functions/requirements.txt constraints.txt package.js
 	@echo "Installing the pinned tools into .venv and node_modules ..." >&2
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || $(PYTHON3) -m venv --clear $(VENV) >&2
 	@$(PYTHON) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt uv >&2
-	@$(VENV)/bin/uv pip install --python $(PYTHON) --requirements requirements.txt >&2
-	@$(TOOLS) npm install --no-package-lock --no-audit --no-fund --no-update-notifier --loglevel error >&2
+	@$(VENV)/bin/uv pip install --quiet --python $(PYTHON) --requirements requirements.txt >&2
+	@$(TOOLS) npm install --silent --no-package-lock --no-audit --no-fund --no-update-notifier --loglevel error >&2
 	@touch $@

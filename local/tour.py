@@ -21,6 +21,7 @@ _VARYING = (
     (re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"), "<uuid>"),
     (re.compile(r'"(createdAt|updatedAt|purgeAt)":\d+'), r'"\1":<time>'),
     (re.compile(r'"(\d+)\.[0-9a-f]{16}"'), r'"\1.<hash>"'),
+    (re.compile(r'"nextCursor":(null|"[^"]+")'), '"nextCursor":<cursor>'),
 )
 
 

@@ -18,6 +18,7 @@ DOCS_PAGE = """<!doctype html>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>Video metadata API</title>
+<link rel="icon" href="data:,">
 <link rel="stylesheet" href="docs/swagger-ui.min.css">
 <div id="docs"></div>
 <script src="docs/swagger-ui-bundle.min.js"></script>

@@ -165,10 +165,10 @@ class Videos:
 
 def _unserved(name: str, _: str) -> UnservedQuery:
     selectors, filters = LIST_PARAMETERS[:3], LIST_PARAMETERS[1:6]
-    return UnservedQuery.named(
-        name,
-        f"no index answers this; select by {', '.join(selectors)} (admins) or nothing (the feed), and by from and to; "
-        f"filter by {', '.join(filters)}; besides these there are {', '.join(LIST_PARAMETERS[8:])}",
+    return UnservedQuery(
+        f"No index answers {name}. Select by one of {', '.join(selectors)} (admins), or by none for the feed, and by "
+        f"from and to; filter by {', '.join(filters)}; besides these there are {', '.join(LIST_PARAMETERS[8:])}.",
+        errors=[{"parameter": name, "detail": "no index answers this"}],
     )
 
 
