@@ -119,9 +119,11 @@ class VideoStore:
         condition on the version (If-Match): raises VersionMismatch; without one, a lost race is run again.
         """
         key = VIDEO.key(videoId=video_id)
+        found = self.table.get(key, consistent=True)
+        # After the video: were it read before, the same request could be carried out in between, and this one
+        # would then find its own work done and call it a mistake.
         if once and (answer := once.recorded(self.table.get(once.item_key, consistent=True))):
             return answer
-        found = self.table.get(key, consistent=True)
         for _ in range(CHANGE_ATTEMPTS):
             item = owned_by(found, caller, now)
             if not matches(item["version"]):

@@ -200,7 +200,7 @@ ACCESS_PATTERNS = (
         "POST /v1/videos/{videoId}/restore (Idempotency-Key)",
         ("GetItem", "GetItem", "TransactWriteItems"),
         None,
-        f"the key's record, the video, then both: pk = {IDEMPOTENCY.pk} if absent, the video if its version is the one read",
+        f"the video, the key's record, then both: pk = {IDEMPOTENCY.pk} if absent, the video if its version is the one read",
         "2 RRU, 4 WRU, and the indexes",
     ),
     AccessPattern(

@@ -1,0 +1,100 @@
+"""Integration tests run the service in process, over a DynamoDB that answers by HTTP.
+
+It is a MiniStack that the tests start, one for each pytest process; or, with DYNAMODB_ENDPOINT_URL set, whatever
+answers there (it must show a write in its indexes at once, as DynamoDB Local does and AWS promises only "soon").
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import pytest
+from botocore.retries.standard import ExponentialBackoff
+
+from local.ministack import MiniStack
+from local.ports import free_port
+from shared.dynamodb import Table, make_client
+from tests.harness import Api, Clock, create_table, make_api
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+Connect = Callable[[int], "DynamoDBClient"]
+"""Makes a client of the service's own kind, that tries so often."""
+
+NewTable = Callable[[], Table]
+"""Makes an empty table, which is gone after the test."""
+
+ENDPOINT_VARIABLE = "AWS_ENDPOINT_URL_DYNAMODB"
+"""Where botocore looks for DynamoDB's address. Set only while a client is made: unit tests share the process."""
+
+
+@pytest.fixture(scope="session")
+def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of a DynamoDB."""
+    given = os.environ.get("DYNAMODB_ENDPOINT_URL")
+    if given:
+        yield given
+        return
+    with MiniStack(free_port(), tmp_path_factory.mktemp("ministack") / "ministack.log") as ministack:
+        yield ministack.endpoint
+
+
+@pytest.fixture(scope="session")
+def connect(endpoint: str) -> Connect:
+    """Makes clients for the endpoint, exactly as a deployed function makes its own."""
+
+    def make(attempts: int) -> "DynamoDBClient":
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv(ENDPOINT_VARIABLE, endpoint)
+            return make_client(attempts=attempts)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def client(connect: Connect) -> "DynamoDBClient":
+    """A client that nothing is ever injected into, and that never tries twice; clients are thread-safe."""
+    return connect(1)
+
+
+@pytest.fixture(scope="module")
+def new_table(client: "DynamoDBClient") -> Iterator[NewTable]:
+    """Makes tables that no other test knows of."""
+    names: list[str] = []
+
+    def make() -> Table:
+        name = f"videos-{uuid4()}"
+        create_table(client, name)
+        names.append(name)
+        client.get_waiter("table_exists").wait(TableName=name)
+        return Table(name, client, sleep=lambda _: None)
+
+    yield make
+    for name in names:
+        client.delete_table(TableName=name)
+
+
+@pytest.fixture(autouse=True)
+def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let botocore try again at once."""
+    monkeypatch.setattr(ExponentialBackoff, "delay_amount", lambda *_: 0)
+
+
+@pytest.fixture
+def table(new_table: NewTable) -> Table:
+    """An empty table."""
+    return new_table()
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """The time, which stands still until it is moved."""
+    return Clock()
+
+
+@pytest.fixture
+def api(table: Table, clock: Clock) -> Api:
+    """The service over an empty table."""
+    return make_api(table, clock=clock)

@@ -1,0 +1,52 @@
+"""What a table holds, in a form that two runs of the same request can be compared by."""
+
+import json
+import zlib
+from typing import Any
+
+from shared.attributes import Item, decode_item
+from shared.dynamodb import Table
+from shared.schema import PARTITION_KEY, VIDEO, shard_of
+
+SHARDED = ("relShard", "categoryShard")
+
+
+def items_of(table: Table) -> list[Item]:
+    """All items."""
+    pages: Any = table.client.get_paginator("scan").paginate(TableName=table.name, ConsistentRead=True)
+    return [decode_item(item) for page in pages for item in page["Items"]]
+
+
+def videos_of(table: Table) -> list[Item]:
+    """All videos' items."""
+    return [item for item in items_of(table) if item[PARTITION_KEY].startswith(VIDEO.partition_prefix)]
+
+
+def contents(table: Table) -> list[str]:
+    """All items as sorted lines of JSON, without what chance decides: write ids, and ids that the server made.
+
+    Checks on the way what hangs on such an id: the shard.
+    """
+    items = items_of(table)
+    made = sorted(item["videoId"] for item in items if "version" in item)
+    lines = []
+    for item in items:
+        for name in SHARDED:
+            assert item.pop(name, shard := shard_of(item.get("videoId", ""))) == shard
+        item.pop("writeId", None)
+        if "answer" in item:
+            item["answer"] = json.loads(zlib.decompress(item["answer"]))
+        lines.append(anonymous(json.dumps(item, sort_keys=True, default=sorted), made))
+    return sorted(lines)
+
+
+def anonymous(text: str, ids: list[str]) -> str:
+    """The text with each id replaced by its number."""
+    for number, each in enumerate(ids, start=1):
+        text = text.replace(each, f"<video {number}>")
+    return text
+
+
+def anonymous_answer(content: Any) -> Any:
+    """A document without its id, when the server made it."""
+    return {name: value for name, value in content.items() if name != "videoId"}

@@ -1,0 +1,140 @@
+"""The line between the service and DynamoDB, which tests can cut, jam and listen in on.
+
+A `Line` watches clients. At a call chosen by its number, counted from the moment of arming, something happens
+in place of the plain request and answer: one of the incidents below.
+"""
+
+import itertools
+import json
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from botocore.awsrequest import AWSPreparedRequest, AWSResponse
+from botocore.exceptions import ConnectionClosedError, ReadTimeoutError
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+Send = Callable[[], AWSResponse]
+"""Carries the request out and returns the answer."""
+
+Incident = Callable[[Send], AWSResponse | None]
+"""What happens at a call; returning None lets the request go its way."""
+
+
+class Killed(BaseException):
+    """The function's process is gone: no code of the service runs any more, not even an `except Exception`."""
+
+
+class Line:
+    """Watches clients; nothing happens until it is armed."""
+
+    def __init__(self, *clients: "DynamoDBClient") -> None:
+        self.calls: list[str] = []
+        """The operations since it was armed, in order; what botocore sends again counts again."""
+        self._incident: Incident | None = None
+        self._at: int | None = None
+        self._lock = threading.Lock()
+        for client in clients:
+            self._watch(client)
+
+    def arm(self, incident: Incident, at: int | None = None) -> None:
+        """Let the incident happen at one call from here on (0 is the next), or at every one."""
+        self.calls.clear()
+        self._incident, self._at = incident, at
+
+    def disarm(self) -> None:
+        """Let every request through again."""
+        self._incident = None
+
+    def _watch(self, client: "DynamoDBClient") -> None:
+        inner: Any = client
+        # Connections as botocore itself uses them, below its own retries.
+        transport = inner._endpoint.http_session
+
+        def before_send(request: AWSPreparedRequest, event_name: str, **_: Any) -> AWSResponse | None:
+            with self._lock:
+                position = len(self.calls)
+                self.calls.append(event_name.rpartition(".")[2])
+                incident = self._incident if self._at in (None, position) else None
+            return incident(lambda: transport.send(request)) if incident else None
+
+        events: Any = client.meta.events  # its stubs know of no handler that answers
+        events.register("before-send.dynamodb", before_send)
+
+
+def request_lost(_: Send) -> AWSResponse:
+    """The connection breaks before DynamoDB has the request."""
+    raise ConnectionClosedError(endpoint_url="dynamodb")
+
+
+def answer_lost(send: Send) -> AWSResponse:
+    """DynamoDB carries the request out, but its answer never arrives."""
+    send()
+    raise ReadTimeoutError(endpoint_url="dynamodb")
+
+
+def killed_before(_: Send) -> AWSResponse:
+    """The function dies before it sends the request."""
+    raise Killed
+
+
+def killed_after(send: Send) -> AWSResponse:
+    """The function dies after DynamoDB carried the request out."""
+    send()
+    raise Killed
+
+
+def throttled(_: Send) -> AWSResponse:
+    """DynamoDB refuses for want of capacity."""
+    return refusal("ProvisionedThroughputExceededException")
+
+
+def failing(_: Send) -> AWSResponse:
+    """DynamoDB has an internal error."""
+    return refusal("InternalServerError", status=500)
+
+
+def conflict(_: Send) -> AWSResponse:
+    """Another transaction holds the item that a plain write is for."""
+    return refusal("TransactionConflictException")
+
+
+def cancelled(*reasons: str) -> Incident:
+    """A transaction is cancelled; one reason for each of its writes."""
+
+    def incident(_: Send) -> AWSResponse:
+        return refusal("TransactionCanceledException", CancellationReasons=[{"Code": reason} for reason in reasons])
+
+    return incident
+
+
+def meanwhile(action: Callable[[], object]) -> Incident:
+    """Something else happens just before the request goes out."""
+
+    def incident(_: Send) -> None:
+        action()
+
+    return incident
+
+
+def refusal(code: str, status: int = 400, **more: Any) -> AWSResponse:
+    """An error as DynamoDB spells it."""
+    return answer({"__type": f"com.amazonaws.dynamodb.v20120810#{code}", "message": code, **more}, status)
+
+
+def answer(content: Mapping[str, Any], status: int = 200) -> AWSResponse:
+    """An answer that DynamoDB did not give."""
+    headers: Any = {"x-amzn-requestid": "none"}
+    return AWSResponse("dynamodb", status, headers, _Raw(json.dumps(content).encode()))
+
+
+class _Raw:
+    """As much of urllib3's response as botocore reads."""
+
+    def __init__(self, body: bytes) -> None:
+        self._parts = iter([body])
+
+    def stream(self, **_: Any) -> Iterator[bytes]:
+        return itertools.chain(self._parts)

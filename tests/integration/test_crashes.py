@@ -1,0 +1,481 @@
+"""Whatever breaks between two DynamoDB calls, nothing stays half-done and a retry completes the request.
+
+Each operation is broken at each of its calls, in each way in which a call can break, and the table is then held
+against that of an undisturbed run.
+"""
+
+import itertools
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from botocore.awsrequest import AWSResponse
+
+from shared.dynamodb import ATTEMPTS, Table
+from shared.schema import ACCESS_PATTERNS
+from tests.harness import Api, Clock, Reply, make_api
+from tests.integration import faults
+from tests.integration.conftest import Connect, NewTable
+from tests.integration.contents import anonymous_answer, contents, videos_of
+from tests.integration.faults import Incident, Killed, Line, Send
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+KEY = {"Idempotency-Key": "key-1"}
+BODY: dict[str, Any] = {"title": "A film", "category": "film", "tags": ["a", "b"], "expiresAt": 1_760_000_000}
+PATCH = {"title": "New", "category": "news", "tags": None, "metadata": {"k": 1}}
+
+REFUSED = (faults.throttled, faults.failing)
+BROKEN = (faults.request_lost, faults.answer_lost)
+FATAL = (faults.killed_before, faults.killed_after)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One request, what must be there before it, and the row of the access-pattern table that lists its calls."""
+
+    name: str
+    row: str
+    arrange: Callable[[Api], str]
+    send: Callable[[Api, str], Reply]
+
+    @property
+    def calls(self) -> tuple[str, ...]:
+        """The DynamoDB operations of an undisturbed run."""
+        return next(each.operations for each in ACCESS_PATTERNS if each.request == self.row)
+
+
+def nothing(_: Api) -> str:
+    return ""
+
+
+def published(api: Api) -> str:
+    return str(api.publish(**BODY, videoId="3f2504e0-4f89-41d3-9a0c-0305e82c3301")["videoId"])
+
+
+def deleted(api: Api) -> str:
+    video_id = published(api)
+    assert api.delete(f"/v1/videos/{video_id}").status == 204
+    return video_id
+
+
+def viewed(api: Api) -> str:
+    video_id = published(api)
+    assert api.post(f"/v1/videos/{video_id}/views", user="bob").status == 200
+    return video_id
+
+
+def listing(query: str, user: str = "alice") -> Callable[[Api, str], Reply]:
+    return lambda api, _: api.get("/v1/videos", query=query, user=user)
+
+
+# What may be sent again as it is: it has a key, or to do it twice is to do it once.
+REPEATABLE = (
+    Case(
+        "create with a key",
+        "POST /v1/videos (Idempotency-Key)",
+        nothing,
+        lambda api, _: api.post("/v1/videos", BODY, headers=KEY),
+    ),
+    Case(
+        "patch",
+        "PATCH /v1/videos/{videoId}",
+        published,
+        lambda api, video_id: api.patch(f"/v1/videos/{video_id}", PATCH),
+    ),
+    Case(
+        "delete",
+        "DELETE /v1/videos/{videoId}",
+        published,
+        lambda api, video_id: api.delete(f"/v1/videos/{video_id}"),
+    ),
+    Case(
+        "restore with a key",
+        "POST /v1/videos/{videoId}/restore (Idempotency-Key)",
+        deleted,
+        lambda api, video_id: api.post(f"/v1/videos/{video_id}/restore", headers=KEY),
+    ),
+    Case(
+        "view with a key",
+        "POST /v1/videos/{videoId}/views (Idempotency-Key)",
+        viewed,
+        lambda api, video_id: api.post(f"/v1/videos/{video_id}/views", headers=KEY),
+    ),
+    Case("get", "GET /v1/videos/{videoId}", viewed, lambda api, video_id: api.get(f"/v1/videos/{video_id}")),
+    Case(
+        "get a field",
+        "GET /v1/videos/{videoId}?fields=title",
+        viewed,
+        lambda api, video_id: api.get(f"/v1/videos/{video_id}", query="fields=title"),
+    ),
+    Case("list an owner", "GET /v1/videos?userId=u&from=t&to=t", published, listing("userId=alice")),
+    Case("list a category", "GET /v1/videos?category=c&from=t&to=t", published, listing("category=film")),
+    Case("list the feed", "GET /v1/videos?from=t&to=t", published, listing("")),
+    Case("list a status", "GET /v1/videos?status=failed", published, listing("status=failed", "admin")),
+    Case("list ready ones", "GET /v1/videos?status=ready", published, listing("status=ready", "admin")),
+)
+# What a client cannot repeat blindly, but the service can.
+UNREPEATABLE = (
+    Case("create", "POST /v1/videos", nothing, lambda api, _: api.post("/v1/videos", BODY)),
+    Case(
+        "patch with If-Match",
+        "PATCH /v1/videos/{videoId}",
+        published,
+        lambda api, video_id: api.patch(f"/v1/videos/{video_id}", PATCH, headers={"If-Match": '"1"'}),
+    ),
+    Case(
+        "delete with If-Match",
+        "DELETE /v1/videos/{videoId}",
+        published,
+        lambda api, video_id: api.delete(f"/v1/videos/{video_id}", headers={"If-Match": '"1"'}),
+    ),
+    Case(
+        "restore",
+        "POST /v1/videos/{videoId}/restore",
+        deleted,
+        lambda api, video_id: api.post(f"/v1/videos/{video_id}/restore"),
+    ),
+)
+VIEW = Case(
+    "view",
+    "POST /v1/videos/{videoId}/views",
+    viewed,
+    lambda api, video_id: api.post(f"/v1/videos/{video_id}/views"),
+)
+
+
+def each_call(*cases: Case) -> pytest.MarkDecorator:
+    """A test for each case and each of its calls."""
+    found = [(case, call) for case in cases for call in range(len(case.calls))]
+    return pytest.mark.parametrize(
+        ("case", "call"), found, ids=[f"{case.name}-{call}-{case.calls[call]}" for case, call in found]
+    )
+
+
+def each_incident(*incidents: Incident) -> pytest.MarkDecorator:
+    """A test for each incident."""
+    return pytest.mark.parametrize("incident", incidents, ids=lambda each: each.__name__)
+
+
+@dataclass
+class Service:
+    """The service over one table and a line that can break. Every `instance` is a function that just started."""
+
+    table: Table
+    line: Line
+    client: "DynamoDBClient"
+    counters: "DynamoDBClient"
+    clock: Clock
+
+    def instance(self) -> Api:
+        """A new instance, whose requests go through the line."""
+        through, counting = (
+            Table(self.table.name, client, sleep=lambda _: None) for client in (self.client, self.counters)
+        )
+        return make_api(through, counting, self.clock)
+
+    def arrange(self, case: Case) -> str:
+        """What must be there before the request; the video's id, if there is one."""
+        return case.arrange(make_api(self.table, clock=self.clock))
+
+
+NewService = Callable[[int], Service]
+
+
+@pytest.fixture(scope="module")
+def lines(connect: Connect) -> dict[int, tuple["DynamoDBClient", "DynamoDBClient", Line]]:
+    """Clients that try so often and the line they share; the one for counters tries once, as deployed."""
+    pairs = {attempts: (connect(attempts), connect(1)) for attempts in (1, 3)}
+    return {attempts: (*pair, Line(*pair)) for attempts, pair in pairs.items()}
+
+
+@pytest.fixture
+def new_service(
+    new_table: NewTable, lines: dict[int, tuple["DynamoDBClient", "DynamoDBClient", Line]], clock: Clock
+) -> Iterator[NewService]:
+    """Makes services over empty tables, whose clients try so often."""
+
+    def make(attempts: int) -> Service:
+        client, counters, line = lines[attempts]
+        return Service(new_table(), line, client, counters, clock)
+
+    yield make
+    for _, _, line in lines.values():
+        line.disarm()
+
+
+@pytest.fixture
+def service(new_service: NewService) -> Service:
+    """A service whose botocore never tries again: the client sees every incident."""
+    return new_service(1)
+
+
+@pytest.fixture
+def deployed(new_service: NewService) -> Service:
+    """A service with retries as deployed."""
+    return new_service(3)
+
+
+Outcome = tuple[int, Any, list[str]]
+Undisturbed = Callable[[Case], Outcome]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(new_table: NewTable) -> Undisturbed:
+    """What one execution of a case answers, and leaves in the table."""
+
+    @cache
+    def run(case: Case) -> Outcome:
+        table = new_table()
+        api = make_api(table)
+        reply = case.send(api, case.arrange(api))
+        assert reply.status < 300, reply.body
+        return outcome(reply, table)
+
+    return run
+
+
+def outcome(reply: Reply, table: Table) -> Outcome:
+    """An answer and what the table holds after it, fit to be compared."""
+    return reply.status, _content(reply), contents(table)
+
+
+def _content(reply: Reply) -> Any:
+    if not reply.body:
+        return None
+    content = reply.json
+    if "items" in content:
+        return [anonymous_answer(item) for item in content["items"]]
+    return anonymous_answer(content)
+
+
+def assert_unavailable(reply: Reply) -> None:
+    assert reply.status == 503, reply.body
+    assert reply.headers["retry-after"] == "1"
+    assert reply.headers["content-type"] == "application/problem+json"
+
+
+@each_incident(*REFUSED, *BROKEN)
+@each_call(*REPEATABLE)
+def test_a_client_is_told_to_retry_and_the_retry_does_it_exactly_once(
+    service: Service, undisturbed: Undisturbed, case: Case, call: int, incident: Incident
+) -> None:
+    video_id = service.arrange(case)
+
+    service.line.arm(incident, at=call)
+    assert_unavailable(case.send(service.instance(), video_id))
+    service.line.disarm()
+    retry = case.send(service.instance(), video_id)
+
+    assert outcome(retry, service.table) == undisturbed(case)
+
+
+@each_incident(*FATAL)
+@each_call(*REPEATABLE)
+def test_a_function_that_dies_leaves_nothing_half_done(
+    service: Service, undisturbed: Undisturbed, case: Case, call: int, incident: Incident
+) -> None:
+    video_id = service.arrange(case)
+    before = contents(service.table)
+
+    service.line.arm(incident, at=call)
+    with pytest.raises(Killed):
+        case.send(service.instance(), video_id)
+    service.line.disarm()
+
+    assert contents(service.table) in (before, undisturbed(case)[2])
+    retry = case.send(service.instance(), video_id)
+    assert outcome(retry, service.table) == undisturbed(case)
+
+
+@each_incident(*REFUSED, *BROKEN, *FATAL)
+@each_call(*UNREPEATABLE)
+def test_without_a_key_too_it_happens_wholly_or_not_at_all(
+    service: Service, undisturbed: Undisturbed, case: Case, call: int, incident: Incident
+) -> None:
+    video_id = service.arrange(case)
+    before = contents(service.table)
+
+    service.line.arm(incident, at=call)
+    if incident in FATAL:
+        with pytest.raises(Killed):
+            case.send(service.instance(), video_id)
+    else:
+        assert_unavailable(case.send(service.instance(), video_id))
+
+    assert contents(service.table) in (before, undisturbed(case)[2])
+
+
+@each_incident(*REFUSED, *BROKEN)
+@each_call(*REPEATABLE, *UNREPEATABLE)
+def test_as_deployed_a_client_does_not_notice_one_incident(
+    deployed: Service, undisturbed: Undisturbed, case: Case, call: int, incident: Incident
+) -> None:
+    # A lost answer too: the write that botocore repeats fails on its condition, and is recognised as our own.
+    video_id = deployed.arrange(case)
+
+    deployed.line.arm(incident, at=call)
+    reply = case.send(deployed.instance(), video_id)
+
+    assert len(deployed.line.calls) == len(case.calls) + 1
+    assert outcome(reply, deployed.table) == undisturbed(case)
+
+
+def test_a_repeated_write_that_others_overtook_is_not_taken_for_our_own(deployed: Service) -> None:
+    # Our first attempt never arrived, somebody else's change did: If-Match must tell.
+    video_id = published(make_api(deployed.table, clock=deployed.clock))
+    path = f"/v1/videos/{video_id}"
+
+    def overtake(_: Send) -> AWSResponse:
+        other = make_api(deployed.table, clock=deployed.clock).patch(path, {"title": "Theirs"})
+        assert other.status == 200
+        return faults.failing(_)
+
+    deployed.line.arm(overtake, at=1)
+    reply = deployed.instance().patch(path, {"title": "Ours"}, headers={"If-Match": '"1"'})
+
+    assert reply.status == 412
+    assert [(video["title"], video["version"]) for video in videos_of(deployed.table)] == [("Theirs", 2)]
+
+
+def test_a_refused_view_is_counted_once(deployed: Service, undisturbed: Undisturbed) -> None:
+    video_id = deployed.arrange(VIEW)
+    deployed.line.arm(faults.throttled, at=1)
+    reply = VIEW.send(deployed.instance(), video_id)
+    assert outcome(reply, deployed.table) == undisturbed(VIEW)
+
+
+@each_incident(faults.failing, *BROKEN, *FATAL)
+@each_call(VIEW)
+def test_a_view_without_a_key_is_counted_once_at_most(
+    service: Service, undisturbed: Undisturbed, case: Case, call: int, incident: Incident
+) -> None:
+    # An addition cannot be repeated safely, so the client is asked to decide; a key spares it the question.
+    video_id = service.arrange(case)
+    before = contents(service.table)
+
+    service.line.arm(incident, at=call)
+    if incident in FATAL:
+        with pytest.raises(Killed):
+            case.send(service.instance(), video_id)
+    else:
+        assert_unavailable(case.send(service.instance(), video_id))
+
+    carried_out = incident in (faults.answer_lost, faults.killed_after) and case.calls[call] == "UpdateItem"
+    assert contents(service.table) == (undisturbed(case)[2] if carried_out else before)
+
+
+@pytest.mark.parametrize("case", [*REPEATABLE, *UNREPEATABLE, VIEW], ids=lambda case: case.name)
+def test_lasting_throttling_is_503_after_a_few_attempts(deployed: Service, case: Case) -> None:
+    video_id = deployed.arrange(case)
+    before = contents(deployed.table)
+
+    deployed.line.arm(faults.throttled)
+    reply = case.send(deployed.instance(), video_id)
+
+    assert_unavailable(reply)
+    assert reply.json["type"] == "urn:video-metadata:problem:unavailable"
+    # The first call is never got past; a list sends one to each partition at once.
+    assert set(deployed.line.calls) == {case.calls[0]}
+    assert len(deployed.line.calls) <= 3 * len(case.calls)
+    assert contents(deployed.table) == before
+
+
+@pytest.mark.parametrize("reasons", list(itertools.permutations(["None", "ThrottlingError"])), ids=" ".join)
+def test_a_throttled_transaction_is_503(deployed: Service, reasons: tuple[str, ...]) -> None:
+    deployed.line.arm(faults.cancelled(*reasons))
+    assert_unavailable(deployed.instance().post("/v1/videos", BODY, headers=KEY))
+
+
+IN_TRANSACTIONS = [case for case in REPEATABLE if "TransactWriteItems" in case.calls]
+
+
+@pytest.mark.parametrize("case", IN_TRANSACTIONS, ids=lambda case: case.name)
+def test_a_conflict_with_another_transaction_is_tried_again(
+    deployed: Service, undisturbed: Undisturbed, case: Case
+) -> None:
+    video_id = deployed.arrange(case)
+    call = case.calls.index("TransactWriteItems")
+
+    deployed.line.arm(faults.cancelled("None", "TransactionConflict"), at=call)
+    reply = case.send(deployed.instance(), video_id)
+
+    assert outcome(reply, deployed.table) == undisturbed(case)
+
+
+@pytest.mark.parametrize("case", IN_TRANSACTIONS, ids=lambda case: case.name)
+def test_a_lasting_conflict_is_409_and_the_key_still_works_later(
+    deployed: Service, undisturbed: Undisturbed, case: Case
+) -> None:
+    video_id = deployed.arrange(case)
+    before = contents(deployed.table)
+    jammed = faults.cancelled("TransactionConflict", "None")
+
+    def jam(send: Send) -> AWSResponse | None:
+        return jammed(send) if deployed.line.calls[-1] == "TransactWriteItems" else None
+
+    deployed.line.arm(jam)
+    reply = case.send(deployed.instance(), video_id)
+
+    assert reply.status == 409
+    assert reply.json["type"] == "urn:video-metadata:problem:request-in-flight"
+    assert reply.headers["retry-after"] == "1"
+    assert deployed.line.calls.count("TransactWriteItems") == ATTEMPTS
+    assert contents(deployed.table) == before
+
+    deployed.line.disarm()
+    retry = case.send(deployed.instance(), video_id)
+    assert outcome(retry, deployed.table) == undisturbed(case)
+
+
+@pytest.mark.parametrize("case", [*UNREPEATABLE[1:], VIEW], ids=lambda case: case.name)
+def test_a_plain_write_waits_for_a_transaction_on_its_item(
+    deployed: Service, undisturbed: Undisturbed, case: Case
+) -> None:
+    video_id = deployed.arrange(case)
+    deployed.line.arm(faults.conflict, at=case.calls.index("UpdateItem"))
+    reply = case.send(deployed.instance(), video_id)
+    assert outcome(reply, deployed.table) == undisturbed(case)
+
+
+def _unprocessed(service: Service, video_id: str) -> Incident:
+    keys = [{"pk": {"S": f"VIDEO#{video_id}"}, "sk": {"S": "#META"}}]
+    content = {"Responses": {}, "UnprocessedKeys": {service.table.name: {"Keys": keys}}}
+
+    def unprocessed(_: Send) -> AWSResponse:
+        return faults.answer(content)
+
+    return unprocessed
+
+
+def test_what_a_batch_read_leaves_out_is_asked_for_again(service: Service) -> None:
+    video_id = service.arrange(VIEW)
+    service.line.arm(_unprocessed(service, video_id), at=0)
+    reply = service.instance().get(f"/v1/videos/{video_id}")
+    assert (reply.status, reply.json["title"]) == (200, "A film")
+    assert service.line.calls == ["BatchGetItem", "BatchGetItem"]
+
+
+def test_a_batch_read_that_never_completes_is_503(service: Service) -> None:
+    video_id = service.arrange(VIEW)
+    service.line.arm(_unprocessed(service, video_id))
+    assert_unavailable(service.instance().get(f"/v1/videos/{video_id}"))
+    assert len(service.line.calls) == ATTEMPTS
+
+
+def test_health_is_503_while_the_table_does_not_answer(service: Service) -> None:
+    service.line.arm(faults.request_lost)
+    assert_unavailable(service.instance().get("/health"))
+    service.line.disarm()
+    assert service.instance().get("/health").status == 200
+
+
+def test_no_answer_tells_what_broke_inside(service: Service) -> None:
+    service.line.arm(lambda _: faults.refusal("ResourceNotFoundException"))
+    reply = service.instance().get("/health")
+    assert reply.status == 500
+    assert "ResourceNotFound" not in json.dumps(reply.json)

@@ -1,0 +1,400 @@
+"""Lists walked to their end over real data: every visible video once, in exact order, in full pages."""
+
+import random
+import string
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+from urllib.parse import urlencode
+from uuid import UUID
+
+import pytest
+
+from shared import catalogue, pages
+from shared.cursors import LIFETIME_SECONDS, Cursors, Position
+from shared.schema import SHARDS, shard_of
+from tests.harness import NOW, Api, Clock, Reply, make_api
+from tests.integration.conftest import NewTable
+
+SIZE = 360
+STATUSES = ("uploaded", "processing", "ready", "failed", "deleted")
+TIMES = [NOW - 1000 + 10 * n for n in range(12)]
+"""Few, so that many videos share a second."""
+
+Video = dict[str, Any]
+Keep = Callable[[Video], bool]
+
+
+def published(video: Video) -> bool:
+    """What everybody sees; written anew here, so that it can disagree with the service."""
+    return (
+        (video["status"], video["visibility"]) == ("ready", "public")
+        and video.get("publishAt", NOW) <= NOW
+        and video.get("expiresAt", NOW + 1) > NOW
+    )
+
+
+def has(name: str, value: Any, video: Video) -> bool:
+    return bool(video.get(name) == value)
+
+
+def between(start: int, end: int, keep: Keep) -> Keep:
+    """What of a list lies in [start, end)."""
+    return lambda video: keep(video) and start <= video["createdAt"] < end
+
+
+@dataclass(frozen=True)
+class Library:
+    """A table of many videos that no test changes."""
+
+    api: Api
+    videos: Sequence[Video]
+
+    def expected(self, keep: Keep, *, ascending: bool = False) -> list[str]:
+        """The ids of a list, in order."""
+        kept = sorted((video["createdAt"], video["videoId"]) for video in self.videos if keep(video))
+        return [video_id for _, video_id in (kept if ascending else reversed(kept))]
+
+
+def random_videos(dice: random.Random) -> Iterator[Video]:
+    """Videos of all kinds: listed and hidden, early and expired, deleted, with and without a category."""
+    for _ in range(SIZE):
+        video: Video = {
+            "videoId": str(UUID(int=dice.getrandbits(128), version=4)),
+            "userId": dice.choice(["alice", "bob", "carol"]),
+            "createdAt": dice.choice(TIMES),
+            "title": "A film",
+            "status": dice.choice([*STATUSES, "ready", "ready", "ready"]),
+            "visibility": dice.choice(["public", "public", "private"]),
+        }
+        choices: dict[str, list[Any]] = {
+            "category": ["film", "film", "news"],
+            "format": ["mp4", "mp4", "mp4", "webm"],
+            "duration": [0, 999, 1000, 60_000],
+            "publishAt": [NOW - 1, NOW, NOW + 1],
+            "expiresAt": [NOW, NOW + 1, NOW + 100],
+        }
+        for name, values in choices.items():
+            if dice.random() < (0.8 if name in ("category", "format", "duration") else 0.15):
+                video[name] = dice.choice(values)
+        yield video
+
+
+def load(api: Api, videos: Sequence[Video]) -> None:
+    """Put them into the table, in any order; a deleted one by deleting it."""
+    for video in videos:
+        status = "uploaded" if video["status"] == "deleted" else video["status"]
+        api.create("admin", **video | {"status": status})
+        if video["status"] == "deleted":
+            assert api.delete(f"/v1/videos/{video['videoId']}", user="admin").status == 204
+
+
+@pytest.fixture(scope="module")
+def library(new_table: NewTable) -> Library:
+    """Several hundred videos, spread over owners, categories, statuses and all shards."""
+    api = make_api(new_table())
+    videos = list(random_videos(random.Random(2)))
+    assert {shard_of(video["videoId"]) for video in videos} == set(range(SHARDS))
+    load(api, videos)
+    return Library(api, videos)
+
+
+def page(api: Api, query: dict[str, Any], cursor: str | None = None, user: str = "alice") -> Reply:
+    """One page of a list."""
+    return api.get("/v1/videos", query=urlencode(query | ({"cursor": cursor} if cursor else {})), user=user)
+
+
+def walk(api: Api, query: dict[str, Any], user: str = "alice", most: int = 2 * SIZE) -> list[list[str]]:
+    """All pages of a list, as ids."""
+    found: list[list[str]] = []
+    cursor = None
+    while cursor or not found:
+        assert len(found) < most, "the list has no end"
+        reply = page(api, query, cursor, user)
+        assert reply.status == 200, reply.body
+        found.append([item["videoId"] for item in reply.json["items"]])
+        cursor = reply.json["nextCursor"]
+        assert cursor is None or len(cursor) < 1024
+        assert (cursor is not None) == ("link" in reply.headers)
+    return found
+
+
+def flat(found: Sequence[Sequence[str]]) -> list[str]:
+    return [video_id for ids in found for video_id in ids]
+
+
+def cut(ids: Sequence[str], limit: int) -> list[list[str]]:
+    """Full pages, but for the last; an empty list is one empty page."""
+    return [list(ids[at : at + limit]) for at in range(0, len(ids), limit)] or [[]]
+
+
+# Each list: who asks for what, and what belongs to it.
+LISTS: dict[str, tuple[str, dict[str, Any], Keep]] = {
+    "the feed": ("alice", {}, published),
+    "the feed, by an admin": ("admin", {}, published),
+    "a category": ("alice", {"category": "film"}, lambda v: published(v) and v.get("category") == "film"),
+    "a category, ready": (
+        "alice",
+        {"category": "news", "status": "ready"},
+        lambda v: published(v) and v.get("category") == "news",
+    ),
+    "own videos": ("alice", {"userId": "alice"}, lambda v: v["userId"] == "alice" and v["status"] != "deleted"),
+    "own deleted videos": (
+        "alice",
+        {"userId": "alice", "status": "deleted"},
+        lambda v: v["userId"] == "alice" and v["status"] == "deleted",
+    ),
+    "somebody else's": ("alice", {"userId": "bob"}, lambda v: published(v) and v["userId"] == "bob"),
+    "somebody's, by an admin": (
+        "admin",
+        {"userId": "bob"},
+        lambda v: v["userId"] == "bob" and v["status"] != "deleted",
+    ),
+    **{f"all {status}": ("admin", {"status": status}, partial(has, "status", status)) for status in STATUSES},
+    "failed ones of a category": (
+        "admin",
+        {"category": "film", "status": "failed"},
+        lambda v: v.get("category") == "film" and v["status"] == "failed",
+    ),
+    "a format in the feed": ("alice", {"format": "webm"}, lambda v: published(v) and v.get("format") == "webm"),
+    "durations in a category": (
+        "alice",
+        {"category": "film", "minDuration": 999, "maxDuration": 1000},
+        lambda v: published(v) and v.get("category") == "film" and v.get("duration") in (999, 1000),
+    ),
+    "no duration at all": (
+        "alice",
+        {"userId": "alice", "maxDuration": 0},
+        lambda v: v["userId"] == "alice" and v["status"] != "deleted" and v.get("duration") == 0,
+    ),
+    "all filters": (
+        "admin",
+        {"userId": "carol", "status": "ready", "category": "film", "format": "mp4", "minDuration": 1},
+        lambda v: (
+            (v["userId"], v["status"], v.get("category"), v.get("format")) == ("carol", "ready", "film", "mp4")
+            and v.get("duration", 0) >= 1
+        ),
+    ),
+    "nothing": ("alice", {"userId": "nobody"}, lambda _: False),
+}
+each_list = pytest.mark.parametrize("name", LISTS)
+
+
+PART = (TIMES[4], TIMES[6])
+"""A part of the time range, with ties of its own, for walks that take a request for every video or two."""
+
+
+@pytest.mark.parametrize(("limit", "order"), [(1, "asc"), (1, "desc"), (7, "desc"), (25, "asc"), (100, "desc")])
+@each_list
+def test_a_walk_finds_every_video_once_in_order_and_in_full_pages(
+    library: Library, name: str, limit: int, order: str
+) -> None:
+    user, query, keep = LISTS[name]
+    if limit == 1:
+        query, keep = query | {"from": PART[0], "to": PART[1]}, between(*PART, keep)
+    expected = library.expected(keep, ascending=order == "asc")
+    assert walk(library.api, query | {"limit": limit, "order": order}, user) == cut(expected, limit)
+
+
+@each_list
+def test_there_is_no_cursor_after_a_last_page_that_is_just_full(library: Library, name: str) -> None:
+    user, query, keep = LISTS[name]
+    count = len(library.expected(keep))
+    for limit in {count, count // 2} & set(range(1, 101)):
+        found = walk(library.api, query | {"limit": limit}, user)
+        assert [len(ids) for ids in found][: count // limit] == [limit] * (count // limit)
+        assert len(found) == -(-count // limit)
+
+
+@each_list
+def test_without_a_limit_a_page_has_25(library: Library, name: str) -> None:
+    user, query, keep = LISTS[name]
+    assert walk(library.api, query, user) == cut(library.expected(keep), 25)
+
+
+@pytest.mark.parametrize("name", ["the feed", "a category", "own videos", "all failed"])
+def test_a_time_range_holds_its_start_and_not_its_end(library: Library, name: str) -> None:
+    user, query, keep = LISTS[name]
+    for start, end in [
+        (TIMES[3], TIMES[5]),
+        (TIMES[3] + 1, TIMES[5] + 1),
+        (TIMES[3], TIMES[3] + 1),
+        (TIMES[3] + 1, TIMES[4]),
+        (0, TIMES[0]),
+        (TIMES[-1], TIMES[-1] + 1),
+    ]:
+        expected = library.expected(between(start, end, keep))
+        assert flat(walk(library.api, query | {"from": start, "to": end, "limit": 100}, user)) == expected
+
+
+@pytest.mark.parametrize(("budget", "order"), [(1, "desc"), (9, "asc"), (9, "desc"), (40, "asc"), (40, "desc")])
+@each_list
+def test_beyond_the_budget_pages_are_short_but_lose_and_repeat_nothing(
+    library: Library, monkeypatch: pytest.MonkeyPatch, name: str, order: str, budget: int
+) -> None:
+    monkeypatch.setattr(catalogue, "merge", partial(pages.merge, budget=budget))
+    user, query, keep = LISTS[name]
+    if budget < 10:
+        query, keep = query | {"from": PART[0], "to": PART[1]}, between(*PART, keep)
+
+    found = walk(library.api, query | {"limit": 20, "order": order}, user)
+
+    assert flat(found) == library.expected(keep, ascending=order == "asc")
+    assert all(len(ids) <= 20 for ids in found)
+
+
+def test_a_filter_that_hides_most_still_gives_full_pages_within_the_budget(api: Api) -> None:
+    # One in ten has the format, and 250 items are less than the budget of 1000.
+    videos = [
+        {
+            "videoId": str(UUID(int=n << 64, version=4)),
+            "userId": "alice",
+            "createdAt": NOW - n // 3,
+            "title": "A film",
+            "category": "film",
+            "status": "ready",
+            "visibility": "public",
+            "format": "rare" if n % 10 == 0 else "common",
+        }
+        for n in range(250)
+    ]
+    load(api, videos)
+    rare = Library(api, videos).expected(lambda v: v["format"] == "rare")
+    for query in ({}, {"category": "film"}, {"userId": "alice"}):
+        assert walk(api, query | {"format": "rare", "limit": 10}) == cut(rare, 10)
+
+
+@pytest.mark.parametrize("order", ["asc", "desc"])
+@pytest.mark.parametrize("query", [{}, {"category": "film"}, {"userId": "alice"}], ids=["feed", "category", "owner"])
+def test_changes_in_the_middle_of_a_walk_neither_lose_nor_repeat_the_others(
+    api: Api, query: dict[str, Any], order: str
+) -> None:
+    dice = random.Random(3)
+
+    def publish() -> str:
+        video_id = str(UUID(int=dice.getrandbits(128), version=4))
+        return str(api.publish(videoId=video_id, createdAt=dice.choice(TIMES), category="film")["videoId"])
+
+    staying = {publish() for _ in range(40)}
+    leaving = [publish() for _ in range(12)]
+    coming: set[str] = set()
+
+    seen: list[str] = []
+    cursor = None
+    while cursor or not seen:
+        reply = page(api, query | {"limit": 7, "order": order}, cursor)
+        ids = [item["videoId"] for item in reply.json["items"]]
+        seen += ids
+        cursor = reply.json["nextCursor"]
+        coming.add(publish())
+        # The video that the cursor stands at goes, too: its place stays.
+        for gone in {leaving.pop() if leaving else "", ids[-1] if len(seen) > 30 and ids else ""} - {""}:
+            assert api.delete(f"/v1/videos/{gone}").status == 204
+            staying.discard(gone)
+
+    assert len(seen) == len(set(seen))
+    assert staying <= set(seen)
+    places = [(api.get(f"/v1/videos/{video_id}").json["createdAt"], video_id) for video_id in seen]
+    assert places == sorted(places, reverse=order == "desc")
+
+
+def refused(reply: Reply) -> bool:
+    return reply.status == 400 and reply.json["type"] == "urn:video-metadata:problem:invalid-cursor"
+
+
+def cursor_of(api: Api, query: dict[str, Any], user: str = "alice") -> str:
+    cursor = page(api, query, user=user).json["nextCursor"]
+    assert isinstance(cursor, str)
+    return cursor
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"category": "film"},
+        {"userId": "alice"},
+        {"format": "mp4"},
+        {"minDuration": 0},
+        {"maxDuration": 10**6},
+        {"order": "asc"},
+        {"from": 1},
+        {"to": NOW},
+    ],
+    ids=lambda other: "".join(other),
+)
+def test_a_cursor_serves_no_other_list(library: Library, other: dict[str, Any]) -> None:
+    feed, another = cursor_of(library.api, {"limit": 5}), cursor_of(library.api, other | {"limit": 5})
+    assert refused(page(library.api, other | {"limit": 5}, feed))
+    assert refused(page(library.api, {"limit": 5}, another))
+
+
+@pytest.mark.parametrize("same", [{"limit": 9}, {"fields": "title"}, {"order": "desc"}, {"from": 0}], ids=str)
+def test_a_cursor_goes_on_with_other_pages_of_the_same_list(library: Library, same: dict[str, Any]) -> None:
+    # How long the pages are and what they show does not change which videos stand where.
+    assert page(library.api, {"limit": 5} | same, cursor_of(library.api, {"limit": 5})).status == 200
+
+
+def test_a_cursor_serves_nobody_else(library: Library) -> None:
+    query = {"userId": "bob", "limit": 2}
+    users = ("alice", "bob", "carol", "admin")
+    cursors = {user: cursor_of(library.api, query, user) for user in users}
+    for user in users:
+        for owner, cursor in cursors.items():
+            assert refused(page(library.api, query, cursor, user)) == (user != owner)
+
+
+def test_a_cursor_that_lost_its_admin_is_refused(library: Library) -> None:
+    cursor = cursor_of(library.api, {"userId": "bob", "limit": 2}, "admin")
+    query = urlencode({"userId": "bob", "limit": 2, "cursor": cursor})
+    assert refused(library.api.get("/v1/videos", query=query, user="admin", scopes="videos/read"))
+
+
+def test_an_altered_cursor_is_refused_wherever_it_was_altered(library: Library) -> None:
+    cursor = cursor_of(library.api, {"limit": 5})
+    alphabet = string.ascii_letters + string.digits + "-_"
+    for at, letter in enumerate(cursor):
+        # The next letter differs in few bits; in the last place these may be bits that say nothing.
+        near, far = (alphabet[(alphabet.index(letter) + step) % len(alphabet)] for step in (1, 32))
+        for other in {near, far}:
+            altered = cursor[:at] + other + cursor[at + 1 :]
+            assert refused(page(library.api, {"limit": 5}, altered)), f"{other} for {letter} at {at}"
+
+
+@pytest.mark.parametrize(
+    "spoil", [lambda c: c[:-1], lambda c: c + "A", lambda c: c + "=", lambda c: c[::-1], str.upper]
+)
+def test_a_mangled_cursor_is_refused(library: Library, spoil: Callable[[str], str]) -> None:
+    assert refused(page(library.api, {"limit": 5}, spoil(cursor_of(library.api, {"limit": 5}))))
+
+
+def test_a_cursor_of_another_service_is_refused(library: Library) -> None:
+    foreign = Cursors(lambda: "another secret").seal("('alice',)", Position(NOW, "x"), NOW)
+    assert refused(page(library.api, {"limit": 5}, foreign))
+
+
+def test_a_cursor_expires_after_a_day(api: Api, clock: Clock) -> None:
+    for _ in range(3):
+        api.publish()
+    cursor = cursor_of(api, {"limit": 1})
+    clock.advance(LIFETIME_SECONDS)
+    assert page(api, {"limit": 1}, cursor).status == 200
+    clock.advance(1)
+    assert refused(page(api, {"limit": 1}, cursor))
+
+
+def test_a_cursor_reveals_nothing_of_the_video_it_stands_at(library: Library) -> None:
+    reply = page(library.api, {"limit": 5})
+    last = reply.json["items"][-1]
+    assert last["videoId"] not in reply.json["nextCursor"]
+    assert str(last["createdAt"]) not in reply.json["nextCursor"]
+
+
+def test_the_link_header_leads_through_the_whole_list(library: Library) -> None:
+    user, query, keep = LISTS["durations in a category"]
+    reply = page(library.api, query | {"limit": 3}, user=user)
+    seen = [item["videoId"] for item in reply.json["items"]]
+    while link := reply.headers.get("link"):
+        reply = library.api.get("/v1/videos", query=link.removeprefix("<?").partition(">")[0], user=user)
+        seen += [item["videoId"] for item in reply.json["items"]]
+    assert seen == library.expected(keep)

@@ -1,0 +1,342 @@
+"""Requests that meet: as if one had come after the other, with nothing lost, doubled or mixed.
+
+First with threads, let go at once, each with an instance of the service of its own, as Lambda has it. Then step by
+step: one whole request between any two DynamoDB calls of another.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import product
+from threading import Barrier
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from shared.dynamodb import Table
+from tests.harness import Api, Clock, Reply, make_api
+from tests.integration import faults
+from tests.integration.conftest import Connect, NewTable
+from tests.integration.contents import contents, items_of, videos_of
+from tests.integration.faults import Line
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+VIDEO_ID = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
+PATH = f"/v1/videos/{VIDEO_ID}"
+KEY = {"Idempotency-Key": "key-1"}
+THREADS = 8
+
+Request = Callable[[Api], Reply]
+Instance = Callable[[], Api]
+
+
+@pytest.fixture
+def instance(table: Table, clock: Clock) -> Instance:
+    """Makes instances of the service over one table: a resolver serves one request at a time."""
+    return lambda: make_api(table, clock=clock)
+
+
+def at_once(instance: Instance, requests: Sequence[Request]) -> list[Reply]:
+    """The answers to requests that are let go together, each by an instance of its own."""
+    start = Barrier(len(requests))
+
+    def run(request: Request) -> Reply:
+        api = instance()
+        start.wait(timeout=30)
+        return request(api)
+
+    with ThreadPoolExecutor(len(requests)) as pool:
+        return list(pool.map(run, requests))
+
+
+def statuses(replies: Sequence[Reply]) -> list[int]:
+    return sorted(reply.status for reply in replies)
+
+
+def slug(reply: Reply) -> str:
+    return str(reply.json["type"]).rpartition(":")[2]
+
+
+def patching(body: Any, version: int | None = None) -> Request:
+    headers = {} if version is None else {"If-Match": f'"{version}"'}
+    return lambda api: api.patch(PATH, body, headers=headers)
+
+
+def deleting(api: Api) -> Reply:
+    return api.delete(PATH)
+
+
+def restoring(api: Api) -> Reply:
+    return api.post(f"{PATH}/restore")
+
+
+def restoring_once(api: Api) -> Reply:
+    return api.post(f"{PATH}/restore", headers=KEY)
+
+
+def creating_once(api: Api) -> Reply:
+    return api.post("/v1/videos", {"title": "A film"}, headers=KEY)
+
+
+def importing(api: Api) -> Reply:
+    return api.post("/v1/videos", {"title": "Again", "videoId": VIDEO_ID}, user="admin")
+
+
+# At once ------------------------------------------------------------------------------------------------------------
+
+
+def test_of_patches_on_one_version_exactly_one_wins(api: Api, table: Table, instance: Instance) -> None:
+    api.publish(videoId=VIDEO_ID)
+
+    replies = at_once(instance, [patching({"title": f"By {n}"}, version=1) for n in range(THREADS)])
+
+    assert statuses(replies) == [200] + [412] * (THREADS - 1)
+    (winner,) = (reply.json for reply in replies if reply.status == 200)
+    (video,) = videos_of(table)
+    assert (video["title"], video["version"]) == (winner["title"], 2)
+
+
+def test_patches_of_different_fields_lose_nothing(api: Api, table: Table, instance: Instance) -> None:
+    api.publish(videoId=VIDEO_ID, metadata={"first": 1})
+
+    replies = at_once(instance, [patching({"metadata": {f"k{n}": n}}) for n in range(THREADS)])
+
+    assert {reply.status for reply in replies} <= {200, 409}
+    applied = [n for n, reply in enumerate(replies) if reply.status == 200]
+    assert applied
+    (video,) = videos_of(table)
+    assert video["metadata"] == {"first": 1, **{f"k{n}": n for n in applied}}
+    assert video["version"] == 1 + len(applied)
+    for reply in replies:
+        if reply.status == 409:
+            assert slug(reply) == "write-contention"
+            assert reply.headers["retry-after"] == "1"
+
+
+def test_each_answer_to_a_patch_shows_what_that_patch_made(api: Api, instance: Instance) -> None:
+    api.publish(videoId=VIDEO_ID)
+
+    replies = at_once(instance, [patching({"metadata": {f"k{n}": n}}) for n in range(THREADS)])
+
+    versions = [reply.json["version"] for reply in replies if reply.status == 200]
+    assert len(set(versions)) == len(versions)
+    for n, reply in enumerate(replies):
+        if reply.status == 200:
+            assert reply.json["metadata"][f"k{n}"] == n
+            assert len(reply.json["metadata"]) == reply.json["version"] - 1
+
+
+def test_creates_with_one_key_make_one_video_and_one_answer(table: Table, instance: Instance) -> None:
+    replies = at_once(instance, [creating_once] * THREADS)
+    in_flight = [reply for reply in replies if reply.status != 201]
+    for reply in in_flight:
+        assert (reply.status, slug(reply), reply.headers["retry-after"]) == (409, "request-in-flight", "1")
+
+    # Who was told to come back gets the same answer then.
+    answers = [reply for reply in replies if reply.status == 201] + [creating_once(instance()) for _ in in_flight]
+
+    assert {reply.status for reply in answers} == {201}
+    assert len({(reply.body, reply.etag, reply.headers["location"]) for reply in answers}) == 1
+    assert [video["videoId"] for video in videos_of(table)] == [answers[0].json["videoId"]]
+
+
+def test_creates_with_one_key_and_two_bodies_make_one_of_them(table: Table, instance: Instance) -> None:
+    def creating(title: str) -> Request:
+        return lambda api: api.post("/v1/videos", {"title": title}, headers=KEY)
+
+    replies = at_once(instance, [creating("One"), creating("Other")] * (THREADS // 2))
+
+    (video,) = videos_of(table)
+    for reply, title in zip(replies, ["One", "Other"] * (THREADS // 2), strict=True):
+        if title == video["title"]:
+            assert reply.status == 201
+            assert reply.json["videoId"] == video["videoId"]
+        else:
+            assert (reply.status, slug(reply)) == (422, "idempotency-key-reused")
+
+
+def test_imports_of_one_id_make_one_video(table: Table, instance: Instance) -> None:
+    replies = at_once(instance, [importing] * THREADS)
+    assert statuses(replies) == [201] + [409] * (THREADS - 1)
+    assert {slug(reply) for reply in replies if reply.status == 409} == {"already-exists"}
+    assert len(videos_of(table)) == 1
+
+
+def test_views_at_once_are_all_counted_and_each_sees_its_own(api: Api, instance: Instance) -> None:
+    api.publish(videoId=VIDEO_ID)
+    each = 10
+
+    def viewing(api: Api) -> list[int]:
+        replies = [api.post(f"{PATH}/views") for _ in range(each)]
+        return [reply.json["viewCount"] for reply in replies]
+
+    start = Barrier(THREADS)
+
+    def run(_: int) -> list[int]:
+        mine = instance()
+        start.wait(timeout=30)
+        return viewing(mine)
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        counts = [count for counts in pool.map(run, range(THREADS)) for count in counts]
+
+    assert sorted(counts) == list(range(1, THREADS * each + 1))
+    assert api.get(PATH).json["viewCount"] == THREADS * each
+
+
+def test_views_with_and_without_keys_at_once_are_counted_exactly(api: Api, instance: Instance) -> None:
+    api.publish(videoId=VIDEO_ID)
+
+    def viewing(user: str, key: str | None) -> Request:
+        headers = {"Idempotency-Key": key} if key else {}
+        return lambda api: api.post(f"{PATH}/views", headers=headers, user=user)
+
+    # Three keys of two users, each sent three times, are six views; a key means nothing between users.
+    keyed = [viewing(user, key) for user, key in product(("alice", "bob"), ("k1", "k2", "k3"))] * 3
+    plain = [viewing(user, None) for user in ("alice", "bob")] * 3
+    replies = at_once(instance, keyed + plain)
+
+    assert {reply.status for reply in replies} == {200}
+    assert all(1 <= reply.json["viewCount"] <= 12 for reply in replies)
+    assert api.get(PATH).json["viewCount"] == 12
+
+
+def test_deletes_and_patches_at_once_leave_a_deleted_video(api: Api, table: Table, instance: Instance) -> None:
+    api.publish(videoId=VIDEO_ID)
+
+    replies = at_once(instance, [deleting, *(patching({"metadata": {f"k{n}": n}}) for n in range(3)), deleting])
+
+    assert (replies[0].status, replies[-1].status) == (204, 204)
+    applied = {f"k{n}": n for n, reply in enumerate(replies[1:-1]) if reply.status == 200}
+    assert {slug(reply) for reply in replies[1:-1] if reply.status != 200} <= {"illegal-transition"}
+    (video,) = videos_of(table)
+    assert (video["status"], video["statusBeforeDelete"]) == ("deleted", "ready")
+    assert video["metadata"] == applied
+    assert video["version"] == 2 + len(applied)
+
+
+def test_of_two_restores_one_wins(api: Api, table: Table, instance: Instance) -> None:
+    api.publish(videoId=VIDEO_ID)
+    api.delete(PATH)
+
+    replies = at_once(instance, [restoring, restoring])
+
+    assert statuses(replies) == [200, 409]
+    (video,) = videos_of(table)
+    assert (video["status"], video["version"]) == ("ready", 3)
+
+
+def test_restores_with_one_key_get_one_answer(api: Api, table: Table, instance: Instance) -> None:
+    api.publish(videoId=VIDEO_ID)
+    api.delete(PATH)
+
+    replies = at_once(instance, [restoring_once] * THREADS)
+    in_flight = [reply for reply in replies if reply.status != 200]
+    assert {slug(reply) for reply in in_flight} <= {"request-in-flight"}
+    answers = [reply for reply in replies if reply.status == 200] + [restoring_once(instance()) for _ in in_flight]
+
+    assert len({(reply.status, reply.body, reply.etag) for reply in answers}) == 1
+    (video,) = videos_of(table)
+    assert (video["status"], video["version"]) == ("ready", 3)
+
+
+# Step by step -------------------------------------------------------------------------------------------------------
+
+REQUESTS: dict[str, Request] = {
+    "patch": patching({"title": "New", "metadata": {"a": 1}}),
+    "other patch": patching({"title": "Newer", "metadata": {"b": 2}}),
+    "patch of version 1": patching({"title": "First", "status": "processing"}, version=1),
+    "delete": deleting,
+    "restore": restoring,
+    "restore with a key": restoring_once,
+    "import": importing,
+}
+STATES: dict[str, Callable[[Api], object]] = {
+    "nothing": lambda _: None,
+    "a video": lambda api: api.publish(videoId=VIDEO_ID, category="film"),
+    "a deleted video": lambda api: (api.publish(videoId=VIDEO_ID, category="film"), api.delete(PATH)),
+}
+MOST_CALLS = 3
+
+
+@pytest.fixture(scope="module")
+def tapped(connect: Connect) -> tuple["DynamoDBClient", Line]:
+    """A client and its line."""
+    client = connect(1)
+    return client, Line(client)
+
+
+@pytest.fixture
+def line(tapped: tuple["DynamoDBClient", Line]) -> Iterator[Line]:
+    """The line of the request that others come in between."""
+    yield tapped[1]
+    tapped[1].disarm()
+
+
+Outcome = tuple[tuple[int, bytes], tuple[int, bytes], list[str]]
+
+
+def outcome(one: Reply, other: Reply, table: Table) -> Outcome:
+    """Both answers, and what the table holds after them."""
+    return (one.status, one.body), (other.status, other.body), contents(table)
+
+
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("other", REQUESTS)
+@pytest.mark.parametrize("one", REQUESTS)
+def test_one_request_in_the_middle_of_another_is_as_if_one_came_after_the_other(
+    new_table: NewTable, tapped: tuple["DynamoDBClient", Line], line: Line, one: str, other: str, state: str
+) -> None:
+    def prepared() -> tuple[Table, Api]:
+        table = new_table()
+        api = make_api(table)
+        STATES[state](api)
+        return table, api
+
+    def in_order(first: str, second: str) -> tuple[Reply, Reply, Table]:
+        table, api = prepared()
+        return REQUESTS[first](api), REQUESTS[second](api), table
+
+    after = outcome(*in_order(one, other))
+    reversed_first, reversed_second, reversed_table = in_order(other, one)
+    before = outcome(reversed_second, reversed_first, reversed_table)
+
+    for call in range(MOST_CALLS):
+        table, api = prepared()
+        intruder: list[Reply] = []
+
+        def intrude(api: Api = api, intruder: list[Reply] = intruder) -> None:
+            intruder.append(REQUESTS[other](api))
+
+        line.arm(faults.meanwhile(intrude), at=call)
+        reply = REQUESTS[one](make_api(Table(table.name, tapped[0], sleep=lambda _: None)))
+        if not intruder:
+            break  # it makes no more calls than these
+        assert outcome(reply, intruder[0], table) in (after, before), f"{other} before call {call} of {one}"
+
+
+def test_a_create_in_the_middle_of_its_own_retry_gives_its_answer(
+    table: Table, tapped: tuple["DynamoDBClient", Line], line: Line, instance: Instance
+) -> None:
+    first: list[Reply] = []
+    line.arm(faults.meanwhile(lambda: first.append(creating_once(instance()))), at=0)
+
+    reply = creating_once(make_api(Table(table.name, tapped[0])))
+
+    assert (reply.status, reply.body) == (first[0].status, first[0].body)
+    assert len(videos_of(table)) == 1
+
+
+def test_views_in_the_middle_of_a_view_are_counted(
+    api: Api, table: Table, tapped: tuple["DynamoDBClient", Line], line: Line, instance: Instance
+) -> None:
+    api.publish(videoId=VIDEO_ID)
+    calls = 3
+    for call in range(calls):
+        line.arm(faults.meanwhile(lambda: instance().post(f"{PATH}/views")), at=call)
+        mine = make_api(Table(table.name, tapped[0]))
+        assert mine.post(f"{PATH}/views", headers={"Idempotency-Key": f"k{call}"}).status == 200
+        line.disarm()
+    assert api.get(PATH).json["viewCount"] == 2 * calls
+    assert len([item for item in items_of(table) if item["sk"] == "COUNTED"]) == calls

@@ -1,0 +1,479 @@
+"""The service as a model: a dict of videos, and what clients are promised, in plain Python.
+
+Nothing of the service's own logic is used here. `check` lets hypothesis drive both, request by request, and
+compares every answer; unit tests run it on moto, integration tests on an endpoint.
+"""
+
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    initialize,
+    multiple,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from tests.harness import NOW, Api, Clock, Reply
+
+EXAMPLES = 60
+STEPS = 20
+
+DAY = 24 * 3600
+GRACE = 90 * DAY
+VIEWS_CACHED = 5
+"""Seconds in which counting views may not notice that a video changed."""
+
+Video = dict[str, Any]
+DEFAULTS: Video = {"visibility": "private", "resolutions": {}, "metadata": {}, "thumbnails": {}}
+ADMINS_OWN = ("videoId", "userId", "createdAt", "status")
+NEVER = "00000000-0000-4000-8000-000000000000"
+INTERNAL = ("before", "deletedAt")
+SHOWN = (
+    *("videoId", "userId", "createdAt", "title", "duration", "format", "category"),
+    *("status", "visibility", "publishAt", "expiresAt"),
+)
+NEXT = {
+    "uploaded": ("processing", "failed"),
+    "processing": ("ready", "failed"),
+    "ready": ("processing",),
+    "failed": ("uploaded", "processing"),
+}
+
+
+class Answer(NamedTuple):
+    """A status, and the content or the last word of a problem's type."""
+
+    status: int
+    content: Any = None
+
+
+NOT_FOUND, FORBIDDEN, MISMATCH = Answer(404, "not-found"), Answer(403, "forbidden"), Answer(412, "version-mismatch")
+ILLEGAL, REUSED = Answer(409, "illegal-transition"), Answer(422, "idempotency-key-reused")
+
+
+def canonical(value: Any) -> str:
+    """Tells 1 from true, which Python takes for equal."""
+    return json.dumps(value, sort_keys=True)
+
+
+def merged(target: Any, patch: Any) -> Any:
+    """JSON Merge Patch (RFC 7396)."""
+    if not isinstance(patch, dict):
+        return patch
+    result = dict(target) if isinstance(target, dict) else {}
+    result |= {name: merged(result.get(name), value) for name, value in patch.items()}
+    return {name: value for name, value in result.items() if value is not None}
+
+
+class Model:
+    """What should be answered; `now` is in epoch seconds, `version` comes from If-Match."""
+
+    def __init__(self) -> None:
+        self.videos: dict[str, Video] = {}
+        self.views: Counter[str] = Counter()
+        self.kept: dict[tuple[str, str, str], tuple[int, str, Answer]] = {}
+        self.counted: dict[tuple[str, str], tuple[int, str]] = {}
+
+    def create(self, user: str, body: Video, key: str | None, now: int, made: str) -> Answer:
+        """`made` is the id that the server chose, if it was for the server to choose."""
+        content = DEFAULTS | body
+        if kept := self._answered(user, "create", key, content, now):
+            return kept
+        own = {name: content.pop(name) for name in ADMINS_OWN if name in content}
+        video = content | {"videoId": made, "userId": user, "createdAt": now, "status": "uploaded"}
+        video |= {"version": 1, "schemaVersion": 1} | (own if user == "admin" else {})
+        if video["videoId"] in self.videos:
+            return Answer(409, "already-exists")
+        answer = Answer(201, self._write(video, now) | {"viewCount": 0})
+        return self._keep(user, "create", key, DEFAULTS | body, now, answer)
+
+    def get(self, user: str, video_id: str, now: int) -> Answer:
+        if not (video := self._seen(user, video_id, now)):
+            return NOT_FOUND
+        return Answer(200, _document(video) | {"viewCount": self.views[video_id]})
+
+    def patch(self, user: str, video_id: str, patch: Video, version: int | None, now: int) -> Answer:
+        video = self._changeable(user, video_id, version, now)
+        if isinstance(video, Answer):
+            return video
+        status = patch.get("status", video["status"])
+        if video["status"] == "deleted" or status not in (video["status"], *NEXT[video["status"]]):
+            return ILLEGAL
+        changed = DEFAULTS | merged(video, patch)
+        if any("url" not in picture for picture in changed["thumbnails"].values()):
+            return Answer(422, "invalid-content")
+        return Answer(200, self._change(video, changed, now))
+
+    def delete(self, user: str, video_id: str, version: int | None, now: int) -> Answer:
+        video = self._changeable(user, video_id, version, now)
+        if isinstance(video, Answer):
+            return video
+        if video["status"] != "deleted":
+            self._change(video, video | {"status": "deleted", "before": video["status"], "deletedAt": now}, now)
+        return Answer(204)
+
+    def restore(self, user: str, video_id: str, version: int | None, key: str | None, now: int) -> Answer:
+        if kept := self._answered(user, "restore", key, video_id, now):
+            return kept
+        video = self._changeable(user, video_id, version, now)
+        if isinstance(video, Answer):
+            return video
+        if video["status"] != "deleted":
+            return ILLEGAL
+        restored = {name: value for name, value in video.items() if name not in INTERNAL} | {"status": video["before"]}
+        return self._keep(user, "restore", key, video_id, now, Answer(200, self._change(video, restored, now)))
+
+    def view(self, user: str, video_id: str, key: str | None, now: int) -> Answer:
+        if not self._seen(user, video_id, now):
+            return NOT_FOUND
+        at, counted = self.counted.get((user, key or ""), (0, video_id))
+        if at + DAY > now:
+            if counted != video_id:
+                return REUSED
+        else:
+            self.views[video_id] += 1
+            if key:
+                self.counted[user, key] = (now, video_id)
+        return Answer(200, {"videoId": video_id, "viewCount": self.views[video_id]})
+
+    def list(self, user: str, query: Mapping[str, Any], now: int) -> Answer:
+        """The whole list, in order."""
+        start, end = query.get("from", 0), query.get("to", 10**12)
+        shortest, longest = query.get("minDuration", 0), query.get("maxDuration", 10**12)
+        owner, status, category = query.get("userId"), query.get("status"), query.get("category")
+        if start >= end or shortest > longest:
+            return Answer(400, "invalid-parameter")
+        by_status = owner is None and status is not None and not (category and status == "ready")
+        if by_status and user != "admin":
+            return FORBIDDEN
+        everything = by_status or (owner is not None and user in (owner, "admin"))
+
+        def belongs(video: Video) -> bool:
+            if not everything and not _published(video, now):
+                return False
+            if video["status"] == "deleted" and status != "deleted":
+                return False
+            asked = {"userId": owner, "status": status, "category": category, "format": query.get("format")}
+            return (
+                video.get("purgeAt", now + 1) > now
+                and start <= video["createdAt"] < end
+                and all(value is None or video.get(name) == value for name, value in asked.items())
+                and ("duration" in video or not {"minDuration", "maxDuration"} & set(query))
+                and shortest <= video.get("duration", shortest) <= longest
+            )
+
+        found = sorted(filter(belongs, self.videos.values()), key=lambda video: (video["createdAt"], video["videoId"]))
+        return Answer(200, [_summary(video) for video in (found if query["order"] == "asc" else reversed(found))])
+
+    def _seen(self, user: str, video_id: str, now: int) -> Video | None:
+        video = self.videos.get(video_id)
+        if not video or video.get("purgeAt", now + 1) <= now:
+            return None
+        return video if user in (video["userId"], "admin") or _published(video, now) else None
+
+    def _changeable(self, user: str, video_id: str, version: int | None, now: int) -> Video | Answer:
+        if not (video := self._seen(user, video_id, now)):
+            return NOT_FOUND
+        if user not in (video["userId"], "admin"):
+            return FORBIDDEN
+        return video if version in (None, video["version"]) else MISMATCH
+
+    def _change(self, old: Video, new: Video, now: int) -> Video:
+        if canonical(_without_empty_tags(new)) == canonical(old):
+            return _document(old)
+        return self._write(new | {"version": old["version"] + 1}, now)
+
+    def _write(self, video: Video, now: int) -> Video:
+        video = {name: value for name, value in _without_empty_tags(video).items() if name != "purgeAt"}
+        if video["status"] == "deleted":
+            video["purgeAt"] = video["deletedAt"] + GRACE
+        elif "expiresAt" in video:
+            video["purgeAt"] = max(video["expiresAt"], now) + GRACE
+        self.videos[video["videoId"]] = video | {"updatedAt": now}
+        return _document(self.videos[video["videoId"]])
+
+    def _answered(self, user: str, operation: str, key: str | None, request: Any, now: int) -> Answer | None:
+        at, same, answer = self.kept.get((user, operation, key or ""), (0, "", NOT_FOUND))
+        if at + DAY <= now:
+            return None
+        return answer if same == canonical(request) else REUSED
+
+    def _keep(self, user: str, operation: str, key: str | None, request: Any, now: int, answer: Answer) -> Answer:
+        if key:
+            self.kept[user, operation, key] = (now, canonical(request), answer)
+        return answer
+
+
+def _published(video: Video, now: int) -> bool:
+    ready = (video["status"], video["visibility"]) == ("ready", "public")
+    return ready and video.get("publishAt", now) <= now < video.get("expiresAt", now + 1)
+
+
+def _document(video: Video) -> Video:
+    return {name: value for name, value in video.items() if name not in INTERNAL}
+
+
+def _summary(video: Video) -> Video:
+    poster = video["thumbnails"].get("poster", {})
+    return {name: video[name] for name in SHOWN if name in video} | ({"poster": poster["url"]} if poster else {})
+
+
+def _without_empty_tags(video: Video) -> Video:
+    return video if video.get("tags") else {name: value for name, value in video.items() if name != "tags"}
+
+
+def some(fields: Mapping[str, st.SearchStrategy[Any]], most: int) -> st.SearchStrategy[Video]:
+    """A few of these fields: all of them at once would seldom meet."""
+    pairs = [st.tuples(st.just(name), values) for name, values in fields.items()]
+    return st.lists(st.one_of(pairs), max_size=most, unique_by=lambda pair: pair[0]).map(dict)
+
+
+# Few values of each kind, so that they meet. publishAt and expiresAt are drawn as seconds from the present.
+USERS = st.sampled_from(["admin", "alice", "bob"])
+ACTORS = st.sampled_from(["its owner", "its owner", "admin", "alice", "bob"])
+KEYS = st.sampled_from([None, None, "key-1", "key-2"])
+VERSIONS = st.sampled_from([None, None, "current", "stale"])
+TITLES = st.sampled_from(["A film", "A film 🎬"])
+VISIBILITIES = st.sampled_from(["public", "public", "private"])
+STATUSES = st.sampled_from(["ready", "ready", "uploaded", "processing", "failed"])
+NAMES = st.sampled_from(["one", "poster"])
+URIS = st.sampled_from(["s3://bucket/1", "s3://bucket/2"])
+SCALARS = st.sampled_from([True, 1, False, 0, 1.5, "", "Ünïcode 🎬"])
+FIELDS: dict[str, st.SearchStrategy[Any]] = {
+    "category": st.sampled_from(["film", "news"]),
+    "format": st.sampled_from(["mp4", "webm"]),
+    "duration": st.sampled_from([0, 1000, 5000]),
+    "tags": st.sampled_from([[], ["a"], ["a", "ü"]]),
+    "description": st.sampled_from(["", "Two\nlines"]),
+    "publishAt": st.sampled_from([-60, 0, 1, 60]),
+    "expiresAt": st.sampled_from([60, 1, 0, -60]),
+}
+NEW = st.builds(
+    dict.__or__,
+    st.fixed_dictionaries({"title": TITLES, "visibility": VISIBILITIES, "status": STATUSES}),
+    some(
+        {
+            **FIELDS,
+            "videoId": st.sampled_from([f"{n}0000000-0000-4000-8000-000000000000" for n in range(1, 7)]),
+            "userId": st.sampled_from(["alice", "bob"]),
+            "createdAt": st.sampled_from([NOW - 2, NOW - 1, NOW]),
+            "resolutions": st.dictionaries(NAMES, URIS),
+            "metadata": st.dictionaries(NAMES, SCALARS),
+            "thumbnails": st.dictionaries(NAMES, st.fixed_dictionaries({"url": URIS})),
+        },
+        most=6,
+    ),
+)
+PICTURES = some({"url": URIS, "width": st.sampled_from([None, 1, 2])}, most=2)
+MAPS = {
+    "metadata": st.none() | st.dictionaries(NAMES, st.none() | SCALARS),
+    "thumbnails": st.none() | st.dictionaries(NAMES, st.none() | PICTURES),
+    "resolutions": st.none() | st.dictionaries(NAMES, st.none() | URIS),
+}
+PATCHES = some(MAPS, most=2) | some(
+    {
+        **{name: st.none() | values for name, values in FIELDS.items()},
+        **MAPS,
+        "title": TITLES,
+        "visibility": VISIBILITIES,
+        "status": STATUSES,
+    },
+    most=3,
+)
+QUERIES = st.builds(
+    dict.__or__,
+    st.fixed_dictionaries({"order": st.sampled_from(["asc", "desc"]), "limit": st.sampled_from([1, 2, 3, 100])}),
+    some(
+        {
+            "userId": st.sampled_from(["alice", "bob"]),
+            "category": FIELDS["category"],
+            "status": st.sampled_from(["ready", "deleted", "uploaded", "failed"]),
+            "format": FIELDS["format"],
+            "minDuration": st.sampled_from([0, 1000, 1001]),
+            "maxDuration": st.sampled_from([0, 1000, 10_000]),
+            "from": st.sampled_from([NOW - 2, NOW - 1, NOW]),
+            "to": st.sampled_from([NOW - 1, NOW, NOW + 1]),
+        },
+        most=3,
+    ),
+)
+
+
+AT_FIRST: list[Video] = [
+    {"userId": "alice", "createdAt": NOW - 2, "category": "film", "metadata": {"one": 1, "poster": 0}},
+    {"userId": "alice", "createdAt": NOW - 1, "category": "film", "duration": 1000, "format": "mp4"},
+    {"userId": "bob", "createdAt": NOW - 1, "category": "news", "expiresAt": NOW + 60},
+    {"userId": "bob", "createdAt": NOW - 1, "category": "film", "visibility": "private"},
+]
+
+
+class Catalogue(RuleBasedStateMachine):
+    """Sends each request to the service and to the model."""
+
+    ids = Bundle("ids")
+
+    def __init__(self, new_api: Callable[[Clock], Api]) -> None:
+        super().__init__()
+        self.clock = Clock()
+        self.api = new_api(self.clock)
+        self.model = Model()
+        self.last: tuple[str, Video, str | None] | None = None
+
+    @initialize(target=ids)
+    def start_with_some_videos(self) -> Any:
+        return multiple(*(self._import(video) for video in AT_FIRST))
+
+    @rule(user=USERS)
+    def get_what_never_was(self, user: str) -> None:
+        self._compare(self.api.get(f"/v1/videos/{NEVER}", user=user), self.model.get(user, NEVER, self._now))
+
+    @rule(target=ids, user=USERS, body=NEW, key=KEYS)
+    def create(self, user: str, body: Video, key: str | None) -> Any:
+        self.last = (user, self._absolute(body), key)
+        return self._create()
+
+    @precondition(lambda self: self.last is not None)
+    @rule(target=ids)
+    def send_the_last_create_again(self) -> Any:
+        return self._create()
+
+    @rule(user=ACTORS, video_id=ids)
+    def get(self, user: str, video_id: str) -> None:
+        user = self._name(user, video_id)
+        reply = self.api.get(f"/v1/videos/{video_id}", user=user)
+        self._compare(reply, self.model.get(user, video_id, self._now))
+        if reply.status == 200:
+            known = {"If-None-Match": reply.etag}
+            assert self.api.get(f"/v1/videos/{video_id}", user=user, headers=known).status == 304
+
+    @rule(user=ACTORS, video_id=ids, patch=PATCHES, match=VERSIONS)
+    def patch(self, user: str, video_id: str, patch: Video, match: str | None) -> None:
+        user = self._name(user, video_id)
+        patch, version = self._absolute(patch), self._version(video_id, match)
+        reply = self.api.patch(f"/v1/videos/{video_id}", patch, headers=_if_match(version), user=user)
+        self._compare(reply, self.model.patch(user, video_id, patch, version, self._now))
+
+    @rule(user=ACTORS, video_id=ids, match=VERSIONS)
+    def delete(self, user: str, video_id: str, match: str | None) -> None:
+        user = self._name(user, video_id)
+        version = self._version(video_id, match)
+        reply = self.api.delete(f"/v1/videos/{video_id}", headers=_if_match(version), user=user)
+        self._compare(reply, self.model.delete(user, video_id, version, self._now))
+
+    @rule(user=ACTORS, video_id=ids, match=VERSIONS, key=KEYS)
+    def restore(self, user: str, video_id: str, match: str | None, key: str | None) -> None:
+        user = self._name(user, video_id)
+        version = self._version(video_id, match)
+        headers = _if_match(version) | _once(key)
+        reply = self.api.post(f"/v1/videos/{video_id}/restore", headers=headers, user=user)
+        self._compare(reply, self.model.restore(user, video_id, version, key, self._now))
+
+    @rule(user=ACTORS, video_id=ids, key=KEYS)
+    def view(self, user: str, video_id: str, key: str | None) -> None:
+        user = self._name(user, video_id)
+        self.clock.advance(VIEWS_CACHED)
+        reply = self.api.post(f"/v1/videos/{video_id}/views", headers=_once(key), user=user)
+        self._compare(reply, self.model.view(user, video_id, key, self._now))
+
+    @rule(user=USERS, query=QUERIES)
+    def list(self, user: str, query: dict[str, Any]) -> None:
+        expected = self.model.list(user, query, self._now)
+        pages: list[list[Video]] = []
+        cursor = None
+        while cursor or not pages:
+            reply = self.api.get(
+                "/v1/videos", query=urlencode(query | ({"cursor": cursor} if cursor else {})), user=user
+            )
+            if expected.status != 200:
+                self._compare(reply, expected)
+                return
+            assert reply.status == 200, reply.body
+            pages.append(reply.json["items"])
+            cursor = reply.json["nextCursor"]
+        limit = query["limit"]
+        cut = [expected.content[at : at + limit] for at in range(0, len(expected.content), limit)] or [[]]
+        assert canonical(pages) == canonical(cut)
+
+    @rule(seconds=st.sampled_from([1, 1, 59, 60, DAY - 1, DAY, GRACE - DAY]))
+    def let_time_pass(self, seconds: int) -> None:
+        self.clock.advance(seconds)
+
+    @property
+    def _now(self) -> int:
+        return int(self.clock.now)
+
+    def _import(self, video: Video) -> Any:
+        self.last = ("admin", {"title": "A film", "status": "ready", "visibility": "public"} | video, None)
+        return self._create()
+
+    def _create(self) -> Any:
+        assert self.last is not None
+        user, body, key = self.last
+        reply = self.api.post("/v1/videos", body, headers=_once(key), user=user)
+        made = reply.json.get("videoId", "")
+        self._compare(reply, self.model.create(user, body, key, self._now, made))
+        return made if reply.status == 201 else multiple()
+
+    def _absolute(self, fields: Video) -> Video:
+        times = {name: fields[name] + self._now for name in ("publishAt", "expiresAt") if fields.get(name) is not None}
+        return fields | times
+
+    def _name(self, user: str, video_id: str) -> str:
+        return str(self.model.videos[video_id]["userId"]) if user == "its owner" else user
+
+    def _version(self, video_id: str, match: str | None) -> int | None:
+        if match is None:
+            return None
+        current = int(self.model.videos[video_id]["version"])
+        return current if match == "current" else current - 1
+
+    def _compare(self, reply: Reply, expected: Answer) -> None:
+        if reply.status >= 400:
+            assert (reply.status, reply.json["type"].rpartition(":")[2]) == expected
+        elif reply.status == 204:
+            assert (reply.status, reply.body) == (expected.status, b"")
+        else:
+            assert reply.status == expected.status, reply.body
+            assert canonical(reply.json) == canonical(expected.content)
+
+
+def _if_match(version: int | None) -> dict[str, str]:
+    return {} if version is None else {"If-Match": f'"{version}"'}
+
+
+def _once(key: str | None) -> dict[str, str]:
+    return {"Idempotency-Key": key} if key else {}
+
+
+def check(new_api: Callable[[Clock], Api]) -> None:
+    """Compare the service with the model; `new_api` makes it over an empty table.
+
+    The examples are the same each time; MODEL_EXAMPLES=1000 takes that many others, by chance.
+    """
+
+    class OverThis(Catalogue):
+        def __init__(self) -> None:
+            super().__init__(new_api)
+
+    wanted = os.environ.get("MODEL_EXAMPLES")
+    run_state_machine_as_test(
+        OverThis,
+        settings=settings(
+            max_examples=int(wanted or EXAMPLES),
+            stateful_step_count=STEPS,
+            derandomize=wanted is None,
+            deadline=None,
+            database=None,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )

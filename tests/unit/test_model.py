@@ -1,0 +1,21 @@
+"""Random requests, compared with a model one by one; see tests/model.py."""
+
+from uuid import uuid4
+
+from moto import mock_aws
+
+from shared.dynamodb import Table, make_client
+from tests.harness import Api, Clock, create_table, make_api
+from tests.model import check
+
+
+def test_the_service_answers_as_the_model_does() -> None:
+    with mock_aws():
+        client = make_client(attempts=1)
+
+        def new_api(clock: Clock) -> Api:
+            name = f"videos-{uuid4()}"
+            create_table(client, name)
+            return make_api(Table(name, client, sleep=lambda _: None), clock=clock)
+
+        check(new_api)
