@@ -10,8 +10,8 @@ from shared.attributes import Item, Value
 from shared.caller import Caller
 from shared.cursors import Position
 from shared.dynamodb import ConditionFailed, Expression, QueryPage, Table, TransactionConflict, change_between
-from shared.errors import AlreadyExists, RequestInFlight, VersionMismatch, WriteContention
-from shared.idempotency import Once
+from shared.errors import AlreadyExists, VersionMismatch, WriteContention
+from shared.idempotency import Once, in_flight
 from shared.pages import Fetch, Page, merge
 from shared.schema import (
     CATEGORY_INDEX,
@@ -75,14 +75,12 @@ class VideoStore:
                 self.table.transact([once.record(self.table, answer), write])
         except ConditionFailed as failure:
             if once and failure.position == 0:
-                return once.recorded(failure.item) or answer
+                return once.replayed(failure.item)
             if _is_ours(failure, new):
                 return answer
             raise AlreadyExists("There is a video with this videoId already.") from failure
         except TransactionConflict as conflict:
-            raise RequestInFlight(
-                "A request with this Idempotency-Key is being carried out.", headers={"Retry-After": "1"}
-            ) from conflict
+            raise in_flight("A request with this Idempotency-Key is being carried out.") from conflict
         return answer
 
     def read(self, video_id: str, caller: Caller, now: int, fields: Sequence[str] = ()) -> tuple[dict[str, Any], int]:
@@ -144,14 +142,12 @@ class VideoStore:
                     self.table.transact([once.record(self.table, document(new)), write])
             except ConditionFailed as failure:
                 if once and failure.position == 0:
-                    return once.recorded(failure.item) or document(new)
+                    return once.replayed(failure.item)
                 if _is_ours(failure, new):
                     return document(new)
                 found = failure.item
             except TransactionConflict as conflict:
-                raise RequestInFlight(
-                    "The video is being changed by another request.", headers={"Retry-After": "1"}
-                ) from conflict
+                raise in_flight("The video is being changed by another request.") from conflict
             else:
                 return document(new)
         raise WriteContention("Others changed the video at every try; try again.", headers={"Retry-After": "1"})

@@ -11,7 +11,7 @@ from typing import Any
 
 from shared.attributes import Item
 from shared.dynamodb import Expression, Key, Table, Write
-from shared.errors import KeyReused
+from shared.errors import KeyReused, RequestInFlight
 from shared.schema import IDEMPOTENCY, PARTITION_KEY, SCHEMA_VERSION, TTL_ATTRIBUTE
 
 LIFETIME_SECONDS = 24 * 3600
@@ -60,3 +60,15 @@ class Once:
             raise KeyReused("This Idempotency-Key was used before, for another request.")
         answer: dict[str, Any] = json.loads(zlib.decompress(record["answer"]))
         return answer
+
+    def replayed(self, record: Item | None) -> dict[str, Any]:
+        """The answer in the record that kept this request from being carried out; raises RequestInFlight without one."""
+        answer = self.recorded(record)
+        if answer is None:
+            raise in_flight("A request with this Idempotency-Key is being carried out.")
+        return answer
+
+
+def in_flight(detail: str) -> RequestInFlight:
+    """What to answer when another request is in the way just now."""
+    return RequestInFlight(detail, headers={"Retry-After": "1"})

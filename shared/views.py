@@ -11,8 +11,8 @@ from collections.abc import Callable
 from shared.attributes import Item
 from shared.caller import Caller
 from shared.dynamodb import ConditionFailed, Expression, Table, TransactionConflict, Write
-from shared.errors import KeyReused, RequestInFlight, Throttled, Unavailable
-from shared.idempotency import LIFETIME_SECONDS
+from shared.errors import KeyReused, Throttled, Unavailable
+from shared.idempotency import LIFETIME_SECONDS, in_flight
 from shared.schema import PARTITION_KEY, SCHEMA_VERSION, TTL_ATTRIBUTE, VIDEO, VIEW_COUNTER, VIEW_ID
 from shared.video import VISIBILITY_ATTRIBUTES, seen_by
 
@@ -77,10 +77,7 @@ class ViewStore:
             if failure.item is None or failure.item["videoId"] != video_id:
                 raise KeyReused("This Idempotency-Key was used before, for another video.") from failure
         except TransactionConflict as conflict:
-            raise RequestInFlight(
-                "The view could not be counted between others; try again with the same key.",
-                headers={"Retry-After": "1"},
-            ) from conflict
+            raise in_flight("The view could not be counted between others; try again with the same key.") from conflict
         return view_count(self.table.get(VIEW_COUNTER.key(videoId=video_id, shard=0), consistent=True))
 
     def _addition(self, video_id: str) -> Write:

@@ -455,7 +455,7 @@ def _once(key: str | None) -> dict[str, str]:
     return {"Idempotency-Key": key} if key else {}
 
 
-def check(new_api: Callable[[Clock], Api]) -> None:
+def check(new_api: Callable[[Clock], Api], examples: int = EXAMPLES) -> None:
     """Compare the service with the model; `new_api` makes it over an empty table.
 
     The examples are the same each time; MODEL_EXAMPLES=1000 takes that many others, by chance.
@@ -469,7 +469,7 @@ def check(new_api: Callable[[Clock], Api]) -> None:
     run_state_machine_as_test(
         OverThis,
         settings=settings(
-            max_examples=int(wanted or EXAMPLES),
+            max_examples=int(wanted or examples),
             stateful_step_count=STEPS,
             derandomize=wanted is None,
             deadline=None,

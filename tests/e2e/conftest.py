@@ -31,7 +31,7 @@ class Service:
     tokens: Mapping[str, str]
     bad_tokens: Mapping[str, str] = field(default_factory=dict)
     """Tokens that the gateway must refuse, by what is wrong with them."""
-    http: httpx.Client = field(default_factory=lambda: httpx.Client(timeout=30, trust_env=False))
+    http: httpx.Client = field(default_factory=lambda: httpx.Client(timeout=120, trust_env=False))
 
     def request(self, method: str, path: str, user: str | None = "alice", **options: Any) -> httpx.Response:
         """Send a request as a user, or without a token; the clients of several threads share one pool."""

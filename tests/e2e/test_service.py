@@ -182,9 +182,10 @@ class TestRaces:
 
     def test_no_view_is_lost(self, service: Service) -> None:
         video = service.create("admin", status="ready", visibility="public")
-        replies = service.at_once(12, "POST", f"{_path(video)}/views")
-        assert sorted(reply.json()["viewCount"] for reply in replies) == list(range(1, 13))
-        assert service.request("GET", _path(video)).json()["viewCount"] == 12
+        # In three waves of six, as each request at once takes a function of its own.
+        replies = [reply for _ in range(3) for reply in service.at_once(6, "POST", f"{_path(video)}/views")]
+        assert sorted(reply.json()["viewCount"] for reply in replies) == list(range(1, 19))
+        assert service.request("GET", _path(video)).json()["viewCount"] == 18
 
 
 class TestBadInput:
