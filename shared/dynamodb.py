@@ -142,7 +142,7 @@ class Table:
         items: list[Item] = []
         for attempt in range(ATTEMPTS):
             if attempt:
-                self._back_off(attempt)
+                self.back_off(attempt)
             answer = _call(self.client.batch_get_item, RequestItems=request)
             items += [decode_item(found) for found in answer["Responses"].get(self.name, [])]
             request = answer.get("UnprocessedKeys")
@@ -236,14 +236,15 @@ class Table:
     def _patiently(self, operation: Callable[..., Any], **parameters: Any) -> Any:
         for attempt in range(ATTEMPTS):
             if attempt:
-                self._back_off(attempt)
+                self.back_off(attempt)
             try:
                 return _call(operation, **parameters)
             except TransactionConflict:
                 continue
         raise TransactionConflict
 
-    def _back_off(self, attempt: int) -> None:
+    def back_off(self, attempt: int) -> None:
+        """Wait before another attempt (the first of these is 1): up to 0.1 s, then twice as long each time."""
         # Full jitter: https://aws.amazon.com/builders-library/timeouts-retries-and-backoff-with-jitter/
         self._sleep(random.uniform(0, BACKOFF_SECONDS * 2**attempt))
 

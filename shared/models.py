@@ -48,7 +48,7 @@ def _line(longest: int) -> StringConstraints:
 
 
 def _whole(value: Any) -> Any:
-    # JSON Schema counts 1.0 as an integer, and so do we.
+    # JSON Schema counts 1.0 as an integer, and DynamoDB gives it back as 1.
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -70,7 +70,7 @@ def _scalar(value: Any) -> Any:
             raise ValueError(f"a number must lie between -{LARGEST_INTEGER} and {LARGEST_INTEGER}")
         if 0 < abs(value) < 1e-100:
             raise ValueError("a number other than 0 must be at least 1e-100 in size")
-        return value
+        return _whole(value)
     raise ValueError("must be text, a number, true or false")
 
 

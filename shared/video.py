@@ -173,7 +173,10 @@ def merge_patch(target: Value, patch: Value) -> Value:
 
 
 def document(item: Item, view_count: int | None = None) -> dict[str, Any]:
-    """The item as clients see it: public fields in order, sets as sorted arrays."""
+    """The item as clients see it: public fields in order, sets and maps sorted.
+
+    DynamoDB keeps no order in either, and the same video must have the same ETag each time.
+    """
     found = {name: _plain(item[name]) for name in FIELDS if name in item}
     if view_count is not None:
         found["viewCount"] = view_count
@@ -225,4 +228,6 @@ def _normalised(item: Item) -> Item:
 
 
 def _plain(value: Value) -> Value:
+    if isinstance(value, Mapping):
+        return {name: _plain(value[name]) for name in sorted(value)}
     return sorted(value) if isinstance(value, set) else value

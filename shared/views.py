@@ -47,7 +47,9 @@ class ViewStore:
         An addition whose answer was lost may have happened, so only what DynamoDB refused is tried again;
         else raises Unavailable.
         """
-        for _ in range(COUNT_ATTEMPTS):
+        for attempt in range(COUNT_ATTEMPTS):
+            if attempt:
+                self.counters.back_off(attempt)
             try:
                 return view_count(self.counters.write(self._addition(video_id), returning="ALL_NEW"))
             except (Throttled, TransactionConflict):

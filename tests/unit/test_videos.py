@@ -197,6 +197,12 @@ class TestRead:
         video = api.create()
         assert api.get(f"/v1/videos/{video['videoId'].upper()}").json == video
 
+    def test_whole_numbers_and_the_order_of_maps_do_not_change_the_etag(self, api: Api, table: Table) -> None:
+        reply = api.post("/v1/videos", {"title": "t", "metadata": {"b": 1.0, "a": -0.0, "c": 1.5}})
+        assert list(reply.json["metadata"].items()) == [("a", 0), ("b", 1), ("c", 1.5)]
+        assert b'"b":1,' in reply.body
+        assert api.get(_path(reply.json)).etag == reply.etag
+
 
 class TestWhoSeesIt:
     @pytest.mark.parametrize(
