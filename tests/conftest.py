@@ -1,6 +1,11 @@
-"""Settings of all tests: no test reaches a real AWS account."""
+"""What all tests share: settings under which none reaches a real AWS account, and the service over a layer's `table`."""
 
 import os
+
+import pytest
+
+from shared.dynamodb import Table
+from tests.harness import Api, Clock, make_api
 
 # At import, so that they hold before any client is made, whatever the developer's own profile says.
 os.environ |= {
@@ -15,3 +20,15 @@ os.environ |= {
 }
 for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN"):
     os.environ.pop(name, None)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """The time, which stands still until it is moved."""
+    return Clock()
+
+
+@pytest.fixture
+def api(table: Table, clock: Clock) -> Api:
+    """The service over an empty table."""
+    return make_api(table, clock=clock)

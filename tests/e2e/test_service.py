@@ -6,22 +6,11 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.documents import EXAMPLE
 from tests.e2e.conftest import Service
 
 # One worker for all of them, because they share one deployment.
 pytestmark = pytest.mark.xdist_group("e2e")
-
-EXAMPLE: dict[str, Any] = {
-    "userId": "user_789",
-    "createdAt": 1717645200,
-    "title": "Product Launch Demo",
-    "duration": 354000,
-    "resolutions": {
-        "1080p": "s3://video-bucket/transcoded/a1b2c3d4/1080p.mp4",
-        "720p": "s3://video-bucket/transcoded/a1b2c3d4/720p.m3u8",
-    },
-    "tags": ["product", "demo", "launch"],
-}
 
 
 def _path(video: dict[str, Any]) -> str:

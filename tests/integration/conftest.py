@@ -15,7 +15,7 @@ from botocore.retries.standard import ExponentialBackoff
 from local.ministack import MiniStack
 from local.ports import free_port
 from shared.dynamodb import Table, make_client
-from tests.harness import Api, Clock, create_table, make_api
+from tests.harness import create_table
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -86,15 +86,3 @@ def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
 def table(new_table: NewTable) -> Table:
     """An empty table."""
     return new_table()
-
-
-@pytest.fixture
-def clock() -> Clock:
-    """The time, which stands still until it is moved."""
-    return Clock()
-
-
-@pytest.fixture
-def api(table: Table, clock: Clock) -> Api:
-    """The service over an empty table."""
-    return make_api(table, clock=clock)

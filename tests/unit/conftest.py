@@ -6,7 +6,7 @@ import pytest
 from moto import mock_aws
 
 from shared.dynamodb import Table, make_client
-from tests.harness import Api, Clock, create_table, make_api
+from tests.harness import create_table
 
 
 @pytest.fixture
@@ -16,15 +16,3 @@ def table() -> Iterator[Table]:
         client = make_client(attempts=1)
         create_table(client, "VideoMetadata")
         yield Table("VideoMetadata", client, sleep=lambda _: None)
-
-
-@pytest.fixture
-def clock() -> Clock:
-    """The time, which stands still until it is moved."""
-    return Clock()
-
-
-@pytest.fixture
-def api(table: Table, clock: Clock) -> Api:
-    """The service over an empty table."""
-    return make_api(table, clock=clock)

@@ -8,19 +8,9 @@ from shared.dynamodb import Table
 from shared.models import VideoContent
 from shared.schema import VIDEO
 from shared.video import GRACE_SECONDS, TRANSITIONS
+from tests.documents import EXAMPLE
 from tests.harness import NOW, Api, Clock, recorded
 
-EXAMPLE: dict[str, Any] = {
-    "userId": "user_789",
-    "createdAt": 1717645200,
-    "title": "Product Launch Demo",
-    "duration": 354000,
-    "resolutions": {
-        "1080p": "s3://video-bucket/transcoded/a1b2c3d4/1080p.mp4",
-        "720p": "s3://video-bucket/transcoded/a1b2c3d4/720p.m3u8",
-    },
-    "tags": ["product", "demo", "launch"],
-}
 EVERYTHING: dict[str, Any] = {
     "title": "Ärger im Weltraum 🚀",
     "description": "First line\nsecond line\twith a tab",
