@@ -67,7 +67,15 @@ class VideoStore:
         """Create a video and return its document; with `once`, the answer of the first time."""
         new = stamp(item, caller=caller, now=now, version=1)
         answer = document(new, view_count=0)
-        write = self.table.put(new, condition=Expression("attribute_not_exists(#pk)", {"#pk": PARTITION_KEY}))
+        write = self.table.put(
+            new,
+            # One that was purged may lie there for days before DynamoDB removes it.
+            condition=Expression(
+                "attribute_not_exists(#pk) OR #purgeAt <= :now",
+                {"#pk": PARTITION_KEY, "#purgeAt": TTL_ATTRIBUTE},
+                {":now": now},
+            ),
+        )
         try:
             if once is None:
                 self.table.write(write)
@@ -90,15 +98,17 @@ class VideoStore:
         """
         key = VIDEO.key(videoId=video_id)
         if fields and "viewCount" not in fields:
-            found = self.table.get(key, attributes=dict.fromkeys([*fields, "version", *VISIBILITY_ATTRIBUTES]))
+            found = self.table.get(key, attributes=_needed(fields))
             counter = None
         else:
             counter_key = VIEW_COUNTER.key(videoId=video_id, shard=0)
-            items = self.table.batch_get([key, counter_key])
+            items = self.table.batch_get([key, counter_key], attributes=_needed(fields) if fields else ())
             by_partition = {item[PARTITION_KEY]: item for item in items}
             found, counter = by_partition.get(key[PARTITION_KEY]), by_partition.get(counter_key[PARTITION_KEY])
         item = seen_by(found, caller, now)
         whole = document(item, view_count(counter))
+        if not caller.owns(item["userId"]):
+            whole.pop(TTL_ATTRIBUTE, None)  # strangers see no dates of what they could not see then
         return {name: whole[name] for name in fields or whole if name in whole}, item["version"]
 
     def change(
@@ -125,7 +135,9 @@ class VideoStore:
         for _ in range(CHANGE_ATTEMPTS):
             item = owned_by(found, caller, now)
             if not matches(item["version"]):
-                raise VersionMismatch(f"The video is at version {item['version']}.")
+                raise VersionMismatch(
+                    f'The video is at version {item["version"]}; If-Match takes its ETag, or "{item["version"]}".'
+                )
             edited = edit(item)
             if not change_between(item, edited).text:
                 return document(item)
@@ -147,15 +159,17 @@ class VideoStore:
                     return document(new)
                 found = failure.item
             except TransactionConflict as conflict:
-                raise in_flight("The video is being changed by another request.") from conflict
+                raise (in_flight("The video is being changed.") if once else contended()) from conflict
             else:
                 return document(new)
-        raise WriteContention("Others changed the video at every try; try again.", headers={"Retry-After": "1"})
+        raise contended()
 
     def of_owner(self, owner: str, caller: Caller, now: int, filters: Filters, window: Window) -> Page:
         """One owner's videos by time: all but deleted ones for itself and admins, published ones for others."""
         keep = _Conditions(now)
         if not caller.owns(owner):
+            if filters.status not in (None, "ready"):
+                return Page([], None)
             keep.equal("status", "ready")
             keep.equal("visibility", "public")
             keep.in_time()
@@ -308,6 +322,16 @@ class _Conditions:
 
 def _relation_partitions(*relations: str) -> list[dict[str, Value]]:
     return [{"rel": relation, "relShard": shard} for relation in relations for shard in range(SHARDS)]
+
+
+def _needed(fields: Sequence[str]) -> dict[str, None]:
+    """The attributes of video and counter that these fields, their ETag and the check of the caller need."""
+    return dict.fromkeys([PARTITION_KEY, *fields, "version", "views", "total", *VISIBILITY_ATTRIBUTES])
+
+
+def contended() -> WriteContention:
+    """What to answer when others change the same video all the time."""
+    return WriteContention("Others are changing the video; try again.", headers={"Retry-After": "1"})
 
 
 def _is_ours(failure: ConditionFailed, new: Item) -> bool:

@@ -12,14 +12,18 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import boto3
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
 
-from shared.errors import InvalidCursor
+from shared.errors import InvalidCursor, Unavailable
 
 if TYPE_CHECKING:
+    from botocore.config import _RetryDict
     from cryptography.fernet import Fernet
 
 LIFETIME_SECONDS = 24 * 3600
 LONGEST = 1024
+RETRIES: "_RetryDict" = {"mode": "standard", "total_max_attempts": 3}
 
 
 class Position(NamedTuple):
@@ -30,10 +34,14 @@ class Position(NamedTuple):
 
 
 def secret_reader(arn: str) -> Callable[[], str]:
-    """Reads the cursor secret from AWS Secrets Manager, when first needed."""
+    """Reads the cursor secret from AWS Secrets Manager, when first needed; raises Unavailable."""
 
     def read() -> str:
-        return boto3.client("secretsmanager").get_secret_value(SecretId=arn)["SecretString"]
+        client = boto3.client("secretsmanager", config=Config(connect_timeout=1, read_timeout=2, retries=RETRIES))
+        try:
+            return client.get_secret_value(SecretId=arn)["SecretString"]
+        except (BotoCoreError, ClientError) as error:
+            raise Unavailable("The key of the cursors cannot be read; try again.") from error
 
     return read
 

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import boto3
 import botocore.session
 from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import BotoCoreError, ClientError, ConnectTimeoutError, EndpointConnectionError
 from botocore.parsers import JSONParser, ResponseParser, ResponseParserFactory
 
 from shared.attributes import AttributeMap, Item, Value, decode_item, encode, encode_item
-from shared.errors import ContentTooLarge, InternalError, Throttled, Unavailable
+from shared.errors import ContentTooLarge, InternalError, NotApplied, Unavailable
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -34,8 +34,9 @@ _BUSY = frozenset({"InternalServerError", "RequestTimeout", "ServiceUnavailable"
 _THROTTLED_REASONS = frozenset({"ProvisionedThroughputExceeded", "ThrottlingError"})
 
 ATTEMPTS = 4
-"""Of what botocore does not try again by itself: unprocessed keys, and conflicts with transactions."""
-BACKOFF_SECONDS = 0.05
+"""Tries of one request, the first included."""
+SHORTEST_WAIT, LONGEST_WAIT = 0.1, 0.4
+"""Seconds to wait at most before the second try, and before any."""
 
 
 class ConditionFailed(Exception):
@@ -71,8 +72,8 @@ def _session() -> botocore.session.Session:
     return session
 
 
-def make_client(*, attempts: int = 3) -> "DynamoDBClient":
-    """A DynamoDB client; `attempts` counts the first try.
+def make_client() -> "DynamoDBClient":
+    """A DynamoDB client that tries once: Table tries again, as it knows what may be repeated.
 
     Time-outs are short, because a slow answer is better tried again (seconds: 1 to connect, 2 to read).
     """
@@ -83,7 +84,7 @@ def make_client(*, attempts: int = 3) -> "DynamoDBClient":
             parameter_validation=False,
             connect_timeout=1,
             read_timeout=2,
-            retries={"mode": "standard", "total_max_attempts": attempts},
+            retries={"mode": "standard", "total_max_attempts": 1},
             max_pool_connections=16,
         ),
     )
@@ -117,16 +118,28 @@ class QueryPage:
 
 
 class Table:
-    """One table. Every method is one DynamoDB operation and raises shared.errors.Unavailable when it is busy."""
+    """One table. Every method is one DynamoDB operation and raises shared.errors.Unavailable when it is busy.
 
-    def __init__(self, name: str, client: "DynamoDBClient", sleep: Callable[[float], None] = time.sleep) -> None:
+    What failed is tried again with backoff: always when it certainly did nothing (throttled, in conflict with a
+    transaction, never connected); when it may have been carried out only if doing it twice is doing it once.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        client: "DynamoDBClient",
+        *,
+        attempts: int = ATTEMPTS,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
         self.name = name
         self.client = client
+        self._attempts = attempts
         self._sleep = sleep
 
     def get(self, key: Key, *, attributes: Iterable[str] = (), consistent: bool = False) -> Item | None:
         """GetItem; half a read unit per 4 KB, one when consistent. Only the named attributes, if any are."""
-        answer = _call(
+        answer = self._send(
             self.client.get_item,
             TableName=self.name,
             Key=encode_item(key),
@@ -140,10 +153,10 @@ class Table:
         """BatchGetItem, eventually consistent; what DynamoDB leaves unprocessed is asked for again with backoff."""
         request: Any = {self.name: {"Keys": [encode_item(key) for key in keys], **_projection(attributes)}}
         items: list[Item] = []
-        for attempt in range(ATTEMPTS):
+        for attempt in range(self._attempts):
             if attempt:
-                self.back_off(attempt)
-            answer = _call(self.client.batch_get_item, RequestItems=request)
+                self._back_off(attempt)
+            answer = self._send(self.client.batch_get_item, RequestItems=request)
             items += [decode_item(found) for found in answer["Responses"].get(self.name, [])]
             request = answer.get("UnprocessedKeys")
             if not request:
@@ -172,7 +185,7 @@ class Table:
         names.update(projection.pop("ExpressionAttributeNames", {}))
         if start:
             parameters["ExclusiveStartKey"] = encode_item(start)
-        answer = _call(
+        answer = self._send(
             self.client.query,
             TableName=self.name,
             IndexName=index,
@@ -217,10 +230,13 @@ class Table:
     def write(self, write: Write, *, returning: str = "NONE") -> Item:
         """PutItem or UpdateItem; returns the attributes that `returning` asks for.
 
-        Raises ConditionFailed; TransactionConflict when a transaction held the item at every attempt.
+        Raises ConditionFailed; TransactionConflict when a transaction held the item at every attempt. A write
+        without a condition may have been carried out when this raises Unavailable, but not with NotApplied.
         """
         operation: Callable[..., Any] = self.client.put_item if write.kind == "Put" else self.client.update_item
-        answer = self._patiently(operation, **write.parameters, ReturnValues=returning)
+        # Repeated, a conditional write fails on its own condition, and its store knows it by the writeId.
+        repeatable = "ConditionExpression" in write.parameters
+        answer = self._send(operation, repeatable=repeatable, **write.parameters, ReturnValues=returning)
         return decode_item(answer.get("Attributes") or {})
 
     def transact(self, writes: Sequence[Write]) -> None:
@@ -231,22 +247,26 @@ class Table:
         items = [{write.kind: write.parameters} for write in writes]
         # One token for all attempts: should one of them have got through after all, the next is told so.
         token = secrets.token_hex(16)
-        self._patiently(self.client.transact_write_items, TransactItems=items, ClientRequestToken=token)
+        self._send(self.client.transact_write_items, TransactItems=items, ClientRequestToken=token)
 
-    def _patiently(self, operation: Callable[..., Any], **parameters: Any) -> Any:
-        for attempt in range(ATTEMPTS):
+    def _send(self, operation: Callable[..., Any], *, repeatable: bool = True, **parameters: Any) -> Any:
+        failure: Exception = Unavailable()
+        for attempt in range(self._attempts):
             if attempt:
-                self.back_off(attempt)
+                self._back_off(attempt)
             try:
                 return _call(operation, **parameters)
-            except TransactionConflict:
-                continue
-        raise TransactionConflict
+            except (NotApplied, TransactionConflict) as error:
+                failure = error
+            except Unavailable as error:
+                if not repeatable:
+                    raise
+                failure = error
+        raise failure
 
-    def back_off(self, attempt: int) -> None:
-        """Wait before another attempt (the first of these is 1): up to 0.1 s, then twice as long each time."""
+    def _back_off(self, attempt: int) -> None:
         # Full jitter: https://aws.amazon.com/builders-library/timeouts-retries-and-backoff-with-jitter/
-        self._sleep(random.uniform(0, BACKOFF_SECONDS * 2**attempt))
+        self._sleep(random.uniform(0, min(SHORTEST_WAIT * 2 ** (attempt - 1), LONGEST_WAIT)))
 
 
 def change_between(old: Item, new: Item) -> Expression:
@@ -300,7 +320,9 @@ def _call(operation: Callable[..., _Answer], **parameters: Any) -> Any:
         return operation(**parameters)
     except ClientError as error:
         raise _translated(error) from error
-    except BotoCoreError as error:  # time-outs and broken connections, after botocore's own retries
+    except (ConnectTimeoutError, EndpointConnectionError) as error:
+        raise NotApplied from error
+    except BotoCoreError as error:  # time-outs and connections that broke half-way
         raise Unavailable from error
 
 
@@ -314,8 +336,9 @@ def _translated(error: ClientError) -> Exception:
     if code == "TransactionConflictException":
         return TransactionConflict()
     if code in _THROTTLED:
-        return Throttled()
-    if code in _BUSY:
+        return NotApplied()
+    # A fault of DynamoDB has many names, and none when a proxy answers in its place.
+    if code in _BUSY or response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0) >= 500:
         return Unavailable()
     if code == "ValidationException" and "item size" in message.lower():
         return ContentTooLarge("The video would be larger than the 400 KB that one item can hold.")
@@ -330,7 +353,7 @@ def _cancelled(reasons: Sequence[Mapping[str, Any]]) -> Exception:
     if "TransactionConflict" in codes:
         return TransactionConflict()
     if codes & _THROTTLED_REASONS:
-        return Throttled()
+        return NotApplied()
     if any("item size" in str(reason.get("Message", "")).lower() for reason in reasons):
         return ContentTooLarge("The video would be larger than the 400 KB that one item can hold.")
     return InternalError(f"DynamoDB cancelled a transaction with {sorted(codes)}")

@@ -21,7 +21,7 @@
     │   └── KeyReused
     ├── InternalError 500
     └── Unavailable 503
-        └── Throttled
+        └── NotApplied
 
 The answer is a problem document (RFC 9457): `{"type", "title", "status", "detail"}`, and `errors` with a
 JSON Pointer (RFC 6901) for each field at fault, or the name of the query parameter or header.
@@ -193,5 +193,5 @@ class Unavailable(ServiceError):
         super().__init__(detail, headers={"Retry-After": str(retry_after)})
 
 
-class Throttled(Unavailable):
-    """DynamoDB refused for want of capacity: certainly nothing has happened."""
+class NotApplied(Unavailable):
+    """DynamoDB refused for want of capacity, or was not reached: certainly nothing has happened."""

@@ -40,6 +40,7 @@ LARGEST_BODY = 1_000_000
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
 PROBLEM = "application/problem+json"
+MOST_PARAMETERS = 50
 
 Answer: TypeAlias = Response[Any]
 Handler: TypeAlias = Callable[["Request"], Answer]
@@ -77,7 +78,9 @@ class Request:
         kind, _, parameters = header.partition(";")
         charset = re.search(r"charset\s*=\s*\"?([^\s\";]+)", parameters, re.IGNORECASE)
         if kind.strip().lower() not in types or (charset and charset[1].lower() not in ("utf-8", "utf8")):
-            raise UnsupportedMediaType(f"Send the body as {' or '.join(types)}, in UTF-8.")
+            # RFC 5789, section 2.2
+            headers = {"Accept-Patch": ", ".join(types)} if self.route.method == "PATCH" else None
+            raise UnsupportedMediaType(f"Send the body as {' or '.join(types)}, in UTF-8.", headers=headers)
         if self.headers.get("content-encoding", "identity").lower() != "identity":
             raise UnsupportedMediaType("Send the body without a content coding.")
         return self.body
@@ -96,8 +99,8 @@ class Request:
         key = self.headers.get("idempotency-key")
         if key is None:
             return None
-        if not 0 < len(key) <= LONGEST_KEY or not key.isascii() or not key.isprintable():
-            raise InvalidParameter.named("Idempotency-Key", f"must be 1 to {LONGEST_KEY} printable ASCII characters")
+        if not re.fullmatch(f"[!-~]{{1,{LONGEST_KEY}}}", key):
+            raise InvalidParameter.named("Idempotency-Key", f"must be 1 to {LONGEST_KEY} ASCII characters, no spaces")
         return key
 
     def matches(self, version: int) -> bool:
@@ -111,16 +114,16 @@ class Request:
         self, *known: str, unknown: Callable[[str, str], ServiceError] = InvalidParameter.named
     ) -> "Parameters":
         """The query's parameters, each at most once; raises InvalidParameter, or `unknown` for another name."""
+        if self.query.count("&") >= MOST_PARAMETERS:
+            raise InvalidParameter(f"A query string may have {MOST_PARAMETERS} parameters.")
         try:
-            pairs = parse_qsl(
-                self.query, keep_blank_values=True, strict_parsing=bool(self.query), errors="strict", max_num_fields=50
-            )
-        except ValueError as error:
-            raise InvalidParameter("The query string is not well formed.") from error
+            pairs = parse_qsl(self.query, keep_blank_values=True, errors="strict")
+        except UnicodeDecodeError as error:
+            raise InvalidParameter("The query string is not UTF-8.") from error
         values: dict[str, str] = {}
         for name, value in pairs:
             if name not in known:
-                raise unknown(_shown(name), f"is not known here; known are {', '.join(known)}")
+                raise unknown(_shown(name), f"is not known here; known: {', '.join(known) or 'none'}")
             if name in values:
                 raise InvalidParameter.named(name, "may be given once")
             if not value:
@@ -138,7 +141,7 @@ class Parameters:
     def text(self, name: str, longest: int = 255) -> str | None:
         """Any text up to a length, without control characters."""
         value = self.values.get(name)
-        if value is not None and (len(value) > longest or re.search(r"[\x00-\x1f\x7f]", value)):
+        if value is not None and (len(value) > longest or re.search(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]", value)):
             raise InvalidParameter.named(name, f"must have at most {longest} characters, none of them a control one")
         return value
 
@@ -158,13 +161,13 @@ class Parameters:
             raise InvalidParameter.named(name, f"must be a whole number from {low} to {high}")
         return int(value)
 
-    def time(self, name: str) -> int | None:
+    def time(self, name: str, last: int = LAST_SECOND) -> int | None:
         """Epoch seconds, or RFC 3339 with its offset; a fraction counts as the next whole second."""
         value = self.values.get(name)
         if value is None:
             return None
         seconds = int(value) if re.fullmatch(r"[0-9]{1,12}", value) else _rfc3339(name, value)
-        if not 0 <= seconds <= LAST_SECOND + 1:
+        if not 0 <= seconds <= last:
             raise InvalidParameter.named(name, "must lie between the years 1970 and 9999")
         return seconds
 
@@ -173,7 +176,7 @@ class Parameters:
         wanted = tuple(dict.fromkeys(self.values[name].split(","))) if name in self.values else ()
         unknown = [each for each in wanted if each not in known]
         if unknown:
-            raise InvalidParameter.named(name, f"unknown: {_shown(unknown[0])}; known are {', '.join(known)}")
+            raise InvalidParameter.named(name, f"{_shown(unknown[0])} is no field; fields are {', '.join(known)}")
         return wanted
 
 
@@ -226,7 +229,7 @@ def make_handler(
 def _adapter(
     app: APIGatewayHttpResolver, route: Route, handler: Handler, clock: Callable[[], float]
 ) -> Callable[..., Answer]:
-    def adapted(**path: str) -> Answer:
+    def adapted(**_: str) -> Answer:
         event = app.current_event.raw_event
         context = event["requestContext"]
         claims = context.get("authorizer", {}).get("jwt", {}).get("claims", {})
@@ -237,11 +240,14 @@ def _adapter(
             route=route,
             caller=caller,
             now=int(clock()),
-            path=path,
+            # The gateway's own, because the resolver's lose a line break at their end.
+            path=event.get("pathParameters") or {},
             headers={name.lower(): value for name, value in event.get("headers", {}).items()},
             query=event.get("rawQueryString", ""),
             event=event,
         )
+        if route.method != "GET":
+            request.parameters()  # there are none, so any is a mistake
         return handler(request)
 
     return adapted
@@ -350,4 +356,4 @@ def _allowed_methods(path: str) -> list[str]:
 
 def _shown(text: str) -> str:
     """Foreign text for an error message: short, and nothing that a terminal or log would obey."""
-    return "".join(each if each.isprintable() else "?" for each in text[:40])
+    return "".join(each if each.isprintable() else "?" for each in text[:40]) or "''"

@@ -4,7 +4,7 @@ The limits add up to less than the 400 KB that one item can hold, whatever the c
 strictly: `"12"` is no number and `1` is no text. Read-only fields are unknown here, so sending one is an error.
 """
 
-import math
+import re
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
@@ -27,17 +27,31 @@ LAST_SECOND = 253_402_300_799
 LARGEST_INTEGER = 2**53 - 1
 """The largest integer that every JSON reader keeps exactly (RFC 8259, section 6)."""
 
+MOST_ERRORS = 50
+"""How many faults an answer names: a body can hold a hundred thousand, and Lambda answers with 6 MB at most."""
+LONGEST_NAME = 200
+
 Status = Literal["uploaded", "processing", "ready", "failed", "deleted"]
 LiveStatus = Literal["uploaded", "processing", "ready", "failed"]
 Visibility = Literal["public", "private"]
 
-_LINE = r"^[^\x00-\x1f\x7f]*[^\x00-\x20\x7f][^\x00-\x1f\x7f]*$"
-_TEXT = r"^[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f]*$"
+_BREAKS = r"\x00-\x1f\x7f-\x9f\u2028\u2029"
+_SPACES = r"\x20\xa0\u1680\u2000-\u200b\u202f\u205f\u3000\ufeff"
+_LINE = rf"^[^{_BREAKS}]*[^{_BREAKS}{_SPACES}][^{_BREAKS}]*$"
+_TEXT = r"^[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]*$"
 _UUID = r"^[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}$"
+_NAME = r"^[A-Za-z0-9._-]{1,64}$"
+_S3_URI = r"^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/[^\x00-\x1f\x7f-\x9f]+$"
+_MEDIA_URL = r"^(s3|https)://[^\x00-\x20\x7f-\x9f]+$"
+_LANGUAGE = r"^[A-Za-z]{1,8}(-[A-Za-z0-9]{1,8})*$"
 _FORMS = {
     _LINE: "must be one line of text, without control characters and not only spaces",
     _TEXT: "must be text without control characters other than tab and line break",
     _UUID: "must be a UUID such as 3f2504e0-4f89-41d3-9a0c-0305e82c3301",
+    _NAME: "must have 1 to 64 letters, digits, dots, hyphens or underscores",
+    _S3_URI: "must be the S3 URI of an object, such as s3://bucket/folder/1080p.mp4",
+    _MEDIA_URL: "must be a URL that begins with https:// or s3://",
+    _LANGUAGE: "must be a BCP 47 tag such as en-NZ",
 }
 """What a pattern asks for, in words."""
 
@@ -64,9 +78,12 @@ def _scalar(value: Any) -> Any:
     if isinstance(value, str):
         if len(value) > 512:
             raise ValueError("text may have 512 characters at most")
+        if not re.fullmatch(_TEXT, value):
+            raise ValueError(_FORMS[_TEXT])
         return value
     if isinstance(value, int | float):
-        if not math.isfinite(value) or abs(value) > LARGEST_INTEGER:
+        # Written so that NaN fails it too, and no huge integer is made a float.
+        if not -LARGEST_INTEGER <= value <= LARGEST_INTEGER:
             raise ValueError(f"a number must lie between -{LARGEST_INTEGER} and {LARGEST_INTEGER}")
         if 0 < abs(value) < 1e-100:
             raise ValueError("a number other than 0 must be at least 1e-100 in size")
@@ -76,7 +93,7 @@ def _scalar(value: Any) -> Any:
 
 _SCALAR_SCHEMA: dict[str, Any] = {
     "anyOf": [
-        {"type": "string", "maxLength": 512},
+        {"type": "string", "maxLength": 512, "pattern": _TEXT},
         {"type": "boolean"},
         {"type": "number", "minimum": -LARGEST_INTEGER, "maximum": -1e-100},
         {"type": "number", "const": 0},
@@ -98,7 +115,7 @@ Format = Annotated[str, _line(64), Field(description="Container format, such as 
 Resolution = Annotated[str, _line(32), Field(description="Of the source, such as `1920x1080`")]
 Language = Annotated[
     str,
-    StringConstraints(max_length=35, pattern=r"^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$"),
+    StringConstraints(max_length=35, pattern=_LANGUAGE),
     Field(description="BCP 47 tag, such as `en-NZ`"),
 ]
 Seconds = Annotated[int, Field(strict=True, ge=0, le=LAST_SECOND, description="Epoch seconds"), BeforeValidator(_whole)]
@@ -113,11 +130,9 @@ Tags = Annotated[
     Field(max_length=30, description="A set: all different, in no order", json_schema_extra={"uniqueItems": True}),
     AfterValidator(_unique),
 ]
-Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,64}$")]
-S3Uri = Annotated[
-    str, StringConstraints(max_length=1100, pattern=r"^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/[^\x00-\x1f\x7f]+$")
-]
-MediaUrl = Annotated[str, StringConstraints(max_length=1100, pattern=r"^(s3|https)://[^\x00-\x20\x7f]+$")]
+Name = Annotated[str, StringConstraints(pattern=_NAME)]
+S3Uri = Annotated[str, StringConstraints(max_length=1100, pattern=_S3_URI)]
+MediaUrl = Annotated[str, StringConstraints(max_length=1100, pattern=_MEDIA_URL)]
 MetadataKey = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=_LINE)]
 Scalar = Annotated[Any, PlainValidator(_scalar), WithJsonSchema(_SCALAR_SCHEMA)]
 NullableScalar = Annotated[
@@ -167,8 +182,12 @@ class VideoContent(_Content):
     category: Category | None = None
     language: Language | None = None
     visibility: Visibility = "private"
-    publishAt: Seconds | None = Field(default=None, description="Epoch seconds; before it, only its owner sees it")
-    expiresAt: Seconds | None = Field(default=None, description="Epoch seconds; from it on, only its owner sees it")
+    publishAt: Seconds | None = Field(
+        default=None, description="Epoch seconds; before it, only its owner and admins see it"
+    )
+    expiresAt: Seconds | None = Field(
+        default=None, description="Epoch seconds; from it on, only its owner and admins see it"
+    )
     metadata: dict[MetadataKey, Scalar] = Field(default={}, max_length=50, description="Free keys and scalar values")
     thumbnails: dict[Name, Thumbnail] = Field(default={}, max_length=20)
 
@@ -237,9 +256,10 @@ def _problem(error: ValidationError) -> MalformedJson | InvalidContent:
     found = error.errors(include_url=False, include_input=False)
     if found[0]["type"] == "json_invalid":
         return MalformedJson(f"The body is not JSON: {found[0]['msg'].removeprefix('Invalid JSON: ')}.")
-    errors = [{"pointer": pointer(each["loc"]), "detail": _explained(each)} for each in found]
-    count = "1 field is" if len(errors) == 1 else f"{len(errors)} fields are"
-    return InvalidContent(f"{count} not valid.", errors=errors)
+    errors = [{"pointer": pointer(each["loc"]), "detail": _explained(each)} for each in found[:MOST_ERRORS]]
+    count = "1 field is" if len(found) == 1 else f"{len(found)} fields are"
+    rest = f"; these are the first {MOST_ERRORS}" if len(found) > MOST_ERRORS else ""
+    return InvalidContent(f"{count} not valid{rest}.", errors=errors)
 
 
 def _explained(error: ErrorDetails) -> str:
@@ -253,5 +273,9 @@ def _explained(error: ErrorDetails) -> str:
 
 
 def pointer(location: tuple[int | str, ...]) -> str:
-    """A JSON Pointer (RFC 6901) to a place in the body; pydantic's own mark for a key is left out."""
-    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in location if part != "[key]")
+    """A JSON Pointer (RFC 6901) to a place in the body; pydantic's own mark for a key is left out.
+
+    Names that are too long for any field are cut: they may be as large as the body.
+    """
+    parts = (str(part)[:LONGEST_NAME] for part in location if part != "[key]")
+    return "".join("/" + part.replace("~", "~0").replace("/", "~1") for part in parts)

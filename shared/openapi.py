@@ -74,9 +74,15 @@ _KEY = _header(
     "Makes a retry safe for 24 hours: it is carried out once, and answered alike. Belongs to the caller and operation.",
     {"type": "string", "minLength": 1, "maxLength": LONGEST_KEY, "pattern": "^[!-~]+$"},
 )
+_VIEW_KEY = _header(
+    "Idempotency-Key",
+    "Makes a retry safe for 24 hours: the view is counted once. The answer is the present count each time.",
+    _KEY["schema"],
+)
 _IF_MATCH = _header(
     "If-Match",
-    "An ETag of the video: change it only if it still has that version. Without it, the last change wins.",
+    'An ETag of the video, or its version alone such as `"3"`: change it only if it still has that version. Without '
+    "it, the last change wins.",
     {"type": "string"},
 )
 _IF_NONE_MATCH = _header(
@@ -116,7 +122,12 @@ def _json(schema: Schema, example: Any) -> Schema:
     return {"content": {JSON: {"schema": schema, "example": example}}}
 
 
-_ETAG: Schema = {"description": "The version and a hash of this representation", "schema": {"type": "string"}}
+_ETAG: Schema = {
+    "description": 'The version and a hash of this representation. If-Match compares the version alone, so `"3"` '
+    "will do; If-None-Match the whole, which after a PATCH or restore is no GET's, as those leave `viewCount` out.",
+    "schema": {"type": "string"},
+    "example": '"3.0f1e2d3c4b5a6978"',
+}
 _VIDEO_ANSWER: Schema = {"headers": {"ETag": _ETAG}, **_json(_ref("Video"), VIDEO)}
 _EMPTY_BODY: Schema = {"required": False, "content": {JSON: {"schema": _ref("NoContent"), "example": {}}}}
 _CHANGE_ERRORS = (
@@ -218,7 +229,7 @@ _OPERATIONS: dict[str, _Operation] = {
         "Change a video",
         "A JSON Merge Patch (RFC 7396): members replace, null removes. The answer leaves `viewCount` out.",
         {200: {"description": "The changed video", **_VIDEO_ANSWER}},
-        (*_BODY_ERRORS, *_CHANGE_ERRORS, errors.IllegalTransition, errors.RequestInFlight),
+        (*_BODY_ERRORS, *_CHANGE_ERRORS, errors.IllegalTransition),
         (_VIDEO_ID, _IF_MATCH),
         {
             "required": True,
@@ -236,7 +247,7 @@ _OPERATIONS: dict[str, _Operation] = {
         f"It leaves all listings at once and can be restored for {GRACE_SECONDS // 86400} days; then it is removed. "
         "Deleting it again changes nothing.",
         {204: {"description": "Deleted"}},
-        (*_CHANGE_ERRORS, errors.RequestInFlight),
+        _CHANGE_ERRORS,
         (_VIDEO_ID, _IF_MATCH),
     ),
     "restoreVideo": _Operation(
@@ -262,10 +273,9 @@ _OPERATIONS: dict[str, _Operation] = {
             errors.InvalidParameter,
             errors.Forbidden,
             errors.NotFound,
-            errors.RequestInFlight,
             errors.KeyReused,
         ),
-        (_VIDEO_ID, _KEY),
+        (_VIDEO_ID, _VIEW_KEY),
         _EMPTY_BODY,
     ),
     "getHealth": _Operation(
@@ -330,7 +340,7 @@ def document() -> Schema:
             "Every error that the service answers is a problem document (RFC 9457); the gateway's own are "
             f'`{{"message": ...}}`. Bodies may have {LARGEST_BODY:,} bytes.',
         },
-        # Relative to this document, so that it holds behind any stage or base path.
+        # Relative to this document, so that it holds behind a proxy that serves it below another path.
         "servers": [{"url": "./"}],
         "paths": paths,
         "components": {
@@ -395,7 +405,7 @@ def _error_response(status: int, kinds: Sequence[type[ServiceError]], *, from_ga
         what.append(f"{description} (gateway)")
         content[JSON] = {"schema": _ref("GatewayError"), "example": {"message": message}}
     response: Schema = {"description": "; or ".join(what), "content": content}
-    if status == 503 or errors.RequestInFlight in kinds:
+    if status == 503 or {errors.RequestInFlight, errors.WriteContention} & set(kinds):
         response["headers"] = {
             "Retry-After": {"description": "Seconds to wait", "schema": {"type": "string", "pattern": "^[0-9]+$"}}
         }
@@ -429,7 +439,10 @@ def _schemas() -> Schema:
         "createdAt": _SECONDS,
         "updatedAt": _SECONDS,
         "status": _STATUS,
-        "purgeAt": {**_SECONDS, "description": "Epoch seconds; when a deleted or expired video is gone for good"},
+        "purgeAt": {
+            **_SECONDS,
+            "description": "Epoch seconds; when a deleted or expired video is gone for good. Shown to its owner and admins",
+        },
         "viewCount": {"type": "integer", "minimum": 0},
         "version": {"type": "integer", "minimum": 1, "description": "One more with every change"},
         "schemaVersion": {"type": "integer", "minimum": 1},

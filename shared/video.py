@@ -134,8 +134,8 @@ def patched(item: Item, patch: Mapping[str, Value]) -> Item:
         raise IllegalTransition("The video is deleted; restore it first.")
     wanted = patch.get("status", item["status"])
     if wanted != item["status"] and wanted not in TRANSITIONS[item["status"]]:
-        ways = ", ".join(sorted(TRANSITIONS[item["status"]]))
-        raise IllegalTransition(f"A video that is {item['status']} can become {ways}, not {wanted}.")
+        ways = " or ".join(sorted(TRANSITIONS[item["status"]]))
+        raise IllegalTransition(f"A video that is {item['status']} can become {ways}, not {wanted}; or be deleted.")
     result = merge_patch(item, patch)
     for name in MAPS:
         result.setdefault(name, {})

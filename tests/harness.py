@@ -174,6 +174,9 @@ def make_event(
         "requestContext": context,
         "isBase64Encoded": False,
     }
+    if route and "{" in route.path:
+        matched = re.fullmatch(re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", route.path), path)
+        event["pathParameters"] = matched.groupdict() if matched else {}
     if body is not None:
         # The gateway passes text types on as they are and encodes all others.
         if isinstance(body, str) and headers.get("content-type", "").startswith((JSON, "text/")):
@@ -191,13 +194,13 @@ def _route(method: str, path: str) -> Route | None:
     return None
 
 
-def make_api(table: Table, counters: Table | None = None, clock: Clock | None = None) -> Api:
+def make_api(table: Table, clock: Clock | None = None) -> Api:
     """The three functions over one table."""
     clock = clock or Clock()
     return Api(
         {
             "videos": videos.make(VideoStore(table), Cursors(lambda: "a secret of the tests"), clock),
-            "views": views.make(ViewStore(table, counters or table, clock), clock),
+            "views": views.make(ViewStore(table), clock),
             "public": public.make(table, clock),
         },
         clock,

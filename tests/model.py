@@ -100,7 +100,10 @@ class Model:
     def get(self, user: str, video_id: str, now: int) -> Answer:
         if not (video := self._seen(user, video_id, now)):
             return NOT_FOUND
-        return Answer(200, _document(video) | {"viewCount": self.views[video_id]})
+        shown = _document(video) | {"viewCount": self.views[video_id]}
+        if user not in (video["userId"], "admin"):
+            shown.pop("purgeAt", None)
+        return Answer(200, shown)
 
     def patch(self, user: str, video_id: str, patch: Video, version: int | None, now: int) -> Answer:
         video = self._changeable(user, video_id, version, now)

@@ -31,7 +31,9 @@ START_SCRIPT = """SwaggerUIBundle({
 """
 # Nothing is loaded from elsewhere, so the docs work offline; Swagger UI sets styles and draws icons inline.
 DOCS_POLICY = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; frame-ancestors 'none'"
-ONE_DAY = "public, max-age=86400"
+# Caches must not serve the compressed answer to all, nor keep docs of an older release for long.
+BY_ENCODING = {"Vary": "Accept-Encoding"}
+CACHED = {"Cache-Control": "public, max-age=3600", **BY_ENCODING}
 
 
 class Public:
@@ -56,21 +58,21 @@ class Public:
 
     def openapi(self, _: Request) -> Answer:
         """GET /openapi.json"""
-        return respond(200, document(), headers={"Cache-Control": "public, max-age=60"})
+        return respond(200, document(), headers={"Cache-Control": "public, max-age=60", **BY_ENCODING})
 
     def docs(self, _: Request) -> Answer:
         """GET /docs"""
-        return text(DOCS_PAGE, "text/html", {"Content-Security-Policy": DOCS_POLICY, "Cache-Control": ONE_DAY})
+        return text(DOCS_PAGE, "text/html", {"Content-Security-Policy": DOCS_POLICY, **CACHED})
 
     def docs_asset(self, request: Request) -> Answer:
         """GET /docs/{asset}: Swagger UI as Powertools ships it, and the script that starts it."""
         match request.path["asset"]:
             case "start.js":
-                return text(START_SCRIPT, "text/javascript", {"Cache-Control": ONE_DAY})
+                return text(START_SCRIPT, "text/javascript", CACHED)
             case "swagger-ui-bundle.min.js" as name:
-                return text(_swagger_ui(name), "text/javascript", {"Cache-Control": ONE_DAY})
+                return text(_swagger_ui(name), "text/javascript", CACHED)
             case "swagger-ui.min.css" as name:
-                return text(_swagger_ui(name), "text/css", {"Cache-Control": ONE_DAY})
+                return text(_swagger_ui(name), "text/css", CACHED)
             case _:
                 raise NotFound("The docs have no such file.")
 

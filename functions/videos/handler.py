@@ -68,7 +68,7 @@ class Videos:
             status=own["status"] or "uploaded",
         )
         document = self.store.create(item, request.caller, request.now, once)
-        # Relative to /v1/videos, so that it holds behind any stage or base path (RFC 9110, section 10.2.2).
+        # Relative to /v1/videos, so that it holds behind a proxy that serves it below another path.
         return respond(
             201, document, version=document["version"], headers={"Location": f"videos/{document['videoId']}"}
         )
@@ -123,7 +123,7 @@ class Videos:
         fields = parameters.names("fields", video.SUMMARY_FIELDS)
         limit = parameters.integer("limit", 1, 100) or 25
         ascending = parameters.choice("order", ("asc", "desc")) == "asc"
-        start, end = parameters.time("from"), parameters.time("to")
+        start, end = parameters.time("from"), parameters.time("to", LAST_SECOND + 1)
         start, end = start or 0, LAST_SECOND + 1 if end is None else end
         if start >= end:
             raise InvalidParameter.named("from", "must be before `to`, which is not part of the range")

@@ -40,8 +40,7 @@ def make(store: ViewStore, clock: Callable[[], float] = time.time) -> LambdaHand
 
 
 def _deployed() -> LambdaHandler:
-    name = table_name()
-    return make(ViewStore(Table(name, make_client()), counters=Table(name, make_client(attempts=1))))
+    return make(ViewStore(Table(table_name(), make_client())))
 
 
 lambda_handler = entry_point(_deployed)

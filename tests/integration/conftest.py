@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import pytest
-from botocore.retries.standard import ExponentialBackoff
 
 from local.ministack import MiniStack
 from local.ports import free_port
@@ -20,8 +19,8 @@ from tests.harness import create_table
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
-Connect = Callable[[int], "DynamoDBClient"]
-"""Makes a client of the service's own kind, that tries so often."""
+Connect = Callable[[], "DynamoDBClient"]
+"""Makes a client of the service's own kind."""
 
 NewTable = Callable[[], Table]
 """Makes an empty table, which is gone after the test."""
@@ -45,10 +44,10 @@ def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def connect(endpoint: str) -> Connect:
     """Makes clients for the endpoint, exactly as a deployed function makes its own."""
 
-    def make(attempts: int) -> "DynamoDBClient":
+    def make() -> "DynamoDBClient":
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv(ENDPOINT_VARIABLE, endpoint)
-            return make_client(attempts=attempts)
+            return make_client()
 
     return make
 
@@ -56,7 +55,7 @@ def connect(endpoint: str) -> Connect:
 @pytest.fixture(scope="session")
 def client(connect: Connect) -> "DynamoDBClient":
     """A client that nothing is ever injected into, and that never tries twice; clients are thread-safe."""
-    return connect(1)
+    return connect()
 
 
 @pytest.fixture(scope="module")
@@ -74,12 +73,6 @@ def new_table(client: "DynamoDBClient") -> Iterator[NewTable]:
     yield make
     for name in names:
         client.delete_table(TableName=name)
-
-
-@pytest.fixture(autouse=True)
-def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let botocore try again at once."""
-    monkeypatch.setattr(ExponentialBackoff, "delay_amount", lambda *_: 0)
 
 
 @pytest.fixture

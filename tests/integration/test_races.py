@@ -263,7 +263,7 @@ MOST_CALLS = 3
 @pytest.fixture(scope="module")
 def tapped(connect: Connect) -> tuple["DynamoDBClient", Line]:
     """A client and its line."""
-    client = connect(1)
+    client = connect()
     return client, Line(client)
 
 

@@ -13,6 +13,6 @@ from tests.harness import create_table
 def table() -> Iterator[Table]:
     """An empty table."""
     with mock_aws():
-        client = make_client(attempts=1)
+        client = make_client()
         create_table(client, "VideoMetadata")
         yield Table("VideoMetadata", client, sleep=lambda _: None)

@@ -1,13 +1,17 @@
 """Cursors: opaque, bound to their query, unforgeable, short-lived."""
 
 import base64
+from typing import Any
 
+import boto3
 import pytest
+from botocore.exceptions import ClientError
 from hypothesis import given
 from hypothesis import strategies as st
+from moto import mock_aws
 
-from shared.cursors import LIFETIME_SECONDS, LONGEST, Cursors, Position
-from shared.errors import InvalidCursor
+from shared.cursors import LIFETIME_SECONDS, LONGEST, Cursors, Position, secret_reader
+from shared.errors import InvalidCursor, Unavailable
 from tests.harness import NOW
 
 CURSORS = Cursors(lambda: "secret")
@@ -61,6 +65,23 @@ def test_a_cursor_tells_nothing_of_where_it_leads() -> None:
     raw = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
     assert PLACE.id.encode() not in raw
     assert str(PLACE.at).encode() not in raw
+
+
+@pytest.mark.parametrize("code", ["ThrottlingException", "InternalServiceError", "ResourceNotFoundException"])
+def test_a_secret_that_cannot_be_read_is_unavailable(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
+    def fail(*_: Any, **__: Any) -> Any:
+        raise ClientError({"Error": {"Code": code, "Message": ""}}, "GetSecretValue")
+
+    monkeypatch.setattr("botocore.client.BaseClient._make_api_call", fail)
+    with pytest.raises(Unavailable):
+        Cursors(secret_reader("arn")).seal("q", PLACE, NOW)
+
+
+def test_the_secret_comes_from_secrets_manager() -> None:
+    with mock_aws():
+        arn = boto3.client("secretsmanager").create_secret(Name="cursors", SecretString="kept")["ARN"]
+        cursor = Cursors(secret_reader(arn)).seal("q", PLACE, NOW)
+    assert Cursors(lambda: "kept").open("q", cursor, NOW) == PLACE
 
 
 def test_the_secret_is_read_when_first_needed_and_only_once() -> None:

@@ -1,16 +1,19 @@
 """The client and its errors: what DynamoDB says becomes what the service says."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, cast
 
 import boto3
 import pytest
 from botocore.awsrequest import AWSResponse
 from botocore.compat import HTTPHeaders
-from botocore.exceptions import ClientError, ConnectTimeoutError, ReadTimeoutError
+from botocore.exceptions import ClientError, ConnectTimeoutError, EndpointConnectionError, ReadTimeoutError
 
 from shared.catalogue import VideoStore
 from shared.dynamodb import (
     ATTEMPTS,
+    LONGEST_WAIT,
+    SHORTEST_WAIT,
     ConditionFailed,
     Expression,
     Table,
@@ -18,7 +21,7 @@ from shared.dynamodb import (
     change_between,
     make_client,
 )
-from shared.errors import ContentTooLarge, InternalError, ServiceError, Throttled, Unavailable
+from shared.errors import ContentTooLarge, InternalError, NotApplied, ServiceError, Unavailable
 from tests.harness import Api, make_api
 
 KEY = {"pk": "p", "sk": "s"}
@@ -60,20 +63,23 @@ def _table(*outcomes: Any) -> tuple[Table, _Client]:
 @pytest.mark.parametrize(
     ("failure", "expected"),
     [
-        (_error("ThrottlingException"), Throttled),
-        (_error("ProvisionedThroughputExceededException"), Throttled),
-        (_error("RequestLimitExceeded"), Throttled),
+        (_error("ThrottlingException"), NotApplied),
+        (_error("ProvisionedThroughputExceededException"), NotApplied),
+        (_error("RequestLimitExceeded"), NotApplied),
         (_error("InternalServerError"), Unavailable),
         (_error("ServiceUnavailable"), Unavailable),
+        (_error("InternalFailure", ResponseMetadata={"HTTPStatusCode": 500}), Unavailable),
+        (_error("502", ResponseMetadata={"HTTPStatusCode": 502}), Unavailable),
         (ReadTimeoutError(endpoint_url="x"), Unavailable),
-        (ConnectTimeoutError(endpoint_url="x"), Unavailable),
+        (ConnectTimeoutError(endpoint_url="x"), NotApplied),
+        (EndpointConnectionError(endpoint_url="x"), NotApplied),
         (_error("ValidationException", "Item size has exceeded the maximum allowed size"), ContentTooLarge),
         (_error("ValidationException", "Item size to update has exceeded the maximum allowed size"), ContentTooLarge),
         (_error("ValidationException", "Invalid UpdateExpression"), InternalError),
         (_error("AccessDeniedException"), InternalError),
         (_error("ResourceNotFoundException"), InternalError),
-        (_cancelled({"Code": "None"}, {"Code": "ThrottlingError"}), Throttled),
-        (_cancelled({"Code": "ProvisionedThroughputExceeded"}, {"Code": "None"}), Throttled),
+        (_cancelled({"Code": "None"}, {"Code": "ThrottlingError"}), NotApplied),
+        (_cancelled({"Code": "ProvisionedThroughputExceeded"}, {"Code": "None"}), NotApplied),
         (_cancelled({"Code": "ValidationError", "Message": "Item size to update has exceeded"}), ContentTooLarge),
         (_cancelled({"Code": "ValidationError", "Message": "other"}), InternalError),
     ],
@@ -113,6 +119,30 @@ def test_a_lasting_conflict_ends() -> None:
     with pytest.raises(TransactionConflict):
         table.write(table.put(KEY, condition=ABSENT))
     assert len(client.calls) == ATTEMPTS
+
+
+@pytest.mark.parametrize("failure", [ReadTimeoutError(endpoint_url="x"), _error("InternalServerError")], ids=repr)
+def test_what_may_be_done_twice_is_tried_again_and_what_may_not_is_not(failure: Exception) -> None:
+    requests: dict[Callable[[Table], object], int] = {
+        lambda table: table.get(KEY): ATTEMPTS,
+        lambda table: table.write(table.put(KEY, condition=ABSENT)): ATTEMPTS,
+        lambda table: table.write(table.update(KEY, Expression("ADD #n :one"))): 1,
+    }
+    for send, calls in requests.items():
+        table, client = _table(failure)
+        with pytest.raises(Unavailable):
+            send(table)
+        assert len(client.calls) == calls
+
+
+def test_waits_grow_but_not_for_long() -> None:
+    waits: list[float] = []
+    table = Table("T", cast(Any, _Client(ReadTimeoutError(endpoint_url="x"))), attempts=9, sleep=waits.append)
+    with pytest.raises(Unavailable):
+        table.get(KEY)
+    assert len(waits) == 8
+    assert waits[0] <= SHORTEST_WAIT
+    assert max(waits) <= LONGEST_WAIT
 
 
 def test_unprocessed_keys_are_asked_for_again() -> None:
@@ -246,7 +276,7 @@ def test_a_store_that_loses_every_race_says_so(table: Table, monkeypatch: pytest
     assert reply.headers["retry-after"] == "1"
 
 
-def test_clients_are_quick_to_give_up() -> None:
-    config: Any = make_client(attempts=2).meta.config
+def test_clients_are_quick_to_give_up_and_leave_trying_again_to_the_table() -> None:
+    config: Any = make_client().meta.config
     assert (config.connect_timeout, config.read_timeout) == (1, 2)
-    assert config.retries == {"mode": "standard", "total_max_attempts": 2}
+    assert config.retries == {"mode": "standard", "total_max_attempts": 1}

@@ -11,7 +11,7 @@ from tests.model import check
 
 def test_the_service_answers_as_the_model_does() -> None:
     with mock_aws():
-        client = make_client(attempts=1)
+        client = make_client()
 
         def new_api(clock: Clock) -> Api:
             name = f"videos-{uuid4()}"

@@ -141,7 +141,7 @@ class TestIdempotencyKey:
         assert (first.status, first.body) == (again.status, again.body) == (200, first.body)
         assert api.get(_path(video)).json["version"] == 3
 
-    @pytest.mark.parametrize("key", ["", "x" * 256, "tab\t", "é"])
+    @pytest.mark.parametrize("key", ["", "a b", "x" * 256, "tab\t", "é"])
     def test_a_key_must_be_short_printable_ascii(self, api: Api, key: str) -> None:
         reply = api.post("/v1/videos", {"title": "t"}, headers={"Idempotency-Key": key})
         assert (reply.status, reply.json["errors"][0]["parameter"]) == (400, "Idempotency-Key")
@@ -427,6 +427,23 @@ class TestDeleteAndRestore:
         video = api.create(expiresAt=NOW + 100)
         assert video["purgeAt"] == NOW + 100 + GRACE_SECONDS
         assert "purgeAt" not in api.patch(_path(video), {"expiresAt": None}).json
+
+    def test_only_owner_and_admins_see_when_it_is_removed(self, api: Api) -> None:
+        video = api.publish("alice", expiresAt=NOW + 100)
+        shown = {user: "purgeAt" in api.get(_path(video), user=user).json for user in ("alice", "admin", "bob")}
+        assert shown == {"alice": True, "admin": True, "bob": False}
+        assert api.get(_path(video), query="fields=purgeAt", user="bob").json == {}
+
+    def test_the_id_of_a_video_that_is_gone_for_good_can_be_used_again(self, api: Api, clock: Clock) -> None:
+        video = api.create("admin", title="old")
+        api.delete(_path(video), user="admin")
+        again = {"videoId": video["videoId"], "title": "new"}
+        clock.advance(GRACE_SECONDS - 1)
+        assert api.post("/v1/videos", again, user="admin").status == 409
+        clock.advance(1)
+        # DynamoDB has not removed the old one yet.
+        assert api.post("/v1/videos", again, user="admin").status == 201
+        assert api.get(_path(video), user="admin").json["title"] == "new"
 
     def test_an_import_of_a_long_expired_video_has_its_grace_too(self, api: Api) -> None:
         assert api.create("admin", createdAt=1000, expiresAt=2000)["purgeAt"] == NOW + GRACE_SECONDS
