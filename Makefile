@@ -21,7 +21,7 @@ unexport PYTHONDONTWRITEBYTECODE
 unexport PYTHONHOME PYTHONPATH VIRTUAL_ENV
 
 .DEFAULT_GOAL := help
-.PHONY: help run test token variables demo deploy synth lint bench clean
+.PHONY: help run test token variables demo bootstrap deploy synth lint bench clean
 
 help: ## Show this list
 	@grep -E '^[a-z]+:.*## ' Makefile | awk -F ':.*## ' '{gsub("[$$][$$]", "$$", $$2); printf "  make %-10s %s\n", $$1, $$2}'
@@ -40,6 +40,9 @@ variables: $(STAMP) ## Print shell variables for the local service: eval "$$(mak
 
 demo: $(STAMP) ## Load a few thousand films into the running service and look around
 	@$(PYTHON) -m local.demo
+
+bootstrap: $(STAMP) ## Prepare the AWS account of your credentials for the CDK, once for each region
+	@destination=$$($(PYTHON) -m local.account --destination) && $(CDK) bootstrap --app "" "$$destination"
 
 deploy: $(STAMP) ## Deploy to the AWS account of your credentials (CDK_ARGS="-c env=prod")
 	@$(PYTHON) -m local.account

@@ -9,26 +9,29 @@ import aws_cdk as cdk
 
 from infra.api_stack import ApiStack
 from infra.data_stack import DataStack
+from infra.identity import IdentityStack
 from infra.packaging import service_code
 from infra.settings import Misconfigured, Settings
 
 HERE = Path(__file__).resolve().parent
 
 
-def add_stacks(app: cdk.App) -> tuple[DataStack, ApiStack]:
-    """The service is two stacks: what must not be lost, and what can be built again at any time."""
+def add_stacks(app: cdk.App) -> None:
+    """What must not be lost, what can be built again at any time, and who may call unless that is given."""
     settings = Settings.from_context(app.node)
     data = DataStack(app, settings.stack_name("Data"), settings=settings)
-    api = ApiStack(
+    issuer = settings.issuer
+    if issuer is None:
+        issuer = IdentityStack(app, settings.stack_name("Identity"), settings=settings).issuer
+    ApiStack(
         app,
         settings.stack_name("Api"),
         settings=settings,
         code=service_code(target=settings.target),
         table=data.table,
         cursor_secret=data.cursor_secret,
-        issuer=data.issuer,
+        issuer=issuer,
     )
-    return data, api
 
 
 def new_app() -> cdk.App:

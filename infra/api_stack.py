@@ -88,8 +88,9 @@ class ApiStack(cdk.Stack):
             table=table,
             environment={"CURSOR_SECRET_ARN": cursor_secret.secret_arn},
         )
-        videos.allow_items("GetItem", "BatchGetItem", of=[schema.VIDEO, schema.VIEW_COUNTER, schema.IDEMPOTENCY])
-        videos.allow_items("PutItem", "UpdateItem", of=[schema.VIDEO, schema.IDEMPOTENCY])
+        videos.allow_items("GetItem", "PutItem", of=[schema.VIDEO, schema.IDEMPOTENCY])
+        videos.allow_items("BatchGetItem", of=[schema.VIDEO, schema.VIEW_COUNTER])
+        videos.allow_items("UpdateItem", of=[schema.VIDEO])
         videos.allow_queries(*schema.INDEXES)
         videos.allow_secret(cursor_secret)
         return videos
@@ -97,7 +98,7 @@ class ApiStack(cdk.Stack):
     def _views(self, code: lambda_.Code, table: dynamodb.TableV2) -> ServiceFunction:
         """The counters, which nobody else can write. It reads videos to know who may see them."""
         views = ServiceFunction(self, "Views", folder="views", code=code, table=table)
-        views.allow_items("GetItem", of=[schema.VIDEO, schema.VIEW_COUNTER, schema.VIEW_ID])
+        views.allow_items("GetItem", of=[schema.VIDEO, schema.VIEW_COUNTER])
         views.allow_items("UpdateItem", of=[schema.VIEW_COUNTER])
         views.allow_items("PutItem", of=[schema.VIEW_ID])
         return views

@@ -1,4 +1,4 @@
-"""What must not be lost: the table, the key that seals cursors, and the users."""
+"""What must not be lost: the table, and the key that seals cursors."""
 
 from typing import Any
 
@@ -7,7 +7,6 @@ from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
-from infra.identity import Identity
 from infra.nag import accept
 from infra.settings import Settings
 from shared import schema
@@ -26,7 +25,6 @@ class DataStack(cdk.Stack):
         )
         self.table = self._table(settings)
         self.cursor_secret = self._cursor_secret()
-        self.issuer = settings.issuer or Identity(self, "Identity", settings=settings).issuer
 
     def _table(self, settings: Settings) -> dynamodb.TableV2:
         """The one table, entirely from shared/schema.py."""

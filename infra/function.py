@@ -21,6 +21,11 @@ about a millisecond of a core, so 3 to 4 ms here, which is less than DynamoDB ta
 be paid for while waiting. Less would make cold starts, which are nearly all CPU, longer than a caller accepts."""
 
 
+TIMEOUT = Duration.seconds(28)
+"""Enough for two DynamoDB requests that are answered only at the last try (shared/dynamodb.py), and less than the 30
+seconds that the gateway waits: so the caller gets the function's own 503 with Retry-After."""
+
+
 class ServiceFunction(Construct):
     """A folder below `functions/` as a Lambda function, with its own role and its own log group.
 
@@ -51,14 +56,13 @@ class ServiceFunction(Construct):
             runtime=lambda_.Runtime.PYTHON_3_13,
             architecture=lambda_.Architecture.ARM_64,
             memory_size=MEMORY_MB,
-            timeout=Duration.seconds(10),
+            timeout=TIMEOUT,
             role=self._role,
             log_group=log_group,
             logging_format=lambda_.LoggingFormat.JSON,
             environment={
                 "TABLE_NAME": table.table_name,
                 "POWERTOOLS_SERVICE_NAME": folder,
-                "POWERTOOLS_METRICS_NAMESPACE": "VideoMetadata",
                 "POWERTOOLS_LOG_LEVEL": "INFO",
                 **(environment or {}),
             },

@@ -1,6 +1,7 @@
 """Who may call, when no other issuer is given: a Cognito user pool."""
 
 from itertools import groupby
+from typing import Any
 
 import aws_cdk as cdk
 from aws_cdk import aws_cognito as cognito
@@ -11,15 +12,18 @@ from infra.settings import Issuer, Settings
 from shared import routes
 
 
-class Identity(Construct):
+class IdentityStack(cdk.Stack):
     """A user pool, the API's scopes, and one client each for people and for machines.
+
+    A stack of its own, so that a deployment can change to another issuer: what the API no longer imports stays
+    here with its users until somebody destroys it on purpose.
 
     Cognito grants whatever scope its client may ask for to any user that signs in, so the client for people
     cannot ask for `videos/admin`: administrators work through the machine client, which has a secret.
     """
 
-    def __init__(self, scope: Construct, id_: str, *, settings: Settings) -> None:
-        super().__init__(scope, id_)
+    def __init__(self, scope: Construct, id_: str, *, settings: Settings, **kwargs: Any) -> None:
+        super().__init__(scope, id_, description="Video metadata: who may call", termination_protection=True, **kwargs)
         pool = self._pool()
         scopes = _resource_server_scopes(pool)
         # Unique in the region over all accounts, as Cognito asks.
@@ -69,7 +73,7 @@ class Identity(Construct):
             ),
         }
         for name, (description, value) in outputs.items():
-            cdk.CfnOutput(cdk.Stack.of(self), name, description=description, value=value)
+            cdk.CfnOutput(self, name, description=description, value=value)
 
     def _pool(self) -> cognito.UserPool:
         pool = cognito.UserPool(
