@@ -9,7 +9,15 @@ from typing import Any
 from shared.attributes import Item, Value
 from shared.caller import Caller
 from shared.cursors import Position
-from shared.dynamodb import ConditionFailed, Expression, QueryPage, Table, TransactionConflict, change_between
+from shared.dynamodb import (
+    ConditionFailed,
+    Expression,
+    QueryPage,
+    Table,
+    TransactionConflict,
+    absent_or_purged,
+    change_between,
+)
 from shared.errors import AlreadyExists, VersionMismatch, WriteContention
 from shared.idempotency import Once, in_flight
 from shared.pages import Fetch, Page, merge
@@ -67,15 +75,7 @@ class VideoStore:
         """Create a video and return its document; with `once`, the answer of the first time."""
         new = stamp(item, caller=caller, now=now, version=1)
         answer = document(new, view_count=0)
-        write = self.table.put(
-            new,
-            # One that was purged may lie there for days before DynamoDB removes it.
-            condition=Expression(
-                "attribute_not_exists(#pk) OR #purgeAt <= :now",
-                {"#pk": PARTITION_KEY, "#purgeAt": TTL_ATTRIBUTE},
-                {":now": now},
-            ),
-        )
+        write = self.table.put(new, condition=absent_or_purged(now))
         try:
             if once is None:
                 self.table.write(write)

@@ -22,6 +22,7 @@ from botocore.parsers import JSONParser, ResponseParser, ResponseParserFactory
 
 from shared.attributes import AttributeMap, Item, Value, decode_item, encode, encode_item
 from shared.errors import ContentTooLarge, InternalError, NotApplied, Unavailable
+from shared.schema import PARTITION_KEY, TTL_ATTRIBUTE
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -267,6 +268,18 @@ class Table:
     def _back_off(self, attempt: int) -> None:
         # Full jitter: https://aws.amazon.com/builders-library/timeouts-retries-and-backoff-with-jitter/
         self._sleep(random.uniform(0, min(SHORTEST_WAIT * 2 ** (attempt - 1), LONGEST_WAIT)))
+
+
+def absent_or_purged(now: int) -> Expression:
+    """The condition of a write that must not replace anything alive.
+
+    DynamoDB removes items hours or days after their time, so the condition looks at the time itself.
+    """
+    return Expression(
+        "attribute_not_exists(#pk) OR #purgeAt <= :now",
+        {"#pk": PARTITION_KEY, "#purgeAt": TTL_ATTRIBUTE},
+        {":now": now},
+    )
 
 
 def change_between(old: Item, new: Item) -> Expression:

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from shared.attributes import Item
-from shared.dynamodb import Expression, Key, Table, Write
+from shared.dynamodb import Key, Table, Write, absent_or_purged
 from shared.errors import KeyReused, RequestInFlight
-from shared.schema import IDEMPOTENCY, PARTITION_KEY, SCHEMA_VERSION, TTL_ATTRIBUTE
+from shared.schema import IDEMPOTENCY, SCHEMA_VERSION, TTL_ATTRIBUTE
 
 LIFETIME_SECONDS = 24 * 3600
 LONGEST_KEY = 255
@@ -44,12 +44,7 @@ class Once:
                 "updatedBy": self.subject,
                 TTL_ATTRIBUTE: self.now + LIFETIME_SECONDS,
             },
-            # DynamoDB removes expired items hours or days late, so the condition looks at the time itself.
-            condition=Expression(
-                "attribute_not_exists(#pk) OR #purgeAt <= :now",
-                {"#pk": PARTITION_KEY, "#purgeAt": TTL_ATTRIBUTE},
-                {":now": self.now},
-            ),
+            condition=absent_or_purged(self.now),
         )
 
     def recorded(self, record: Item | None) -> dict[str, Any] | None:

@@ -8,10 +8,10 @@ from collections import OrderedDict
 
 from shared.attributes import Item
 from shared.caller import Caller
-from shared.dynamodb import ConditionFailed, Expression, Table, TransactionConflict, Write
+from shared.dynamodb import ConditionFailed, Expression, Table, TransactionConflict, Write, absent_or_purged
 from shared.errors import KeyReused, NotApplied, Unavailable
 from shared.idempotency import LIFETIME_SECONDS
-from shared.schema import PARTITION_KEY, SCHEMA_VERSION, TTL_ATTRIBUTE, VIDEO, VIEW_COUNTER, VIEW_ID
+from shared.schema import SCHEMA_VERSION, TTL_ATTRIBUTE, VIDEO, VIEW_COUNTER, VIEW_ID
 from shared.video import VISIBILITY_ATTRIBUTES, seen_by
 
 CACHE_SECONDS = 5
@@ -59,13 +59,8 @@ class ViewStore:
             "schemaVersion": SCHEMA_VERSION,
             TTL_ATTRIBUTE: now + LIFETIME_SECONDS,
         }
-        unseen = Expression(
-            "attribute_not_exists(#pk) OR #purgeAt <= :now",
-            {"#pk": PARTITION_KEY, "#purgeAt": TTL_ATTRIBUTE},
-            {":now": now},
-        )
         try:
-            self.table.transact([self.table.put(record, condition=unseen), self._addition(video_id)])
+            self.table.transact([self.table.put(record, condition=absent_or_purged(now)), self._addition(video_id)])
         except ConditionFailed as failure:
             if failure.item is None:
                 raise Unavailable from failure

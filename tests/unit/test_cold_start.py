@@ -1,0 +1,39 @@
+"""What a function loads while it starts: every module costs its callers time."""
+
+import subprocess
+import sys
+
+import pytest
+
+FUNCTIONS = ("videos", "views", "public")
+HEAVY = ("cryptography", "aws_cdk", "moto", "aws_xray_sdk", "requests")
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_a_function_loads_no_module_that_its_first_request_may_not_need(function: str) -> None:
+    script = f"import sys, functions.{function}.handler; print(*sorted({{name.split('.')[0] for name in sys.modules}}))"
+    loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
+    assert [name for name in HEAVY if name in loaded] == []
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_a_function_reads_no_setting_before_it_is_called(function: str) -> None:
+    # Tests, tools and `sam local` may load a handler without the environment that it runs in.
+    script = f"import functions.{function}.handler as handler; print(callable(handler.lambda_handler))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env={})
+    assert done.stdout == "True\n"
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_in_lambda_a_function_makes_its_client_while_it_starts(function: str) -> None:
+    settings = {
+        "AWS_LAMBDA_FUNCTION_NAME": function,
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "TABLE_NAME": "T",
+        "CURSOR_SECRET_ARN": "arn",
+    }
+    script = (
+        f"import functions.{function}.handler, shared.dynamodb; print(shared.dynamodb._session.cache_info().currsize)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=settings)
+    assert done.stdout == "1\n"
