@@ -1,7 +1,7 @@
 """What answers requests: the HTTP API, its routes, and the functions behind them."""
 
 import json
-from typing import Any
+from typing import Any, cast
 
 import aws_cdk as cdk
 from aws_cdk import aws_apigatewayv2 as apigateway
@@ -174,8 +174,7 @@ class ApiStack(cdk.Stack):
             removal_policy=cdk.RemovalPolicy.DESTROY,
         )
         # Set on the underlying resource, because the stage's own `access_log_settings` fails from Python.
-        resource = stage.node.default_child
-        assert isinstance(resource, apigateway.CfnStage)  # noqa: S101  (for the type checker)
+        resource = cast(apigateway.CfnStage, stage.node.default_child)
         resource.access_log_settings = apigateway.CfnStage.AccessLogSettingsProperty(
             destination_arn=log_group.log_group_arn, format=json.dumps(ACCESS_LOG)
         )

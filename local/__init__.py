@@ -3,9 +3,13 @@
 Nothing in `functions`, `shared` or `infra` imports it.
 """
 
+import json
 import os
+import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 STATE = ROOT / ".local"
@@ -22,6 +26,25 @@ AUDIENCE = "video-metadata"
 
 class LocalError(Exception):
     """Something the person at the terminal can act on; the message is one whole sentence."""
+
+
+def exit_status(action: Callable[[], object]) -> int:
+    """Run an action; a LocalError becomes its sentence on standard error, and status 1."""
+    try:
+        action()
+    except LocalError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+def running_service(file: Path = SERVICE_FILE) -> dict[str, Any]:
+    """What `make run` tells scripts: `baseUrl`, `docsUrl`, `issuer`, `tokens`; raises LocalError when it is not running."""
+    try:
+        service: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise LocalError("The service is not running: start it with `make run` in another terminal.") from error
+    return service
 
 
 def write_private(path: Path, text: str) -> None:

@@ -6,7 +6,7 @@ import sys
 import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
-from local import LocalError
+from local import LocalError, exit_status
 
 BOOTSTRAPPED = "/cdk-bootstrap/hnb659fds/version"
 """The parameter that `cdk bootstrap` leaves."""
@@ -45,17 +45,13 @@ def _session() -> boto3.Session:
 
 def main(arguments: list[str]) -> int:
     """Check all and say where a deploy goes; with `--destination` print only that, for bootstrap. The exit status."""
-    try:
-        where = destination()
-        if arguments == ["--destination"]:
-            print(where)
-        else:
-            require_bootstrapped()
-            print(f"Deploying to {where}.")
-    except LocalError as error:
-        print(error, file=sys.stderr)
-        return 1
-    return 0
+    return exit_status(lambda: print(destination() if arguments == ["--destination"] else _checked()))
+
+
+def _checked() -> str:
+    where = destination()
+    require_bootstrapped()
+    return f"Deploying to {where}."
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from local import ROOT, SERVICE_FILE, LocalError
+from local import ROOT, LocalError, exit_status, running_service
 
 FILMS = ROOT / "node_modules" / "vega-datasets" / "data" / "movies.json"
 SIDE_BY_SIDE = 8
@@ -167,7 +167,7 @@ class Client:
         """One request, again after a pause while the service is busy; raises LocalError when it stays so."""
         problem, pause = "", 0.0
         for attempt in range(ATTEMPTS):
-            time.sleep(pause)
+            time.sleep(pause)  # as long as the service asks; not at all before the first attempt
             pause = min(0.2 * 2**attempt, 5.0) * random.uniform(0.75, 1.25)
             try:
                 answer = self._http.request(method, self._base_url + path, **options)
@@ -260,7 +260,7 @@ def _create(client: Client, position: int, film: Document) -> httpx.Response:
 
 def demo(console: Console) -> None:
     """Load the films, then list by category and by owner, and count a view."""
-    service = _service()
+    service = running_service()
     if not FILMS.exists():
         raise LocalError("The films are missing: `npm install` brings them (make does that by itself).")
     films = [document(position, record) for position, record in enumerate(json.loads(FILMS.read_bytes()))]
@@ -277,14 +277,6 @@ def demo(console: Console) -> None:
     finally:
         admin.close()
         alice.close()
-
-
-def _service() -> dict[str, Any]:
-    try:
-        service: dict[str, Any] = json.loads(SERVICE_FILE.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise LocalError("The service is not running: start it with `make run` in another terminal.") from error
-    return service
 
 
 def _load(console: Console, admin: Client, films: Sequence[Document]) -> None:
@@ -334,14 +326,10 @@ def _expect(answer: httpx.Response, *statuses: int) -> dict[str, Any]:
 def main() -> int:
     """Run the demo; the exit status."""
     try:
-        demo(Console(highlight=False))
-    except LocalError as error:
-        print(error, file=sys.stderr)
-        return 1
+        return exit_status(lambda: demo(Console(highlight=False)))
     except KeyboardInterrupt:
         print("Stopped; run it again to go on where it was.", file=sys.stderr)
         return 130
-    return 0
 
 
 if __name__ == "__main__":

@@ -156,7 +156,7 @@ def _is_deployed(endpoint: str, stack: str) -> bool:
         endpoint_url=endpoint,
         region_name=REGION,
         aws_access_key_id="test",
-        aws_secret_access_key="test",  # noqa: S106 (MiniStack takes any)
+        aws_secret_access_key="test",
         config=Config(proxies={}, connect_timeout=5, read_timeout=15, retries={"max_attempts": 1}),
     )
     try:

@@ -141,7 +141,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body or b"")
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 (the name is inherited)
+    def log_message(self, *args: object, **kwargs: object) -> None:
         """Keep the terminal for the developer."""
 
 

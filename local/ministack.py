@@ -126,7 +126,7 @@ class MiniStack:
         while self.is_running() and time.monotonic() < deadline:
             if self._answers():
                 return
-            time.sleep(0.05)
+            time.sleep(0.05)  # it tells nobody when it is ready, so it has to be asked
         reason = "did not answer in time" if self.is_running() else "ended while it started"
         raise LocalError(f"MiniStack {reason}; the end of its log ({self.log}):\n{self.last_lines()}")
 

@@ -3,7 +3,7 @@
 import json
 import sys
 
-from local import DEPLOYMENT_FILE, KEY_FILE, SERVICE_FILE, LocalError
+from local import DEPLOYMENT_FILE, KEY_FILE, SERVICE_FILE, LocalError, exit_status
 from local.deployment import Deployment
 from local.issuer import Signer
 
@@ -30,12 +30,7 @@ def _issuer() -> str | None:
 def main(arguments: list[str]) -> int:
     """Print the token of `[subject, scopes]`; the exit status."""
     subject, scopes = arguments
-    try:
-        print(mint(subject, scopes))
-    except LocalError as error:
-        print(error, file=sys.stderr)
-        return 1
-    return 0
+    return exit_status(lambda: print(mint(subject, scopes)))
 
 
 if __name__ == "__main__":

@@ -14,7 +14,17 @@ import httpx
 from rich.console import Console
 from rich.markup import escape
 
-from local import DEFAULT_ISSUER_PORT, DEFAULT_PORT, KEY_FILE, ROOT, SERVICE_FILE, STATE, LocalError, write_private
+from local import (
+    DEFAULT_ISSUER_PORT,
+    DEFAULT_PORT,
+    KEY_FILE,
+    ROOT,
+    SERVICE_FILE,
+    STATE,
+    LocalError,
+    exit_status,
+    write_private,
+)
 from local.deployment import deploy
 from local.issuer import Issuer, Signer
 from local.ministack import MiniStack
@@ -38,13 +48,14 @@ def main() -> int:
     """Run until told to stop; the exit status."""
     _stop_on_signals()
     try:
-        with _only_run_of_this_checkout():
-            _serve(_Terminal())
+        return exit_status(_run)
     except Stop:
         return 0
-    except LocalError as error:
-        print(error, file=sys.stderr)
-        return 1
+
+
+def _run() -> None:
+    with _only_run_of_this_checkout():
+        _serve(_Terminal())
 
 
 def _serve(terminal: "_Terminal") -> NoReturn:

@@ -3,14 +3,14 @@
 The end-to-end tests run it too, and fail when the README shows something else.
 """
 
-import json
 import os
 import re
 import subprocess
 import sys
 from collections.abc import Mapping
+from typing import Any
 
-from local import ROOT, SERVICE_FILE, LocalError
+from local import ROOT, LocalError, exit_status, running_service
 
 README = ROOT / "README.md"
 BLOCK = re.compile(r"(?<=<!-- tour -->\n```console\n)(.*?)(?=```\n)", re.DOTALL)
@@ -60,12 +60,9 @@ def masked(text: str) -> str:
     return text
 
 
-def variables(service: Mapping[str, object]) -> dict[str, str]:
+def variables(service: Mapping[str, Any]) -> dict[str, str]:
     """URL, and a token for each user under its name in capitals."""
-    tokens = service["tokens"]
-    if not isinstance(tokens, dict):
-        raise LocalError(f"{SERVICE_FILE} is damaged: start the service again.")
-    return {"URL": str(service["baseUrl"]), **{user.upper(): str(token) for user, token in tokens.items()}}
+    return {"URL": service["baseUrl"], **{user.upper(): token for user, token in service["tokens"].items()}}
 
 
 def _commands(block: str) -> list[str]:
@@ -85,16 +82,17 @@ def _commands(block: str) -> list[str]:
 
 def main(arguments: list[str]) -> int:
     """Write the README's outputs anew, or with `--variables` print shell assignments; the exit status."""
-    try:
-        environment = variables(json.loads(SERVICE_FILE.read_text(encoding="utf-8")))
-    except (OSError, ValueError):
-        print("The service is not running: `make run` in another terminal first.", file=sys.stderr)
-        return 1
-    if arguments == ["--variables"]:
-        print("\n".join(f"export {name}='{value}'" for name, value in environment.items()))
-        return 0
+    return exit_status(_print_variables if arguments == ["--variables"] else _write)
+
+
+def _print_variables() -> None:
+    for name, value in variables(running_service()).items():
+        print(f"export {name}='{value}'")
+
+
+def _write() -> None:
+    environment = variables(running_service())
     README.write_text(played(README.read_text(encoding="utf-8"), environment), encoding="utf-8")
-    return 0
 
 
 if __name__ == "__main__":

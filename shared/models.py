@@ -31,7 +31,6 @@ MOST_ERRORS = 50
 """How many faults an answer names: a body can hold a hundred thousand, and Lambda answers with 6 MB at most."""
 LONGEST_NAME = 200
 
-Status = Literal["uploaded", "processing", "ready", "failed", "deleted"]
 LiveStatus = Literal["uploaded", "processing", "ready", "failed"]
 Visibility = Literal["public", "private"]
 

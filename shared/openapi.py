@@ -15,7 +15,7 @@ from shared.idempotency import LONGEST_KEY
 from shared.models import LARGEST_INTEGER, LAST_SECOND, NewVideo, NoContent, VideoContent, VideoPatch
 from shared.pages import EXAMINED_BUDGET
 from shared.routes import ROUTES, SCOPES, Route
-from shared.video import FIELDS, GRACE_SECONDS, SUMMARY_FIELDS
+from shared.video import FIELDS, GRACE_SECONDS, STATUSES, SUMMARY_FIELDS
 from shared.views import CACHE_SECONDS
 
 Schema = dict[str, Any]
@@ -46,7 +46,7 @@ VIDEO: Schema = {
     "version": 1,
     "schemaVersion": 1,
 }
-_STATUS: Schema = {"enum": ["uploaded", "processing", "ready", "failed", "deleted"]}
+_STATUS: Schema = {"enum": list(STATUSES)}
 _SECONDS: Schema = {"type": "integer", "minimum": 0, "description": "Epoch seconds"}
 
 

@@ -25,6 +25,8 @@ TRANSITIONS: dict[str, frozenset[str]] = {
 }
 """The status machine for PATCH. DELETE leads from every status to `deleted`, restore back to where it was."""
 
+STATUSES = tuple(TRANSITIONS)
+
 MAPS = ("resolutions", "metadata", "thumbnails")
 """Stored even when empty, so that an update can set a single entry."""
 

@@ -18,7 +18,6 @@ from shared.models import LARGEST_INTEGER, LAST_SECOND, NewVideo, NoContent, Vid
 from shared.pages import Page
 from shared.settings import cursor_secret_arn, entry_point, table_name
 
-STATUSES = ("uploaded", "processing", "ready", "failed", "deleted")
 LIST_PARAMETERS = (
     "userId",
     "category",
@@ -129,7 +128,7 @@ class Videos:
             raise InvalidParameter.named("from", "must be before `to`, which is not part of the range")
         owner, category = parameters.text("userId"), parameters.text("category", 100)
         filters = Filters(
-            status=parameters.choice("status", STATUSES),
+            status=parameters.choice("status", video.STATUSES),
             category=category,
             format=parameters.text("format", 64),
             min_duration=parameters.integer("minDuration", 0, LARGEST_INTEGER),

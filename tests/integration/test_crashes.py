@@ -250,6 +250,16 @@ def assert_unavailable(reply: Reply) -> None:
     assert reply.headers["content-type"] == "application/problem+json"
 
 
+def send_through(service: Service, case: Case, video_id: str, call: int, incident: Incident) -> None:
+    """Send a request one of whose calls breaks: a client is told to come back, unless nobody is left to tell it."""
+    service.line.arm(incident, at=call)
+    if incident in FATAL:
+        with pytest.raises(Killed):
+            case.send(service.instance(), video_id)
+    else:
+        assert_unavailable(case.send(service.instance(), video_id))
+
+
 @each_incident(*REFUSED, *BROKEN)
 @each_call(*REPEATABLE)
 def test_a_client_is_told_to_retry_and_the_retry_does_it_exactly_once(
@@ -291,12 +301,7 @@ def test_without_a_key_too_it_happens_wholly_or_not_at_all(
     video_id = service.arrange(case)
     before = contents(service.table)
 
-    service.line.arm(incident, at=call)
-    if incident in FATAL:
-        with pytest.raises(Killed):
-            case.send(service.instance(), video_id)
-    else:
-        assert_unavailable(case.send(service.instance(), video_id))
+    send_through(service, case, video_id, call, incident)
 
     assert contents(service.table) in (before, undisturbed(case)[2])
 
@@ -349,12 +354,7 @@ def test_a_view_without_a_key_is_counted_once_at_most(
     video_id = service.arrange(case)
     before = contents(service.table)
 
-    service.line.arm(incident, at=call)
-    if incident in FATAL:
-        with pytest.raises(Killed):
-            case.send(service.instance(), video_id)
-    else:
-        assert_unavailable(case.send(service.instance(), video_id))
+    send_through(service, case, video_id, call, incident)
 
     carried_out = incident in (faults.answer_lost, faults.killed_after) and case.calls[call] == "UpdateItem"
     assert contents(service.table) == (undisturbed(case)[2] if carried_out else before)

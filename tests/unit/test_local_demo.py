@@ -2,12 +2,13 @@
 
 import json
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from local import LocalError, demo
+from local import LocalError, demo, running_service
 from shared.models import NewVideo, parse
 
 RECORD = {
@@ -148,7 +149,6 @@ def test_a_refusal_says_why(answer: httpx.Response, expected: str) -> None:
     assert demo.reason(answer) == expected
 
 
-def test_without_a_service_it_says_how_to_start_one(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demo, "SERVICE_FILE", tmp_path / "service.json")
+def test_without_a_service_it_says_how_to_start_one(tmp_path: Path) -> None:
     with pytest.raises(LocalError, match="make run"):
-        demo._service()
+        running_service(tmp_path / "service.json")

@@ -1,13 +1,13 @@
 """One video: created, read, changed, deleted and restored, by its owner, an admin and strangers."""
 
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from shared.dynamodb import Table
-from shared.models import VideoContent
+from shared.models import LiveStatus, VideoContent
 from shared.schema import VIDEO
-from shared.video import GRACE_SECONDS, TRANSITIONS
+from shared.video import GRACE_SECONDS, STATUSES, TRANSITIONS
 from tests.documents import EXAMPLE
 from tests.harness import NOW, Api, Clock, recorded
 
@@ -361,6 +361,10 @@ class TestStatusMachine:
         legal = before == after or after in TRANSITIONS[before]
         assert reply.status == (200 if legal else 409)
         assert api.get(_path(video), user="admin").json["status"] == (after if legal else before)
+
+    def test_clients_can_name_every_status_but_deleted(self) -> None:
+        assert set(get_args(LiveStatus)) == set(STATUSES) - {"deleted"}
+        assert {status for ways in TRANSITIONS.values() for status in ways} <= set(get_args(LiveStatus))
 
     def test_the_way_from_upload_to_ready(self, api: Api) -> None:
         video = api.create()

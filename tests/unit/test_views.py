@@ -1,5 +1,6 @@
 """View counts: one more for each view, one write each, and never two for one key."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,6 +13,8 @@ from shared.views import CACHE_SECONDS, ViewStore
 from tests.harness import NOW, Api, Clock, make_api, recorded
 
 KEY = {"Idempotency-Key": "a-view"}
+
+Failing = Callable[[list[Exception]], list[int]]
 
 
 def _view(api: Api, video: dict[str, Any], **options: Any) -> int:
@@ -131,43 +134,48 @@ class TestWhenDynamoDBFails:
     def video(self, api: Api) -> dict[str, Any]:
         return api.publish()
 
-    def _failing(self, table: Table, errors: list[Exception]) -> list[int]:
-        """Let the next updates fail with these errors; returns where the number of calls is kept."""
-        calls = [0]
-        update = table.client.update_item
+    @pytest.fixture
+    def failing(self, table: Table, monkeypatch: pytest.MonkeyPatch) -> Failing:
+        """Lets the next updates fail with these errors; returns where the number of calls is kept."""
 
-        def update_item(**parameters: Any) -> Any:
-            calls[0] += 1
-            if errors:
-                raise errors.pop(0)
-            return update(**parameters)
+        def fail(errors: list[Exception]) -> list[int]:
+            calls = [0]
+            update = table.client.update_item
 
-        table.client.update_item = update_item  # type: ignore[method-assign]  # its client lives as long as the test
-        return calls
+            def update_item(**parameters: Any) -> Any:
+                calls[0] += 1
+                if errors:
+                    raise errors.pop(0)
+                return update(**parameters)
 
-    def test_a_refused_view_is_tried_again(self, api: Api, table: Table, video: dict[str, Any]) -> None:
+            monkeypatch.setattr(table.client, "update_item", update_item)
+            return calls
+
+        return fail
+
+    def test_a_refused_view_is_tried_again(self, api: Api, failing: Failing, video: dict[str, Any]) -> None:
         refusals = [
             _client_error("ThrottlingException"),
             _client_error("TransactionConflictException"),
             EndpointConnectionError(endpoint_url="x"),
         ]
-        calls = self._failing(table, refusals)
+        calls = failing(refusals)
         assert _view(api, video) == 1
         assert calls == [4]
 
     @pytest.mark.parametrize("code", ["ProvisionedThroughputExceededException", "TransactionConflictException"])
     def test_an_overloaded_counter_says_when_to_come_back(
-        self, api: Api, table: Table, video: dict[str, Any], code: str
+        self, api: Api, failing: Failing, video: dict[str, Any], code: str
     ) -> None:
-        self._failing(table, [_client_error(code) for _ in range(10)])
+        failing([_client_error(code) for _ in range(10)])
         reply = api.post(f"/v1/videos/{video['videoId']}/views")
         assert (reply.status, reply.headers["retry-after"]) == (503, "1")
         assert "may have been counted" not in reply.json["detail"]
 
     def test_a_view_whose_answer_was_lost_is_not_counted_again(
-        self, api: Api, table: Table, video: dict[str, Any]
+        self, api: Api, failing: Failing, video: dict[str, Any]
     ) -> None:
-        calls = self._failing(table, [ReadTimeoutError(endpoint_url="x")])
+        calls = failing([ReadTimeoutError(endpoint_url="x")])
         reply = api.post(f"/v1/videos/{video['videoId']}/views")
         assert (reply.status, calls) == (503, [1])
         assert "Idempotency-Key" in reply.json["detail"]
