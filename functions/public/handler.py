@@ -9,7 +9,7 @@ from shared.dynamodb import Table, make_client
 from shared.errors import NotFound
 from shared.http import Answer, Handler, LambdaHandler, Request, respond, text
 from shared.http import make_handler as make_http_handler
-from shared.openapi import document
+from shared.openapi.document import document
 from shared.schema import HEALTH
 from shared.settings import entry_point, table_name
 

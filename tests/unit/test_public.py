@@ -13,7 +13,8 @@ from shared import errors
 from shared.dynamodb import Table
 from shared.errors import ServiceError
 from shared.models import NewVideo, VideoPatch
-from shared.openapi import NEW_VIDEO, document
+from shared.openapi.document import document
+from shared.openapi.videos import NEW_VIDEO
 from shared.routes import ROUTES, Route
 from shared.video import FIELDS, SUMMARY_FIELDS
 from tests.harness import Api

@@ -1,0 +1,1 @@
+"""The OpenAPI document, one module for each function that serves HTTP."""

@@ -1,0 +1,161 @@
+"""The OpenAPI 3.1 document: made from the route table, the models and the error tree, so that it cannot lag behind."""
+
+from collections.abc import Sequence
+from functools import cache
+
+from shared import errors
+from shared.errors import ServiceError
+from shared.http import JSON, LARGEST_BODY, PROBLEM
+from shared.openapi import public, videos, views
+from shared.openapi.spec import Operation, Schema, ref
+from shared.routes import ROUTES, SCOPES, Route
+
+_PARTS = (videos, views)
+_OPERATIONS: dict[str, Operation] = {
+    operation: spec for part in (*_PARTS, public) for operation, spec in part.OPERATIONS.items()
+}
+
+
+_GATEWAY: dict[int, tuple[str, str]] = {
+    401: ("The token is missing or not valid", "Unauthorized"),
+    413: ("The request is over the gateway's limit of 10 MB", "Request Too Long"),
+    429: ("Too many requests", "Too Many Requests"),
+    431: ("The headers are over the gateway's limit", "Request Header Fields Too Large"),
+    500: ("The function crashed or ran out of time", "Internal Server Error"),
+    503: ("The function did not answer in time", "Service Unavailable"),
+}
+"""What API Gateway answers by itself, as `{"message": ...}`."""
+
+
+_ERRORS: Schema = {
+    "Problem": {
+        "type": "object",
+        "description": "RFC 9457",
+        "properties": {
+            "type": {"type": "string", "format": "uri"},
+            "title": {"type": "string"},
+            "status": {"type": "integer"},
+            "detail": {"type": "string"},
+            "errors": {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        "pointer": {"type": "string", "description": "JSON Pointer into the body (RFC 6901)"},
+                        "parameter": {"type": "string", "description": "Query, path or header parameter"},
+                        "detail": {"type": "string"},
+                    },
+                    "required": ["detail"],
+                },
+            },
+        },
+        "required": ["type", "title", "status", "detail"],
+    },
+    "GatewayError": {
+        "type": "object",
+        "properties": {"message": {"type": ["string", "null"]}},
+        "required": ["message"],
+    },
+}
+"""The schemas of errors."""
+
+
+@cache
+def document() -> Schema:
+    """The whole document."""
+    paths: dict[str, Schema] = {}
+    for route in ROUTES:
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, _OPERATIONS[route.operation])
+    return {
+        "openapi": "3.1.1",
+        "info": {
+            "title": "Video metadata",
+            "version": "1.0.0",
+            "description": "Metadata of videos: create, find by owner, category and time, change safely, count views. "
+            "Every error that the service answers is a problem document (RFC 9457); the gateway's own are "
+            f'`{{"message": ...}}`. Bodies may have {LARGEST_BODY:,} bytes.',
+        },
+        # Relative to this document, so that it holds behind a proxy that serves it below another path.
+        "servers": [{"url": "./"}],
+        "paths": paths,
+        "components": {
+            "schemas": {name: schema for part in _PARTS for name, schema in part.schemas().items()} | _ERRORS,
+            "securitySchemes": {
+                "token": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "bearerFormat": "JWT",
+                    "description": "Scopes: "
+                    + "; ".join(f"`{name}` ({what.lower()})" for name, what in SCOPES.items()),
+                }
+            },
+        },
+    }
+
+
+def _operation(route: Route, operation: Operation) -> Schema:
+    spec: Schema = {
+        "operationId": route.operation,
+        "tags": ["service" if route.scope is None else route.function],
+        "summary": operation.summary,
+        "description": operation.description + (f" Needs the scope `{route.scope}`." if route.scope else ""),
+        "responses": _responses(route, operation),
+    }
+    if operation.parameters:
+        spec["parameters"] = list(operation.parameters)
+    if operation.body:
+        spec["requestBody"] = operation.body
+    if route.scope:
+        spec["security"] = [{"token": []}]
+    return spec
+
+
+def _responses(route: Route, operation: Operation) -> Schema:
+    by_status: dict[int, list[type[ServiceError]]] = {}
+    # Every operation but the static ones asks the table; every one may meet a bug.
+    always: tuple[type[ServiceError], ...] = (errors.InternalError,)
+    if route.scope or route.operation == "getHealth":
+        always += (errors.Unavailable,)
+    for error in dict.fromkeys(operation.errors + always):
+        by_status.setdefault(error.status, []).append(error)
+    responses: Schema = {str(status): answer for status, answer in operation.answers.items()}
+    gateway = {status for status in _GATEWAY if route.scope or status != 401}
+    if not operation.body:
+        gateway.discard(413)
+    for status in sorted(by_status.keys() | gateway):
+        responses[str(status)] = _error_response(status, by_status.get(status, []), from_gateway=status in gateway)
+    return responses
+
+
+def _error_response(status: int, kinds: Sequence[type[ServiceError]], *, from_gateway: bool) -> Schema:
+    content: Schema = {}
+    what = [(kind.__doc__ or kind.title).strip().rstrip(".") for kind in kinds]
+    if kinds:
+        content[PROBLEM] = {
+            "schema": ref("Problem"),
+            "examples": {kind.slug: {"value": _example(kind)} for kind in kinds},
+        }
+    if from_gateway:
+        description, message = _GATEWAY[status]
+        what.append(f"{description} (gateway)")
+        content[JSON] = {"schema": ref("GatewayError"), "example": {"message": message}}
+    response: Schema = {"description": "; or ".join(what), "content": content}
+    if status == 503 or {errors.RequestInFlight, errors.WriteContention} & set(kinds):
+        response["headers"] = {
+            "Retry-After": {"description": "Seconds to wait", "schema": {"type": "string", "pattern": "^[0-9]+$"}}
+        }
+    return response
+
+
+def _example(kind: type[ServiceError]) -> Schema:
+    detail = (kind.__doc__ or "").strip()
+    match kind.status:
+        case 422 if kind is errors.InvalidContent:
+            fault = [{"pointer": "/duration", "detail": "Input should be a valid integer"}]
+            return kind("1 field is not valid.", errors=fault).problem()
+        case 400 if kind is errors.InvalidParameter:
+            return errors.InvalidParameter.named("limit", "must be a whole number from 1 to 100").problem()
+        case 503:
+            return errors.Unavailable().problem()
+        case _:
+            return kind(detail).problem()

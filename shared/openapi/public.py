@@ -1,0 +1,41 @@
+"""The operations of the function `public`."""
+
+from shared import errors
+from shared.openapi.spec import Operation, json_content
+
+OPERATIONS: dict[str, Operation] = {
+    "getHealth": Operation(
+        "Does the service answer, and its table?",
+        "For load balancers and monitors.",
+        {200: {"description": "Yes", **json_content({"type": "object", "required": ["status"]}, {"status": "ok"})}},
+    ),
+    "getOpenApi": Operation(
+        "This document",
+        "OpenAPI 3.1.",
+        {200: {"description": "The document", **json_content({"type": "object"}, {"openapi": "3.1.1"})}},
+    ),
+    "getDocs": Operation(
+        "Interactive documentation",
+        "Works offline.",
+        {200: {"description": "A page", "content": {"text/html": {"schema": {"type": "string"}}}}},
+    ),
+    "getDocsAsset": Operation(
+        "A file of the documentation",
+        "Scripts and styles of the page.",
+        {
+            200: {
+                "description": "The file",
+                "content": {kind: {"schema": {"type": "string"}} for kind in ("text/javascript", "text/css")},
+            }
+        },
+        (errors.NotFound,),
+        (
+            {
+                "name": "asset",
+                "in": "path",
+                "required": True,
+                "schema": {"enum": ["start.js", "swagger-ui-bundle.min.js", "swagger-ui.min.css"]},
+            },
+        ),
+    ),
+}

@@ -1,0 +1,167 @@
+"""What the parts of the OpenAPI document are made with."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
+
+from shared import errors
+from shared.cursors import LIFETIME_SECONDS, LONGEST
+from shared.errors import ServiceError
+from shared.http import JSON
+from shared.idempotency import LONGEST_KEY
+from shared.models import LAST_SECOND
+from shared.video import STATUSES
+
+Schema = dict[str, Any]
+
+EXAMPLE_ID = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
+STATUS: Schema = {"enum": list(STATUSES)}
+SECONDS: Schema = {"type": "integer", "minimum": 0, "description": "Epoch seconds"}
+
+
+def ref(name: str) -> Schema:
+    """A schema of the components by name."""
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def query(name: str, description: str, schema: Schema) -> Schema:
+    """A query parameter."""
+    return {"name": name, "in": "query", "description": description, "schema": schema}
+
+
+def header(name: str, description: str, schema: Schema) -> Schema:
+    """A request header."""
+    return {"name": name, "in": "header", "description": description, "schema": schema}
+
+
+VIDEO_ID: Schema = {
+    "name": "videoId",
+    "in": "path",
+    "required": True,
+    "schema": {"type": "string", "format": "uuid"},
+    "example": EXAMPLE_ID,
+}
+KEY = header(
+    "Idempotency-Key",
+    "Makes a retry safe for 24 hours: it is carried out once, and answered alike. Belongs to the caller and operation.",
+    {"type": "string", "minLength": 1, "maxLength": LONGEST_KEY, "pattern": "^[!-~]+$"},
+)
+IF_MATCH = header(
+    "If-Match",
+    'An ETag of the video, or its version alone such as `"3"`: change it only if it still has that version. Without '
+    "it, the last change wins.",
+    {"type": "string"},
+)
+IF_NONE_MATCH = header(
+    "If-None-Match",
+    "An ETag that you have: 304 when nothing has changed.",
+    {"type": "string"},
+)
+
+
+@dataclass(frozen=True)
+class Operation:
+    """What the document says of one operation besides its route."""
+
+    summary: str
+    description: str
+    answers: dict[int, Schema]
+    errors: tuple[type[ServiceError], ...] = ()
+    parameters: tuple[Schema, ...] = ()
+    body: Schema | None = None
+
+
+def json_content(schema: Schema, example: Any) -> Schema:
+    """A JSON body or answer with its example."""
+    return {"content": {JSON: {"schema": schema, "example": example}}}
+
+
+ETAG: Schema = {
+    "description": 'The version and a hash of this representation. If-Match compares the version alone, so `"3"` '
+    "will do; If-None-Match the whole, which after a PATCH or restore is no GET's, as those leave `viewCount` out.",
+    "schema": {"type": "string"},
+    "example": '"3.0f1e2d3c4b5a6978"',
+}
+EMPTY_BODY: Schema = {"required": False, "content": {JSON: {"schema": ref("NoContent"), "example": {}}}}
+CHANGE_ERRORS = (
+    errors.InvalidParameter,
+    errors.Forbidden,
+    errors.NotFound,
+    errors.WriteContention,
+    errors.VersionMismatch,
+)
+BODY_ERRORS = (errors.MalformedJson, errors.ContentTooLarge, errors.UnsupportedMediaType, errors.InvalidContent)
+
+
+def time(last: int) -> Schema:
+    """Epoch seconds up to `last`, or RFC 3339."""
+    return {"anyOf": [{"type": "integer", "minimum": 0, "maximum": last}, {"type": "string", "format": "date-time"}]}
+
+
+FROM = query("from", "createdAt from this time on: epoch seconds or RFC 3339", time(LAST_SECOND))
+TO = query("to", "createdAt before this time (not included)", time(LAST_SECOND + 1))
+LIMIT = query("limit", "Entries on a page", {"type": "integer", "minimum": 1, "maximum": 100, "default": 25})
+CURSOR = query(
+    "cursor",
+    f"`nextCursor` of the page before, with the same query; good for {LIFETIME_SECONDS // 3600} hours",
+    {"type": "string", "minLength": 1, "maxLength": LONGEST},
+)
+NEXT_CURSOR: Schema = {"type": ["string", "null"], "maxLength": LONGEST}
+LINK: Schema = {"Link": {"description": "The next page, if any: `rel=next`", "schema": {"type": "string"}}}
+
+
+def model_schemas(*models: type[BaseModel]) -> Schema:
+    """The schemas of request bodies, by the names of their models."""
+    _, definitions = models_json_schema(
+        [(model, "validation") for model in models], ref_template="#/components/schemas/{model}"
+    )
+    schemas: Schema = tidied(definitions["$defs"])
+    return schemas
+
+
+def object_of(properties: Schema, *, optional: Sequence[str] = ()) -> Schema:
+    """An answer that has these properties and no others."""
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": [name for name in properties if name not in optional],
+        "additionalProperties": False,
+    }
+
+
+def page_of(name: str) -> Schema:
+    """A page of a list."""
+    return object_of({"items": {"type": "array", "items": ref(name), "maxItems": 100}, "nextCursor": NEXT_CURSOR})
+
+
+def tidied(schema: Any) -> Any:
+    """What pydantic makes, said as OpenAPI's readers expect it."""
+    if isinstance(schema, list):
+        return [tidied(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    # Titles only repeat the names, and a default of null would read as "removes" in a merge patch.
+    tidy = {name: tidied(value) for name, value in schema.items() if not _is_noise(name, value)}
+    if "patternProperties" in tidy:
+        # pydantic leaves keys that match no pattern open, but refuses them.
+        ((pattern, value),) = tidy.pop("patternProperties").items()
+        tidy["propertyNames"] = tidy.get("propertyNames", {}) | {"pattern": pattern}
+        tidy["additionalProperties"] = value
+    return tidy
+
+
+def _is_noise(name: str, value: Any) -> bool:
+    return (name == "title" and isinstance(value, str)) or (name == "default" and not isinstance(value, dict))
+
+
+def never_null(field: Schema) -> Schema:
+    """A field as it is answered: left out instead of null."""
+    plain = {name: value for name, value in field.items() if name != "default"}
+    options = [option for option in plain.pop("anyOf", []) if option != {"type": "null"}]
+    if len(options) == 1:
+        (only,) = options
+        return {**only, **plain}
+    return plain | ({"anyOf": options} if options else {})

@@ -1,0 +1,53 @@
+"""The operations of the function `views`."""
+
+from shared import errors
+from shared.openapi.spec import (
+    BODY_ERRORS,
+    EMPTY_BODY,
+    EXAMPLE_ID,
+    KEY,
+    VIDEO_ID,
+    Operation,
+    Schema,
+    header,
+    json_content,
+    object_of,
+    ref,
+)
+from shared.views import CACHE_SECONDS
+
+VIEW_KEY = header(
+    "Idempotency-Key",
+    "Makes a retry safe for 24 hours: the view is counted once. The answer is the present count each time.",
+    KEY["schema"],
+)
+
+
+OPERATIONS: dict[str, Operation] = {
+    "countView": Operation(
+        "Count a view",
+        "Of a video that the caller may see; who may is remembered for "
+        f"{CACHE_SECONDS} seconds. Answers with the new count.",
+        {
+            200: {
+                "description": "Counted",
+                **json_content(ref("ViewCount"), {"videoId": EXAMPLE_ID, "viewCount": 42}),
+            }
+        },
+        (
+            *BODY_ERRORS,
+            errors.InvalidParameter,
+            errors.Forbidden,
+            errors.NotFound,
+            errors.KeyReused,
+        ),
+        (VIDEO_ID, VIEW_KEY),
+        EMPTY_BODY,
+    ),
+}
+
+
+def schemas() -> Schema:
+    """The schemas of answers, by name."""
+    count = {"type": "integer", "minimum": 0}
+    return {"ViewCount": object_of({"videoId": {"type": "string", "format": "uuid"}, "viewCount": count})}
