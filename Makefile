@@ -58,14 +58,14 @@ lint: $(STAMP) ## Check style, format and types
 	$(PYTHON) -m mypy
 
 bench: $(STAMP) ## Measure what the tuning gains, as ratios
-	@for each in codec client request; do $(PYTHON) -m bench.$$each; done
+	@for each in codec client request media; do $(PYTHON) -m bench.$$each; done
 
 clean: ## Remove what was built, and the local service's data
 	rm -rf .local cdk.out .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -not -path './$(VENV)/*' -not -path './node_modules/*' -prune -exec rm -rf {} +
 
 # Last of all the stamp: an installation that was interrupted is done again.
-$(STAMP): requirements.txt functions/requirements.txt constraints.txt package.json
+$(STAMP): requirements.txt functions/requirements.txt functions/thumbnails/requirements.txt constraints.txt package.json
 	@command -v $(PYTHON3) >/dev/null && $(PYTHON3) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "Python 3.11 or newer is needed, as $(PYTHON3) or by make PYTHON3=<path>." >&2; exit 1; }
 	@echo "Installing the pinned tools into .venv and node_modules ..." >&2

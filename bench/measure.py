@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 ROUNDS = 60
 
 
-def compare(title: str, variants: Mapping[str, Callable[[], object]], *, calls: int) -> None:
-    """Print the median time of each variant, and its ratio to the first; `calls` are made in each of 60 rounds."""
+def compare(title: str, variants: Mapping[str, Callable[[], object]], *, calls: int, rounds: int = ROUNDS) -> None:
+    """Print the median time of each variant, and its ratio to the first; `calls` are made in each of the rounds."""
     times: dict[str, list[float]] = {name: [] for name in variants}
     for variant in variants.values():
         variant()
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         for name, variant in variants.items():
             started = time.perf_counter()
             for _ in range(calls):

@@ -1,0 +1,144 @@
+"""What reading a film by ranges saves, and the memory it takes: `python -m bench.media`.
+
+The source answers as S3 does from a function in its region, about: 20 ms for a request, and 80 MB a second.
+"""
+
+import io
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+
+import av
+from av.video.frame import VideoFrame
+from av.video.stream import VideoStream
+
+from bench.measure import compare
+from shared.media.poster import poster
+from shared.media.probe import Facts, probe
+from shared.media.source import BytesSource, FileSource, Source
+from shared.media.storyboard import storyboard
+from tests.films import clip
+
+REQUEST_SECONDS = 0.02
+BYTES_A_SECOND = 80e6
+
+OPERATIONS: dict[str, Callable[[Source, Facts], object]] = {
+    "probe": lambda source, facts: probe(source),
+    "poster": poster,
+    "poster at a time": lambda source, facts: poster(source, facts, facts.duration * 3 // 5),
+    "storyboard": storyboard,
+}
+
+
+class Remote(FileSource):
+    """A file that is as far away as S3."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.requests = 0
+        self.fetched = 0
+
+    def read(self, start: int, length: int) -> bytes:
+        """Return the bytes from `start`, after the time that a request takes."""
+        data = super().read(start, length)
+        self.requests += 1
+        self.fetched += len(data)
+        time.sleep(REQUEST_SECONDS + len(data) / BYTES_A_SECOND)
+        return data
+
+
+def main() -> None:
+    """Print the ratios and the peaks."""
+    with tempfile.TemporaryDirectory() as folder:
+        made = {
+            "1080p, 5 minutes, 8-bit H.264": _film(Path(folder) / "hd.mp4", (1920, 1080), "libx264", "yuv420p", 60),
+            "2160p, 3 minutes, 10-bit HEVC in HDR": _film(
+                Path(folder) / "uhd.mp4", (3840, 2160), "libx265", "yuv420p10le", 36
+            ),
+        }
+        for title, path in made.items():
+            facts = probe(FileSource(path))
+            print(f"{title}: {path.stat().st_size / 1e6:.0f} MB")
+            print(f"  {'':20} {'requests':>9} {'of the file':>12} {'seconds':>8} {'peak MB':>8}")
+            print(f"  {'(start)':20} {'':9} {'':12} {'':8} {_peak(path, 'nothing'):8}")
+            for name, operation in OPERATIONS.items():
+                remote = Remote(path)
+                started = time.perf_counter()
+                operation(remote, facts)
+                seconds = time.perf_counter() - started
+                share = 100 * remote.fetched / remote.size
+                print(f"  {name:20} {remote.requests:9} {share:11.2f}% {seconds:8.2f} {_peak(path, name):8}")
+        path = next(iter(made.values()))
+        facts = probe(FileSource(path))
+        compare(
+            "The poster of the first",
+            {
+                "whole download": lambda: poster(BytesSource(Remote(path).read(0, path.stat().st_size)), facts),
+                "by ranges": lambda: poster(Remote(path), facts),
+            },
+            calls=1,
+            rounds=5,
+        )
+
+
+def _film(path: Path, size: tuple[int, int], codec: str, pixels: str, times: int) -> Path:
+    """Make a film of a real clip in another size, over and over."""
+    once = io.BytesIO()
+    options = {"libx264": {"preset": "ultrafast", "crf": "26"}}
+    options["libx265"] = {"preset": "ultrafast", "crf": "30", "x265-params": "log-level=none"}
+    with av.open(clip(), "r") as source, av.open(once, "w", format="mp4") as output:
+        stream = output.add_stream(codec, rate=25)
+        if not isinstance(stream, VideoStream):
+            raise TypeError(codec)
+        stream.width, stream.height, stream.pix_fmt = *size, pixels
+        stream.codec_context.options = options[codec]
+        if pixels != "yuv420p":
+            stream.codec_context.color_trc, stream.codec_context.color_primaries = 16, 9
+            stream.codec_context.colorspace = 9
+        for number, frame in enumerate(source.decode(video=0)):
+            if number >= 125:
+                break
+            scaled: VideoFrame = frame.reformat(width=size[0], height=size[1], format=pixels)
+            scaled.pts, scaled.time_base = number, Fraction(1, 25)
+            output.mux(stream.encode(scaled))
+        output.mux(stream.encode())
+    once.seek(0)
+    with av.open(once, "r") as source, av.open(str(path), "w", format="mp4") as output:
+        packets = [
+            (bytes(each), each.pts or 0, each.dts or 0, each.is_keyframe) for each in source.demux(video=0) if each.size
+        ]
+        original = source.streams.video[0]
+        base = original.time_base or Fraction(1)
+        copy = output.add_stream_from_template(original)
+        for number in range(times):
+            for data, pts, dts, is_keyframe in packets:
+                packet = av.Packet(data)
+                packet.stream, packet.time_base, packet.is_keyframe = copy, base, is_keyframe
+                packet.pts, packet.dts = (each + round(5 * number / base) for each in (pts, dts))
+                output.mux(packet)
+    return path
+
+
+def _peak(path: Path, name: str) -> int:
+    """Return the most memory that a process of its own held, in MB."""
+    # Not getrusage: it counts what this process held when it forked.
+    script = """
+import sys
+from bench.media import OPERATIONS
+from shared.media.probe import probe
+from shared.media.source import FileSource
+source = FileSource(sys.argv[1])
+if sys.argv[2] in OPERATIONS:
+    OPERATIONS[sys.argv[2]](source, probe(source))
+print(next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM")))
+"""
+    done = subprocess.run([sys.executable, "-c", script, str(path), name], capture_output=True, text=True, check=True)
+    return int(done.stdout) // 1024
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Reads films: what they are, pictures of them, and smaller renditions. It knows nothing of AWS."""

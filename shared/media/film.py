@@ -1,0 +1,276 @@
+"""Opens a film, and finds single frames in it."""
+
+import itertools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import av
+from av.container import InputContainer
+from av.stream import Discard, Disposition
+from av.video.frame import VideoFrame
+from av.video.stream import VideoStream
+
+from shared.media import errors
+from shared.media.errors import UnreadableFilm
+from shared.media.frames import Shape, shape
+from shared.media.source import Source, SourceFile
+
+DEMUXERS = "mov,matroska,avi,flv,mpegts,mpeg,asf,ogg,mxf"
+"""Containers of films, as FFmpeg names them. Play lists are not among them: they would make it open other files."""
+
+MAX_PIXELS = 8192 * 4320
+MOST_BOXES = 64
+STEPS_BACK = (0, 5_000, 30_000, 1 << 40)
+RESYNC_PACKETS = 300
+"""How many packets after a keyframe may pass before it gives a picture."""
+
+_PICTURES = (b"\xff\xd8\xff", b"\x89PNG", b"GIF8", b"BM", b"II*\0", b"MM\0*")
+_PICTURE_BRANDS = (b"heic", b"heix", b"heim", b"mif1", b"avif", b"avis", b"msf1", b"hevc")
+_SOUNDS = (b"ID3", b"fLaC", b"\xff\xfb", b"\xff\xf3", b"\xff\xf1", b"\xff\xf9", b"#!AMR")
+_ISO_BOXES = (b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide", b"pnot")
+_ENCRYPTED = (b"encv", b"enca", b"drmi", b"drms")
+
+
+class _OtherFile(Exception):
+    """A film refers to another file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Film:
+    """An opened film: its container, its video, and the file below."""
+
+    file: SourceFile
+    container: InputContainer
+    video: VideoStream
+    format: str
+    _shapes: dict[tuple[int, int], Shape] = field(default_factory=dict)
+
+    def shape(self, frame: VideoFrame) -> Shape:
+        """Say how a frame is shown; all frames of one size are shown alike."""
+        size = frame.width, frame.height
+        if size not in self._shapes:
+            self._shapes[size] = shape(frame, self.video.sample_aspect_ratio)
+        return self._shapes[size]
+
+    def milliseconds(self, timestamp: int) -> int:
+        """Turn a timestamp of the video into the film's time."""
+        return round(self.seconds(timestamp) * 1000)
+
+    def seconds(self, timestamp: int, base: Fraction | None = None) -> Fraction:
+        """Turn a timestamp, of the video unless its base is given, into the film's time; none is before the start."""
+        return max(Fraction(0), timestamp * (base or self._base) - self._start)
+
+    def timestamp(self, milliseconds: int) -> int:
+        """Turn the film's time into a timestamp of the video."""
+        return round((Fraction(milliseconds, 1000) + self._start) / self._base)
+
+    @property
+    def _base(self) -> Fraction:
+        return self.video.time_base or Fraction(1, av.time_base)
+
+    @property
+    def _start(self) -> Fraction:
+        return Fraction(self.container.start_time or 0, av.time_base)
+
+
+@contextmanager
+def opened(source: Source) -> Iterator[Film]:
+    """Open a film for as long as the block lasts.
+
+    What a source raises comes out as it is, whatever FFmpeg made of it; all that FFmpeg raises becomes UnreadableFilm.
+    """
+    file = SourceFile(source)
+    if not file.size:
+        raise UnreadableFilm(errors.EMPTY)
+    try:
+        kind = _sniffed(file)
+        with _container(file, kind) as container:
+            _refuse_encrypted(file, container)
+            yield Film(file, container, _video(container), _format(file, container))
+    except Exception as error:
+        if file.failure is not None:
+            raise file.failure from None
+        # Some of its errors are also MemoryError or EOFError: they speak of numbers in the file.
+        if isinstance(error, av.FFmpegError | _OtherFile):
+            raise UnreadableFilm(errors.DAMAGED) from error
+        raise
+    if file.failure is not None:
+        raise file.failure
+
+
+def keyframe(film: Film, milliseconds: int) -> VideoFrame | None:
+    """Return the keyframe that is shown at a time or before it, or the next picture where it is damaged."""
+    _seek(film, milliseconds)
+    for packet in itertools.islice(film.container.demux(film.video), RESYNC_PACKETS):
+        if not packet.is_keyframe or not packet.size:
+            continue
+        try:
+            frames = packet.decode()
+            # A decoder with a delay keeps the picture back: flushing it spares reading on.
+            frames = frames or film.video.decode(None)
+        except av.FFmpegError:
+            frames = []
+        if frames:
+            return frames[0]
+        break
+    _seek(film, milliseconds)
+    return next(itertools.islice(_frames(film), 1), None)
+
+
+def frame_at(film: Film, milliseconds: int) -> VideoFrame | None:
+    """Return the very frame that a player shows at a time: it decodes forward from the keyframe before."""
+    # Where there is no index, as in MPEG streams, a search may end behind the time: then it starts earlier.
+    for back in STEPS_BACK:
+        shown = None
+        _seek(film, max(0, milliseconds - back))
+        for frame in _frames(film):
+            # A player shows times to the millisecond: what is less than half of one ahead is what the person meant.
+            if frame.pts is None or film.milliseconds(frame.pts) > milliseconds:
+                if shown is not None or back >= milliseconds:
+                    return shown or frame
+                break
+            shown = frame
+        if shown is not None:
+            return shown
+    return None
+
+
+def frames(film: Film) -> Iterator[VideoFrame]:
+    """Give all frames from the start; what cannot be decoded is left out."""
+    _seek(film, 0)
+    yield from _frames(film)
+
+
+def _frames(film: Film) -> Iterator[VideoFrame]:
+    failed = 0
+    for packet in film.container.demux(film.video):
+        try:
+            decoded = packet.decode()
+        except av.FFmpegError:
+            failed += 1
+            if failed > RESYNC_PACKETS:
+                return
+            continue
+        if decoded:
+            failed = 0
+        yield from decoded
+
+
+def _seek(film: Film, milliseconds: int) -> None:
+    try:
+        film.container.seek(film.timestamp(milliseconds), stream=film.video)
+    except av.FFmpegError:
+        # Where there is no index the start is all that is left; if even that is out of reach, it reads on.
+        try:
+            film.container.seek(film.timestamp(0), stream=film.video, any_frame=True)
+        except av.FFmpegError:
+            film.video.codec_context.flush_buffers()
+
+
+def _sniffed(file: SourceFile) -> bytes:
+    """Say what a file is no film by, and return its first bytes."""
+    head = file.peek(0, 4096)
+    if head.startswith(_PICTURES) or (head[:4] == b"RIFF" and head[8:12] == b"WEBP"):
+        raise UnreadableFilm(errors.PICTURE)
+    if head[4:8] == b"ftyp" and head[8:12] in _PICTURE_BRANDS:
+        raise UnreadableFilm(errors.PICTURE)
+    if head.startswith(_SOUNDS) or (head[:4] == b"RIFF" and head[8:12] == b"WAVE"):
+        raise UnreadableFilm(errors.NO_VIDEO)
+    return head
+
+
+def _container(file: SourceFile, head: bytes) -> InputContainer:
+    iso = head[4:8] in _ISO_BOXES
+    options = {"format_whitelist": DEMUXERS}
+    if iso:
+        # All that the streams are stands in the index: no need to look far into the pictures for it.
+        options |= {"probesize": "65536", "fpsprobesize": "0"}
+    try:
+        return av.open(
+            file,
+            "r",
+            container_options=options,
+            metadata_errors="replace",
+            io_open=_no_other_file,
+        )
+    except av.FFmpegError as error:
+        found = {kind: end for kind, _, end in boxes(file)} if iso else {}
+        if iso and (b"moov" not in found or found[b"moov"] > file.size):
+            raise UnreadableFilm(errors.NO_INDEX) from error
+        recognised = iso or head.startswith(
+            (b"\x1aE\xdf\xa3", b"RIFF", b"FLV", b"OggS", b"\0\0\1\xba", b"\x30\x26\xb2")
+        )
+        raise UnreadableFilm(errors.DAMAGED if recognised else errors.NO_FILM) from error
+
+
+def _no_other_file(url: str, flags: int, options: object) -> object:
+    """Refuse what a container refers to: it could be any file here, or any address."""
+    raise _OtherFile(url)
+
+
+def _video(container: InputContainer) -> VideoStream:
+    # A sound file's cover is a video stream too.
+    streams = [each for each in container.streams.video if not each.disposition & Disposition.attached_pic]
+    if not streams:
+        raise UnreadableFilm(errors.NO_VIDEO)
+    video = next((each for each in streams if each.disposition & Disposition.default), streams[0])
+    decoder: object | None = video.codec_context
+    if decoder is None:
+        raise UnreadableFilm(errors.UNSUPPORTED)
+    width, height = video.codec_context.width, video.codec_context.height
+    if width * height > MAX_PIXELS:
+        raise UnreadableFilm(errors.TOO_LARGE)
+    video.codec_context.options = {"max_pixels": str(MAX_PIXELS)}
+    for each in container.streams:
+        each.discard = Discard.none if each.index == video.index else Discard.all
+    return video
+
+
+def _refuse_encrypted(file: SourceFile, container: InputContainer) -> None:
+    # FFmpeg looks through Common Encryption to the codec below, and would decode noise; WebM keeps the id of a key.
+    found = container.format.name.startswith("mov") and any(each in _ENCRYPTED for each in _sample_entries(file))
+    if found or any("enc_key_id" in each.metadata for each in container.streams):
+        raise UnreadableFilm(errors.ENCRYPTED)
+
+
+def _format(file: SourceFile, container: InputContainer) -> str:
+    """Name the format: FFmpeg has one name for QuickTime, MP4 and 3GP, and one for Matroska and WebM."""
+    name = container.format.name
+    head = file.peek(0, 4096)
+    if name.startswith("mov"):
+        brand = head[8:12] if head[4:8] == b"ftyp" else b"qt  "
+        if brand == b"qt  ":
+            return "mov"
+        return "3gp" if brand[:2] == b"3g" else "mp4"
+    if name.startswith("matroska"):
+        return "webm" if b"\x42\x82\x84webm" in head[:256] else "mkv"
+    return {"mpegts": "ts", "mpeg": "mpg", "asf": "wmv", "ogg": "ogv"}.get(name, name)
+
+
+def boxes(file: SourceFile, start: int = 0, end: int | None = None) -> Iterator[tuple[bytes, int, int]]:
+    """Give an ISO file's boxes: type, start of the content, end. It stops where fragments begin."""
+    end = file.size if end is None else end
+    for _ in range(MOST_BOXES):
+        header = file.peek(start, 16) if start + 8 <= end else b""
+        if len(header) < 8:
+            return
+        length, kind, content = int.from_bytes(header[:4], "big"), header[4:8], 8
+        if length == 1:
+            length, content = int.from_bytes(header[8:16], "big"), 16
+        elif length == 0:
+            length = end - start
+        yield kind, start + content, start + length
+        if length < content or kind == b"moof":
+            return
+        start += length
+
+
+def _sample_entries(file: SourceFile, start: int = 0, end: int | None = None, depth: int = 0) -> Iterator[bytes]:
+    """Give the types of the tracks' sample entries, as they stand in the file."""
+    for kind, content, stop in boxes(file, start, end):
+        if kind == b"stsd":
+            yield from (entry for entry, _, _ in boxes(file, content + 8, stop))
+        elif kind in (b"moov", b"trak", b"mdia", b"minf", b"stbl") and depth < 8:
+            yield from _sample_entries(file, content, stop, depth + 1)

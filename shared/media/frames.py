@@ -1,0 +1,208 @@
+"""Makes pictures of frames as a person sees the film: upright, in its shape, and in the colours of a plain screen."""
+
+import struct
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import cast
+
+import av
+from av.filter import Graph
+from av.sidedata.sidedata import SideDataContainer, Type
+from av.video.frame import VideoFrame
+from av.video.reformatter import ColorPrimaries, ColorRange, Colorspace, ColorTrc, Interpolation
+from PIL import Image, ImageFilter
+
+WHITE = 203.0
+"""Nits of a white page in HDR (ITU-R BT.2408); it becomes nearly white, and what shines brighter shares the rest."""
+
+PEAK = 1000.0
+KNEE = 0.5
+LUT_SIZE = 33
+
+EXACT = Interpolation.ACCURATE_RND | Interpolation.FULL_CHR_H_INT
+"""Without it white comes out as 253, and greys get a green tint."""
+
+_HDR = {ColorTrc.SMPTE2084: "pq", ColorTrc.ARIB_STD_B67: "hlg"}
+_MATRICES = {
+    1: Colorspace.ITU709,
+    4: Colorspace.FCC,
+    7: Colorspace.SMPTE240M,
+    9: Colorspace.BT2020,
+    10: Colorspace.BT2020,
+}
+_MATRICES |= dict.fromkeys((5, 6), Colorspace.ITU601)
+
+# The two columns of a display matrix, by sign: where a picture's right and its bottom point to on the screen.
+_TURNS: dict[tuple[int, int, int, int], tuple[int, Image.Transpose | None]] = {
+    (1, 0, 0, 1): (0, None),
+    (0, 1, -1, 0): (90, Image.Transpose.ROTATE_270),
+    (-1, 0, 0, -1): (180, Image.Transpose.ROTATE_180),
+    (0, -1, 1, 0): (270, Image.Transpose.ROTATE_90),
+    (-1, 0, 0, 1): (0, Image.Transpose.FLIP_LEFT_RIGHT),
+    (1, 0, 0, -1): (180, Image.Transpose.FLIP_TOP_BOTTOM),
+    (0, 1, 1, 0): (90, Image.Transpose.TRANSPOSE),
+    (0, -1, -1, 0): (270, Image.Transpose.TRANSVERSE),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How a frame is shown: the size a person sees, and the clockwise turn that brings it upright."""
+
+    width: int
+    height: int
+    rotation: int
+    transpose: Image.Transpose | None
+    pixel: Fraction
+
+
+def shape(frame: VideoFrame, pixel: Fraction | None) -> Shape:
+    """Work out how a frame is shown, with pixels of the given shape (sample aspect ratio)."""
+    # Nobody films with pixels four times as wide as high: beyond that the header is damaged.
+    square = pixel is None or not Fraction(1, 4) <= pixel <= 4
+    ratio = Fraction(1) if square or pixel is None else pixel
+    width, height = max(1, round(frame.width * ratio)), frame.height
+    rotation, transpose = _turn(frame)
+    if rotation % 180:
+        width, height = height, width
+    return Shape(width, height, rotation, transpose, ratio)
+
+
+def fitted(shown: Shape, width: int, height: int | None = None) -> tuple[int, int]:
+    """Return the size of a picture that is at most so wide and high, and never larger than it is shown."""
+    scale = min(Fraction(1), Fraction(width, shown.width))
+    if height is not None:
+        scale = min(scale, Fraction(height, shown.height))
+    return max(1, round(shown.width * scale)), max(1, round(shown.height * scale))
+
+
+def hdr(transfer: int) -> str | None:
+    """Name the high dynamic range of a transfer characteristic: `pq`, `hlg` or none."""
+    return next((name for number, name in _HDR.items() if number == transfer), None)
+
+
+def image(frame: VideoFrame, shown: Shape, size: tuple[int, int]) -> Image.Image:
+    """Make an RGB picture of a frame in a size: first scaled, so that all else costs little."""
+    width, height = reversed(size) if shown.rotation % 180 else size
+    alpha = any(each.is_alpha for each in frame.format.components)
+    scaled = _progressive(frame).reformat(
+        width=width,
+        height=height,
+        format="rgba" if alpha else "rgb24",
+        src_colorspace=_MATRICES.get(frame.colorspace, Colorspace.ITU709 if frame.height >= 720 else Colorspace.ITU601),
+        src_color_range=frame.color_range or _unstated_range(frame),
+        dst_color_range=ColorRange.JPEG,
+        interpolation=(Interpolation.AREA if width < frame.width else Interpolation.BICUBIC) | EXACT,
+        threads=1,
+    )
+    picture = Image.frombytes(
+        "RGBA" if alpha else "RGB",
+        (width, height),
+        bytes(scaled.planes[0]),
+        "raw",
+        "RGBA" if alpha else "RGB",
+        scaled.planes[0].line_size,
+    )
+    if alpha:
+        # As players show it, and as JPEG needs it.
+        picture = Image.alpha_composite(Image.new("RGBA", picture.size, "black"), picture).convert("RGB")
+    if name := hdr(frame.color_trc):
+        picture = picture.filter(_tone_map(name, frame.color_primaries == ColorPrimaries.BT2020))
+    return picture if shown.transpose is None else picture.transpose(shown.transpose)
+
+
+def _turn(frame: VideoFrame) -> tuple[int, Image.Transpose | None]:
+    # Of a copy without the picture: a frame and its side data hold each other until the garbage collector finds them,
+    # which does not know that a frame of 4K has 25 MB.
+    stamp = frame.reformat(width=16, height=16, format="gray", src_colorspace=Colorspace.ITU709)
+    # The stubs call it a dictionary of motion vectors; it holds all side data, and gives it when iterated.
+    side_data = cast(SideDataContainer, stamp.side_data)
+    data = next((bytes(each) for each in side_data if each.type is Type.DISPLAYMATRIX), b"")
+    if len(data) < 36:
+        return _TURNS[1, 0, 0, 1]
+    matrix = struct.unpack("=9i", data[:36])
+    cells = matrix[0], matrix[1], matrix[3], matrix[4]
+    largest = max(map(abs, cells)) or 1
+    # A turn by some degrees is shown as the nearest right angle.
+    a, b, c, d = (round(cell / largest) if abs(cell) * 2 > largest else 0 for cell in cells)
+    return _TURNS.get((a, b, c, d), _TURNS[1, 0, 0, 1])
+
+
+def _unstated_range(frame: VideoFrame) -> ColorRange:
+    full = frame.format.name.startswith("yuvj") or frame.format.is_rgb
+    return ColorRange.JPEG if full else ColorRange.MPEG
+
+
+def _progressive(frame: VideoFrame) -> VideoFrame:
+    """Take one field of an interlaced frame, so that what moves has no combs; in small pictures nothing is lost."""
+    if not frame.interlaced_frame or frame.height < 4:
+        return frame
+    graph = Graph()
+    source = graph.add_buffer(
+        width=frame.width, height=frame.height, format=frame.format, time_base=frame.time_base or Fraction(1, 1000)
+    )
+    graph.link_nodes(source, graph.add("field", "top"), graph.add("buffersink")).configure()
+    try:
+        graph.vpush(frame)
+        return graph.vpull()
+    except av.FFmpegError:
+        return frame
+
+
+@lru_cache(maxsize=4)
+def _tone_map(transfer: str, wide: bool) -> ImageFilter.Color3DLUT:
+    """Make the table from HDR's colours to sRGB's: FFmpeg's own tone mapping needs libzimg, which PyAV comes without."""
+    linear = [_pq(each / (LUT_SIZE - 1)) for each in range(LUT_SIZE)] if transfer == "pq" else []
+    scene = [_hlg(each / (LUT_SIZE - 1)) for each in range(LUT_SIZE)]
+
+    def mapped(red: float, green: float, blue: float) -> tuple[float, float, float]:
+        places = [round(each * (LUT_SIZE - 1)) for each in (red, green, blue)]
+        if transfer == "pq":
+            light = [linear[each] for each in places]
+        else:
+            colour = [scene[each] for each in places]
+            luminance = 0.2627 * colour[0] + 0.6780 * colour[1] + 0.0593 * colour[2]
+            light = [each * luminance**0.2 * PEAK / WHITE for each in colour]
+        if wide:
+            r, g, b = light
+            light = [
+                1.6605 * r - 0.5876 * g - 0.0728 * b,
+                -0.1246 * r + 1.1329 * g - 0.0083 * b,
+                -0.0182 * r - 0.1006 * g + 1.1187 * b,
+            ]
+        # Each colour by itself: what looks at the brightest of the three has an edge along the greys, between grid points.
+        out = [_srgb(_rolled_off(each)) for each in light]
+        return out[0], out[1], out[2]
+
+    return ImageFilter.Color3DLUT.generate(LUT_SIZE, mapped)
+
+
+def _pq(code: float) -> float:
+    """Undo SMPTE ST 2084, in units of white."""
+    power: float = code ** (1 / 78.84375)
+    ratio = max(power - 0.8359375, 0) / (18.8515625 - 18.6875 * power)
+    return float(10000 / WHITE * ratio ** (1 / 0.1593017578125))
+
+
+def _hlg(code: float) -> float:
+    """Undo hybrid log-gamma (ARIB STD-B67): the scene's light from 0 to 1."""
+    if code <= 0.5:
+        return code * code / 3
+    return float((2.718281828459045 ** ((code - 0.55991073) / 0.17883277) + 0.28466892) / 12)
+
+
+def _rolled_off(light: float) -> float:
+    """Leave light below the knee alone and bend the rest, so that the peak becomes 1 (Moebius' curve)."""
+    peak = PEAK / WHITE
+    if light <= KNEE:
+        return light
+    a = -KNEE * KNEE * (peak - 1) / (KNEE * KNEE - 2 * KNEE + peak)
+    b = (KNEE * KNEE - 2 * KNEE * peak + peak) / (peak - 1)
+    return min(1.0, (b * b + 2 * b * KNEE + KNEE * KNEE) / (b - a) * (light + a) / (light + b))
+
+
+def _srgb(light: float) -> float:
+    if light <= 0.0031308:
+        return max(0.0, 12.92 * light)
+    return float(min(1.0, 1.055 * light ** (1 / 2.4) - 0.055))

@@ -1,0 +1,97 @@
+"""Makes a film's poster: one picture in several widths."""
+
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from av.video.frame import VideoFrame
+from PIL import Image, ImageStat
+
+from shared.media import errors
+from shared.media.errors import UnreadableFilm
+from shared.media.film import Film, frame_at, keyframe, opened
+from shared.media.frames import Shape, fitted, image
+from shared.media.probe import Facts
+from shared.media.source import Source
+
+WIDTHS = (320, 640, 1280)
+PLACES = (10, 20, 30, 40, 50, 70, 90)
+"""Where a frame is looked for, in percent of the film."""
+
+SMALL_FILE = 16 * 1024 * 1024
+SAMPLE_WIDTH = 160
+LEAST_SPREAD = 12.0
+LEAST_LIGHT = 16.0
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A picture as it is stored."""
+
+    name: str
+    content_type: str
+    width: int
+    height: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Poster:
+    """A frame's pictures, and the time it is shown at, in milliseconds."""
+
+    time: int
+    pictures: list[Picture]
+
+
+def poster(source: Source, facts: Facts, at_ms: int | None = None) -> Poster:
+    """Make the poster of the frame shown at a time, or of the first good one from a tenth of the film on.
+
+    Good is what is neither nearly black nor nearly of one colour; where no frame is good, the liveliest is taken. Of a
+    large file only the keyframe before a time is read; a small one may be one keyframe and what follows from it.
+    """
+    with opened(source) as film:
+        frame = frame_at(film, max(0, at_ms)) if at_ms is not None else _good(film, facts)
+        if frame is None:
+            raise UnreadableFilm(errors.NO_FRAME)
+        shown = film.shape(frame)
+        time = min(film.milliseconds(frame.pts or 0), facts.duration)
+        return Poster(time, list(_pictures(frame, shown)))
+
+
+def _good(film: Film, facts: Facts) -> VideoFrame | None:
+    best: tuple[float, VideoFrame] | None = None
+    seen: set[int | None] = set()
+    find = frame_at if facts.is_small(SMALL_FILE) else keyframe
+    for place in PLACES:
+        frame = find(film, facts.duration * place // 100)
+        if film.file.failure is not None:
+            return None
+        if frame is None or frame.pts in seen:
+            continue
+        seen.add(frame.pts)
+        spread, light = _liveliness(frame, film.shape(frame))
+        if spread >= LEAST_SPREAD and light >= LEAST_LIGHT:
+            return frame
+        if best is None or spread > best[0]:
+            best = spread, frame
+    return best[1] if best else None
+
+
+def _liveliness(frame: VideoFrame, shown: Shape) -> tuple[float, float]:
+    """Return how much a frame's brightness varies, and its mean, both of 255."""
+    grey = ImageStat.Stat(image(frame, shown, fitted(shown, SAMPLE_WIDTH, SAMPLE_WIDTH)).convert("L"))
+    return grey.stddev[0], grey.mean[0]
+
+
+def _pictures(frame: VideoFrame, shown: Shape) -> Iterator[Picture]:
+    sizes = sorted({fitted(shown, width) for width in WIDTHS})
+    largest = image(frame, shown, sizes[-1])
+    for size in sizes:
+        scaled = largest if size == largest.size else largest.resize(size, Image.Resampling.LANCZOS, reducing_gap=3.0)
+        for suffix, content_type, options in (
+            ("webp", "image/webp", {"quality": 80, "method": 4}),
+            ("jpg", "image/jpeg", {"quality": 82, "optimize": True, "progressive": True}),
+        ):
+            data = io.BytesIO()
+            scaled.save(data, content_type.partition("/")[2].upper(), **options)
+            yield Picture(f"poster-{size[0]}.{suffix}", content_type, *size, data.getvalue())

@@ -1,0 +1,123 @@
+"""Makes a smaller rendition of a film on this machine; on AWS an outside transcoder does."""
+
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+
+import av
+from av.audio.frame import AudioFrame
+from av.audio.resampler import AudioResampler
+from av.container import OutputContainer
+from av.stream import Discard
+from av.video.frame import VideoFrame
+from av.video.reformatter import Interpolation
+from av.video.stream import VideoStream
+
+from shared.media import errors
+from shared.media.errors import UnreadableFilm
+from shared.media.film import Film, opened
+from shared.media.frames import EXACT, image
+from shared.media.source import FileSource, Source
+
+CODECS = {
+    "libx264": {"preset": "veryfast", "crf": "23"},
+    "mpeg4": {"qscale": "5"},
+}
+"""The first that FFmpeg was built with is taken."""
+
+TIME_BASE = Fraction(1, 90_000)
+KEYFRAME_SECONDS = 2
+SOUND_RATE = 48_000
+
+
+def transcode(
+    source: Source | Path | str, target: Path | str, *, width: int, height: int, progress: Callable[[int], None]
+) -> None:
+    """Write a film in a size, which has even sides, as an MP4 (H.264 and AAC) that plays while it loads.
+
+    It is upright, has square pixels and plain colours. `progress` is told each percent that is done, up to 100; what it
+    raises ends the work. The target is complete when this returns, and gone when it raises.
+    """
+    target = Path(target)
+    try:
+        with opened(FileSource(source) if isinstance(source, Path | str) else source) as film:
+            _write(film, target, (width, height), progress)
+        progress(100)
+    except BaseException:
+        target.unlink(missing_ok=True)
+        raise
+
+
+def _write(film: Film, target: Path, size: tuple[int, int], progress: Callable[[int], None]) -> None:
+    with av.open(str(target), "w", format="mp4", options={"movflags": "faststart"}) as output:
+        video = _video(output, film, size)
+        # Without a sample rate there is nothing to decode: the header names a track that holds no sound.
+        sounds = [each for each in film.container.streams.audio if each.codec_context and each.sample_rate]
+        sound = output.add_stream("aac", rate=SOUND_RATE, layout="stereo") if sounds else None
+        resampler = AudioResampler("fltp", "stereo", SOUND_RATE)
+        if sounds:
+            sounds[0].discard = Discard.none
+        duration = (film.container.duration or 0) // 1000
+        done, last, pictures = 0, -1, 0
+        for packet in film.container.demux(film.video, *sounds[:1]):
+            try:
+                frames = packet.decode()
+            except av.FFmpegError:
+                continue  # what is damaged is left out, as players do
+            for frame in frames:
+                if isinstance(frame, VideoFrame) and frame.pts is not None:
+                    scaled = _scaled(film, frame, size)
+                    # Two frames of one time would end the muxer.
+                    if scaled.pts is None or scaled.pts <= last:
+                        continue
+                    last, pictures = scaled.pts, pictures + 1
+                    output.mux(video.encode(scaled))
+                    percent = min(99, film.milliseconds(frame.pts) * 100 // duration) if duration else 0
+                    if percent > done:
+                        done = percent
+                        progress(done)
+                elif isinstance(frame, AudioFrame) and sound is not None and frame.pts is not None:
+                    # As the video's times, from the film's start: MPEG streams begin at any time.
+                    frame.pts = round(film.seconds(frame.pts, frame.time_base) / (frame.time_base or TIME_BASE))
+                    for each in resampler.resample(frame):
+                        output.mux(sound.encode(each))
+        if not pictures:
+            raise UnreadableFilm(errors.NO_FRAME)
+        output.mux(video.encode())
+        if sound is not None:
+            for each in resampler.resample(None):
+                output.mux(sound.encode(each))
+            output.mux(sound.encode())
+
+
+def _video(output: OutputContainer, film: Film, size: tuple[int, int]) -> VideoStream:
+    codec = next(name for name in CODECS if name in av.codecs_available)
+    rate = film.video.average_rate or Fraction(25)
+    video = output.add_stream(codec, rate=min(Fraction(120), max(Fraction(1), rate)))
+    if not isinstance(video, VideoStream):
+        raise TypeError(codec)
+    video.width, video.height = size
+    video.pix_fmt = "yuv420p"
+    context = video.codec_context
+    # The times of the source, as its frames may come at no steady rate.
+    context.time_base = TIME_BASE
+    context.gop_size = round(KEYFRAME_SECONDS * float(rate))
+    context.options = dict(CODECS[codec])
+    context.color_range, context.colorspace, context.color_primaries, context.color_trc = 1, 1, 1, 1
+    return video
+
+
+def _scaled(film: Film, frame: VideoFrame, size: tuple[int, int]) -> VideoFrame:
+    shown = film.shape(frame)
+    picture: VideoFrame = VideoFrame.from_image(image(frame, shown, size))  # type: ignore[no-untyped-call]  # PyAV's stub
+    scaled = picture.reformat(
+        format="yuv420p",
+        dst_colorspace=1,
+        src_color_range=2,
+        dst_color_range=1,
+        interpolation=EXACT | Interpolation.AREA,
+    )
+    if frame.pts is not None:
+        scaled.pts = round(film.seconds(frame.pts) / TIME_BASE)
+    scaled.time_base = TIME_BASE
+    return scaled

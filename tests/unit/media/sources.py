@@ -1,0 +1,64 @@
+"""Sources that count what is read of them, or fail."""
+
+import io
+
+from PIL import Image
+
+from shared.media.poster import Poster
+from shared.media.source import BytesSource
+
+
+class Counted(BytesSource):
+    """Bytes that remember each request."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__(data)
+        self.requests: list[tuple[int, int]] = []
+
+    def read(self, start: int, length: int) -> bytes:
+        """Return the bytes from `start`."""
+        data = super().read(start, length)
+        self.requests.append((start, len(data)))
+        return data
+
+    @property
+    def share(self) -> float:
+        """How much of the bytes was fetched, of 1."""
+        return sum(length for _, length in self.requests) / self.size
+
+
+class Throttled(OSError):
+    """What a store might raise."""
+
+
+class Failing(Counted):
+    """Bytes whose request number `at` fails, and works no more."""
+
+    def __init__(self, data: bytes, at: int) -> None:
+        super().__init__(data)
+        self.at = at
+
+    def read(self, start: int, length: int) -> bytes:
+        """Return the bytes from `start`, or fail."""
+        if len(self.requests) >= self.at:
+            raise Throttled("slow down")
+        return super().read(start, length)
+
+
+def picture(poster: Poster, suffix: str = "jpg") -> Image.Image:
+    """Open a poster's largest picture."""
+    data = next(each.data for each in reversed(poster.pictures) if each.name.endswith(suffix))
+    return Image.open(io.BytesIO(data)).convert("RGB")
+
+
+def colour(image: Image.Image, across: float, down: float) -> tuple[int, int, int]:
+    """Return an image's colour at a place, given as parts of its width and height."""
+    found = image.getpixel((int(image.width * across), int(image.height * down)))
+    assert isinstance(found, tuple)
+    red, green, blue = (round(each) for each in found)
+    return red, green, blue
+
+
+def near(one: tuple[int, ...], other: tuple[int, ...], by: int = 8) -> bool:
+    """Whether two colours look the same."""
+    return all(abs(a - b) <= by for a, b in zip(one, other, strict=True))

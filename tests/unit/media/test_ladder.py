@@ -1,0 +1,43 @@
+"""Which renditions a film gets."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.media.ladder import SIZES, Rendition, wanted
+
+
+@pytest.mark.parametrize(
+    ("size", "names", "expected"),
+    [
+        ((1920, 1080), ["240p", "1080p"], [("1080p", 1920, 1080), ("240p", 426, 240)]),
+        ((1280, 720), ["1080p", "720p", "480p"], [("720p", 1280, 720), ("480p", 854, 480)]),
+        ((1080, 1920), ["720p"], [("720p", 720, 1280)]),
+        ((853, 479), ["480p", "360p"], [("360p", 642, 360)]),
+        ((193, 144), ["480p", "240p"], [("240p", 192, 144)]),
+        ((2, 1), ["240p"], [("240p", 2, 2)]),
+        ((1920, 1080), ["240p", "240p"], [("240p", 426, 240)]),
+        ((1920, 1080), [], []),
+    ],
+)
+def test_renditions_are_not_larger_than_the_film(
+    size: tuple[int, int], names: list[str], expected: list[tuple[str, int, int]]
+) -> None:
+    assert wanted(*size, names) == [Rendition(*each) for each in expected]
+
+
+def test_a_name_that_is_none_is_an_error() -> None:
+    with pytest.raises(KeyError):
+        wanted(100, 100, ["999p"])
+
+
+@given(st.integers(1, 8192), st.integers(1, 8192), st.sets(st.sampled_from(sorted(SIZES)), min_size=1))
+def test_every_film_gets_one_that_plays(width: int, height: int, names: set[str]) -> None:
+    found = wanted(width, height, names)
+    assert found
+    for each in found:
+        assert each.name in names
+        assert each.width % 2 == each.height % 2 == 0
+        assert each.width >= 2
+        assert each.height >= 2
+        assert min(each.width, each.height) <= min(width, height) + 1

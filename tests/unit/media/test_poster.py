@@ -1,0 +1,180 @@
+"""Posters: which frame, and what it looks like."""
+
+import io
+from collections.abc import Callable
+
+import pytest
+from PIL import Image
+
+from shared.media.poster import Poster, poster
+from shared.media.probe import probe
+from shared.media.source import BytesSource, FileSource
+from tests import films
+from tests.unit.media.sources import Counted, colour, near, picture
+
+PLACES = {
+    "top left": (0.25, 0.25),
+    "top right": (0.75, 0.25),
+    "bottom left": (0.25, 0.75),
+    "bottom right": (0.75, 0.75),
+}
+
+
+def made(data: bytes, at_ms: int | None = None) -> Poster:
+    """Make a film's poster."""
+    source = BytesSource(data)
+    return poster(source, probe(source), at_ms)
+
+
+def corners(image: Image.Image) -> dict[str, str]:
+    """Say which of the film's corners is seen in which corner of an image."""
+    found = {}
+    for place, where in PLACES.items():
+        seen = colour(image, *where)
+        found[place] = next((name for name, wanted in films.CORNERS.items() if near(seen, wanted)), str(seen))
+    return found
+
+
+UPRIGHT = {name: name for name in PLACES}
+CLOCKWISE = {
+    "top right": "top left",
+    "bottom right": "top right",
+    "bottom left": "bottom right",
+    "top left": "bottom left",
+}
+
+
+def test_it_comes_in_two_encodings_and_several_widths() -> None:
+    found = made(films.film(0.5, (1920, 1080), matrix=1))
+    assert [(each.name, each.content_type, each.width, each.height) for each in found.pictures] == [
+        ("poster-320.webp", "image/webp", 320, 180),
+        ("poster-320.jpg", "image/jpeg", 320, 180),
+        ("poster-640.webp", "image/webp", 640, 360),
+        ("poster-640.jpg", "image/jpeg", 640, 360),
+        ("poster-1280.webp", "image/webp", 1280, 720),
+        ("poster-1280.jpg", "image/jpeg", 1280, 720),
+    ]
+    for each in found.pictures:
+        image = Image.open(io.BytesIO(each.data))
+        assert (image.size, f"image/{str(image.format).lower()}") == ((each.width, each.height), each.content_type)
+        assert corners(image.convert("RGB")) == UPRIGHT
+
+
+@pytest.mark.parametrize(
+    ("size", "widths"),
+    [((200, 120), [200]), ((500, 300), [320, 500]), ((64, 1024), [64]), ((2048, 32), [320, 640, 1280])],
+)
+def test_it_is_never_larger_than_the_film(size: tuple[int, int], widths: list[int]) -> None:
+    assert [each.width for each in made(films.film(0.2, size)).pictures[::2]] == widths
+
+
+@pytest.mark.parametrize(
+    ("data", "seen"),
+    [
+        (lambda: films.film(), UPRIGHT),
+        (lambda: films.film(rotation=90), CLOCKWISE),
+        (lambda: films.film(rotation=180), {place: CLOCKWISE[CLOCKWISE[place]] for place in PLACES}),
+        (lambda: films.film(rotation=270), {there: place for place, there in CLOCKWISE.items()}),
+        (
+            lambda: films.film(mirrored=True),
+            {place: place.replace("left", "-").replace("right", "left").replace("-", "right") for place in PLACES},
+        ),
+        (lambda: films.film(sar=(4, 3)), UPRIGHT),
+        (lambda: films.film(0.5, (853, 479), pixels="yuv444p"), UPRIGHT),
+        (lambda: films.film(0.5, (1280, 720), matrix=1), UPRIGHT),
+        (lambda: films.film(full_range=True), UPRIGHT),
+        (lambda: films.film(encoder=(("x264-params", "tff=1"),)), UPRIGHT),
+        (lambda: films.film(container="webm", codec="libvpx-vp9"), UPRIGHT),
+        (lambda: films.film(container="mpegts"), UPRIGHT),
+        (lambda: films.film(container="avi", codec="mpeg4"), UPRIGHT),
+        (lambda: films.film(container="mov", codec="qtrle", pixels="argb"), UPRIGHT),
+    ],
+    ids=["plain", "90", "180", "270", "mirror", "pixels", "odd", "709", "full", "fields", "webm", "ts", "avi", "alpha"],
+)
+def test_it_is_upright_and_in_the_films_colours(data: Callable[[], bytes], seen: dict[str, str]) -> None:
+    assert corners(picture(made(data()))) == seen
+
+
+def test_what_is_transparent_is_shown_on_black() -> None:
+    data = films.film(container="mov", codec="qtrle", pixels="argb", paint=films.half_transparent)
+    image = picture(made(data))
+    assert near(colour(image, 0.75, 0.5), (0, 0, 0))
+    assert near(colour(image, 0.25, 0.5), (255, 255, 255))
+
+
+def test_what_moves_between_two_fields_has_no_combs() -> None:
+    data = films.film(0.3, (320, 240), paint=films.combed, encoder=(("x264-params", "tff=1"), ("crf", "5")))
+    rows = {colour(picture(made(data)), 0.5, row / 240)[0] for row in range(100, 140)}
+    assert max(rows) - min(rows) < 20
+
+
+@pytest.mark.parametrize(
+    ("code", "transfer", "brightness"),
+    [
+        (64, 16, (0, 4)),
+        (300, 16, (40, 65)),  # 3 nits: dark, but not black
+        (436, 16, (90, 125)),  # 26 nits: the grey card
+        (572, 16, (215, 235)),  # 203 nits: a white page
+        (723, 16, (250, 255)),  # 1000 nits: the sun on chrome
+        (940, 16, (254, 255)),
+        (64, 18, (0, 4)),
+        (397, 18, (90, 125)),
+        (721, 18, (215, 235)),
+        (940, 18, (254, 255)),
+    ],
+)
+def test_hdr_is_neither_washed_out_nor_dark(code: int, transfer: int, brightness: tuple[int, int]) -> None:
+    seen = colour(picture(made(films.grey_hdr(code, transfer))), 0.25, 0.5)
+    assert max(seen) - min(seen) <= 3, "a grey stays grey"
+    assert brightness[0] <= seen[1] <= brightness[1]
+
+
+def test_a_tenth_in_is_the_default() -> None:
+    found = made(films.film(4, paint=films.counted))
+    assert found.time == 400
+    assert near(colour(picture(found), 0.5, 0.25), (32, 32, 32))
+
+
+@pytest.mark.parametrize(
+    ("at", "shown"), [(0, 0), (1200, 1200), (1299, 1200), (1300, 1300), (3_999, 3900), (60_000, 3900)]
+)
+@pytest.mark.parametrize("container", ["mp4", "matroska", "mpegts", "avi"])
+def test_a_chosen_time_gives_the_very_frame(at: int, shown: int, container: str) -> None:
+    codec = "mpeg4" if container == "avi" else "libx264"
+    found = made(films.film(4, paint=films.counted, keyframes=40, container=container, codec=codec), at)
+    assert found.time == shown
+    grey = shown // 100 * 8 % 248
+    assert near(colour(picture(found), 0.5, 0.25), (grey, grey, grey))
+
+
+def test_a_chosen_black_frame_stays_chosen() -> None:
+    found = made(films.film(6, paint=films.black_first), 500)
+    assert found.time == 500
+    assert near(colour(picture(found), 0.25, 0.25), (0, 0, 0))
+
+
+def test_black_is_passed_over() -> None:
+    found = made(films.film(6, paint=films.black_first))
+    assert found.time >= 2000
+    assert corners(picture(found)) == UPRIGHT
+
+
+def test_a_black_film_has_a_black_poster() -> None:
+    assert near(colour(picture(made(films.film(paint=films.black))), 0.5, 0.5), (0, 0, 0))
+
+
+def test_a_real_clip_has_a_lively_poster() -> None:
+    source = FileSource(films.clip())
+    found = poster(source, probe(source))
+    assert found.time == 520
+    assert len(set(picture(found).resize((16, 9)).convert("L").tobytes())) > 30
+
+
+@pytest.mark.parametrize("moov_at_start", [False, True])
+def test_two_percent_of_a_large_file_are_enough(moov_at_start: bool) -> None:
+    source = Counted(films.repeated(80, moov_at_start=moov_at_start))
+    facts = probe(BytesSource(films.repeated(80, moov_at_start=moov_at_start)))
+    assert source.size > 30_000_000
+    assert poster(source, facts).time == 8000
+    assert source.share <= 0.02
+    assert len(source.requests) <= 3

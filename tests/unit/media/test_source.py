@@ -1,0 +1,84 @@
+"""A source of ranges as a file."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from shared.media.source import BLOCK, CACHED_BYTES, LARGEST_BLOCK, BytesSource, FileSource, SourceFile
+from tests.unit.media.sources import Counted, Failing, Throttled
+
+DATA = random.Random(3).randbytes(20 * BLOCK + 77)
+
+
+def test_it_reads_what_a_file_would_read() -> None:
+    file, mirror = SourceFile(BytesSource(DATA)), memoryview(DATA)
+    rng = random.Random(5)
+    for _ in range(400):
+        start, length = rng.randrange(len(DATA) + 100), rng.randrange(1, 3 * BLOCK // 2)
+        assert file.seek(start) == file.tell() == start
+        assert file.read(length) == mirror[start : start + length]
+        assert file.tell() == max(start, min(len(DATA), start + length))
+
+
+def test_it_seeks_from_the_start_the_position_and_the_end() -> None:
+    file = SourceFile(BytesSource(b"0123456789"))
+    assert file.seek(4) == 4
+    assert file.seek(2, 1) == 6
+    assert file.seek(-1, 2) == 9
+    assert file.read() == b"9"
+    assert file.read(5) == b""
+
+
+def test_what_is_read_again_is_fetched_once() -> None:
+    source = Counted(DATA)
+    file = SourceFile(source)
+    for start in (100, 5000, 100, BLOCK - 10):
+        file.seek(start)
+        assert file.read(10) == DATA[start : start + 10]
+    assert source.requests == [(100, BLOCK)]
+
+
+def test_a_range_starts_where_it_is_asked_for_and_ends_where_another_begins() -> None:
+    source = Counted(DATA)
+    file = SourceFile(source)
+    for start in (BLOCK + 7, 100_000):
+        file.seek(start)
+        file.read(10)
+    assert source.requests == [(BLOCK + 7, BLOCK), (100_000, BLOCK + 7 - 100_000)]
+
+
+def test_who_reads_on_gets_larger_ranges_and_memory_stays_bounded() -> None:
+    data = bytes(100 * BLOCK)
+    source = Counted(data)
+    file = SourceFile(source)
+    while file.read(32 * 1024):
+        pass
+    lengths = [length for _, length in source.requests]
+    assert lengths[0] == BLOCK
+    assert max(lengths) == LARGEST_BLOCK
+    assert len(lengths) < 25
+    assert sum(lengths) == len(data) == file.fetched
+    assert file.requests == len(lengths)
+    assert file._kept <= CACHED_BYTES
+
+
+def test_a_failure_ends_the_file_and_is_remembered() -> None:
+    source = Failing(DATA, at=1)
+    file = SourceFile(source)
+    assert file.read(10) == DATA[:10]
+    file.seek(5 * BLOCK)
+    assert file.read(10) == b""
+    assert isinstance(file.failure, Throttled)
+    source.at = 99
+    assert file.read(10) == b"", "once it failed, nothing more is asked"
+
+
+def test_files_are_sources(tmp_path: Path) -> None:
+    path = tmp_path / "film"
+    path.write_bytes(DATA)
+    source = FileSource(path)
+    assert source.size == len(DATA)
+    assert source.read(7, 100) == DATA[7:107]
+    with pytest.raises(FileNotFoundError):
+        FileSource(tmp_path / "none")

@@ -1,0 +1,112 @@
+"""Storyboards: the sheet, and the cues into it."""
+
+import io
+import itertools
+import re
+
+import pytest
+from PIL import Image
+
+from shared.media.probe import Facts, probe
+from shared.media.source import BytesSource, FileSource
+from shared.media.storyboard import Storyboard, storyboard
+from tests import films
+from tests.unit.media.sources import Counted, colour, near
+
+CUE = re.compile(r"(\d\d:\d\d:\d\d\.\d{3}) --> (\d\d:\d\d:\d\d\.\d{3})\nstoryboard\.jpg#xywh=(\d+),(\d+),(\d+),(\d+)\n")
+
+
+def made(data: bytes) -> tuple[Facts, Storyboard, Image.Image]:
+    """Make a film's storyboard, and open its sheet."""
+    source = BytesSource(data)
+    facts = probe(source)
+    found = storyboard(source, facts)
+    return facts, found, Image.open(io.BytesIO(found.sheet.data)).convert("RGB")
+
+
+def seconds(clock: str) -> float:
+    """Read a time of WebVTT."""
+    hours, minutes, rest = clock.split(":")
+    return int(hours) * 3600 + int(minutes) * 60 + float(rest)
+
+
+def check(facts: Facts, found: Storyboard, sheet: Image.Image) -> None:
+    """Assert that the cues cover the film without gaps, each with a tile of its own inside the sheet."""
+    assert found.cues.startswith("WEBVTT\n\n")
+    cues = [match.groups() for match in CUE.finditer(found.cues)]
+    assert len(cues) == found.tiles == found.cues.count("-->")
+    assert seconds(cues[0][0]) == 0
+    assert seconds(cues[-1][1]) * 1000 == pytest.approx(facts.duration)
+    assert all(before[1] == after[0] for before, after in itertools.pairwise(cues))
+    assert all(seconds(each[0]) < seconds(each[1]) for each in cues)
+    areas = {tuple(int(number) for number in each[2:]) for each in cues}
+    assert len(areas) == len(cues)
+    assert all(area[2:] == (found.tile_width, found.tile_height) for area in areas)
+    assert all(x + width <= sheet.width and y + height <= sheet.height for x, y, width, height in areas)
+    assert sheet.size == (found.sheet.width, found.sheet.height)
+
+
+@pytest.mark.parametrize(
+    ("length", "tiles", "columns"), [(0.2, 1, 1), (1, 1, 1), (2, 2, 2), (2.3, 2, 2), (2.6, 3, 3), (23, 23, 10)]
+)
+def test_a_short_film_has_a_tile_a_second(length: float, tiles: int, columns: int) -> None:
+    facts, found, sheet = made(films.film(length))
+    assert (found.tiles, found.columns, found.interval) == (tiles, columns, 1000)
+    assert (found.tile_width, found.tile_height) == (160, 90)
+    check(facts, found, sheet)
+
+
+def test_a_long_film_has_a_hundred() -> None:
+    facts, found, sheet = made(films.repeated(200, spread=36, keyframe_only=True))
+    assert (found.tiles, found.columns, found.interval) == (100, 10, facts.duration // 100)
+    assert sheet.size == (1600, 900)
+    assert "01:59:" in found.cues
+    check(facts, found, sheet)
+
+
+def test_each_tile_shows_the_middle_of_its_interval() -> None:
+    _, found, sheet = made(films.film(3, paint=films.counted, keyframes=100))
+    for number in range(found.tiles):
+        grey = (number * 10 + 5) * 8 % 248
+        assert near(colour(sheet, (number + 0.5) / 3, 0.25), (grey, grey, grey), by=17), "two frames off at most"
+
+
+def test_of_a_long_film_each_keyframe_is_read_once() -> None:
+    # Two hours with a keyframe each half hour: a hundred tiles of four pictures.
+    data = films.film(4, (64, 36), paint=films.counted, spread=1800, keyframes=10)
+    source = Counted(data)
+    facts = probe(source)
+    found = storyboard(source, facts)
+    assert found.tiles == 100
+    assert found.sheet.width == 640, "tiles are not larger than the film"
+    check(facts, found, Image.open(io.BytesIO(found.sheet.data)))
+
+
+@pytest.mark.parametrize(
+    ("size", "tile"),
+    [((320, 180), (160, 90)), ((180, 320), (160, 284)), ((64, 1024), (20, 320)), ((2048, 32), (160, 2))],
+)
+def test_tiles_keep_the_films_shape(size: tuple[int, int], tile: tuple[int, int]) -> None:
+    _, found, _ = made(films.film(0.2, size))
+    assert (found.tile_width, found.tile_height) == tile
+
+
+def test_tiles_are_upright() -> None:
+    _, found, sheet = made(films.film(0.5, rotation=90))
+    assert (found.tile_width, found.tile_height) == (160, 284)
+    assert near(colour(sheet, 0.75, 0.25), films.CORNERS["top left"], by=12)
+
+
+def test_a_real_clip_has_one() -> None:
+    source = FileSource(films.clip("bikes"))
+    found = storyboard(source, probe(source))
+    assert (found.tiles, found.tile_width, found.tile_height) == (10, 160, 68)
+    assert len(found.sheet.data) < 60_000
+
+
+def test_nothing_is_read_twice() -> None:
+    data = films.repeated(80)
+    source = Counted(data)
+    storyboard(source, probe(BytesSource(data)))
+    assert source.share < 1.02
+    assert len(source.requests) < 40

@@ -1,0 +1,85 @@
+"""Renditions that are made here."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from shared.media.errors import UnreadableFilm
+from shared.media.poster import poster
+from shared.media.probe import probe
+from shared.media.source import BytesSource, FileSource
+from shared.media.transcode import transcode
+from tests import films
+from tests.unit.media.sources import Failing, Throttled, colour, near, picture
+
+
+@pytest.mark.parametrize(
+    ("made", "size"),
+    [
+        (lambda: films.film(audio=True), (160, 90)),
+        (lambda: films.film(rotation=90, audio=True), (90, 160)),
+        (lambda: films.film(sar=(4, 3)), (214, 90)),
+        (lambda: films.film(0.5, (853, 479), pixels="yuv444p"), (160, 90)),
+        (lambda: films.film(container="webm", codec="libvpx-vp9"), (160, 90)),
+        (lambda: films.film(container="mpegts", audio=True), (160, 90)),
+    ],
+    ids=["sound", "rotation", "pixels", "odd", "webm", "ts"],
+)
+def test_a_rendition_is_an_upright_mp4_that_plays_while_it_loads(
+    made: Callable[[], bytes], size: tuple[int, int], tmp_path: Path
+) -> None:
+    source = BytesSource(made())
+    target = tmp_path / "out.mp4"
+    told: list[int] = []
+    transcode(source, target, width=size[0], height=size[1], progress=told.append)
+
+    before, after = probe(source), probe(FileSource(target))
+    assert (after.width, after.height, after.rotation, after.format, after.video_codec) == (*size, 0, "mp4", "h264")
+    assert after.audio_codec == ("aac" if before.audio_codec else None)
+    assert after.duration == pytest.approx(before.duration, abs=150)
+    assert after.frame_rate == pytest.approx(10, abs=0.2)
+    data = target.read_bytes()
+    assert data.index(b"moov") < data.index(b"mdat")
+    assert told == sorted(set(told))
+    assert told[-1] == 100
+    wanted = films.CORNERS["bottom left" if before.rotation else "top left"]
+    assert near(colour(picture(poster(FileSource(target), after)), 0.25, 0.25), wanted, by=14)
+
+
+def test_hdr_becomes_plain(tmp_path: Path) -> None:
+    target = tmp_path / "out.mp4"
+    transcode(BytesSource(films.grey_hdr(572, 16)), target, width=160, height=90, progress=lambda _: None)
+    facts = probe(FileSource(target))
+    assert (facts.hdr, facts.pixel_format) == (None, "yuv420p")
+    assert 210 <= colour(picture(poster(FileSource(target), facts)), 0.25, 0.5)[1] <= 240
+
+
+def test_a_file_is_a_source_too(tmp_path: Path) -> None:
+    target = tmp_path / "out.mp4"
+    transcode(films.clip("carphone_distorted"), target, width=98, height=72, progress=lambda _: None)
+    assert probe(FileSource(target)).duration == pytest.approx(4004, abs=50)
+
+
+def test_what_progress_raises_ends_it_and_leaves_nothing(tmp_path: Path) -> None:
+    class LeaseLost(Exception):
+        pass
+
+    def lost(percent: int) -> None:
+        raise LeaseLost
+
+    with pytest.raises(LeaseLost):
+        transcode(BytesSource(films.film()), tmp_path / "out.mp4", width=64, height=36, progress=lost)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_failing_source_fails_it_and_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(Throttled):
+        transcode(Failing(films.repeated(5), 3), tmp_path / "out.mp4", width=64, height=36, progress=lambda _: None)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_no_film_makes_none(tmp_path: Path) -> None:
+    with pytest.raises(UnreadableFilm):
+        transcode(BytesSource(films.sound()), tmp_path / "out.mp4", width=64, height=36, progress=lambda _: None)
+    assert list(tmp_path.iterdir()) == []
