@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from shared.errors import Forbidden
 from shared.routes import ADMIN
@@ -14,11 +14,18 @@ class Caller:
 
     subject: str
     scopes: frozenset[str]
+    kind: Literal["person", "job"] = "person"
+    """A job is a part of this service; whoever has a token counts as a person."""
 
     @classmethod
     def from_claims(cls, claims: Mapping[str, Any]) -> "Caller":
         """From a JWT's claims; `scope` is a space-separated list (RFC 8693, section 4.2)."""
         return cls(str(claims.get("sub", "")), frozenset(str(claims.get("scope", "")).split()))
+
+    @classmethod
+    def job(cls, name: str) -> "Caller":
+        """One of the service's own background functions, such as `job:probe`."""
+        return cls(f"job:{name}", frozenset({ADMIN}), "job")
 
     @property
     def is_admin(self) -> bool:

@@ -34,7 +34,7 @@ from shared.schema import (
     Index,
     status_relation,
 )
-from shared.video import VISIBILITY_ATTRIBUTES, document, owned_by, seen_by, stamp
+from shared.video import OWNER_FIELDS, VISIBILITY_ATTRIBUTES, document, owned_by, seen_by, stamp
 from shared.views import view_count
 
 CHANGE_ATTEMPTS = 5
@@ -108,7 +108,9 @@ class VideoStore:
         item = seen_by(found, caller, now)
         whole = document(item, view_count(counter))
         if not caller.owns(item["userId"]):
-            whole.pop(TTL_ATTRIBUTE, None)  # strangers see no dates of what they could not see then
+            # Strangers see no dates of what they could not see then, and nothing of how it was made.
+            for name in OWNER_FIELDS:
+                whole.pop(name, None)
         return {name: whole[name] for name in fields or whole if name in whole}, item["version"]
 
     def change(
@@ -326,7 +328,10 @@ def _relation_partitions(*relations: str) -> list[dict[str, Value]]:
 
 def _needed(fields: Sequence[str]) -> dict[str, None]:
     """The attributes of video and counter that these fields, their ETag and the check of the caller need."""
-    return dict.fromkeys([PARTITION_KEY, *fields, "version", "views", "total", *VISIBILITY_ATTRIBUTES])
+    # What jobs made is shown in the same fields as what people wrote.
+    made = {"thumbnails": "pictures", "resolutions": "source"}
+    both = [*fields, *(made[name] for name in fields if name in made)]
+    return dict.fromkeys([PARTITION_KEY, *both, "version", "views", "total", *VISIBILITY_ATTRIBUTES])
 
 
 def contended() -> WriteContention:

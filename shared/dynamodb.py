@@ -167,17 +167,22 @@ class Table:
     def query(
         self,
         *,
-        index: str,
+        index: str | None,
         condition: Expression,
-        keep: Expression | None,
+        keep: Expression | None = None,
         attributes: Iterable[str] = (),
-        ascending: bool,
+        ascending: bool = True,
         limit: int,
-        start: Item | None,
+        start: Item | None = None,
+        consistent: bool = False,
     ) -> QueryPage:
-        """One page of a Query on an index; `limit` is how many items are examined at most."""
+        """One page of a Query on an index, or on the table itself; `limit` is how many items are examined at most."""
         names, values = dict(condition.names), dict(condition.values)
         parameters: dict[str, Any] = {"KeyConditionExpression": condition.text}
+        if index:
+            parameters["IndexName"] = index
+        if consistent:
+            parameters["ConsistentRead"] = True
         if keep and keep.text:
             parameters["FilterExpression"] = keep.text
             names.update(keep.names)
@@ -189,7 +194,6 @@ class Table:
         answer = self._send(
             self.client.query,
             TableName=self.name,
-            IndexName=index,
             ExpressionAttributeNames=names,
             ExpressionAttributeValues=encode_item(values),
             ScanIndexForward=ascending,
@@ -227,6 +231,10 @@ class Table:
         if guard.text:
             parameters |= {"ConditionExpression": guard.text, "ReturnValuesOnConditionCheckFailure": "ALL_OLD"}
         return Write("Update", parameters)
+
+    def delete(self, key: Key) -> None:
+        """DeleteItem; deleting what is not there is no error."""
+        self._send(self.client.delete_item, TableName=self.name, Key=encode_item(key))
 
     def write(self, write: Write, *, returning: str = "NONE") -> Item:
         """PutItem or UpdateItem; returns the attributes that `returning` asks for.

@@ -13,12 +13,15 @@
     │   ├── AlreadyExists
     │   ├── IllegalTransition
     │   ├── RequestInFlight
-    │   └── WriteContention
+    │   ├── WriteContention
+    │   ├── NoSource
+    │   └── OutdatedReport
     ├── VersionMismatch 412
     ├── ContentTooLarge 413
     ├── UnsupportedMediaType 415
     ├── InvalidContent 422
     │   └── KeyReused
+    ├── QuotaExceeded 429
     ├── InternalError 500
     └── Unavailable 503
         └── NotApplied
@@ -148,6 +151,18 @@ class WriteContention(Conflict):
     title, slug = "Too much contention", "write-contention"
 
 
+class NoSource(Conflict):
+    """The video has no source film yet, or what was uploaded is not what was announced."""
+
+    title, slug = "No source", "no-source"
+
+
+class OutdatedReport(Conflict):
+    """The report belongs to an input or an attempt that is no longer wanted; drop the work."""
+
+    title, slug = "Outdated report", "outdated-report"
+
+
 class VersionMismatch(ServiceError):
     """`If-Match` names another version than the present one."""
 
@@ -176,6 +191,12 @@ class KeyReused(InvalidContent):
     """The Idempotency-Key was used before, with another request."""
 
     title, slug = "Idempotency key reused", "idempotency-key-reused"
+
+
+class QuotaExceeded(ServiceError):
+    """The owner has started as many jobs today as one owner may; `Retry-After` is the time to the next day."""
+
+    status, title, slug = 429, "Quota exceeded", "quota-exceeded"
 
 
 class InternalError(ServiceError):

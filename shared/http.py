@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from typing import Any, TypeAlias
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlencode
 
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
@@ -33,6 +33,7 @@ from shared.errors import (
 from shared.idempotency import LONGEST_KEY, Once
 from shared.models import LAST_SECOND
 from shared.routes import ROUTES, Route, routes_of
+from shared.settings import LambdaHandler
 
 LARGEST_BODY = 1_000_000
 """Bytes; API Gateway itself stops at 10 MB, Lambda at 6 MB."""
@@ -44,7 +45,6 @@ MOST_PARAMETERS = 50
 
 Answer: TypeAlias = Response[Any]
 Handler: TypeAlias = Callable[["Request"], Answer]
-LambdaHandler: TypeAlias = Callable[[dict[str, Any], LambdaContext], dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -171,6 +171,14 @@ class Parameters:
             raise InvalidParameter.named(name, "must lie between the years 1970 and 9999")
         return seconds
 
+    def period(self) -> tuple[int, int]:
+        """The seconds `from` up to but not including `to`; without them, all that there are."""
+        start, end = self.time("from"), self.time("to", LAST_SECOND + 1)
+        start, end = start or 0, LAST_SECOND + 1 if end is None else end
+        if start >= end:
+            raise InvalidParameter.named("from", "must be before `to`, which is not part of the range")
+        return start, end
+
     def names(self, name: str, known: tuple[str, ...]) -> tuple[str, ...]:
         """A list separated by commas, of known names."""
         wanted = tuple(dict.fromkeys(self.values[name].split(","))) if name in self.values else ()
@@ -277,6 +285,14 @@ def text(content: str, content_type: str, headers: Mapping[str, str]) -> Answer:
     return Response(
         200, f"{content_type}; charset=utf-8", content, headers={"X-Content-Type-Options": "nosniff", **headers}
     )
+
+
+def next_link(request: Request, cursor: str | None) -> dict[str, str]:
+    """The next page as a Link header (RFC 8288), relative to the request's own URL; without a cursor, none."""
+    if cursor is None:
+        return {}
+    pairs = [(name, value) for name, value in parse_qsl(request.query) if name != "cursor"]
+    return {"Link": f'<?{urlencode([*pairs, ("cursor", cursor)])}>; rel="next"'}
 
 
 def no_content() -> Answer:

@@ -5,7 +5,7 @@ strictly: `"12"` is no number and `1` is no text. Read-only fields are unknown h
 """
 
 import re
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -17,6 +17,7 @@ from pydantic import (
     StringConstraints,
     ValidationError,
     WithJsonSchema,
+    model_validator,
 )
 from pydantic_core import ErrorDetails
 
@@ -26,6 +27,10 @@ LAST_SECOND = 253_402_300_799
 """9999-12-31T23:59:59Z, the last time that RFC 3339 can write."""
 LARGEST_INTEGER = 2**53 - 1
 """The largest integer that every JSON reader keeps exactly (RFC 8259, section 6)."""
+
+LARGEST_FILM = 500 * 1000**3
+"""Bytes of one upload: a day of the best camera; S3 itself stops at more."""
+MOST_PARTS = 1000
 
 MOST_ERRORS = 50
 """How many faults an answer names: a body can hold a hundred thousand, and Lambda answers with 6 MB at most."""
@@ -42,6 +47,8 @@ _UUID = r"^[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-
 _NAME = r"^[A-Za-z0-9._-]{1,64}$"
 _S3_URI = r"^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/[^\x00-\x1f\x7f-\x9f]+$"
 _MEDIA_URL = r"^(s3|https)://[^\x00-\x20\x7f-\x9f]+$"
+_FILM_TYPE = r"^(video/[a-z0-9][a-z0-9.+-]{0,99}|application/(octet-stream|mp4|mxf|x-matroska))$"
+_HASH = r"^[0-9a-f]{32}$"
 _LANGUAGE = r"^[A-Za-z]{1,8}(-[A-Za-z0-9]{1,8})*$"
 _FORMS = {
     _LINE: "must be one line of text, without control characters and not only spaces",
@@ -50,6 +57,8 @@ _FORMS = {
     _NAME: "must have 1 to 64 letters, digits, dots, hyphens or underscores",
     _S3_URI: "must be the S3 URI of an object, such as s3://bucket/folder/1080p.mp4",
     _MEDIA_URL: "must be a URL that begins with https:// or s3://",
+    _FILM_TYPE: "must be a video type such as video/mp4, or application/octet-stream",
+    _HASH: "must have 32 hexadecimal digits, as in the job's message",
     _LANGUAGE: "must be a BCP 47 tag such as en-NZ",
 }
 """What a pattern asks for, in words."""
@@ -69,6 +78,12 @@ def _unique(tags: list[str]) -> list[str]:
     if len(set(tags)) != len(tags):
         raise ValueError("tags must differ from each other")
     return tags
+
+
+def _in_order(parts: list["UploadedPart"]) -> list["UploadedPart"]:
+    if [part.partNumber for part in parts] != list(range(1, len(parts) + 1)):
+        raise ValueError("parts must be numbered 1, 2, 3 and so on, without a gap")
+    return parts
 
 
 def _scalar(value: Any) -> Any:
@@ -112,6 +127,8 @@ Description = Annotated[str, StringConstraints(max_length=5000, pattern=_TEXT)]
 Category = Annotated[str, _line(100)]
 Format = Annotated[str, _line(64), Field(description="Container format, such as `mp4`")]
 Resolution = Annotated[str, _line(32), Field(description="Of the source, such as `1920x1080`")]
+Codec = Annotated[str, _line(32), Field(description="Such as `h264` or `aac`")]
+FrameRate = Annotated[float, Field(strict=True, ge=0.001, le=1000, description="Frames per second")]
 Language = Annotated[
     str,
     StringConstraints(max_length=35, pattern=_LANGUAGE),
@@ -174,6 +191,9 @@ class VideoContent(_Content):
     fileSize: Bytes | None = None
     format: Format | None = None
     resolution: Resolution | None = None
+    videoCodec: Codec | None = None
+    audioCodec: Codec | None = None
+    frameRate: FrameRate | None = None
     resolutions: dict[Name, S3Uri] = Field(
         default={}, max_length=20, description="Rendition name to the S3 URI of its file"
     )
@@ -216,6 +236,9 @@ class VideoPatch(_Content):
     fileSize: Bytes | None = None
     format: Format | None = None
     resolution: Resolution | None = None
+    videoCodec: Codec | None = None
+    audioCodec: Codec | None = None
+    frameRate: FrameRate | None = None
     resolutions: dict[Name, S3Uri | None] | None = Field(default=None, max_length=40)
     tags: Tags | None = None
     category: Category | None = None
@@ -230,6 +253,61 @@ class VideoPatch(_Content):
 
 class NoContent(_Content):
     """The body of a POST that needs none: empty, or `{}`."""
+
+
+class NewUpload(_Content):
+    """The body of `POST /v1/videos/{videoId}/upload`: what is going to be sent."""
+
+    contentType: Annotated[str, StringConstraints(max_length=127, pattern=_FILM_TYPE)]
+    fileSize: Annotated[
+        int, Field(strict=True, ge=1, le=LARGEST_FILM, description="Bytes, exactly"), BeforeValidator(_whole)
+    ]
+
+
+class UploadedPart(_Content):
+    """One part of a multipart upload, as S3 answered for it."""
+
+    partNumber: Annotated[int, Field(strict=True, ge=1, le=MOST_PARTS), BeforeValidator(_whole)]
+    etag: Annotated[
+        str,
+        StringConstraints(min_length=1, max_length=200, pattern=_LINE),
+        Field(description="The part's `ETag` header"),
+    ]
+
+
+class CompleteUpload(_Content):
+    """The body of `POST /v1/videos/{videoId}/upload/{uploadId}/complete`: every part, in order."""
+
+    parts: Annotated[list[UploadedPart], Field(min_length=1, max_length=MOST_PARTS), AfterValidator(_in_order)]
+
+
+class ThumbnailChoice(_Content):
+    """The body of `POST /v1/videos/{videoId}/thumbnail`."""
+
+    time: float = Field(strict=True, ge=0, le=LARGEST_INTEGER / 1000, description="Seconds into the film")
+
+
+class RenditionReport(_Content):
+    """The body of `PUT /v1/videos/{videoId}/renditions/{name}`: what a transcoder has to say of its job."""
+
+    inputHash: Annotated[str, StringConstraints(pattern=_HASH), Field(description="Of the job's message")]
+    attempt: Annotated[
+        int, Field(strict=True, ge=1, le=1000, description="Of the job's message"), BeforeValidator(_whole)
+    ]
+    state: Literal["running", "done", "failed"]
+    progress: Annotated[int, Field(strict=True, ge=0, le=100), BeforeValidator(_whole)] | None = Field(
+        default=None, description="Percent; when running"
+    )
+    uri: S3Uri | None = Field(default=None, description="Where the rendition is; when done")
+    reason: Annotated[str, _line(500)] | None = Field(default=None, description="One sentence; when failed")
+    retry: bool = Field(default=False, description="Whether another attempt may succeed; when failed")
+
+    @model_validator(mode="after")
+    def _fits_its_state(self) -> Self:
+        needed = {"done": "uri", "failed": "reason"}.get(self.state)
+        if needed and getattr(self, needed) is None:
+            raise ValueError(f"a report of {self.state} needs {needed}")
+        return self
 
 
 Model = TypeVar("Model", bound=BaseModel)

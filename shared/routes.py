@@ -11,10 +11,12 @@ Method = Literal["GET", "POST", "PATCH", "PUT", "DELETE"]
 
 READ = "videos/read"
 WRITE = "videos/write"
+TRANSCODE = "videos/transcode"
 ADMIN = "videos/admin"
 SCOPES = {
     READ: "See videos and count views",
     WRITE: "Create, change, delete and restore one's own videos",
+    TRANSCODE: "Report on the renditions of all videos, as a transcoder",
     ADMIN: "Everything, on everybody's videos",
 }
 
@@ -42,6 +44,15 @@ ROUTES = (
     Route("deleteVideo", "DELETE", "/v1/videos/{videoId}", "videos", WRITE),
     Route("restoreVideo", "POST", "/v1/videos/{videoId}/restore", "videos", WRITE),
     Route("countView", "POST", "/v1/videos/{videoId}/views", "views", READ),
+    Route("createUpload", "POST", "/v1/videos/{videoId}/upload", "uploads", WRITE),
+    Route("completeUpload", "POST", "/v1/videos/{videoId}/upload/{uploadId}/complete", "uploads", WRITE),
+    Route("abortUpload", "DELETE", "/v1/videos/{videoId}/upload/{uploadId}", "uploads", WRITE),
+    Route("chooseThumbnail", "POST", "/v1/videos/{videoId}/thumbnail", "jobs", WRITE),
+    Route("reportRendition", "PUT", "/v1/videos/{videoId}/renditions/{name}", "jobs", TRANSCODE),
+    Route("listJobs", "GET", "/v1/videos/{videoId}/jobs", "jobs", READ),
+    Route("retryJob", "POST", "/v1/videos/{videoId}/jobs/{kind}/retry", "jobs", WRITE),
+    Route("whyNotReady", "GET", "/v1/videos/{videoId}/why-not-ready", "jobs", READ),
+    Route("listAudit", "GET", "/v1/videos/{videoId}/audit", "history", READ),
     Route("getHealth", "GET", "/health", "public", None),
     Route("getOpenApi", "GET", "/openapi.json", "public", None),
     Route("getDocs", "GET", "/docs", "public", None),

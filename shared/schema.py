@@ -13,6 +13,8 @@ from typing import Literal
 from zlib import crc32
 
 TABLE_NAME = "VideoMetadata"
+AUDIT_TABLE_NAME = "VideoAudit"
+"""A table of its own: append-only, with its own retention, and out of reach of whoever writes videos."""
 SCHEMA_VERSION = 1
 
 PARTITION_KEY = "pk"
@@ -22,6 +24,10 @@ TTL_ATTRIBUTE = "purgeAt"
 
 SHARDS = 4
 """Partitions that one category, status or feed is spread over. Frozen: it is part of the stored keys."""
+
+
+VIEW_SHARDS = 1
+"""Partitions that one video's counter has."""
 
 
 @dataclass(frozen=True)
@@ -71,8 +77,13 @@ VIDEO = Entity("Video", "VIDEO#{videoId}", "#META")
 VIEW_COUNTER = Entity("View counter", "VIEWS#{videoId}#{shard}", "COUNT")
 VIEW_ID = Entity("Counted view", "VIEWID#{subject}#{id}", "COUNTED")
 IDEMPOTENCY = Entity("Idempotency key", "IDEMPOTENCY#{subject}#{operation}#{key}", "#KEY")
+UPLOAD = Entity("Upload", "VIDEO#{videoId}", "UPLOAD#{uploadId}")
+JOB = Entity("Job", "VIDEO#{videoId}", "JOB#{kind}")
+QUOTA = Entity("Jobs of an owner on one day", "USER#{userId}", "QUOTA#{date}")
 HEALTH = Entity("Health probe (never written)", "HEALTH", "HEALTH")
-ENTITIES = (VIDEO, VIEW_COUNTER, VIEW_ID, IDEMPOTENCY, HEALTH)
+ENTITIES = (VIDEO, UPLOAD, JOB, VIEW_COUNTER, VIEW_ID, IDEMPOTENCY, QUOTA, HEALTH)
+AUDIT = Entity("Audit entry, in the table `VideoAudit`", "VIDEO#{videoId}", "{at}#{sequence}")
+AUDIT_ENTITIES = (AUDIT,)
 
 USER_INDEX = Index(
     "UserIdIndex",
@@ -90,7 +101,8 @@ RELATION_INDEX = Index(
     "RelationIndex",
     partition=(Attribute("rel"), Attribute("relShard", "N")),
     sort=(Attribute("relSort", "N"), Attribute("relId")),
-    answers="the feed and each status by time; overloaded, so that new relations need no new index",
+    answers="the feed and each status by time, jobs by when they are due; overloaded, so that new relations need no "
+    "new index",
 )
 INDEXES = (USER_INDEX, CATEGORY_INDEX, RELATION_INDEX)
 
@@ -117,6 +129,11 @@ FEED = "FEED"
 def status_relation(status: str) -> str:
     """`rel` of a video that is not listed."""
     return f"STATUS#{status}"
+
+
+def job_relation(state: str) -> str:
+    """`rel` of a job that is not done; its `relSort` is the time at which the sweeper looks at it."""
+    return f"JOB#{state}"
 
 
 def shard_of(video_id: str) -> int:
@@ -258,6 +275,95 @@ ACCESS_PATTERNS = (
         None,
         f"pk = {VIEW_ID.pk} if absent, and ADD on pk = VIEWS#{{videoId}}#0",
         "4 WRU, 1 RRU",
+    ),
+    AccessPattern(
+        "Begin the upload of a film",
+        "POST /v1/videos/{videoId}/upload",
+        ("GetItem", "UpdateItem", "PutItem"),
+        None,
+        f"the video; ADD on pk = {QUOTA.pk}, sk = {QUOTA.sk} below the cap; pk = {UPLOAD.pk}, sk = {UPLOAD.sk}",
+        "1 RRU, 2 WRU",
+    ),
+    AccessPattern(
+        "Complete an upload that came in parts",
+        "POST /v1/videos/{videoId}/upload/{uploadId}/complete",
+        ("GetItem", "GetItem", "UpdateItem"),
+        None,
+        f"the video; pk = {UPLOAD.pk}, sk = {UPLOAD.sk}, then if it is still open",
+        "2 RRU, 1 WRU",
+    ),
+    AccessPattern(
+        "Give up an upload",
+        "DELETE /v1/videos/{videoId}/upload/{uploadId}",
+        ("GetItem", "GetItem", "UpdateItem"),
+        None,
+        f"the video; pk = {UPLOAD.pk}, sk = {UPLOAD.sk}, then if it is still open",
+        "2 RRU, 1 WRU",
+    ),
+    AccessPattern(
+        "Take in a film that has arrived",
+        "S3 notifies: arrivals",
+        ("GetItem", "UpdateItem", "GetItem", "UpdateItem"),
+        None,
+        f"pk = {UPLOAD.pk}, sk = {UPLOAD.sk}, then if it is still open; the video, then if its version is the one read",
+        "2 RRU, 2 WRU, and the indexes",
+    ),
+    AccessPattern(
+        "The jobs of a video",
+        "GET /v1/videos/{videoId}/jobs",
+        ("GetItem", "Query"),
+        None,
+        f"pk = {VIDEO.pk}, sk begins with JOB#; the video, to know who asks for its own",
+        "1 RRU per 4 KB",
+    ),
+    AccessPattern(
+        "What keeps a video from being ready",
+        "GET /v1/videos/{videoId}/why-not-ready",
+        ("GetItem", "Query"),
+        None,
+        f"pk = {VIDEO.pk}, sk begins with JOB#; and the video",
+        "1 RRU per 4 KB",
+    ),
+    AccessPattern(
+        "Try a failed job again",
+        "POST /v1/videos/{videoId}/jobs/{kind}/retry",
+        ("GetItem", "GetItem", "UpdateItem", "UpdateItem"),
+        None,
+        f"the video and pk = {JOB.pk}, sk = {JOB.sk}; ADD on pk = {QUOTA.pk}, sk = {QUOTA.sk} below the cap; then the job "
+        "if nobody wrote it meanwhile",
+        "2 RRU, 3 WRU; 4 more in a transaction when the video had failed",
+    ),
+    AccessPattern(
+        "Choose the moment that the poster shows",
+        "POST /v1/videos/{videoId}/thumbnail",
+        ("GetItem", "UpdateItem", "UpdateItem"),
+        None,
+        "the video; ADD on its owner's quota; the video if its version is the one read",
+        "1 RRU, 2 WRU",
+    ),
+    AccessPattern(
+        "Begin a rendition",
+        "PUT /v1/videos/{videoId}/renditions/{name} (running)",
+        ("GetItem", "UpdateItem"),
+        None,
+        f"pk = {JOB.pk}, sk = JOB#transcode.{{name}}, if its input and attempt are the reported ones",
+        "1 RRU, 3 WRU (the item, and its place in the index moves)",
+    ),
+    AccessPattern(
+        "Report a rendition's result",
+        "PUT /v1/videos/{videoId}/renditions/{name} (done)",
+        ("GetItem", "GetItem", "GetItem", "TransactWriteItems"),
+        None,
+        "the job twice, the video; then both, if neither was written meanwhile",
+        "3 RRU, 4 WRU, and the indexes",
+    ),
+    AccessPattern(
+        "Jobs whose time is up",
+        "every minute: the sweeper",
+        ("Query", "Query"),
+        RELATION_INDEX,
+        f"rel = {job_relation('running')}, and rel = {job_relation('queued')}; relShard = 0, relSort before now",
+        "1 RRU when there are none: 43,200 a month",
     ),
     AccessPattern(
         "Does the table answer?",

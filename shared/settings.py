@@ -3,11 +3,11 @@
 import os
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, TypeAlias
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from shared.http import LambdaHandler
+LambdaHandler: TypeAlias = Callable[[dict[str, Any], LambdaContext], dict[str, Any]]
 
 
 def table_name() -> str:
@@ -15,9 +15,54 @@ def table_name() -> str:
     return os.environ["TABLE_NAME"]
 
 
+def audit_table_name() -> str:
+    """The name of the table of audit entries."""
+    return os.environ["AUDIT_TABLE_NAME"]
+
+
+def audit_days() -> int:
+    """How many days an audit entry stays in its table."""
+    return int(os.environ["AUDIT_DAYS"])
+
+
+def archive_bucket() -> str:
+    """The bucket of the audit archive."""
+    return os.environ["ARCHIVE_BUCKET"]
+
+
 def cursor_secret_arn() -> str:
     """The Secrets Manager secret that cursors are sealed with."""
     return os.environ["CURSOR_SECRET_ARN"]
+
+
+def media_bucket() -> str:
+    """The bucket of pictures and renditions."""
+    return os.environ["MEDIA_BUCKET"]
+
+
+def sources_bucket() -> str:
+    """The bucket that films are uploaded to."""
+    return os.environ["SOURCES_BUCKET"]
+
+
+def media_url() -> str:
+    """Where clients find the thumbnails of the media bucket; without a slash at its end."""
+    return os.environ["MEDIA_URL"]
+
+
+def jobs_per_day() -> int:
+    """How many jobs one owner may start on one day (UTC)."""
+    return int(os.environ["JOBS_PER_DAY"])
+
+
+def rendition_names() -> tuple[str, ...]:
+    """The renditions that are made, by their names in the ladder."""
+    return tuple(os.environ["RENDITIONS"].split(","))
+
+
+def queue_url(name: str) -> str:
+    """The URL of one of the queues, such as `thumbnails`."""
+    return os.environ[f"{name.upper()}_QUEUE_URL"]
 
 
 def entry_point(make: Callable[[], LambdaHandler]) -> LambdaHandler:

@@ -5,7 +5,7 @@ Pure functions over plain items; the stores write what these return.
 
 import secrets
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from shared.attributes import Item, Value
 from shared.caller import Caller
@@ -27,6 +27,9 @@ TRANSITIONS: dict[str, frozenset[str]] = {
 
 STATUSES = tuple(TRANSITIONS)
 
+PROBED = ("duration", "fileSize", "format", "resolution", "videoCodec", "audioCodec", "frameRate")
+"""The fields that a look at the film fills in. `origins` remembers who filled each: a person, a job or an import."""
+
 MAPS = ("resolutions", "metadata", "thumbnails")
 """Stored even when empty, so that an update can set a single entry."""
 
@@ -41,6 +44,10 @@ FIELDS = (
     "fileSize",
     "format",
     "resolution",
+    "videoCodec",
+    "audioCodec",
+    "frameRate",
+    "origins",
     "resolutions",
     "tags",
     "category",
@@ -52,6 +59,8 @@ FIELDS = (
     "purgeAt",
     "metadata",
     "thumbnails",
+    "source",
+    "failure",
     "viewCount",
     "version",
     "schemaVersion",
@@ -75,10 +84,26 @@ SUMMARY_FIELDS = (
 """What a listing shows of each video: what the indexes project."""
 
 
-def new_item(content: Mapping[str, Value], *, video_id: str, owner: str, created_at: int, status: str) -> Item:
+OWNER_FIELDS = (TTL_ATTRIBUTE, "source", "failure")
+"""What only a video's owner and admins are shown."""
+
+SOURCE_FIELDS = ("uploadId", "contentType", "fileSize", "arrivedAt")
+"""What is shown of a source."""
+
+
+def new_item(
+    content: Mapping[str, Value],
+    *,
+    video_id: str,
+    owner: str,
+    created_at: int,
+    status: str,
+    origin: Literal["person", "import"] = "person",
+) -> Item:
     """The content of a video that does not exist yet; `stamp` makes it an item to write."""
     item: Item = {name: {} for name in MAPS} | dict(content)
     item |= {"videoId": video_id, "userId": owner, "createdAt": created_at, "status": status}
+    item["origins"] = dict.fromkeys((name for name in PROBED if name in item), origin)
     return _normalised(item)
 
 
@@ -89,6 +114,7 @@ def stamp(item: Item, *, caller: Caller, now: int, version: int) -> Item:
         "schemaVersion": SCHEMA_VERSION,
         "updatedAt": now,
         "updatedBy": caller.subject,
+        "updatedAs": caller.kind,
         # Tells a retry of this very write, whose first answer was lost, from somebody else's write.
         "writeId": secrets.token_hex(8),
         **VIDEO.key(videoId=item["videoId"]),
@@ -96,7 +122,7 @@ def stamp(item: Item, *, caller: Caller, now: int, version: int) -> Item:
     }
     for name, value in {
         "categoryShard": shard_of(item["videoId"]) if is_listed(item) and "category" in item else None,
-        "poster": item["thumbnails"].get("poster", {}).get("url"),
+        "poster": _thumbnails(item).get("poster", {}).get("url"),
         TTL_ATTRIBUTE: _purge_at(item, now),
     }.items():
         if value is None:
@@ -141,6 +167,13 @@ def patched(item: Item, patch: Mapping[str, Value]) -> Item:
     result = merge_patch(item, patch)
     for name in MAPS:
         result.setdefault(name, {})
+    written = {name: "person" for name in PROBED if name in patch}
+    origins = {name: origin for name, origin in (item.get("origins", {}) | written).items() if name in result}
+    # Items of before origins were kept get them with the first field that needs one.
+    if origins or "origins" in item:
+        result["origins"] = origins
+    if result["status"] != "failed":
+        result.pop("failure", None)
     result = _normalised(result)
     check_content({name: _plain(result[name]) for name in VideoContent.model_fields if name in result})
     return result
@@ -159,6 +192,69 @@ def restored(item: Item) -> Item:
         raise IllegalTransition(f"The video is {item['status']}, not deleted.")
     result = {name: value for name, value in item.items() if name not in ("deletedAt", "statusBeforeDelete")}
     return result | {"status": item["statusBeforeDelete"]}
+
+
+def arrived(item: Item, source: Item) -> Item:
+    """The item whose film has arrived; unchanged when the film is known, or older than the present one.
+
+    What was made of another film goes with it.
+    """
+    present = item.get("source", {})
+    known = (present.get("uploadId", ""), present.get("etag"))
+    if item["status"] == "deleted" or known[0] > source["uploadId"] or known == (source["uploadId"], source["etag"]):
+        return item
+    kept = {name: value for name, value in item.items() if name not in ("pictures", "failure", "posterTime")}
+    return kept | {"source": source, "status": "processing"}
+
+
+def upload_refused(item: Item, upload_id: str, reason: str, now: int) -> Item:
+    """The item when an upload is not what was announced; unchanged when a later one has arrived already.
+
+    A film that it has is worked on as before, and what is ready stays so.
+    """
+    later = item.get("source", {}).get("uploadId", "") >= upload_id
+    if item["status"] == "deleted" or later or item.get("failure", {}).get("reason") == reason:
+        return item
+    failed = {} if "source" in item or item["status"] == "ready" else {"status": "failed"}
+    return item | {"failure": {"job": "upload", "reason": reason, "at": now}} | failed
+
+
+def probed(item: Item, media: Item, fields: Item, renditions: Item) -> Item:
+    """The item with what a look at its film told: `fields` only where no person wrote any.
+
+    `media` are the facts that other jobs need, `renditions` the sizes that are wanted by their names.
+    """
+    origins = dict(item.get("origins", {}))
+    # Items of before `origins` do not tell; so what they have may be a person's.
+    free = {
+        name: value for name, value in fields.items() if name not in item or origins.get(name, "person") != "person"
+    }
+    source = item["source"] | {"media": media, "renditions": renditions, "made": {}}
+    return item | free | {"origins": origins | dict.fromkeys(free, "job"), "source": source}
+
+
+def pictured(item: Item, pictures: Item) -> Item:
+    """The item with pictures that a job made; those of the same names are replaced."""
+    return item | {"pictures": item.get("pictures", {}) | pictures}
+
+
+def rendered(item: Item, name: str, uri: str) -> Item:
+    """The item with one more rendition; `ready` once all that are wanted are there."""
+    source = item["source"] | {"made": item["source"]["made"] | {name: uri}}
+    complete = item["status"] == "processing" and source["renditions"].keys() <= source["made"].keys()
+    return item | {"source": source} | ({"status": "ready"} if complete else {})
+
+
+def job_failed(item: Item, job: str, reason: str, now: int) -> Item:
+    """The item when a job that it needs was given up; one that is ready already stays so."""
+    failure = {"failure": {"job": job, "reason": reason, "at": now}}
+    return item | failure | ({} if item["status"] == "ready" else {"status": "failed"})
+
+
+def thumbnail_chosen(item: Item, time: int) -> Item:
+    """The item whose poster shall show this moment, in milliseconds; a poster of the owner's own makes way for it."""
+    thumbnails = {name: value for name, value in item["thumbnails"].items() if name != "poster"}
+    return item | {"posterTime": time, "thumbnails": thumbnails}
 
 
 def merge_patch(target: Value, patch: Value) -> Value:
@@ -180,9 +276,20 @@ def document(item: Item, view_count: int | None = None) -> dict[str, Any]:
     DynamoDB keeps no order in either, and the same video must have the same ETag each time.
     """
     found = {name: _plain(item[name]) for name in FIELDS if name in item}
+    # What jobs made stands beside what people wrote, and people come first.
+    if "thumbnails" in item:
+        found["thumbnails"] = _plain(_thumbnails(item))
+    if "resolutions" in item:
+        found["resolutions"] = _plain({**item.get("source", {}).get("made", {}), **item["resolutions"]})
+    if "source" in item:
+        found["source"] = {name: item["source"][name] for name in SOURCE_FIELDS}
     if view_count is not None:
         found["viewCount"] = view_count
     return {name: found[name] for name in FIELDS if name in found}
+
+
+def _thumbnails(item: Item) -> Item:
+    return {**item.get("pictures", {}), **item["thumbnails"]}
 
 
 def summary(item: Item) -> dict[str, Any]:

@@ -15,6 +15,8 @@ os.environ |= {
     "AWS_CONFIG_FILE": os.devnull,
     "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
     "AWS_EC2_METADATA_DISABLED": "true",
+    # moto knows no DynamoDB endpoints that are named for an account.
+    "AWS_ACCOUNT_ID_ENDPOINT_MODE": "disabled",
     "POWERTOOLS_METRICS_NAMESPACE": "VideoMetadata",
     "POWERTOOLS_SERVICE_NAME": "test",
 }

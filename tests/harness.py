@@ -15,15 +15,26 @@ from typing import TYPE_CHECKING, Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
+from functions.history import handler as history
+from functions.jobs import handler as jobs
 from functions.public import handler as public
+from functions.uploads import handler as uploads
 from functions.videos import handler as videos
 from functions.views import handler as views
 from shared import schema
+from shared.audit import AuditStore
 from shared.catalogue import VideoStore
 from shared.cursors import Cursors
 from shared.dynamodb import Table
-from shared.http import JSON, LambdaHandler
+from shared.http import JSON
+from shared.jobs import JobStore
+from shared.links import Links
+from shared.objects import Objects
+from shared.objects import make_client as make_s3_client
+from shared.quota import QuotaStore
 from shared.routes import DEFAULT_FUNCTION, ROUTES, Route
+from shared.settings import LambdaHandler
+from shared.uploads import UploadService, UploadStore
 from shared.views import ViewStore
 
 if TYPE_CHECKING:
@@ -31,6 +42,14 @@ if TYPE_CHECKING:
 
 NOW = 1_750_000_000
 """The tests' present: 2025-06-15T15:06:40Z."""
+
+SOURCES_BUCKET = "sources"
+MEDIA_BUCKET = "media"
+LINKS = Links(MEDIA_BUCKET, "https://pictures.example")
+"""Where the tests' pictures are, and what their URLs begin with."""
+
+JOBS_PER_DAY = 500
+JOBS_PER_UPLOAD = 5
 
 ADMIN_SCOPES = "videos/read videos/write videos/admin"
 USER_SCOPES = "videos/read videos/write"
@@ -59,6 +78,11 @@ class Context(LambdaContext):
         self._invoked_function_arn = "arn:aws:lambda:us-east-1:000000000000:function:test"
         self._aws_request_id = str(uuid.uuid4())
 
+    @staticmethod
+    def get_remaining_time_in_millis() -> int:
+        """As much as a function has at its start."""
+        return 60_000
+
 
 @dataclass
 class Reply:
@@ -83,6 +107,7 @@ class Reply:
 class Api:
     """The service, in process."""
 
+    table: Table
     handlers: Mapping[str, LambdaHandler]
     clock: Clock = field(default_factory=Clock)
 
@@ -194,13 +219,22 @@ def _route(method: str, path: str) -> Route | None:
     return None
 
 
-def make_api(table: Table, clock: Clock | None = None) -> Api:
-    """The three functions over one table."""
+def make_api(table: Table, clock: Clock | None = None, objects: Objects | None = None) -> Api:
+    """The functions over one table, and one S3."""
     clock = clock or Clock()
+    objects = objects or Objects(make_s3_client(), sleep=lambda _: None)
+    quota = QuotaStore(table, JOBS_PER_DAY)
+    audit = Table(schema.AUDIT_TABLE_NAME, table.client, sleep=lambda _: None)
     return Api(
+        table,
         {
-            "videos": videos.make(VideoStore(table), Cursors(lambda: "a secret of the tests"), clock),
+            "videos": videos.make(VideoStore(table), Cursors(lambda: "a secret of the tests"), LINKS, clock),
             "views": views.make(ViewStore(table), clock),
+            "uploads": uploads.make(
+                UploadService(UploadStore(table), objects, SOURCES_BUCKET, quota, JOBS_PER_UPLOAD), clock
+            ),
+            "history": history.make(table, AuditStore(audit), Cursors(lambda: "a secret of the tests"), clock),
+            "jobs": jobs.make(VideoStore(table), JobStore(table), quota, clock),
             "public": public.make(table, clock),
         },
         clock,
@@ -215,6 +249,7 @@ def create_table(client: "DynamoDBClient", name: str) -> None:
     definition: Any = {
         "TableName": name,
         "BillingMode": "PAY_PER_REQUEST",
+        "StreamSpecification": {"StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"},
         "AttributeDefinitions": [{"AttributeName": name, "AttributeType": type_} for name, type_ in attributes.items()],
         "KeySchema": [
             {"AttributeName": schema.PARTITION_KEY, "KeyType": "HASH"},
@@ -240,6 +275,20 @@ def create_table(client: "DynamoDBClient", name: str) -> None:
         ],
     }
     client.create_table(**definition)
+
+
+def create_audit_table(client: "DynamoDBClient", name: str) -> None:
+    """The table of audit entries as the schema defines it."""
+    keys = (schema.PARTITION_KEY, schema.SORT_KEY)
+    client.create_table(
+        TableName=name,
+        BillingMode="PAY_PER_REQUEST",
+        AttributeDefinitions=[{"AttributeName": key, "AttributeType": "S"} for key in keys],
+        KeySchema=[
+            {"AttributeName": keys[0], "KeyType": "HASH"},
+            {"AttributeName": keys[1], "KeyType": "RANGE"},
+        ],
+    )
 
 
 @dataclass(frozen=True)

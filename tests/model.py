@@ -35,6 +35,8 @@ VIEWS_CACHED = 5
 
 Video = dict[str, Any]
 DEFAULTS: Video = {"visibility": "private", "resolutions": {}, "metadata": {}, "thumbnails": {}}
+PROBED = ("duration", "format")
+"""Fields whose origin is told, as far as these tests write them."""
 ADMINS_OWN = ("videoId", "userId", "createdAt", "status")
 NEVER = "00000000-0000-4000-8000-000000000000"
 INTERNAL = ("before", "deletedAt")
@@ -92,6 +94,8 @@ class Model:
         own = {name: content.pop(name) for name in ADMINS_OWN if name in content}
         video = content | {"videoId": made, "userId": user, "createdAt": now, "status": "uploaded"}
         video |= {"version": 1, "schemaVersion": 1} | (own if user == "admin" else {})
+        origin = "import" if own and user == "admin" else "person"
+        video["origins"] = {name: origin for name in PROBED if name in content}
         if video["videoId"] in self.videos:
             return Answer(409, "already-exists")
         answer = Answer(201, self._write(video, now) | {"viewCount": 0})
@@ -115,6 +119,8 @@ class Model:
         changed = DEFAULTS | merged(video, patch)
         if any("url" not in picture for picture in changed["thumbnails"].values()):
             return Answer(422, "invalid-content")
+        origins = video["origins"] | {name: "person" for name in PROBED if name in patch}
+        changed["origins"] = {name: origin for name, origin in origins.items() if name in changed}
         return Answer(200, self._change(video, changed, now))
 
     def delete(self, user: str, video_id: str, version: int | None, now: int) -> Answer:

@@ -7,11 +7,11 @@ from importlib.resources import files
 
 from shared.dynamodb import Table, make_client
 from shared.errors import NotFound
-from shared.http import Answer, Handler, LambdaHandler, Request, respond, text
+from shared.http import Answer, Handler, Request, respond, text
 from shared.http import make_handler as make_http_handler
 from shared.openapi.document import document
 from shared.schema import HEALTH
-from shared.settings import entry_point, table_name
+from shared.settings import LambdaHandler, entry_point, table_name
 
 DOCS_PAGE = """<!doctype html>
 <html lang="en">

@@ -5,18 +5,18 @@ import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
-from urllib.parse import parse_qsl, urlencode
 
 from shared import video
 from shared.catalogue import Filters, VideoStore, Window
 from shared.cursors import LONGEST, Cursors, secret_reader
 from shared.dynamodb import Table, make_client
 from shared.errors import Forbidden, InvalidParameter, UnservedQuery
-from shared.http import JSON, MERGE_PATCH, Answer, Handler, LambdaHandler, Request, no_content, respond
+from shared.http import JSON, MERGE_PATCH, Answer, Handler, Request, next_link, no_content, respond
 from shared.http import make_handler as make_http_handler
-from shared.models import LARGEST_INTEGER, LAST_SECOND, NewVideo, NoContent, VideoPatch, parse
+from shared.links import Links
+from shared.models import LARGEST_INTEGER, NewVideo, NoContent, VideoPatch, parse
 from shared.pages import Page
-from shared.settings import cursor_secret_arn, entry_point, table_name
+from shared.settings import LambdaHandler, cursor_secret_arn, entry_point, media_bucket, media_url, table_name
 
 LIST_PARAMETERS = (
     "userId",
@@ -37,9 +37,10 @@ LIST_PARAMETERS = (
 class Videos:
     """The handlers, one for each operation."""
 
-    def __init__(self, store: VideoStore, cursors: Cursors) -> None:
+    def __init__(self, store: VideoStore, cursors: Cursors, links: Links) -> None:
         self.store = store
         self.cursors = cursors
+        self.links = links
 
     def handlers(self) -> dict[str, Handler]:
         """The handlers by operation."""
@@ -65,18 +66,22 @@ class Videos:
             owner=own["userId"] or request.caller.subject,
             created_at=request.now if own["createdAt"] is None else own["createdAt"],
             status=own["status"] or "uploaded",
+            origin="import" if any(value is not None for value in own.values()) else "person",
         )
         document = self.store.create(item, request.caller, request.now, once)
         # Relative to /v1/videos, so that it holds behind a proxy that serves it below another path.
         return respond(
-            201, document, version=document["version"], headers={"Location": f"videos/{document['videoId']}"}
+            201,
+            self.links.shown(document),
+            version=document["version"],
+            headers={"Location": f"videos/{document['videoId']}"},
         )
 
     def read(self, request: Request) -> Answer:
         """GET /v1/videos/{videoId}"""
         fields = request.parameters("fields").names("fields", video.FIELDS)
         document, version = self.store.read(request.video_id(), request.caller, request.now, fields)
-        return respond(200, document, request=request, version=version)
+        return respond(200, self.links.shown(document), request=request, version=version)
 
     def patch(self, request: Request) -> Answer:
         """PATCH /v1/videos/{videoId}"""
@@ -88,7 +93,7 @@ class Videos:
             lambda item: video.patched(item, patch),
             matches=request.matches,
         )
-        return respond(200, document, version=document["version"])
+        return respond(200, self.links.shown(document), version=document["version"])
 
     def delete(self, request: Request) -> Answer:
         """DELETE /v1/videos/{videoId}"""
@@ -114,7 +119,7 @@ class Videos:
             matches=request.matches,
             once=request.once(video_id),
         )
-        return respond(200, document, version=document["version"])
+        return respond(200, self.links.shown(document), version=document["version"])
 
     def list(self, request: Request) -> Answer:
         """GET /v1/videos"""
@@ -122,10 +127,7 @@ class Videos:
         fields = parameters.names("fields", video.SUMMARY_FIELDS)
         limit = parameters.integer("limit", 1, 100) or 25
         ascending = parameters.choice("order", ("asc", "desc")) == "asc"
-        start, end = parameters.time("from"), parameters.time("to", LAST_SECOND + 1)
-        start, end = start or 0, LAST_SECOND + 1 if end is None else end
-        if start >= end:
-            raise InvalidParameter.named("from", "must be before `to`, which is not part of the range")
+        start, end = parameters.period()
         owner, category = parameters.text("userId"), parameters.text("category", 100)
         filters = Filters(
             status=parameters.choice("status", video.STATUSES),
@@ -145,8 +147,8 @@ class Videos:
 
         page = self._page(request, owner, filters, window)
         next_cursor = self.cursors.seal(query, page.resume, request.now) if page.resume else None
-        items = [_picked(video.summary(item), fields) for item in page.items]
-        return respond(200, {"items": items, "nextCursor": next_cursor}, headers=_next_link(request, next_cursor))
+        items = [self.links.shown(_picked(video.summary(item), fields)) for item in page.items]
+        return respond(200, {"items": items, "nextCursor": next_cursor}, headers=next_link(request, next_cursor))
 
     def _page(self, request: Request, owner: str | None, filters: Filters, window: Window) -> Page:
         """The list that the selector names: an owner's, a category's, a status's, or else the feed."""
@@ -175,21 +177,14 @@ def _picked(summary: dict[str, Any], fields: Sequence[str]) -> dict[str, Any]:
     return {name: summary[name] for name in fields or summary if name in summary}
 
 
-def _next_link(request: Request, cursor: str | None) -> dict[str, str]:
-    """The next page as a Link header (RFC 8288), relative to the request's own URL."""
-    if cursor is None:
-        return {}
-    pairs = [(name, value) for name, value in parse_qsl(request.query) if name != "cursor"]
-    return {"Link": f'<?{urlencode([*pairs, ("cursor", cursor)])}>; rel="next"'}
-
-
-def make(store: VideoStore, cursors: Cursors, clock: Callable[[], float] = time.time) -> LambdaHandler:
+def make(store: VideoStore, cursors: Cursors, links: Links, clock: Callable[[], float] = time.time) -> LambdaHandler:
     """The handler over a store; `clock` gives epoch seconds."""
-    return make_http_handler("videos", Videos(store, cursors).handlers(), clock)
+    return make_http_handler("videos", Videos(store, cursors, links).handlers(), clock)
 
 
 def _deployed() -> LambdaHandler:
-    return make(VideoStore(Table(table_name(), make_client())), Cursors(secret_reader(cursor_secret_arn())))
+    store = VideoStore(Table(table_name(), make_client()))
+    return make(store, Cursors(secret_reader(cursor_secret_arn())), Links(media_bucket(), media_url()))
 
 
 lambda_handler = entry_point(_deployed)

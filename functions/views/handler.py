@@ -4,10 +4,10 @@ import time
 from collections.abc import Callable
 
 from shared.dynamodb import Table, make_client
-from shared.http import JSON, Answer, Handler, LambdaHandler, Request, respond
+from shared.http import JSON, Answer, Handler, Request, respond
 from shared.http import make_handler as make_http_handler
 from shared.models import NoContent, parse
-from shared.settings import entry_point, table_name
+from shared.settings import LambdaHandler, entry_point, table_name
 from shared.views import ViewStore
 
 

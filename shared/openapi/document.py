@@ -6,11 +6,11 @@ from functools import cache
 from shared import errors
 from shared.errors import ServiceError
 from shared.http import JSON, LARGEST_BODY, PROBLEM
-from shared.openapi import public, videos, views
+from shared.openapi import audit, jobs, public, uploads, videos, views
 from shared.openapi.spec import Operation, Schema, ref
 from shared.routes import ROUTES, SCOPES, Route
 
-_PARTS = (videos, views)
+_PARTS = (videos, views, jobs, uploads, audit)
 _OPERATIONS: dict[str, Operation] = {
     operation: spec for part in (*_PARTS, public) for operation, spec in part.OPERATIONS.items()
 }
@@ -140,7 +140,7 @@ def _error_response(status: int, kinds: Sequence[type[ServiceError]], *, from_ga
         what.append(f"{description} (gateway)")
         content[JSON] = {"schema": ref("GatewayError"), "example": {"message": message}}
     response: Schema = {"description": "; or ".join(what), "content": content}
-    if status == 503 or {errors.RequestInFlight, errors.WriteContention} & set(kinds):
+    if status == 503 or {errors.RequestInFlight, errors.WriteContention, errors.QuotaExceeded} & set(kinds):
         response["headers"] = {
             "Retry-After": {"description": "Seconds to wait", "schema": {"type": "string", "pattern": "^[0-9]+$"}}
         }

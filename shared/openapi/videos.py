@@ -27,12 +27,13 @@ from shared.openapi.spec import (
     json_content,
     model_schemas,
     never_null,
+    object_of,
     page_of,
     query,
     ref,
 )
 from shared.pages import EXAMINED_BUDGET
-from shared.video import FIELDS, GRACE_SECONDS, SUMMARY_FIELDS
+from shared.video import FIELDS, GRACE_SECONDS, OWNER_FIELDS, PROBED, SUMMARY_FIELDS
 
 NEW_VIDEO: Schema = {
     "title": "Product Launch Demo",
@@ -51,6 +52,7 @@ VIDEO: Schema = {
     "createdAt": 1717645200,
     "updatedAt": 1717645200,
     **NEW_VIDEO,
+    "origins": {"duration": "person"},
     "tags": ["demo", "launch", "product"],
     "status": "uploaded",
     "metadata": {},
@@ -206,6 +208,27 @@ def schemas() -> Schema:
             **SECONDS,
             "description": "Epoch seconds; when a deleted or expired video is gone for good. Shown to its owner and admins",
         },
+        "origins": {
+            "type": "object",
+            "description": "Who filled in a field that a look at the film can tell: jobs leave alone what a person wrote",
+            "propertyNames": {"enum": list(PROBED)},
+            "additionalProperties": {"enum": ["person", "job", "import"]},
+        },
+        "source": {
+            **object_of(
+                {
+                    "uploadId": {"type": "string"},
+                    "contentType": {"type": "string"},
+                    "fileSize": {"type": "integer", "minimum": 0, "description": "Bytes"},
+                    "arrivedAt": SECONDS,
+                }
+            ),
+            "description": "The film that was uploaded last. Shown to its owner and admins",
+        },
+        "failure": {
+            **object_of({"job": {"type": "string"}, "reason": {"type": "string"}, "at": SECONDS}),
+            "description": "Why the video is `failed`, if a job says so. Shown to its owner and admins",
+        },
         "viewCount": {"type": "integer", "minimum": 0},
         "version": {"type": "integer", "minimum": 1, "description": "One more with every change"},
         "schemaVersion": {"type": "integer", "minimum": 1},
@@ -213,7 +236,7 @@ def schemas() -> Schema:
     video = {name: (server | content)[name] for name in FIELDS}
     summary = {name: video.get(name, {"type": "string", "description": "URL of the poster"}) for name in SUMMARY_FIELDS}
     always = ("title", "resolutions", "visibility", "metadata", "thumbnails")
-    required = [name for name in (*always, *server) if name not in ("purgeAt", "viewCount")]
+    required = [name for name in (*always, *server) if name not in (*OWNER_FIELDS, "viewCount", "origins")]
     return schemas | {
         "Video": {"type": "object", "properties": video, "required": required},
         "PartialVideo": {

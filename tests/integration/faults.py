@@ -1,4 +1,4 @@
-"""The line between the service and DynamoDB, which tests can cut, jam and listen in on.
+"""The line between the service and DynamoDB, S3 or SQS, which tests can cut, jam and listen in on.
 
 A `Line` watches clients. At a call chosen by its number, counted from the moment of arming, something happens
 in place of the plain request and answer: one of the incidents below.
@@ -15,9 +15,14 @@ from botocore.exceptions import ConnectionClosedError, ReadTimeoutError
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
+    from mypy_boto3_s3 import S3Client
+    from mypy_boto3_sqs import SQSClient
 
 Send = Callable[[], AWSResponse]
 """Carries the request out and returns the answer."""
+
+Carry = Callable[..., Any]
+"""Answers a request, given the name of botocore's event and the request."""
 
 Incident = Callable[[Send], AWSResponse | None]
 """What happens at a call; returning None lets the request go its way."""
@@ -30,12 +35,14 @@ class Killed(BaseException):
 class Line:
     """Watches clients; nothing happens until it is armed."""
 
-    def __init__(self, *clients: "DynamoDBClient") -> None:
+    def __init__(self, *clients: "DynamoDBClient | S3Client | SQSClient", carry: Carry | None = None) -> None:
+        """`carry` takes a request to where it is answered, if that is not the network."""
         self.calls: list[str] = []
         """The operations since it was armed, in order; what botocore sends again counts again."""
         self._incident: Incident | None = None
         self._at: int | None = None
         self._lock = threading.Lock()
+        self._carry = carry
         for client in clients:
             self._watch(client)
 
@@ -48,7 +55,7 @@ class Line:
         """Let every request through again."""
         self._incident = None
 
-    def _watch(self, client: "DynamoDBClient") -> None:
+    def _watch(self, client: "DynamoDBClient | S3Client | SQSClient") -> None:
         inner: Any = client
         # Connections as botocore itself uses them, below its own retries.
         transport = inner._endpoint.http_session
@@ -58,10 +65,17 @@ class Line:
                 position = len(self.calls)
                 self.calls.append(event_name.rpartition(".")[2])
                 incident = self._incident if self._at in (None, position) else None
-            return incident(lambda: transport.send(request)) if incident else None
+            carry = self._carry
+            if incident is None:
+                return None
+            given = incident(lambda: carry(event_name, request) if carry else transport.send(request))
+            if given is not None and carry:
+                # moto is asked too, whatever was answered here; this address it does not know.
+                request.url = "http://answered.invalid/"
+            return given
 
         events: Any = client.meta.events  # its stubs know of no handler that answers
-        events.register("before-send.dynamodb", before_send)
+        events.register(f"before-send.{client.meta.service_model.service_id.hyphenize()}", before_send)
 
 
 def request_lost(_: Send) -> AWSResponse:
@@ -122,6 +136,17 @@ def meanwhile(action: Callable[[], object]) -> Incident:
 def refusal(code: str, status: int = 400, **more: Any) -> AWSResponse:
     """An error as DynamoDB spells it."""
     return answer({"__type": f"com.amazonaws.dynamodb.v20120810#{code}", "message": code, **more}, status)
+
+
+def s3_refusal(code: str, status: int) -> Incident:
+    """S3 answers with an error; to a HEAD it has no body."""
+    body = f"<Error><Code>{code}</Code><Message>secret-of-s3</Message></Error>"
+
+    def incident(_: Send) -> AWSResponse:
+        headers: Any = {"Content-Type": "application/xml"}
+        return AWSResponse("s3", status, headers, _Raw(body.encode()))
+
+    return incident
 
 
 def answer(content: Mapping[str, Any], status: int = 200) -> AWSResponse:

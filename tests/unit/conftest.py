@@ -1,18 +1,85 @@
-"""Unit tests run on moto, in process."""
+"""Unit tests run on moto, in process; those of the templates on what the CDK app makes."""
 
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from moto import mock_aws
+from moto.s3.exceptions import NoSuchUpload
+from moto.s3.models import S3Backend
 
 from shared.dynamodb import Table, make_client
-from tests.harness import create_table
+from shared.objects import Objects
+from shared.objects import make_client as make_s3_client
+from shared.schema import AUDIT_TABLE_NAME
+from tests.harness import MEDIA_BUCKET, SOURCES_BUCKET, create_audit_table, create_table
+
+if TYPE_CHECKING:
+    from tests.unit.templates import Templates
+
+Synthesize = Callable[[dict[str, Any]], "Templates"]
 
 
 @pytest.fixture
-def table() -> Iterator[Table]:
-    """An empty table."""
+def account() -> Iterator[None]:
+    """An empty account."""
     with mock_aws():
-        client = make_client()
-        create_table(client, "VideoMetadata")
-        yield Table("VideoMetadata", client, sleep=lambda _: None)
+        yield
+
+
+@pytest.fixture
+def table(account: None) -> Table:
+    """An empty table."""
+    client = make_client()
+    create_table(client, "VideoMetadata")
+    create_audit_table(client, AUDIT_TABLE_NAME)
+    return Table("VideoMetadata", client, sleep=lambda _: None)
+
+
+@pytest.fixture
+def objects(account: None, monkeypatch: pytest.MonkeyPatch) -> Objects:
+    """The empty buckets."""
+    client = make_s3_client()
+    whole = S3Backend.complete_multipart_upload
+
+    def complete(backend: S3Backend, bucket_name: str, multipart_id: str, body: Any) -> Any:
+        # moto fails on an unknown upload; S3 says so.
+        if multipart_id not in backend.get_bucket(bucket_name).multiparts:
+            raise NoSuchUpload(upload_id=multipart_id)
+        return whole(backend, bucket_name, multipart_id, body)
+
+    monkeypatch.setattr(S3Backend, "complete_multipart_upload", complete)
+    for bucket in (SOURCES_BUCKET, MEDIA_BUCKET):
+        client.create_bucket(Bucket=bucket)
+    return Objects(client, sleep=lambda _: None)
+
+
+@pytest.fixture(scope="session")
+def synthesize(tmp_path_factory: pytest.TempPathFactory) -> Synthesize:
+    """What a deployment with the given context would create."""
+    from tests.unit.templates import Templates  # starts Node, which few tests need
+
+    made: dict[str, Templates] = {}
+
+    def templates_for(context: dict[str, Any]) -> Templates:
+        key = json.dumps(context, sort_keys=True)
+        if key not in made:
+            made[key] = Templates(context, tmp_path_factory.mktemp("cdk.out"))
+        return made[key]
+
+    return templates_for
+
+
+@pytest.fixture(scope="session")
+def aws(synthesize: Synthesize) -> "Templates":
+    """What `cdk deploy` creates when nothing is chosen."""
+    return synthesize({})
+
+
+@pytest.fixture(scope="session")
+def local(synthesize: Synthesize) -> "Templates":
+    """What `make run` creates."""
+    from tests.unit.templates import LOCAL
+
+    return synthesize(LOCAL)

@@ -15,7 +15,7 @@ from shared.errors import ServiceError
 from shared.models import NewVideo, VideoPatch
 from shared.openapi.document import document
 from shared.openapi.videos import NEW_VIDEO
-from shared.routes import ROUTES, Route
+from shared.routes import ROUTES
 from shared.video import FIELDS, SUMMARY_FIELDS
 from tests.harness import Api
 
@@ -138,87 +138,3 @@ def _validator(schema: dict[str, Any]) -> Any:
 def test_the_error_tree_is_drawn_as_it_is() -> None:
     drawn = [line for line in (errors.__doc__ or "").splitlines() if "──" in line]
     assert [line.split("── ")[1].split()[0] for line in drawn] == [kind.__name__ for kind in _all_errors()]
-
-
-class TestEveryDeclaredStatusIsReturned:
-    """Each status of each operation that the service itself answers, by really asking for it."""
-
-    MISSING = "/v1/videos/3f2504e0-4f89-41d3-9a0c-0305e82c3301"
-
-    def _seen(self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch, route: Route) -> set[int]:
-        """The statuses that provoking requests to one operation are answered with."""
-        video = api.publish("alice")
-        gone = api.publish("alice", videoId="00000000-0000-4000-8000-000000000001")
-        api.delete(f"/v1/videos/{gone['videoId']}")
-        tag = api.get(f"/v1/videos/{video['videoId']}").etag
-        path = route.path.replace("{asset}", "start.js")
-        provocations: list[dict[str, Any]] = [
-            {},
-            {"user": "bob"},
-            {"scopes": "other"},
-            {"query": "x=1"},
-            {"body": "{", "headers": {"Content-Type": "application/json"}},
-            {"body": "x", "headers": {"Content-Type": "text/plain"}},
-            {"body": "x" * 1_100_000, "headers": {"Content-Type": "application/json"}},
-            {"json_body": {"x": 1}},
-            {"json_body": {}, "headers": {"Idempotency-Key": ""}},
-            {"json_body": {"title": "t"}},
-            {"json_body": {"title": "t", "videoId": video["videoId"]}, "user": "admin"},
-            {"json_body": {"status": "uploaded"}},
-            {"json_body": {"title": "t"}, "headers": {"If-Match": '"99"'}},
-            {"headers": {"If-Match": '"99"'}},
-            {"headers": {"If-None-Match": tag}},
-        ]
-        seen = set()
-        for provocation in provocations:
-            for place in (video["videoId"], gone["videoId"], self.MISSING.rpartition("/")[2], "no-uuid"):
-                seen.add(api.request(route.method, path.replace("{videoId}", place), **provocation).status)
-        seen.add(api.request(route.method, path.replace("start.js", "x.js")).status if "asset" in route.path else 0)
-        for error in ("ThrottlingException", "NoSuchThing"):
-            with monkeypatch.context() as patch:
-                _break(patch, table, error)
-                body = {"title": "u"} if route.method in ("PATCH",) or route.operation == "createVideo" else None
-                fresh = path.replace("{videoId}", self.MISSING.rpartition("/")[2])
-                seen.add(api.request(route.method, fresh, json_body=body).status)
-        untouched = api.publish("alice")
-        with monkeypatch.context() as patch:
-            _conflict(patch, table)
-            body = {"title": "v"} if route.method in ("PATCH",) or route.operation == "createVideo" else None
-            for place in (untouched["videoId"], gone["videoId"]):
-                seen.add(
-                    api.request(
-                        route.method,
-                        path.replace("{videoId}", place),
-                        json_body=body,
-                        headers={"Idempotency-Key": "in flight"},
-                    ).status
-                )
-        return seen - {0}
-
-    @pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.operation)
-    def test_all_of_an_operation(self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch, route: Route) -> None:
-        spec = document()["paths"][route.path][route.method.lower()]
-        declared = {
-            int(status)
-            for status, response in spec["responses"].items()
-            if int(status) < 400 or "application/problem+json" in response.get("content", {})
-        }
-        static = route.operation in ("getOpenApi", "getDocs", "getDocsAsset")
-        # A static answer can only fail by a bug, and a bug cannot be asked for.
-        assert self._seen(api, table, monkeypatch, route) == declared - ({500} if static else set())
-
-
-def _break(patch: pytest.MonkeyPatch, table: Table, code: str) -> None:
-    def fail(**_: Any) -> None:
-        raise ClientError({"Error": {"Code": code, "Message": ""}}, "Any")
-
-    for name in ("get_item", "batch_get_item", "put_item", "update_item", "query", "transact_write_items"):
-        patch.setattr(table.client, name, fail)
-
-
-def _conflict(patch: pytest.MonkeyPatch, table: Table) -> None:
-    def fail(**_: Any) -> None:
-        raise ClientError({"Error": {"Code": "TransactionConflictException", "Message": ""}}, "Any")
-
-    for name in ("put_item", "update_item", "transact_write_items"):
-        patch.setattr(table.client, name, fail)

@@ -1,0 +1,33 @@
+"""Takes in films that have arrived in the bucket of sources."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from aws_lambda_powertools.utilities.typing import LambdaContext
+
+from shared.arrivals import Arrivals
+from shared.catalogue import VideoStore
+from shared.dynamodb import Table, make_client
+from shared.objects import Objects
+from shared.objects import make_client as make_s3_client
+from shared.queues import process
+from shared.settings import LambdaHandler, entry_point, table_name
+from shared.uploads import UploadStore
+
+
+def make(arrivals: Arrivals, clock: Callable[[], float] = time.time) -> LambdaHandler:
+    """The handler over the stores; `clock` gives epoch seconds."""
+
+    def handle(event: dict[str, Any], _: LambdaContext) -> dict[str, Any]:
+        return process(event, lambda message: arrivals.handle(message.body, int(clock())))
+
+    return handle
+
+
+def _deployed() -> LambdaHandler:
+    table = Table(table_name(), make_client())
+    return make(Arrivals(UploadStore(table), Objects(make_s3_client()), VideoStore(table)))
+
+
+lambda_handler = entry_point(_deployed)

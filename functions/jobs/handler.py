@@ -1,0 +1,187 @@
+"""Jobs, as their video's owner sees them, and reports of transcoders."""
+
+import re
+import time
+from collections.abc import Callable
+from typing import Any
+
+from shared import video
+from shared.attributes import Item
+from shared.catalogue import VideoStore
+from shared.dynamodb import Table, make_client
+from shared.errors import InvalidContent, InvalidParameter, NoSource, NotFound, OutdatedReport
+from shared.http import JSON, Answer, Handler, Request, respond
+from shared.http import make_handler as make_http_handler
+from shared.jobs import JobStore, Ticket, rendition_kind
+from shared.models import NoContent, RenditionReport, ThumbnailChoice, parse
+from shared.quota import QuotaStore
+from shared.readiness import why_not_ready
+from shared.schema import VIDEO
+from shared.settings import LambdaHandler, entry_point, jobs_per_day, table_name
+
+RENDITION = r"[A-Za-z0-9._-]{1,64}"
+KIND = rf"probe|poster|storyboard|transcode\.{RENDITION}"
+DOCUMENT = (
+    "videoId",
+    "kind",
+    "state",
+    "attempts",
+    "progress",
+    "error",
+    "inputHash",
+    "output",
+    "queuedAt",
+    "startedAt",
+    "finishedAt",
+    "updatedAt",
+)
+"""A job as clients see it, in this order."""
+
+
+class Jobs:
+    """The handlers, one for each operation."""
+
+    def __init__(self, videos: VideoStore, jobs: JobStore, quota: QuotaStore) -> None:
+        self.videos = videos
+        self.jobs = jobs
+        self.quota = quota
+
+    def handlers(self) -> dict[str, Handler]:
+        """The handlers by operation."""
+        return {
+            "chooseThumbnail": self.choose_thumbnail,
+            "listJobs": self.list,
+            "reportRendition": self.report,
+            "retryJob": self.retry,
+            "whyNotReady": self.why_not_ready,
+        }
+
+    def list(self, request: Request) -> Answer:
+        """GET /v1/videos/{videoId}/jobs"""
+        request.parameters()
+        found = self._own(request)
+        return respond(200, {"items": [document(job) for job in self.jobs.of_video(found["videoId"])]})
+
+    def why_not_ready(self, request: Request) -> Answer:
+        """GET /v1/videos/{videoId}/why-not-ready"""
+        request.parameters()
+        found = self._own(request)
+        reason, blocker = why_not_ready(found, self.jobs.of_video(found["videoId"]), request.now)
+        ready = found["status"] == "ready"
+        return respond(
+            200,
+            {
+                "videoId": found["videoId"],
+                "status": found["status"],
+                "ready": ready,
+                "reason": reason,
+                "blocker": document(blocker) if blocker else None,
+            },
+        )
+
+    def retry(self, request: Request) -> Answer:
+        """POST /v1/videos/{videoId}/jobs/{kind}/retry"""
+        if request.body:
+            parse(NoContent, request.content(JSON))
+        kind = request.path["kind"]
+        if not re.fullmatch(KIND, kind):
+            raise InvalidParameter.named("kind", "must be probe, poster, storyboard, or transcode. and a rendition")
+        job = self.jobs.retry(
+            request.video_id(),
+            kind,
+            request.caller,
+            request.now,
+            lambda owner: self.quota.reserve(owner, 1, request.now),
+        )
+        return respond(202, document(job))
+
+    def choose_thumbnail(self, request: Request) -> Answer:
+        """POST /v1/videos/{videoId}/thumbnail"""
+        wanted = round(parse(ThumbnailChoice, request.content(JSON)).time * 1000)
+        charged = False
+
+        def edit(item: Item) -> Item:
+            nonlocal charged
+            media = item.get("source", {}).get("media")
+            if media is None or item["status"] == "deleted":
+                raise NoSource("There is no film to take a picture from; why-not-ready tells what is missing.")
+            if wanted >= media["duration"]:
+                detail = f"must be less than the film's {media['duration'] / 1000} seconds"
+                raise InvalidContent("1 field is not valid.", errors=[{"pointer": "/time", "detail": detail}])
+            edited = video.thumbnail_chosen(item, wanted)
+            if edited != item and not charged:
+                self.quota.reserve(item["userId"], 1, request.now)
+                charged = True
+            return edited
+
+        changed = self.videos.change(request.video_id(), request.caller, request.now, edit)
+        return respond(202, {"videoId": changed["videoId"], "kind": "poster", "time": wanted / 1000})
+
+    def report(self, request: Request) -> Answer:
+        """PUT /v1/videos/{videoId}/renditions/{name}"""
+        name = request.path["name"]
+        if not re.fullmatch(RENDITION, name):
+            raise InvalidParameter.named("name", "must have 1 to 64 letters, digits, dots, hyphens or underscores")
+        report = parse(RenditionReport, request.content(JSON))
+        ticket = Ticket(request.video_id(), rendition_kind(name), report.inputHash, report.attempt)
+        job = self.jobs.get(ticket)
+        if job is None:
+            raise NotFound("The video has no such rendition to be made.")
+        after = self._reported(job, ticket, name, report, request)
+        if after is None:
+            raise OutdatedReport(
+                f"The job is at attempt {int(job['attempt'])} for the input {job['inputHash']}, and {job['state']}."
+            )
+        return respond(200, document(after))
+
+    def _reported(self, job: Item, ticket: Ticket, name: str, report: RenditionReport, request: Request) -> Item | None:
+        """The job with a report taken into account; None when the report comes too late."""
+        caller, now = request.caller, request.now
+        match report.state:
+            case "running":
+                if job["state"] == "queued":
+                    taken = self.jobs.take(ticket, caller, now)
+                    if taken is None or not report.progress:
+                        return taken
+                progress = int(job["progress"]) if report.progress is None else report.progress
+                return self.jobs.advance(ticket, progress, caller, now)
+            case "done":
+                uri = str(report.uri)
+                done = self.jobs.complete(
+                    ticket, {"uri": uri}, caller, now, lambda item: video.rendered(item, name, uri)
+                )
+                return done or _repeated(job, ticket, "done")
+            case "failed":
+                failed = self.jobs.fail(ticket, str(report.reason), caller, now, retry=report.retry)
+                return failed or _repeated(job, ticket, "failed")
+
+    def _own(self, request: Request) -> Item:
+        key = VIDEO.key(videoId=request.video_id())
+        return video.owned_by(self.videos.table.get(key), request.caller, request.now)
+
+
+def _repeated(job: Item, ticket: Ticket, state: str) -> Item | None:
+    """The job, if this very report has been taken into account before."""
+    same = job["inputHash"] == ticket.input_hash and (state == "done" or job["attempt"] == ticket.attempt)
+    return job if same and job["state"] == state else None
+
+
+def document(job: Item) -> dict[str, Any]:
+    """A job as clients see it."""
+    shown = job | {"attempts": job["attempt"]}
+    return {name: shown[name] for name in DOCUMENT if name in shown}
+
+
+def make(
+    videos: VideoStore, jobs: JobStore, quota: QuotaStore, clock: Callable[[], float] = time.time
+) -> LambdaHandler:
+    """The handler over the stores; `clock` gives epoch seconds."""
+    return make_http_handler("jobs", Jobs(videos, jobs, quota).handlers(), clock)
+
+
+def _deployed() -> LambdaHandler:
+    table = Table(table_name(), make_client())
+    return make(VideoStore(table), JobStore(table), QuotaStore(table, jobs_per_day()))
+
+
+lambda_handler = entry_point(_deployed)

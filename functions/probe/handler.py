@@ -1,0 +1,58 @@
+"""Looks at films that have arrived: what they are, and which renditions they are to have."""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from aws_lambda_powertools.utilities.typing import LambdaContext
+
+from shared import video
+from shared.attributes import Item
+from shared.dynamodb import Table, make_client
+from shared.jobs import JobStore
+from shared.media.ladder import wanted
+from shared.media.probe import probe
+from shared.objects import Objects, ObjectSource
+from shared.objects import make_client as make_s3_client
+from shared.queues import process
+from shared.settings import LambdaHandler, entry_point, rendition_names, table_name
+from shared.worker import Result, Worker
+
+
+class Prober:
+    """Does the jobs of kind `probe`."""
+
+    def __init__(self, objects: Objects, renditions: Sequence[str]) -> None:
+        self.objects = objects
+        self.renditions = renditions
+
+    def do(self, job: Item, _: Item) -> Result:
+        """Look at a film; raises UnreadableFilm."""
+        film = job["input"]
+        facts = probe(ObjectSource(self.objects, film["source"], film["etag"], film["fileSize"]))
+        media = facts.document()
+        fields = {name: media[name] for name in video.PROBED if name in media}
+        sizes = {
+            each.name: {"width": each.width, "height": each.height}
+            for each in wanted(facts.width, facts.height, self.renditions)
+        }
+        return Result(fields, lambda item: video.probed(item, media, fields, sizes))
+
+
+def make(
+    jobs: JobStore, objects: Objects, renditions: Sequence[str], clock: Callable[[], float] = time.time
+) -> LambdaHandler:
+    """The handler over the stores; `clock` gives epoch seconds."""
+    worker = Worker("probe", jobs, clock, Prober(objects, renditions).do)
+
+    def handle(event: dict[str, Any], _: LambdaContext) -> dict[str, Any]:
+        return process(event, worker.handle)
+
+    return handle
+
+
+def _deployed() -> LambdaHandler:
+    return make(JobStore(Table(table_name(), make_client())), Objects(make_s3_client()), rendition_names())
+
+
+lambda_handler = entry_point(_deployed)

@@ -1,0 +1,35 @@
+"""Reads the table's stream: makes jobs of what changed, and messages of the jobs."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from aws_lambda_powertools.utilities.typing import LambdaContext
+from shared.queues import Queue
+from shared.queues import make_client as make_queue_client
+
+from shared.dynamodb import Table, make_client
+from shared.jobs import JobStore
+from shared.routing import Router
+from shared.settings import LambdaHandler, entry_point, media_bucket, queue_url, table_name
+from shared.stream import process
+
+QUEUES = ("probe", "thumbnails", "transcode", "purge")
+
+
+def make(router: Router, clock: Callable[[], float] = time.time) -> LambdaHandler:
+    """The handler over a router; `clock` gives epoch seconds."""
+
+    def handle(event: dict[str, Any], _: LambdaContext) -> dict[str, Any]:
+        return process(event, lambda record: router.route(record, int(clock())))
+
+    return handle
+
+
+def _deployed() -> LambdaHandler:
+    client = make_queue_client()
+    queues = {name: Queue(queue_url(name), client) for name in QUEUES}
+    return make(Router(JobStore(Table(table_name(), make_client())), queues, media_bucket()))
+
+
+lambda_handler = entry_point(_deployed)

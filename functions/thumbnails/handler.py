@@ -1,0 +1,87 @@
+"""Makes the pictures of films: the poster in several widths, and the storyboard."""
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from aws_lambda_powertools.utilities.typing import LambdaContext
+
+from shared import video
+from shared.attributes import Item
+from shared.dynamodb import Table, make_client
+from shared.jobs import JobStore
+from shared.links import THUMBNAILS
+from shared.media.poster import Picture, poster
+from shared.media.probe import Facts
+from shared.media.storyboard import storyboard
+from shared.objects import Objects, ObjectSource, object_uri
+from shared.objects import make_client as make_s3_client
+from shared.queues import process
+from shared.settings import LambdaHandler, entry_point, media_bucket, table_name
+from shared.worker import Result, Worker
+
+FOR_EVER = "public, max-age=31536000, immutable"
+"""Another film or another moment has another hash, and so another URL."""
+
+
+class Painter:
+    """Does the jobs of kinds `poster` and `storyboard`."""
+
+    def __init__(self, objects: Objects, bucket: str) -> None:
+        self.objects = objects
+        self.bucket = bucket
+
+    def do(self, job: Item, item: Item) -> Result:
+        """Make the pictures of one kind; raises UnreadableFilm."""
+        film = job["input"]
+        source = ObjectSource(self.objects, film["source"], film["etag"], film["fileSize"])
+        facts = Facts.of(item["source"]["media"])
+        pictures = self._poster(job, source, facts) if job["kind"] == "poster" else self._board(job, source, facts)
+        return Result({"pictures": sorted(pictures)}, lambda video_item: video.pictured(video_item, pictures))
+
+    def _poster(self, job: Item, source: ObjectSource, facts: Facts) -> Item:
+        made = poster(source, facts, job["input"].get("time"))
+        stored = {name: each | {"time": made.time} for name, each in self._stored(job, made.pictures).items()}
+        largest = max(
+            (each for each in made.pictures if each.content_type == "image/jpeg"), key=lambda each: each.width
+        )
+        return {"poster": stored[largest.name], **stored}
+
+    def _board(self, job: Item, source: ObjectSource, facts: Facts) -> Item:
+        made = storyboard(source, facts)
+        stored = self._stored(job, [made.sheet])
+        url = self._put(job, "storyboard.vtt", made.cues.encode(), "text/vtt; charset=utf-8")
+        return stored | {"storyboard.vtt": {"url": url, "fileSize": len(made.cues.encode())}}
+
+    def _stored(self, job: Item, pictures: Iterable[Picture]) -> Item:
+        return {
+            each.name: {
+                "url": self._put(job, each.name, each.data, each.content_type),
+                "width": each.width,
+                "height": each.height,
+                "fileSize": len(each.data),
+            }
+            for each in pictures
+        }
+
+    def _put(self, job: Item, name: str, data: bytes, content_type: str) -> str:
+        key = f"{THUMBNAILS}{job['videoId']}/{job['inputHash']}/{name}"
+        self.objects.put(self.bucket, key, data, content_type, cache_control=FOR_EVER)
+        return object_uri(self.bucket, key)
+
+
+def make(jobs: JobStore, objects: Objects, bucket: str, clock: Callable[[], float] = time.time) -> LambdaHandler:
+    """The handler over the stores; `clock` gives epoch seconds."""
+    worker = Worker("thumbnails", jobs, clock, Painter(objects, bucket).do)
+
+    def handle(event: dict[str, Any], _: LambdaContext) -> dict[str, Any]:
+        return process(event, worker.handle)
+
+    return handle
+
+
+def _deployed() -> LambdaHandler:
+    return make(JobStore(Table(table_name(), make_client())), Objects(make_s3_client()), media_bucket())
+
+
+lambda_handler = entry_point(_deployed)

@@ -1,0 +1,106 @@
+"""Uploads: URLs by which clients send a film straight to S3."""
+
+import re
+import time
+from collections.abc import Callable
+from typing import Any
+
+from shared.dynamodb import Table, make_client
+from shared.errors import InvalidParameter
+from shared.http import JSON, Answer, Handler, Request, no_content, respond
+from shared.http import make_handler as make_http_handler
+from shared.jobs import jobs_per_upload
+from shared.models import CompleteUpload, NewUpload, parse
+from shared.objects import Objects
+from shared.objects import make_client as make_s3_client
+from shared.quota import QuotaStore
+from shared.settings import (
+    LambdaHandler,
+    entry_point,
+    jobs_per_day,
+    rendition_names,
+    sources_bucket,
+    table_name,
+)
+from shared.uploads import UPLOAD_ID, UploadService, UploadStore
+
+
+class Uploads:
+    """The handlers, one for each operation."""
+
+    def __init__(self, service: UploadService, clock: Callable[[], float]) -> None:
+        self.service = service
+        self.clock = clock
+
+    def handlers(self) -> dict[str, Handler]:
+        """The handlers by operation."""
+        return {"createUpload": self.create, "completeUpload": self.complete, "abortUpload": self.abort}
+
+    def create(self, request: Request) -> Answer:
+        """POST /v1/videos/{videoId}/upload"""
+        wanted = parse(NewUpload, request.content(JSON))
+        # The id has the time in milliseconds: whole seconds would not tell which of two uploads is the later one.
+        begun = self.service.begin(
+            request.video_id(), wanted.contentType, wanted.fileSize, request.caller, int(self.clock() * 1000)
+        )
+        # Relative to this request's URL, so that they hold behind a proxy that serves it below another path.
+        place = f"upload/{begun.upload_id}"
+        answer: dict[str, Any] = {"uploadId": begun.upload_id}
+        if begun.put:
+            url, headers = begun.put
+            answer |= {"method": "PUT", "url": url, "headers": headers}
+        else:
+            answer |= {
+                "partSize": begun.parts[0][1],
+                "parts": [
+                    {"partNumber": number, "method": "PUT", "url": url, "size": size}
+                    for number, (url, size) in enumerate(begun.parts, 1)
+                ],
+                "complete": f"{place}/complete",
+            }
+        # Who has these URLs may upload: they are not for any cache.
+        return respond(
+            201,
+            answer | {"abort": place, "expiresAt": begun.expires_at},
+            headers={"Cache-Control": "no-store"},
+        )
+
+    def complete(self, request: Request) -> Answer:
+        """POST /v1/videos/{videoId}/upload/{uploadId}/complete"""
+        etags = [part.etag for part in parse(CompleteUpload, request.content(JSON)).parts]
+        video_id, upload_id = request.video_id(), _upload_id(request)
+        self.service.complete(video_id, upload_id, etags, request.caller, request.now)
+        return respond(200, {"uploadId": upload_id, "videoId": video_id, "state": "received"})
+
+    def abort(self, request: Request) -> Answer:
+        """DELETE /v1/videos/{videoId}/upload/{uploadId}"""
+        self.service.abort(request.video_id(), _upload_id(request), request.caller, request.now)
+        return no_content()
+
+
+def _upload_id(request: Request) -> str:
+    upload_id = request.path["uploadId"]
+    if not re.fullmatch(UPLOAD_ID, upload_id):
+        raise InvalidParameter.named("uploadId", "must be one that an upload was begun with")
+    return upload_id
+
+
+def make(service: UploadService, clock: Callable[[], float] = time.time) -> LambdaHandler:
+    """The handler over the stores; `clock` gives epoch seconds."""
+    return make_http_handler("uploads", Uploads(service, clock).handlers(), clock)
+
+
+def _deployed() -> LambdaHandler:
+    table = Table(table_name(), make_client())
+    return make(
+        UploadService(
+            UploadStore(table),
+            Objects(make_s3_client()),
+            sources_bucket(),
+            QuotaStore(table, jobs_per_day()),
+            jobs_per_upload(len(rendition_names())),
+        )
+    )
+
+
+lambda_handler = entry_point(_deployed)

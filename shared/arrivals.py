@@ -1,0 +1,118 @@
+"""Films that have arrived in the bucket: S3's notifications, checked against what was announced.
+
+A notification only says where to look: what counts is the object as it is now (HeadObject). So notifications
+that come twice, late or in another order end in the same state.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+from urllib.parse import unquote_plus
+
+from aws_lambda_powertools import Logger
+
+from shared.attributes import Item
+from shared.caller import Caller
+from shared.catalogue import VideoStore
+from shared.errors import NotFound
+from shared.objects import ObjectFacts, Objects, object_uri
+from shared.queues import BadMessage
+from shared.uploads import UPLOAD_ID, UploadStore
+from shared.video import arrived, upload_refused
+
+KEY = re.compile(rf"([0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}})/({UPLOAD_ID})")
+CALLER = Caller.job("arrivals")
+
+
+class Arrivals:
+    """Puts films that arrived into their videos, or says there why not."""
+
+    def __init__(self, uploads: UploadStore, objects: Objects, videos: VideoStore) -> None:
+        self.uploads = uploads
+        self.objects = objects
+        self.videos = videos
+        self._logger = Logger()
+
+    def handle(self, notification: Mapping[str, Any], now: int) -> None:
+        """One notification of S3, which may name several objects; raises BadMessage or Unavailable.
+
+        An object that makes trouble does not keep back the others.
+        """
+        failure: Exception | None = None
+        for bucket, key in _created(notification):
+            try:
+                outcome = self._object(bucket, key, now)
+            except Exception as error:
+                failure = failure or error
+            else:
+                self._logger.info("an object was created", extra={"key": key, "outcome": outcome})
+        if failure:
+            raise failure
+
+    def _object(self, bucket: str, key: str, now: int) -> str:
+        """Take one object in; returns in a few words what became of it."""
+        parts = KEY.fullmatch(key)
+        upload = self.uploads.find(*parts.groups()) if parts else None
+        if upload is None or upload["uri"] != object_uri(bucket, key):
+            return "ignored: no such upload was begun"
+        if upload["state"] in ("aborted", "refused"):
+            return f"ignored: the upload is {upload['state']}"
+        facts = self.objects.head(upload["uri"])
+        if facts is None:
+            return "ignored: the object is gone"
+        if upload["state"] == "open" and self.uploads.move(upload, "received") != "received":
+            return "ignored: the upload was aborted meanwhile"
+        reason = _mismatch(upload, facts)
+        if reason is None:
+            source = _source(upload, facts, now)
+            return self._change(upload, now, lambda item: arrived(item, source)) or "taken in"
+        outcome = self._change(upload, now, lambda item: upload_refused(item, upload["uploadId"], reason, now))
+        # Last, so that a crash before it lets all of this be done again.
+        self.uploads.move(upload, "refused", since="received")
+        return outcome or f"refused: {reason}"
+
+    def _change(self, upload: Item, now: int, edit: Callable[[Item], Item]) -> str | None:
+        """Edit the upload's video; returns why not, if so."""
+        try:
+            after = self.videos.change(upload["videoId"], CALLER, now, edit)
+        except NotFound:
+            return "ignored: the video is gone"
+        return "ignored: the video is deleted" if after["status"] == "deleted" else None
+
+
+def _created(notification: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Bucket and key of each object that was created."""
+    if notification.get("Event") == "s3:TestEvent":
+        return  # S3 sends one when it is told where to notify
+    try:
+        found = [
+            (record["s3"]["bucket"]["name"], unquote_plus(record["s3"]["object"]["key"]))
+            for record in notification["Records"]
+            if record["eventName"].startswith("ObjectCreated:")
+        ]
+    except (KeyError, TypeError, AttributeError):
+        raise BadMessage("The message is no notification of S3.") from None
+    yield from found
+
+
+def _mismatch(upload: Item, facts: ObjectFacts) -> str | None:
+    """What is wrong with an object, in a sentence for the owner."""
+    if facts.size == 0:
+        return "The uploaded file is empty."
+    if facts.size != upload["fileSize"]:
+        return f"The upload has {facts.size} bytes, not the {upload['fileSize']} that were announced."
+    if facts.content_type != upload["contentType"]:
+        kind = "".join(each if each.isprintable() else "?" for each in facts.content_type[:100]) or "no type"
+        return f"The upload is of the type {kind}, not {upload['contentType']} as was announced."
+    return None
+
+
+def _source(upload: Item, facts: ObjectFacts, now: int) -> Item:
+    return {
+        "uploadId": upload["uploadId"],
+        "uri": upload["uri"],
+        "etag": facts.etag,
+        "fileSize": facts.size,
+        "contentType": facts.content_type,
+        "arrivedAt": now,
+    }

@@ -1,0 +1,462 @@
+"""Jobs as desired state: what should be made of a video's film, and how far that is.
+
+There is one Job item for each video and kind, with a hash of its input. Whoever wants it done writes it in state
+`queued`; that write's stream record makes the router send the message, so a job cannot be queued without its
+message, nor the other way round. Everything else is a conditional write on hash, attempt and state:
+
+    (wanted) -> queued -> running -> done
+                  ^          |
+                  +----------+-> failed      after the last attempt, or at once when trying again is no use
+                 withdrawn                   the video was deleted, or its film replaced
+
+Repeated and late messages and stream records therefore change nothing, a result for another input than the
+present one is dropped, and the sweeper queues again whatever is past its time.
+"""
+
+import hashlib
+import json
+import secrets
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from shared.attributes import Item, Value, decode_item
+from shared.caller import Caller
+from shared.dynamodb import ConditionFailed, Expression, Table, TransactionConflict, Write, change_between
+from shared.errors import IllegalTransition, NotFound, Unavailable
+from shared.models import LAST_SECOND
+from shared.schema import (
+    JOB,
+    PARTITION_KEY,
+    RELATION_INDEX,
+    SCHEMA_VERSION,
+    SHARDS,
+    SORT_KEY,
+    VIDEO,
+    job_relation,
+    status_relation,
+)
+from shared.video import job_failed, owned_by, stamp
+
+LAST_ATTEMPT = 5
+CONTENTION_ATTEMPTS = 5
+PENDING = ("queued", "running")
+STATES = (*PENDING, "done", "failed")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What all jobs of a kind have in common; times in seconds."""
+
+    name: str
+    queue: str
+    """The queue that its messages go to."""
+    lease: int
+    """How long a worker may be silent before its job is given to another: a little more than its function may run."""
+    patience: int
+    """How long a queued job may wait for a worker before its message is taken for lost."""
+    needed: bool
+    """Whether the video cannot become ready without it."""
+
+
+MINUTE, HOUR = 60, 3600
+KINDS = {
+    "probe": Kind("probe", "probe", lease=3 * MINUTE, patience=15 * MINUTE, needed=True),
+    "poster": Kind("poster", "thumbnails", lease=6 * MINUTE, patience=15 * MINUTE, needed=False),
+    "storyboard": Kind("storyboard", "thumbnails", lease=6 * MINUTE, patience=15 * MINUTE, needed=False),
+    # An outside transcoder: it may have a long queue of its own, but reports while it works.
+    "transcode": Kind("transcode", "transcode", lease=15 * MINUTE, patience=6 * HOUR, needed=True),
+}
+
+
+def kind_of(kind: str) -> Kind:
+    """The kind of a job such as `probe` or `transcode.720p`."""
+    return KINDS[kind.partition(".")[0]]
+
+
+def rendition_kind(name: str) -> str:
+    """The job that makes one rendition."""
+    return f"transcode.{name}"
+
+
+def jobs_per_upload(renditions: int) -> int:
+    """How many jobs one upload can start."""
+    return len(KINDS) - 1 + renditions
+
+
+def wanted(video: Item | None) -> dict[str, Item]:
+    """The jobs that a video's present state asks for, by kind, with their inputs."""
+    if video is None or video["status"] == "deleted" or "source" not in video:
+        return {}
+    source = video["source"]
+    film = {"source": source["uri"], "etag": source["etag"], "fileSize": source["fileSize"]}
+    jobs: dict[str, Item] = {"probe": film}
+    if "media" in source:
+        moment = {"time": video["posterTime"]} if "posterTime" in video else {}
+        jobs |= {"poster": film | moment, "storyboard": film}
+        for name, size in source["renditions"].items():
+            jobs[rendition_kind(name)] = film | {"rendition": {"name": name, **size}}
+    return jobs
+
+
+def input_hash(job_input: Mapping[str, Value]) -> str:
+    """32 hexadecimal digits that tell one input of a job from another."""
+    text = json.dumps(job_input, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def since(video: Item) -> str:
+    """Which state of a video asks for something: later ones compare as larger, also in an id's second life."""
+    return f"{video['source']['uploadId']}#{video['version']:015d}"
+
+
+@dataclass(frozen=True)
+class Ticket:
+    """One attempt at one job, as its message names it."""
+
+    video_id: str
+    kind: str
+    input_hash: str
+    attempt: int
+
+
+def ticket_of(job: Item) -> Ticket:
+    """The present attempt of a job."""
+    return Ticket(job["videoId"], job["kind"], job["inputHash"], int(job["attempt"]))
+
+
+class JobStore:
+    """Job items in the table, and the one field or other of the video that changes with them."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+
+    def want(self, video: Item, kind: str, job_input: Item, now: int) -> None:
+        """Let a job be done for this state of a video; does nothing when a later state has asked already.
+
+        The same input is not worked on twice, but what had failed or was withdrawn is queued again.
+        """
+        actor = Caller.job("router")
+        new = _queued(
+            {
+                **JOB.key(videoId=video["videoId"], kind=kind),
+                "videoId": video["videoId"],
+                "kind": kind,
+                "owner": video["userId"],
+                "input": job_input,
+                "inputHash": input_hash(job_input),
+                "since": since(video),
+                "schemaVersion": SCHEMA_VERSION,
+            },
+            actor,
+            now,
+            attempt=1,
+        )
+        condition = Expression(
+            "attribute_not_exists(#pk) OR (#since < :since AND #inputHash <> :inputHash)",
+            {"#pk": PARTITION_KEY, "#since": "since", "#inputHash": "inputHash"},
+            {":since": new["since"], ":inputHash": new["inputHash"]},
+        )
+        try:
+            self.table.write(self.table.put(new, condition=condition))
+        except ConditionFailed as failure:
+            present = failure.item
+            if present is None or present["since"] >= new["since"]:
+                return
+            again = present["state"] in ("failed", "withdrawn")
+            changed = _queued(present, actor, now, attempt=1) if again else present | _author(actor, now)
+            self._replace(present, changed | {"since": new["since"]})
+
+    def want_missing(self, video: Item, now: int) -> int:
+        """Want what the video asks for and no job knows of; returns how many jobs that were."""
+        present = {job["kind"]: job["inputHash"] for job in self.of_video(video["videoId"])}
+        missing = {
+            kind: job_input for kind, job_input in wanted(video).items() if present.get(kind) != input_hash(job_input)
+        }
+        for kind, job_input in missing.items():
+            self.want(video, kind, job_input, now)
+        return len(missing)
+
+    def withdraw(self, video: Item, kind: str, now: int, *, even_done: bool) -> None:
+        """Give up a job that this state of a video no longer asks for."""
+        key = JOB.key(videoId=video["videoId"], kind=kind)
+        present = self.table.get(key, consistent=True)
+        if present is None or present["since"] >= since(video) or (present["state"] == "done" and not even_done):
+            return
+        changed = _at_rest({**present, "state": "withdrawn", "since": since(video)}, Caller.job("router"), now)
+        self._replace(present, changed)
+
+    def take(self, ticket: Ticket, worker: Caller, now: int) -> Item | None:
+        """Begin an attempt: the job, now running; None when it was taken before or is no longer wanted."""
+        lease = secrets.token_hex(8)
+        until = now + kind_of(ticket.kind).lease
+        change = {
+            "state": "running",
+            "lease": lease,
+            "leaseUntil": until,
+            "progress": 0,
+            "startedAt": now,
+            **_due("running", until),
+            **_author(worker, now),
+        }
+        write = self.table.update(
+            JOB.key(videoId=ticket.video_id, kind=ticket.kind), _set(change), condition=_is_at(ticket, "queued")
+        )
+        try:
+            return self.table.write(write, returning="ALL_NEW")
+        except ConditionFailed as failure:
+            # An earlier try of this very call may have got through, and only its answer got lost.
+            return failure.item if failure.item and failure.item.get("lease") == lease else None
+
+    def advance(self, ticket: Ticket, progress: int, worker: Caller, now: int) -> Item | None:
+        """Keep the lease of a running attempt; None when the attempt is no longer wanted."""
+        until = now + kind_of(ticket.kind).lease
+        change = {"progress": progress, "leaseUntil": until, **_due("running", until), **_author(worker, now)}
+        write = self.table.update(
+            JOB.key(videoId=ticket.video_id, kind=ticket.kind), _set(change), condition=_is_at(ticket, "running")
+        )
+        try:
+            return self.table.write(write, returning="ALL_NEW")
+        except ConditionFailed:
+            return None
+
+    def complete(
+        self, ticket: Ticket, output: Item, worker: Caller, now: int, edit: Callable[[Item], Item]
+    ) -> Item | None:
+        """Put a result into job and video at once; None when its input is no longer wanted.
+
+        Only the input counts and not the attempt: a worker that was given up as dead may still be the first to
+        finish. `edit` puts the result into the video's item.
+        """
+        for _ in range(CONTENTION_ATTEMPTS):
+            job = self._pending(ticket)
+            video = self.wanting(job) if job else None
+            if job is None or video is None:
+                return None
+            done = {**job, "state": "done", "progress": 100, "output": output, "finishedAt": now}
+            done.pop("error", None)
+            done = _at_rest(done, worker, now)
+            edited = edit(video)
+            new = stamp(edited, caller=worker, now=now, version=video["version"] + 1)
+            if self._together(job, done, video, new):
+                return done
+        raise Unavailable("Others are changing the video; try again.")
+
+    def fail(self, ticket: Ticket, reason: str, worker: Caller, now: int, *, retry: bool) -> Item | None:
+        """End an attempt without a result: queue the next one, or give up; None when it is no longer wanted.
+
+        A video that cannot become ready without this job becomes `failed` in the same transaction.
+        """
+        error = {"reason": reason, "at": now, "attempt": ticket.attempt}
+        for _ in range(CONTENTION_ATTEMPTS):
+            job = self._pending(ticket)
+            if job is None or job["attempt"] != ticket.attempt:
+                return None
+            if retry and ticket.attempt < LAST_ATTEMPT:
+                again = _queued({**job, "error": error}, worker, now, attempt=ticket.attempt + 1)
+                if self._replaced(job, again):
+                    return again
+                continue
+            failed = _at_rest({**job, "state": "failed", "error": error, "finishedAt": now}, worker, now)
+            video = self.wanting(job) if kind_of(job["kind"]).needed else None
+            if video is None:
+                if self._replaced(job, failed):
+                    return failed
+                continue
+            edited = job_failed(video, job["kind"], reason, now)
+            new = stamp(edited, caller=worker, now=now, version=video["version"] + 1)
+            if self._together(job, failed, video, new):
+                return failed
+        raise Unavailable("Others are changing the video; try again.")
+
+    def retry(self, video_id: str, kind: str, caller: Caller, now: int, charge: Callable[[str], None]) -> Item:
+        """Queue a failed job again, with all its attempts, and let the video that it held up go on.
+
+        `charge` is called with the owner before anything is written. A job that is under way already is left
+        alone, so a retry of the retry is harmless. Raises NotFound; IllegalTransition when it is done.
+        """
+        charged = False
+        for _ in range(CONTENTION_ATTEMPTS):
+            video = owned_by(self.table.get(VIDEO.key(videoId=video_id), consistent=True), caller, now)
+            job = self.table.get(JOB.key(videoId=video_id, kind=kind), consistent=True)
+            if job is None and kind in wanted(video):
+                charge(video["userId"])
+                self.want(video, kind, wanted(video)[kind], now)
+                job = self.table.get(JOB.key(videoId=video_id, kind=kind), consistent=True)
+            if job is None or job["state"] not in STATES:
+                raise NotFound("The video has no such job; GET its jobs lists those it has.")
+            if job["state"] == "done":
+                raise IllegalTransition("The job is done; only a failed job can be tried again.")
+            if job["state"] in PENDING:
+                return job
+            if video["status"] == "deleted":
+                raise IllegalTransition("The video is deleted; restore it first.")
+            if not charged:
+                charge(video["userId"])
+                charged = True
+            again = _queued(job, caller, now, attempt=1)
+            if video["status"] == "failed" and video.get("failure", {}).get("job") == kind:
+                freed = {name: value for name, value in video.items() if name != "failure"} | {"status": "processing"}
+                new = stamp(freed, caller=caller, now=now, version=video["version"] + 1)
+                if self._together(job, again, video, new):
+                    return again
+            elif self._replaced(job, again):
+                return again
+        raise Unavailable("Others are changing the job; try again.")
+
+    def get(self, ticket: Ticket) -> Item | None:
+        """The job of a ticket, whatever its attempt and input: one GetItem."""
+        job = self.table.get(JOB.key(videoId=ticket.video_id, kind=ticket.kind), consistent=True)
+        return job if job and job["state"] in STATES else None
+
+    def of_video(self, video_id: str) -> list[Item]:
+        """All jobs of a video: one Query."""
+        key = JOB.key(videoId=video_id, kind="")
+        page = self.table.query(
+            index=None,
+            condition=Expression(
+                "#pk = :pk AND begins_with(#sk, :sk)",
+                {"#pk": PARTITION_KEY, "#sk": SORT_KEY},
+                {":pk": key[PARTITION_KEY], ":sk": key[SORT_KEY]},
+            ),
+            limit=100,
+        )
+        return [job for job in page.items if job["state"] in STATES]
+
+    def overdue(self, state: str, now: int) -> Iterator[Item]:
+        """The jobs in a pending state whose time is up, the longest overdue first."""
+        for job in self._related(job_relation(state), 0, now):
+            # The index follows the table a little later.
+            if job.get("rel") == job_relation(state) and job["relSort"] < now:
+                yield job
+
+    def processing(self) -> Iterator[Item]:
+        """All videos that are on their way to ready."""
+        relation = status_relation("processing")
+        for shard in range(SHARDS):
+            for video in self._related(relation, shard, LAST_SECOND):
+                if video.get("rel") == relation:
+                    yield video
+
+    def _related(self, relation: str, shard: int, before: int) -> Iterator[Item]:
+        """The whole items below one key of the RelationIndex whose sort value is smaller, in its order."""
+        start: Item | None = None
+        while True:
+            page = self.table.query(
+                index=RELATION_INDEX.name,
+                condition=Expression(
+                    "#rel = :rel AND #relShard = :shard AND #sort < :before",
+                    {"#rel": "rel", "#relShard": "relShard", "#sort": RELATION_INDEX.sort[0].name},
+                    {":rel": relation, ":shard": shard, ":before": before},
+                ),
+                attributes=(PARTITION_KEY, SORT_KEY),
+                limit=100,
+                start=start,
+            )
+            for key in page.items:
+                item = self.table.get(key, consistent=True)
+                if item is not None:
+                    yield item
+            if page.last_key is None:
+                return
+            start = decode_item(page.last_key)
+
+    def _pending(self, ticket: Ticket) -> Item | None:
+        job = self.table.get(JOB.key(videoId=ticket.video_id, kind=ticket.kind), consistent=True)
+        return job if job and job["inputHash"] == ticket.input_hash and job["state"] in PENDING else None
+
+    def wanting(self, job: Item) -> Item | None:
+        """The job's video, if its present state still asks for just this job."""
+        video = self.table.get(VIDEO.key(videoId=job["videoId"]), consistent=True)
+        asked = wanted(video).get(job["kind"])
+        return video if asked is not None and input_hash(asked) == job["inputHash"] else None
+
+    def _together(self, job: Item, changed: Item, video: Item, new: Item) -> bool:
+        """Write job and video in one transaction; False when one of them has changed since it was read."""
+        version = Expression("#version = :expected", {"#version": "version"}, {":expected": video["version"]})
+        update = self.table.update(VIDEO.key(videoId=video["videoId"]), change_between(video, new), condition=version)
+        try:
+            self.table.transact([update, self._change(job, changed)])
+        except ConditionFailed as failure:
+            # An earlier try of this very call may have got through, and only its answer got lost.
+            ours = {0: new, 1: changed}[failure.position]["writeId"]
+            return bool(failure.item and failure.item.get("writeId") == ours)
+        except TransactionConflict:
+            return False
+        return True
+
+    def _replaced(self, job: Item, changed: Item) -> bool:
+        """Write a job alone; False when it has changed since it was read."""
+        try:
+            self.table.write(self._change(job, changed))
+        except ConditionFailed as failure:
+            return bool(failure.item and failure.item.get("writeId") == changed["writeId"])
+        except TransactionConflict:
+            return False
+        return True
+
+    def _replace(self, job: Item, changed: Item) -> None:
+        # The caller is the router: should the job change meanwhile, its stream record is delivered again.
+        if not self._replaced(job, changed):
+            raise Unavailable("Others are changing the job; try again.")
+
+    def _change(self, job: Item, changed: Item) -> Write:
+        condition = Expression("#writeId = :before", {"#writeId": "writeId"}, {":before": job["writeId"]})
+        return self.table.update(
+            {name: job[name] for name in (PARTITION_KEY, SORT_KEY)}, change_between(job, changed), condition=condition
+        )
+
+
+def delay_before(attempt: int) -> int:
+    """Seconds to wait before an attempt: none before the first, then 15 and twice as long each time, 15 minutes at most."""
+    return min(15 * 2 ** (attempt - 2), 15 * MINUTE) if attempt > 1 else 0
+
+
+def _queued(job: Item, actor: Caller, now: int, *, attempt: int) -> Item:
+    """The job as it waits for a worker; its stream record makes the router send the message."""
+    kept = {name: value for name, value in job.items() if name not in _OF_AN_ATTEMPT}
+    if attempt == 1:
+        kept.pop("error", None)
+    due = now + delay_before(attempt) + kind_of(job["kind"]).patience
+    state = {"state": "queued", "attempt": attempt, "progress": 0, "queuedAt": now}
+    return kept | state | _relation(job, "queued", due) | _author(actor, now)
+
+
+_OF_AN_ATTEMPT = ("startedAt", "finishedAt", "lease", "leaseUntil", "output")
+
+
+def _at_rest(job: Item, actor: Caller, now: int) -> Item:
+    """The job as it waits for nothing; only a failed one is still to be found by its state."""
+    gone = ("lease", "leaseUntil", "rel", "relShard", "relSort", "relId")
+    kept = {name: value for name, value in job.items() if name not in gone}
+    return kept | (_relation(job, "failed", now) if job["state"] == "failed" else {}) | _author(actor, now)
+
+
+def _relation(job: Item, state: str, due: int) -> Item:
+    return {**_due(state, due), "relShard": 0, "relId": f"{job['videoId']}/{job['kind']}"}
+
+
+def _due(state: str, due: int) -> Item:
+    return {"rel": job_relation(state), "relSort": due}
+
+
+def _author(actor: Caller, now: int) -> Item:
+    return {
+        "updatedAt": now,
+        "updatedBy": actor.subject,
+        "updatedAs": actor.kind,
+        # Every write has another one, which makes it the condition of the next.
+        "writeId": secrets.token_hex(8),
+    }
+
+
+def _set(change: Item) -> Expression:
+    return change_between({}, change)
+
+
+def _is_at(ticket: Ticket, state: str) -> Expression:
+    """The condition that a job is still at this attempt, in this state. Its names are none that `_set` makes."""
+    return Expression(
+        "#hash = :hash AND #attempt = :attempt AND #state = :state",
+        {"#hash": "inputHash", "#attempt": "attempt", "#state": "state"},
+        {":hash": ticket.input_hash, ":attempt": ticket.attempt, ":state": state},
+    )

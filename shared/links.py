@@ -1,0 +1,35 @@
+"""Where clients find the pictures that jobs made.
+
+Items keep S3 URIs, so that another address in front of the bucket changes no item; documents show URLs. Nobody needs
+a token for such a URL, because players and `<img>` send none: it is known to those who may see the video, and its
+path has a hash over the random id of the upload, which nobody can guess.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+THUMBNAILS = "thumbnails/"
+"""The folder of the media bucket that is served."""
+
+
+@dataclass(frozen=True)
+class Links:
+    """The bucket of pictures, and the URL that stands for it."""
+
+    bucket: str
+    url: str
+
+    def shown(self, document: dict[str, Any]) -> dict[str, Any]:
+        """A document or summary with URLs in place of the URIs of served objects."""
+        result = dict(document)
+        if "thumbnails" in result:
+            result["thumbnails"] = {
+                name: picture | {"url": self._url(picture["url"])} for name, picture in result["thumbnails"].items()
+            }
+        if "poster" in result:
+            result["poster"] = self._url(result["poster"])
+        return result
+
+    def _url(self, uri: str) -> str:
+        served = f"s3://{self.bucket}/{THUMBNAILS}"
+        return f"{self.url}/{THUMBNAILS}{uri.removeprefix(served)}" if uri.startswith(served) else uri

@@ -1,0 +1,97 @@
+"""What the queues carry: one message for each attempt at a job, and one for each removed video.
+
+The queue `transcode` is read by transcoders that are not part of this service, so its messages are a contract
+(docs/transcode-queue.md): a field may be added within a version, everything else makes a new one.
+"""
+
+from typing import Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from shared.attributes import Item
+from shared.jobs import Ticket, kind_of
+from shared.queues import BadMessage
+
+JOB_SCHEMA: Literal["video-metadata/job/1"] = "video-metadata/job/1"
+PURGE_SCHEMA: Literal["video-metadata/purge/1"] = "video-metadata/purge/1"
+
+
+class _Message(BaseModel):
+    # What a later release adds is no mistake.
+    model_config = ConfigDict(extra="ignore", populate_by_name=True)
+
+
+class Rendition(_Message):
+    """What is to be made of the film; it is square in pixels and stands upright."""
+
+    name: str
+    width: int = Field(description="Pixels, even")
+    height: int = Field(description="Pixels, even")
+
+
+class JobInput(_Message):
+    """What a job works on. It is hashed as it stands in the table: `inputHash`."""
+
+    source: str = Field(description="S3 URI of the film")
+    etag: str = Field(description="Its ETag: read with If-Match, because a film can be replaced")
+    fileSize: int = Field(description="Its size in bytes")
+    time: int | None = Field(default=None, description="Milliseconds into the film, for a poster")
+    rendition: Rendition | None = None
+
+
+class JobMessage(_Message):
+    """One attempt at one job."""
+
+    schema_: Literal["video-metadata/job/1"] = Field(alias="schema")
+    videoId: str
+    kind: str = Field(description="`probe`, `poster`, `storyboard`, or `transcode.` and the rendition's name")
+    inputHash: str = Field(description="To be given back with every report")
+    attempt: int = Field(description="To be given back with every report")
+    input: JobInput
+    output: str | None = Field(default=None, description="S3 URI that the rendition is to be written to")
+    report: str | None = Field(default=None, description="Path of the API that takes the reports, by PUT")
+
+    @property
+    def ticket(self) -> Ticket:
+        """The attempt that the message is for."""
+        return Ticket(self.videoId, self.kind, self.inputHash, self.attempt)
+
+
+class PurgeMessage(_Message):
+    """A video that is gone: what belongs to it is to go too."""
+
+    schema_: Literal["video-metadata/purge/1"] = Field(alias="schema")
+    videoId: str
+
+
+def job_message(job: Item, media_bucket: str) -> dict[str, Any]:
+    """The message of a queued job's present attempt."""
+    message = {
+        "schema": JOB_SCHEMA,
+        "videoId": job["videoId"],
+        "kind": job["kind"],
+        "inputHash": job["inputHash"],
+        "attempt": int(job["attempt"]),
+        "input": job["input"],
+    }
+    if kind_of(job["kind"]).name == "transcode":
+        name = job["input"]["rendition"]["name"]
+        message["output"] = f"s3://{media_bucket}/renditions/{job['videoId']}/{job['inputHash']}/{name}.mp4"
+        message["report"] = f"/v1/videos/{job['videoId']}/renditions/{name}"
+    return message
+
+
+def purge_message(video_id: str) -> dict[str, Any]:
+    """The message of a removed video."""
+    return {"schema": PURGE_SCHEMA, "videoId": video_id}
+
+
+_Model = TypeVar("_Model", JobMessage, PurgeMessage)
+
+
+def parse(model: type[_Model], body: dict[str, Any]) -> _Model:
+    """A message's body as its model; raises BadMessage."""
+    try:
+        return model.model_validate(body)
+    except ValidationError as error:
+        raise BadMessage(f"{len(error.errors())} parts of the message are not what they should be") from error

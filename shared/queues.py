@@ -1,0 +1,126 @@
+"""SQS as the service uses it: to send a message, and to work through a batch of them.
+
+SQS delivers at least once and in no order, so what a handler does must bear being done twice and late.
+"""
+
+import json
+import random
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import boto3
+from aws_lambda_powertools import Logger
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+
+from shared.errors import InternalError, ServiceError, Unavailable
+
+if TYPE_CHECKING:
+    from mypy_boto3_sqs import SQSClient
+
+ATTEMPTS = 3
+"""Tries of one request, the first included."""
+LONGEST_WAIT = 0.4
+"""Seconds to wait at most before another try."""
+
+_THROTTLED = frozenset({"RequestThrottled", "ThrottlingException", "AWS.SimpleQueueService.RequestThrottled"})
+
+
+class BadMessage(Exception):
+    """A message that no handler can ever carry out; after its last receive SQS keeps it in the DLQ."""
+
+
+@dataclass(frozen=True)
+class Message:
+    """One message of a batch."""
+
+    id: str
+    body: dict[str, Any]
+    receive_count: int
+    """How often it has been delivered, this time included."""
+
+
+def process(event: Mapping[str, Any], handle: Callable[[Message], None]) -> dict[str, Any]:
+    """Hand each message of a batch to `handle`, and answer which of them SQS shall deliver again.
+
+    One that fails does not keep back the others.
+    https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-errorhandling.html#services-sqs-batchfailurereporting
+    """
+    logger = Logger()
+    failed = []
+    for record in event["Records"]:
+        try:
+            handle(_message(record))
+        except Exception as error:
+            failed.append({"itemIdentifier": record["messageId"]})
+            # Not the body: it may name what logs should not.
+            known = {"message_id": record["messageId"], "reason": _said(error), "cause": repr(error.__cause__)}
+            if isinstance(error, BadMessage | Unavailable):
+                logger.warning("message not done", extra=known)
+            else:
+                logger.exception("message not done", extra=known)
+    return {"batchItemFailures": failed}
+
+
+def _message(record: Mapping[str, Any]) -> Message:
+    try:
+        body = json.loads(record["body"])
+    except ValueError:
+        body = None
+    if not isinstance(body, dict):
+        raise BadMessage("The message is no JSON object.")
+    return Message(record["messageId"], body, int(record.get("attributes", {}).get("ApproximateReceiveCount", 1)))
+
+
+def _said(error: Exception) -> str:
+    return error.detail if isinstance(error, ServiceError) else f"{type(error).__name__}: {error}"
+
+
+def make_client() -> "SQSClient":
+    """An SQS client that tries once, as Queue tries again (seconds: 1 to connect, 3 to read)."""
+    return boto3.client(
+        "sqs",
+        config=Config(
+            user_agent="video-metadata",
+            connect_timeout=1,
+            read_timeout=3,
+            retries={"mode": "standard", "total_max_attempts": 1},
+        ),
+    )
+
+
+class Queue:
+    """One queue to send to."""
+
+    def __init__(
+        self, url: str, client: "SQSClient", *, attempts: int = ATTEMPTS, sleep: Callable[[float], None] = time.sleep
+    ) -> None:
+        self.url = url
+        self.client = client
+        self._attempts = attempts
+        self._sleep = sleep
+
+    def send(self, body: Mapping[str, Any], delay_seconds: int = 0) -> None:
+        """SendMessage; raises Unavailable, after which the message may have been sent or not."""
+        text = json.dumps(body, separators=(",", ":"))
+        for attempt in range(1, self._attempts + 1):
+            try:
+                self.client.send_message(QueueUrl=self.url, MessageBody=text, DelaySeconds=delay_seconds)
+            except ClientError as error:
+                if not _is_transient(error):
+                    raise InternalError(f"SQS refused a message with {error.response['Error']['Code']}") from error
+                failure: Exception = error
+            except BotoCoreError as error:  # not reached, or no answer in time
+                failure = error
+            else:
+                return
+            if attempt < self._attempts:
+                self._sleep(random.uniform(0, LONGEST_WAIT))
+        raise Unavailable("The queue is busy; try again.") from failure
+
+
+def _is_transient(error: ClientError) -> bool:
+    status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    return error.response["Error"]["Code"] in _THROTTLED or status >= 500 or status == 429

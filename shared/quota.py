@@ -1,0 +1,58 @@
+"""How many jobs an owner has started today, so that nobody's films cost more than was meant.
+
+Whatever starts jobs reserves them first. What is reserved stays reserved, also when the work then comes to
+nothing: too many are never let through, and the next day (UTC) begins at 0.
+"""
+
+import secrets
+import time
+
+from shared.dynamodb import ConditionFailed, Expression, Table, TransactionConflict
+from shared.errors import NotApplied, QuotaExceeded
+from shared.schema import QUOTA, SCHEMA_VERSION, TTL_ATTRIBUTE
+
+DAY = 24 * 3600
+
+
+class QuotaStore:
+    """Counts by owner and day in the table; `jobs_per_day` is the most that one owner may start."""
+
+    def __init__(self, table: Table, jobs_per_day: int) -> None:
+        self.table = table
+        self.jobs_per_day = jobs_per_day
+
+    def reserve(self, owner: str, count: int, now: int) -> None:
+        """Count so many jobs for the owner: one UpdateItem that adds, if there is room for all of them.
+
+        Raises QuotaExceeded.
+        """
+        if count > self.jobs_per_day:
+            raise self._exceeded(now)
+        token = secrets.token_hex(8)
+        write = self.table.update(
+            QUOTA.key(userId=owner, date=time.strftime("%Y-%m-%d", time.gmtime(now))),
+            Expression(
+                "ADD #jobs :count SET #last = :token, #purgeAt = :purgeAt, #schemaVersion = :schemaVersion",
+                {"#purgeAt": TTL_ATTRIBUTE, "#schemaVersion": "schemaVersion"},
+                {":count": count, ":purgeAt": now + 2 * DAY, ":schemaVersion": SCHEMA_VERSION},
+            ),
+            # A reservation whose answer was lost is sent again, and must not count twice.
+            condition=Expression(
+                "(attribute_not_exists(#jobs) OR #jobs <= :room) AND (attribute_not_exists(#last) OR #last <> :token)",
+                {"#jobs": "jobs", "#last": "last"},
+                {":room": self.jobs_per_day - count, ":token": token},
+            ),
+        )
+        try:
+            self.table.write(write)
+        except ConditionFailed as failure:
+            if failure.item is None or failure.item["last"] != token:
+                raise self._exceeded(now) from failure
+        except TransactionConflict as conflict:
+            raise NotApplied from conflict
+
+    def _exceeded(self, now: int) -> QuotaExceeded:
+        return QuotaExceeded(
+            f"One owner may start {self.jobs_per_day} jobs on one day (UTC); there is no room left for this today.",
+            headers={"Retry-After": str(DAY - now % DAY)},
+        )

@@ -1,0 +1,51 @@
+"""Why a video is not ready yet, in a sentence for its owner."""
+
+from collections.abc import Sequence
+
+from shared.attributes import Item
+from shared.jobs import LAST_ATTEMPT, kind_of, wanted
+
+
+def why_not_ready(video: Item, jobs: Sequence[Item], now: int) -> tuple[str, Item | None]:
+    """The sentence, and the job that stands in the way, if one does; `now` in epoch seconds."""
+    if video["status"] == "ready":
+        return "The video is ready.", None
+    if video["status"] == "deleted":
+        return "The video is deleted; restore it first.", None
+    by_kind = {job["kind"]: job for job in jobs}
+    failure = video.get("failure")
+    if video["status"] == "failed" and failure and failure["job"] not in by_kind:
+        return f"{failure['reason']} Upload a film by POST .../upload.", None
+    if "source" not in video:
+        return "No film has arrived. POST .../upload tells where to send one.", None
+    needed = [kind for kind in wanted(video) if kind_of(kind).needed]
+    # What failed needs somebody to act, so it is named before what only needs time.
+    order = ("failed", "missing", "running", "queued")
+    states = {kind: by_kind[kind]["state"] if kind in by_kind else "missing" for kind in needed}
+    blockers = sorted(
+        (kind for kind in needed if states[kind] in order), key=lambda kind: (order.index(states[kind]), kind)
+    )
+    if not blockers:
+        return f"All that is needed is done, but the status was set to {video['status']} by a PATCH.", None
+    kind = blockers[0]
+    return _sentence(kind, by_kind.get(kind), now), by_kind.get(kind)
+
+
+def _sentence(kind: str, job: Item | None, now: int) -> str:
+    work = _work(kind)
+    if job is None:
+        return f"{work} has not begun. If it does not within an hour, POST .../jobs/{kind}/retry."
+    attempt = f"attempt {int(job['attempt'])} of {LAST_ATTEMPT}"
+    last = f" The last attempt: {job['error']['reason']}" if "error" in job else ""
+    match job["state"]:
+        case "failed":
+            return f"{work} failed: {job['error']['reason']} Upload another film, or POST .../jobs/{kind}/retry."
+        case "running":
+            return f"{work} is under way ({int(job['progress'])} %, {attempt}).{last}"
+        case _:
+            return f"{work} has been waiting for a worker for {now - int(job['queuedAt'])} seconds ({attempt}).{last}"
+
+
+def _work(kind: str) -> str:
+    _, _, rendition = kind.partition(".")
+    return f"Making the rendition {rendition}" if rendition else "Looking at the film"

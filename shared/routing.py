@@ -1,0 +1,58 @@
+"""What the table's stream sets in motion: jobs that a video asks for, messages of jobs that wait, and purges."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from shared.attributes import Item
+from shared.jobs import JobStore, delay_before, input_hash, kind_of, wanted
+from shared.messages import job_message, purge_message
+from shared.schema import JOB, VIDEO
+from shared.stream import Record
+
+PURGE = "purge"
+
+
+class Sender(Protocol):
+    """A queue, as far as the router needs it."""
+
+    def send(self, body: Mapping[str, object], delay_seconds: int = 0) -> None:
+        """Send one message; raises Unavailable."""
+
+
+class Router:
+    """Carries out what one stream record asks for. Doing it again, or in another order, ends in the same state."""
+
+    def __init__(self, jobs: JobStore, queues: Mapping[str, Sender], media_bucket: str) -> None:
+        self.jobs = jobs
+        self.queues = queues
+        self.media_bucket = media_bucket
+
+    def route(self, record: Record, now: int) -> None:
+        """Handle one record; raises Unavailable, and then the record is to be delivered again."""
+        if record.sk == VIDEO.sk:
+            if record.name == "REMOVE":
+                self.queues[PURGE].send(purge_message(record.old["videoId"]))
+            else:
+                self._video_changed(None if record.name == "INSERT" else record.old, record.new, now)
+        elif record.sk.startswith(JOB.sk.partition("{")[0]) and record.name != "REMOVE":
+            self._job_changed(None if record.name == "INSERT" else record.old, record.new)
+
+    def _video_changed(self, old: Item | None, new: Item, now: int) -> None:
+        before, after = wanted(old), wanted(new)
+        for kind, job_input in after.items():
+            if kind not in before or input_hash(before[kind]) != input_hash(job_input):
+                self.jobs.want(new, kind, job_input, now)
+        replaced = "source" in new and new["status"] != "deleted"
+        for kind in before.keys() - after.keys():
+            self.jobs.withdraw(new, kind, now, even_done=replaced)
+
+    def _job_changed(self, old: Item | None, new: Item) -> None:
+        if new["state"] != "queued" or (old is not None and _attempt(old) == _attempt(new)):
+            return
+        queue = self.queues[kind_of(new["kind"]).queue]
+        queue.send(job_message(new, self.media_bucket), delay_seconds=delay_before(int(new["attempt"])))
+
+
+def _attempt(job: Item) -> tuple[object, ...]:
+    """What makes a job's waiting another one; `queuedAt` tells the first attempt from that after a retry."""
+    return job["state"], job["inputHash"], job["attempt"], job["queuedAt"]

@@ -1,0 +1,207 @@
+"""Uploads: a client sends a film straight to S3, by URLs that allow just what it announced.
+
+An Upload item says what was announced, and how far it is:
+
+    open -> received            the object is there
+      |        +-> refused      it is not what was announced
+      +-> aborted               whatever arrives still is ignored
+
+For a multipart upload S3 itself decides between complete and abort; for a single PUT, which S3 cannot call off,
+the item does. S3 is asked first and the item written then: a crash in between leaves a multipart upload without
+URLs, which the bucket's rules abort, and never an item that promises what S3 does not know.
+"""
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from shared.attributes import Item
+from shared.caller import Caller
+from shared.dynamodb import ConditionFailed, Expression, Table, TransactionConflict, absent_or_purged
+from shared.errors import IllegalTransition, InvalidContent, NotFound, Unavailable
+from shared.models import MOST_PARTS
+from shared.objects import ObjectExists, Objects, PartsRefused, UploadGone, object_uri
+from shared.quota import DAY, QuotaStore
+from shared.schema import SCHEMA_VERSION, TTL_ATTRIBUTE, UPLOAD, VIDEO
+from shared.video import owned_by
+
+LARGEST_PUT = 100 * 1000**2
+"""Bytes that are sent by one PUT; more come in parts, so that a broken connection does not cost the whole."""
+MIB = 1024**2
+SMALLEST_PART = 32 * MIB
+PUT_SECONDS = 3600
+MULTIPART_SECONDS = 6 * 3600
+"""How long the URLs are good, unless the credentials that they are signed with end before."""
+KEPT_SECONDS = 7 * DAY
+UPLOAD_ID = r"[0-9a-f]{11}-[0-9a-f]{16}"
+
+
+def new_upload_id(milliseconds: int) -> str:
+    """An id that sorts by time; 11 digits last until the year 2527."""
+    return f"{milliseconds:011x}-{secrets.token_hex(8)}"
+
+
+def part_size(file_size: int) -> int:
+    """How large the parts of a film are: whole MiB, and few enough that all their URLs fit one answer."""
+    least = -(-file_size // MOST_PARTS)
+    return max(SMALLEST_PART, -(-least // MIB) * MIB)
+
+
+@dataclass(frozen=True)
+class Begun:
+    """An upload that was begun, and by which URLs it goes."""
+
+    upload_id: str
+    expires_at: int
+    put: tuple[str, dict[str, str]] | None
+    """URL and headers of a single PUT."""
+    parts: Sequence[tuple[str, int]] = ()
+    """URL and size of each part."""
+
+
+class UploadStore:
+    """Upload items in the table. Methods raise the errors of shared.errors."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+
+    def find(self, video_id: str, upload_id: str) -> Item | None:
+        """The upload's item, as it is now."""
+        return self.table.get(UPLOAD.key(videoId=video_id, uploadId=upload_id), consistent=True)
+
+    def move(self, item: Item, state: str, *, since: str = "open") -> str:
+        """Let an upload that is in the state `since` be in another; returns the state it then has."""
+        write = self.table.update(
+            UPLOAD.key(videoId=item["videoId"], uploadId=item["uploadId"]),
+            Expression("SET #state = :state", {}, {":state": state}),
+            condition=Expression("#state = :since", {"#state": "state"}, {":since": since}),
+        )
+        try:
+            self.table.write(write)
+        except ConditionFailed as failure:
+            return str(failure.item["state"]) if failure.item else "aborted"
+        except TransactionConflict as conflict:
+            raise Unavailable from conflict
+        return state
+
+    def create(self, item: Item, now: int) -> None:
+        """Keep an upload that is begun."""
+        try:
+            self.table.write(self.table.put(item, condition=absent_or_purged(now)))
+        except ConditionFailed as failure:
+            # The id is random, so what is there is this very item, whose first answer was lost.
+            if failure.item is None:
+                raise Unavailable from failure
+        except TransactionConflict as conflict:
+            raise Unavailable from conflict
+
+
+class UploadService:
+    """Uploads as clients ask for them, in table and bucket. Methods raise the errors of shared.errors."""
+
+    def __init__(self, store: UploadStore, objects: Objects, bucket: str, quota: QuotaStore, jobs: int) -> None:
+        """`jobs` is how many jobs one upload can start."""
+        self.store = store
+        self.objects = objects
+        self.bucket = bucket
+        self.quota = quota
+        self.jobs = jobs
+
+    def begin(self, video_id: str, content_type: str, size: int, caller: Caller, milliseconds: int) -> Begun:
+        """Begin an upload for a video of the caller's; `milliseconds` since the epoch. Counts against its owner."""
+        now = milliseconds // 1000
+        video = self._live_video(video_id, caller, now)
+        self.quota.reserve(video["userId"], self.jobs, now)
+        upload_id = new_upload_id(milliseconds)
+        uri = object_uri(self.bucket, f"{video_id}/{upload_id}")
+        item: Item = {
+            **UPLOAD.key(videoId=video_id, uploadId=upload_id),
+            "videoId": video_id,
+            "uploadId": upload_id,
+            "uri": uri,
+            "contentType": content_type,
+            "fileSize": size,
+            "state": "open",
+            "requestedBy": caller.subject,
+            "requestedAt": now,
+            "schemaVersion": SCHEMA_VERSION,
+            TTL_ATTRIBUTE: now + KEPT_SECONDS,
+        }
+        if size <= LARGEST_PUT:
+            self.store.create(item, now)
+            put = self.objects.presigned_put(uri, content_type, size, PUT_SECONDS)
+            return Begun(upload_id, now + PUT_SECONDS, put)
+        multipart_id = self.objects.start_multipart(uri, content_type)
+        one = part_size(size)
+        self.store.create({**item, "multipartId": multipart_id, "partSize": one}, now)
+        sizes = [min(one, size - start) for start in range(0, size, one)]
+        urls = [
+            self.objects.presigned_part(uri, multipart_id, number, each, MULTIPART_SECONDS)
+            for number, each in enumerate(sizes, 1)
+        ]
+        return Begun(upload_id, now + MULTIPART_SECONDS, None, list(zip(urls, sizes, strict=True)))
+
+    def complete(self, video_id: str, upload_id: str, etags: Sequence[str], caller: Caller, now: int) -> None:
+        """Make the film of its parts; done again it changes nothing."""
+        self._live_video(video_id, caller, now)
+        item = self._upload(video_id, upload_id)
+        if "multipartId" not in item:
+            raise IllegalTransition("This upload is a single PUT, and complete when that is.")
+        if item["state"] == "aborted":
+            raise IllegalTransition("The upload was aborted; begin another one.")
+        if item["state"] != "open":
+            return
+        count = -(-item["fileSize"] // item["partSize"])
+        if len(etags) != count:
+            raise _parts_refused(f"the upload has {count} parts, and {len(etags)} are named")
+        try:
+            self.objects.complete_multipart(item["uri"], item["multipartId"], etags, item["fileSize"])
+        except ObjectExists:
+            pass  # no other upload has this key, so it was this one
+        except UploadGone as error:
+            if not self.objects.exists(item["uri"]):
+                raise IllegalTransition("The upload was aborted; begin another one.") from error
+        except PartsRefused as error:
+            raise _parts_refused("they are not those that S3 has: check the ETags, or send the parts again") from error
+        if self.store.move(item, "received") == "aborted":
+            raise IllegalTransition("The upload was aborted; begin another one.")
+
+    def abort(self, video_id: str, upload_id: str, caller: Caller, now: int) -> None:
+        """Give up an upload, whatever arrived of it; done again it changes nothing."""
+        video = self._video(video_id, caller, now)
+        item = self._upload(video_id, upload_id)
+        if item["state"] in ("received", "refused") or video.get("source", {}).get("uploadId") == upload_id:
+            raise _complete()
+        if "multipartId" in item:
+            try:
+                self.objects.abort_multipart(item["uri"], item["multipartId"])
+            except UploadGone as error:
+                # Completed, but the function died before it could say so; or aborted, if there is no object.
+                if item["state"] == "open" and self.objects.exists(item["uri"]):
+                    self.store.move(item, "received")
+                    raise _complete() from error
+        if item["state"] == "open" and self.store.move(item, "aborted") != "aborted":
+            raise _complete()
+
+    def _live_video(self, video_id: str, caller: Caller, now: int) -> Item:
+        video = self._video(video_id, caller, now)
+        if video["status"] == "deleted":
+            raise IllegalTransition("The video is deleted; restore it first.")
+        return video
+
+    def _video(self, video_id: str, caller: Caller, now: int) -> Item:
+        return owned_by(self.store.table.get(VIDEO.key(videoId=video_id), consistent=True), caller, now)
+
+    def _upload(self, video_id: str, upload_id: str) -> Item:
+        item = self.store.find(video_id, upload_id)
+        if item is None:
+            raise NotFound("The video has no such upload.")
+        return item
+
+
+def _parts_refused(detail: str) -> InvalidContent:
+    return InvalidContent("1 field is not valid.", errors=[{"pointer": "/parts", "detail": detail}])
+
+
+def _complete() -> IllegalTransition:
+    return IllegalTransition("The upload is complete; it can only be replaced by another one.")

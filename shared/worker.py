@@ -1,0 +1,78 @@
+"""How a queue's function works on a job: take it, do it, and say what became of it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from aws_lambda_powertools import Logger
+
+from shared.attributes import Item
+from shared.caller import Caller
+from shared.jobs import JobStore
+from shared.media.errors import UnreadableFilm
+from shared.messages import JobMessage, parse
+from shared.objects import ObjectChanged, ObjectGone
+from shared.queues import Message
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a job made: for the job itself, and how it gets into the video's item."""
+
+    output: Item
+    edit: Callable[[Item], Item]
+
+
+Do = Callable[[Item, Item], Result]
+"""Does a job, given its item and the video's; what it writes elsewhere, it may write again."""
+
+
+class Worker:
+    """Works on jobs under one name, such as `probe`."""
+
+    def __init__(self, name: str, jobs: JobStore, clock: Callable[[], float], do: Do) -> None:
+        self._caller = Caller.job(name)
+        self._jobs = jobs
+        self._clock = clock
+        self._do = do
+        self._logger = Logger()
+
+    def handle(self, message: Message) -> None:
+        """Work on the job of one message, unless somebody has already, or it is no longer wanted.
+
+        A job that cannot be done is failed with a reason, at once or after its last attempt, and its message is
+        done with. Raises Unavailable when not even that could be written: then the lease runs out.
+        """
+        ticket = parse(JobMessage, message.body).ticket
+        log = {"video_id": ticket.video_id, "kind": ticket.kind, "attempt": ticket.attempt}
+        job = self._jobs.take(ticket, self._caller, self._now())
+        video = self._jobs.wanting(job) if job else None
+        if job is None or video is None:
+            self._logger.info("job not wanted", extra=log)
+            return
+        try:
+            result = self._do(job, video)
+        except (UnreadableFilm, ObjectGone, ObjectChanged) as error:
+            self._logger.info("film not usable", extra=log | {"reason": str(error)})
+            self._jobs.fail(ticket, _reason(error), self._caller, self._now(), retry=False)
+        except Exception as error:
+            self._logger.exception("job failed", exc_info=error, extra=log)
+            self._jobs.fail(ticket, _reason(error), self._caller, self._now(), retry=True)
+        else:
+            done = self._jobs.complete(ticket, result.output, self._caller, self._now(), result.edit)
+            self._logger.info("job done" if done else "result not wanted", extra=log)
+
+    def _now(self) -> int:
+        return int(self._clock())
+
+
+def _reason(error: Exception) -> str:
+    match error:
+        case UnreadableFilm():
+            return error.reason
+        case ObjectGone():
+            return "The uploaded file is gone."
+        case ObjectChanged():
+            return "The uploaded file was replaced while it was read."
+        case _:
+            # What went wrong inside is for the log.
+            return "The worker could not finish; the service's log tells why."

@@ -1,0 +1,149 @@
+"""What goes on behind the API: the table's stream, the router, the queues, and workers that do as the test says."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import boto3
+
+from functions.router import handler as router
+from functions.sweeper import handler as sweeper
+from shared import video
+from shared.attributes import Item
+from shared.caller import Caller
+from shared.catalogue import VideoStore
+from shared.dynamodb import Table
+from shared.errors import QuotaExceeded
+from shared.jobs import JobStore
+from shared.messages import JobMessage, parse
+from shared.quota import QuotaStore
+from shared.routing import Router
+from tests.harness import JOBS_PER_DAY, MEDIA_BUCKET, Clock, Context
+
+MEDIA: Item = {"duration": 60_000, "width": 640, "height": 360}
+FIELDS: Item = {"duration": 60_000, "format": "mp4", "resolution": "640x360"}
+RENDITIONS: Item = {"360p": {"width": 640, "height": 360}, "240p": {"width": 426, "height": 240}}
+
+
+@dataclass
+class FakeQueue:
+    """Keeps what is sent, until a test takes it."""
+
+    sent: list[dict[str, Any]] = field(default_factory=list)
+    delays: list[int] = field(default_factory=list)
+
+    def send(self, body: Mapping[str, object], delay_seconds: int = 0) -> None:
+        """Keep a message."""
+        self.sent.append(dict(body))
+        self.delays.append(delay_seconds)
+
+    def take(self) -> list[dict[str, Any]]:
+        """All messages since the last time."""
+        taken, self.sent = self.sent, []
+        return taken
+
+
+class Backstage:
+    """The router over the table's real stream, and everything that it feeds."""
+
+    def __init__(self, table: Table, clock: Clock) -> None:
+        self.table = table
+        self.clock = clock
+        self.jobs = JobStore(table)
+        self.videos = VideoStore(table)
+        self.queues: defaultdict[str, FakeQueue] = defaultdict(FakeQueue)
+        self.router = router.make(Router(self.jobs, self.queues, MEDIA_BUCKET), clock)
+        self.sweeper = sweeper.make(self.jobs, clock)
+        self.seen: list[dict[str, Any]] = []
+        """All stream records that were handled, in order."""
+        self._streams = boto3.client("dynamodbstreams")
+        stream = table.client.describe_table(TableName=table.name)["Table"]["LatestStreamArn"]
+        shard = self._streams.describe_stream(StreamArn=stream)["StreamDescription"]["Shards"][0]["ShardId"]
+        self._iterator = self._streams.get_shard_iterator(
+            StreamArn=stream, ShardId=shard, ShardIteratorType="TRIM_HORIZON"
+        )["ShardIterator"]
+
+    def records(self) -> list[dict[str, Any]]:
+        """The stream's records since the last time, as Lambda hands them over."""
+        page = self._streams.get_records(ShardIterator=self._iterator)
+        self._iterator = page["NextShardIterator"]
+        records: list[dict[str, Any]] = []
+        for raw in page["Records"]:
+            change: dict[str, Any] = dict(raw["dynamodb"])
+            change["ApproximateCreationDateTime"] = self.clock.now
+            records.append({**raw, "dynamodb": change})
+        return records
+
+    def settle(self) -> None:
+        """Let the router see everything, and what that leads to."""
+        while records := self.records():
+            self.seen += records
+            assert self.router({"Records": records}, Context()) == {"batchItemFailures": []}
+
+    def replay(self, *records: dict[str, Any]) -> None:
+        """Deliver records to the router once more, one by one."""
+        for record in records or self.seen:
+            self.router({"Records": [record]}, Context())
+        self.settle()
+
+    def sweep(self) -> dict[str, Any]:
+        """Run the sweeper, and then the router."""
+        swept = self.sweeper({}, Context())
+        self.settle()
+        return swept
+
+    def arrive(self, video_id: str, upload: str = "0001", etag: str = "e1", size: int = 1000) -> None:
+        """A film was uploaded."""
+        source = {
+            "uploadId": upload,
+            "uri": f"s3://sources/{video_id}/{upload}",
+            "etag": etag,
+            "fileSize": size,
+            "contentType": "video/mp4",
+            "arrivedAt": int(self.clock()),
+        }
+        self.videos.change(
+            video_id, Caller.job("arrivals"), int(self.clock()), lambda item: video.arrived(item, source)
+        )
+        self.settle()
+
+    def message(self, queue: str, kind: str) -> JobMessage:
+        """The last message that was sent for a job."""
+        return parse(JobMessage, [body for body in self.queues[queue].sent if body["kind"] == kind][-1])
+
+    def probe(self, video_id: str, renditions: Item | None = None, **fields: Any) -> None:
+        """The film was looked at."""
+        message = self.message("probe", "probe")
+        assert message.videoId == video_id
+        worker, now = Caller.job("probe"), int(self.clock())
+        assert self.jobs.take(message.ticket, worker, now)
+        wanted = RENDITIONS if renditions is None else renditions
+        assert self.jobs.complete(
+            message.ticket, {}, worker, now, lambda item: video.probed(item, MEDIA, FIELDS | fields, wanted)
+        )
+        self.settle()
+
+    def uploaded_film(self, api: Any, **fields: Any) -> str:
+        """A video of alice's whose film has arrived and been looked at."""
+        video_id = str(api.create(**fields)["videoId"])
+        self.arrive(video_id)
+        self.probe(video_id)
+        return video_id
+
+    def job(self, video_id: str, kind: str) -> Item:
+        """A job as it is in the table."""
+        return {job["kind"]: job for job in self.jobs.of_video(video_id)}[kind]
+
+    def states(self, video_id: str) -> dict[str, str]:
+        """The jobs of a video and their states."""
+        return {job["kind"]: job["state"] for job in self.jobs.of_video(video_id)}
+
+    def spend_quota(self, owner: str) -> None:
+        """Use up what is left of an owner's day."""
+        store = QuotaStore(self.table, JOBS_PER_DAY)
+        for count in (100, 10, 1):
+            with suppress(QuotaExceeded):
+                while True:
+                    store.reserve(owner, count, int(self.clock()))

@@ -1,0 +1,215 @@
+"""Uploads over real HTTP: a store that checks signatures, and clients that keep to what was signed, or do not."""
+
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+from urllib.parse import urljoin
+
+import httpx
+import pytest
+
+from functions.arrivals import handler as arrivals
+from shared.arrivals import Arrivals
+from shared.catalogue import VideoStore
+from shared.dynamodb import Table
+from shared.errors import QuotaExceeded
+from shared.objects import Objects
+from shared.objects import make_client as make_s3_client
+from shared.queues import Queue
+from shared.queues import make_client as make_queue_client
+from shared.quota import QuotaStore
+from shared.schema import QUOTA, VIDEO
+from shared.uploads import LARGEST_PUT, UploadStore
+from tests.harness import NOW, SOURCES_BUCKET, Api, Clock, Context, make_api
+
+FILM = b"not really a film"
+
+
+@pytest.fixture(scope="module")
+def objects(endpoint: str) -> Objects:
+    """An S3 with the bucket of sources."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AWS_ENDPOINT_URL_S3", endpoint)
+        client = make_s3_client()
+    client.create_bucket(Bucket=SOURCES_BUCKET)
+    return Objects(client)
+
+
+@pytest.fixture(scope="module")
+def queue(endpoint: str, objects: Objects) -> Queue:
+    """The queue that S3 notifies."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AWS_ENDPOINT_URL_SQS", endpoint)
+        client = make_queue_client()
+    url = client.create_queue(QueueName="arrivals")["QueueUrl"]
+    arn = client.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+    objects.client.put_bucket_notification_configuration(
+        Bucket=SOURCES_BUCKET,
+        NotificationConfiguration={"QueueConfigurations": [{"QueueArn": arn, "Events": ["s3:ObjectCreated:*"]}]},
+    )
+    return Queue(url, client)
+
+
+@pytest.fixture
+def api(table: Table, clock: Clock, objects: Objects) -> Api:
+    """The service over both."""
+    return make_api(table, clock, objects)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[httpx.Client]:
+    """What sends the films."""
+    with httpx.Client(timeout=30, trust_env=False) as client:
+        yield client
+
+
+def _begin(api: Api, size: int = len(FILM)) -> tuple[str, dict[str, Any]]:
+    video_id = str(api.create()["videoId"])
+    reply = api.post(f"/v1/videos/{video_id}/upload", {"contentType": "video/mp4", "fileSize": size})
+    assert reply.status == 201, reply.body
+    return video_id, reply.json
+
+
+def _deliver(queue: Queue, table: Table, objects: Objects, clock: Clock, video_id: str) -> dict[str, Any]:
+    """Hand on what S3 told the queue, until the video has its film."""
+    function = arrivals.make(Arrivals(UploadStore(table), objects, VideoStore(table)), clock)
+    end = time.monotonic() + 30
+    while time.monotonic() < end:
+        received = queue.client.receive_message(QueueUrl=queue.url, MaxNumberOfMessages=10, WaitTimeSeconds=1)
+        for message in received.get("Messages", []):
+            record = {"messageId": message["MessageId"], "body": message["Body"]}
+            assert function({"Records": [record]}, Context()) == {"batchItemFailures": []}
+            queue.client.delete_message(QueueUrl=queue.url, ReceiptHandle=message["ReceiptHandle"])
+        item = table.get(VIDEO.key(videoId=video_id), consistent=True)
+        if item and "source" in item:
+            return item
+    raise AssertionError("the film never arrived")
+
+
+class TestPut:
+    def test_a_film_that_was_sent_as_told_arrives(
+        self, api: Api, browser: httpx.Client, queue: Queue, table: Table, objects: Objects, clock: Clock
+    ) -> None:
+        video_id, begun = _begin(api)
+        assert browser.put(begun["url"], content=FILM, headers=begun["headers"]).status_code == 200
+        item = _deliver(queue, table, objects, clock, video_id)
+        assert (item["status"], item["source"]["fileSize"]) == ("processing", len(FILM))
+        assert objects.read(item["source"]["uri"], 0, 100, item["source"]["etag"]) == FILM
+
+    @pytest.mark.parametrize(
+        ("film", "change"),
+        [
+            (FILM + b"!", {}),
+            (FILM[1:], {}),
+            (b"", {}),
+            (FILM, {"Content-Type": "text/html"}),
+            (FILM, {"If-None-Match": ""}),
+        ],
+    )
+    def test_another_film_than_was_announced_is_refused(
+        self, api: Api, browser: httpx.Client, film: bytes, change: dict[str, str]
+    ) -> None:
+        _, begun = _begin(api)
+        assert browser.put(begun["url"], content=film, headers=begun["headers"] | change).status_code == 403
+
+    def test_the_url_works_once(self, api: Api, browser: httpx.Client) -> None:
+        _, begun = _begin(api)
+        statuses = [browser.put(begun["url"], content=FILM, headers=begun["headers"]).status_code for _ in range(2)]
+        assert statuses == [200, 412]
+
+
+class TestParts:
+    def test_parts_that_were_sent_as_told_become_a_film(
+        self, api: Api, browser: httpx.Client, queue: Queue, table: Table, objects: Objects, clock: Clock
+    ) -> None:
+        video_id, begun = _begin(api, LARGEST_PUT + 1)
+        parts = []
+        for part in begun["parts"]:
+            data = bytes([part["partNumber"]]) * part["size"]
+            answer = browser.put(part["url"], content=data)
+            assert answer.status_code == 200, answer.text
+            parts.append({"partNumber": part["partNumber"], "etag": answer.headers["ETag"]})
+        path = urljoin(f"/v1/videos/{video_id}/upload", begun["complete"])
+        wrong = [*parts[:-1], {"partNumber": len(parts), "etag": '"00000000000000000000000000000000"'}]
+        assert api.post(path, {"parts": wrong}).status == 422
+        for _ in range(2):
+            assert api.post(path, {"parts": parts}).status == 200
+        item = _deliver(queue, table, objects, clock, video_id)
+        assert item["source"]["fileSize"] == LARGEST_PUT + 1
+        assert objects.read(item["source"]["uri"], LARGEST_PUT, 10) == bytes([len(parts)])
+        assert api.delete(urljoin(f"/v1/videos/{video_id}/upload", begun["abort"])).status == 409
+
+    def test_a_part_of_another_size_is_refused(self, api: Api, browser: httpx.Client) -> None:
+        _, begun = _begin(api, LARGEST_PUT + 1)
+        assert browser.put(begun["parts"][0]["url"], content=b"short").status_code == 403
+
+    def test_aborted_it_takes_no_parts(self, api: Api, browser: httpx.Client) -> None:
+        video_id, begun = _begin(api, LARGEST_PUT + 1)
+        path = urljoin(f"/v1/videos/{video_id}/upload", begun["abort"])
+        assert [api.delete(path).status for _ in range(2)] == [204, 204]
+        last = begun["parts"][-1]
+        assert browser.put(last["url"], content=b"x" * last["size"]).status_code == 404
+        parts = [{"partNumber": part["partNumber"], "etag": '"e"'} for part in begun["parts"]]
+        assert api.post(f"{path}/complete", {"parts": parts}).status == 409
+
+
+def test_completing_and_aborting_side_by_side_have_one_outcome(api: Api, table: Table, objects: Objects) -> None:
+    for _ in range(5):
+        video_id, begun = _begin(api, LARGEST_PUT + 1)
+        path = f"/v1/videos/{video_id}/upload/{begun['uploadId']}"
+        item = UploadStore(table).find(video_id, begun["uploadId"])
+        assert item
+        # Parts by the service's own client: what was signed for their size does not matter here.
+        etags = [
+            objects.client.upload_part(
+                Bucket=SOURCES_BUCKET,
+                Key=f"{video_id}/{begun['uploadId']}",
+                UploadId=item["multipartId"],
+                PartNumber=part["partNumber"],
+                Body=b"x" * 5 * 1024**2,
+            )["ETag"]
+            for part in begun["parts"]
+        ]
+        parts = [{"partNumber": number, "etag": etag} for number, etag in enumerate(etags, 1)]
+        # One handler serves one request at a time, so each has its own.
+        both = [make_api(table, api.clock, objects) for _ in range(2)]
+        barrier = threading.Barrier(2)
+
+        def complete(one: Api, path: str = path, parts: Any = parts, barrier: Any = barrier) -> int:
+            barrier.wait()
+            return one.post(f"{path}/complete", {"parts": parts}).status
+
+        def abort(one: Api, path: str = path, barrier: Any = barrier) -> int:
+            barrier.wait()
+            return one.delete(path).status
+
+        with ThreadPoolExecutor(2) as executor:
+            completed, aborted = executor.submit(complete, both[0]), executor.submit(abort, both[1])
+        outcome = (completed.result(), aborted.result())
+        after = UploadStore(table).find(video_id, begun["uploadId"])
+        assert after
+        if after["state"] == "received":
+            assert outcome == (200, 409)
+            assert objects.exists(item["uri"])
+        else:
+            # Just while it is aborted, its parts may be gone before the upload is.
+            assert outcome in ((409, 204), (422, 204))
+
+
+def test_a_race_for_the_last_jobs_of_a_day_lets_just_so_many_through(table: Table) -> None:
+    quota = QuotaStore(table, 10)
+
+    def reserve(_: int) -> bool:
+        try:
+            quota.reserve("alice", 3, NOW)
+        except QuotaExceeded:
+            return False
+        return True
+
+    with ThreadPoolExecutor(8) as executor:
+        assert sum(executor.map(reserve, range(16))) == 3
+    item = table.get(QUOTA.key(userId="alice", date="2025-06-15"), consistent=True)
+    assert item
+    assert item["jobs"] == 9

@@ -1,0 +1,482 @@
+"""Films that arrive: S3's notifications, in any order and number, against what was announced."""
+
+import itertools
+import json
+import random
+from typing import Any
+from urllib.parse import quote_plus
+
+import pytest
+from moto.core.models import botocore_stubber
+
+from functions.arrivals import handler as handler_module
+from shared import schema
+from shared.arrivals import Arrivals
+from shared.attributes import Item
+from shared.catalogue import VideoStore
+from shared.dynamodb import Table, change_between
+from shared.objects import Objects
+from shared.settings import LambdaHandler
+from shared.uploads import UploadStore
+from tests.harness import NOW, SOURCES_BUCKET, Api, Clock, Context, make_api, recorded
+from tests.integration.faults import (
+    Killed,
+    Line,
+    answer_lost,
+    killed_after,
+    killed_before,
+    meanwhile,
+    request_lost,
+    s3_refusal,
+    throttled,
+)
+
+FILM = b"not really a film"
+NOBODY = "3f2504e0-4f89-41d3-9a0c-0305e82c3301/019775a1c00-9f86d081884c7d65"
+
+
+CALLS = {b"a good film": 5, b"": 6}
+"""How many calls an arrival sends to DynamoDB and S3, by film: a refusal is written down in one more."""
+
+
+@pytest.fixture
+def api(table: Table, clock: Clock, objects: Objects) -> Api:
+    """The service, with its buckets."""
+    return make_api(table, clock, objects)
+
+
+@pytest.fixture
+def arrivals(table: Table, clock: Clock, objects: Objects) -> LambdaHandler:
+    """The function."""
+    return handler_module.make(Arrivals(UploadStore(table), objects, VideoStore(table)), clock)
+
+
+def _created(*keys: str, bucket: str = SOURCES_BUCKET, name: str = "ObjectCreated:Put") -> dict[str, Any]:
+    """A notification as S3 sends it; what it says of the object is not to be trusted."""
+    return {
+        "Records": [
+            {
+                "eventSource": "aws:s3",
+                "eventName": name,
+                "s3": {"bucket": {"name": bucket}, "object": {"key": quote_plus(key), "size": 99, "eTag": "stale"}},
+            }
+            for key in keys
+        ]
+    }
+
+
+def _deliver(arrivals: LambdaHandler, *bodies: Any) -> list[str]:
+    """Deliver messages in one batch; returns which of them failed."""
+    records = [
+        {"messageId": f"m{number}", "body": body if isinstance(body, str) else json.dumps(body), "attributes": {}}
+        for number, body in enumerate(bodies)
+    ]
+    answer = arrivals({"Records": records}, Context())
+    return [failure["itemIdentifier"] for failure in answer["batchItemFailures"]]
+
+
+def _begin(api: Api, video_id: str, size: int = len(FILM), kind: str = "video/mp4") -> str:
+    """Begin an upload, and return the key that its film will have."""
+    reply = api.post(f"/v1/videos/{video_id}/upload", {"contentType": kind, "fileSize": size})
+    api.clock.advance(0.01)
+    assert reply.status == 201, reply.body
+    return f"{video_id}/{reply.json['uploadId']}"
+
+
+def _upload(api: Api, objects: Objects, video_id: str, data: bytes = FILM, kind: str = "video/mp4") -> str:
+    """A whole upload, just as it was announced; returns its key."""
+    key = _begin(api, video_id, len(data), kind)
+    objects.put(SOURCES_BUCKET, key, data, kind)
+    return key
+
+
+def _video(table: Table, video_id: str) -> Item:
+    item = table.get(schema.VIDEO.key(videoId=video_id))
+    assert item
+    return item
+
+
+def _upload_state(table: Table, key: str) -> str:
+    video_id, _, upload_id = key.partition("/")
+    item = table.get(schema.UPLOAD.key(videoId=video_id, uploadId=upload_id))
+    assert item
+    return str(item["state"])
+
+
+class TestAccepted:
+    def test_the_film_becomes_the_video_s_source(
+        self, api: Api, arrivals: LambdaHandler, objects: Objects, table: Table
+    ) -> None:
+        video_id = api.create()["videoId"]
+        key = _upload(api, objects, video_id)
+        facts = objects.head(f"s3://{SOURCES_BUCKET}/{key}")
+        assert facts
+        api.clock.now = NOW + 60
+
+        assert _deliver(arrivals, _created(key)) == []
+
+        item = _video(table, video_id)
+        assert item["source"] == {
+            "uploadId": key.partition("/")[2],
+            "uri": f"s3://{SOURCES_BUCKET}/{key}",
+            "etag": facts.etag,
+            "fileSize": len(FILM),
+            "contentType": "video/mp4",
+            "arrivedAt": NOW + 60,
+        }
+        assert (item["status"], item["updatedBy"], item["updatedAs"]) == ("processing", "job:arrivals", "job")
+        assert _upload_state(table, key) == "received"
+        document = api.get(f"/v1/videos/{video_id}").json
+        assert document["source"] == {
+            "uploadId": key.partition("/")[2],
+            "contentType": "video/mp4",
+            "fileSize": len(FILM),
+            "arrivedAt": NOW + 60,
+        }
+
+    def test_it_only_reads_and_updates(self, api: Api, arrivals: LambdaHandler, objects: Objects, table: Table) -> None:
+        key = _upload(api, objects, api.create()["videoId"])
+        with recorded(table.client) as operations:
+            _deliver(arrivals, _created(key))
+        assert [operation.name for operation in operations] == ["GetItem", "UpdateItem", "GetItem", "UpdateItem"]
+
+    def test_one_that_came_in_parts(self, api: Api, arrivals: LambdaHandler, objects: Objects, table: Table) -> None:
+        key = _upload(api, objects, api.create()["videoId"])
+        assert _deliver(arrivals, _created(key, name="ObjectCreated:CompleteMultipartUpload")) == []
+        assert "source" in _video(table, key.partition("/")[0])
+
+    def test_a_new_film_takes_away_what_was_made_of_the_old_one(
+        self, api: Api, arrivals: LambdaHandler, objects: Objects, table: Table
+    ) -> None:
+        video_id = api.publish("alice")["videoId"]
+        _deliver(arrivals, _created(_upload(api, objects, video_id)))
+        table.write(
+            table.update(
+                schema.VIDEO.key(videoId=video_id),
+                change_between({}, {"pictures": {"poster": {"url": "s3://x/y"}}, "posterTime": 5, "status": "ready"}),
+            )
+        )
+        key = _upload(api, objects, video_id, b"another film")
+        assert _deliver(arrivals, _created(key)) == []
+        item = _video(table, video_id)
+        assert item["source"]["uploadId"] == key.partition("/")[2]
+        assert (item["status"], item["title"]) == ("processing", "A film")
+        assert not {"pictures", "posterTime", "failure"} & item.keys()
+
+    def test_a_failed_video_starts_over(
+        self, api: Api, arrivals: LambdaHandler, objects: Objects, table: Table
+    ) -> None:
+        video_id = api.create()["videoId"]
+        wrong = _begin(api, video_id)
+        objects.put(SOURCES_BUCKET, wrong, b"short", "video/mp4")
+        _deliver(arrivals, _created(wrong))
+        assert _video(table, video_id)["status"] == "failed"
+        _deliver(arrivals, _created(_upload(api, objects, video_id)))
+        item = _video(table, video_id)
+        assert (item["status"], "failure" in item) == ("processing", False)
+
+
+class TestRefused:
+    @pytest.mark.parametrize(
+        ("data", "kind", "reason"),
+        [
+            (b"", "video/mp4", "The uploaded file is empty."),
+            (b"0123456789", "video/mp4", f"The upload has 10 bytes, not the {len(FILM)} that were announced."),
+            (FILM, "text/html", "The upload is of the type text/html, not video/mp4 as was announced."),
+        ],
+    )
+    def test_what_was_not_announced(
+        self,
+        api: Api,
+        arrivals: LambdaHandler,
+        objects: Objects,
+        table: Table,
+        data: bytes,
+        kind: str,
+        reason: str,
+    ) -> None:
+        video_id = api.create()["videoId"]
+        key = _begin(api, video_id)
+        objects.put(SOURCES_BUCKET, key, data, kind)
+        for _ in range(3):
+            assert _deliver(arrivals, _created(key)) == []
+        item = _video(table, video_id)
+        assert item["status"] == "failed"
+        assert "source" not in item
+        assert item["failure"] == {"job": "upload", "reason": reason, "at": int(api.clock.now)}
+        assert item["version"] == 2
+        assert _upload_state(table, key) == "refused"
+
+    def test_a_type_that_no_log_should_print(
+        self, api: Api, arrivals: LambdaHandler, objects: Objects, table: Table, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        video_id = api.create()["videoId"]
+        key = _upload(api, objects, video_id)
+        whole = objects.client.head_object
+        monkeypatch.setattr(
+            objects.client, "head_object", lambda **query: whole(**query) | {"ContentType": "\x1b[2J" * 100}
+        )
+        _deliver(arrivals, _created(key))
+        reason = _video(table, video_id)["failure"]["reason"]
+        assert reason.isprintable()
+        assert len(reason) < 200
+
+    def test_a_ready_video_keeps_its_film_and_stays_ready(
+        self, api: Api, arrivals: LambdaHandler, objects: Objects, table: Table
+    ) -> None:
+        video_id = api.publish("alice")["videoId"]
+        key = _begin(api, video_id)
+        objects.put(SOURCES_BUCKET, key, b"short", "video/mp4")
+        _deliver(arrivals, _created(key))
+        item = _video(table, video_id)
+        assert (item["status"], item["failure"]["job"]) == ("ready", "upload")
+
+    def test_a_film_that_is_worked_on_is_not_disturbed(
+        self, api: Api, arrivals: LambdaHandler, objects: Objects, table: Table
+    ) -> None:
+        video_id = api.create()["videoId"]
+        _deliver(arrivals, _created(_upload(api, objects, video_id)))
+        before = _video(table, video_id)
+        wrong = _begin(api, video_id)
+        objects.put(SOURCES_BUCKET, wrong, b"short", "video/mp4")
+        _deliver(arrivals, _created(wrong))
+        after = _video(table, video_id)
+        assert (after["status"], after["source"]) == ("processing", before["source"])
+        assert after["failure"]["job"] == "upload"
+
+    def test_a_late_wrong_one_says_nothing_against_a_newer_film(
+        self, api: Api, arrivals: LambdaHandler, objects: Objects, table: Table
+    ) -> None:
+        video_id = api.create()["videoId"]
+        wrong = _begin(api, video_id)
+        objects.put(SOURCES_BUCKET, wrong, b"short", "video/mp4")
+        _deliver(arrivals, _created(_upload(api, objects, video_id)))
+        before = _video(table, video_id)
+        _deliver(arrivals, _created(wrong))
+        assert _video(table, video_id) == before
+
+
+class TestIgnored:
+    def _unchanged(self, table: Table, arrivals: LambdaHandler, *bodies: Any) -> bool:
+        with recorded(table.client) as operations:
+            assert _deliver(arrivals, *bodies) == []
+        return "UpdateItem" not in {operation.name for operation in operations}
+
+    def test_the_event_that_s3_sends_to_try_the_queue(self, table: Table, arrivals: LambdaHandler) -> None:
+        assert self._unchanged(table, arrivals, {"Service": "Amazon S3", "Event": "s3:TestEvent", "Bucket": "sources"})
+
+    @pytest.mark.parametrize(
+        "key", [NOBODY, "x", "", "/", "a/b", "../" + NOBODY, NOBODY + "/more", NOBODY.upper(), "ü b+c/\n"]
+    )
+    def test_keys_of_no_upload(self, table: Table, arrivals: LambdaHandler, objects: Objects, key: str) -> None:
+        assert self._unchanged(table, arrivals, _created(key))
+
+    def test_other_buckets_and_other_events(
+        self, api: Api, table: Table, arrivals: LambdaHandler, objects: Objects
+    ) -> None:
+        key = _upload(api, objects, api.create()["videoId"])
+        assert self._unchanged(
+            table, arrivals, _created(key, bucket="elsewhere"), _created(key, name="ObjectRemoved:Delete")
+        )
+
+    def test_an_object_that_is_gone_again(
+        self, api: Api, table: Table, arrivals: LambdaHandler, objects: Objects
+    ) -> None:
+        key = _begin(api, api.create()["videoId"])
+        assert self._unchanged(table, arrivals, _created(key))
+
+    def test_an_upload_that_was_aborted(
+        self, api: Api, table: Table, arrivals: LambdaHandler, objects: Objects
+    ) -> None:
+        key = _upload(api, objects, api.create()["videoId"])
+        video_id, _, upload_id = key.partition("/")
+        assert api.delete(f"/v1/videos/{video_id}/upload/{upload_id}").status == 204
+        assert self._unchanged(table, arrivals, _created(key))
+
+    def test_one_that_is_aborted_at_this_moment(
+        self, api: Api, table: Table, arrivals: LambdaHandler, objects: Objects
+    ) -> None:
+        key = _upload(api, objects, api.create()["videoId"])
+        video_id, _, upload_id = key.partition("/")
+        statuses = []
+        line = Line(objects.client, carry=botocore_stubber)
+        line.arm(
+            meanwhile(lambda: statuses.append(api.delete(f"/v1/videos/{video_id}/upload/{upload_id}").status)), at=0
+        )
+        assert _deliver(arrivals, _created(key)) == []
+        assert statuses == [204]
+        assert "source" not in _video(table, video_id)
+
+    @pytest.mark.parametrize("data", [FILM, b"short"])
+    def test_a_video_that_was_deleted_or_is_gone(
+        self, api: Api, table: Table, arrivals: LambdaHandler, objects: Objects, data: bytes
+    ) -> None:
+        keys = [_begin(api, api.create()["videoId"]) for _ in range(2)]
+        for key in keys:
+            objects.put(SOURCES_BUCKET, key, data, "video/mp4")
+        deleted, gone = (key.partition("/")[0] for key in keys)
+        api.delete(f"/v1/videos/{deleted}")
+        table.delete(schema.VIDEO.key(videoId=gone))
+        before = _video(table, deleted)
+        assert _deliver(arrivals, *map(_created, keys)) == []
+        assert _video(table, deleted) == before
+        assert table.get(schema.VIDEO.key(videoId=gone)) is None
+
+    def test_one_that_is_deleted_at_this_moment(
+        self, api: Api, table: Table, arrivals: LambdaHandler, objects: Objects
+    ) -> None:
+        video_id = api.create()["videoId"]
+        key = _upload(api, objects, video_id)
+        line = Line(table.client, carry=botocore_stubber)
+
+        def delete() -> None:
+            line.disarm()
+            api.delete(f"/v1/videos/{video_id}")
+
+        # The fourth call writes the video that the third has read.
+        line.arm(meanwhile(delete), at=3)
+        assert _deliver(arrivals, _created(key)) == []
+        item = _video(table, video_id)
+        assert (item["status"], "source" in item) == ("deleted", False)
+
+
+class TestOrder:
+    def test_any_order_and_number_of_notifications_ends_with_the_latest_film(
+        self, api: Api, table: Table, arrivals: LambdaHandler, objects: Objects
+    ) -> None:
+        for order in itertools.permutations(range(3)):
+            video_id = api.create()["videoId"]
+            keys = [_upload(api, objects, video_id, b"film %d" % number) for number in range(3)]
+            for number in order:
+                assert _deliver(arrivals, _created(keys[number]), _created(keys[number])) == []
+            again = [_created(key) for key in keys * 2]
+            random.shuffle(again)
+            before = _video(table, video_id)
+            assert _deliver(arrivals, *again) == []
+            assert _video(table, video_id) == before
+            assert before["source"]["uploadId"] == keys[-1].partition("/")[2]
+
+    def test_an_object_that_was_replaced_is_a_new_film(
+        self, api: Api, table: Table, arrivals: LambdaHandler, objects: Objects
+    ) -> None:
+        video_id = api.create()["videoId"]
+        key = _upload(api, objects, video_id, b"0123")
+        _deliver(arrivals, _created(key))
+        first = _video(table, video_id)["source"]
+        objects.put(SOURCES_BUCKET, key, b"4567", "video/mp4")
+        _deliver(arrivals, _created(key), _created(key))
+        second = _video(table, video_id)
+        assert second["source"]["etag"] != first["etag"]
+        assert second["version"] == 3
+
+    def test_an_id_s_second_life_takes_its_own_films_only(
+        self, api: Api, table: Table, arrivals: LambdaHandler, objects: Objects
+    ) -> None:
+        video_id = api.create()["videoId"]
+        _deliver(arrivals, _created(_upload(api, objects, video_id)))
+        table.delete(schema.VIDEO.key(videoId=video_id))
+        api.create("admin", videoId=video_id, userId="alice")
+        key = _upload(api, objects, video_id, b"second life")
+        _deliver(arrivals, _created(key))
+        assert _video(table, video_id)["source"]["uploadId"] == key.partition("/")[2]
+
+
+class TestPoison:
+    @pytest.mark.parametrize(
+        "body",
+        [
+            "",
+            "no json",
+            "[]",
+            {},
+            {"Records": None},
+            {"Records": [None]},
+            {"Records": [{}]},
+            {"Records": [{"eventName": "ObjectCreated:Put"}]},
+            {"Records": [{"eventName": None, "s3": {"bucket": {"name": "b"}, "object": {"key": "k"}}}]},
+            {"Records": [{"eventName": "ObjectCreated:Put", "s3": {"bucket": {"name": "b"}, "object": {"key": 7}}}]},
+            {"schema": "video-metadata/purge/1", "videoId": "v"},
+        ],
+        ids=repr,
+    )
+    def test_it_keeps_back_no_other(
+        self, api: Api, table: Table, arrivals: LambdaHandler, objects: Objects, body: Any
+    ) -> None:
+        keys = [_upload(api, objects, api.create()["videoId"]) for _ in range(2)]
+        assert _deliver(arrivals, _created(keys[0]), body, _created(keys[1])) == ["m1"]
+        for key in keys:
+            assert "source" in _video(table, key.partition("/")[0])
+
+    def test_objects_of_one_message_do_not_keep_back_each_other(
+        self, api: Api, table: Table, arrivals: LambdaHandler, objects: Objects, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        keys = [_upload(api, objects, api.create()["videoId"]) for _ in range(3)]
+        whole = objects.client.head_object
+
+        def head(**query: Any) -> Any:
+            if query["Key"] == keys[1]:
+                raise ZeroDivisionError
+            return whole(**query)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(objects.client, "head_object", head)
+            assert _deliver(arrivals, _created(*keys)) == ["m0"]
+        assert ["source" in _video(table, key.partition("/")[0]) for key in keys] == [True, False, True]
+        assert _deliver(arrivals, _created(*keys)) == []
+        assert "source" in _video(table, keys[1].partition("/")[0])
+
+
+class TestFaults:
+    """Each call to DynamoDB and S3 failing once, failing for good, or being the last before the process dies."""
+
+    def _arrange(self, api: Api, objects: Objects, data: bytes) -> tuple[str, str]:
+        video_id = api.create()["videoId"]
+        key = _begin(api, video_id, max(1, len(data)))
+        objects.put(SOURCES_BUCKET, key, data, "video/mp4")
+        return video_id, key
+
+    def _is_done(self, table: Table, video_id: str, key: str, data: bytes) -> bool:
+        item = _video(table, video_id)
+        expected = ("processing", "received") if data else ("failed", "refused")
+        return (item["status"], _upload_state(table, key)) == expected and item["version"] == 2
+
+    @pytest.mark.parametrize("data", CALLS)
+    def test_one_that_passes_is_not_noticed(
+        self, api: Api, table: Table, arrivals: LambdaHandler, objects: Objects, data: bytes
+    ) -> None:
+        line = Line(table.client, objects.client, carry=botocore_stubber)
+        for incident in (request_lost, answer_lost):
+            for at in range(CALLS[data]):
+                video_id, key = self._arrange(api, objects, data)
+                line.arm(incident, at=at)
+                assert _deliver(arrivals, _created(key)) == []
+                line.disarm()
+                assert len(line.calls) > CALLS[data]
+                assert self._is_done(table, video_id, key, data), (incident, at)
+
+    @pytest.mark.parametrize("data", CALLS)
+    def test_after_a_crash_anywhere_the_next_delivery_ends_it(
+        self, api: Api, table: Table, arrivals: LambdaHandler, objects: Objects, data: bytes
+    ) -> None:
+        line = Line(table.client, objects.client, carry=botocore_stubber)
+        for incident in (killed_before, killed_after):
+            for at in range(CALLS[data]):
+                video_id, key = self._arrange(api, objects, data)
+                line.arm(incident, at=at)
+                with pytest.raises(Killed):
+                    _deliver(arrivals, _created(key))
+                line.disarm()
+                assert _deliver(arrivals, _created(key)) == []
+                assert self._is_done(table, video_id, key, data), (incident, at)
+
+    def test_one_that_stays_lets_the_message_be_delivered_again(
+        self, api: Api, table: Table, arrivals: LambdaHandler, objects: Objects
+    ) -> None:
+        for client, incident in ((table.client, throttled), (objects.client, s3_refusal("SlowDown", 503))):
+            video_id, key = self._arrange(api, objects, FILM)
+            line = Line(client, carry=botocore_stubber)
+            line.arm(incident)
+            assert _deliver(arrivals, _created(key), _created("x")) == ["m0"]
+            line.disarm()
+            assert _deliver(arrivals, _created(key)) == []
+            assert self._is_done(table, video_id, key, FILM)

@@ -1,0 +1,603 @@
+"""The audit trail: which changes make which entries, each exactly once, in the table and in the archive."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import pairwise
+from typing import Any, cast
+
+import pytest
+from botocore.exceptions import ClientError, ReadTimeoutError
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from moto import mock_aws
+
+from functions.audit import handler as audit_handler
+from shared.attributes import Item, decode_item
+from shared.audit import LARGEST_ENTRY, Archive, AuditStore, document, entry
+from shared.caller import Caller
+from shared.dynamodb import Table, make_client
+from shared.errors import Unavailable
+from shared.objects import Objects
+from shared.objects import make_client as make_s3_client
+from shared.schema import JOB, VIDEO, VIEW_COUNTER
+from shared.settings import LambdaHandler
+from shared.stream import Record
+from shared.video import deleted, merge_patch, new_item, restored, stamp
+from tests.harness import NOW, Context, create_audit_table
+from tests.streams import EXPIRY, Raw, change, deliver, event
+
+VIDEO_ID = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
+ALICE = Caller("alice", frozenset())
+PROBE = Caller.job("probe")
+DAYS = 400
+
+
+def video(caller: Caller = ALICE, **content: Any) -> Item:
+    """A video as it was created."""
+    item = new_item(
+        {"title": "A film", "visibility": "private"} | content,
+        video_id=VIDEO_ID,
+        owner="alice",
+        created_at=NOW,
+        status="uploaded",
+    )
+    return stamp(item, caller=caller, now=NOW, version=1)
+
+
+def edited(item: Item, caller: Caller = ALICE, **patch: Any) -> Item:
+    """A video after a PATCH."""
+    return stamped(merge_patch(item, patch), caller)
+
+
+def stamped(item: Item, caller: Caller = ALICE) -> Item:
+    """A video as the next version is written."""
+    return stamp(item, caller=caller, now=NOW + 1, version=item["version"] + 1)
+
+
+def job(state: str, *, attempt: int = 1, kind: str = "probe", **more: Any) -> Item:
+    """A job in some state."""
+    return {
+        **JOB.key(videoId=VIDEO_ID, kind=kind),
+        "videoId": VIDEO_ID,
+        "kind": kind,
+        "owner": "alice",
+        "state": state,
+        "attempt": attempt,
+        "inputHash": "0" * 32,
+        "input": {"source": "s3://sources/film"},
+        "progress": 0,
+        "updatedAt": NOW,
+        "updatedBy": "job:probe",
+        "updatedAs": "job",
+        "writeId": f"{state} {attempt} {sorted(more.items())}",
+    } | more
+
+
+def entry_of(old: Item | None, new: Item | None, **options: Any) -> Item | None:
+    return entry(Record(change(old, new, **options)), DAYS)
+
+
+def audited(old: Item | None, new: Item | None, **options: Any) -> Item:
+    found = entry_of(old, new, **options)
+    assert found is not None
+    return found
+
+
+def changes(old: Item | None, new: Item | None) -> list[Item]:
+    """What an entry says of its fields."""
+    return cast(list[Item], audited(old, new)["changes"])
+
+
+class TestVideos:
+    def test_a_creation_lists_what_it_set(self) -> None:
+        found = audited(None, video(tags=["b", "a"], metadata={"k": 1}), sequence=7)
+        assert document(found) == {
+            "sequence": f"{7:021}",
+            "videoId": VIDEO_ID,
+            "entity": "video",
+            "action": "created",
+            "by": {"kind": "person", "id": "alice"},
+            "at": NOW * 1000,
+            "version": 1,
+            "changes": [
+                {"field": "/createdAt", "to": NOW},
+                {"field": "/metadata", "to": {"k": 1}},
+                {"field": "/status", "to": "uploaded"},
+                {"field": "/tags", "to": ["a", "b"]},
+                {"field": "/title", "to": "A film"},
+                {"field": "/userId", "to": "alice"},
+                {"field": "/visibility", "to": "private"},
+            ],
+        }
+
+    def test_its_key_orders_a_video_by_time_and_then_by_sequence(self) -> None:
+        times = [(NOW, 9), (NOW, 10), (NOW + 1, 2), (NOW + 1, 10**30)]
+        keys = [audited(None, video(), at=at, sequence=sequence)["sk"] for at, sequence in times]
+        assert keys == sorted(keys)
+        assert keys[0] == f"{NOW * 1000}#{9:040}"
+        assert audited(None, video())["pk"] == f"VIDEO#{VIDEO_ID}"
+
+    def test_it_is_kept_for_so_many_days(self) -> None:
+        assert audited(None, video(), at=NOW + 0.9)["purgeAt"] == NOW + DAYS * 86400
+
+    def test_a_change_says_from_what_to_what(self) -> None:
+        before = video(description="old", category="film")
+        after = edited(before, title="New", description=None, language="en")
+        assert changes(before, after) == [
+            {"field": "/description", "from": "old"},
+            {"field": "/language", "to": "en"},
+            {"field": "/title", "from": "A film", "to": "New"},
+        ]
+        assert audited(before, after)["action"] == "changed"
+        assert audited(before, after)["version"] == 2
+
+    def test_maps_are_compared_entry_by_entry(self) -> None:
+        before = video(metadata={"codec": "h264", "gone": 1, "same": True}, thumbnails={"poster": {"url": "https://a"}})
+        after = edited(
+            before,
+            metadata={"codec": "av1", "gone": None, "new": 2},
+            thumbnails={"poster": {"width": 640}, "other": {"url": "https://b"}},
+        )
+        assert changes(before, after) == [
+            {"field": "/metadata/codec", "from": "h264", "to": "av1"},
+            {"field": "/metadata/gone", "from": 1},
+            {"field": "/metadata/new", "to": 2},
+            {"field": "/thumbnails/other", "to": {"url": "https://b"}},
+            {"field": "/thumbnails/poster/width", "to": 640},
+        ]
+
+    def test_a_field_is_a_json_pointer(self) -> None:
+        after = edited(video(), metadata={"a/b.c~d": 1})
+        assert changes(video(), after) == [{"field": "/metadata/a~1b.c~0d", "to": 1}]
+
+    @pytest.mark.parametrize(("one", "other"), [(True, 1), (0, False), ("1", 1), (1, 1.5), (None, 0)])
+    def test_values_of_different_types_differ(self, one: Any, other: Any) -> None:
+        assert changes(video(metadata={"k": one}), stamped(video(metadata={"k": other}))) == [
+            {"field": "/metadata/k", "from": one, "to": other}
+        ]
+
+    def test_absent_and_null_differ(self) -> None:
+        assert changes(video(metadata={"k": None}), stamped(video())) == [{"field": "/metadata/k", "from": None}]
+
+    def test_tags_are_a_set(self) -> None:
+        before = video(tags=["a", "b", "c"])
+        assert entry_of(before, stamped(before | {"tags": {"c", "b", "a"}})) is None
+        assert changes(before, stamped(before | {"tags": {"d"}})) == [
+            {"field": "/tags", "from": ["a", "b", "c"], "to": ["d"]}
+        ]
+
+    def test_binary_values_can_be_written_down(self) -> None:
+        before = video()
+        assert changes(before, stamped(before | {"hash": b"\xff"})) == [{"field": "/hash", "to": "/w=="}]
+
+    def test_what_only_the_service_needs_is_no_change(self) -> None:
+        before = video()
+        rewritten = stamped(before) | {"rel": "X", "relShard": 3, "schemaVersion": 2, "categoryShard": 1}
+        assert entry_of(before, rewritten) is None
+
+    def test_an_attribute_that_is_yet_unknown_is_audited(self) -> None:
+        before = video()
+        assert changes(before, stamped(before | {"mood": "sad"})) == [{"field": "/mood", "to": "sad"}]
+
+    def test_a_delete_and_a_restore_are_named(self) -> None:
+        before = video()
+        gone = stamped(deleted(before, NOW))
+        back = stamped(restored(gone))
+        assert [audited(before, gone)["action"], audited(gone, back)["action"]] == ["deleted", "restored"]
+        assert {"field": "/status", "from": "uploaded", "to": "deleted"} in changes(before, gone)
+        assert {"field": "/status", "from": "deleted", "to": "uploaded"} in changes(gone, back)
+
+    def test_an_expiry_is_told_from_a_removal(self) -> None:
+        expired, removed = audited(video(), None, identity=EXPIRY), audited(video(), None)
+        assert (expired["action"], expired["by"]) == ("expired", {"kind": "service", "id": "dynamodb.amazonaws.com"})
+        assert (removed["action"], removed["by"]) == ("removed", {"kind": "service", "id": "unknown"})
+        assert {"field": "/title", "from": "A film"} in removed["changes"]
+        assert (removed["version"], removed["owner"]) == (1, "alice")
+
+    def test_a_video_that_replaces_one_whose_time_was_up_is_created(self) -> None:
+        before = edited(video(description="of somebody else"), title="Old")
+        found = audited(before, video() | {"writeId": "another", "userId": "bob"})
+        assert (found["action"], found["owner"]) == ("created", "bob")
+        assert not any("from" in each for each in found["changes"])
+
+
+class TestAuthors:
+    def test_a_job_is_told_from_a_person(self) -> None:
+        before = video()
+        assert audited(before, edited(before, PROBE, duration=5))["by"] == {"kind": "job", "id": "job:probe"}
+        assert audited(before, edited(before, title="x"))["by"] == {"kind": "person", "id": "alice"}
+
+    def test_before_jobs_existed_all_were_persons(self) -> None:
+        before = video()
+        after = {name: value for name, value in edited(before, title="x").items() if name != "updatedAs"}
+        assert audited(before, after)["by"] == {"kind": "person", "id": "alice"}
+
+    def test_an_edit_that_bypassed_the_service_is_not_put_down_to_the_last_author(self) -> None:
+        before = video()
+        assert audited(before, before | {"title": "x"})["by"] == {"kind": "service", "id": "unknown"}
+        waiting = job("queued")
+        assert audited(waiting, waiting | {"state": "done"})["by"] == {"kind": "service", "id": "unknown"}
+
+    def test_an_item_that_names_nobody_was_written_by_nobody_known(self) -> None:
+        found = audited(None, {**VIDEO.key(videoId=VIDEO_ID), "title": "by hand"})
+        assert found["by"] == {"kind": "service", "id": "unknown"}
+        assert found["videoId"] == VIDEO_ID
+
+
+class TestJobs:
+    @pytest.mark.parametrize(
+        ("old", "new", "action"),
+        [
+            (None, job("queued"), "queued"),
+            (job("queued"), job("running"), None),
+            (job("running"), job("running", progress=50), None),
+            (job("running"), job("done", output={"posters": 3}), "done"),
+            (job("running"), job("failed", error={"reason": "no video"}), "failed"),
+            (job("running"), job("queued", attempt=2), "queued"),
+            (job("queued"), job("queued", inputHash="1" * 32), "queued"),
+            (job("queued"), job("queued", leaseUntil=NOW), None),
+            (job("failed"), job("queued"), "queued"),
+            (job("queued"), job("withdrawn"), "withdrawn"),
+            (None, job("running"), None),
+            (job("done"), None, None),
+        ],
+    )
+    def test_its_fate_is_audited_and_its_heartbeats_are_not(
+        self, old: Item | None, new: Item | None, action: str | None
+    ) -> None:
+        found = entry_of(old, new)
+        assert (found and found["action"]) == action
+
+    def test_an_entry_says_which_job_and_what_came_of_it(self) -> None:
+        done = job("done", kind="transcode.720p", output={"uri": "s3://media/x"}, progress=100)
+        assert document(audited(job("running", kind="transcode.720p", progress=50), done)) == {
+            "sequence": f"{1:021}",
+            "videoId": VIDEO_ID,
+            "entity": "job",
+            "kind": "transcode.720p",
+            "action": "done",
+            "by": {"kind": "job", "id": "job:probe"},
+            "at": NOW * 1000,
+            "attempt": 1,
+            "changes": [
+                {"field": "/output", "to": {"uri": "s3://media/x"}},
+                {"field": "/state", "from": "running", "to": "done"},
+            ],
+        }
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        VIEW_COUNTER.key(videoId=VIDEO_ID, shard=0),
+        {"pk": f"VIDEO#{VIDEO_ID}", "sk": "UPLOAD#1"},
+        {"pk": "IDEMPOTENCY#a#b#c", "sk": "#KEY"},
+        {"pk": "USER#alice", "sk": "QUOTA#2026-01-01"},
+    ],
+    ids=lambda key: key["pk"],
+)
+def test_other_items_are_not_audited_nor_even_read(key: Item) -> None:
+    raw = change(None, key)
+    raw["dynamodb"]["NewImage"] = {"unreadable": {"NS": ["1"]}}
+    assert entry(Record(raw), DAYS) is None
+
+
+class TestSize:
+    @staticmethod
+    def _fits(found: Item) -> None:
+        assert len(json.dumps(found, ensure_ascii=False, separators=(",", ":")).encode()) <= LARGEST_ENTRY
+
+    def test_a_long_description_is_kept_whole(self) -> None:
+        before = video(description="ü" * 5000)
+        assert changes(before, edited(before, description="é" * 5000)) == [
+            {"field": "/description", "from": "ü" * 5000, "to": "é" * 5000}
+        ]
+
+    def test_of_what_does_not_fit_the_longest_values_are_cut(self) -> None:
+        before = video(metadata={"huge": "ä" * 90_000, "large": "b" * 60_000, "small": "c" * 5000})
+        found = audited(before, stamped(video(metadata={"huge": "d" * 190_000, "large": "e" * 60_000, "small": "f"})))
+        self._fits(found)
+        assert found["changes"] == [
+            {"field": "/metadata/huge", "from": "ä" * 1000, "fromBytes": 180_002, "to": "d" * 1000, "toBytes": 190_002},
+            {"field": "/metadata/large", "from": "b" * 60_000, "to": "e" * 60_000},
+            {"field": "/metadata/small", "from": "c" * 5000, "to": "f"},
+        ]
+
+    def test_a_map_that_is_cut_keeps_the_beginning_of_its_json(self) -> None:
+        before = video()
+        found = audited(before, stamped(before | {"big": {f"k{n:06}": n for n in range(30_000)}}))
+        self._fits(found)
+        (only,) = found["changes"]
+        assert only["to"].startswith('{"k000000":0,"k000001":1,')
+        assert (len(only["to"]), only["toBytes"]) == (1000, 468_891)
+
+    def test_of_too_many_small_changes_the_last_are_left_out_and_counted(self) -> None:
+        before = video(metadata={f"k{n:05}": 0 for n in range(20_000)})
+        found = audited(before, stamped(video(metadata={f"k{n:05}": 1 for n in range(20_000)})))
+        self._fits(found)
+        assert len(found["changes"]) + found["omitted"] == 20_000
+        assert len(found["changes"]) > 4000
+        assert document(found)["omitted"] == found["omitted"]
+
+    @pytest.mark.parametrize("value", [[1] * 120_000, [""] * 80_000, [{}] * 80_000, [True] * 49_000, "\x01" * 41_000])
+    def test_what_is_kept_whole_is_never_too_large_for_dynamodb(self, value: Any) -> None:
+        found = audited(video(), stamped(video() | {"x": value}))
+        self._fits(found)
+        assert _size(found) < 400 * 1024
+
+
+def _size(value: Any) -> int:
+    """Bytes as DynamoDB counts them; of a number at most half a byte a digit, and two."""
+    if isinstance(value, dict):
+        return sum(len(name.encode()) + _size(each) + 1 for name, each in value.items()) + 3
+    if isinstance(value, list):
+        return sum(_size(each) + 1 for each in value) + 3
+    if isinstance(value, bool) or value is None:
+        return 1
+    if isinstance(value, int | float):
+        return len(str(value)) // 2 + 2
+    return len(value.encode())
+
+
+class Killed(BaseException):
+    """The function's process is gone."""
+
+
+Send = Callable[[], dict[str, Any]]
+Incident = Callable[[Send], dict[str, Any]]
+
+
+def throttled(_: Send) -> dict[str, Any]:
+    raise ClientError({"Error": {"Code": "ThrottlingException", "Message": ""}}, "Any")
+
+
+def answer_lost(send: Send) -> dict[str, Any]:
+    send()
+    raise ReadTimeoutError(endpoint_url="https://service")
+
+
+def killed_before(_: Send) -> dict[str, Any]:
+    raise Killed
+
+
+def killed_after(send: Send) -> dict[str, Any]:
+    send()
+    raise Killed
+
+
+INCIDENTS = (throttled, answer_lost, killed_before, killed_after)
+
+
+@dataclass
+class Cloud:
+    """As much of DynamoDB and S3 as the audit function uses, with incidents at calls that are chosen by number."""
+
+    incidents: dict[int, Incident] = field(default_factory=dict)
+    items: dict[tuple[str, str], Item] = field(default_factory=dict)
+    objects: dict[str, bytes] = field(default_factory=dict)
+    calls: list[str] = field(default_factory=list)
+
+    def put_item(self, **parameters: Any) -> dict[str, Any]:
+        """PutItem, if absent."""
+
+        def send() -> dict[str, Any]:
+            assert parameters["ConditionExpression"] == "attribute_not_exists(#pk)"
+            item = decode_item(parameters["Item"])
+            key = (item["pk"], item["sk"])
+            if key in self.items:
+                raise ClientError({"Error": {"Code": "ConditionalCheckFailedException", "Message": ""}}, "PutItem")
+            self.items[key] = item
+            return {}
+
+        return self._call("PutItem", send)
+
+    def put_object(self, **parameters: Any) -> dict[str, Any]:
+        """PutObject."""
+
+        def send() -> dict[str, Any]:
+            assert parameters["Bucket"] == "archive"
+            self.objects[parameters["Key"]] = parameters["Body"]
+            return {}
+
+        return self._call("PutObject", send)
+
+    def function(self, attempts: int = 1) -> LambdaHandler:
+        """The function over it."""
+        # As make_client() of both would answer.
+        client: Any = self
+        table = Table("VideoAudit", client, attempts=attempts, sleep=lambda _: None)
+        objects = Objects(client, attempts=attempts, sleep=lambda _: None)
+        return audit_handler.make(AuditStore(table), Archive(objects, "archive"), DAYS)
+
+    def deliver(self, *batches: Sequence[Raw], attempts: int = 1, retries: int = 10, bisect: bool = True) -> list[Raw]:
+        """Deliver batches one after the other; returns what was given up."""
+        function = self.function(attempts)
+
+        def invoke(event: dict[str, Any]) -> dict[str, Any]:
+            answer = function(event, Context())
+            return self._call("answer", lambda: answer)
+
+        return [raw for batch in batches for raw in deliver(batch, invoke, retries=retries, bisect=bisect)]
+
+    @property
+    def lines(self) -> list[str]:
+        """All lines of the archive, object by object."""
+        return [line for _, data in sorted(self.objects.items()) for line in data.decode().splitlines()]
+
+    def _call(self, name: str, send: Send) -> dict[str, Any]:
+        incident = self.incidents.get(len(self.calls))
+        self.calls.append(name)
+        return incident(send) if incident else send()
+
+
+def expected_lines(raws: Sequence[Raw]) -> list[str]:
+    """The archive's lines of some records, in order."""
+    found = [entry(Record(raw), DAYS) for raw in raws]
+    return [json.dumps(document(each), ensure_ascii=False, separators=(",", ":")) for each in found if each]
+
+
+def history(count: int, *, start: int = 1) -> list[Raw]:
+    """Records of a video that changes, and among them some that are not audited."""
+    raws, item = [], video()
+    for sequence in range(start, start + count):
+        if sequence % 3 == 1:
+            raws.append(change({**item, "rel": "X"}, item, sequence=sequence))
+        else:
+            changed = edited(item, title=f"Title {sequence}")
+            raws.append(change(item, changed, sequence=sequence))
+            item = changed
+    return raws
+
+
+def poisoned(raw: Raw) -> Raw:
+    """The record with an image that no reader understands."""
+    return {**raw, "dynamodb": {**raw["dynamodb"], "NewImage": {"what": {"NS": ["1"]}}}}
+
+
+HISTORY = history(9)
+
+
+@cache
+def undisturbed() -> Cloud:
+    """What a batch leaves behind when nothing happens."""
+    cloud = Cloud()
+    assert cloud.deliver(HISTORY) == []
+    return cloud
+
+
+class TestTheFunction:
+    def test_a_batch_is_stored_and_then_archived_in_one_object(self) -> None:
+        cloud = undisturbed()
+        assert cloud.calls == ["PutItem"] * 6 + ["PutObject", "answer"]
+        # Named after the first entry, and not after record 1, which is not audited.
+        assert list(cloud.objects) == [f"audit/2025/06/15/{2:040}-{VIDEO_ID}.jsonl"]
+        assert cloud.lines == expected_lines(HISTORY)
+        assert [json.loads(line)["sequence"] for line in cloud.lines] == [f"{n:021}" for n in (2, 3, 5, 6, 8, 9)]
+
+    def test_without_an_entry_there_is_no_object(self) -> None:
+        cloud = Cloud()
+        assert cloud.deliver(HISTORY[:1]) == []
+        assert cloud.calls == ["answer"]
+
+    @pytest.mark.parametrize("bisect", [True, False])
+    @pytest.mark.parametrize("call", range(8))
+    @pytest.mark.parametrize("incident", INCIDENTS, ids=lambda each: each.__name__)
+    def test_whatever_breaks_at_a_call_each_entry_is_kept_once(
+        self, incident: Incident, call: int, bisect: bool
+    ) -> None:
+        cloud = Cloud({call: incident})
+        assert cloud.deliver(HISTORY, bisect=bisect) == []
+        assert cloud.items == undisturbed().items
+        assert cloud.lines == undisturbed().lines
+
+    @pytest.mark.parametrize("incident", [throttled, answer_lost], ids=lambda each: each.__name__)
+    @pytest.mark.parametrize("call", range(7))
+    def test_as_deployed_one_incident_needs_no_second_delivery(self, incident: Incident, call: int) -> None:
+        cloud = Cloud({call: incident})
+        assert cloud.deliver(HISTORY, attempts=2) == []
+        assert cloud.calls.count("answer") == 1
+        assert (cloud.items, cloud.objects) == (undisturbed().items, undisturbed().objects)
+
+    def test_lasting_throttling_stops_at_the_record_that_it_met(self) -> None:
+        cloud = Cloud(dict.fromkeys(range(2, 100), throttled))
+        batch = HISTORY[:6]  # of which 2, 3, 5 and 6 are audited
+        assert cloud.deliver(batch, retries=0, bisect=False) == batch
+        assert (len(cloud.items), cloud.objects) == (2, {})
+
+    def test_a_whole_batch_that_fails_is_done_later(self) -> None:
+        cloud = Cloud(dict.fromkeys(range(8), throttled))
+        assert cloud.deliver(HISTORY) == []
+        assert (cloud.items, cloud.lines) == (undisturbed().items, undisturbed().lines)
+
+    def test_what_never_succeeds_is_given_up_and_none_of_it_archived(self) -> None:
+        cloud = Cloud(dict.fromkeys(range(1000), throttled))
+        given_up = cloud.deliver(HISTORY, retries=2)
+        assert expected_lines(given_up) == expected_lines(HISTORY)
+        assert (cloud.items, cloud.objects) == ({}, {})
+
+    def test_an_archive_that_fails_is_no_success(self) -> None:
+        cloud = Cloud({6: throttled})
+        with pytest.raises(Unavailable):
+            cloud.function()(event(*HISTORY), Context())
+
+    @pytest.mark.parametrize("place", range(9))
+    def test_a_poison_record_is_given_up_alone(self, place: int) -> None:
+        batch = list(HISTORY)
+        batch[place] = poisoned(batch[place])
+        cloud = Cloud()
+        assert cloud.deliver(batch, retries=2) == [batch[place]]
+        assert cloud.lines == expected_lines([raw for raw in batch if raw is not batch[place]])
+        assert len(cloud.items) == len(cloud.lines)
+
+    def test_each_record_twice_and_in_reverse_makes_the_same_entries(self) -> None:
+        cloud = Cloud()
+        assert cloud.deliver(*([raw] for raw in reversed([*HISTORY, *HISTORY]))) == []
+        assert cloud.items == undisturbed().items
+        assert cloud.lines == undisturbed().lines
+
+    def test_two_videos_with_the_same_sequence_do_not_share_an_object(self) -> None:
+        # A sequence number is unique in its shard only.
+        other = video() | VIDEO.key(videoId="0" * 8) | {"videoId": "0" * 8}
+        cloud = Cloud()
+        cloud.deliver([change(None, video(), sequence=5)], [change(None, other, sequence=5)])
+        assert len(cloud.objects) == 2
+
+
+@settings(max_examples=80, deadline=None)
+@given(data=st.data())
+def test_however_a_shard_is_cut_broken_off_and_repeated_the_archive_has_each_entry_once(data: st.DataObject) -> None:
+    shard = history(data.draw(st.integers(1, 30), "records"))
+    poison = data.draw(st.sets(st.integers(0, len(shard) - 1), max_size=2), "poison")
+    for place in poison:
+        shard[place] = poisoned(shard[place])
+    cuts = sorted(data.draw(st.sets(st.integers(1, len(shard)), max_size=4), "cuts") | {0, len(shard)})
+    batches = [shard[begin:end] for begin, end in pairwise(cuts)]
+    incidents = data.draw(st.dictionaries(st.integers(0, 60), st.sampled_from(INCIDENTS), max_size=8), "incidents")
+    cloud = Cloud(incidents)
+
+    # More retries than there are incidents, so that only poison is given up; and bisected, or poison takes others along.
+    given_up = cloud.deliver(*batches, retries=10)
+
+    good = [raw for place, raw in enumerate(shard) if place not in poison]
+    assert given_up == [raw for place, raw in enumerate(shard) if place in poison]
+    assert cloud.lines == expected_lines(good)
+    assert [
+        json.dumps(document(item), ensure_ascii=False, separators=(",", ":")) for _, item in sorted(cloud.items.items())
+    ] == cloud.lines
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_a_shard_that_is_read_anew_from_anywhere_loses_nothing(data: st.DataObject) -> None:
+    shard = history(20)
+    cloud = Cloud(data.draw(st.dictionaries(st.integers(0, 60), st.sampled_from(INCIDENTS), max_size=5)))
+    for _ in range(2):
+        begin = data.draw(st.integers(0, 20))
+        size = data.draw(st.integers(1, 20))
+        cloud.deliver(*(shard[place : place + size] for place in range(0, 20, size)))
+        cloud.deliver(*(shard[place : place + size] for place in range(begin, 20, size)))
+    assert set(cloud.lines) == set(expected_lines(shard))
+    assert len(cloud.items) == len(expected_lines(shard))
+
+
+def test_on_a_table_and_a_bucket_it_works_alike() -> None:
+    with mock_aws():
+        client = make_client()
+        create_audit_table(client, "VideoAudit")
+        s3 = make_s3_client()
+        s3.create_bucket(Bucket="archive")
+        store = AuditStore(Table("VideoAudit", client, sleep=lambda _: None))
+        function = audit_handler.make(store, Archive(Objects(s3), "archive"), DAYS)
+        for _ in range(2):
+            assert function(event(*HISTORY), Context()) == {"batchItemFailures": []}
+
+        page = store.of_video(VIDEO_ID, NOW, ascending=True)
+        (listed,) = s3.list_objects_v2(Bucket="archive")["Contents"]
+        found = s3.get_object(Bucket="archive", Key=listed["Key"])
+
+        assert page.items == [item for _, item in sorted(undisturbed().items.items())]
+        assert page.resume is None
+        assert (listed["Key"], found["ContentType"]) == (next(iter(undisturbed().objects)), "application/x-ndjson")
+        assert found["Body"].read() == next(iter(undisturbed().objects.values()))

@@ -1,0 +1,170 @@
+"""Each status of each operation that the service itself answers, by really asking for it."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from shared import uploads
+from shared.caller import Caller
+from shared.dynamodb import Table
+from shared.objects import Objects
+from shared.openapi.document import document
+from shared.routes import ROUTES, Route
+from tests.backstage import Backstage
+from tests.harness import SOURCES_BUCKET, Api
+
+GONE = "00000000-0000-4000-8000-000000000001"
+MISSING = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
+UPLOAD = "019775a1c00-9f86d081884c7d65"
+REPORT: dict[str, Any] = {"inputHash": "0" * 32, "attempt": 1, "state": "running"}
+
+BODIES: dict[str, dict[str, Any]] = {
+    "createVideo": {"title": "t"},
+    "patchVideo": {"title": "u"},
+    "createUpload": {"contentType": "video/mp4", "fileSize": 1000},
+    "completeUpload": {"parts": [{"partNumber": 1, "etag": "e"}]},
+    "chooseThumbnail": {"time": 1},
+    "reportRendition": REPORT,
+}
+"""What an operation takes, where it takes something."""
+
+PLACES = {"{asset}": "start.js", "{uploadId}": UPLOAD, "{name}": "360p", "{kind}": "poster"}
+"""What stands for the other parameters of a path."""
+
+Ask = Callable[..., int]
+
+
+def _place(route: Route, video_id: str, **places: str) -> str:
+    path = route.path.replace("{videoId}", video_id)
+    for name, value in (PLACES | {f"{{{name}}}": value for name, value in places.items()}).items():
+        path = path.replace(name, value)
+    return path
+
+
+def _everywhere(api: Api, route: Route, video_id: str) -> Iterator[int]:
+    """What any operation is asked, sensible for it or not, of videos that are there, deleted, missing or no videos."""
+    tag = api.get(f"/v1/videos/{video_id}").etag
+    provocations: list[dict[str, Any]] = [
+        {},
+        {"json_body": BODIES.get(route.operation), "user": "admin"},
+        {"body": "x", "user": "admin", "headers": {"Content-Type": "text/plain"}},
+        {"body": "x" * 1_100_000, "user": "admin", "headers": {"Content-Type": "application/json"}},
+        {"user": "bob"},
+        {"scopes": "other"},
+        {"query": "x=1"},
+        {"body": "{", "headers": {"Content-Type": "application/json"}},
+        {"body": "x", "headers": {"Content-Type": "text/plain"}},
+        {"body": "x" * 1_100_000, "headers": {"Content-Type": "application/json"}},
+        {"json_body": {"x": 1}},
+        {"json_body": {}, "headers": {"Idempotency-Key": ""}},
+        {"json_body": {"title": "t"}},
+        {"json_body": {"title": "t", "videoId": video_id}, "user": "admin"},
+        {"json_body": {"status": "uploaded"}},
+        {"json_body": {"title": "t"}, "headers": {"If-Match": '"99"'}},
+        {"headers": {"If-Match": '"99"'}},
+        {"headers": {"If-None-Match": tag}},
+    ]
+    for provocation in provocations:
+        for place in (video_id, GONE, MISSING, "no-uuid"):
+            yield api.request(route.method, _place(route, place), **provocation).status
+
+
+def _in_trouble(api: Api, table: Table, monkeypatch: pytest.MonkeyPatch, route: Route) -> Iterator[int]:
+    """The same with a database that is busy, refuses, or is being written to by others."""
+    body = BODIES.get(route.operation)
+    for error in ("ThrottlingException", "NoSuchThing"):
+        with monkeypatch.context() as patch:
+            _break(patch, table, error)
+            yield api.request(route.method, _place(route, MISSING), json_body=body, user="admin").status
+    film = Backstage(table, api.clock).uploaded_film(api)
+    with monkeypatch.context() as patch:
+        _conflict(patch, table)
+        headers = {"Idempotency-Key": "in flight"}
+        for place in (film, GONE):
+            yield api.request(route.method, _place(route, place), json_body=body, headers=headers).status
+
+
+def _of_films(api: Api, table: Table, objects: Objects, ask: Ask) -> Iterator[int]:
+    """What needs a film, its jobs, or an upload."""
+    backstage = Backstage(table, api.clock)
+    film = backstage.uploaded_film(api)
+    yield ask(film, {"time": 1})
+    message = backstage.message("transcode", "transcode.360p")
+    for report in (REPORT, REPORT | {"inputHash": message.inputHash}):
+        yield ask(film, report, user="transcoder", scopes="videos/transcode")
+    ticket = backstage.message("thumbnails", "poster").ticket
+    backstage.jobs.fail(ticket, "It broke.", Caller.job("thumbnails"), int(api.clock()), retry=False)
+    yield ask(film, None)
+    yield ask(film, None, kind="probe")
+    for size in (1, 2):
+        begun = api.post(f"/v1/videos/{film}/upload", {"contentType": "video/mp4", "fileSize": size}).json
+        places = {"uploadId": begun["uploadId"]}
+        if "parts" in begun:
+            (started,) = objects.client.list_multipart_uploads(Bucket=SOURCES_BUCKET)["Uploads"]
+            part = objects.client.upload_part(
+                Bucket=SOURCES_BUCKET,
+                Key=f"{film}/{begun['uploadId']}",
+                UploadId=started["UploadId"],
+                PartNumber=1,
+                Body=b"x" * size,
+            )
+            parts = {"parts": [{"partNumber": 1, "etag": part["ETag"]}]}
+            reply = api.post(f"/v1/videos/{film}/upload/{begun['uploadId']}/complete", parts)
+            assert reply.status == 200
+            yield ask(film, parts, **places)
+        yield ask(film, BODIES["completeUpload"], **places)
+    yield ask(GONE, BODIES["createUpload"])
+    backstage.settle()
+    again = backstage.message("thumbnails", "storyboard").ticket
+    backstage.jobs.fail(again, "It broke.", Caller.job("thumbnails"), int(api.clock()), retry=False)
+    backstage.spend_quota("alice")
+    yield ask(film, None, kind="storyboard")
+    yield ask(film, {"time": 2})
+    yield ask(film, BODIES["createUpload"])
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.operation)
+def test_every_declared_status_is_returned_and_no_other(
+    api: Api, table: Table, objects: Objects, monkeypatch: pytest.MonkeyPatch, route: Route
+) -> None:
+    declared = {
+        int(status)
+        for status, response in document()["paths"][route.path][route.method.lower()]["responses"].items()
+        if int(status) < 400 or "application/problem+json" in response.get("content", {})
+    }
+    video = api.publish("alice")
+    api.publish("alice", videoId=GONE)
+    api.delete(f"/v1/videos/{GONE}")
+
+    def ask(video_id: str, body: Any, user: str = "alice", scopes: str | None = None, **places: str) -> int:
+        path = _place(route, video_id, **places)
+        return api.request(route.method, path, json_body=body, user=user, scopes=scopes).status
+
+    seen = {*_everywhere(api, route, video["videoId"]), *_in_trouble(api, table, monkeypatch, route)}
+    if "{asset}" in route.path:
+        seen.add(api.request(route.method, _place(route, "", asset="x.js")).status)
+    if route.function in ("jobs", "uploads"):
+        monkeypatch.setattr(uploads, "LARGEST_PUT", 1)  # so that two bytes come in parts
+        seen |= set(_of_films(api, table, objects, ask))
+
+    static = route.operation in ("getOpenApi", "getDocs", "getDocsAsset")
+    # A static answer can only fail by a bug, and a bug cannot be asked for.
+    assert seen == declared - ({500} if static else set())
+
+
+def _break(patch: pytest.MonkeyPatch, table: Table, code: str) -> None:
+    def fail(**_: Any) -> None:
+        raise ClientError({"Error": {"Code": code, "Message": ""}}, "Any")
+
+    for name in ("get_item", "batch_get_item", "put_item", "update_item", "query", "transact_write_items"):
+        patch.setattr(table.client, name, fail)
+
+
+def _conflict(patch: pytest.MonkeyPatch, table: Table) -> None:
+    def fail(**_: Any) -> None:
+        raise ClientError({"Error": {"Code": "TransactionConflictException", "Message": ""}}, "Any")
+
+    for name in ("put_item", "update_item", "transact_write_items"):
+        patch.setattr(table.client, name, fail)

@@ -1,0 +1,389 @@
+"""The history of a video: who may read it, in which order, from when to when, and in pages."""
+
+from typing import Any
+from urllib.parse import parse_qs, quote
+
+import jsonschema_rs
+import pytest
+from botocore.exceptions import ClientError
+
+from shared.attributes import Item
+from shared.audit import FIELDS, MOST_QUERIES, AuditStore, entry
+from shared.cursors import LIFETIME_SECONDS
+from shared.dynamodb import ATTEMPTS, Table
+from shared.openapi.document import document
+from shared.schema import AUDIT, AUDIT_TABLE_NAME, VIDEO
+from shared.stream import Record
+from tests.harness import NOW, Api, Clock, Reply, recorded
+from tests.streams import EXPIRY, change
+
+DAYS = 400
+MISSING = "00000000-0000-4000-8000-000000000000"
+
+
+class Trail:
+    """The service, and an audit function that sees every change that a test lets it look at."""
+
+    def __init__(self, api: Api, table: Table, audit: Table) -> None:
+        self.api, self.table = api, table
+        self.store = AuditStore(audit)
+        self._known: dict[str, Item] = {}
+        self._sequence = 0
+
+    def look(self, video_id: str, **options: Any) -> None:
+        """Write down how the video differs from when it was last looked at."""
+        old, new = self._known.get(video_id), self.table.get(VIDEO.key(videoId=video_id), consistent=True)
+        self._sequence += 1
+        raw = change(old, new, sequence=self._sequence, at=self.api.clock.now, **options)
+        found = entry(Record(raw), DAYS)
+        if found:
+            self.store.add(found)
+        if new:
+            self._known[video_id] = new
+
+    def create(self, user: str = "alice", **fields: Any) -> str:
+        """A video of one entry."""
+        video_id = str(self.api.create(user, **fields)["videoId"])
+        self.look(video_id)
+        return video_id
+
+    def patch(self, video_id: str, *titles: str, every: int = 1) -> None:
+        """Change the title some times, and let time pass after each."""
+        for title in titles:
+            self.api.clock.advance(every)
+            assert self.api.patch(f"/v1/videos/{video_id}", {"title": title}, user="admin").status == 200
+            self.look(video_id)
+
+    def remove(self, video_id: str, identity: dict[str, str] | None = EXPIRY) -> None:
+        """Let DynamoDB remove the video."""
+        self.table.delete(VIDEO.key(videoId=video_id))
+        self.look(video_id, identity=identity)
+
+    def get(self, video_id: str, query: str = "", **options: Any) -> Reply:
+        """The history as the service answers it."""
+        return self.api.get(f"/v1/videos/{video_id}/audit", query=query, **options)
+
+    def titles(self, video_id: str, query: str = "", **options: Any) -> list[str]:
+        """What the title became, entry by entry."""
+        reply = self.get(video_id, query, **options)
+        assert reply.status == 200, reply.body
+        return [_title(each) for each in reply.json["items"]]
+
+
+def _title(item: Item) -> str:
+    return str(next(each.get("to") for each in item["changes"] if each["field"] == "/title"))
+
+
+def _cut_entry(video_id: str) -> Item:
+    """An entry that had to be cut, and of which a part is left out."""
+    raw = change(
+        None,
+        {**VIDEO.key(videoId=video_id), "version": 1, "a": "x" * 300_000, **{f"b{n}": "y" * 3000 for n in range(200)}},
+        sequence=1000,
+    )
+    found = entry(Record(raw), DAYS)
+    assert found is not None
+    return found | {"attempt": 1}
+
+
+@pytest.fixture
+def trail(table: Table, clock: Clock, api: Api) -> Trail:
+    """The service with an empty audit table."""
+    return Trail(api, table, Table(AUDIT_TABLE_NAME, table.client, sleep=lambda _: None))
+
+
+class TestWhatIsTold:
+    def test_who_changed_what_and_when_newest_first(self, trail: Trail) -> None:
+        video_id = trail.create()
+        trail.patch(video_id, "New")
+        reply = trail.get(video_id)
+        assert reply.json["nextCursor"] is None
+        changed, created = reply.json["items"]
+        assert changed == {
+            "sequence": f"{2:021}",
+            "videoId": video_id,
+            "entity": "video",
+            "action": "changed",
+            "by": {"kind": "person", "id": "admin"},
+            "at": (NOW + 1) * 1000,
+            "version": 2,
+            "changes": [{"field": "/title", "from": "A film", "to": "New"}],
+        }
+        assert (created["action"], created["by"]) == ("created", {"kind": "person", "id": "alice"})
+
+    def test_what_the_openapi_document_says(self, trail: Trail) -> None:
+        video_id = trail.create(tags=["a"], metadata={"k": 1})
+        trail.patch(video_id, "New")
+        trail.store.add(_cut_entry(video_id))
+        trail.remove(video_id)
+        schema = {"$ref": "#/components/schemas/AuditPage", "components": document()["components"]}
+        for query in ("limit=1", "limit=100"):
+            jsonschema_rs.Draft202012Validator(schema).validate(trail.get(video_id, query, user="admin").json)
+        (cut,) = [each for each in trail.get(video_id, user="admin").json["items"] if "omitted" in each]
+        assert tuple(cut) == tuple(name for name in FIELDS if name != "kind")
+
+    def test_nothing_internal(self, trail: Trail) -> None:
+        video_id = trail.create()
+        assert not {"pk", "sk", "purgeAt", "owner", "schemaVersion"} & trail.get(video_id).json["items"][0].keys()
+
+    def test_a_delete_a_restore_and_an_expiry(self, trail: Trail) -> None:
+        video_id = trail.create()
+        path = f"/v1/videos/{video_id}"
+        assert trail.api.delete(path).status == 204
+        trail.look(video_id)
+        assert trail.api.post(f"{path}/restore").status == 200
+        trail.look(video_id)
+        trail.remove(video_id)
+        told = trail.get(video_id, "order=asc", user="admin").json["items"]
+        assert [each["action"] for each in told] == ["created", "deleted", "restored", "expired"]
+        assert told[-1]["by"]["kind"] == "service"
+
+    def test_a_video_that_nothing_is_known_of_has_an_empty_history(self, trail: Trail) -> None:
+        video_id = trail.api.create()["videoId"]
+        assert trail.get(video_id).json == {"items": [], "nextCursor": None}
+        assert trail.get(MISSING, user="admin").json == {"items": [], "nextCursor": None}
+
+    def test_changes_within_one_second_stay_in_their_order(self, trail: Trail) -> None:
+        video_id = trail.create()
+        trail.patch(video_id, *(str(n) for n in range(12)), every=0)
+        expected = ["A film", *(str(n) for n in range(12))]
+        assert trail.titles(video_id, "order=asc") == expected
+        assert trail.titles(video_id) == expected[::-1]
+
+
+class TestWhoMayRead:
+    def test_its_owner_and_admins(self, trail: Trail) -> None:
+        video_id = trail.create()
+        assert [trail.get(video_id, user=user).status for user in ("alice", "admin")] == [200, 200]
+
+    def test_a_stranger_may_not_and_learns_no_more_than_by_reading_the_video(self, trail: Trail) -> None:
+        private, published = trail.create(), trail.api.publish("alice")["videoId"]
+        assert [trail.get(each, user="bob").status for each in (private, published, MISSING)] == [404, 403, 404]
+
+    def test_an_owner_may_while_its_video_is_deleted_but_not_gone(self, trail: Trail) -> None:
+        video_id = trail.create()
+        trail.api.delete(f"/v1/videos/{video_id}")
+        assert trail.get(video_id).status == 200
+        trail.remove(video_id)
+        assert trail.get(video_id).status == 404
+        assert len(trail.get(video_id, user="admin").json["items"]) == 2
+
+    def test_a_video_whose_time_is_up_is_gone_though_dynamodb_has_it_still(self, trail: Trail) -> None:
+        video_id = trail.create()
+        trail.api.delete(f"/v1/videos/{video_id}")
+        trail.api.clock.advance(91 * 86400)
+        assert trail.get(video_id).status == 404
+        assert trail.get(video_id, user="admin").status == 200
+
+    def test_a_new_owner_of_an_old_id_sees_its_own_time_only(self, trail: Trail) -> None:
+        video_id = trail.create(title="Private matters of Alice")
+        trail.remove(video_id)
+        trail._known.clear()
+        trail.create("admin", videoId=video_id, userId="bob", title="Bob's")
+        assert trail.titles(video_id, user="bob") == ["Bob's"]
+        assert trail.get(video_id, user="alice").status == 404
+        assert len(trail.get(video_id, user="admin").json["items"]) == 3
+
+    def test_the_token_needs_the_scope(self, trail: Trail) -> None:
+        video_id = trail.create()
+        assert trail.get(video_id, scopes="videos/write").status == 403
+        assert trail.get(video_id, scopes="videos/read").status == 200
+
+
+class TestPeriods:
+    @pytest.mark.parametrize(
+        ("query", "expected"),
+        [
+            (f"from={NOW + 20}", ["2", "3"]),
+            (f"to={NOW + 20}", ["A film", "1"]),
+            (f"from={NOW + 10}&to={NOW + 30}", ["1", "2"]),
+            (f"from={NOW + 11}&to={NOW + 20}", []),
+            ("from=2025-06-15T15:07:00Z", ["2", "3"]),
+            ("to=2025-06-15T17:07:00%2B02:00", ["A film", "1"]),
+            ("from=0&to=253402300800", ["A film", "1", "2", "3"]),
+            ("from=253402300799", []),
+        ],
+    )
+    def test_they_begin_included_and_end_excluded(self, trail: Trail, query: str, expected: list[str]) -> None:
+        video_id = trail.create()
+        trail.patch(video_id, "1", "2", "3", every=10)
+        assert trail.titles(video_id, f"{query}&order=asc") == expected
+        assert trail.titles(video_id, f"{query}&order=desc") == expected[::-1]
+
+    def test_a_fraction_of_a_second_belongs_to_its_second(self, trail: Trail) -> None:
+        trail.api.clock.advance(0.9)
+        video_id = trail.create()
+        assert trail.titles(video_id, f"from={NOW}&to={NOW + 1}") == ["A film"]
+        assert trail.titles(video_id, f"from={NOW + 1}") == []
+
+
+def pages(trail: Trail, video_id: str, query: str, **options: Any) -> list[list[str]]:
+    """The titles of all pages, following the Link header as a client would."""
+    found, reply = [], trail.get(video_id, query, **options)
+    while True:
+        assert reply.status == 200, reply.body
+        found.append([_title(each) for each in reply.json["items"]])
+        cursor = reply.json["nextCursor"]
+        if cursor is None:
+            assert "link" not in reply.headers
+            return found
+        following = reply.headers["link"].removeprefix("<?").removesuffix('>; rel="next"')
+        assert parse_qs(following)["cursor"] == [cursor]
+        reply = trail.get(video_id, following, **options)
+
+
+class TestPages:
+    @pytest.mark.parametrize("order", ["asc", "desc"])
+    @pytest.mark.parametrize("every", [0, 1])
+    @pytest.mark.parametrize("limit", [1, 4, 9, 10, 100])
+    def test_they_hold_everything_once_and_are_full(self, trail: Trail, limit: int, every: int, order: str) -> None:
+        video_id = trail.create()
+        titles = [str(n) for n in range(9)]
+        trail.patch(video_id, *titles, every=every)
+        expected = ["A film", *titles][:: 1 if order == "asc" else -1]
+        found = pages(trail, video_id, f"limit={limit}&order={order}")
+        assert found == [expected[at : at + limit] for at in range(0, 10, limit)]
+
+    def test_a_page_has_25_entries_unless_told_otherwise(self, trail: Trail) -> None:
+        video_id = trail.create()
+        trail.patch(video_id, *(str(n) for n in range(30)), every=0)
+        assert [len(page) for page in pages(trail, video_id, "")] == [25, 6]
+
+    def test_what_is_new_meanwhile_does_not_shift_them(self, trail: Trail) -> None:
+        video_id = trail.create()
+        trail.patch(video_id, "1", "2", "3")
+        first = trail.get(video_id, "limit=2").json
+        trail.patch(video_id, "4")
+        second = trail.get(video_id, f"limit=2&cursor={first['nextCursor']}").json
+        assert [_title(each) for each in second["items"]] == ["1", "A film"]
+
+    def test_a_page_is_one_query_for_an_admin_and_a_look_at_the_video_before_for_others(self, trail: Trail) -> None:
+        video_id = trail.create()
+        trail.patch(video_id, "1", "2")
+        for user, operations in (("admin", ["Query"]), ("alice", ["GetItem", "Query"])):
+            with recorded(trail.table.client) as seen:
+                trail.get(video_id, "limit=2", user=user)
+            assert [each.name for each in seen] == operations
+            assert seen[-1].parameters["TableName"] == AUDIT_TABLE_NAME
+
+    def test_entries_past_their_time_are_hidden_though_dynamodb_has_them_still(self, trail: Trail) -> None:
+        video_id = trail.create()
+        trail.patch(video_id, "1", "2", "3", every=86400)
+        trail.api.clock.now = NOW + DAYS * 86400
+        for order, expected in (("asc", [["1", "2"], ["3"]]), ("desc", [["3", "2"], ["1"]])):
+            found = pages(trail, video_id, f"limit=2&order={order}", user="admin")
+            assert [page for page in found if page] == expected
+        trail.api.clock.advance(86400)
+        assert trail.titles(video_id, "order=asc", user="admin") == ["2", "3"]
+
+    def test_pages_are_full_though_many_entries_are_hidden(self, trail: Trail) -> None:
+        video_id = trail.create()
+        trail.patch(video_id, *(str(n) for n in range(40)), every=0)
+        trail.patch(video_id, *(str(n) for n in range(100, 110)), every=86400)
+        trail.api.clock.now = NOW + DAYS * 86400
+        with recorded(trail.table.client) as seen:
+            assert trail.titles(video_id, "order=asc&limit=10", user="admin") == [str(n) for n in range(100, 110)]
+        assert [each.parameters["Limit"] for each in seen] == [11, 250]
+
+    def test_looking_for_what_is_not_hidden_has_an_end(self, trail: Trail, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("shared.audit.LARGEST_QUERY", 2)
+        video_id = trail.create()
+        trail.patch(video_id, *(str(n) for n in range(20)), every=0)
+        trail.patch(video_id, "last", every=86400)
+        trail.api.clock.now = NOW + DAYS * 86400
+        with recorded(trail.table.client) as seen:
+            reply = trail.get(video_id, "order=asc&limit=1", user="admin")
+        assert (reply.json["items"], len(seen)) == ([], MOST_QUERIES)
+        assert reply.json["nextCursor"]
+        assert [page for page in pages(trail, video_id, "order=asc&limit=1", user="admin") if page] == [["last"]]
+
+    def test_a_page_of_large_entries_is_short_and_leads_on(self, trail: Trail) -> None:
+        video_id = trail.create()
+        for number in range(10):
+            item: Item = {
+                **AUDIT.key(videoId=video_id, at=f"{NOW * 1000}", sequence=f"{100 + number:040}"),
+                "owner": "alice",
+                "purgeAt": NOW + 86400,
+                "changes": [{"field": "/title", "to": f"{number}"}, {"field": "/x", "to": "x" * 240_000}],
+            }
+            trail.store.add(item)
+        reply = trail.get(video_id, "limit=100&order=asc")
+        assert len(reply.body) < 1_100_000
+        assert 0 < len(reply.json["items"]) < 10
+        found = pages(trail, video_id, "limit=100&order=asc")
+        assert [title for page in found for title in page] == ["A film", *(str(n) for n in range(10))]
+
+
+class TestThrottling:
+    @pytest.mark.parametrize("operation", ["get_item", "query"])
+    @pytest.mark.parametrize(("refusals", "status"), [(1, 200), (ATTEMPTS - 1, 200), (ATTEMPTS, 503)])
+    def test_it_is_tried_again_and_then_told(
+        self, trail: Trail, monkeypatch: pytest.MonkeyPatch, operation: str, refusals: int, status: int
+    ) -> None:
+        video_id = trail.create()
+        send = getattr(trail.table.client, operation)
+        left = iter(range(refusals))
+
+        def throttled(**parameters: Any) -> Any:
+            if next(left, None) is None:
+                return send(**parameters)
+            raise ClientError({"Error": {"Code": "ThrottlingException", "Message": ""}}, operation)
+
+        monkeypatch.setattr(trail.table.client, operation, throttled)
+        reply = trail.get(video_id)
+        assert reply.status == status
+        assert reply.headers.get("retry-after") == ("1" if status == 503 else None)
+
+
+class TestBadRequests:
+    @pytest.mark.parametrize(
+        "query",
+        [
+            "from=10&to=10",
+            "from=11&to=10",
+            "from=yesterday",
+            "to=253402300801",
+            "from=-1",
+            "limit=0",
+            "limit=101",
+            "limit=x",
+            "order=up",
+            "cursor=x",
+            "cursor=",
+            "fields=at",
+            "from=1&from=2",
+        ],
+    )
+    def test_a_bad_parameter_is_400(self, trail: Trail, query: str) -> None:
+        video_id = trail.create()
+        with recorded(trail.table.client) as seen:
+            assert trail.get(video_id, query).status == 400
+        assert seen == []
+
+    def test_a_bad_id_is_400(self, trail: Trail) -> None:
+        assert trail.get("no-uuid").status == 400
+
+    def test_an_id_may_be_in_capitals(self, trail: Trail) -> None:
+        video_id = trail.create()
+        assert trail.titles(video_id.upper()) == ["A film"]
+
+    def test_a_cursor_holds_for_its_query_and_caller_only(self, trail: Trail) -> None:
+        video_id, other = trail.create(), trail.create()
+        trail.patch(video_id, "1", "2")
+        cursor = quote(trail.get(video_id, f"limit=1&to={NOW + 100}").json["nextCursor"])
+
+        def status(query: str, path: str = video_id, **options: Any) -> int:
+            return trail.get(path, f"{query}&cursor={cursor}", **options).status
+
+        same = f"to={NOW + 100}"
+        assert status(f"limit=1&{same}") == 200
+        assert status(f"limit=7&{same}") == 200
+        assert status(f"order=asc&{same}") == 400
+        assert status(f"to={NOW + 99}") == 400
+        assert status(f"from=1&{same}") == 400
+        assert status(same, other) == 400
+        assert status(same, user="admin") == 400
+        assert status(same, user="bob") == 400
+        assert trail.api.get("/v1/videos", query=f"userId=alice&cursor={cursor}").status == 400
+        trail.api.clock.advance(LIFETIME_SECONDS + 1)
+        assert status(same) == 400

@@ -1,0 +1,574 @@
+"""Jobs behind the API: what a change sets in motion, and that repeats, disorder and deaths end in the same state."""
+
+import itertools
+import random
+from typing import Any
+
+import pytest
+
+from shared import video
+from shared.attributes import Item
+from shared.caller import Caller
+from shared.dynamodb import Table
+from shared.errors import IllegalTransition, NotFound, Unavailable
+from shared.jobs import LAST_ATTEMPT, Ticket, delay_before, kind_of, ticket_of
+from shared.schema import VIDEO
+from tests.backstage import RENDITIONS, Backstage
+from tests.harness import Api, Clock, Context
+from tests.streams import change
+
+WORKER = Caller.job("thumbnails")
+OWNER = Caller("alice", frozenset({"videos/write"}))
+ALL_QUEUED = {
+    "probe": "done",
+    "poster": "queued",
+    "storyboard": "queued",
+    "transcode.240p": "queued",
+    "transcode.360p": "queued",
+}
+
+
+@pytest.fixture
+def backstage(table: Table, clock: Clock) -> Backstage:
+    """The router and its queues."""
+    return Backstage(table, clock)
+
+
+def _item(table: Table, video_id: str) -> Item:
+    found = table.get(VIDEO.key(videoId=video_id))
+    assert found
+    return found
+
+
+def _finish(backstage: Backstage, ticket: Ticket, name: str = "360p") -> Item | None:
+    uri = f"s3://media/{name}.mp4"
+    done = backstage.jobs.complete(
+        ticket, {"uri": uri}, WORKER, int(backstage.clock()), lambda item: video.rendered(item, name, uri)
+    )
+    backstage.settle()
+    return done
+
+
+def _fail(backstage: Backstage, ticket: Ticket, *, retry: bool = False) -> Item | None:
+    failed = backstage.jobs.fail(ticket, "It broke.", WORKER, int(backstage.clock()), retry=retry)
+    backstage.settle()
+    return failed
+
+
+class TestWhatAChangeSetsInMotion:
+    def test_a_video_without_a_film_needs_no_jobs(self, api: Api, backstage: Backstage) -> None:
+        created = api.create()
+        api.patch(f"/v1/videos/{created['videoId']}", {"title": "new"})
+        backstage.settle()
+        assert backstage.states(created["videoId"]) == {}
+
+    def test_a_film_that_arrives_is_looked_at_first(self, api: Api, backstage: Backstage) -> None:
+        video_id = api.create()["videoId"]
+        backstage.arrive(video_id)
+        assert backstage.states(video_id) == {"probe": "queued"}
+        assert api.get(f"/v1/videos/{video_id}").json["status"] == "processing"
+        message = backstage.message("probe", "probe")
+        assert (message.videoId, message.attempt, message.input.source) == (
+            video_id,
+            1,
+            f"s3://sources/{video_id}/0001",
+        )
+
+    def test_then_it_gets_its_pictures_and_one_message_for_each_wanted_rendition(
+        self, api: Api, backstage: Backstage
+    ) -> None:
+        video_id = backstage.uploaded_film(api)
+        assert backstage.states(video_id) == ALL_QUEUED
+        assert [body["kind"] for body in backstage.queues["thumbnails"].take()] == ["poster", "storyboard"]
+        messages = backstage.queues["transcode"].take()
+        assert [body["input"]["rendition"]["name"] for body in messages] == ["360p", "240p"]
+        for body in messages:
+            name = body["input"]["rendition"]["name"]
+            assert body["report"] == f"/v1/videos/{video_id}/renditions/{name}"
+            assert body["output"] == f"s3://media/renditions/{video_id}/{body['inputHash']}/{name}.mp4"
+
+    def test_the_video_is_ready_with_its_last_rendition(self, api: Api, backstage: Backstage) -> None:
+        video_id = backstage.uploaded_film(api)
+        assert _finish(backstage, backstage.message("transcode", "transcode.360p").ticket, "360p")
+        assert _item(backstage.table, video_id)["status"] == "processing"
+        assert _finish(backstage, backstage.message("transcode", "transcode.240p").ticket, "240p")
+        document = api.get(f"/v1/videos/{video_id}").json
+        assert document["status"] == "ready"
+        assert document["resolutions"] == {"240p": "s3://media/240p.mp4", "360p": "s3://media/360p.mp4"}
+
+    def test_a_change_of_the_title_sets_nothing_in_motion(self, api: Api, backstage: Backstage) -> None:
+        video_id = backstage.uploaded_film(api)
+        before = backstage.jobs.of_video(video_id)
+        api.patch(f"/v1/videos/{video_id}", {"title": "new"})
+        backstage.settle()
+        assert backstage.jobs.of_video(video_id) == before
+
+    def test_another_film_replaces_all_jobs_and_what_they_made(self, api: Api, backstage: Backstage) -> None:
+        video_id = backstage.uploaded_film(api)
+        _finish(backstage, backstage.message("transcode", "transcode.360p").ticket)
+        backstage.arrive(video_id, upload="0002", etag="e2")
+        assert backstage.states(video_id) == {"probe": "queued"}
+        backstage.probe(video_id, {"240p": RENDITIONS["240p"]})
+        assert backstage.states(video_id) == {
+            "probe": "done",
+            "poster": "queued",
+            "storyboard": "queued",
+            "transcode.240p": "queued",
+        }
+        assert api.get(f"/v1/videos/{video_id}").json["resolutions"] == {}
+
+    def test_an_older_upload_that_arrives_late_is_ignored(self, api: Api, backstage: Backstage) -> None:
+        video_id = api.create()["videoId"]
+        backstage.arrive(video_id, upload="0002")
+        version = _item(backstage.table, video_id)["version"]
+        backstage.arrive(video_id, upload="0001")
+        backstage.arrive(video_id, upload="0002")
+        assert _item(backstage.table, video_id)["version"] == version
+
+    def test_a_removed_video_is_purged(self, backstage: Backstage) -> None:
+        gone = {**VIDEO.key(videoId="v"), "videoId": "v", "status": "deleted"}
+        backstage.replay(change(gone, None))
+        assert backstage.queues["purge"].take() == [{"schema": "video-metadata/purge/1", "videoId": "v"}]
+
+    def test_other_items_set_nothing_in_motion(self, backstage: Backstage) -> None:
+        counter = {"pk": "VIEWS#v#0", "sk": "COUNT", "views": 1}
+        backstage.replay(change(None, counter), change(counter, None))
+        assert not any(queue.sent for queue in backstage.queues.values())
+
+
+class TestRepeatsAndDisorder:
+    def test_stream_records_delivered_twice_change_nothing(self, api: Api, backstage: Backstage) -> None:
+        video_id = backstage.uploaded_film(api)
+        _finish(backstage, backstage.message("transcode", "transcode.360p").ticket)
+        before = backstage.jobs.of_video(video_id)
+        backstage.replay()
+        assert backstage.jobs.of_video(video_id) == before
+
+    def test_stream_records_delivered_in_reverse_change_nothing(self, api: Api, backstage: Backstage) -> None:
+        video_id = backstage.uploaded_film(api)
+        backstage.arrive(video_id, upload="0002", etag="e2")
+        before = backstage.jobs.of_video(video_id)
+        backstage.replay(*reversed(backstage.seen))
+        assert backstage.jobs.of_video(video_id) == before
+
+    @pytest.mark.parametrize("seed", range(5))
+    def test_stream_records_in_any_order_end_in_the_same_wishes(
+        self, api: Api, backstage: Backstage, seed: int
+    ) -> None:
+        video_id = backstage.uploaded_film(api)
+        backstage.arrive(video_id, upload="0002", etag="e2")
+        wishes = {job["kind"]: job["inputHash"] for job in backstage.jobs.of_video(video_id)}
+        shuffled = [*backstage.seen, *backstage.seen]
+        random.Random(seed).shuffle(shuffled)
+        backstage.replay(*shuffled)
+        assert {job["kind"]: job["inputHash"] for job in backstage.jobs.of_video(video_id)} == wishes
+
+    def test_a_message_delivered_twice_is_worked_on_once(self, api: Api, backstage: Backstage) -> None:
+        backstage.uploaded_film(api)
+        ticket = backstage.message("thumbnails", "poster").ticket
+        assert backstage.jobs.take(ticket, WORKER, int(backstage.clock()))
+        assert backstage.jobs.take(ticket, WORKER, int(backstage.clock())) is None
+
+    def test_a_message_of_an_earlier_attempt_is_not_worked_on(self, api: Api, backstage: Backstage) -> None:
+        video_id = backstage.uploaded_film(api)
+        ticket = backstage.message("thumbnails", "poster").ticket
+        _fail(backstage, ticket, retry=True)
+        assert backstage.job(video_id, "poster")["attempt"] == 2
+        assert backstage.jobs.take(ticket, WORKER, int(backstage.clock())) is None
+
+    def test_a_result_for_another_film_is_dropped(self, api: Api, backstage: Backstage) -> None:
+        video_id = backstage.uploaded_film(api)
+        ticket = backstage.message("transcode", "transcode.360p").ticket
+        backstage.arrive(video_id, upload="0002", etag="e2")
+        assert _finish(backstage, ticket) is None
+        backstage.probe(video_id)
+        assert _finish(backstage, ticket) is None
+        assert "made" in _item(backstage.table, video_id)["source"]
+        assert _item(backstage.table, video_id)["source"]["made"] == {}
+
+    def test_a_result_that_overtakes_the_router_is_dropped_too(self, api: Api, backstage: Backstage) -> None:
+        # The film was replaced, and the stream has not told the jobs yet.
+        video_id = backstage.uploaded_film(api)
+        ticket = backstage.message("transcode", "transcode.360p").ticket
+        item = _item(backstage.table, video_id)
+        newer = item["source"] | {"uploadId": "0002", "etag": "e2"}
+        backstage.videos.change(video_id, WORKER, int(backstage.clock()), lambda each: video.arrived(each, newer))
+        assert _finish(backstage, ticket) is None
+
+    def test_a_result_that_is_reported_twice_counts_once(self, api: Api, backstage: Backstage) -> None:
+        video_id = backstage.uploaded_film(api)
+        ticket = backstage.message("transcode", "transcode.360p").ticket
+        assert _finish(backstage, ticket)
+        version = _item(backstage.table, video_id)["version"]
+        assert _finish(backstage, ticket) is None
+        assert _item(backstage.table, video_id)["version"] == version
+
+    def test_results_that_come_at_once_are_all_kept(self, api: Api, backstage: Backstage) -> None:
+        video_id = backstage.uploaded_film(api)
+        first = backstage.message("transcode", "transcode.360p").ticket
+        second = backstage.message("transcode", "transcode.240p").ticket
+
+        def meanwhile(item: Item) -> Item:
+            # The other result gets in between reading and writing, once.
+            if "240p" not in item["source"]["made"]:
+                _finish(backstage, second, "240p")
+            return video.rendered(item, "360p", "s3://media/360p.mp4")
+
+        assert backstage.jobs.complete(first, {}, WORKER, int(backstage.clock()), meanwhile)
+        assert _item(backstage.table, video_id)["status"] == "ready"
+
+
+class TestDeletion:
+    def test_a_deleted_video_gives_its_open_jobs_up_and_keeps_what_is_done(
+        self, api: Api, backstage: Backstage
+    ) -> None:
+        video_id = backstage.uploaded_film(api)
+        ticket = backstage.message("transcode", "transcode.360p").ticket
+        api.delete(f"/v1/videos/{video_id}")
+        backstage.settle()
+        assert backstage.states(video_id) == {"probe": "done"}
+        assert _finish(backstage, ticket) is None
+
+    def test_a_result_after_the_deletion_is_dropped_before_the_stream_tells(
+        self, api: Api, backstage: Backstage
+    ) -> None:
+        video_id = backstage.uploaded_film(api)
+        ticket = backstage.message("transcode", "transcode.360p").ticket
+        api.delete(f"/v1/videos/{video_id}")
+        assert _finish(backstage, ticket) is None
+        assert _item(backstage.table, video_id)["status"] == "deleted"
+
+    def test_a_restored_video_goes_on_where_it_was(self, api: Api, backstage: Backstage) -> None:
+        video_id = backstage.uploaded_film(api)
+        _finish(backstage, backstage.message("transcode", "transcode.360p").ticket)
+        api.delete(f"/v1/videos/{video_id}")
+        backstage.settle()
+        for queue in backstage.queues.values():
+            queue.take()
+        api.post(f"/v1/videos/{video_id}/restore")
+        backstage.settle()
+        assert backstage.states(video_id) == ALL_QUEUED | {"transcode.360p": "done"}
+        assert [body["kind"] for body in backstage.queues["transcode"].take()] == ["transcode.240p"]
+        assert len(backstage.queues["thumbnails"].take()) == 2
+
+    def test_a_result_for_a_video_that_is_gone_makes_nothing(self, api: Api, backstage: Backstage) -> None:
+        video_id = backstage.uploaded_film(api)
+        ticket = backstage.message("transcode", "transcode.360p").ticket
+        backstage.table.delete(VIDEO.key(videoId=video_id))
+        assert _finish(backstage, ticket) is None
+        assert backstage.table.get(VIDEO.key(videoId=video_id)) is None
+
+
+class TestFailure:
+    def test_an_attempt_that_fails_is_followed_by_another_a_little_later(self, api: Api, backstage: Backstage) -> None:
+        video_id = backstage.uploaded_film(api)
+        _fail(backstage, backstage.message("thumbnails", "poster").ticket, retry=True)
+        job = backstage.job(video_id, "poster")
+        assert (job["state"], job["attempt"], job["error"]["reason"]) == ("queued", 2, "It broke.")
+        assert backstage.message("thumbnails", "poster").attempt == 2
+        assert backstage.queues["thumbnails"].delays[-1] == delay_before(2) > 0
+
+    def test_after_the_last_attempt_the_job_is_failed_with_its_reason(self, api: Api, backstage: Backstage) -> None:
+        video_id = backstage.uploaded_film(api)
+        for _ in range(LAST_ATTEMPT):
+            assert _fail(backstage, backstage.message("thumbnails", "poster").ticket, retry=True)
+        job = backstage.job(video_id, "poster")
+        assert (job["state"], job["attempt"], job["error"]["reason"]) == ("failed", LAST_ATTEMPT, "It broke.")
+        assert _fail(backstage, ticket_of(job), retry=True) is None
+
+    def test_a_video_without_its_pictures_can_still_be_ready(self, api: Api, backstage: Backstage) -> None:
+        video_id = backstage.uploaded_film(api)
+        _fail(backstage, backstage.message("thumbnails", "poster").ticket)
+        assert _item(backstage.table, video_id)["status"] == "processing"
+
+    @pytest.mark.parametrize(("queue", "kind"), [("probe", "probe"), ("transcode", "transcode.360p")])
+    def test_a_video_that_cannot_be_ready_any_more_is_failed_with_the_reason(
+        self, api: Api, backstage: Backstage, queue: str, kind: str
+    ) -> None:
+        video_id = api.create()["videoId"]
+        backstage.arrive(video_id)
+        if kind != "probe":
+            backstage.probe(video_id)
+        _fail(backstage, backstage.message(queue, kind).ticket)
+        document = api.get(f"/v1/videos/{video_id}").json
+        assert document["status"] == "failed"
+        assert document["failure"] == {"job": kind, "reason": "It broke.", "at": int(backstage.clock())}
+
+    def test_waits_grow_and_end(self) -> None:
+        waits = [delay_before(attempt) for attempt in range(1, 20)]
+        assert waits[:4] == [0, 15, 30, 60]
+        assert max(waits) == 900  # as long as SQS can delay a message
+
+
+class TestSweeper:
+    def test_a_worker_that_dies_loses_its_job_to_another(self, api: Api, backstage: Backstage, clock: Clock) -> None:
+        video_id = backstage.uploaded_film(api)
+        ticket = backstage.message("thumbnails", "poster").ticket
+        assert backstage.jobs.take(ticket, WORKER, int(clock()))
+        clock.advance(kind_of("poster").lease)
+        assert not any(backstage.sweep().values())
+        clock.advance(1)
+        assert backstage.sweep()["requeued"] == 1
+        again = backstage.message("thumbnails", "poster").ticket
+        assert again.attempt == 2
+        assert backstage.jobs.take(again, WORKER, int(clock()))
+        assert backstage.job(video_id, "poster")["error"]["reason"] == "The worker did not finish in time, or died."
+
+    def test_a_worker_that_was_given_up_may_still_finish_first(
+        self, api: Api, backstage: Backstage, clock: Clock
+    ) -> None:
+        backstage.uploaded_film(api)
+        ticket = backstage.message("transcode", "transcode.360p").ticket
+        backstage.jobs.take(ticket, WORKER, int(clock()))
+        clock.advance(kind_of("transcode").lease + 1)
+        backstage.sweep()
+        assert _finish(backstage, ticket)
+        assert (
+            backstage.jobs.take(backstage.message("transcode", "transcode.360p").ticket, WORKER, int(clock())) is None
+        )
+
+    def test_a_worker_that_reports_keeps_its_job(self, api: Api, backstage: Backstage, clock: Clock) -> None:
+        video_id = backstage.uploaded_film(api)
+        ticket = backstage.message("transcode", "transcode.360p").ticket
+        backstage.jobs.take(ticket, WORKER, int(clock()))
+        for progress in (20, 40, 60):
+            clock.advance(kind_of("transcode").lease)
+            assert backstage.jobs.advance(ticket, progress, WORKER, int(clock()))
+            backstage.sweep()
+        assert backstage.job(video_id, "transcode.360p")["attempt"] == 1
+
+    def test_a_lost_message_is_sent_again(self, api: Api, backstage: Backstage, clock: Clock) -> None:
+        backstage.uploaded_film(api)
+        backstage.queues["thumbnails"].take()
+        clock.advance(kind_of("poster").patience + 1)
+        assert backstage.sweep()["requeued"] == 2
+        assert [body["attempt"] for body in backstage.queues["thumbnails"].take()] == [2, 2]
+
+    def test_a_job_that_kills_every_worker_ends(self, api: Api, backstage: Backstage, clock: Clock) -> None:
+        video_id = backstage.uploaded_film(api)
+        for _ in range(LAST_ATTEMPT):
+            assert backstage.jobs.take(backstage.message("transcode", "transcode.360p").ticket, WORKER, int(clock()))
+            clock.advance(kind_of("transcode").lease + 1)
+            backstage.sweep()
+        assert backstage.job(video_id, "transcode.360p")["state"] == "failed"
+        assert _item(backstage.table, video_id)["failure"]["job"] == "transcode.360p"
+        clock.advance(10**6)
+        assert "failed" not in {backstage.job(video_id, "probe")["state"]}
+
+    def test_jobs_that_are_done_or_failed_are_left_alone(self, api: Api, backstage: Backstage, clock: Clock) -> None:
+        video_id = backstage.uploaded_film(api)
+        for kind in ("poster", "storyboard"):
+            _fail(backstage, backstage.message("thumbnails", kind).ticket)
+        for name in RENDITIONS:
+            _finish(backstage, backstage.message("transcode", f"transcode.{name}").ticket, name)
+        before = backstage.states(video_id)
+        clock.advance(10**6)
+        assert not any(backstage.sweep().values())
+        assert backstage.states(video_id) == before
+
+    def test_it_stops_in_time_and_leaves_the_rest_to_the_next(
+        self, api: Api, backstage: Backstage, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        backstage.uploaded_film(api)
+        clock.advance(10**6)
+        left = itertools.chain([60_000], itertools.repeat(9_000))
+        monkeypatch.setattr("tests.harness.Context.get_remaining_time_in_millis", lambda _: next(left))
+        assert backstage.sweep()["requeued"] == 1
+
+    def test_one_that_cannot_be_written_does_not_hold_up_the_others(
+        self, api: Api, backstage: Backstage, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        backstage.uploaded_film(api)
+        clock.advance(10**6)
+        fail = backstage.jobs.fail
+
+        def sometimes(ticket: Ticket, *args: Any, **more: Any) -> Item | None:
+            if ticket.kind == "poster":
+                raise Unavailable
+            return fail(ticket, *args, **more)
+
+        monkeypatch.setattr(backstage.jobs, "fail", sometimes)
+        assert backstage.sweep() == {"requeued": 3, "failed": 0, "skipped": 1, "recovered": 0}
+
+    def test_each_hour_it_finds_videos_whose_stream_record_was_given_up(
+        self, api: Api, backstage: Backstage, clock: Clock
+    ) -> None:
+        video_id = api.create()["videoId"]
+        source = {"uploadId": "1", "uri": "s3://b/k", "etag": "e", "fileSize": 1, "contentType": "video/mp4"}
+        source = source | {"arrivedAt": 1}
+        backstage.videos.change(video_id, WORKER, int(clock()), lambda item: video.arrived(item, source))
+        backstage.records()  # and the router never saw them
+        clock.now = clock.now // 3600 * 3600 + 3540
+        assert backstage.sweep()["recovered"] == 0
+        clock.advance(60)
+        assert backstage.sweep()["recovered"] == 1
+        assert backstage.states(video_id) == {"probe": "queued"}
+
+
+class TestRetry:
+    def _failed(self, api: Api, backstage: Backstage, kind: str = "transcode.360p") -> str:
+        video_id = backstage.uploaded_film(api)
+        _fail(backstage, backstage.message(kind_of(kind).queue, kind).ticket)
+        return video_id
+
+    def _retry(self, backstage: Backstage, video_id: str, kind: str, caller: Caller = OWNER) -> list[str]:
+        charged: list[str] = []
+        backstage.jobs.retry(video_id, kind, caller, int(backstage.clock()), charged.append)
+        backstage.settle()
+        return charged
+
+    def test_a_failed_job_is_queued_with_all_its_attempts_and_the_video_goes_on(
+        self, api: Api, backstage: Backstage
+    ) -> None:
+        video_id = self._failed(api, backstage)
+        assert self._retry(backstage, video_id, "transcode.360p") == ["alice"]
+        document = api.get(f"/v1/videos/{video_id}").json
+        assert (document["status"], "failure" in document) == ("processing", False)
+        job = backstage.job(video_id, "transcode.360p")
+        assert (job["state"], job["attempt"], "error" in job) == ("queued", 1, False)
+        for name in RENDITIONS:
+            assert _finish(backstage, backstage.message("transcode", f"transcode.{name}").ticket, name)
+        assert _item(backstage.table, video_id)["status"] == "ready"
+
+    def test_asking_again_is_harmless_and_free(self, api: Api, backstage: Backstage) -> None:
+        video_id = self._failed(api, backstage)
+        self._retry(backstage, video_id, "transcode.360p")
+        sent = len(backstage.queues["transcode"].sent)
+        assert self._retry(backstage, video_id, "transcode.360p") == []
+        assert len(backstage.queues["transcode"].sent) == sent
+
+    def test_two_failed_jobs_are_retried_one_after_the_other(self, api: Api, backstage: Backstage) -> None:
+        video_id = self._failed(api, backstage)
+        _fail(backstage, backstage.message("transcode", "transcode.240p").ticket)
+        for kind in ("transcode.360p", "transcode.240p"):
+            self._retry(backstage, video_id, kind)
+            _finish(backstage, backstage.message("transcode", kind).ticket, kind.partition(".")[2])
+        assert _item(backstage.table, video_id)["status"] == "ready"
+
+    def test_pictures_do_not_touch_the_video(self, api: Api, backstage: Backstage) -> None:
+        video_id = self._failed(api, backstage, "poster")
+        version = _item(backstage.table, video_id)["version"]
+        self._retry(backstage, video_id, "poster")
+        assert _item(backstage.table, video_id)["version"] == version
+        assert backstage.job(video_id, "poster")["state"] == "queued"
+
+    def test_a_job_that_is_done_is_not_done_again(self, api: Api, backstage: Backstage) -> None:
+        video_id = backstage.uploaded_film(api)
+        with pytest.raises(IllegalTransition):
+            self._retry(backstage, video_id, "probe")
+
+    def test_there_must_be_such_a_job(self, api: Api, backstage: Backstage) -> None:
+        video_id = backstage.uploaded_film(api)
+        with pytest.raises(NotFound):
+            self._retry(backstage, video_id, "transcode.4320p")
+
+    def test_a_job_that_was_never_queued_is_queued_by_it(self, api: Api, backstage: Backstage) -> None:
+        video_id = api.create()["videoId"]
+        source = {"uploadId": "1", "uri": "s3://b/k", "etag": "e", "fileSize": 1, "contentType": "video/mp4"}
+        source = source | {"arrivedAt": 1}
+        backstage.videos.change(video_id, WORKER, 1, lambda item: video.arrived(item, source))
+        backstage.records()  # the router never saw them
+        assert self._retry(backstage, video_id, "probe") == ["alice"]
+        assert backstage.message("probe", "probe").attempt == 1
+
+
+class TestWhatAPersonWrote:
+    def test_a_look_at_the_film_fills_in_only_what_no_person_wrote(self, api: Api, backstage: Backstage) -> None:
+        video_id = api.create(duration=1, format="theirs")["videoId"]
+        api.patch(f"/v1/videos/{video_id}", {"format": None})
+        backstage.arrive(video_id)
+        backstage.probe(video_id)
+        document = api.get(f"/v1/videos/{video_id}").json
+        assert (document["duration"], document["format"], document["resolution"]) == (1, "mp4", "640x360")
+        assert document["origins"] == {"duration": "person", "format": "job", "resolution": "job"}
+
+    def test_a_job_may_correct_a_job_and_an_import(self, api: Api, backstage: Backstage) -> None:
+        video_id = api.create("admin", userId="alice", duration=1)["videoId"]
+        assert api.get(f"/v1/videos/{video_id}").json["origins"] == {"duration": "import"}
+        for upload, duration in (("0001", 2), ("0002", 3)):
+            backstage.arrive(video_id, upload=upload)
+            backstage.probe(video_id, duration=duration)
+            assert api.get(f"/v1/videos/{video_id}").json["duration"] == duration
+
+    def test_what_a_person_writes_later_stays(self, api: Api, backstage: Backstage) -> None:
+        video_id = backstage.uploaded_film(api)
+        api.patch(f"/v1/videos/{video_id}", {"duration": 7})
+        backstage.arrive(video_id, upload="0002")
+        backstage.probe(video_id)
+        document = api.get(f"/v1/videos/{video_id}").json
+        assert (document["duration"], document["origins"]["duration"]) == (7, "person")
+
+    def test_what_was_written_before_origins_were_kept_counts_as_a_persons(
+        self, api: Api, backstage: Backstage, table: Table
+    ) -> None:
+        video_id = api.create(duration=1)["videoId"]
+        table.client.update_item(
+            TableName=table.name,
+            Key={name: {"S": value} for name, value in VIDEO.key(videoId=video_id).items()},
+            UpdateExpression="REMOVE origins",
+        )
+        backstage.arrive(video_id)
+        backstage.probe(video_id)
+        assert api.get(f"/v1/videos/{video_id}").json["duration"] == 1
+
+    def test_their_pictures_and_renditions_come_before_those_of_jobs(self, api: Api, backstage: Backstage) -> None:
+        mine = {"poster": {"url": "https://mine/poster.jpg"}}
+        video_id = api.create(thumbnails=mine, resolutions={"360p": "s3://mine/360p.mp4"})["videoId"]
+        backstage.arrive(video_id)
+        backstage.probe(video_id)
+        _finish(backstage, backstage.message("transcode", "transcode.360p").ticket)
+        made = {"poster": {"url": "s3://media/thumbnails/x.jpg"}, "other": {"url": "s3://media/thumbnails/o.jpg"}}
+        backstage.jobs.complete(
+            backstage.message("thumbnails", "poster").ticket,
+            {},
+            WORKER,
+            int(backstage.clock()),
+            lambda item: video.pictured(item, made),
+        )
+        document = api.get(f"/v1/videos/{video_id}").json
+        assert document["thumbnails"] == mine | {"other": {"url": "https://pictures.example/thumbnails/o.jpg"}}
+        assert document["resolutions"] == {"360p": "s3://mine/360p.mp4"}
+
+
+class TestCrashes:
+    """A call to DynamoDB that fails or gets no answer, at each place in turn."""
+
+    def _calls(self, table: Table, monkeypatch: pytest.MonkeyPatch, at: int, *, applied: bool) -> list[int]:
+        count = [0]
+        for name in ("get_item", "put_item", "update_item", "transact_write_items"):
+            real = getattr(table.client, name)
+
+            def broken(_real: Any = real, **parameters: Any) -> Any:
+                count[0] += 1
+                if count[0] == at + 1:
+                    if applied:
+                        _real(**parameters)
+                    raise ConnectionError
+                return _real(**parameters)
+
+            monkeypatch.setattr(table.client, name, broken)
+        return count
+
+    @pytest.mark.parametrize("applied", [False, True], ids=["lost", "applied"])
+    @pytest.mark.parametrize("at", range(6))
+    def test_the_router_delivered_again_ends_where_it_would_have(
+        self,
+        api: Api,
+        backstage: Backstage,
+        table: Table,
+        monkeypatch: pytest.MonkeyPatch,
+        at: int,
+        applied: bool,
+    ) -> None:
+        video_id = api.create()["videoId"]
+        source = {"uploadId": "1", "uri": "s3://b/k", "etag": "e", "fileSize": 1, "contentType": "video/mp4"}
+        source = source | {"arrivedAt": 1}
+        backstage.videos.change(video_id, WORKER, 1, lambda item: video.arrived(item, source))
+        records = backstage.records()
+        with monkeypatch.context() as patch:
+            self._calls(table, patch, at, applied=applied)
+            for record in records:
+                backstage.router({"Records": [record]}, Context())
+        backstage.replay(*records)
+        assert backstage.states(video_id) == {"probe": "queued"}
+        assert {body["attempt"] for body in backstage.queues["probe"].take()} == {1}

@@ -1,0 +1,310 @@
+"""Jobs as clients meet them: listing, retrying, asking why, choosing a picture, and a transcoder's reports."""
+
+from typing import Any
+
+import pytest
+
+from shared.dynamodb import Table
+from shared.jobs import LAST_ATTEMPT
+from tests.backstage import RENDITIONS, Backstage
+from tests.harness import Api, Clock, Reply
+
+TRANSCODER: dict[str, Any] = {"user": "transcoder", "scopes": "videos/transcode"}
+
+
+@pytest.fixture
+def backstage(table: Table, clock: Clock) -> Backstage:
+    """The router and its queues."""
+    return Backstage(table, clock)
+
+
+def _report(api: Api, backstage: Backstage, name: str = "360p", **fields: Any) -> Reply:
+    """What a transcoder says of the last message it got for a rendition."""
+    message = backstage.message("transcode", f"transcode.{name}")
+    body = {"inputHash": message.inputHash, "attempt": message.attempt, **fields}
+    reply = api.request("PUT", f"/v1/videos/{message.videoId}/renditions/{name}", json_body=body, **TRANSCODER)
+    backstage.settle()
+    return reply
+
+
+def _done(api: Api, backstage: Backstage, name: str) -> Reply:
+    return _report(api, backstage, name, state="done", uri=f"s3://media/{name}.mp4")
+
+
+def _why(api: Api, video_id: str) -> dict[str, Any]:
+    reply = api.get(f"/v1/videos/{video_id}/why-not-ready")
+    assert reply.status == 200
+    answer: dict[str, Any] = reply.json
+    return answer
+
+
+class TestListing:
+    def test_the_owner_sees_each_job_and_how_far_it_is(self, api: Api, backstage: Backstage) -> None:
+        video_id = backstage.uploaded_film(api)
+        _report(api, backstage, state="running", progress=40)
+        items = api.get(f"/v1/videos/{video_id}/jobs").json["items"]
+        assert {job["kind"]: (job["state"], job["attempts"], job["progress"]) for job in items} == {
+            "probe": ("done", 1, 100),
+            "poster": ("queued", 1, 0),
+            "storyboard": ("queued", 1, 0),
+            "transcode.240p": ("queued", 1, 0),
+            "transcode.360p": ("running", 1, 40),
+        }
+
+    def test_a_video_without_a_film_has_none(self, api: Api) -> None:
+        assert api.get(f"/v1/videos/{api.create()['videoId']}/jobs").json == {"items": []}
+
+    @pytest.mark.parametrize("path", ["jobs", "why-not-ready"])
+    def test_nobody_else_sees_them_but_admins(self, api: Api, path: str) -> None:
+        hidden, shown = api.create()["videoId"], api.publish()["videoId"]
+        assert api.get(f"/v1/videos/{hidden}/{path}", user="bob").status == 404
+        assert api.get(f"/v1/videos/{shown}/{path}", user="bob").status == 403
+        assert api.get(f"/v1/videos/{hidden}/{path}", user="admin").status == 200
+
+
+class TestWhyNotReady:
+    def test_without_a_film(self, api: Api) -> None:
+        answer = _why(api, api.create()["videoId"])
+        assert (answer["ready"], answer["blocker"]) == (False, None)
+        assert answer["reason"] == "No film has arrived. POST .../upload tells where to send one."
+
+    def test_while_the_film_waits_to_be_looked_at(self, api: Api, backstage: Backstage, clock: Clock) -> None:
+        video_id = api.create()["videoId"]
+        backstage.arrive(video_id)
+        clock.advance(7)
+        answer = _why(api, video_id)
+        assert answer["blocker"]["kind"] == "probe"
+        expected = f"Looking at the film has been waiting for a worker for 7 seconds (attempt 1 of {LAST_ATTEMPT})."
+        assert answer["reason"] == expected
+
+    def test_what_has_failed_comes_first(self, api: Api, backstage: Backstage) -> None:
+        video_id = backstage.uploaded_film(api)
+        _report(api, backstage, "360p", state="running", progress=40)
+        answer = _why(api, video_id)
+        assert answer["reason"] == f"Making the rendition 360p is under way (40 %, attempt 1 of {LAST_ATTEMPT})."
+        _report(api, backstage, "240p", state="failed", reason="No codec.")
+        answer = _why(api, video_id)
+        assert (answer["status"], answer["blocker"]["kind"]) == ("failed", "transcode.240p")
+        assert answer["reason"] == (
+            "Making the rendition 240p failed: No codec. Upload another film, or POST .../jobs/transcode.240p/retry."
+        )
+
+    def test_a_job_that_was_tried_before_tells_what_happened_then(self, api: Api, backstage: Backstage) -> None:
+        video_id = backstage.uploaded_film(api)
+        for name in RENDITIONS:
+            _report(api, backstage, name, state="failed", reason="Out of disk.", retry=True)
+        assert _why(api, video_id)["reason"].endswith("The last attempt: Out of disk.")
+
+    def test_a_job_that_the_stream_has_not_told_of_yet(self, api: Api, backstage: Backstage, table: Table) -> None:
+        video_id = backstage.uploaded_film(api)
+        for job in backstage.jobs.of_video(video_id):
+            table.delete({"pk": job["pk"], "sk": job["sk"]})
+        assert _why(api, video_id)["reason"].startswith("Looking at the film has not begun.")
+
+    def test_when_it_is_ready_deleted_or_set_by_hand(self, api: Api, backstage: Backstage) -> None:
+        video_id = backstage.uploaded_film(api)
+        for name in RENDITIONS:
+            _done(api, backstage, name)
+        assert _why(api, video_id) == {
+            "videoId": video_id,
+            "status": "ready",
+            "ready": True,
+            "reason": "The video is ready.",
+            "blocker": None,
+        }
+        api.patch(f"/v1/videos/{video_id}", {"status": "processing"})
+        assert _why(api, video_id)["reason"].startswith("All that is needed is done, but the status was set")
+        api.delete(f"/v1/videos/{video_id}")
+        assert _why(api, video_id)["reason"] == "The video is deleted; restore it first."
+
+
+class TestRetry:
+    def test_a_failed_job_goes_back_to_its_queue(self, api: Api, backstage: Backstage) -> None:
+        video_id = backstage.uploaded_film(api)
+        _report(api, backstage, state="failed", reason="No codec.")
+        reply = api.post(f"/v1/videos/{video_id}/jobs/transcode.360p/retry")
+        assert (reply.status, reply.json["state"], reply.json["attempts"]) == (202, "queued", 1)
+        again = api.post(f"/v1/videos/{video_id}/jobs/transcode.360p/retry")
+        assert (again.status, again.json["state"]) == (202, "queued")
+
+    def test_it_is_the_owners(self, api: Api, backstage: Backstage) -> None:
+        video_id = backstage.uploaded_film(api, visibility="public")
+        api.patch(f"/v1/videos/{video_id}", {"status": "ready"})
+        path = f"/v1/videos/{video_id}/jobs/poster/retry"
+        assert api.post(path, user="bob").status == 403
+        assert api.post(path, scopes="videos/read").status == 403
+        assert api.post(path, user="admin").status == 202
+
+    @pytest.mark.parametrize(
+        ("kind", "status"), [("probe", 409), ("transcode.4320p", 404), ("nothing", 400), ("transcode.", 400)]
+    )
+    def test_there_must_be_something_to_retry(self, api: Api, backstage: Backstage, kind: str, status: int) -> None:
+        video_id = backstage.uploaded_film(api)
+        assert api.post(f"/v1/videos/{video_id}/jobs/{kind}/retry").status == status
+
+    def test_there_is_a_day_s_quota(self, api: Api, backstage: Backstage) -> None:
+        video_id = backstage.uploaded_film(api)
+        for _ in range(2):
+            _report(api, backstage, state="failed", reason="No codec.")
+            api.post(f"/v1/videos/{video_id}/jobs/transcode.360p/retry")
+            backstage.settle()
+        _report(api, backstage, state="failed", reason="No codec.")
+        backstage.spend_quota("alice")
+        reply = api.post(f"/v1/videos/{video_id}/jobs/transcode.360p/retry")
+        assert reply.status == 429
+        assert 0 < int(reply.headers["retry-after"]) <= 86400
+        assert backstage.job(video_id, "transcode.360p")["state"] == "failed"
+
+
+class TestChoosingAThumbnail:
+    def _choose(self, api: Api, video_id: str, time: Any, **options: Any) -> Reply:
+        return api.post(f"/v1/videos/{video_id}/thumbnail", {"time": time}, **options)
+
+    def test_the_poster_is_made_anew_at_that_moment(self, api: Api, backstage: Backstage) -> None:
+        video_id = backstage.uploaded_film(api)
+        before = backstage.message("thumbnails", "poster")
+        reply = self._choose(api, video_id, 12.5)
+        assert (reply.status, reply.json) == (202, {"videoId": video_id, "kind": "poster", "time": 12.5})
+        backstage.settle()
+        after = backstage.message("thumbnails", "poster")
+        assert (before.input.time, after.input.time) == (None, 12500)
+        assert before.inputHash != after.inputHash
+        assert len([body for body in backstage.queues["thumbnails"].sent if body["kind"] == "storyboard"]) == 1
+
+    def test_the_same_moment_again_makes_nothing(self, api: Api, backstage: Backstage) -> None:
+        video_id = backstage.uploaded_film(api)
+        self._choose(api, video_id, 12.5)
+        backstage.settle()
+        sent = len(backstage.queues["thumbnails"].sent)
+        assert self._choose(api, video_id, 12.5).status == 202
+        backstage.settle()
+        assert len(backstage.queues["thumbnails"].sent) == sent
+
+    def test_it_takes_the_place_of_a_poster_of_ones_own(self, api: Api, backstage: Backstage) -> None:
+        video_id = backstage.uploaded_film(api, thumbnails={"poster": {"url": "https://mine/p.jpg"}})
+        self._choose(api, video_id, 1)
+        assert "poster" not in api.get(f"/v1/videos/{video_id}").json["thumbnails"]
+
+    @pytest.mark.parametrize("time", [60, 60.5, 1e9])
+    def test_the_moment_must_lie_in_the_film(self, api: Api, backstage: Backstage, time: float) -> None:
+        reply = self._choose(api, backstage.uploaded_film(api), time)
+        assert reply.status == 422
+        assert reply.json["errors"] == [{"pointer": "/time", "detail": "must be less than the film's 60.0 seconds"}]
+
+    @pytest.mark.parametrize("time", [-1, "12", None, [1]])
+    def test_the_moment_must_be_a_number_of_seconds(self, api: Api, backstage: Backstage, time: Any) -> None:
+        assert self._choose(api, backstage.uploaded_film(api), time).status == 422
+
+    def test_there_must_be_a_film(self, api: Api, backstage: Backstage) -> None:
+        video_id = api.create()["videoId"]
+        assert self._choose(api, video_id, 1).status == 409
+        backstage.arrive(video_id)
+        assert self._choose(api, video_id, 1).status == 409
+
+    def test_it_is_the_owners_and_within_the_quota(self, api: Api, backstage: Backstage) -> None:
+        video_id = backstage.uploaded_film(api)
+        assert self._choose(api, video_id, 1, user="bob").status == 404
+        backstage.spend_quota("alice")
+        assert self._choose(api, video_id, 1).status == 429
+
+
+class TestReports:
+    def test_progress_shows(self, api: Api, backstage: Backstage) -> None:
+        backstage.uploaded_film(api)
+        first = _report(api, backstage, state="running")
+        assert (first.status, first.json["state"], first.json["progress"]) == (200, "running", 0)
+        assert _report(api, backstage, state="running", progress=70).json["progress"] == 70
+
+    def test_the_last_result_makes_the_video_ready(self, api: Api, backstage: Backstage) -> None:
+        video_id = backstage.uploaded_film(api)
+        for name in RENDITIONS:
+            reply = _done(api, backstage, name)
+            assert (reply.status, reply.json["state"]) == (200, "done")
+        document = api.get(f"/v1/videos/{video_id}").json
+        assert document["status"] == "ready"
+        assert set(document["resolutions"]) == set(RENDITIONS)
+
+    def test_reports_delivered_twice_are_answered_alike(self, api: Api, backstage: Backstage) -> None:
+        backstage.uploaded_film(api)
+        assert _done(api, backstage, "360p").json == _done(api, backstage, "360p").json
+        failed = [_report(api, backstage, "240p", state="failed", reason="No.") for _ in range(2)]
+        assert failed[0].json == failed[1].json
+
+    def test_progress_that_comes_after_the_result_is_refused(self, api: Api, backstage: Backstage) -> None:
+        backstage.uploaded_film(api)
+        _done(api, backstage, "360p")
+        for progress in ({}, {"progress": 0}, {"progress": 99}):
+            assert _report(api, backstage, state="running", **progress).status == 409
+
+    def test_a_sign_of_life_prolongs_the_lease_and_keeps_the_progress(
+        self, api: Api, backstage: Backstage, clock: Clock
+    ) -> None:
+        video_id = backstage.uploaded_film(api)
+        _report(api, backstage, state="running", progress=40)
+        before = backstage.job(video_id, "transcode.360p")
+        clock.advance(60)
+        assert _report(api, backstage, state="running").json["progress"] == 40
+        assert backstage.job(video_id, "transcode.360p")["leaseUntil"] == before["leaseUntil"] + 60
+
+    def test_a_report_on_another_film_is_refused(self, api: Api, backstage: Backstage) -> None:
+        video_id = backstage.uploaded_film(api)
+        stale = backstage.message("transcode", "transcode.360p")
+        backstage.arrive(video_id, upload="0002", etag="e2")
+        backstage.probe(video_id)
+        for state in (
+            {"state": "running"},
+            {"state": "running", "progress": 5},
+            {"state": "done", "uri": "s3://media/k"},
+            {"state": "failed", "reason": "No."},
+        ):
+            body = {"inputHash": stale.inputHash, "attempt": stale.attempt, **state}
+            reply = api.request("PUT", f"/v1/videos/{video_id}/renditions/360p", json_body=body, **TRANSCODER)
+            assert reply.status == 409, state
+        assert backstage.job(video_id, "transcode.360p")["state"] == "queued"
+
+    def test_a_failure_may_ask_for_another_attempt(self, api: Api, backstage: Backstage) -> None:
+        video_id = backstage.uploaded_film(api)
+        reply = _report(api, backstage, state="failed", reason="Out of disk.", retry=True)
+        assert (reply.json["state"], reply.json["attempts"]) == ("queued", 2)
+        assert backstage.message("transcode", "transcode.360p").attempt == 2
+        assert api.get(f"/v1/videos/{video_id}").json["status"] == "processing"
+
+    def test_an_earlier_attempt_cannot_fail_a_later_one(self, api: Api, backstage: Backstage) -> None:
+        video_id = backstage.uploaded_film(api)
+        stale = backstage.message("transcode", "transcode.360p")
+        _report(api, backstage, state="failed", reason="Out of disk.", retry=True)
+        body = {"inputHash": stale.inputHash, "attempt": 1, "state": "failed", "reason": "Late."}
+        reply = api.request("PUT", f"/v1/videos/{video_id}/renditions/360p", json_body=body, **TRANSCODER)
+        assert reply.status == 409
+        assert backstage.job(video_id, "transcode.360p")["state"] == "queued"
+
+    @pytest.mark.parametrize(
+        "body",
+        [
+            {"state": "done"},
+            {"state": "failed"},
+            {"state": "queued"},
+            {"state": "done", "uri": "https://example.com/x.mp4"},
+            {"state": "running", "progress": 101},
+            {"state": "running", "inputHash": "x"},
+            {"state": "running", "attempt": 0},
+        ],
+        ids=str,
+    )
+    def test_a_report_must_say_what_its_state_needs(self, api: Api, backstage: Backstage, body: dict[str, Any]) -> None:
+        backstage.uploaded_film(api)
+        assert _report(api, backstage, **body).status == 422
+
+    def test_only_transcoders_report(self, api: Api, backstage: Backstage) -> None:
+        video_id = backstage.uploaded_film(api)
+        path = f"/v1/videos/{video_id}/renditions/360p"
+        body = {"inputHash": "0" * 32, "attempt": 1, "state": "running"}
+        assert api.request("PUT", path, json_body=body, user="alice").status == 403
+        assert api.request("PUT", path, json_body=body, user="admin").status == 409
+        assert api.get(f"/v1/videos/{video_id}", **TRANSCODER).status == 403
+
+    def test_there_must_be_such_a_rendition(self, api: Api, backstage: Backstage) -> None:
+        video_id = backstage.uploaded_film(api)
+        body = {"inputHash": "0" * 32, "attempt": 1, "state": "running"}
+        for path, status in ((f"{video_id}/renditions/4320p", 404), (f"{video_id}/renditions/a%20b", 400)):
+            assert api.request("PUT", f"/v1/videos/{path}", json_body=body, **TRANSCODER).status == status

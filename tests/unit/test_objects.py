@@ -1,0 +1,319 @@
+"""S3: reading by ranges, deleting by folders, what presigned URLs are bound to, and every fault on the way."""
+
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from botocore.exceptions import ConnectTimeoutError, IncompleteReadError
+from moto.core.models import botocore_stubber
+
+from shared import objects as module
+from shared.errors import InternalError, ServiceError, Unavailable
+from shared.objects import (
+    ATTEMPTS,
+    ObjectChanged,
+    ObjectExists,
+    ObjectFacts,
+    ObjectGone,
+    Objects,
+    ObjectSource,
+    PartsRefused,
+    UploadGone,
+    object_uri,
+    split_uri,
+)
+from tests.harness import MEDIA_BUCKET, SOURCES_BUCKET
+from tests.integration.faults import Incident, Line, Send, answer_lost, request_lost, s3_refusal
+
+URI = object_uri(SOURCES_BUCKET, "v/u")
+
+
+def _put(objects: Objects, data: bytes = b"0123456789", key: str = "v/u") -> ObjectFacts:
+    objects.put(SOURCES_BUCKET, key, data, "video/mp4")
+    facts = objects.head(object_uri(SOURCES_BUCKET, key))
+    assert facts
+    return facts
+
+
+def _line(objects: Objects) -> Line:
+    return Line(objects.client, carry=botocore_stubber)
+
+
+class TestUris:
+    def test_a_uri_is_bucket_and_key(self) -> None:
+        assert split_uri("s3://bucket/a/b") == ("bucket", "a/b")
+        assert split_uri(object_uri("bucket", "a/b")) == ("bucket", "a/b")
+
+    @pytest.mark.parametrize("uri", ["", "s3://", "s3://bucket", "s3://bucket/", "s3:///key", "https://bucket/key"])
+    def test_nothing_else_is_one(self, uri: str) -> None:
+        with pytest.raises(ValueError, match="s3://"):
+            split_uri(uri)
+
+
+class TestReading:
+    def test_head_tells_size_etag_and_type(self, objects: Objects) -> None:
+        facts = _put(objects)
+        assert (facts.size, facts.content_type) == (10, "video/mp4")
+        assert facts.etag
+        assert '"' not in facts.etag
+
+    def test_what_is_not_there_has_no_head(self, objects: Objects) -> None:
+        assert objects.head(URI) is None
+        assert not objects.exists(URI)
+
+    def test_it_exists_only_by_its_whole_name(self, objects: Objects) -> None:
+        _put(objects, key="v/u-and-more")
+        assert not objects.exists(URI)
+        assert objects.exists(f"{URI}-and-more")
+
+    @pytest.mark.parametrize(
+        ("start", "length", "expected"),
+        [(0, 3, b"012"), (4, 2, b"45"), (8, 10, b"89"), (10, 1, b""), (99, 5, b""), (0, 0, b""), (3, -1, b"")],
+    )
+    def test_a_range_ends_with_the_object(self, objects: Objects, start: int, length: int, expected: bytes) -> None:
+        facts = _put(objects)
+        assert objects.read(URI, start, length, facts.etag) == expected
+
+    def test_a_source_reads_one_and_the_same_object(self, objects: Objects) -> None:
+        facts = _put(objects)
+        source = ObjectSource(objects, URI, facts.etag, facts.size)
+        assert (source.size, source.read(2, 3)) == (10, b"234")
+        _put(objects, b"another one")
+        with pytest.raises(ObjectChanged):
+            source.read(2, 3)
+
+    def test_what_is_gone_cannot_be_read(self, objects: Objects) -> None:
+        with pytest.raises(ObjectGone):
+            objects.read(URI, 0, 1)
+        with pytest.raises(ObjectGone):
+            objects.read(URI, 0, 1, "some")
+
+
+class TestPutting:
+    def test_type_and_caching_are_kept(self, objects: Objects) -> None:
+        objects.put(MEDIA_BUCKET, "thumbnails/v/poster.webp", b"x", "image/webp", cache_control="max-age=60")
+        head = objects.client.head_object(Bucket=MEDIA_BUCKET, Key="thumbnails/v/poster.webp")
+        assert (head["ContentType"], head["CacheControl"]) == ("image/webp", "max-age=60")
+
+    def test_it_replaces(self, objects: Objects) -> None:
+        _put(objects)
+        assert _put(objects, b"new").size == 3
+
+
+class TestDeleting:
+    def test_a_folder_goes_and_its_neighbours_stay(self, objects: Objects) -> None:
+        for key in ("v/1", "v/2", "v/deep/3", "v2/1", "other"):
+            _put(objects, key=key)
+        assert objects.delete_prefix(SOURCES_BUCKET, "v/") == 3
+        left = objects.client.list_objects_v2(Bucket=SOURCES_BUCKET)["Contents"]
+        assert [found["Key"] for found in left] == ["other", "v2/1"]
+
+    def test_it_may_be_done_again(self, objects: Objects) -> None:
+        _put(objects)
+        assert [objects.delete_prefix(SOURCES_BUCKET, "v/") for _ in range(2)] == [1, 0]
+
+    @pytest.mark.parametrize("prefix", ["", "/", "v", "//"])
+    def test_a_prefix_that_is_no_folder_is_a_mistake(self, objects: Objects, prefix: str) -> None:
+        with pytest.raises(ValueError, match="folder"):
+            objects.delete_prefix(SOURCES_BUCKET, prefix)
+
+    def test_folders_of_many_pages_go_too(self, objects: Objects, monkeypatch: pytest.MonkeyPatch) -> None:
+        for number in range(5):
+            _put(objects, key=f"v/{number}")
+        whole = objects.client.list_objects_v2
+        monkeypatch.setattr(objects.client, "list_objects_v2", lambda **query: whole(**query, MaxKeys=2))
+        assert objects.delete_prefix(SOURCES_BUCKET, "v/") == 5
+
+    def test_broken_off_it_can_be_taken_up_again(self, objects: Objects) -> None:
+        for number in range(3):
+            _put(objects, key=f"v/{number}")
+        line = _line(objects)
+        line.arm(s3_refusal("SlowDown", 503))
+        with pytest.raises(Unavailable):
+            objects.delete_prefix(SOURCES_BUCKET, "v/")
+        line.disarm()
+        assert objects.delete_prefix(SOURCES_BUCKET, "v/") == 3
+
+    @pytest.mark.parametrize(
+        ("code", "error"), [("SlowDown", Unavailable), ("InternalError", Unavailable), ("AccessDenied", InternalError)]
+    )
+    def test_an_object_that_could_not_be_deleted_is_an_error(
+        self, objects: Objects, monkeypatch: pytest.MonkeyPatch, code: str, error: type[ServiceError]
+    ) -> None:
+        _put(objects)
+        refused = {"Errors": [{"Key": "v/u", "Code": code, "Message": "secret-of-s3"}]}
+        monkeypatch.setattr(objects.client, "delete_objects", lambda **_: refused)
+        with pytest.raises(error) as raised:
+            objects.delete_prefix(SOURCES_BUCKET, "v/")
+        assert "secret" not in raised.value.detail
+
+
+class TestPresigned:
+    """moto checks no signatures, so these read what is signed."""
+
+    def _signed(self, url: str) -> dict[str, list[str]]:
+        query = parse_qs(urlsplit(url).query)
+        assert query["X-Amz-Algorithm"] == ["AWS4-HMAC-SHA256"]
+        return query
+
+    def test_a_put_is_bound_to_type_and_size_and_to_an_unused_key(self, objects: Objects) -> None:
+        url, headers = objects.presigned_put(URI, "video/mp4", 123, 3600)
+        query = self._signed(url)
+        assert query["X-Amz-SignedHeaders"] == ["content-length;content-type;host;if-none-match"]
+        assert query["X-Amz-Expires"] == ["3600"]
+        assert headers == {"Content-Type": "video/mp4", "If-None-Match": "*"}
+
+    def test_the_signature_depends_on_the_size(self, objects: Objects) -> None:
+        signatures = set()
+        for size in (122, 123):
+            query = self._signed(objects.presigned_put(URI, "video/mp4", size, 3600)[0])
+            # The time is part of a signature; without it only the size differs.
+            signatures.add((query["X-Amz-Signature"][0], query["X-Amz-Date"][0]))
+        assert len({signature for signature, _ in signatures}) == 2
+
+    def test_a_part_is_bound_to_its_size_and_number(self, objects: Objects) -> None:
+        url = objects.presigned_part(URI, "multipart", 7, 123, 60)
+        query = self._signed(url)
+        assert query["X-Amz-SignedHeaders"] == ["content-length;host"]
+        assert (query["partNumber"], query["uploadId"]) == (["7"], ["multipart"])
+
+    @pytest.mark.parametrize("region", ["us-east-1", "eu-central-1"])
+    def test_it_leads_to_the_bucket_s_own_host_in_its_region(
+        self, monkeypatch: pytest.MonkeyPatch, region: str
+    ) -> None:
+        monkeypatch.setenv("AWS_DEFAULT_REGION", region)
+        url, _ = Objects(module.make_client()).presigned_put(URI, "video/mp4", 1, 60)
+        assert url.startswith(f"https://sources.s3.{region}.amazonaws.com/v/u?")
+
+    def test_on_this_machine_it_leads_to_the_endpoint(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:4566")
+        url, _ = Objects(module.make_client()).presigned_put(URI, "video/mp4", 1, 60)
+        assert url.startswith("http://127.0.0.1:4566/sources/v/u?")
+
+
+class TestMultipart:
+    def _part(self, objects: Objects, upload: str, number: int, data: bytes) -> str:
+        answer = objects.client.upload_part(
+            Bucket=SOURCES_BUCKET, Key="v/u", UploadId=upload, PartNumber=number, Body=data
+        )
+        return answer["ETag"]
+
+    def test_parts_become_an_object_of_the_type_that_was_asked_for(self, objects: Objects) -> None:
+        upload = objects.start_multipart(URI, "video/webm")
+        large = b"x" * 5 * 1024**2
+        etags = [self._part(objects, upload, 1, large), self._part(objects, upload, 2, b"end")]
+        objects.complete_multipart(URI, upload, etags, len(large) + 3)
+        facts = objects.head(URI)
+        assert facts
+        assert (facts.size, facts.content_type) == (len(large) + 3, "video/webm")
+
+    def test_wrong_and_small_parts_are_refused(self, objects: Objects) -> None:
+        upload = objects.start_multipart(URI, "video/webm")
+        etags = [self._part(objects, upload, number, b"small") for number in (1, 2)]
+        with pytest.raises(PartsRefused):
+            objects.complete_multipart(URI, upload, etags, 10)
+        with pytest.raises(PartsRefused):
+            objects.complete_multipart(URI, upload, ['"wrong"', etags[1]], 10)
+
+    def test_what_was_aborted_is_gone(self, objects: Objects) -> None:
+        upload = objects.start_multipart(URI, "video/webm")
+        objects.abort_multipart(URI, upload)
+        with pytest.raises(UploadGone):
+            objects.abort_multipart(URI, upload)
+        with pytest.raises(UploadGone):
+            objects.complete_multipart(URI, upload, ['"etag"'], 10)
+
+    def test_a_key_that_is_taken_is_not_written_again(self, objects: Objects) -> None:
+        line = _line(objects)
+        line.arm(s3_refusal("PreconditionFailed", 412))
+        with pytest.raises(ObjectExists):
+            objects.complete_multipart(URI, "upload", ['"etag"'], 10)
+
+
+REQUESTS: dict[str, Callable[[Objects], object]] = {
+    "head": lambda objects: objects.head(URI),
+    "exists": lambda objects: objects.exists(URI),
+    "read": lambda objects: objects.read(URI, 0, 3),
+    "put": lambda objects: objects.put(SOURCES_BUCKET, "v/u", b"0123456789", "video/mp4"),
+    "delete": lambda objects: objects.delete_prefix(SOURCES_BUCKET, "v/"),
+    "start": lambda objects: objects.start_multipart(URI, "video/mp4"),
+    "complete": lambda objects: objects.complete_multipart(f"{URI}2", "none", ['"e"'], 1),
+    "abort": lambda objects: objects.abort_multipart(f"{URI}2", "none"),
+}
+
+
+def _refused_to_connect(_: Send) -> Any:
+    raise ConnectTimeoutError(endpoint_url="s3")
+
+
+FAULTS: dict[str, Incident] = {
+    "slow down": s3_refusal("SlowDown", 503),
+    "internal error": s3_refusal("InternalError", 500),
+    "request timeout": s3_refusal("RequestTimeout", 400),
+    "conflict": s3_refusal("OperationAborted", 409),
+    "a proxy's answer": s3_refusal("", 502),
+    "request lost": request_lost,
+    "answer lost": answer_lost,
+    "not connected": _refused_to_connect,
+}
+
+
+# All faults in one test each, because it is moto's start that takes the time.
+@pytest.mark.parametrize("request_", REQUESTS)
+class TestFaults:
+    def test_one_that_passes_is_not_noticed(self, objects: Objects, request_: str) -> None:
+        line = _line(objects)
+        for incident in FAULTS.values():
+            line.disarm()
+            _put(objects)
+            line.arm(incident, at=0)
+            try:
+                REQUESTS[request_](objects)
+            except UploadGone:
+                assert request_ in ("complete", "abort")
+            assert len(line.calls) >= 2
+
+    def test_one_that_stays_is_unavailable_and_tells_nothing(self, objects: Objects, request_: str) -> None:
+        line = _line(objects)
+        for fault, incident in FAULTS.items():
+            if request_ == "head" and fault in ("request timeout", "conflict"):
+                continue  # the answer to a HEAD has no body, so no such code
+            line.disarm()
+            _put(objects)
+            line.arm(incident)
+            with pytest.raises(Unavailable) as raised:
+                REQUESTS[request_](objects)
+            assert len(line.calls) == ATTEMPTS
+            assert raised.value.detail == "The object store is busy; try again."
+
+
+@pytest.mark.parametrize("request_", REQUESTS)
+def test_a_refusal_that_no_retry_mends_is_a_bug_and_is_not_repeated(objects: Objects, request_: str) -> None:
+    line = _line(objects)
+    line.arm(s3_refusal("AccessDenied", 403))
+    with pytest.raises(InternalError) as raised:
+        REQUESTS[request_](objects)
+    assert len(line.calls) == 1
+    assert "secret" not in raised.value.detail
+
+
+def test_a_body_that_breaks_off_is_read_again(objects: Objects, monkeypatch: pytest.MonkeyPatch) -> None:
+    _put(objects)
+    whole = objects.client.get_object
+    reads = []
+
+    def get_object(**query: Any) -> Any:
+        answer = whole(**query)
+        reads.append(query)
+        if len(reads) == 1:
+
+            def broken() -> bytes:
+                raise IncompleteReadError(actual_bytes=1, expected_bytes=3)
+
+            monkeypatch.setattr(answer["Body"], "read", broken)
+        return answer
+
+    monkeypatch.setattr(objects.client, "get_object", get_object)
+    assert objects.read(URI, 0, 3) == b"012"
+    assert len(reads) == 2

@@ -1,0 +1,133 @@
+"""SQS: the loop over a batch, and sending."""
+
+import json
+from typing import Any
+
+import boto3
+import pytest
+from botocore.awsrequest import AWSResponse
+from moto.core.models import botocore_stubber
+
+from shared import queues as module
+from shared.errors import InternalError, Unavailable
+from shared.queues import ATTEMPTS, BadMessage, Message, Queue, process
+from tests.integration.faults import Incident, Line, Send, answer_lost, refusal, request_lost
+
+
+def _event(*bodies: str) -> dict[str, Any]:
+    return {
+        "Records": [
+            {"messageId": f"m{number}", "body": body, "attributes": {"ApproximateReceiveCount": str(number + 1)}}
+            for number, body in enumerate(bodies)
+        ]
+    }
+
+
+def _failed(*ids: str) -> dict[str, Any]:
+    return {"batchItemFailures": [{"itemIdentifier": id_} for id_ in ids]}
+
+
+class TestProcess:
+    def test_each_message_is_handled_with_its_number_of_deliveries(self) -> None:
+        seen: list[Message] = []
+        assert process(_event('{"a": 1}', '{"a": 2}'), seen.append) == _failed()
+        assert seen == [Message("m0", {"a": 1}, 1), Message("m1", {"a": 2}, 2)]
+
+    def test_one_that_fails_is_reported_alone(self) -> None:
+        done = []
+
+        def handle(message: Message) -> None:
+            if message.body["a"] == 2:
+                raise Unavailable
+            done.append(message.id)
+
+        assert process(_event('{"a": 1}', '{"a": 2}', '{"a": 3}'), handle) == _failed("m1")
+        assert done == ["m0", "m2"]
+
+    def test_all_can_fail(self) -> None:
+        def handle(_: Message) -> None:
+            raise ZeroDivisionError
+
+        assert process(_event("{}", "{}"), handle) == _failed("m0", "m1")
+
+    @pytest.mark.parametrize("body", ["", "{", "[]", "7", "null", '"text"', "\u0000", "[" * 100_000])
+    def test_what_is_no_json_object_is_poison_and_keeps_back_no_other(self, body: str) -> None:
+        done: list[Message] = []
+        assert process(_event("{}", body, "{}"), done.append) == _failed("m1")
+        assert [message.id for message in done] == ["m0", "m2"]
+
+    def test_an_empty_batch_is_no_mistake(self) -> None:
+        assert process(_event(), lambda _: None) == _failed()
+
+    def test_the_log_says_why_but_not_what_the_message_was(self, caplog: pytest.LogCaptureFixture) -> None:
+        def handle(_: Message) -> None:
+            raise BadMessage("It is of no known kind.")
+
+        process(_event('{"token": "hidden"}', "hidden"), handle)
+        lines = [vars(record) for record in caplog.records]
+        assert [line["message_id"] for line in lines] == ["m0", "m1"]
+        assert "no known kind" in lines[0]["reason"]
+        assert not any("hidden" in repr(line) for line in lines)
+
+
+def _sqs_busy(_: Send) -> AWSResponse:
+    return refusal("ServiceUnavailable", 503)
+
+
+def _sqs_throttled(_: Send) -> AWSResponse:
+    return refusal("ThrottlingException")
+
+
+def _sqs_denied(_: Send) -> AWSResponse:
+    return refusal("AccessDeniedException")
+
+
+FAULTS: dict[str, Incident] = {
+    "busy": _sqs_busy,
+    "throttled": _sqs_throttled,
+    "request lost": request_lost,
+    "answer lost": answer_lost,
+}
+
+
+class TestSend:
+    @pytest.fixture
+    def queue(self, account: None) -> Queue:
+        client = module.make_client()
+        return Queue(client.create_queue(QueueName="q")["QueueUrl"], client, sleep=lambda _: None)
+
+    def _bodies(self, queue: Queue) -> list[Any]:
+        received = boto3.client("sqs").receive_message(QueueUrl=queue.url, MaxNumberOfMessages=10)
+        return [json.loads(message["Body"]) for message in received.get("Messages", [])]
+
+    def test_a_message_arrives(self, queue: Queue) -> None:
+        queue.send({"schema": "x/1", "text": "naïve \U0001f3ac"})
+        assert self._bodies(queue) == [{"schema": "x/1", "text": "naïve \U0001f3ac"}]
+
+    def test_one_that_is_delayed_waits(self, queue: Queue) -> None:
+        queue.send({}, delay_seconds=900)
+        assert self._bodies(queue) == []
+
+    def test_a_fault_that_passes_is_not_noticed(self, queue: Queue) -> None:
+        line = Line(queue.client, carry=botocore_stubber)
+        for incident in FAULTS.values():
+            line.arm(incident, at=0)
+            queue.send({"n": 1})
+            assert len(line.calls) == 2
+        # What was carried out though its answer was lost is there twice: at least once is the promise.
+        assert len(self._bodies(queue)) == len(FAULTS) + 1
+
+    def test_one_that_stays_is_unavailable(self, queue: Queue) -> None:
+        line = Line(queue.client, carry=botocore_stubber)
+        for incident in FAULTS.values():
+            line.arm(incident)
+            with pytest.raises(Unavailable, match="queue is busy"):
+                queue.send({"n": 1})
+            assert len(line.calls) == ATTEMPTS
+
+    def test_a_refusal_that_no_retry_mends_is_not_repeated(self, queue: Queue) -> None:
+        line = Line(queue.client, carry=botocore_stubber)
+        line.arm(_sqs_denied)
+        with pytest.raises(InternalError):
+            queue.send({"n": 1})
+        assert len(line.calls) == 1

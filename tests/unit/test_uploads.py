@@ -1,0 +1,513 @@
+"""Uploads over HTTP: where a client sends its film, what that is bound to, and how it ends."""
+
+import json
+import re
+from dataclasses import replace
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import boto3
+import pytest
+from moto.core.models import botocore_stubber
+from moto.s3 import models as moto_s3
+
+from functions.uploads import handler as uploads
+from shared.dynamodb import Table
+from shared.models import LARGEST_FILM, MOST_PARTS
+from shared.objects import Objects, object_uri
+from shared.quota import DAY, QuotaStore
+from shared.schema import QUOTA, UPLOAD
+from shared.uploads import (
+    KEPT_SECONDS,
+    LARGEST_PUT,
+    MIB,
+    MULTIPART_SECONDS,
+    PUT_SECONDS,
+    SMALLEST_PART,
+    UPLOAD_ID,
+    UploadService,
+    UploadStore,
+    new_upload_id,
+    part_size,
+)
+from tests.harness import JOBS_PER_UPLOAD, NOW, SOURCES_BUCKET, Api, Clock, Reply, make_api
+from tests.integration.faults import (
+    Killed,
+    Line,
+    answer_lost,
+    killed_after,
+    killed_before,
+    request_lost,
+    s3_refusal,
+    throttled,
+)
+
+FILM = {"contentType": "video/mp4", "fileSize": 1000}
+LARGE = {"contentType": "video/mp4", "fileSize": LARGEST_PUT + 1}
+NO_UPLOAD = "019775a1c00-9f86d081884c7d65"
+
+
+@pytest.fixture
+def api(table: Table, clock: Clock, objects: Objects) -> Api:
+    """The service, with its buckets."""
+    return make_api(table, clock, objects)
+
+
+@pytest.fixture(autouse=True)
+def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let moto take parts of less than 5 MiB."""
+    monkeypatch.setattr(moto_s3, "S3_UPLOAD_PART_MIN_SIZE", 1)
+
+
+@pytest.fixture
+def video_id(api: Api) -> str:
+    """A video of alice's."""
+    return str(api.create()["videoId"])
+
+
+def _begin(api: Api, video_id: str, film: Any = FILM, **options: Any) -> dict[str, Any]:
+    reply = api.post(f"/v1/videos/{video_id}/upload", film, **options)
+    assert reply.status == 201, reply.body
+    begun: dict[str, Any] = reply.json
+    return begun
+
+
+def _item(table: Table, video_id: str, upload_id: str) -> dict[str, Any]:
+    item = table.get(UPLOAD.key(videoId=video_id, uploadId=upload_id))
+    assert item
+    return item
+
+
+def _send_parts(objects: Objects, video_id: str, begun: dict[str, Any], table: Table) -> list[dict[str, Any]]:
+    """Send every part as a client would, but small ones, because moto keeps them in memory."""
+    item = _item(table, video_id, begun["uploadId"])
+    parts = []
+    for part in begun["parts"]:
+        number = part["partNumber"]
+        data = b"part %d" % number
+        answer = objects.client.upload_part(
+            Bucket=SOURCES_BUCKET,
+            Key=f"{video_id}/{begun['uploadId']}",
+            UploadId=item["multipartId"],
+            PartNumber=number,
+            Body=data,
+        )
+        parts.append({"partNumber": number, "etag": answer["ETag"]})
+    return parts
+
+
+def _complete(api: Api, video_id: str, upload_id: str, parts: Any, **options: Any) -> Reply:
+    return api.post(f"/v1/videos/{video_id}/upload/{upload_id}/complete", {"parts": parts}, **options)
+
+
+def _abort(api: Api, video_id: str, upload_id: str, **options: Any) -> Reply:
+    return api.delete(f"/v1/videos/{video_id}/upload/{upload_id}", **options)
+
+
+class TestIds:
+    def test_later_ones_sort_higher(self) -> None:
+        ids = [new_upload_id(NOW * 1000 + step) for step in (0, 1, 2, 1000, 10**9)]
+        assert ids == sorted(ids)
+        assert all(re.fullmatch(UPLOAD_ID, each) for each in ids)
+
+    def test_two_of_the_same_moment_differ(self) -> None:
+        assert new_upload_id(NOW) != new_upload_id(NOW)
+
+    def test_milliseconds_of_a_request_tell_uploads_apart(self, api: Api, video_id: str) -> None:
+        ids = []
+        for _ in range(5):
+            ids.append(_begin(api, video_id)["uploadId"])
+            api.clock.advance(0.002)
+        assert ids == sorted(ids)
+
+
+class TestPartSizes:
+    @pytest.mark.parametrize("size", [1, LARGEST_PUT, 10**10, 32 * MIB * MOST_PARTS, 10**11, LARGEST_FILM])
+    def test_parts_are_few_large_and_whole(self, size: int) -> None:
+        one = part_size(size)
+        assert one % MIB == 0
+        assert SMALLEST_PART <= one <= 5 * 1024 * MIB
+        assert -(-size // one) <= MOST_PARTS
+
+
+class TestPut:
+    def test_it_says_where_and_how_to_send_the_film(self, api: Api, video_id: str, table: Table) -> None:
+        reply = api.post(f"/v1/videos/{video_id}/upload", FILM)
+        assert reply.status == 201
+        begun = reply.json
+        upload_id = begun["uploadId"]
+        assert set(begun) == {"uploadId", "method", "url", "headers", "abort", "expiresAt"}
+        assert begun["method"] == "PUT"
+        assert begun["headers"] == {"Content-Type": "video/mp4", "If-None-Match": "*"}
+        assert begun["expiresAt"] == NOW + PUT_SECONDS
+        assert begun["abort"] == f"upload/{upload_id}"
+        url = urlsplit(begun["url"])
+        assert url.path == f"/{video_id}/{upload_id}"
+        signed = parse_qs(url.query)["X-Amz-SignedHeaders"]
+        assert signed == ["content-length;content-type;host;if-none-match"]
+        assert reply.headers["cache-control"] == "no-store"
+        assert _item(table, video_id, upload_id) == {
+            **UPLOAD.key(videoId=video_id, uploadId=upload_id),
+            "videoId": video_id,
+            "uploadId": upload_id,
+            "uri": object_uri(SOURCES_BUCKET, f"{video_id}/{upload_id}"),
+            "contentType": "video/mp4",
+            "fileSize": 1000,
+            "state": "open",
+            "requestedBy": "alice",
+            "requestedAt": NOW,
+            "schemaVersion": 1,
+            "purgeAt": NOW + KEPT_SECONDS,
+        }
+
+    def test_the_largest_one(self, api: Api, video_id: str) -> None:
+        assert "url" in _begin(api, video_id, {"contentType": "video/mp4", "fileSize": LARGEST_PUT})
+
+    def test_every_upload_has_a_key_of_its_own(self, api: Api, video_id: str) -> None:
+        assert len({_begin(api, video_id)["uploadId"] for _ in range(5)}) == 5
+
+    def test_the_video_s_id_is_taken_in_any_case(self, api: Api, video_id: str) -> None:
+        assert f"/{video_id}/" in _begin(api, video_id.upper())["url"]
+
+    @pytest.mark.parametrize(
+        "kind", ["video/mp4", "video/x-matroska", "video/quicktime", "application/mxf", "application/octet-stream"]
+    )
+    def test_film_types(self, api: Api, video_id: str, kind: str) -> None:
+        begun = _begin(api, video_id, FILM | {"contentType": kind})
+        assert begun["headers"]["Content-Type"] == kind
+
+    @pytest.mark.parametrize(
+        ("change", "pointer"),
+        [
+            ({"contentType": "text/html"}, "/contentType"),
+            ({"contentType": "video/mp4\r\nX-Evil: 1"}, "/contentType"),
+            ({"contentType": "video/mp4; codecs=avc1"}, "/contentType"),
+            ({"contentType": "VIDEO/MP4"}, "/contentType"),
+            ({"contentType": "video/" + "x" * 200}, "/contentType"),
+            ({"contentType": None}, "/contentType"),
+            ({"fileSize": 0}, "/fileSize"),
+            ({"fileSize": -1}, "/fileSize"),
+            ({"fileSize": 1.5}, "/fileSize"),
+            ({"fileSize": "1000"}, "/fileSize"),
+            ({"fileSize": True}, "/fileSize"),
+            ({"fileSize": LARGEST_FILM + 1}, "/fileSize"),
+            ({"key": "../other"}, "/key"),
+        ],
+    )
+    def test_bad_bodies(self, api: Api, video_id: str, table: Table, change: Any, pointer: str) -> None:
+        reply = api.post(f"/v1/videos/{video_id}/upload", FILM | change)
+        assert reply.status == 422
+        assert pointer in [error["pointer"] for error in reply.json["errors"]]
+        assert table.get(QUOTA.key(userId="alice", date="2025-06-15")) is None
+
+
+class TestParts:
+    def test_it_says_where_to_send_each_part(self, api: Api, video_id: str, table: Table) -> None:
+        begun = _begin(api, video_id, LARGE)
+        upload_id = begun["uploadId"]
+        assert set(begun) == {"uploadId", "partSize", "parts", "complete", "abort", "expiresAt"}
+        assert begun["expiresAt"] == NOW + MULTIPART_SECONDS
+        assert begun["complete"] == f"upload/{upload_id}/complete"
+        assert [part["size"] for part in begun["parts"]] == [SMALLEST_PART] * 2 + [LARGEST_PUT + 1 - 2 * SMALLEST_PART]
+        item = _item(table, video_id, upload_id)
+        assert (item["state"], item["partSize"]) == ("open", SMALLEST_PART)
+        for number, part in enumerate(begun["parts"], 1):
+            query = parse_qs(urlsplit(part["url"]).query)
+            assert (part["partNumber"], part["method"], query["partNumber"]) == (number, "PUT", [str(number)])
+            assert query["uploadId"] == [item["multipartId"]]
+            assert query["X-Amz-SignedHeaders"] == ["content-length;host"]
+
+    def test_the_largest_film_with_long_credentials_fits_lambda_s_answer(
+        self, table: Table, clock: Clock, objects: Objects, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("AWS_SESSION_TOKEN", "IQoJb3JpZ2luX2VjE/+=" * 75)  # 1.5 KB, some of it to be escaped
+        monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
+        api = make_api(table, clock)
+        video_id = api.create()["videoId"]
+        reply = api.post(
+            f"/v1/videos/{video_id}/upload", {"contentType": "application/octet-stream", "fileSize": LARGEST_FILM}
+        )
+        assert reply.status == 201
+        assert "X-Amz-Security-Token" in reply.json["parts"][0]["url"]
+        assert len(reply.json["parts"]) <= MOST_PARTS
+        assert sum(part["size"] for part in reply.json["parts"]) == LARGEST_FILM
+        # Lambda takes 6 MB, in the JSON around it, where every quotation mark is escaped.
+        assert len(json.dumps(reply.body.decode())) < 4_000_000
+
+    def test_completed_it_is_there(self, api: Api, video_id: str, objects: Objects, table: Table) -> None:
+        begun = _begin(api, video_id, LARGE)
+        upload_id = begun["uploadId"]
+        parts = _send_parts(objects, video_id, begun, table)
+        for _ in range(3):  # a client that lost the answer asks again
+            reply = _complete(api, video_id, upload_id, parts)
+            assert (reply.status, reply.json) == (
+                200,
+                {"uploadId": upload_id, "videoId": video_id, "state": "received"},
+            )
+        facts = objects.head(object_uri(SOURCES_BUCKET, f"{video_id}/{upload_id}"))
+        assert facts
+        assert (facts.size, facts.content_type) == (18, "video/mp4")
+        assert _item(table, video_id, upload_id)["state"] == "received"
+
+    def test_missing_and_wrong_parts_are_refused_and_can_be_mended(
+        self, api: Api, video_id: str, objects: Objects, table: Table
+    ) -> None:
+        begun = _begin(api, video_id, LARGE)
+        parts = _send_parts(objects, video_id, begun, table)
+        for wrong in (parts[:2], [*parts[:2], {"partNumber": 3, "etag": '"0123"'}]):
+            reply = _complete(api, video_id, begun["uploadId"], wrong)
+            assert (reply.status, reply.json["errors"][0]["pointer"]) == (422, "/parts")
+        assert (
+            "3 parts, and 2 are named"
+            in _complete(api, video_id, begun["uploadId"], parts[:2]).json["errors"][0]["detail"]
+        )
+        assert _complete(api, video_id, begun["uploadId"], parts).status == 200
+
+    def test_parts_that_are_too_small_are_refused(
+        self, api: Api, video_id: str, objects: Objects, table: Table
+    ) -> None:
+        begun = _begin(api, video_id, LARGE)
+        line = Line(objects.client, carry=botocore_stubber)
+        line.arm(s3_refusal("EntityTooSmall", 400))
+        parts = [{"partNumber": part["partNumber"], "etag": '"e"'} for part in begun["parts"]]
+        reply = _complete(api, video_id, begun["uploadId"], parts)
+        assert (reply.status, b"secret" in reply.body) == (422, False)
+
+    @pytest.mark.parametrize(
+        "parts",
+        [
+            [],
+            [{"partNumber": 2, "etag": '"e"'}],
+            [{"partNumber": 2, "etag": '"e"'}, {"partNumber": 1, "etag": '"e"'}],
+            [{"partNumber": 1, "etag": '"e"'}] * 2,
+            [{"partNumber": 1}],
+            [{"partNumber": 1, "etag": ""}],
+            [{"partNumber": 1, "etag": "a\nb"}],
+            [{"partNumber": number, "etag": '"e"'} for number in range(1, MOST_PARTS + 2)],
+            "parts",
+            None,
+        ],
+    )
+    def test_bad_bodies(self, api: Api, video_id: str, parts: Any) -> None:
+        upload_id = _begin(api, video_id, LARGE)["uploadId"]
+        assert _complete(api, video_id, upload_id, parts).status == 422
+
+    def test_a_single_put_is_not_completed(self, api: Api, video_id: str) -> None:
+        upload_id = _begin(api, video_id)["uploadId"]
+        assert _complete(api, video_id, upload_id, [{"partNumber": 1, "etag": "e"}]).status == 409
+
+    def test_aborted_it_cannot_be_completed(self, api: Api, video_id: str, objects: Objects, table: Table) -> None:
+        begun = _begin(api, video_id, LARGE)
+        parts = _send_parts(objects, video_id, begun, table)
+        for _ in range(3):
+            assert _abort(api, video_id, begun["uploadId"]).status == 204
+        assert _complete(api, video_id, begun["uploadId"], parts).status == 409
+        assert objects.client.list_multipart_uploads(Bucket=SOURCES_BUCKET).get("Uploads", []) == []
+
+    def test_completed_it_cannot_be_aborted(self, api: Api, video_id: str, objects: Objects, table: Table) -> None:
+        begun = _begin(api, video_id, LARGE)
+        assert _complete(api, video_id, begun["uploadId"], _send_parts(objects, video_id, begun, table)).status == 200
+        assert _abort(api, video_id, begun["uploadId"]).status == 409
+
+    def test_what_the_bucket_s_rules_aborted_is_gone(
+        self, api: Api, video_id: str, objects: Objects, table: Table
+    ) -> None:
+        begun = _begin(api, video_id, LARGE)
+        parts = _send_parts(objects, video_id, begun, table)
+        item = _item(table, video_id, begun["uploadId"])
+        objects.abort_multipart(item["uri"], item["multipartId"])
+        assert _complete(api, video_id, begun["uploadId"], parts).status == 409
+        assert _abort(api, video_id, begun["uploadId"]).status == 204
+
+
+class TestAbortOfAPut:
+    def test_it_may_be_done_again(self, api: Api, video_id: str, table: Table) -> None:
+        upload_id = _begin(api, video_id)["uploadId"]
+        assert [_abort(api, video_id, upload_id).status for _ in range(2)] == [204, 204]
+        assert _item(table, video_id, upload_id)["state"] == "aborted"
+
+    @pytest.mark.parametrize("state", ["received", "refused"])
+    def test_what_has_arrived_stays(self, api: Api, video_id: str, table: Table, state: str) -> None:
+        upload_id = _begin(api, video_id)["uploadId"]
+        UploadStore(table).move(_item(table, video_id, upload_id), state)
+        assert _abort(api, video_id, upload_id).status == 409
+
+    def test_an_arrival_at_the_same_time_wins_or_loses_but_never_both(
+        self, api: Api, video_id: str, table: Table
+    ) -> None:
+        upload_id = _begin(api, video_id)["uploadId"]
+        item = _item(table, video_id, upload_id)
+        store = UploadStore(table)
+        assert [store.move(item, "received"), store.move(item, "aborted")] == ["received", "received"]
+
+
+class TestWhoMay:
+    @pytest.mark.parametrize("film", [FILM, LARGE])
+    def test_only_the_owner_and_admins(self, api: Api, video_id: str, film: Any) -> None:
+        begun = _begin(api, video_id, film, user="admin")
+        public = api.publish("alice")["videoId"]
+        parts = [{"partNumber": 1, "etag": "e"}]
+        for place, status in ((video_id, 404), (public, 403)):
+            assert api.post(f"/v1/videos/{place}/upload", film, user="bob").status == status
+            assert _complete(api, place, begun["uploadId"], parts, user="bob").status == status
+            assert _abort(api, place, begun["uploadId"], user="bob").status == status
+        assert _abort(api, video_id, begun["uploadId"], user="admin").status == 204
+
+    def test_reading_is_not_enough(self, api: Api, video_id: str) -> None:
+        assert api.post(f"/v1/videos/{video_id}/upload", FILM, scopes="videos/read").status == 403
+
+    def test_an_upload_belongs_to_one_video(self, api: Api, video_id: str) -> None:
+        upload_id = _begin(api, video_id)["uploadId"]
+        other = api.create()["videoId"]
+        assert _abort(api, other, upload_id).status == 404
+        assert _complete(api, other, upload_id, [{"partNumber": 1, "etag": "e"}]).status == 404
+
+    def test_unknown_videos_and_uploads(self, api: Api, video_id: str) -> None:
+        nowhere = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
+        parts = [{"partNumber": 1, "etag": "e"}]
+        assert api.post(f"/v1/videos/{nowhere}/upload", FILM).status == 404
+        assert _complete(api, video_id, NO_UPLOAD, parts).status == 404
+        assert _abort(api, video_id, NO_UPLOAD).status == 404
+
+    @pytest.mark.parametrize("upload_id", ["x", "..", NO_UPLOAD.upper(), NO_UPLOAD + "0", "%23META"])
+    def test_what_is_no_upload_s_id(self, api: Api, video_id: str, upload_id: str) -> None:
+        assert _abort(api, video_id, upload_id).status == 400
+        assert _complete(api, video_id, upload_id, [{"partNumber": 1, "etag": "e"}]).status == 400
+
+    def test_a_deleted_video_takes_no_film(self, api: Api, video_id: str) -> None:
+        begun = _begin(api, video_id, LARGE)
+        api.delete(f"/v1/videos/{video_id}")
+        reply = api.post(f"/v1/videos/{video_id}/upload", FILM)
+        assert (reply.status, reply.json["type"].rpartition(":")[2]) == (409, "illegal-transition")
+        parts = [{"partNumber": part["partNumber"], "etag": "e"} for part in begun["parts"]]
+        assert _complete(api, video_id, begun["uploadId"], parts).status == 409
+        assert _abort(api, video_id, begun["uploadId"]).status == 204
+
+
+class TestQuota:
+    @pytest.fixture
+    def api(self, table: Table, clock: Clock, objects: Objects) -> Api:
+        """The service for owners who may upload twice a day."""
+        whole = make_api(table, clock, objects)
+        service = UploadService(
+            UploadStore(table), objects, SOURCES_BUCKET, QuotaStore(table, 2 * JOBS_PER_UPLOAD + 1), JOBS_PER_UPLOAD
+        )
+        return replace(whole, handlers={**whole.handlers, "uploads": uploads.make(service, clock)})
+
+    def test_beyond_it_there_is_a_time_to_come_back(self, api: Api, video_id: str, table: Table) -> None:
+        for _ in range(2):
+            _begin(api, video_id)
+        reply = api.post(f"/v1/videos/{video_id}/upload", LARGE)
+        assert (reply.status, reply.headers["retry-after"]) == (429, str(DAY - NOW % DAY))
+        assert reply.json["type"].endswith("quota-exceeded")
+        api.clock.advance(int(reply.headers["retry-after"]))
+        assert api.post(f"/v1/videos/{video_id}/upload", FILM).status == 201
+
+    def test_it_is_the_owner_s_whoever_uploads(self, api: Api, video_id: str) -> None:
+        for _ in range(2):
+            _begin(api, video_id, user="admin")
+        own = api.create("admin")["videoId"]
+        assert api.post(f"/v1/videos/{video_id}/upload", FILM).status == 429
+        assert api.post(f"/v1/videos/{own}/upload", FILM, user="admin").status == 201
+
+    def test_what_is_refused_costs_nothing(self, api: Api, video_id: str) -> None:
+        for _ in range(5):
+            assert api.post(f"/v1/videos/{video_id}/upload", FILM, user="bob").status == 404
+            assert api.post(f"/v1/videos/{video_id}/upload", {}).status == 422
+        _begin(api, video_id)
+
+
+class TestFaults:
+    """Each call to DynamoDB and S3 failing once, failing for good, or being the last before the process dies."""
+
+    def _run(self, api: Api, table: Table, objects: Objects, what: str, line: Line, incident: Any, at: int) -> Any:
+        video_id = str(api.create()["videoId"])
+        if what == "begin":
+            line.arm(incident, at=at)
+            return lambda: api.post(f"/v1/videos/{video_id}/upload", LARGE)
+        begun = _begin(api, video_id, LARGE)
+        parts = _send_parts(objects, video_id, begun, table) if what == "complete" else []
+        line.arm(incident, at=at)
+        if what == "complete":
+            return lambda: _complete(api, video_id, begun["uploadId"], parts)
+        return lambda: _abort(api, video_id, begun["uploadId"])
+
+    @pytest.mark.parametrize("what", ["begin", "complete", "abort"])
+    def test_one_that_passes_is_not_noticed(self, api: Api, table: Table, objects: Objects, what: str) -> None:
+        line = Line(table.client, objects.client, carry=botocore_stubber)
+        for incident in (request_lost, answer_lost):
+            at = 0
+            while True:
+                request = self._run(api, table, objects, what, line, incident, at)
+                reply = request()
+                line.disarm()
+                assert reply.status in (200, 201, 204), (incident, at, reply.body)
+                if at >= len(line.calls):
+                    break
+                at += 1
+            assert at >= 4
+
+    @pytest.mark.parametrize("what", ["begin", "complete", "abort"])
+    def test_one_that_stays_is_503_and_asking_again_then_helps(
+        self, api: Api, table: Table, objects: Objects, what: str
+    ) -> None:
+        for client, incident in ((table.client, throttled), (objects.client, s3_refusal("SlowDown", 503))):
+            line = Line(client, carry=botocore_stubber)
+            request = self._run(api, table, objects, what, line, incident, None)  # type: ignore[arg-type]
+            reply = request()
+            assert (reply.status, reply.headers["retry-after"]) == (503, "1")
+            assert b"secret" not in reply.body
+            line.disarm()
+            assert request().status in (200, 201, 204)
+
+    @pytest.mark.parametrize("what", ["begin", "complete", "abort"])
+    def test_after_a_crash_anywhere_asking_again_helps(
+        self, api: Api, table: Table, objects: Objects, what: str
+    ) -> None:
+        line = Line(table.client, objects.client, carry=botocore_stubber)
+        for incident in (killed_before, killed_after):
+            at = 0
+            while True:
+                request = self._run(api, table, objects, what, line, incident, at)
+                try:
+                    request()
+                except Killed:
+                    line.disarm()
+                    reply = request()
+                    assert reply.status in (200, 201, 204), (incident, at, reply.body)
+                    at += 1
+                else:
+                    line.disarm()
+                    break
+            assert at >= 4
+
+    def test_completing_and_aborting_at_once_has_one_outcome(self, api: Api, table: Table, objects: Objects) -> None:
+        # The completion's process died after S3 was asked: the film is there, whatever the item says.
+        line = Line(table.client, objects.client, carry=botocore_stubber)
+        video_id = str(api.create()["videoId"])
+        begun = _begin(api, video_id, LARGE)
+        parts = _send_parts(objects, video_id, begun, table)
+        line.arm(killed_after, at=2)
+        with pytest.raises(Killed):
+            _complete(api, video_id, begun["uploadId"], parts)
+        line.disarm()
+        assert line.calls[2] == "CompleteMultipartUpload"
+        assert _abort(api, video_id, begun["uploadId"]).status == 409
+        assert _item(table, video_id, begun["uploadId"])["state"] == "received"
+
+    @pytest.mark.parametrize(("code", "status"), [("NoSuchUpload", 404), ("PreconditionFailed", 412)])
+    def test_a_completion_that_s3_remembers_in_its_own_way_is_one(
+        self, api: Api, video_id: str, table: Table, objects: Objects, code: str, status: int
+    ) -> None:
+        begun = _begin(api, video_id, LARGE)
+        parts = _send_parts(objects, video_id, begun, table)
+        both = Line(table.client, objects.client, carry=botocore_stubber)
+        both.arm(killed_after, at=2)
+        with pytest.raises(Killed):
+            _complete(api, video_id, begun["uploadId"], parts)
+        both.disarm()
+        line = Line(objects.client, carry=botocore_stubber)
+        line.arm(s3_refusal(code, status), at=0)
+        assert _complete(api, video_id, begun["uploadId"], parts).status == 200
+        assert line.calls[0] == "CompleteMultipartUpload"
+        assert _item(table, video_id, begun["uploadId"])["state"] == "received"

@@ -1,0 +1,320 @@
+"""The functions that look at films and make pictures of them, over S3 and the table; films are made by PyAV."""
+
+import io
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError, EndpointConnectionError
+from PIL import Image
+
+from functions.probe import handler as probe
+from functions.thumbnails import handler as thumbnails
+from shared.attributes import Item
+from shared.dynamodb import Table
+from shared.errors import Unavailable
+from shared.jobs import LAST_ATTEMPT, kind_of
+from shared.objects import Objects
+from tests.backstage import Backstage
+from tests.films import film
+from tests.harness import MEDIA_BUCKET, SOURCES_BUCKET, Api, Clock, Context
+
+LADDER = ("720p", "240p")
+
+
+class Workers:
+    """The two functions, and a film that was uploaded for them."""
+
+    def __init__(self, api: Api, backstage: Backstage, objects: Objects) -> None:
+        self.api = api
+        self.backstage = backstage
+        self.objects = objects
+        self.handlers = {
+            "probe": probe.make(backstage.jobs, objects, LADDER, backstage.clock),
+            "thumbnails": thumbnails.make(backstage.jobs, objects, MEDIA_BUCKET, backstage.clock),
+        }
+
+    def upload(self, data: bytes, video_id: str | None = None, upload: str = "0001") -> str:
+        """Put a film where an upload puts it, and let the router know."""
+        video_id = video_id or str(self.api.create()["videoId"])
+        key = f"{video_id}/{upload}"
+        etag = self.objects.client.put_object(Bucket=SOURCES_BUCKET, Key=key, Body=data)["ETag"].strip('"')
+        self.backstage.arrive(video_id, upload=upload, etag=etag, size=len(data))
+        return video_id
+
+    def deliver(self, queue: str, *bodies: dict[str, Any]) -> dict[str, Any]:
+        """Hand messages to a function as Lambda does: those that wait, or the given ones."""
+        waiting = list(bodies) or self.backstage.queues[queue].take()
+        records = [{"messageId": str(number), "body": json.dumps(body)} for number, body in enumerate(waiting)]
+        answer = self.handlers[queue]({"Records": records}, Context())
+        self.backstage.settle()
+        return answer
+
+    def work(self) -> None:
+        """Let both functions do what there is to do."""
+        for queue in self.handlers:
+            assert self.deliver(queue) == {"batchItemFailures": []}
+
+    def document(self, video_id: str) -> dict[str, Any]:
+        """The video as its owner sees it."""
+        found: dict[str, Any] = self.api.get(f"/v1/videos/{video_id}").json
+        return found
+
+    def picture(self, uri: str) -> bytes:
+        """What lies at a URL of the tests' pictures."""
+        key = uri.removeprefix("https://pictures.example/")
+        return self.objects.client.get_object(Bucket=MEDIA_BUCKET, Key=key)["Body"].read()
+
+
+@pytest.fixture
+def workers(api: Api, table: Table, clock: Clock, objects: Objects) -> Workers:
+    """The functions over empty stores."""
+    return Workers(api, Backstage(table, clock), objects)
+
+
+class TestALookAtAFilm:
+    def test_it_fills_in_what_the_film_tells(self, workers: Workers) -> None:
+        data = film(2, (320, 180), audio=True)
+        video_id = workers.upload(data)
+        workers.deliver("probe")
+        document = workers.document(video_id)
+        assert {name: document[name] for name in ("format", "resolution", "videoCodec", "audioCodec", "fileSize")} == {
+            "format": "mp4",
+            "resolution": "320x180",
+            "videoCodec": "h264",
+            "audioCodec": "aac",
+            "fileSize": len(data),
+        }
+        assert abs(document["duration"] - 2000) < 100
+        assert set(document["origins"].values()) == {"job"}
+
+    def test_it_wants_renditions_no_larger_than_the_film(self, workers: Workers) -> None:
+        workers.upload(film(1, (426, 240)))
+        workers.deliver("probe")
+        (message,) = workers.backstage.queues["transcode"].take()
+        assert message["input"]["rendition"] == {"name": "240p", "width": 426, "height": 240}
+
+    @pytest.mark.parametrize(
+        ("data", "word"),
+        [
+            (b"", "empty"),
+            (b"This is no film. " * 100, "no film"),
+            (film(2)[:2000], "missing"),
+        ],
+        ids=["zero bytes", "text", "cut short"],
+    )
+    def test_what_is_no_film_makes_the_video_fail_with_the_reason(
+        self, workers: Workers, data: bytes, word: str
+    ) -> None:
+        video_id = workers.upload(data)
+        workers.work()
+        document = workers.document(video_id)
+        assert document["status"] == "failed"
+        assert word in document["failure"]["reason"]
+        assert workers.backstage.states(video_id) == {"probe": "failed"}
+
+    def test_another_upload_repairs_it(self, workers: Workers) -> None:
+        video_id = workers.upload(b"no film")
+        workers.work()
+        workers.upload(film(1), video_id, "0002")
+        workers.work()
+        document = workers.document(video_id)
+        assert (document["status"], "failure" in document) == ("processing", False)
+
+
+class TestPictures:
+    def test_there_are_posters_and_a_storyboard_that_open(self, workers: Workers) -> None:
+        video_id = workers.upload(film(3, (640, 360)))
+        workers.work()
+        pictures = workers.document(video_id)["thumbnails"]
+        assert set(pictures) == {
+            *("poster", "poster-320.jpg", "poster-320.webp", "poster-640.jpg", "poster-640.webp"),
+            *("storyboard.jpg", "storyboard.vtt"),
+        }
+        for name, entry in pictures.items():
+            data = workers.picture(entry["url"])
+            assert len(data) == entry["fileSize"]
+            if not name.endswith(".vtt"):
+                assert Image.open(io.BytesIO(data)).size == (entry["width"], entry["height"])
+        assert pictures["poster"]["width"] == 640
+        assert pictures["poster"]["time"] <= 3000
+        assert workers.picture(pictures["storyboard.vtt"]["url"]).startswith(b"WEBVTT")
+
+    def test_the_feed_shows_the_poster_where_clients_find_it(self, workers: Workers) -> None:
+        video_id = workers.upload(film(1))
+        workers.work()
+        (listed,) = workers.api.get("/v1/videos", query="userId=alice").json["items"]
+        assert listed["poster"] == workers.document(video_id)["thumbnails"]["poster"]["url"]
+        assert listed["poster"].startswith("https://pictures.example/thumbnails/")
+
+    def test_caches_may_keep_them_for_ever(self, workers: Workers) -> None:
+        video_id = workers.upload(film(1))
+        workers.work()
+        prefix = f"thumbnails/{video_id}/"
+        for found in workers.objects.client.list_objects_v2(Bucket=MEDIA_BUCKET, Prefix=prefix)["Contents"]:
+            head = workers.objects.client.head_object(Bucket=MEDIA_BUCKET, Key=found["Key"])
+            assert "immutable" in head["CacheControl"]
+
+    def test_a_moment_that_was_chosen_changes_the_poster_and_not_the_storyboard(self, workers: Workers) -> None:
+        video_id = workers.upload(film(3))
+        workers.work()
+        before = workers.document(video_id)["thumbnails"]
+        workers.api.post(f"/v1/videos/{video_id}/thumbnail", {"time": 2})
+        workers.backstage.settle()
+        workers.work()
+        after = workers.document(video_id)["thumbnails"]
+        assert (before["poster"]["url"] != after["poster"]["url"], after["poster"]["time"]) == (True, 2000)
+        assert before["storyboard.jpg"] == after["storyboard.jpg"]
+
+
+class TestRepeats:
+    def test_messages_delivered_twice_and_in_reverse_are_done_once(self, workers: Workers) -> None:
+        video_id = workers.upload(film(1))
+        for queue in workers.handlers:
+            bodies = workers.backstage.queues[queue].take()
+            assert workers.deliver(queue, *bodies, *reversed(bodies)) == {"batchItemFailures": []}
+        assert {job["attempt"] for job in workers.backstage.jobs.of_video(video_id)} == {1}
+
+    def test_a_poison_message_does_not_keep_back_the_good_one(self, workers: Workers) -> None:
+        video_id = workers.upload(film(1))
+        (good,) = workers.backstage.queues["probe"].take()
+        answer = workers.deliver("probe", {"schema": "something else"}, good, {"schema": good["schema"]})
+        assert answer == {"batchItemFailures": [{"itemIdentifier": "0"}, {"itemIdentifier": "2"}]}
+        assert workers.backstage.states(video_id)["probe"] == "done"
+
+    def test_a_film_replaced_while_it_is_read_is_dropped_and_the_new_one_is_done(self, workers: Workers) -> None:
+        video_id = workers.upload(film(1))
+        (old,) = workers.backstage.queues["probe"].take()
+        workers.upload(film(2), video_id, "0002")
+        workers.deliver("probe", old)
+        workers.deliver("probe")
+        assert workers.document(video_id)["source"]["uploadId"] == "0002"
+        assert abs(workers.document(video_id)["duration"] - 2000) < 100
+
+    def test_a_video_deleted_while_its_film_is_read_stays_as_it_is(
+        self, workers: Workers, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        video_id = workers.upload(film(1))
+        read = workers.objects.read
+
+        def deleted_meanwhile(*args: Any) -> bytes:
+            workers.api.delete(f"/v1/videos/{video_id}")
+            return read(*args)
+
+        monkeypatch.setattr(workers.objects, "read", deleted_meanwhile)
+        workers.deliver("probe")
+        document = workers.document(video_id)
+        assert (document["status"], "duration" in document) == ("deleted", False)
+        assert workers.backstage.states(video_id) == {}
+
+
+class TestFaults:
+    def test_a_worker_that_is_killed_loses_its_job_to_the_next(
+        self, workers: Workers, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        video_id = workers.upload(film(1))
+        with monkeypatch.context() as patch:
+            patch.setattr(workers.objects, "read", _raise(SystemExit))
+            (body,) = workers.backstage.queues["probe"].take()
+            with pytest.raises(SystemExit):
+                workers.deliver("probe", body)
+        assert workers.backstage.states(video_id) == {"probe": "running"}
+        # SQS delivers the message again; the job is still the dead worker's.
+        workers.deliver("probe", body)
+        clock.advance(kind_of("probe").lease + 1)
+        workers.backstage.sweep()
+        workers.deliver("probe")
+        assert workers.backstage.states(video_id)["probe"] == "done"
+
+    @pytest.mark.parametrize(
+        "failure",
+        [
+            Unavailable(),
+            EndpointConnectionError(endpoint_url="s3"),
+            ClientError({"Error": {"Code": "SlowDown", "Message": "secret"}}, "GetObject"),
+            ZeroDivisionError(),
+        ],
+        ids=repr,
+    )
+    def test_what_goes_wrong_at_s3_is_tried_again_and_tells_nothing_internal(
+        self, workers: Workers, monkeypatch: pytest.MonkeyPatch, failure: Exception
+    ) -> None:
+        video_id = workers.upload(film(1))
+        with monkeypatch.context() as patch:
+            patch.setattr(workers.objects, "read", _raise(failure))
+            assert workers.deliver("probe") == {"batchItemFailures": []}
+        job = workers.backstage.job(video_id, "probe")
+        assert (job["state"], job["attempt"]) == ("queued", 2)
+        assert job["error"]["reason"] == "The worker could not finish; the service's log tells why."
+        workers.deliver("probe")
+        assert workers.backstage.states(video_id)["probe"] == "done"
+
+    def test_a_fault_that_stays_ends_as_failed(self, workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
+        video_id = workers.upload(film(1))
+        monkeypatch.setattr(workers.objects, "read", _raise(Unavailable()))
+        for _ in range(LAST_ATTEMPT):
+            workers.deliver("probe")
+        assert workers.backstage.queues["probe"].take() == []
+        assert workers.document(video_id)["failure"]["job"] == "probe"
+
+    def test_a_film_that_is_gone_fails_at_once(self, workers: Workers) -> None:
+        video_id = workers.upload(film(1))
+        workers.objects.delete_prefix(SOURCES_BUCKET, f"{video_id}/")
+        workers.deliver("probe")
+        assert workers.document(video_id)["failure"]["reason"] == "The uploaded file is gone."
+
+    @pytest.mark.parametrize("queue", ["probe", "thumbnails"])
+    @pytest.mark.parametrize("applied", [False, True], ids=["lost", "applied"])
+    def test_dynamodb_failing_at_any_call_leaves_a_job_that_is_done_in_the_end(
+        self, workers: Workers, clock: Clock, monkeypatch: pytest.MonkeyPatch, queue: str, applied: bool
+    ) -> None:
+        for at in range(4):
+            video_id = workers.upload(film(1))
+            if queue == "thumbnails":
+                workers.deliver("probe")
+            bodies = workers.backstage.queues[queue].take()
+            with monkeypatch.context() as patch:
+                _break_call(patch, workers.backstage.table, at, applied=applied)
+                answer = workers.handlers[queue](_event(bodies), Context())
+            workers.backstage.settle()
+            # SQS delivers what was not done again.
+            for failed in answer["batchItemFailures"]:
+                workers.deliver(queue, bodies[int(failed["itemIdentifier"])])
+            for _ in range(2):
+                clock.advance(kind_of("poster").lease + 1)
+                workers.backstage.sweep()
+                workers.work()
+            states = workers.backstage.states(video_id)
+            assert {states[kind] for kind in ("probe", "poster", "storyboard")} == {"done"}, at
+            for each in workers.backstage.queues.values():
+                each.take()
+
+
+def _event(bodies: list[Item]) -> dict[str, Any]:
+    return {"Records": [{"messageId": str(number), "body": json.dumps(body)} for number, body in enumerate(bodies)]}
+
+
+def _raise(failure: BaseException | type[BaseException]) -> Callable[..., Any]:
+    def fail(*_: Any, **__: Any) -> Any:
+        raise failure
+
+    return fail
+
+
+def _break_call(patch: pytest.MonkeyPatch, table: Table, at: int, *, applied: bool) -> None:
+    """Let one call fail for good, carried out or not; those after it get through."""
+    count = 0
+    for name in ("get_item", "update_item", "transact_write_items"):
+        real = getattr(table.client, name)
+
+        def broken(_real: Any = real, **parameters: Any) -> Any:
+            nonlocal count
+            count += 1
+            if count == at + 1:
+                if applied:
+                    _real(**parameters)
+                raise ClientError({"Error": {"Code": "AccessDenied", "Message": "secret"}}, "Any")
+            return _real(**parameters)
+
+        patch.setattr(table.client, name, broken)
