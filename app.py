@@ -10,6 +10,8 @@ import aws_cdk as cdk
 from infra.api_stack import ApiStack
 from infra.data_stack import DataStack
 from infra.identity import IdentityStack
+from infra.jobs_stack import JobsStack
+from infra.media_stack import MediaStack
 from infra.packaging import service_code
 from infra.settings import Misconfigured, Settings
 
@@ -20,16 +22,26 @@ def add_stacks(app: cdk.App) -> None:
     """What must not be lost, what can be built again at any time, and who may call unless that is given."""
     settings = Settings.from_context(app.node)
     data = DataStack(app, settings.stack_name("Data"), settings=settings)
+    media = MediaStack(app, settings.stack_name("Media"), settings=settings)
     issuer = settings.issuer
     if issuer is None:
         issuer = IdentityStack(app, settings.stack_name("Identity"), settings=settings).issuer
+    JobsStack(
+        app,
+        settings.stack_name("Jobs"),
+        settings=settings,
+        code=service_code(target=settings.target),
+        films_code=service_code(target=settings.target, films=True),
+        data=data,
+        media=media,
+    )
     ApiStack(
         app,
         settings.stack_name("Api"),
         settings=settings,
         code=service_code(target=settings.target),
-        table=data.table,
-        cursor_secret=data.cursor_secret,
+        data=data,
+        media=media,
         issuer=issuer,
     )
 

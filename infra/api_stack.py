@@ -1,19 +1,20 @@
 """What answers requests: the HTTP API, its routes, and the functions behind them."""
 
 import json
+from collections.abc import Mapping
 from typing import Any, cast
 
 import aws_cdk as cdk
 from aws_cdk import aws_apigatewayv2 as apigateway
-from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
-from aws_cdk import aws_secretsmanager as secretsmanager
 from aws_cdk.aws_apigatewayv2_authorizers import HttpJwtAuthorizer
 from aws_cdk.aws_apigatewayv2_integrations import HttpLambdaIntegration
 from constructs import Construct
 
+from infra.data_stack import DataStack
 from infra.function import LOG_RETENTION, ServiceFunction
+from infra.media_stack import MediaStack
 from infra.nag import accept
 from infra.settings import Issuer, Settings
 from shared import routes, schema
@@ -58,16 +59,20 @@ class ApiStack(cdk.Stack):
         *,
         settings: Settings,
         code: lambda_.Code,
-        table: dynamodb.TableV2,
-        cursor_secret: secretsmanager.Secret,
+        data: DataStack,
+        media: MediaStack,
         issuer: Issuer,
         **kwargs: Any,
     ) -> None:
         super().__init__(scope, id_, description="Video metadata: the HTTP API and its functions", **kwargs)
+        self._settings, self._code, self._data, self._media = settings, code, data, media
         functions = {
-            "videos": self._videos(code, table, cursor_secret),
-            "views": self._views(code, table),
-            "public": self._public(code, table),
+            "videos": self._videos(),
+            "views": self._views(),
+            "uploads": self._uploads(),
+            "jobs": self._jobs(),
+            "history": self._history(),
+            "public": self._public(),
         }
         api = self._api(settings)
         self._add_routes(api, functions, issuer)
@@ -76,36 +81,81 @@ class ApiStack(cdk.Stack):
         cdk.CfnOutput(self, "ApiUrl", value=api.api_endpoint)
         cdk.CfnOutput(self, "TableName", value=settings.table_name)
 
-    def _videos(
-        self, code: lambda_.Code, table: dynamodb.TableV2, cursor_secret: secretsmanager.Secret
-    ) -> ServiceFunction:
-        """The catalogue. It reads view counters and cannot write them."""
-        videos = ServiceFunction(
+    def _function(self, folder: str, environment: Mapping[str, str] | None = None) -> ServiceFunction:
+        return ServiceFunction(
             self,
-            "Videos",
-            folder="videos",
-            code=code,
-            table=table,
-            environment={"CURSOR_SECRET_ARN": cursor_secret.secret_arn},
+            folder.capitalize(),
+            folder=folder,
+            code=self._code,
+            table=self._data.table,
+            environment=environment,
+        )
+
+    def _videos(self) -> ServiceFunction:
+        """The catalogue. It reads view counters and cannot write them."""
+        secret = self._data.cursor_secret
+        videos = self._function(
+            "videos",
+            {
+                "CURSOR_SECRET_ARN": secret.secret_arn,
+                # What turns the places of pictures into addresses.
+                "MEDIA_BUCKET": self._media.media.bucket_name,
+                "MEDIA_URL": self._media.media_url,
+            },
         )
         videos.allow_items("GetItem", "PutItem", of=[schema.VIDEO, schema.IDEMPOTENCY])
         videos.allow_items("BatchGetItem", of=[schema.VIDEO, schema.VIEW_COUNTER])
         videos.allow_items("UpdateItem", of=[schema.VIDEO])
         videos.allow_queries(*schema.INDEXES)
-        videos.allow_secret(cursor_secret)
+        videos.allow_secret(secret)
         return videos
 
-    def _views(self, code: lambda_.Code, table: dynamodb.TableV2) -> ServiceFunction:
+    def _views(self) -> ServiceFunction:
         """The counters, which nobody else can write. It reads videos to know who may see them."""
-        views = ServiceFunction(self, "Views", folder="views", code=code, table=table)
+        views = self._function("views")
         views.allow_items("GetItem", of=[schema.VIDEO, schema.VIEW_COUNTER])
         views.allow_items("UpdateItem", of=[schema.VIEW_COUNTER])
         views.allow_items("PutItem", of=[schema.VIEW_ID])
         return views
 
-    def _public(self, code: lambda_.Code, table: dynamodb.TableV2) -> ServiceFunction:
+    def _uploads(self) -> ServiceFunction:
+        """Lets films in. It signs uploads, and what it signs can do no more than its own role."""
+        sources = self._media.sources
+        uploads = self._function(
+            "uploads",
+            {
+                "SOURCES_BUCKET": sources.bucket_name,
+                "JOBS_PER_DAY": str(self._settings.jobs_per_day),
+                "RENDITIONS": ",".join(self._settings.renditions),
+            },
+        )
+        uploads.allow_items("GetItem", "PutItem", "UpdateItem", of=[schema.VIDEO, schema.UPLOAD])
+        uploads.allow_items("UpdateItem", of=[schema.QUOTA])
+        uploads.allow_objects("PutObject", "AbortMultipartUpload", "ListMultipartUploadParts", bucket=sources)
+        uploads.allow_listing(sources)  # it may see that a film is there, and not read it
+        return uploads
+
+    def _jobs(self) -> ServiceFunction:
+        """What is being made of a film. It only writes what is wanted: the router sends all messages."""
+        jobs = self._function("jobs", {"JOBS_PER_DAY": str(self._settings.jobs_per_day)})
+        jobs.allow_items("GetItem", "PutItem", "Query", "UpdateItem", of=[schema.VIDEO, schema.JOB])
+        jobs.allow_items("UpdateItem", of=[schema.QUOTA])
+        return jobs
+
+    def _history(self) -> ServiceFunction:
+        """The audit trail, to be read only. It reads videos to know whose they are."""
+        secret, audit_table = self._data.cursor_secret, self._data.audit_table
+        history = self._function(
+            "history", {"AUDIT_TABLE_NAME": audit_table.table_name, "CURSOR_SECRET_ARN": secret.secret_arn}
+        )
+        history.allow_items("GetItem", of=[schema.VIDEO])
+        history.allow_items("Query", of=[schema.AUDIT], table=audit_table)
+        history.allow_secret(secret)
+        return history
+
+    def _public(self) -> ServiceFunction:
         """What needs no token, so it can read nothing but the health probe."""
-        public = ServiceFunction(self, "Public", folder="public", code=code, table=table)
+        public = self._function("public")
         public.allow_items("GetItem", of=[schema.HEALTH])
         return public
 

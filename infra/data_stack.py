@@ -1,4 +1,4 @@
-"""What must not be lost: the table, and the key that seals cursors."""
+"""What must not be lost: the table, the audit trail's table, and the key that seals cursors."""
 
 from typing import Any
 
@@ -19,11 +19,12 @@ class DataStack(cdk.Stack):
         super().__init__(
             scope,
             id_,
-            description="Video metadata: the table and what else must not be lost",
+            description="Video metadata: the tables and what else must not be lost",
             termination_protection=not settings.disposable,
             **kwargs,
         )
         self.table = self._table(settings)
+        self.audit_table = self._audit_table(settings)
         self.cursor_secret = self._cursor_secret()
 
     def _table(self, settings: Settings) -> dynamodb.TableV2:
@@ -32,24 +33,18 @@ class DataStack(cdk.Stack):
             self,
             "Table",
             table_name=settings.table_name,
-            partition_key=_attribute(schema.Attribute(schema.PARTITION_KEY)),
-            sort_key=_attribute(schema.Attribute(schema.SORT_KEY)),
             global_secondary_indexes=[_index(index) for index in schema.INDEXES],
-            time_to_live_attribute=schema.TTL_ATTRIBUTE,
-            billing=dynamodb.Billing.on_demand(),
             dynamo_stream=dynamodb.StreamViewType.NEW_AND_OLD_IMAGES,
-            # Encrypted with a key that DynamoDB owns: no charge and no call to KMS for each request.
-            encryption=dynamodb.TableEncryptionV2.dynamo_owned_key(),
-            point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(
-                point_in_time_recovery_enabled=True
-            ),
             # Only throttled keys are recorded, so it costs nothing until there is something to look for.
             contributor_insights_specification=dynamodb.ContributorInsightsSpecification(
                 enabled=True, mode=dynamodb.ContributorInsightsMode.THROTTLED_KEYS
             ),
-            deletion_protection=not settings.disposable,
-            removal_policy=cdk.RemovalPolicy.DESTROY if settings.disposable else cdk.RemovalPolicy.RETAIN,
+            **_common(settings),
         )
+
+    def _audit_table(self, settings: Settings) -> dynamodb.TableV2:
+        """The audit trail: asked by video only, so without an index, and nobody follows it, so without a stream."""
+        return dynamodb.TableV2(self, "AuditTable", table_name=settings.audit_table_name, **_common(settings))
 
     def _cursor_secret(self) -> secretsmanager.Secret:
         """The videos function derives from it the key that seals cursors; nobody ever sees it."""
@@ -66,6 +61,23 @@ class DataStack(cdk.Stack):
             "every listing in flight.",
         )
         return secret
+
+
+def _common(settings: Settings) -> dict[str, Any]:
+    """Keys, expiry, price, and what keeps a table from being lost."""
+    return {
+        "partition_key": _attribute(schema.Attribute(schema.PARTITION_KEY)),
+        "sort_key": _attribute(schema.Attribute(schema.SORT_KEY)),
+        "time_to_live_attribute": schema.TTL_ATTRIBUTE,
+        "billing": dynamodb.Billing.on_demand(),
+        # Encrypted with a key that DynamoDB owns: no charge and no call to KMS for each request.
+        "encryption": dynamodb.TableEncryptionV2.dynamo_owned_key(),
+        "point_in_time_recovery_specification": dynamodb.PointInTimeRecoverySpecification(
+            point_in_time_recovery_enabled=True
+        ),
+        "deletion_protection": not settings.disposable,
+        "removal_policy": cdk.RemovalPolicy.DESTROY if settings.disposable else cdk.RemovalPolicy.RETAIN,
+    }
 
 
 def _attribute(attribute: schema.Attribute) -> dynamodb.Attribute:

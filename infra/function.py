@@ -1,13 +1,17 @@
 """Every Lambda function of the service is made here."""
 
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
 
-from aws_cdk import Duration, RemovalPolicy
+from aws_cdk import Duration, RemovalPolicy, Stack
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
+from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_secretsmanager as secretsmanager
+from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from infra.nag import accept
@@ -25,12 +29,24 @@ TIMEOUT = Duration.seconds(28)
 """Enough for two DynamoDB requests that are answered only at the last try (shared/dynamodb.py), and less than the 30
 seconds that the gateway waits: so the caller gets the function's own 503 with Retry-After."""
 
+STREAM_RETRIES = 10
+"""How often a failing batch of stream records is tried again. A record that can never be handled holds up its part
+of the stream for so long, because records are kept in order; then it goes to the archive bucket, and the rest on."""
+
+STREAM_MAX_AGE = Duration.hours(6)
+"""What is older goes to the archive bucket with its payload. The stream forgets its records after 24 hours, so this
+is early enough to lose none, and late enough to sit out a failure of some hours."""
+
+FAILED_RECORDS = "aws/lambda/*"
+"""Where Lambda puts the records that it gives up, in the archive bucket; Lambda chooses the names."""
+
 
 class ServiceFunction(Construct):
     """A folder below `functions/` as a Lambda function, with its own role and its own log group.
 
     The role can write its own log and nothing else, until the `allow_...` methods add to it. No managed policy
-    is used, because those name every log group of the account.
+    is used, because those name every log group of the account; and none of CDK's grants, because those allow
+    more than the functions do.
     """
 
     def __init__(
@@ -40,8 +56,10 @@ class ServiceFunction(Construct):
         *,
         folder: str,
         code: lambda_.Code,
-        table: dynamodb.TableV2,
+        table: dynamodb.ITableV2,
         environment: Mapping[str, str] | None = None,
+        memory_mb: int = MEMORY_MB,
+        timeout: Duration = TIMEOUT,
     ) -> None:
         super().__init__(scope, id_)
         self._table = table
@@ -55,8 +73,8 @@ class ServiceFunction(Construct):
             handler=f"functions.{folder}.handler.lambda_handler",
             runtime=lambda_.Runtime.PYTHON_3_13,
             architecture=lambda_.Architecture.ARM_64,
-            memory_size=MEMORY_MB,
-            timeout=TIMEOUT,
+            memory_size=memory_mb,
+            timeout=timeout,
             role=self._role,
             log_group=log_group,
             logging_format=lambda_.LoggingFormat.JSON,
@@ -73,13 +91,19 @@ class ServiceFunction(Construct):
             reason="Python 3.13 is what the service is tested and measured on; Lambda supports it until 2029.",
         )
 
-    def allow_items(self, *actions: str, of: Iterable[schema.Entity]) -> None:
-        """Allow DynamoDB actions on the items of these entities only, told by the start of their partition keys."""
+    def allow_items(self, *actions: str, of: Iterable[schema.Entity], table: dynamodb.ITableV2 | None = None) -> None:
+        """Allow DynamoDB actions on the items of these entities only, told by the start of their partition keys.
+
+        A Query that is allowed so must name one of those partitions. Transactions need the actions of their parts.
+        """
         self._allow(
             [f"dynamodb:{action}" for action in actions],
-            self._table.table_arn,
+            (table or self._table).table_arn,
             conditions={
-                "ForAllValues:StringLike": {"dynamodb:LeadingKeys": [_leading_key(entity) for entity in of]},
+                # Entities of one partition have one start.
+                "ForAllValues:StringLike": {
+                    "dynamodb:LeadingKeys": list(dict.fromkeys(_leading_key(entity) for entity in of))
+                },
                 # ForAllValues is also true when a request has no keys at all.
                 "Null": {"dynamodb:LeadingKeys": "false"},
             },
@@ -92,6 +116,99 @@ class ServiceFunction(Construct):
     def allow_secret(self, secret: secretsmanager.ISecret) -> None:
         """Allow to read one secret."""
         self._allow(["secretsmanager:GetSecretValue"], secret.secret_arn)
+
+    def allow_objects(self, *actions: str, bucket: s3.IBucket, below: Collection[str] = ("*",)) -> None:
+        """Allow S3 actions on the objects of another stack's bucket whose keys match one of the patterns."""
+        self._allow([f"s3:{action}" for action in actions], *(bucket.arn_for_objects(pattern) for pattern in below))
+        # cdk-nag asks about each pattern by itself, and names the bucket as CloudFormation will.
+        owner = Stack.of(bucket)
+        imported = owner.resolve(owner.export_value(bucket.bucket_arn))["Fn::ImportValue"]
+        for pattern in below:
+            accept(
+                self._role,
+                rule=f"AwsSolutions-IAM5[Resource::{imported}/{pattern}]",
+                reason="Objects are named after what they belong to, so a role can only name their folder.",
+            )
+
+    def allow_listing(self, bucket: s3.IBucket, *, below: Collection[str] = ()) -> None:
+        """Allow to list a bucket, or only what is below these prefixes.
+
+        Without leave to list, S3 answers 403 instead of 404 for an object that is gone: so whoever has to tell
+        the two apart gets it too, and for the whole bucket, because a request for one object names no prefix.
+        """
+        conditions = {"StringLike": {"s3:prefix": list(below)}} if below else None
+        self._allow(["s3:ListBucket"], bucket.bucket_arn, conditions=conditions)
+
+    def allow_send(self, *queues: sqs.IQueue) -> None:
+        """Allow to send messages to these queues."""
+        self._allow(["sqs:SendMessage"], *(queue.queue_arn for queue in queues))
+
+    def consume(self, queue: sqs.IQueue, *, batch_size: int, max_concurrency: int | None = None) -> None:
+        """Be called with the messages of a queue; the handler names those that are to be delivered again."""
+        self._allow(
+            ["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"],
+            queue.queue_arn,
+        )
+        lambda_.EventSourceMapping(
+            self,
+            "Messages",
+            target=self.function,
+            event_source_arn=queue.queue_arn,
+            batch_size=batch_size,
+            max_concurrency=max_concurrency,
+            report_batch_item_failures=True,
+        )
+
+    def read_stream(
+        self,
+        *,
+        filters: Iterable[Mapping[str, Any]],
+        given_up: s3.IBucket,
+        batch_size: int,
+        window: Duration,
+        lanes: int = 1,
+    ) -> None:
+        """Be called with the records of the table's stream that match one of the filters.
+
+        The records of one partition key stay in order, also when `lanes` of a shard are read side by side. The
+        handler names the first record that it could not handle; Lambda goes on from there, and halves a batch
+        that fails as a whole.
+        """
+        stream = self._table.table_stream_arn
+        if stream is None:
+            raise ValueError(f"{self._table} has no stream")
+        # On the stream and not on "*", as some examples have it: Lambda asks for this stream only.
+        reading = ("DescribeStream", "GetRecords", "GetShardIterator", "ListStreams")
+        self._allow([f"dynamodb:{action}" for action in reading], stream)
+        # Lambda asks for both before it takes a bucket as destination.
+        self.allow_objects("PutObject", bucket=given_up, below=(FAILED_RECORDS,))
+        self.allow_listing(given_up)
+        mapping = lambda_.CfnEventSourceMapping(
+            self,
+            "Records",
+            function_name=self.function.function_name,
+            event_source_arn=stream,
+            # From the oldest record: a mapping that is replaced misses nothing, and repeats are harmless.
+            starting_position="TRIM_HORIZON",
+            batch_size=batch_size,
+            maximum_batching_window_in_seconds=window.to_seconds(),
+            parallelization_factor=lanes,
+            function_response_types=["ReportBatchItemFailures"],
+            bisect_batch_on_function_error=True,
+            maximum_retry_attempts=STREAM_RETRIES,
+            maximum_record_age_in_seconds=STREAM_MAX_AGE.to_seconds(),
+            destination_config=lambda_.CfnEventSourceMapping.DestinationConfigProperty(
+                on_failure=lambda_.CfnEventSourceMapping.OnFailureProperty(destination=given_up.bucket_arn)
+            ),
+            filter_criteria=lambda_.CfnEventSourceMapping.FilterCriteriaProperty(
+                filters=[
+                    lambda_.CfnEventSourceMapping.FilterProperty(pattern=json.dumps(each, separators=(",", ":")))
+                    for each in filters
+                ]
+            ),
+        )
+        # Lambda checks the role while it makes the mapping.
+        mapping.node.add_dependency(self._role)
 
     def _allow(self, actions: list[str], *resources: str, conditions: Mapping[str, object] | None = None) -> None:
         self._role.add_to_policy(iam.PolicyStatement(actions=actions, resources=list(resources), conditions=conditions))

@@ -13,7 +13,7 @@ from shared import routes
 
 
 class IdentityStack(cdk.Stack):
-    """A user pool, the API's scopes, and one client each for people and for machines.
+    """A user pool, the API's scopes, and one client each for people, for machines and for a transcoder.
 
     A stack of its own, so that a deployment can change to another issuer: what the API no longer imports stays
     here with its users until somebody destroys it on purpose.
@@ -53,10 +53,19 @@ class IdentityStack(cdk.Stack):
                 flows=cognito.OAuthFlows(client_credentials=True), scopes=list(scopes.values())
             ),
         )
+        # It is not part of the service, so its secret should open no more than it needs.
+        transcoder = pool.add_client(
+            "Transcoder",
+            generate_secret=True,
+            prevent_user_existence_errors=True,
+            o_auth=cognito.OAuthSettings(
+                flows=cognito.OAuthFlows(client_credentials=True), scopes=[scopes[routes.TRANSCODE]]
+            ),
+        )
         # Cognito's access tokens have no `aud`; API Gateway then compares their `client_id`.
         self.issuer = Issuer(
             url=pool.user_pool_provider_url,
-            audience=(people.user_pool_client_id, machines.user_pool_client_id),
+            audience=tuple(client.user_pool_client_id for client in (people, machines, transcoder)),
         )
         outputs = {
             "Issuer": ("Issues the tokens that the API accepts", self.issuer.url),
@@ -70,6 +79,10 @@ class IdentityStack(cdk.Stack):
             "MachineClientId": (
                 "Client of machines; its secret: aws cognito-idp describe-user-pool-client",
                 machines.user_pool_client_id,
+            ),
+            "TranscoderClientId": (
+                "Client of a transcoder, which may only report on renditions",
+                transcoder.user_pool_client_id,
             ),
         }
         for name, (description, value) in outputs.items():

@@ -10,6 +10,10 @@ from shared import schema
 
 Target = Literal["aws", "local"]
 DEFAULT_ENV = "dev"
+DEFAULT_RENDITIONS: dict[Target, str] = {
+    "aws": "1080p,720p,480p,240p",
+    "local": "240p",  # a laptop makes them itself
+}
 
 
 class Misconfigured(Exception):
@@ -38,6 +42,14 @@ class Settings:
     callback_urls: tuple[str, ...]
     throttle_rate: int
     throttle_burst: int
+    endpoint: str | None
+    """Where the embedded AWS answers, for what a client gets to see of it; None on AWS."""
+    jobs_per_day: int
+    """How many jobs one owner may start on one day."""
+    renditions: tuple[str, ...]
+    """Which of the ladder's renditions are made of every film that is large enough."""
+    audit_days: int
+    """How long the audit trail can be asked; the archive in S3 is kept for good."""
 
     @classmethod
     def from_context(cls, node: Node) -> "Settings":
@@ -51,6 +63,11 @@ class Settings:
         issuer = _issuer(node.try_get_context("issuer"), node.try_get_context("audience"))
         if target == "local" and issuer is None:
             raise Misconfigured("The local target has no Cognito: give its issuer by '-c issuer=... -c audience=...'.")
+        endpoint = node.try_get_context("endpoint") or None
+        if (target == "local") != (endpoint is not None):
+            raise Misconfigured(
+                "The local target, and it alone, needs '-c endpoint=http://...', where MiniStack answers."
+            )
         return cls(
             target=target,
             env=env,
@@ -59,6 +76,10 @@ class Settings:
             callback_urls=_several(node.try_get_context("callbackUrls") or "http://localhost:3000/callback"),
             throttle_rate=int(node.try_get_context("throttleRate") or 200),
             throttle_burst=int(node.try_get_context("throttleBurst") or 400),
+            endpoint=endpoint.rstrip("/") if endpoint else None,
+            jobs_per_day=_count(node, "jobsPerDay", 500),
+            renditions=_renditions(node.try_get_context("renditions") or DEFAULT_RENDITIONS[target]),
+            audit_days=_count(node, "auditDays", 400),
         )
 
     @property
@@ -71,6 +92,11 @@ class Settings:
         """The product's own name in the default environment, so that others can stand beside it."""
         return schema.TABLE_NAME if self.env == DEFAULT_ENV else f"{schema.TABLE_NAME}-{self.env}"
 
+    @property
+    def audit_table_name(self) -> str:
+        """Named like the table beside it."""
+        return self.table_name.replace(schema.TABLE_NAME, schema.AUDIT_TABLE_NAME)
+
     def stack_name(self, part: str) -> str:
         """Such as `VideoMetadata-dev-Api`."""
         return f"{schema.TABLE_NAME}-{self.env}-{part}"
@@ -82,6 +108,21 @@ def _issuer(url: str | None, audience: Any) -> Issuer | None:
             "Context 'issuer' and 'audience' go together: give both, or neither for a Cognito user pool."
         )
     return Issuer(url=url, audience=_several(audience)) if url else None
+
+
+def _count(node: Node, name: str, default: int) -> int:
+    given = node.try_get_context(name)
+    text = str(default if given is None else given)
+    if not re.fullmatch(r"[1-9][0-9]{0,8}", text):
+        raise Misconfigured(f"Context '{name}' is a whole number from 1, not {given!r}.")
+    return int(text)
+
+
+def _renditions(value: Any) -> tuple[str, ...]:
+    names = _several(value)
+    if not all(re.fullmatch(r"[1-9][0-9]{2,3}p", name) for name in names) or len(set(names)) < len(names):
+        raise Misconfigured(f"Context 'renditions' has names such as 720p, each once, not {value!r}.")
+    return names
 
 
 def _several(value: Any) -> tuple[str, ...]:

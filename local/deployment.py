@@ -23,8 +23,8 @@ from botocore.exceptions import ClientError
 from local import AUDIENCE, DEPLOYMENT_FILE, ROOT, LocalError, write_private
 
 REGION = "us-east-1"
-API_STACK = "VideoMetadata-dev-Api"
-STACKS = ("VideoMetadata-dev-Data", API_STACK)
+API_STACK, JOBS_STACK, MEDIA_STACK = (f"VideoMetadata-dev-{part}" for part in ("Api", "Jobs", "Media"))
+STACKS = ("VideoMetadata-dev-Data", MEDIA_STACK, JOBS_STACK, API_STACK)
 BOOTSTRAP_STACK = "CDKToolkit"
 DEPLOY_SECONDS = 900.0
 """After which a deploy that hangs is ended."""
@@ -52,6 +52,8 @@ class Deployment:
     fingerprint: str
     issuer: str
     api_id: str
+    media_bucket: str
+    transcode_queue_url: str
 
     @classmethod
     def load(cls, file: Path) -> "Deployment | None":
@@ -136,18 +138,28 @@ def deploy(endpoint: str, issuer: str, work: Path, tell: Tell) -> str:
     outputs = work / "outputs.json"
     outputs.unlink(missing_ok=True)
     tell("Synthesising and packaging (cdk deploy)")
-    context = {"target": "local", "issuer": issuer, "audience": AUDIENCE}
+    context = {"target": "local", "endpoint": endpoint, "issuer": issuer, "audience": AUDIENCE}
     arguments = ["deploy", "--all", "--require-approval", "never", "--concurrency", "2", "--progress", "events"]
     for name, value in context.items():
         arguments += ["-c", f"{name}={value}"]
     arguments += ["--output", str(work / "cdk.out"), "--outputs-file", str(outputs)]
     _cdk(arguments, env, log, tell)
+    deployed = Deployment(
+        wanted,
+        issuer,
+        api_id=_output(outputs, API_STACK, "ApiId", log),
+        media_bucket=_output(outputs, MEDIA_STACK, "MediaBucket", log),
+        transcode_queue_url=_output(outputs, JOBS_STACK, "TranscodeQueueUrl", log),
+    )
+    write_private(record, json.dumps(asdict(deployed), indent=2) + "\n")
+    return base_url(endpoint, deployed.api_id)
+
+
+def _output(outputs: Path, stack: str, name: str, log: Path) -> str:
     try:
-        api_id = str(json.loads(outputs.read_text(encoding="utf-8"))[API_STACK]["ApiId"])
+        return str(json.loads(outputs.read_text(encoding="utf-8"))[stack][name])
     except (OSError, ValueError, KeyError) as error:
-        raise LocalError(f"The deploy left no output ApiId of the stack {API_STACK}; see {log}.") from error
-    write_private(record, json.dumps(asdict(Deployment(wanted, issuer, api_id)), indent=2) + "\n")
-    return base_url(endpoint, api_id)
+        raise LocalError(f"The deploy left no output {name} of the stack {stack}; see {log}.") from error
 
 
 def _is_deployed(endpoint: str, stack: str) -> bool:

@@ -4,17 +4,14 @@ import http.client
 import os
 import runpy
 import shutil
-import signal
 import subprocess
-import sys
-import threading
 import time
-from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from local import ROOT, LocalError
+from local import LocalError
+from local.child import end, end_with_parent, spawn
 from local.ports import LOOPBACK, is_taken
 
 START_SECONDS = 60.0
@@ -43,17 +40,7 @@ class MiniStack:
         shutil.rmtree(self._scratch, ignore_errors=True)  # left by one that was killed
         self._scratch.mkdir(parents=True)
         with self.log.open("wb") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "local.ministack"],
-                cwd=ROOT,
-                env=self._environment(),
-                stdin=subprocess.PIPE,  # its end tells the child that we are gone, see _serve
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                # A group of its own: Ctrl-C in the terminal reaches us only, so that we can stop things in order,
-                # and one signal reaches the function workers it starts.
-                start_new_session=True,
-            )
+            self._process = spawn("local.ministack", log=log, env=self._environment())
         try:
             self._wait_until_ready()
         except BaseException:
@@ -82,15 +69,8 @@ class MiniStack:
         if process is None:
             return
         try:
-            process.terminate()
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(STOP_SECONDS)
+            end(process, STOP_SECONDS)
         finally:
-            with suppress(ProcessLookupError, PermissionError):  # the latter when only zombies are left, on macOS
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            if process.stdin is not None:
-                process.stdin.close()
             shutil.rmtree(self._scratch, ignore_errors=True)
 
     def last_lines(self, count: int = 12) -> str:
@@ -142,14 +122,8 @@ class MiniStack:
 
 
 def _serve() -> None:
-    """Run MiniStack in this process, and stop it properly when the parent is gone, even by `kill -9`."""
-
-    def stop_with_parent() -> None:
-        while os.read(0, 1):  # not sys.stdin: the interpreter crashes at its end when a thread waits in there
-            pass
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    threading.Thread(target=stop_with_parent, daemon=True).start()
+    """Run MiniStack in this process, and stop it properly when the parent is gone."""
+    end_with_parent()
     runpy.run_module("ministack", run_name="__main__", alter_sys=True)
 
 

@@ -1,114 +1,24 @@
-"""The CloudFormation templates say what the design says.
-
-They are made once, without packaging the functions, and read as plain JSON.
-"""
+"""The CloudFormation templates say what the design says: data, API and identity. test_infra_jobs.py has the rest."""
 
 import ast
 import json
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import aws_cdk as cdk
 import pytest
-from aws_cdk.assertions import Template
 
-from app import add_stacks
 from infra.api_stack import ACCESS_LOG
 from infra.settings import Misconfigured, Settings
 from shared import routes, schema
+from tests.unit.conftest import Synthesize
+from tests.unit.templates import LOCAL, ROOT, Json, Templates, plain
 
-ROOT = Path(__file__).resolve().parents[2]
-LOCAL = {"target": "local", "issuer": "http://127.0.0.1:9000", "audience": "video-metadata"}
-FUNCTIONS = ("videos", "views", "public")
-
-Json = dict[str, Any]
-Synthesize = Callable[[Json], "Templates"]
-
-
-class Templates:
-    """What one deployment would create."""
-
-    def __init__(self, context: Json, outdir: Path) -> None:
-        defaults = json.loads((ROOT / "cdk.json").read_text())["context"]
-        no_packaging: Json = {"aws:cdk:bundling-stacks": []}
-        app = cdk.App(
-            outdir=str(outdir),
-            context=defaults | no_packaging | context,
-            builtin_cloud_formation_validation=False,
-        )
-        add_stacks(app)
-        stacks = [child for child in app.node.children if isinstance(child, cdk.Stack)]
-        self.names = [stack.stack_name for stack in stacks]
-        self._templates = {stack.stack_name.split("-")[-1]: Template.from_stack(stack).to_json() for stack in stacks}
-        self.data, self.api = self._templates["Data"], self._templates["Api"]
-        self.identity = self._templates.get("Identity")
-
-    def all(self, type_: str) -> dict[str, Json]:
-        """Every resource of a type, by logical id."""
-        resources = {name: made for each in self._templates.values() for name, made in each["Resources"].items()}
-        return {name: resource for name, resource in resources.items() if resource["Type"] == type_}
-
-    def one(self, type_: str) -> Json:
-        """The only resource of a type."""
-        (resource,) = self.all(type_).values()
-        return resource
-
-    def function(self, folder: str) -> tuple[str, Json]:
-        """The logical id and the properties of the function that runs a folder's handler."""
-        (found,) = (
-            (name, resource["Properties"])
-            for name, resource in self.all("AWS::Lambda::Function").items()
-            if resource["Properties"]["Handler"] == f"functions.{folder}.handler.lambda_handler"
-        )
-        return found
-
-    def statements(self, folder: str) -> list[Json]:
-        """What the function's role allows."""
-        role = self.function(folder)[1]["Role"]["Fn::GetAtt"][0]
-        return [
-            statement
-            for policy in self.all("AWS::IAM::Policy").values()
-            if {"Ref": role} in policy["Properties"]["Roles"]
-            for statement in policy["Properties"]["PolicyDocument"]["Statement"]
-        ]
-
-    def route_target(self, route: Json) -> str:
-        """The logical id of the function that a route calls."""
-        integration = route["Target"]["Fn::Join"][1][1]["Ref"]
-        uri = self.api["Resources"][integration]["Properties"]["IntegrationUri"]
-        return str(uri["Fn::GetAtt"][0])
-
-
-@pytest.fixture(scope="module")
-def synthesize(tmp_path_factory: pytest.TempPathFactory) -> Synthesize:
-    made: dict[str, Templates] = {}
-
-    def templates_for(context: Json) -> Templates:
-        key = json.dumps(context, sort_keys=True)
-        if key not in made:
-            made[key] = Templates(context, tmp_path_factory.mktemp("cdk.out"))
-        return made[key]
-
-    return templates_for
-
-
-@pytest.fixture(scope="module")
-def aws(synthesize: Synthesize) -> Templates:
-    """What `cdk deploy` creates when nothing is chosen."""
-    return synthesize({})
-
-
-@pytest.fixture(scope="module")
-def local(synthesize: Synthesize) -> Templates:
-    """What `make run` creates."""
-    return synthesize(LOCAL)
+FUNCTIONS = ("videos", "views", "uploads", "jobs", "history", "public")
 
 
 class TestTable:
     @pytest.fixture
     def table(self, aws: Templates) -> Json:
-        return aws.one("AWS::DynamoDB::GlobalTable")
+        return _table(aws)
 
     def test_has_the_keys_of_the_schema(self, table: Json) -> None:
         assert _keys(table["Properties"]) == [("pk", "HASH", "S"), ("sk", "RANGE", "S")]
@@ -151,13 +61,39 @@ class TestTable:
         assert table["DeletionPolicy"] == table["UpdateReplacePolicy"] == "Retain"
 
     def test_goes_with_its_stack_locally(self, local: Templates) -> None:
-        table = local.one("AWS::DynamoDB::GlobalTable")
+        table = _table(local)
         assert table["Properties"]["Replicas"][0]["DeletionProtectionEnabled"] is False
         assert table["DeletionPolicy"] == "Delete"
 
     def test_the_local_table_differs_in_nothing_else(self, aws: Templates, local: Templates) -> None:
-        there, here = (made.one("AWS::DynamoDB::GlobalTable")["Properties"] for made in (aws, local))
+        there, here = (_table(made)["Properties"] for made in (aws, local))
         assert {**there, "Replicas": None} == {**here, "Replicas": None}
+
+
+class TestAuditTable:
+    @pytest.fixture
+    def table(self, aws: Templates) -> Json:
+        return _table(aws, "AuditTable")
+
+    def test_has_its_name_beside_the_other(self, table: Json) -> None:
+        assert table["Properties"]["TableName"] == "VideoAudit"
+
+    def test_has_no_index_and_no_stream(self, table: Json) -> None:
+        assert _keys(table["Properties"]) == [("pk", "HASH", "S"), ("sk", "RANGE", "S")]
+        assert not {"GlobalSecondaryIndexes", "StreamSpecification"} & set(table["Properties"])
+
+    def test_forgets_by_the_internal_attribute(self, table: Json) -> None:
+        assert table["Properties"]["TimeToLiveSpecification"] == {"AttributeName": "purgeAt", "Enabled": True}
+
+    def test_is_paid_and_kept_like_the_other(self, aws: Templates, local: Templates, table: Json) -> None:
+        for made in (aws, local):
+            one, other = _table(made), _table(made, "AuditTable")
+            assert one["DeletionPolicy"] == other["DeletionPolicy"]
+            for name in ("BillingMode", "SSESpecification"):
+                assert one["Properties"][name] == other["Properties"][name]
+            (of_one,), (of_other,) = one["Properties"]["Replicas"], other["Properties"]["Replicas"]
+            for name in ("DeletionProtectionEnabled", "PointInTimeRecoverySpecification"):
+                assert of_one[name] == of_other[name]
 
 
 class TestRoutes:
@@ -196,7 +132,11 @@ class TestRoutes:
 
     def test_may_call_their_functions(self, aws: Templates) -> None:
         """`$default` has no path, so its permission ends after the stage and the rest."""
-        permissions = [made["Properties"] for made in aws.all("AWS::Lambda::Permission").values()]
+        permissions = [
+            made["Properties"]
+            for made in aws.all("AWS::Lambda::Permission").values()
+            if made["Properties"]["Principal"] == "apigateway.amazonaws.com"
+        ]
         granted = {
             (made["FunctionName"]["Fn::GetAtt"][0], made["SourceArn"]["Fn::Join"][1][-1]) for made in permissions
         }
@@ -210,7 +150,7 @@ class TestGateway:
     def test_lets_browsers_send_and_read_the_headers_of_the_api(self, aws: Templates) -> None:
         cors = aws.one("AWS::ApiGatewayV2::Api")["Properties"]["CorsConfiguration"]
         assert cors["AllowOrigins"] == ["*"]
-        assert cors["AllowMethods"] == ["DELETE", "GET", "PATCH", "POST"]
+        assert cors["AllowMethods"] == ["DELETE", "GET", "PATCH", "POST", "PUT"]
         assert set(cors["AllowHeaders"]) >= {"Authorization", "Content-Type", "If-Match", "Idempotency-Key"}
         assert set(cors["ExposeHeaders"]) == {"ETag", "Location", "Link", "Retry-After"}
 
@@ -237,101 +177,6 @@ class TestGateway:
         assert output in aws.api["Outputs"]
 
 
-@pytest.mark.parametrize("folder", FUNCTIONS)
-class TestEveryFunction:
-    def test_runs_python_313_on_arm(self, aws: Templates, folder: str) -> None:
-        properties = aws.function(folder)[1]
-        assert (properties["Runtime"], properties["Architectures"]) == ("python3.13", ["arm64"])
-        assert (properties["MemorySize"], properties["Timeout"]) == (512, 28)
-
-    def test_is_not_traced(self, aws: Templates, folder: str) -> None:
-        assert "TracingConfig" not in aws.function(folder)[1]
-
-    def test_logs_json_into_its_own_group(self, aws: Templates, folder: str) -> None:
-        logging = aws.function(folder)[1]["LoggingConfig"]
-        others = [aws.function(other)[1]["LoggingConfig"]["LogGroup"] for other in FUNCTIONS if other != folder]
-        assert logging["LogFormat"] == "JSON"
-        assert logging["LogGroup"] not in others
-
-    def test_knows_its_table_and_its_name(self, aws: Templates, folder: str) -> None:
-        variables = aws.function(folder)[1]["Environment"]["Variables"]
-        assert variables["POWERTOOLS_SERVICE_NAME"] == folder
-        assert variables["POWERTOOLS_LOG_LEVEL"] == "INFO"
-        assert "TABLE_NAME" in variables
-
-    def test_alone_knows_of_the_cursor_secret_if_it_is_videos(self, aws: Templates, folder: str) -> None:
-        variables = aws.function(folder)[1]["Environment"]["Variables"]
-        assert ("CURSOR_SECRET_ARN" in variables) == (folder == "videos")
-
-    def test_shares_its_code_with_the_others(self, aws: Templates, folder: str) -> None:
-        assert aws.function(folder)[1]["Code"] == aws.function("videos")[1]["Code"]
-
-    def test_has_no_managed_policy(self, aws: Templates, folder: str) -> None:
-        role = aws.api["Resources"][aws.function(folder)[1]["Role"]["Fn::GetAtt"][0]]
-        assert "ManagedPolicyArns" not in role["Properties"]
-
-    def test_writes_its_own_log_only(self, aws: Templates, folder: str) -> None:
-        (log,) = (statement for statement in aws.statements(folder) if "logs:" in str(statement["Action"]))
-        assert _list(log["Action"]) == ["logs:CreateLogStream", "logs:PutLogEvents"]
-        assert log["Resource"]["Fn::GetAtt"][0] == aws.function(folder)[1]["LoggingConfig"]["LogGroup"]["Ref"]
-
-    def test_has_no_wildcard_and_no_scan(self, aws: Templates, folder: str) -> None:
-        for statement in aws.statements(folder):
-            assert statement["Effect"] == "Allow"
-            assert not [action for action in _list(statement["Action"]) if "*" in action or "Scan" in action]
-            assert "*" not in json.dumps(statement["Resource"])
-
-    def test_can_be_denied_a_request_without_keys(self, aws: Templates, folder: str) -> None:
-        """ForAllValues alone is true when the key is absent."""
-        conditions = [statement["Condition"] for statement in aws.statements(folder) if "Condition" in statement]
-        assert conditions
-        assert all(condition["Null"] == {"dynamodb:LeadingKeys": "false"} for condition in conditions)
-
-
-class TestPermissions:
-    """On items, written as: action -> the starts of the partition keys it may name."""
-
-    def test_videos_changes_videos_and_only_reads_counters(self, aws: Templates) -> None:
-        assert _item_permissions(aws, "videos") == {
-            "GetItem": {"VIDEO#*", "IDEMPOTENCY#*"},
-            "BatchGetItem": {"VIDEO#*", "VIEWS#*"},
-            "PutItem": {"VIDEO#*", "IDEMPOTENCY#*"},
-            "UpdateItem": {"VIDEO#*"},
-        }
-
-    def test_views_alone_writes_counters_and_never_a_video(self, aws: Templates) -> None:
-        assert _item_permissions(aws, "views") == {
-            "GetItem": {"VIDEO#*", "VIEWS#*"},
-            "UpdateItem": {"VIEWS#*"},
-            "PutItem": {"VIEWID#*"},
-        }
-
-    def test_public_reads_the_health_probe(self, aws: Templates) -> None:
-        assert _item_permissions(aws, "public") == {"GetItem": {"HEALTH"}}
-
-    def test_videos_queries_the_three_indexes_and_not_the_table(self, aws: Templates) -> None:
-        (query,) = (made for made in aws.statements("videos") if made["Action"] == "dynamodb:Query")
-        suffixes = {resource["Fn::Join"][1][-1] for resource in query["Resource"]}
-        assert suffixes == {f"/index/{index.name}" for index in schema.INDEXES}
-
-    def test_videos_reads_the_cursor_secret(self, aws: Templates) -> None:
-        (secret,) = (made for made in aws.statements("videos") if "secretsmanager" in str(made["Action"]))
-        assert secret["Action"] == "secretsmanager:GetSecretValue"
-        assert "CursorSecret" in secret["Resource"]["Fn::ImportValue"]
-
-    @pytest.mark.parametrize(
-        ("folder", "services"),
-        [
-            ("videos", {"dynamodb", "logs", "secretsmanager"}),
-            ("views", {"dynamodb", "logs"}),
-            ("public", {"dynamodb", "logs"}),
-        ],
-    )
-    def test_reach_no_other_service(self, aws: Templates, folder: str, services: set[str]) -> None:
-        actions = [action for made in aws.statements(folder) for action in _list(made["Action"])]
-        assert {action.split(":")[0] for action in actions} == services
-
-
 class TestIdentity:
     def test_is_a_user_pool_when_no_issuer_is_given(self, aws: Templates) -> None:
         pool = aws.one("AWS::Cognito::UserPool")
@@ -345,22 +190,28 @@ class TestIdentity:
         assert full == set(routes.SCOPES)
 
     def test_people_sign_in_by_code_and_cannot_become_admins(self, aws: Templates) -> None:
-        people = _client(aws, "code")
+        people = _client(aws, "code", "People")
         assert people["GenerateSecret"] is False
         assert people["CallbackURLs"] == ["http://localhost:3000/callback"]
         assert _scopes(people) == {"openid", "/read", "/write"}
 
     def test_machines_have_a_secret_and_every_scope(self, aws: Templates) -> None:
-        machine = _client(aws, "client_credentials")
+        machine = _client(aws, "client_credentials", "Machines")
         assert machine["GenerateSecret"] is True
-        assert _scopes(machine) == {"/read", "/write", "/admin"}
+        assert _scopes(machine) == {"/read", "/write", "/transcode", "/admin"}
 
-    def test_tokens_of_both_clients_are_accepted(self, aws: Templates) -> None:
+    def test_a_transcoder_may_only_report(self, aws: Templates) -> None:
+        transcoder = _client(aws, "client_credentials", "Transcoder")
+        assert transcoder["GenerateSecret"] is True
+        assert _scopes(transcoder) == {"/transcode"}
+
+    def test_tokens_of_all_clients_are_accepted(self, aws: Templates) -> None:
         accepted = aws.one("AWS::ApiGatewayV2::Authorizer")["Properties"]["JwtConfiguration"]
-        assert len(accepted["Audience"]) == 2
+        assert len(accepted["Audience"]) == 3
 
     @pytest.mark.parametrize(
-        "output", ["Issuer", "UserPoolId", "SignInUrl", "TokenUrl", "PeopleClientId", "MachineClientId"]
+        "output",
+        ["Issuer", "UserPoolId", "SignInUrl", "TokenUrl", "PeopleClientId", "MachineClientId", "TranscoderClientId"],
     )
     def test_says_how_to_get_a_token(self, aws: Templates, output: str) -> None:
         assert aws.identity is not None
@@ -376,11 +227,7 @@ class TestIdentity:
             assert types == {"AWS::DynamoDB::GlobalTable", "AWS::SecretsManager::Secret"}
 
 
-class TestLogsAndSecrets:
-    def test_logs_are_kept_for_a_month(self, aws: Templates) -> None:
-        groups = aws.all("AWS::Logs::LogGroup").values()
-        assert [group["Properties"]["RetentionInDays"] for group in groups] == [30] * (len(FUNCTIONS) + 1)
-
+class TestSecrets:
     def test_the_cursor_key_is_made_by_cloudformation(self, aws: Templates) -> None:
         secret = aws.one("AWS::SecretsManager::Secret")["Properties"]
         assert secret["GenerateSecretString"] == {"ExcludePunctuation": True, "PasswordLength": 64}
@@ -388,18 +235,28 @@ class TestLogsAndSecrets:
 
 class TestSettings:
     def test_the_default_environment_has_the_products_own_table_name(self, aws: Templates) -> None:
-        assert aws.names == ["VideoMetadata-dev-Data", "VideoMetadata-dev-Identity", "VideoMetadata-dev-Api"]
+        assert aws.names == [f"VideoMetadata-dev-{part}" for part in ("Data", "Media", "Identity", "Jobs", "Api")]
         assert aws.api["Outputs"]["TableName"]["Value"] == "VideoMetadata"
 
     def test_a_second_environment_stands_beside_it(self) -> None:
         settings = _settings({"env": "staging"})
         assert settings.table_name == "VideoMetadata-staging"
+        assert settings.audit_table_name == "VideoAudit-staging"
         assert settings.stack_name("Api") == "VideoMetadata-staging-Api"
 
     def test_lists_are_given_by_commas_or_as_lists(self) -> None:
         origins = ("https://a.example", "https://b.example")
         assert _settings({"allowOrigins": ", ".join(origins)}).allow_origins == origins
         assert _settings({"allowOrigins": list(origins)}).allow_origins == origins
+
+    def test_a_laptop_makes_one_small_rendition(self) -> None:
+        assert _settings({}).renditions == ("1080p", "720p", "480p", "240p")
+        assert _settings(LOCAL).renditions == ("240p",)
+        assert _settings({**LOCAL, "renditions": "720p, 240p"}).renditions == ("720p", "240p")
+
+    def test_limits_can_be_chosen(self) -> None:
+        settings = _settings({"jobsPerDay": "20", "auditDays": 30})
+        assert (settings.jobs_per_day, settings.audit_days) == (20, 30)
 
     @pytest.mark.parametrize(
         ("context", "complaint"),
@@ -409,6 +266,12 @@ class TestSettings:
             ({"issuer": "https://issuer.example"}, "go together"),
             ({"audience": "video-metadata"}, "go together"),
             ({"target": "local"}, "local target"),
+            ({**LOCAL, "endpoint": ""}, "endpoint"),
+            ({"endpoint": "http://127.0.0.1:4566"}, "endpoint"),
+            ({"jobsPerDay": "0"}, "'jobsPerDay'"),
+            ({"auditDays": "many"}, "'auditDays'"),
+            ({"renditions": "720p,720p"}, "'renditions'"),
+            ({"renditions": "large"}, "'renditions'"),
         ],
     )
     def test_mistakes_are_named(self, context: Json, complaint: str) -> None:
@@ -435,32 +298,20 @@ def _keys(described: Json) -> list[tuple[str, str, str]]:
     return [(key["AttributeName"], key["KeyType"], types[key["AttributeName"]]) for key in described["KeySchema"]]
 
 
-def _item_permissions(templates: Templates, folder: str) -> dict[str, set[str]]:
-    """Of the statements on the table itself: action -> leading keys."""
-    return {
-        action.removeprefix("dynamodb:"): set(
-            _list(made["Condition"]["ForAllValues:StringLike"]["dynamodb:LeadingKeys"])
-        )
-        for made in templates.statements(folder)
-        for action in _list(made["Action"])
-        if action.startswith("dynamodb:") and action != "dynamodb:Query"
-    }
-
-
-def _client(templates: Templates, flow: str) -> Json:
-    (client,) = (
-        made
-        for made in templates.all("AWS::Cognito::UserPoolClient").values()
-        if made["Properties"]["AllowedOAuthFlows"] == [flow]
+def _table(templates: Templates, name: str = "Table") -> Json:
+    (found,) = (
+        made for id_, made in templates.all("AWS::DynamoDB::GlobalTable").items() if plain({"Ref": id_}) == name
     )
-    return dict(client["Properties"])
+    return found
+
+
+def _client(templates: Templates, flow: str, name: str) -> Json:
+    client = templates.one("AWS::Cognito::UserPoolClient", name)["Properties"]
+    assert client["AllowedOAuthFlows"] == [flow]
+    return dict(client)
 
 
 def _scopes(client: Json) -> set[str]:
     """The scopes of the API without their server, and the others as they are."""
     scopes = client["AllowedOAuthScopes"]
     return {scope if isinstance(scope, str) else scope["Fn::Join"][1][1] for scope in scopes}
-
-
-def _list(value: Any) -> list[str]:
-    return value if isinstance(value, list) else [value]

@@ -1,12 +1,15 @@
 """When the local service is deployed again, and what a deploy can reach."""
 
+import json
 import os
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
-from local.deployment import Deployment, _reason, base_url, environment, fingerprint
+from local import LocalError
+from local.deployment import Deployment, _output, _reason, base_url, environment, fingerprint
 
 ENDPOINT, ISSUER = "http://127.0.0.1:4566", "http://127.0.0.1:4567"
 
@@ -82,6 +85,35 @@ def test_a_damaged_record_of_the_last_deploy_counts_as_none(tmp_path: Path, text
     assert Deployment.load(file) is None
     file.write_text(text)
     assert Deployment.load(file) is None
+
+
+def test_the_record_of_the_last_deploy_is_read_back(tmp_path: Path) -> None:
+    file = tmp_path / "deployment.json"
+    deployment = Deployment("f", ISSUER, "abc", "bucket", "http://localhost:4566/000000000000/queue")
+    file.write_text(json.dumps(asdict(deployment)))
+    assert Deployment.load(file) == deployment
+
+
+def test_a_record_of_an_earlier_release_counts_as_none(tmp_path: Path) -> None:
+    """It does not say all that is needed, so the service is deployed again."""
+    file = tmp_path / "deployment.json"
+    file.write_text(json.dumps({"fingerprint": "f", "issuer": ISSUER, "api_id": "abc"}))
+    assert Deployment.load(file) is None
+
+
+def test_an_output_is_found_by_stack_and_name(tmp_path: Path) -> None:
+    outputs = tmp_path / "outputs.json"
+    outputs.write_text(json.dumps({"A-Jobs": {"TranscodeQueueUrl": "http://queue"}}))
+    assert _output(outputs, "A-Jobs", "TranscodeQueueUrl", tmp_path / "log") == "http://queue"
+
+
+@pytest.mark.parametrize("text", [None, "{", "{}", '{"A-Jobs": {}}'])
+def test_a_missing_output_is_named(tmp_path: Path, text: str | None) -> None:
+    outputs = tmp_path / "outputs.json"
+    if text is not None:
+        outputs.write_text(text)
+    with pytest.raises(LocalError, match="TranscodeQueueUrl of the stack A-Jobs"):
+        _output(outputs, "A-Jobs", "TranscodeQueueUrl", tmp_path / "log")
 
 
 def test_the_base_url_needs_no_name_service() -> None:

@@ -20,27 +20,51 @@ AARCH64 = 183
 @pytest.fixture(scope="module")
 def for_aws(tmp_path_factory: pytest.TempPathFactory) -> Path:
     output = tmp_path_factory.mktemp("aws")
-    bundle(output, target="aws")
+    bundle(output, target="aws", films=False)
+    return output
+
+
+@pytest.fixture(scope="module")
+def films_for_aws(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    output = tmp_path_factory.mktemp("films-aws")
+    bundle(output, target="aws", films=True)
+    return output
+
+
+@pytest.fixture(scope="module")
+def films_for_this_machine(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    output = tmp_path_factory.mktemp("films-local")
+    bundle(output, target="local", films=True)
     return output
 
 
 @pytest.fixture(scope="module")
 def for_this_machine(tmp_path_factory: pytest.TempPathFactory) -> Path:
     output = tmp_path_factory.mktemp("local")
-    bundle(output, target="local")
+    bundle(output, target="local", films=False)
     return output
 
 
-def test_compiled_modules_are_for_python_313_on_arm(for_aws: Path) -> None:
-    compiled = list(for_aws.rglob("*.so"))
-    assert compiled
-    assert {_machine(module) for module in compiled} == {AARCH64}
-    assert not [module.name for module in compiled if "cpython-" in module.name and "cpython-313" not in module.name]
+def test_compiled_modules_are_for_python_313_on_arm(for_aws: Path, films_for_aws: Path) -> None:
+    for package in (for_aws, films_for_aws):
+        compiled = list(package.rglob("*.so*"))
+        assert compiled
+        assert {_machine(module) for module in compiled} == {AARCH64}
+        assert not [module for module in compiled if "cpython-" in module.name and "cpython-313" not in module.name]
 
 
-def test_fits_lambda_with_room_to_spare(for_aws: Path) -> None:
-    """Lambda takes 250 MB; a jump means that something came in by mistake."""
-    assert sum(file.stat().st_size for file in for_aws.rglob("*") if file.is_file()) < 60_000_000
+def test_fits_lambda_with_room_to_spare(for_aws: Path, films_for_aws: Path) -> None:
+    """Lambda takes 250 MB; a jump means that something came in by mistake. Bytecode is part of it where it is made."""
+    assert _size(for_aws) < 60_000_000
+    assert 100_000_000 < _size(films_for_aws) < 200_000_000
+
+
+def test_only_what_reads_films_carries_what_it_takes(for_aws: Path, films_for_aws: Path) -> None:
+    for name in ("av", "av.libs", "PIL"):
+        assert not (for_aws / name).exists()
+        assert (films_for_aws / name).is_dir()
+    missing = {entry.name for entry in for_aws.iterdir()} - {entry.name for entry in films_for_aws.iterdir()}
+    assert not missing
 
 
 @pytest.mark.parametrize("folder", ["functions/videos", "functions/views", "functions/public", "shared"])
@@ -49,10 +73,20 @@ def test_the_sources_are_where_handlers_import_them_from(for_aws: Path, folder: 
 
 
 @pytest.mark.parametrize(
-    "pattern", ["bin", ".lock", "*/RECORD", "functions/**/requirements.txt", "functions/**/tests", "infra"]
+    "pattern",
+    [
+        "bin",
+        ".lock",
+        "*/RECORD",
+        "functions/**/requirements.txt",
+        "functions/**/tests",
+        "infra",
+        "**/*.pyi",
+        "**/*.pxd",
+    ],
 )
-def test_nothing_is_left_from_building(for_aws: Path, pattern: str) -> None:
-    assert not list(for_aws.glob(pattern))
+def test_nothing_is_left_from_building(for_aws: Path, films_for_aws: Path, pattern: str) -> None:
+    assert not [*for_aws.glob(pattern), *films_for_aws.glob(pattern)]
 
 
 def test_bytecode_is_from_python_313_or_absent(for_aws: Path) -> None:
@@ -84,14 +118,34 @@ for service in {packaging.BOTOCORE_SERVICES!r}:
     )
     assert done.stdout.split() == [
         "https://dynamodb.eu-west-1.amazonaws.com",
+        "https://s3.eu-west-1.amazonaws.com",
         "https://secretsmanager.eu-west-1.amazonaws.com",
+        "https://sqs.eu-west-1.amazonaws.com",
     ], done.stderr
+
+
+def test_films_can_be_read_with_the_package_alone(films_for_this_machine: Path) -> None:
+    program = f"""
+import sys
+sys.path.insert(0, {str(films_for_this_machine)!r})
+import av, boto3
+from PIL import features
+print(all(name in av.codecs_available for name in ("h264", "hevc", "vp9", "av1")), features.check("webp"))
+"""
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-B", "-c", program], capture_output=True, text=True, check=False
+    )
+    assert done.stdout.split() == ["True", "True"], done.stderr
 
 
 def test_a_missing_uv_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
     with pytest.raises(Misconfigured, match="uv is missing"):
         packaging.service_code(target="aws")
+
+
+def _size(package: Path) -> int:
+    return sum(file.stat().st_size for file in package.rglob("*") if file.is_file())
 
 
 def _machine(module: Path) -> int:

@@ -1,0 +1,226 @@
+"""What happens behind the API: the readers of the table's stream, the queues, and the workers."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import aws_cdk as cdk
+from aws_cdk import aws_events as events
+from aws_cdk import aws_events_targets as targets
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_sqs as sqs
+from constructs import Construct
+
+from infra.data_stack import DataStack
+from infra.function import ServiceFunction
+from infra.media_stack import ARRIVALS_TIMEOUT, PICTURES, MediaStack
+from infra.queue import WorkQueue
+from infra.settings import Settings
+from shared import schema
+
+STREAM_TIMEOUT = cdk.Duration.seconds(60)
+"""Of the stream's readers: for a batch of records with three requests each that all take long, but are answered."""
+
+PROBE_TIMEOUT = cdk.Duration.seconds(120)
+PROBE_MB = 1024
+"""It reads a film's header and a little of its end."""
+
+THUMBNAILS_TIMEOUT = cdk.Duration.seconds(300)
+THUMBNAILS_MB = 1769
+"""One whole core: decoding is all processor time, and is paid for by memory times time either way."""
+
+PURGE_TIMEOUT = cdk.Duration.seconds(120)
+"""For a video with some thousand children; one with more goes on at the next delivery."""
+
+SWEEP_EVERY = cdk.Duration.minutes(1)
+SWEEPER_TIMEOUT = cdk.Duration.seconds(50)
+"""So that one sweep ends before the next begins. What it does not reach, the next one does."""
+
+TRANSCODER_VISIBILITY = cdk.Duration.minutes(15)
+"""For a transcoder that this service does not know: as long as a job's lease between two reports. One that takes
+longer for a message prolongs it by ChangeMessageVisibility, or deletes it once it has taken the job over."""
+
+DECODERS = 10
+"""How many films are decoded at a time, by each of the two workers: a flood of uploads waits in the queue instead
+of taking all the functions that the account may run at a time."""
+
+AUDIT_OBJECTS = "audit/*"
+"""What the audit writes in the archive bucket."""
+
+RENDITIONS = "renditions/*"
+"""What transcoders write in the media bucket."""
+
+_VIDEO_ITEM = {"Keys": {"sk": {"S": [schema.VIDEO.sk]}}}
+_JOB_ITEM = {"Keys": {"sk": {"S": [{"prefix": schema.JOB.sk.partition("{")[0]}]}}}
+
+ROUTER_FILTERS: tuple[Mapping[str, Any], ...] = (
+    # A video with a film: what is to be made of it may have changed.
+    {"dynamodb": {**_VIDEO_ITEM, "NewImage": {"source": {"M": {"uploadId": {"S": [{"exists": True}]}}}}}},
+    # A video that is gone for good.
+    {"eventName": ["REMOVE"], "dynamodb": _VIDEO_ITEM},
+    # A job that waits for its message.
+    {"dynamodb": {**_JOB_ITEM, "NewImage": {"state": {"S": ["queued"]}}}},
+)
+AUDIT_FILTERS: tuple[Mapping[str, Any], ...] = (
+    {"dynamodb": _VIDEO_ITEM},
+    # Not `running`: that is told by heartbeats.
+    {"dynamodb": {**_JOB_ITEM, "NewImage": {"state": {"S": ["queued", "done", "failed", "withdrawn"]}}}},
+)
+"""What is in none of the filters wakes nobody and costs nothing: view counts, idempotency keys, quotas, uploads."""
+
+
+class JobsStack(cdk.Stack):
+    """Everything here can be destroyed and built again: what is lost with the queues, the sweeper queues again."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        id_: str,
+        *,
+        settings: Settings,
+        code: lambda_.Code,
+        films_code: lambda_.Code,
+        data: DataStack,
+        media: MediaStack,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(scope, id_, description="Video metadata: stream readers, queues and workers", **kwargs)
+        self._settings, self._data, self._media = settings, data, media
+        self._code, self._films_code = code, films_code
+        probe = WorkQueue(self, "ProbeQueue", worker_timeout=PROBE_TIMEOUT).queue
+        thumbnails = WorkQueue(self, "ThumbnailsQueue", worker_timeout=THUMBNAILS_TIMEOUT).queue
+        transcode = WorkQueue(self, "TranscodeQueue", visibility=TRANSCODER_VISIBILITY).queue
+        purge = WorkQueue(self, "PurgeQueue", worker_timeout=PURGE_TIMEOUT).queue
+
+        self._router({"PROBE": probe, "THUMBNAILS": thumbnails, "TRANSCODE": transcode, "PURGE": purge})
+        self._audit()
+        self._arrivals()
+        # One message at a time, so that a film that takes long delays no other, and counts as its own failure.
+        self._probe().consume(probe, batch_size=1, max_concurrency=DECODERS)
+        self._thumbnails().consume(thumbnails, batch_size=1, max_concurrency=DECODERS)
+        self._purge().consume(purge, batch_size=10)
+        self._sweeper()
+
+        cdk.CfnOutput(self, "TranscodeQueueUrl", description="Transcoders receive here", value=transcode.queue_url)
+        cdk.CfnOutput(self, "TranscodeQueueArn", description="For a transcoder's policy", value=transcode.queue_arn)
+
+    def _function(self, id_: str, *, films: bool = False, **kwargs: Any) -> ServiceFunction:
+        """The function of the folder of the same name; `films`: it has what it takes to read them."""
+        return ServiceFunction(
+            self,
+            id_,
+            folder=id_.lower(),
+            code=self._films_code if films else self._code,
+            table=self._data.table,
+            **kwargs,
+        )
+
+    def _router(self, queues: Mapping[str, sqs.IQueue]) -> None:
+        """Makes jobs of videos and messages of jobs; nobody else sends any."""
+        router = self._function(
+            "Router",
+            timeout=STREAM_TIMEOUT,
+            environment={
+                "MEDIA_BUCKET": self._media.media.bucket_name,
+                **{f"{name}_QUEUE_URL": queue.queue_url for name, queue in queues.items()},
+            },
+        )
+        router.allow_items("GetItem", "PutItem", "UpdateItem", of=[schema.VIDEO, schema.JOB])
+        router.allow_send(*queues.values())
+        router.read_stream(
+            filters=ROUTER_FILTERS,
+            given_up=self._media.archive,
+            batch_size=50,
+            window=cdk.Duration.seconds(0),  # somebody waits for the poster
+            lanes=4,  # order matters within a video only, and that is kept
+        )
+
+    def _audit(self) -> None:
+        """Adds to the audit trail. It can neither read, change nor remove what is there, nor touch the table."""
+        audit = self._function(
+            "Audit",
+            timeout=STREAM_TIMEOUT,
+            environment={
+                "AUDIT_TABLE_NAME": self._data.audit_table.table_name,
+                "AUDIT_DAYS": str(self._settings.audit_days),
+                "ARCHIVE_BUCKET": self._media.archive.bucket_name,
+            },
+        )
+        audit.allow_items("PutItem", of=[schema.AUDIT], table=self._data.audit_table)
+        audit.allow_objects("PutObject", bucket=self._media.archive, below=(AUDIT_OBJECTS,))
+        audit.read_stream(
+            filters=AUDIT_FILTERS,
+            given_up=self._media.archive,
+            batch_size=100,
+            # Fewer and larger objects in the archive; and one lane, so that they follow the stream's own order.
+            window=cdk.Duration.seconds(1),
+        )
+
+    def _arrivals(self) -> None:
+        """Puts an uploaded film into its video."""
+        sources = self._media.sources
+        arrivals = self._function("Arrivals", timeout=ARRIVALS_TIMEOUT)
+        arrivals.allow_items("GetItem", "UpdateItem", of=[schema.VIDEO, schema.UPLOAD])
+        arrivals.allow_objects("GetObject", bucket=sources)
+        arrivals.allow_listing(sources)
+        arrivals.consume(self._media.arrivals, batch_size=10)
+
+    def _probe(self) -> ServiceFunction:
+        """Finds out what a film is."""
+        probe = self._function(
+            "Probe",
+            films=True,
+            memory_mb=PROBE_MB,
+            timeout=PROBE_TIMEOUT,
+            environment={"RENDITIONS": ",".join(self._settings.renditions)},
+        )
+        self._allow_work_on_films(probe)
+        return probe
+
+    def _thumbnails(self) -> ServiceFunction:
+        """Makes posters and storyboards."""
+        media = self._media.media
+        thumbnails = self._function(
+            "Thumbnails",
+            films=True,
+            memory_mb=THUMBNAILS_MB,
+            timeout=THUMBNAILS_TIMEOUT,
+            environment={"MEDIA_BUCKET": media.bucket_name},
+        )
+        self._allow_work_on_films(thumbnails)
+        thumbnails.allow_objects("PutObject", bucket=media, below=(PICTURES,))
+        return thumbnails
+
+    def _allow_work_on_films(self, worker: ServiceFunction) -> None:
+        worker.allow_items("GetItem", "UpdateItem", of=[schema.VIDEO, schema.JOB])
+        worker.allow_objects("GetObject", bucket=self._media.sources)
+        worker.allow_listing(self._media.sources)
+
+    def _purge(self) -> ServiceFunction:
+        """Removes what a removed video leaves."""
+        sources, media = self._media.sources, self._media.media
+        purge = self._function(
+            "Purge",
+            timeout=PURGE_TIMEOUT,
+            environment={"SOURCES_BUCKET": sources.bucket_name, "MEDIA_BUCKET": media.bucket_name},
+        )
+        purge.allow_items("GetItem", "Query", of=[schema.VIDEO])
+        purge.allow_items("DeleteItem", of=[schema.VIDEO, schema.VIEW_COUNTER])
+        purge.allow_listing(sources)
+        purge.allow_listing(media, below=(PICTURES, RENDITIONS))
+        purge.allow_objects("DeleteObject", bucket=sources)
+        purge.allow_objects("DeleteObject", bucket=media, below=(PICTURES, RENDITIONS))
+        return purge
+
+    def _sweeper(self) -> None:
+        """Queues again what got stuck."""
+        sweeper = self._function("Sweeper", timeout=SWEEPER_TIMEOUT)
+        sweeper.allow_items("GetItem", "PutItem", "Query", "UpdateItem", of=[schema.VIDEO, schema.JOB])
+        sweeper.allow_queries(schema.RELATION_INDEX)
+        events.Rule(
+            self,
+            "Schedule",
+            description="Video metadata: looks for jobs whose time is up",
+            schedule=events.Schedule.rate(SWEEP_EVERY),
+            # One that failed need not be tried again: the next one comes anyway.
+            targets=[targets.LambdaFunction(sweeper.function, retry_attempts=0)],
+        )

@@ -1,0 +1,219 @@
+"""The buckets: films as they were uploaded, what is made of them, and the archive of what happened."""
+
+from typing import Any, cast
+
+import aws_cdk as cdk
+from aws_cdk import aws_cloudfront as cloudfront
+from aws_cdk import aws_cloudfront_origins as origins
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_s3 as s3
+from constructs import Construct
+
+from infra.nag import accept
+from infra.queue import WorkQueue
+from infra.settings import Settings
+
+PICTURES = "thumbnails/*"
+"""What everybody may see of the media bucket. A picture's address holds its video's id and a hash."""
+
+ARRIVALS_TIMEOUT = cdk.Duration.seconds(30)
+"""Of the function that reads the queue below: for each message one request to S3 and two to DynamoDB."""
+
+
+class MediaStack(cdk.Stack):
+    """Destroying or replacing it is made hard on purpose, but for the local target."""
+
+    def __init__(self, scope: Construct, id_: str, *, settings: Settings, **kwargs: Any) -> None:
+        super().__init__(
+            scope,
+            id_,
+            description="Video metadata: the buckets of films, pictures and the archive",
+            termination_protection=not settings.disposable,
+            **kwargs,
+        )
+        self.arrivals = WorkQueue(self, "ArrivalsQueue", worker_timeout=ARRIVALS_TIMEOUT).queue
+        self.sources = self._sources(settings)
+        self.media = self._bucket("Media", settings)
+        self.archive = self._bucket(
+            "Archive",
+            settings,
+            # S3 leaves objects below 128 KB where they are: those would cost more to move than to keep.
+            transitions=[
+                s3.Transition(
+                    storage_class=s3.StorageClass.GLACIER_INSTANT_RETRIEVAL, transition_after=cdk.Duration.days(90)
+                )
+            ],
+        )
+        self.media_url = self._pictures_url(settings)
+        outputs = {
+            "SourcesBucket": ("Films as they were uploaded", self.sources.bucket_name),
+            "MediaBucket": ("Pictures and renditions", self.media.bucket_name),
+            "ArchiveBucket": ("The audit archive, and stream records that were given up", self.archive.bucket_name),
+            "MediaUrl": ("Everybody may see the pictures here", self.media_url),
+        }
+        for name, (description, value) in outputs.items():
+            cdk.CfnOutput(self, name, description=description, value=value)
+
+    def _bucket(
+        self,
+        name: str,
+        settings: Settings,
+        *,
+        bucket_name: str | None = None,
+        transitions: list[s3.Transition] | None = None,
+        cors: list[s3.CorsRule] | None = None,
+    ) -> s3.Bucket:
+        bucket = s3.Bucket(
+            self,
+            name,
+            bucket_name=bucket_name,
+            encryption=s3.BucketEncryption.S3_MANAGED,
+            block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
+            object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
+            enforce_ssl=True,
+            cors=cors,
+            lifecycle_rules=[
+                # Parts of an upload that was never completed are paid for, and seen in no listing.
+                s3.LifecycleRule(
+                    id="Tidy", abort_incomplete_multipart_upload_after=cdk.Duration.days(2), transitions=transitions
+                )
+            ],
+            # A bucket with objects in it cannot be deleted, and on AWS nothing here empties one.
+            removal_policy=cdk.RemovalPolicy.DESTROY if settings.disposable else cdk.RemovalPolicy.RETAIN,
+        )
+        accept(
+            bucket,
+            rule="AwsSolutions-S1",
+            reason="Who changed what is in the audit trail; S3's access logs would keep people's addresses.",
+        )
+        return bucket
+
+    def _sources(self, settings: Settings) -> s3.Bucket:
+        """Where uploads go; S3 itself tells the queue of each one.
+
+        S3 tries out the queue while the bucket is made. So the queue's policy comes first, and must name a
+        bucket that is not there yet: that is why this one bucket has a name that is known beforehand.
+        """
+        name = f"videos-{settings.env}-sources-{cdk.Aws.ACCOUNT_ID}-{cdk.Aws.REGION}"
+        self.arrivals.add_to_resource_policy(
+            iam.PolicyStatement(
+                principals=[iam.ServicePrincipal("s3.amazonaws.com")],
+                actions=["sqs:SendMessage"],
+                resources=[self.arrivals.queue_arn],
+                conditions={
+                    "ArnEquals": {"aws:SourceArn": self.format_arn(service="s3", region="", account="", resource=name)},
+                    # A bucket's ARN does not say whose it is.
+                    "StringEquals": {"aws:SourceAccount": cdk.Aws.ACCOUNT_ID},
+                },
+            )
+        )
+        sources = self._bucket(
+            "Sources",
+            settings,
+            bucket_name=name,
+            cors=[
+                s3.CorsRule(
+                    allowed_methods=[s3.HttpMethods.PUT],
+                    allowed_origins=list(settings.allow_origins),
+                    allowed_headers=["*"],
+                    exposed_headers=["ETag"],  # completing an upload in parts needs it
+                    max_age=3600,
+                )
+            ],
+        )
+        resource = cast(s3.CfnBucket, sources.node.default_child)
+        # On the underlying resource: CDK's own notifications are made by a function of theirs.
+        resource.notification_configuration = s3.CfnBucket.NotificationConfigurationProperty(
+            queue_configurations=[
+                s3.CfnBucket.QueueConfigurationProperty(event="s3:ObjectCreated:*", queue=self.arrivals.queue_arn)
+            ]
+        )
+        sources.node.add_dependency(self.arrivals)
+        return sources
+
+    def _pictures_url(self, settings: Settings) -> str:
+        """Where the media bucket's pictures are seen, without a slash at the end."""
+        if settings.target == "local":
+            return f"{settings.endpoint}/{self.media.bucket_name}"
+        return f"https://{self._distribution(settings).distribution_domain_name}"
+
+    def _distribution(self, settings: Settings) -> cloudfront.Distribution:
+        """Shows the pictures and nothing else of the bucket, which stays closed to everybody but it."""
+        access = cloudfront.S3OriginAccessControl(
+            self,
+            "Access",
+            origin_access_control_name=_global_name(settings),
+            description="Pictures of the media bucket",
+        )
+        distribution = cloudfront.Distribution(
+            self,
+            "Pictures",
+            comment=f"{settings.stack_name('Media')}: posters and storyboards",
+            http_version=cloudfront.HttpVersion.HTTP2_AND_3,
+            default_behavior=cloudfront.BehaviorOptions(
+                # Without CDK's own policy, which would open the whole bucket.
+                origin=origins.S3BucketOrigin.with_bucket_defaults(
+                    self.media, origin_access_control_id=access.origin_access_control_id
+                ),
+                viewer_protocol_policy=cloudfront.ViewerProtocolPolicy.HTTPS_ONLY,
+                allowed_methods=cloudfront.AllowedMethods.ALLOW_GET_HEAD_OPTIONS,
+                compress=True,
+                cache_policy=cloudfront.CachePolicy(
+                    self,
+                    "Caching",
+                    comment="Pictures never change; a day after a video is purged, they are gone from the edges too",
+                    default_ttl=cdk.Duration.days(1),
+                    max_ttl=cdk.Duration.days(1),
+                    min_ttl=cdk.Duration.seconds(0),
+                    enable_accept_encoding_brotli=True,
+                    enable_accept_encoding_gzip=True,
+                ),
+                response_headers_policy=self._headers(settings),
+            ),
+        )
+        self.media.add_to_resource_policy(
+            iam.PolicyStatement(
+                principals=[iam.ServicePrincipal("cloudfront.amazonaws.com")],
+                actions=["s3:GetObject"],
+                resources=[self.media.arn_for_objects(PICTURES)],
+                conditions={"StringEquals": {"AWS:SourceArn": distribution.distribution_arn}},
+            )
+        )
+        reasons = {
+            "AwsSolutions-CFR1": "Whose videos may be seen where is the service's business, not the network's.",
+            "AwsSolutions-CFR2": "It shows unchanging pictures and runs nothing that a firewall could protect.",
+            "AwsSolutions-CFR3": "Access logs would keep people's addresses; CloudFront's metrics tell the load.",
+            "AwsSolutions-CFR4": "CloudFront's own certificate comes with CloudFront's own choice of TLS versions; "
+            "whoever brings a domain and its certificate sets TLS 1.2 here.",
+        }
+        for rule, reason in reasons.items():
+            accept(distribution, rule=rule, reason=reason)
+        return distribution
+
+    def _headers(self, settings: Settings) -> cloudfront.ResponseHeadersPolicy:
+        """Players of any allowed site may read the storyboard's text.
+
+        How long browsers keep a picture is said by the object itself: said here, it would hold for errors too.
+        """
+        return cloudfront.ResponseHeadersPolicy(
+            self,
+            "Headers",
+            response_headers_policy_name=_global_name(settings),
+            comment="Video metadata: pictures for web players",
+            security_headers_behavior=cloudfront.ResponseSecurityHeadersBehavior(
+                content_type_options=cloudfront.ResponseHeadersContentTypeOptions(override=True)
+            ),
+            cors_behavior=cloudfront.ResponseHeadersCorsBehavior(
+                access_control_allow_credentials=False,
+                access_control_allow_headers=["*"],
+                access_control_allow_methods=["GET", "HEAD"],
+                access_control_allow_origins=list(settings.allow_origins),
+                access_control_max_age=cdk.Duration.days(1),
+                origin_override=True,
+            ),
+        )
+
+
+def _global_name(settings: Settings) -> str:
+    """CloudFront is one for all regions, so that a name has to tell deployments in two of them apart."""
+    return f"{settings.stack_name('Media')}-{cdk.Aws.REGION}"

@@ -1,0 +1,114 @@
+"""What `cdk deploy` would create, for the template tests: made once, without packaging, and read as plain JSON."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import aws_cdk as cdk
+from aws_cdk.assertions import Template
+
+from app import add_stacks
+
+ROOT = Path(__file__).resolve().parents[2]
+LOCAL = {
+    "target": "local",
+    "endpoint": "http://127.0.0.1:4566",
+    "issuer": "http://127.0.0.1:9000",
+    "audience": "video-metadata",
+}
+
+Json = dict[str, Any]
+
+
+class Templates:
+    """What one deployment would create."""
+
+    def __init__(self, context: Json, outdir: Path) -> None:
+        defaults = json.loads((ROOT / "cdk.json").read_text())["context"]
+        no_packaging: Json = {"aws:cdk:bundling-stacks": []}
+        app = cdk.App(
+            outdir=str(outdir),
+            context=defaults | no_packaging | context,
+            builtin_cloud_formation_validation=False,
+        )
+        add_stacks(app)
+        stacks = [child for child in app.node.children if isinstance(child, cdk.Stack)]
+        self.names = [stack.stack_name for stack in stacks]
+        self._templates = {stack.stack_name.split("-")[-1]: Template.from_stack(stack).to_json() for stack in stacks}
+        self.data, self.media = self._templates["Data"], self._templates["Media"]
+        self.jobs, self.api = self._templates["Jobs"], self._templates["Api"]
+        self.identity = self._templates.get("Identity")
+
+    def all(self, type_: str) -> dict[str, Json]:
+        """Every resource of a type, by logical id."""
+        resources = {name: made for each in self._templates.values() for name, made in each["Resources"].items()}
+        return {name: resource for name, resource in resources.items() if resource["Type"] == type_}
+
+    def one(self, type_: str, part: str = "") -> Json:
+        """The only resource of a type, or the only one with this in its logical id."""
+        (resource,) = (resource for name, resource in self.all(type_).items() if part in name)
+        return resource
+
+    def function(self, folder: str) -> tuple[str, Json]:
+        """The logical id and the properties of the function that runs a folder's handler."""
+        (found,) = (
+            (name, resource["Properties"])
+            for name, resource in self.all("AWS::Lambda::Function").items()
+            if resource["Properties"]["Handler"] == f"functions.{folder}.handler.lambda_handler"
+        )
+        return found
+
+    def statements(self, folder: str) -> list[Json]:
+        """What the function's role allows."""
+        role = self.function(folder)[1]["Role"]["Fn::GetAtt"][0]
+        return [
+            statement
+            for policy in self.all("AWS::IAM::Policy").values()
+            if {"Ref": role} in policy["Properties"]["Roles"]
+            for statement in policy["Properties"]["PolicyDocument"]["Statement"]
+        ]
+
+    def allowed(self, folder: str) -> set[str]:
+        """What the function's role allows, a line for each action and resource: `s3:GetObject Sources/*`.
+
+        Behind it stands what the request must name besides: the partition keys, or the prefix.
+        """
+        lines = set()
+        for statement in self.statements(folder):
+            assert statement["Effect"] == "Allow"
+            conditions = dict(statement.get("Condition", {}))
+            # ForAllValues alone is true when a request has no keys at all.
+            if "ForAllValues:StringLike" in conditions:
+                assert conditions.pop("Null") == {"dynamodb:LeadingKeys": "false"}
+            named = [pattern for each in conditions.values() for value in each.values() for pattern in as_list(value)]
+            for action in as_list(statement["Action"]):
+                for resource in as_list(statement["Resource"]):
+                    lines.add(" ".join([action, plain(resource), *sorted(named)]))
+        return lines
+
+    def route_target(self, route: Json) -> str:
+        """The logical id of the function that a route calls."""
+        integration = route["Target"]["Fn::Join"][1][1]["Ref"]
+        uri = self.api["Resources"][integration]["Properties"]["IntegrationUri"]
+        return str(uri["Fn::GetAtt"][0])
+
+
+def as_list(value: Any) -> list[Any]:
+    """A list, also where a template has its only element instead."""
+    return value if isinstance(value, list) else [value]
+
+
+def plain(value: Any) -> str:
+    """A resource or address of a template as one string, its references by the names they have in the CDK app."""
+    if isinstance(value, str):
+        return value
+    ((function, argument),) = value.items()
+    if function == "Fn::Join":
+        return str(argument[0]).join(plain(part) for part in argument[1])
+    name, attribute = argument if isinstance(argument, list) else (argument, "")
+    imported = re.fullmatch(r".*:ExportsOutput(?:Ref|FnGetAtt)(\w+?)[0-9A-F]{8}(\w*?)(?:[0-9A-F]{8})?", name)
+    if imported:
+        name, attribute = imported.groups()
+    name = re.sub(r"[0-9A-F]{8}$", "", name)
+    return name if attribute in ("", "Arn") else f"{name}.{attribute}"

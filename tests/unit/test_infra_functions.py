@@ -1,0 +1,266 @@
+"""Each function is made as it should be, and may do exactly what it needs."""
+
+import ast
+import json
+
+import pytest
+
+from tests.unit.templates import ROOT, Json, Templates, as_list, plain
+
+READS_THE_STREAM = {
+    "dynamodb:DescribeStream Table.StreamArn",
+    "dynamodb:GetRecords Table.StreamArn",
+    "dynamodb:GetShardIterator Table.StreamArn",
+    "dynamodb:ListStreams Table.StreamArn",
+    "s3:ListBucket Archive",
+    "s3:PutObject Archive/aws/lambda/*",
+}
+
+
+def _consumes(queue: str) -> set[str]:
+    return {f"sqs:{action} {queue}" for action in ("DeleteMessage", "GetQueueAttributes", "ReceiveMessage")}
+
+
+ALLOWED = {
+    "videos": {
+        "dynamodb:BatchGetItem Table VIDEO#* VIEWS#*",
+        "dynamodb:GetItem Table IDEMPOTENCY#* VIDEO#*",
+        "dynamodb:PutItem Table IDEMPOTENCY#* VIDEO#*",
+        "dynamodb:Query Table/index/CategoryIndex",
+        "dynamodb:Query Table/index/RelationIndex",
+        "dynamodb:Query Table/index/UserIdIndex",
+        "dynamodb:UpdateItem Table VIDEO#*",
+        "secretsmanager:GetSecretValue CursorSecret",
+    },
+    "views": {
+        "dynamodb:GetItem Table VIDEO#* VIEWS#*",
+        "dynamodb:PutItem Table VIEWID#*",
+        "dynamodb:UpdateItem Table VIEWS#*",
+    },
+    "uploads": {
+        "dynamodb:GetItem Table VIDEO#*",
+        "dynamodb:PutItem Table VIDEO#*",
+        "dynamodb:UpdateItem Table USER#*",
+        "dynamodb:UpdateItem Table VIDEO#*",
+        "s3:AbortMultipartUpload Sources/*",
+        "s3:ListBucket Sources",
+        "s3:ListMultipartUploadParts Sources/*",
+        "s3:PutObject Sources/*",
+    },
+    "jobs": {
+        "dynamodb:GetItem Table VIDEO#*",
+        "dynamodb:PutItem Table VIDEO#*",
+        "dynamodb:Query Table VIDEO#*",
+        "dynamodb:UpdateItem Table USER#*",
+        "dynamodb:UpdateItem Table VIDEO#*",
+    },
+    "history": {
+        "dynamodb:GetItem Table VIDEO#*",
+        "dynamodb:Query AuditTable VIDEO#*",
+        "secretsmanager:GetSecretValue CursorSecret",
+    },
+    "public": {"dynamodb:GetItem Table HEALTH"},
+    "router": READS_THE_STREAM
+    | {
+        "dynamodb:GetItem Table VIDEO#*",
+        "dynamodb:PutItem Table VIDEO#*",
+        "dynamodb:UpdateItem Table VIDEO#*",
+        "sqs:SendMessage ProbeQueue",
+        "sqs:SendMessage PurgeQueue",
+        "sqs:SendMessage ThumbnailsQueue",
+        "sqs:SendMessage TranscodeQueue",
+    },
+    "audit": READS_THE_STREAM
+    | {
+        "dynamodb:PutItem AuditTable VIDEO#*",
+        "s3:PutObject Archive/audit/*",
+    },
+    "arrivals": _consumes("ArrivalsQueue")
+    | {
+        "dynamodb:GetItem Table VIDEO#*",
+        "dynamodb:UpdateItem Table VIDEO#*",
+        "s3:GetObject Sources/*",
+        "s3:ListBucket Sources",
+    },
+    "probe": _consumes("ProbeQueue")
+    | {
+        "dynamodb:GetItem Table VIDEO#*",
+        "dynamodb:UpdateItem Table VIDEO#*",
+        "s3:GetObject Sources/*",
+        "s3:ListBucket Sources",
+    },
+    "thumbnails": _consumes("ThumbnailsQueue")
+    | {
+        "dynamodb:GetItem Table VIDEO#*",
+        "dynamodb:UpdateItem Table VIDEO#*",
+        "s3:GetObject Sources/*",
+        "s3:ListBucket Sources",
+        "s3:PutObject Media/thumbnails/*",
+    },
+    "purge": _consumes("PurgeQueue")
+    | {
+        "dynamodb:DeleteItem Table VIDEO#* VIEWS#*",
+        "dynamodb:GetItem Table VIDEO#*",
+        "dynamodb:Query Table VIDEO#*",
+        "s3:DeleteObject Media/renditions/*",
+        "s3:DeleteObject Media/thumbnails/*",
+        "s3:DeleteObject Sources/*",
+        "s3:ListBucket Media renditions/* thumbnails/*",
+        "s3:ListBucket Sources",
+    },
+    "sweeper": {
+        "dynamodb:GetItem Table VIDEO#*",
+        "dynamodb:PutItem Table VIDEO#*",
+        "dynamodb:Query Table VIDEO#*",
+        "dynamodb:Query Table/index/RelationIndex",
+        "dynamodb:UpdateItem Table VIDEO#*",
+    },
+}
+"""Besides its own log. Behind an action and its resource stand the partition keys or prefixes that it must name."""
+
+FUNCTIONS = tuple(ALLOWED)
+
+ENVIRONMENT = {
+    "videos": {
+        "CURSOR_SECRET_ARN": "CursorSecret",
+        "MEDIA_BUCKET": "Media",
+        "MEDIA_URL": "https://Pictures.DomainName",
+    },
+    "views": {},
+    "uploads": {"SOURCES_BUCKET": "Sources", "JOBS_PER_DAY": "500", "RENDITIONS": "1080p,720p,480p,240p"},
+    "jobs": {"JOBS_PER_DAY": "500"},
+    "history": {"AUDIT_TABLE_NAME": "AuditTable", "CURSOR_SECRET_ARN": "CursorSecret"},
+    "public": {},
+    "router": {
+        "MEDIA_BUCKET": "Media",
+        "PROBE_QUEUE_URL": "ProbeQueue",
+        "THUMBNAILS_QUEUE_URL": "ThumbnailsQueue",
+        "TRANSCODE_QUEUE_URL": "TranscodeQueue",
+        "PURGE_QUEUE_URL": "PurgeQueue",
+    },
+    "audit": {"AUDIT_TABLE_NAME": "AuditTable", "AUDIT_DAYS": "400", "ARCHIVE_BUCKET": "Archive"},
+    "arrivals": {},
+    "probe": {"RENDITIONS": "1080p,720p,480p,240p"},
+    "thumbnails": {"MEDIA_BUCKET": "Media"},
+    "purge": {"SOURCES_BUCKET": "Sources", "MEDIA_BUCKET": "Media"},
+    "sweeper": {},
+}
+
+VARIABLES = {
+    "queue_url": [f"{name}_QUEUE_URL" for name in ("PROBE", "THUMBNAILS", "TRANSCODE", "PURGE")],
+    "rendition_names": ["RENDITIONS"],
+    "entry_point": [],
+    "LambdaHandler": [],
+}
+"""Which variables a name of shared/settings.py stands for, where it is not its own in capitals."""
+
+SIZES = {
+    "router": (512, 60),
+    "audit": (512, 60),
+    "arrivals": (512, 30),
+    "probe": (1024, 120),
+    "thumbnails": (1769, 300),
+    "purge": (512, 120),
+    "sweeper": (512, 50),
+}
+"""Megabytes and seconds; all others answer requests: 512, 28."""
+
+
+def test_no_function_is_forgotten_here(aws: Templates) -> None:
+    handlers = {made["Properties"]["Handler"] for made in aws.all("AWS::Lambda::Function").values()}
+    assert handlers == {f"functions.{folder}.handler.lambda_handler" for folder in FUNCTIONS}
+
+
+def test_logs_are_kept_for_a_month(aws: Templates) -> None:
+    """Those of the functions and of the gateway."""
+    groups = aws.all("AWS::Logs::LogGroup").values()
+    assert [group["Properties"]["RetentionInDays"] for group in groups] == [30] * (len(FUNCTIONS) + 1)
+
+
+@pytest.mark.parametrize("folder", FUNCTIONS)
+class TestEveryFunction:
+    def test_may_do_exactly_this(self, aws: Templates, folder: str) -> None:
+        allowed = {line for line in aws.allowed(folder) if not line.startswith("logs:")}
+        assert allowed == ALLOWED[folder]
+
+    def test_writes_its_own_log_only(self, aws: Templates, folder: str) -> None:
+        group = plain(aws.function(folder)[1]["LoggingConfig"]["LogGroup"])
+        assert group == f"{folder.capitalize()}Logs"
+        logs = {line for line in aws.allowed(folder) if line.startswith("logs:")}
+        assert logs == {f"logs:CreateLogStream {group}", f"logs:PutLogEvents {group}"}
+
+    def test_logs_json(self, aws: Templates, folder: str) -> None:
+        assert aws.function(folder)[1]["LoggingConfig"]["LogFormat"] == "JSON"
+
+    def test_has_no_wildcard_but_for_names_of_objects_and_no_scan(self, aws: Templates, folder: str) -> None:
+        for statement in aws.statements(folder):
+            assert not [action for action in as_list(statement["Action"]) if "*" in action or "Scan" in action]
+            for resource in map(plain, as_list(statement["Resource"])):
+                assert "*" not in resource.removesuffix("/*")
+                assert not resource.endswith("/*") or str(statement["Action"]).count("Object")
+
+    def test_has_no_managed_policy(self, aws: Templates, folder: str) -> None:
+        role = aws.all("AWS::IAM::Role")[aws.function(folder)[1]["Role"]["Fn::GetAtt"][0]]
+        assert "ManagedPolicyArns" not in role["Properties"]
+
+    def test_is_told_exactly_this(self, aws: Templates, folder: str) -> None:
+        common = {"TABLE_NAME": "Table", "POWERTOOLS_SERVICE_NAME": folder, "POWERTOOLS_LOG_LEVEL": "INFO"}
+        assert _environment(aws, folder) == common | ENVIRONMENT[folder]
+
+    def test_is_told_what_its_handler_asks_for(self, folder: str) -> None:
+        """By the names of the settings that it imports."""
+        variables = {
+            name
+            for node in ast.walk(ast.parse((ROOT / "functions" / folder / "handler.py").read_text(encoding="utf-8")))
+            if isinstance(node, ast.ImportFrom) and node.module == "shared.settings"
+            for alias in node.names
+            for name in VARIABLES.get(alias.name, (alias.name.upper(),))
+        }
+        assert variables | {"TABLE_NAME"} == ENVIRONMENT[folder].keys() | {"TABLE_NAME"}
+
+    def test_runs_python_313_on_arm_untraced(self, aws: Templates, folder: str) -> None:
+        properties = aws.function(folder)[1]
+        assert (properties["Runtime"], properties["Architectures"]) == ("python3.13", ["arm64"])
+        assert (properties["MemorySize"], properties["Timeout"]) == SIZES.get(folder, (512, 28))
+        assert "TracingConfig" not in properties
+
+    def test_carries_ffmpeg_only_if_it_reads_films(self, aws: Templates, folder: str) -> None:
+        code = aws.function(folder)[1]["Code"]
+        assert (code == aws.function("thumbnails")[1]["Code"]) == (folder in ("probe", "thumbnails"))
+        assert (code == aws.function("videos")[1]["Code"]) == (folder not in ("probe", "thumbnails"))
+
+
+@pytest.mark.parametrize("folder", FUNCTIONS)
+def test_is_told_the_same_locally_but_for_pictures_and_renditions(
+    aws: Templates, local: Templates, folder: str
+) -> None:
+    expected = _environment(aws, folder)
+    expected |= {"MEDIA_URL": "http://127.0.0.1:4566/Media"} if "MEDIA_URL" in expected else {}
+    expected |= {"RENDITIONS": "240p"} if "RENDITIONS" in expected else {}
+    assert _environment(local, folder) == expected
+    assert local.allowed(folder) == aws.allowed(folder)
+
+
+def test_only_lambda_takes_the_roles_and_all_else_is_denied(aws: Templates) -> None:
+    for role in aws.all("AWS::IAM::Role").values():
+        (trust,) = role["Properties"]["AssumeRolePolicyDocument"]["Statement"]
+        assert trust["Principal"] == {"Service": "lambda.amazonaws.com"}
+        assert "Policies" not in role["Properties"]
+
+
+def test_the_audit_trail_can_only_grow(aws: Templates) -> None:
+    """Nobody may change or remove an entry, and only one may add any."""
+    touching = {
+        (folder, line.split()[0]) for folder in FUNCTIONS for line in aws.allowed(folder) if " AuditTable" in line
+    }
+    assert touching == {("audit", "dynamodb:PutItem"), ("history", "dynamodb:Query")}
+    assert not [folder for folder in FUNCTIONS if "s3:DeleteObject Archive" in json.dumps(sorted(aws.allowed(folder)))]
+
+
+def test_only_the_router_sends_messages(aws: Templates) -> None:
+    assert [folder for folder in FUNCTIONS if "sqs:SendMessage" in str(aws.allowed(folder))] == ["router"]
+
+
+def _environment(templates: Templates, folder: str) -> Json:
+    variables = templates.function(folder)[1]["Environment"]["Variables"]
+    return {name: plain(value) for name, value in variables.items()}

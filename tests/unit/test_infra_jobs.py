@@ -1,0 +1,360 @@
+"""Buckets, queues, and what wakes which function."""
+
+import json
+from typing import Any
+
+import pytest
+
+from shared import schema
+from tests.unit.templates import Json, Templates, as_list, plain
+
+BUCKETS = ("Sources", "Media", "Archive")
+
+VISIBILITY = {
+    "ArrivalsQueue": 6 * 30,
+    "ProbeQueue": 6 * 120,
+    "ThumbnailsQueue": 6 * 300,
+    "PurgeQueue": 6 * 120,
+    "TranscodeQueue": 15 * 60,
+}
+
+
+def _bucket(templates: Templates, name: str) -> Json:
+    return templates.one("AWS::S3::Bucket", name)
+
+
+@pytest.mark.parametrize("name", BUCKETS)
+class TestEveryBucket:
+    def test_is_closed_and_encrypted(self, aws: Templates, name: str) -> None:
+        bucket = _bucket(aws, name)["Properties"]
+        assert set(bucket["PublicAccessBlockConfiguration"].values()) == {True}
+        assert len(bucket["PublicAccessBlockConfiguration"]) == 4
+        assert bucket["OwnershipControls"] == {"Rules": [{"ObjectOwnership": "BucketOwnerEnforced"}]}
+        (rule,) = bucket["BucketEncryption"]["ServerSideEncryptionConfiguration"]
+        assert rule == {"ServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256"}}
+
+    def test_refuses_requests_without_tls(self, aws: Templates, name: str) -> None:
+        denied = [made for made in _bucket_policy(aws, name) if made["Effect"] == "Deny"]
+        (statement,) = denied
+        assert statement["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
+        assert statement["Action"] == "s3:*"
+        assert [plain(each) for each in statement["Resource"]] == [name, f"{name}/*"]
+
+    def test_tidies_up_uploads_that_were_never_completed(self, aws: Templates, name: str) -> None:
+        (rule,) = _bucket(aws, name)["Properties"]["LifecycleConfiguration"]["Rules"]
+        assert rule["AbortIncompleteMultipartUpload"] == {"DaysAfterInitiation": 2}
+        moved = [{"StorageClass": "GLACIER_IR", "TransitionInDays": 90}] if name == "Archive" else None
+        assert rule.get("Transitions") == moved
+        assert not {"ExpirationInDays", "ExpirationDate"} & set(rule)
+
+    def test_outlives_its_stack_but_not_locally(self, aws: Templates, local: Templates, name: str) -> None:
+        assert _bucket(aws, name)["DeletionPolicy"] == _bucket(aws, name)["UpdateReplacePolicy"] == "Retain"
+        assert _bucket(local, name)["DeletionPolicy"] == "Delete"
+
+    def test_is_the_same_locally_in_all_else(self, aws: Templates, local: Templates, name: str) -> None:
+        assert _bucket(aws, name)["Properties"] == _bucket(local, name)["Properties"]
+
+    def test_its_name_is_in_the_outputs(self, aws: Templates, name: str) -> None:
+        assert plain(aws.media["Outputs"][f"{name}Bucket"]["Value"]) == name
+
+
+class TestArrivals:
+    def test_every_new_film_is_told_to_the_queue(self, aws: Templates) -> None:
+        (told,) = _bucket(aws, "Sources")["Properties"]["NotificationConfiguration"]["QueueConfigurations"]
+        assert told["Event"] == "s3:ObjectCreated:*"
+        assert plain(told["Queue"]) == "ArrivalsQueue"
+
+    def test_only_this_bucket_of_this_account_may_send(self, aws: Templates) -> None:
+        (allowed,) = [made for made in _queue_policy(aws, "ArrivalsQueue") if made["Effect"] == "Allow"]
+        name = plain(_bucket(aws, "Sources")["Properties"]["BucketName"])
+        assert name == "videos-dev-sources-AWS::AccountId-AWS::Region"
+        assert allowed["Principal"] == {"Service": "s3.amazonaws.com"}
+        assert allowed["Action"] == "sqs:SendMessage"
+        conditions = allowed["Condition"]
+        assert plain(conditions["ArnEquals"]["aws:SourceArn"]) == f"arn:AWS::Partition:s3:::{name}"
+        assert conditions["StringEquals"] == {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}
+
+    def test_the_policy_is_there_before_the_bucket(self, aws: Templates) -> None:
+        """S3 tries to send while the bucket is made."""
+        before = {plain({"Ref": id_}) for id_ in _bucket(aws, "Sources")["DependsOn"]}
+        assert before == {"ArrivalsQueue", "ArrivalsQueuePolicy"}
+
+    def test_browsers_may_upload_from_allowed_sites_only(self, aws: Templates, synthesize: Any) -> None:
+        (rule,) = _bucket(aws, "Sources")["Properties"]["CorsConfiguration"]["CorsRules"]
+        assert (rule["AllowedMethods"], rule["AllowedOrigins"], rule["ExposedHeaders"]) == (["PUT"], ["*"], ["ETag"])
+        own = synthesize({"allowOrigins": "https://films.example"})
+        (rule,) = _bucket(own, "Sources")["Properties"]["CorsConfiguration"]["CorsRules"]
+        assert rule["AllowedOrigins"] == ["https://films.example"]
+
+    def test_no_function_of_cdks_own_is_needed(self, aws: Templates, local: Templates) -> None:
+        for templates in (aws, local):
+            for template in (templates.data, templates.media, templates.jobs, templates.api):
+                types = {made["Type"] for made in template["Resources"].values()}
+                assert not [name for name in types if name.startswith(("Custom::", "AWS::CloudFormation::Custom"))]
+
+
+class TestPictures:
+    def test_only_the_distribution_sees_and_only_pictures(self, aws: Templates) -> None:
+        (allowed,) = [made for made in _bucket_policy(aws, "Media") if made["Effect"] == "Allow"]
+        assert allowed["Principal"] == {"Service": "cloudfront.amazonaws.com"}
+        assert allowed["Action"] == "s3:GetObject"
+        assert plain(allowed["Resource"]) == "Media/thumbnails/*"
+        source = plain(allowed["Condition"]["StringEquals"]["AWS:SourceArn"])
+        assert source == "arn:AWS::Partition:cloudfront::AWS::AccountId:distribution/Pictures"
+
+    def test_no_other_bucket_has_readers(self, aws: Templates) -> None:
+        for name in ("Sources", "Archive"):
+            assert [made["Effect"] for made in _bucket_policy(aws, name)] == ["Deny"]
+
+    def test_the_distribution_signs_its_requests(self, aws: Templates) -> None:
+        access = aws.one("AWS::CloudFront::OriginAccessControl")["Properties"]["OriginAccessControlConfig"]
+        assert (access["SigningBehavior"], access["SigningProtocol"]) == ("always", "sigv4")
+        (origin,) = _distribution(aws)["Origins"]
+        assert plain(origin["OriginAccessControlId"]) == "Access.Id"
+        assert plain(origin["DomainName"]) == "Media.RegionalDomainName"
+
+    def test_it_speaks_https_only_and_takes_reads_only(self, aws: Templates) -> None:
+        behavior = _distribution(aws)["DefaultCacheBehavior"]
+        assert behavior["ViewerProtocolPolicy"] == "https-only"
+        assert behavior["AllowedMethods"] == ["GET", "HEAD", "OPTIONS"]
+        assert behavior["Compress"] is True
+
+    def test_edges_forget_a_purged_picture_within_a_day(self, aws: Templates) -> None:
+        policy = aws.one("AWS::CloudFront::CachePolicy")["Properties"]["CachePolicyConfig"]
+        assert (policy["MinTTL"], policy["DefaultTTL"], policy["MaxTTL"]) == (0, 86400, 86400)
+
+    def test_players_of_allowed_sites_may_read_the_storyboard(self, aws: Templates) -> None:
+        policy = aws.one("AWS::CloudFront::ResponseHeadersPolicy")["Properties"]["ResponseHeadersPolicyConfig"]
+        assert policy["SecurityHeadersConfig"] == {"ContentTypeOptions": {"Override": True}}
+        assert policy["CorsConfig"]["AccessControlAllowOrigins"] == {"Items": ["*"]}
+        assert policy["CorsConfig"]["AccessControlAllowMethods"] == {"Items": ["GET", "HEAD"]}
+
+    def test_names_differ_by_region(self, aws: Templates) -> None:
+        """CloudFront's are one set for all of them."""
+        named = [
+            aws.one("AWS::CloudFront::OriginAccessControl")["Properties"]["OriginAccessControlConfig"]["Name"],
+            aws.one("AWS::CloudFront::ResponseHeadersPolicy")["Properties"]["ResponseHeadersPolicyConfig"]["Name"],
+            aws.one("AWS::CloudFront::CachePolicy")["Properties"]["CachePolicyConfig"]["Name"],
+        ]
+        assert all(plain(name).endswith("-AWS::Region") for name in named)
+
+    def test_there_is_none_locally(self, local: Templates) -> None:
+        assert not [made for made in local.media["Resources"].values() if "CloudFront" in made["Type"]]
+        assert plain(local.media["Outputs"]["MediaUrl"]["Value"]) == "http://127.0.0.1:4566/Media"
+
+
+class TestQueues:
+    @pytest.fixture
+    def queues(self, aws: Templates) -> dict[str, Json]:
+        return {plain({"Ref": id_}): made["Properties"] for id_, made in aws.all("AWS::SQS::Queue").items()}
+
+    def test_are_these_each_with_a_dead_letter_queue(self, queues: dict[str, Json]) -> None:
+        assert set(queues) == {f"{name}{part}" for name in VISIBILITY for part in ("", "DeadLetters")}
+
+    @pytest.mark.parametrize("name", VISIBILITY)
+    def test_hide_a_message_for_six_times_as_long_as_its_worker_may_run(
+        self, queues: dict[str, Json], name: str
+    ) -> None:
+        assert queues[name]["VisibilityTimeout"] == VISIBILITY[name]
+
+    @pytest.mark.parametrize("name", ["arrivals", "probe", "thumbnails", "purge"])
+    def test_visibility_follows_the_functions_own_timeout(
+        self, aws: Templates, queues: dict[str, Json], name: str
+    ) -> None:
+        visibility = queues[f"{name.capitalize()}Queue"]["VisibilityTimeout"]
+        assert visibility >= 6 * aws.function(name)[1]["Timeout"]
+
+    @pytest.mark.parametrize("name", VISIBILITY)
+    def test_set_a_message_aside_after_five_receives_for_14_days(self, queues: dict[str, Json], name: str) -> None:
+        policy = queues[name]["RedrivePolicy"]
+        assert policy["maxReceiveCount"] == 5
+        assert plain(policy["deadLetterTargetArn"]) == f"{name}DeadLetters"
+        assert queues[f"{name}DeadLetters"]["MessageRetentionPeriod"] == 14 * 86400
+        assert queues[name]["MessageRetentionPeriod"] == 4 * 86400
+        assert queues[name]["ReceiveMessageWaitTimeSeconds"] == 20
+
+    def test_are_encrypted_and_refuse_requests_without_tls(self, aws: Templates, queues: dict[str, Json]) -> None:
+        for name, queue in queues.items():
+            assert queue["SqsManagedSseEnabled"] is True
+            (denied,) = [made for made in _queue_policy(aws, name) if made["Effect"] == "Deny"]
+            assert denied["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
+            assert (denied["Action"], plain(denied["Resource"])) == ("sqs:*", name)
+
+    def test_only_s3_is_let_in_by_a_queue_itself(self, aws: Templates, queues: dict[str, Json]) -> None:
+        allowing = [name for name in queues if any(made["Effect"] == "Allow" for made in _queue_policy(aws, name))]
+        assert allowing == ["ArrivalsQueue"]
+
+    def test_an_alarm_tells_of_every_message_set_aside(self, aws: Templates) -> None:
+        alarms = [made["Properties"] for made in aws.all("AWS::CloudWatch::Alarm").values()]
+        watched = {plain(alarm["Dimensions"][0]["Value"]) for alarm in alarms}
+        assert watched == {f"{name}DeadLetters.QueueName" for name in VISIBILITY}
+        assert {(alarm["MetricName"], alarm["Threshold"], alarm["ComparisonOperator"]) for alarm in alarms} == {
+            ("ApproximateNumberOfMessagesVisible", 0, "GreaterThanThreshold")
+        }
+
+    @pytest.mark.parametrize("output", ["TranscodeQueueUrl", "TranscodeQueueArn"])
+    def test_transcoders_are_told_where_theirs_is(self, aws: Templates, output: str) -> None:
+        assert plain(aws.jobs["Outputs"][output]["Value"]) == "TranscodeQueue"
+
+
+class TestWorkers:
+    @pytest.mark.parametrize(
+        ("folder", "batch", "concurrency"),
+        [("arrivals", 10, None), ("probe", 1, 10), ("thumbnails", 1, 10), ("purge", 10, None)],
+    )
+    def test_are_called_with_the_messages_of_their_queue(
+        self, aws: Templates, folder: str, batch: int, concurrency: int | None
+    ) -> None:
+        mapping = _mapping(aws, folder)
+        assert plain(mapping.pop("EventSourceArn")) == f"{folder.capitalize()}Queue"
+        mapping.pop("FunctionName")
+        scaling = {"ScalingConfig": {"MaximumConcurrency": concurrency}} if concurrency else {}
+        assert mapping == {"BatchSize": batch, "FunctionResponseTypes": ["ReportBatchItemFailures"], **scaling}
+
+    def test_nobody_here_reads_the_transcoders_queue(self, aws: Templates) -> None:
+        sources = {
+            plain(made["Properties"]["EventSourceArn"]) for made in aws.all("AWS::Lambda::EventSourceMapping").values()
+        }
+        assert sources == {"Table.StreamArn", "ArrivalsQueue", "ProbeQueue", "ThumbnailsQueue", "PurgeQueue"}
+
+    def test_the_sweeper_runs_every_minute(self, aws: Templates) -> None:
+        rule = aws.one("AWS::Events::Rule")["Properties"]
+        assert (rule["ScheduleExpression"], rule["State"]) == ("rate(1 minute)", "ENABLED")
+        (target,) = rule["Targets"]
+        sweeper = aws.function("sweeper")[0]
+        assert target["Arn"]["Fn::GetAtt"][0] == sweeper
+        assert target["RetryPolicy"] == {"MaximumRetryAttempts": 0}
+        (permission,) = [
+            made["Properties"]
+            for made in aws.all("AWS::Lambda::Permission").values()
+            if made["Properties"]["Principal"] == "events.amazonaws.com"
+        ]
+        assert permission["FunctionName"]["Fn::GetAtt"][0] == sweeper
+        assert plain(permission["SourceArn"]) == "Schedule"
+
+
+class TestStreamReaders:
+    @pytest.mark.parametrize(
+        ("folder", "batch", "window", "lanes"), [("router", 50, 0, 4), ("audit", 100, 1, 1)], ids=["router", "audit"]
+    )
+    def test_lose_no_record(self, aws: Templates, folder: str, batch: int, window: int, lanes: int) -> None:
+        mapping = _mapping(aws, folder)
+        assert plain(mapping.pop("EventSourceArn")) == "Table.StreamArn"
+        assert plain(mapping.pop("DestinationConfig")["OnFailure"]["Destination"]) == "Archive"
+        mapping.pop("FilterCriteria")
+        mapping.pop("FunctionName")
+        assert mapping == {
+            "BatchSize": batch,
+            "MaximumBatchingWindowInSeconds": window,
+            "ParallelizationFactor": lanes,
+            "StartingPosition": "TRIM_HORIZON",
+            "FunctionResponseTypes": ["ReportBatchItemFailures"],
+            "BisectBatchOnFunctionError": True,
+            "MaximumRetryAttempts": 10,
+            "MaximumRecordAgeInSeconds": 6 * 3600,
+        }
+
+    def test_are_two_which_is_all_that_a_stream_takes(self, aws: Templates) -> None:
+        mappings = aws.all("AWS::Lambda::EventSourceMapping").values()
+        assert [plain(made["Properties"]["EventSourceArn"]) for made in mappings].count("Table.StreamArn") == 2
+
+    def test_wait_for_their_role(self, aws: Templates) -> None:
+        """Lambda checks its permissions while it makes the mapping."""
+        for name in ("Router", "Audit"):
+            before = aws.one("AWS::Lambda::EventSourceMapping", name)["DependsOn"]
+            assert {plain({"Ref": id_}) for id_ in before} == {f"{name}Role", f"{name}RoleDefaultPolicy"}
+
+    @pytest.mark.parametrize(
+        ("record", "readers"),
+        [
+            pytest.param(("INSERT", "#META", {}), {"audit"}, id="a video without a film"),
+            pytest.param(
+                ("MODIFY", "#META", {"source": {"M": {"uploadId": {"S": "u"}}}}), {"router", "audit"}, id="film"
+            ),
+            pytest.param(("MODIFY", "#META", {"source": {"M": {}}}), {"audit"}, id="an empty source"),
+            pytest.param(("REMOVE", "#META", None), {"router", "audit"}, id="a video removed"),
+            pytest.param(("INSERT", "JOB#probe", {"state": {"S": "queued"}}), {"router", "audit"}, id="job queued"),
+            pytest.param(("MODIFY", "JOB#transcode.240p", {"state": {"S": "running"}}), set(), id="heartbeat"),
+            pytest.param(("MODIFY", "JOB#poster", {"state": {"S": "done"}}), {"audit"}, id="job done"),
+            pytest.param(("MODIFY", "JOB#poster", {"state": {"S": "failed"}}), {"audit"}, id="job failed"),
+            pytest.param(("MODIFY", "JOB#poster", {"state": {"S": "withdrawn"}}), {"audit"}, id="job withdrawn"),
+            pytest.param(("REMOVE", "JOB#poster", None), set(), id="job removed with its video"),
+            pytest.param(("MODIFY", "JOBS", {"state": {"S": "queued"}}), set(), id="another key"),
+        ],
+    )
+    def test_are_woken_by_what_concerns_them(
+        self, aws: Templates, record: tuple[str, str, Json | None], readers: set[str]
+    ) -> None:
+        assert _woken(aws, *record) == readers
+
+    @pytest.mark.parametrize(
+        "entity",
+        [each for each in schema.ENTITIES if each not in (schema.VIDEO, schema.JOB)],
+        ids=lambda entity: entity.name,
+    )
+    @pytest.mark.parametrize("name", ["INSERT", "MODIFY", "REMOVE"])
+    def test_nothing_else_wakes_anybody(self, aws: Templates, entity: schema.Entity, name: str) -> None:
+        image = {"state": {"S": "queued"}, "source": {"M": {"uploadId": {"S": "u"}}}}
+        assert not _woken(aws, name, entity.sk, None if name == "REMOVE" else image)
+
+
+def _woken(templates: Templates, name: str, sort_key: str, image: Json | None) -> set[str]:
+    """Which of the stream's readers get a record."""
+    record: Json = {"eventName": name, "dynamodb": {"Keys": {"sk": {"S": sort_key}}}}
+    if image is not None:
+        record["dynamodb"]["NewImage"] = image
+    return {
+        folder
+        for folder in ("router", "audit")
+        for each in _mapping(templates, folder)["FilterCriteria"]["Filters"]
+        if _matches(json.loads(each["Pattern"]), record)
+    }
+
+
+def _matches(pattern: Any, value: Any) -> bool:
+    """Lambda's filter rules, as far as they are used: lists are alternatives, and all names must match."""
+    if isinstance(pattern, dict):
+        return isinstance(value, dict) and all(_matches(pattern[name], value.get(name)) for name in pattern)
+    return any(_is(each, value) for each in pattern)
+
+
+def _is(rule: Any, value: Any) -> bool:
+    if rule == {"exists": True}:
+        return value is not None
+    if isinstance(rule, dict):
+        (prefix,) = rule.values()
+        assert set(rule) == {"prefix"}
+        return isinstance(value, str) and value.startswith(prefix)
+    return bool(rule == value)
+
+
+def _mapping(templates: Templates, folder: str) -> Json:
+    function = templates.function(folder)[0]
+    (found,) = (
+        made["Properties"]
+        for made in templates.all("AWS::Lambda::EventSourceMapping").values()
+        if made["Properties"]["FunctionName"] == {"Ref": function}
+    )
+    return dict(found)
+
+
+def _distribution(templates: Templates) -> Json:
+    return dict(templates.one("AWS::CloudFront::Distribution")["Properties"]["DistributionConfig"])
+
+
+def _bucket_policy(templates: Templates, name: str) -> list[Json]:
+    return [
+        statement
+        for made in templates.all("AWS::S3::BucketPolicy").values()
+        if plain(made["Properties"]["Bucket"]) == name
+        for statement in made["Properties"]["PolicyDocument"]["Statement"]
+    ]
+
+
+def _queue_policy(templates: Templates, name: str) -> list[Json]:
+    return [
+        statement
+        for made in templates.all("AWS::SQS::QueuePolicy").values()
+        if name in [plain(each) for each in as_list(made["Properties"]["Queues"])]
+        for statement in made["Properties"]["PolicyDocument"]["Statement"]
+    ]
