@@ -131,7 +131,7 @@ class ApiStack(cdk.Stack):
         )
         uploads.allow_items("GetItem", "PutItem", "UpdateItem", of=[schema.VIDEO, schema.UPLOAD])
         uploads.allow_items("UpdateItem", of=[schema.QUOTA])
-        uploads.allow_objects("PutObject", "AbortMultipartUpload", "ListMultipartUploadParts", bucket=sources)
+        uploads.allow_objects("PutObject", "AbortMultipartUpload", bucket=sources)
         uploads.allow_listing(sources)  # it may see that a film is there, and not read it
         return uploads
 

@@ -44,7 +44,6 @@ ALLOWED = {
         "dynamodb:UpdateItem Table VIDEO#*",
         "s3:AbortMultipartUpload Sources/*",
         "s3:ListBucket Sources",
-        "s3:ListMultipartUploadParts Sources/*",
         "s3:PutObject Sources/*",
     },
     "jobs": {

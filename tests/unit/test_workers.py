@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError, EndpointConnectionError
+from botocore.exceptions import ClientError, EndpointConnectionError, ReadTimeoutError
 from PIL import Image
 
 from functions.probe import handler as probe
@@ -264,6 +264,45 @@ class TestFaults:
         workers.deliver("probe")
         assert workers.document(video_id)["failure"]["reason"] == "The uploaded file is gone."
 
+    def test_a_picture_that_cannot_be_stored_is_made_again(
+        self, workers: Workers, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        video_id = workers.upload(film(1))
+        workers.deliver("probe")
+        put = workers.objects.put
+        with monkeypatch.context() as patch:
+            calls = iter(range(100))
+
+            def third_fails(*args: Any, **options: Any) -> None:
+                if next(calls) == 2:
+                    raise Unavailable
+                put(*args, **options)
+
+            patch.setattr(workers.objects, "put", third_fails)
+            workers.deliver("thumbnails")
+        pictures = ("poster", "storyboard")
+        assert sorted(workers.backstage.states(video_id)[kind] for kind in pictures) == ["done", "queued"]
+        workers.deliver("thumbnails")
+        assert {workers.backstage.states(video_id)[kind] for kind in pictures} == {"done"}
+
+    @pytest.mark.parametrize("queue", ["probe", "thumbnails"])
+    def test_an_answer_of_dynamodb_that_is_lost_costs_no_attempt(
+        self, workers: Workers, monkeypatch: pytest.MonkeyPatch, queue: str
+    ) -> None:
+        for at in range(4):
+            video_id = workers.upload(film(1))
+            if queue == "thumbnails":
+                workers.deliver("probe")
+            with monkeypatch.context() as patch:
+                timeout = ReadTimeoutError(endpoint_url="dynamodb")
+                _break_call(patch, workers.backstage.table, at, applied=True, error=timeout)
+                workers.deliver(queue)
+            kinds = ("probe",) if queue == "probe" else ("poster", "storyboard")
+            jobs = [workers.backstage.job(video_id, kind) for kind in kinds]
+            assert [(job["state"], job["attempt"]) for job in jobs] == [("done", 1)] * len(kinds), at
+            for each in workers.backstage.queues.values():
+                each.take()
+
     @pytest.mark.parametrize("queue", ["probe", "thumbnails"])
     @pytest.mark.parametrize("applied", [False, True], ids=["lost", "applied"])
     def test_dynamodb_failing_at_any_call_leaves_a_job_that_is_done_in_the_end(
@@ -302,8 +341,12 @@ def _raise(failure: BaseException | type[BaseException]) -> Callable[..., Any]:
     return fail
 
 
-def _break_call(patch: pytest.MonkeyPatch, table: Table, at: int, *, applied: bool) -> None:
-    """Let one call fail for good, carried out or not; those after it get through."""
+REFUSED = ClientError({"Error": {"Code": "AccessDenied", "Message": "secret"}}, "Any")
+"""What no second try helps against."""
+
+
+def _break_call(patch: pytest.MonkeyPatch, table: Table, at: int, *, applied: bool, error: Exception = REFUSED) -> None:
+    """Let one call fail, carried out or not; those after it get through."""
     count = 0
     for name in ("get_item", "update_item", "transact_write_items"):
         real = getattr(table.client, name)
@@ -314,7 +357,7 @@ def _break_call(patch: pytest.MonkeyPatch, table: Table, at: int, *, applied: bo
             if count == at + 1:
                 if applied:
                     _real(**parameters)
-                raise ClientError({"Error": {"Code": "AccessDenied", "Message": "secret"}}, "Any")
+                raise error
             return _real(**parameters)
 
         patch.setattr(table.client, name, broken)
