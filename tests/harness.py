@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -39,6 +40,7 @@ from shared.views import ViewStore
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
+    from mypy_boto3_s3 import S3Client
 
 NOW = 1_750_000_000
 """The tests' present: 2025-06-15T15:06:40Z."""
@@ -219,10 +221,16 @@ def _route(method: str, path: str) -> Route | None:
     return None
 
 
+@cache
+def _s3_client() -> "S3Client":
+    """One for all tests that upload nothing: making one takes longer than most tests."""
+    return make_s3_client()
+
+
 def make_api(table: Table, clock: Clock | None = None, objects: Objects | None = None) -> Api:
     """The functions over one table, and one S3."""
     clock = clock or Clock()
-    objects = objects or Objects(make_s3_client(), sleep=lambda _: None)
+    objects = objects or Objects(_s3_client(), sleep=lambda _: None)
     quota = QuotaStore(table, JOBS_PER_DAY)
     audit = Table(schema.AUDIT_TABLE_NAME, table.client, sleep=lambda _: None)
     return Api(
