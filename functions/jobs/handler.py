@@ -141,10 +141,11 @@ class Jobs:
             case "running":
                 if job["state"] == "queued":
                     taken = self.jobs.take(ticket, caller, now)
-                    if taken is None or not report.progress:
-                        return taken
-                progress = int(job["progress"]) if report.progress is None else report.progress
-                return self.jobs.advance(ticket, progress, caller, now)
+                    return (
+                        self.jobs.advance(ticket, report.progress, caller, now) if taken and report.progress else taken
+                    )
+                progress = job["progress"] if report.progress is None else report.progress
+                return self.jobs.advance(ticket, int(progress), caller, now)
             case "done":
                 uri = str(report.uri)
                 done = self.jobs.complete(

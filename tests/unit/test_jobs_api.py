@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from shared.dynamodb import Table
-from shared.jobs import LAST_ATTEMPT
+from shared.jobs import LAST_ATTEMPT, kind_of
 from tests.backstage import RENDITIONS, Backstage
 from tests.harness import Api, Clock, Reply
 
@@ -215,6 +215,22 @@ class TestReports:
         assert (first.status, first.json["state"], first.json["progress"]) == (200, "running", 0)
         assert _report(api, backstage, state="running", progress=70).json["progress"] == 70
 
+    def test_a_report_without_progress_keeps_the_lease_and_what_was_reported(
+        self, api: Api, backstage: Backstage, clock: Clock
+    ) -> None:
+        video_id = backstage.uploaded_film(api)
+        _report(api, backstage, state="running", progress=70)
+        clock.advance(60)
+        assert _report(api, backstage, state="running").json["progress"] == 70
+        assert backstage.job(video_id, "transcode.360p")["leaseUntil"] == int(clock()) + kind_of("transcode").lease
+
+    def test_a_running_job_takes_no_report_on_another_input_or_attempt(self, api: Api, backstage: Backstage) -> None:
+        video_id = backstage.uploaded_film(api)
+        _report(api, backstage, state="running", progress=70)
+        for change in ({"inputHash": "0" * 32}, {"attempt": 2}):
+            assert _report(api, backstage, state="running", **change).status == 409
+        assert backstage.job(video_id, "transcode.360p")["progress"] == 70
+
     def test_the_last_result_makes_the_video_ready(self, api: Api, backstage: Backstage) -> None:
         video_id = backstage.uploaded_film(api)
         for name in RENDITIONS:
@@ -233,7 +249,8 @@ class TestReports:
     def test_progress_that_comes_after_the_result_is_refused(self, api: Api, backstage: Backstage) -> None:
         backstage.uploaded_film(api)
         _done(api, backstage, "360p")
-        for progress in ({}, {"progress": 0}, {"progress": 99}):
+        late: tuple[dict[str, Any], ...] = ({}, {"progress": 0}, {"progress": 99})
+        for progress in late:
             assert _report(api, backstage, state="running", **progress).status == 409
 
     def test_a_sign_of_life_prolongs_the_lease_and_keeps_the_progress(
