@@ -137,7 +137,13 @@ class ApiStack(cdk.Stack):
 
     def _jobs(self) -> ServiceFunction:
         """What is being made of a film. It only writes what is wanted: the router sends all messages."""
-        jobs = self._function("jobs", {"JOBS_PER_DAY": str(self._settings.jobs_per_day)})
+        jobs = self._function(
+            "jobs",
+            {
+                "JOBS_PER_DAY": str(self._settings.jobs_per_day),
+                "MEDIA_BUCKET": self._media.media.bucket_name,  # where reported renditions must lie
+            },
+        )
         jobs.allow_items("GetItem", "PutItem", "Query", "UpdateItem", of=[schema.VIDEO, schema.JOB])
         jobs.allow_items("UpdateItem", of=[schema.QUOTA])
         return jobs

@@ -29,13 +29,14 @@ TIMEOUT = Duration.seconds(28)
 """Enough for two DynamoDB requests that are answered only at the last try (shared/dynamodb.py), and less than the 30
 seconds that the gateway waits: so the caller gets the function's own 503 with Retry-After."""
 
-STREAM_RETRIES = 10
-"""How often a failing batch of stream records is tried again. A record that can never be handled holds up its part
-of the stream for so long, because records are kept in order; then it goes to the archive bucket, and the rest on."""
+STREAM_RETRIES = 100
+"""How often a failing batch of stream records is tried again: enough for a failure of minutes, whatever the pause
+between two tries. A record that can never be handled holds up its part of the stream for so long, because records
+are kept in order; then it goes to the archive bucket, and the rest on."""
 
 STREAM_MAX_AGE = Duration.hours(6)
 """What is older goes to the archive bucket with its payload. The stream forgets its records after 24 hours, so this
-is early enough to lose none, and late enough to sit out a failure of some hours."""
+is early enough to lose none."""
 
 FAILED_RECORDS = "aws/lambda/*"
 """Where Lambda puts the records that it gives up, in the archive bucket; Lambda chooses the names."""

@@ -16,6 +16,10 @@ DEFAULT_RENDITIONS: dict[Target, str] = {
 }
 
 
+LADDER = ("1080p", "720p", "480p", "360p", "240p")
+"""The renditions that there are; tests/unit/test_infra.py holds it to shared/media/ladder.py."""
+
+
 class Misconfigured(Exception):
     """A sentence for whoever deploys; `app.py` shows it without a traceback."""
 
@@ -120,8 +124,8 @@ def _count(node: Node, name: str, default: int) -> int:
 
 def _renditions(value: Any) -> tuple[str, ...]:
     names = _several(value)
-    if not all(re.fullmatch(r"[1-9][0-9]{2,3}p", name) for name in names) or len(set(names)) < len(names):
-        raise Misconfigured(f"Context 'renditions' has names such as 720p, each once, not {value!r}.")
+    if not set(names) <= set(LADDER) or len(set(names)) < len(names):
+        raise Misconfigured(f"Context 'renditions' is some of {', '.join(LADDER)}, each once, not {value!r}.")
     return names
 
 

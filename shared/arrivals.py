@@ -74,10 +74,10 @@ class Arrivals:
     def _change(self, upload: Item, now: int, edit: Callable[[Item], Item]) -> str | None:
         """Edit the upload's video; returns why not, if so."""
         try:
-            after = self.videos.change(upload["videoId"], CALLER, now, edit)
+            self.videos.change(upload["videoId"], CALLER, now, edit)
         except NotFound:
             return "ignored: the video is gone"
-        return "ignored: the video is deleted" if after["status"] == "deleted" else None
+        return None
 
 
 def _created(notification: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

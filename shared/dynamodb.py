@@ -156,7 +156,7 @@ class Table:
         items: list[Item] = []
         for attempt in range(self._attempts):
             if attempt:
-                self._back_off(attempt)
+                self.pause(attempt)
             answer = self._send(self.client.batch_get_item, RequestItems=request)
             items += [decode_item(found) for found in answer["Responses"].get(self.name, [])]
             request = answer.get("UnprocessedKeys")
@@ -262,7 +262,7 @@ class Table:
         failure: Exception = Unavailable()
         for attempt in range(self._attempts):
             if attempt:
-                self._back_off(attempt)
+                self.pause(attempt)
             try:
                 return _call(operation, **parameters)
             except (NotApplied, TransactionConflict) as error:
@@ -273,7 +273,8 @@ class Table:
                 failure = error
         raise failure
 
-    def _back_off(self, attempt: int) -> None:
+    def pause(self, attempt: int) -> None:
+        """Wait a little before another attempt; the first one after which to wait is 1."""
         # Full jitter: https://aws.amazon.com/builders-library/timeouts-retries-and-backoff-with-jitter/
         self._sleep(random.uniform(0, min(SHORTEST_WAIT * 2 ** (attempt - 1), LONGEST_WAIT)))
 

@@ -9,6 +9,9 @@ message, nor the other way round. Everything else is a conditional write on hash
                   +----------+-> failed      after the last attempt, or at once when trying again is no use
                  withdrawn                   the video was deleted, or its film replaced
 
+An attempt is counted when a worker has had it: waiting for one costs none. The number of an attempt never comes
+again for the same input, so that a late word on one is not taken for a word on another.
+
 Repeated and late messages and stream records therefore change nothing, a result for another input than the
 present one is dropped, and the sweeper queues again whatever is past its time.
 """
@@ -39,6 +42,7 @@ from shared.video import job_failed, owned_by, stamp
 
 LAST_ATTEMPT = 5
 CONTENTION_ATTEMPTS = 5
+ROUTER = Caller.job("router")
 PENDING = ("queued", "running")
 STATES = (*PENDING, "done", "failed")
 
@@ -53,18 +57,29 @@ class Kind:
     lease: int
     """How long a worker may be silent before its job is given to another: a little more than its function may run."""
     patience: int
-    """How long a queued job may wait for a worker before its message is taken for lost."""
+    """How long a queued job may wait for a worker before its message is sent once more; twice as long each time."""
+    longest_wait: int
+    """How long it may wait in all before it is given up."""
     needed: bool
     """Whether the video cannot become ready without it."""
 
 
-MINUTE, HOUR = 60, 3600
+MINUTE, HOUR, DAY = 60, 3600, 24 * 3600
+LONGEST_PATIENCE = 6 * HOUR
+
+
+def _kind(name: str, queue: str, *, lease: int, needed: bool) -> Kind:
+    return Kind(name, queue, lease, patience=15 * MINUTE, longest_wait=DAY, needed=needed)
+
+
 KINDS = {
-    "probe": Kind("probe", "probe", lease=3 * MINUTE, patience=15 * MINUTE, needed=True),
-    "poster": Kind("poster", "thumbnails", lease=6 * MINUTE, patience=15 * MINUTE, needed=False),
-    "storyboard": Kind("storyboard", "thumbnails", lease=6 * MINUTE, patience=15 * MINUTE, needed=False),
+    "probe": _kind("probe", "probe", lease=3 * MINUTE, needed=True),
+    "poster": _kind("poster", "thumbnails", lease=6 * MINUTE, needed=False),
+    "storyboard": _kind("storyboard", "thumbnails", lease=6 * MINUTE, needed=False),
     # An outside transcoder: it may have a long queue of its own, but reports while it works.
-    "transcode": Kind("transcode", "transcode", lease=15 * MINUTE, patience=6 * HOUR, needed=True),
+    "transcode": Kind(
+        "transcode", "transcode", lease=15 * MINUTE, patience=LONGEST_PATIENCE, longest_wait=3 * DAY, needed=True
+    ),
 }
 
 
@@ -124,18 +139,23 @@ def ticket_of(job: Item) -> Ticket:
     return Ticket(job["videoId"], job["kind"], job["inputHash"], int(job["attempt"]))
 
 
+def tries(job: Item) -> int:
+    """How many attempts there were since the job was wanted, or since somebody asked to try again; this one included."""
+    return int(job["attempt"] - job.get("spent", 0))
+
+
 class JobStore:
     """Job items in the table, and the one field or other of the video that changes with them."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
 
-    def want(self, video: Item, kind: str, job_input: Item, now: int) -> None:
+    def want(self, video: Item, kind: str, job_input: Item, now: int, actor: Caller = ROUTER) -> None:
         """Let a job be done for this state of a video; does nothing when a later state has asked already.
 
-        The same input is not worked on twice, but what had failed or was withdrawn is queued again.
+        The same input is not worked on twice; only what was withdrawn is queued again. An attempt that was under
+        way then counts, so that deleting and restoring a video is no way to work without end.
         """
-        actor = Caller.job("router")
         new = _queued(
             {
                 **JOB.key(videoId=video["videoId"], kind=kind),
@@ -157,36 +177,44 @@ class JobStore:
             {":since": new["since"], ":inputHash": new["inputHash"]},
         )
         try:
-            self.table.write(self.table.put(new, condition=condition))
+            self._write(self.table.put(new, condition=condition))
         except ConditionFailed as failure:
             present = failure.item
             if present is None or present["since"] >= new["since"]:
                 return
-            again = present["state"] in ("failed", "withdrawn")
-            changed = _queued(present, actor, now, attempt=1) if again else present | _author(actor, now)
+            attempt = int(present["attempt"]) + ("startedAt" in present)
+            if present["state"] != "withdrawn":
+                changed = present | _author(actor, now)
+            elif tries(present | {"attempt": attempt}) > LAST_ATTEMPT:
+                error = {"reason": "It was begun too often and never finished.", "at": now, "attempt": attempt - 1}
+                changed = _at_rest(present | {"state": "failed", "error": error, "finishedAt": now}, actor, now)
+            else:
+                changed = _queued(present, actor, now, attempt=attempt)
             self._replace(present, changed | {"since": new["since"]})
 
     def want_missing(self, video: Item, now: int) -> int:
         """Want what the video asks for and no job knows of; returns how many jobs that were."""
-        present = {job["kind"]: job["inputHash"] for job in self.of_video(video["videoId"])}
-        missing = {
-            kind: job_input for kind, job_input in wanted(video).items() if present.get(kind) != input_hash(job_input)
-        }
+        asked = wanted(video)
+        present = {job["kind"]: job["inputHash"] for job in self.of_video(video["videoId"])} if asked else {}
+        missing = {kind: job_input for kind, job_input in asked.items() if present.get(kind) != input_hash(job_input)}
         for kind, job_input in missing.items():
             self.want(video, kind, job_input, now)
         return len(missing)
 
     def withdraw(self, video: Item, kind: str, now: int, *, even_done: bool) -> None:
-        """Give up a job that this state of a video no longer asks for."""
+        """Give up a job that this state of a video no longer asks for, if it is open, or whatever it is."""
         key = JOB.key(videoId=video["videoId"], kind=kind)
         present = self.table.get(key, consistent=True)
-        if present is None or present["since"] >= since(video) or (present["state"] == "done" and not even_done):
+        if present is None or present["since"] >= since(video) or not (even_done or present["state"] in PENDING):
             return
-        changed = _at_rest({**present, "state": "withdrawn", "since": since(video)}, Caller.job("router"), now)
+        changed = _at_rest({**present, "state": "withdrawn", "since": since(video)}, ROUTER, now)
         self._replace(present, changed)
 
-    def take(self, ticket: Ticket, worker: Caller, now: int) -> Item | None:
-        """Begin an attempt: the job, now running; None when it was taken before or is no longer wanted."""
+    def take(self, ticket: Ticket, worker: Caller, now: int, instance: str = "") -> Item | None:
+        """Begin an attempt: the job, now running; None when it was taken before or is no longer wanted.
+
+        `instance` tells workers of one name apart.
+        """
         lease = secrets.token_hex(8)
         until = now + kind_of(ticket.kind).lease
         change = {
@@ -195,6 +223,7 @@ class JobStore:
             "leaseUntil": until,
             "progress": 0,
             "startedAt": now,
+            "worker": instance,
             **_due("running", until),
             **_author(worker, now),
         }
@@ -202,22 +231,26 @@ class JobStore:
             JOB.key(videoId=ticket.video_id, kind=ticket.kind), _set(change), condition=_is_at(ticket, "queued")
         )
         try:
-            return self.table.write(write, returning="ALL_NEW")
+            return self._write(write, returning="ALL_NEW")
         except ConditionFailed as failure:
             # An earlier try of this very call may have got through, and only its answer got lost.
             return failure.item if failure.item and failure.item.get("lease") == lease else None
 
-    def advance(self, ticket: Ticket, progress: int, worker: Caller, now: int) -> Item | None:
-        """Keep the lease of a running attempt; None when the attempt is no longer wanted."""
+    def advance(self, ticket: Ticket, progress: int, worker: Caller, now: int, instance: str = "") -> Item | None:
+        """Keep the lease of a running attempt; None when it is no longer wanted, or another worker's."""
         until = now + kind_of(ticket.kind).lease
         change = {"progress": progress, "leaseUntil": until, **_due("running", until), **_author(worker, now)}
-        write = self.table.update(
-            JOB.key(videoId=ticket.video_id, kind=ticket.kind), _set(change), condition=_is_at(ticket, "running")
+        running = _is_at(ticket, "running")
+        mine = Expression(
+            f"{running.text} AND #worker = :worker",
+            {**running.names, "#worker": "worker"},
+            {**running.values, ":worker": instance},
         )
+        write = self.table.update(JOB.key(videoId=ticket.video_id, kind=ticket.kind), _set(change), condition=mine)
         try:
-            return self.table.write(write, returning="ALL_NEW")
-        except ConditionFailed:
-            return None
+            return self._write(write, returning="ALL_NEW")
+        except ConditionFailed as failure:
+            return failure.item if failure.item and failure.item["writeId"] == change["writeId"] else None
 
     def complete(
         self, ticket: Ticket, output: Item, worker: Caller, now: int, edit: Callable[[Item], Item]
@@ -227,7 +260,8 @@ class JobStore:
         Only the input counts and not the attempt: a worker that was given up as dead may still be the first to
         finish. `edit` puts the result into the video's item.
         """
-        for _ in range(CONTENTION_ATTEMPTS):
+        for round_ in range(CONTENTION_ATTEMPTS):
+            self._pause(round_)
             job = self._pending(ticket)
             video = self.wanting(job) if job else None
             if job is None or video is None:
@@ -247,11 +281,12 @@ class JobStore:
         A video that cannot become ready without this job becomes `failed` in the same transaction.
         """
         error = {"reason": reason, "at": now, "attempt": ticket.attempt}
-        for _ in range(CONTENTION_ATTEMPTS):
+        for round_ in range(CONTENTION_ATTEMPTS):
+            self._pause(round_)
             job = self._pending(ticket)
             if job is None or job["attempt"] != ticket.attempt:
                 return None
-            if retry and ticket.attempt < LAST_ATTEMPT:
+            if retry and tries(job) < LAST_ATTEMPT:
                 again = _queued({**job, "error": error}, worker, now, attempt=ticket.attempt + 1)
                 if self._replaced(job, again):
                     return again
@@ -268,40 +303,68 @@ class JobStore:
                 return failed
         raise Unavailable("Others are changing the video; try again.")
 
+    def send_again(self, job: Item, now: int) -> Item | None:
+        """Let the message of a job that waits be sent once more, as the same attempt; or give up a job that waited
+        too long. None when it does not wait any more.
+        """
+        kind = kind_of(job["kind"])
+        if now - job["queuedAt"] >= kind.longest_wait:
+            reason = f"No worker took the job within {kind.longest_wait // HOUR} hours."
+            return self.fail(ticket_of(job), reason, Caller.job("sweeper"), now, retry=False)
+        sends = int(job["sends"]) + 1
+        due = now + min(kind.patience * 2 ** (sends - 1), LONGEST_PATIENCE)
+        changed = job | {"sentAt": now, "sends": sends, "relSort": due} | _author(Caller.job("sweeper"), now)
+        return changed if self._replaced(job, changed) else None
+
     def retry(self, video_id: str, kind: str, caller: Caller, now: int, charge: Callable[[str], None]) -> Item:
         """Queue a failed job again, with all its attempts, and let the video that it held up go on.
 
-        `charge` is called with the owner before anything is written. A job that is under way already is left
-        alone, so a retry of the retry is harmless. Raises NotFound; IllegalTransition when it is done.
+        So also a job that the video asks for and that was never queued. `charge` is called with the owner before
+        anything is written. A job that is under way already is left alone, so a retry of the retry is harmless.
+        Raises NotFound; IllegalTransition when it is done.
         """
         charged = False
-        for _ in range(CONTENTION_ATTEMPTS):
+        for round_ in range(CONTENTION_ATTEMPTS):
+            self._pause(round_)
             video = owned_by(self.table.get(VIDEO.key(videoId=video_id), consistent=True), caller, now)
             job = self.table.get(JOB.key(videoId=video_id, kind=kind), consistent=True)
-            if job is None and kind in wanted(video):
-                charge(video["userId"])
-                self.want(video, kind, wanted(video)[kind], now)
-                job = self.table.get(JOB.key(videoId=video_id, kind=kind), consistent=True)
-            if job is None or job["state"] not in STATES:
-                raise NotFound("The video has no such job; GET its jobs lists those it has.")
-            if job["state"] == "done":
-                raise IllegalTransition("The job is done; only a failed job can be tried again.")
-            if job["state"] in PENDING:
-                return job
+            asked = wanted(video).get(kind)
             if video["status"] == "deleted":
                 raise IllegalTransition("The video is deleted; restore it first.")
+            if asked is None:
+                raise NotFound("The video needs no such job; GET its jobs lists those it has.")
+            known = job if job and job["state"] in STATES and job["inputHash"] == input_hash(asked) else None
+            if known and known["state"] == "done":
+                raise IllegalTransition("The job is done; only a failed job can be tried again.")
+            if known and known["state"] in PENDING:
+                return known
             if not charged:
                 charge(video["userId"])
                 charged = True
-            again = _queued(job, caller, now, attempt=1)
-            if video["status"] == "failed" and video.get("failure", {}).get("job") == kind:
-                freed = {name: value for name, value in video.items() if name != "failure"} | {"status": "processing"}
-                new = stamp(freed, caller=caller, now=now, version=video["version"] + 1)
-                if self._together(job, again, video, new):
+            if known is None:
+                self.want(video, kind, asked, now, caller)
+                continue  # to what it is now
+            again = _queued(known, caller, now, attempt=int(known["attempt"]) + 1)
+            again = {name: value for name, value in again.items() if name != "error"} | {"spent": known["attempt"]}
+            freed = self._freed(video, kind)
+            if freed == video:
+                if self._replaced(known, again):
                     return again
-            elif self._replaced(job, again):
-                return again
+            else:
+                new = stamp(freed, caller=caller, now=now, version=video["version"] + 1)
+                if self._together(known, again, video, new):
+                    return again
         raise Unavailable("Others are changing the job; try again.")
+
+    def _freed(self, video: Item, kind: str) -> Item:
+        """The video without the failure of a job that is tried again: with that of another one, if there is one."""
+        if not (kind_of(kind).needed and video["status"] == "failed" and "failure" in video):
+            return video
+        for job in self.of_video(video["videoId"]):
+            if job["kind"] != kind and job["state"] == "failed" and kind_of(job["kind"]).needed:
+                error = job["error"]
+                return video | {"failure": {"job": job["kind"], "reason": error["reason"], "at": error["at"]}}
+        return {name: value for name, value in video.items() if name != "failure"} | {"status": "processing"}
 
     def get(self, ticket: Ticket) -> Item | None:
         """The job of a ticket, whatever its attempt and input: one GetItem."""
@@ -394,6 +457,17 @@ class JobStore:
             return False
         return True
 
+    def _write(self, write: Write, *, returning: str = "NONE") -> Item:
+        try:
+            return self.table.write(write, returning=returning)
+        except TransactionConflict as conflict:
+            raise Unavailable("Others are changing the job; try again.") from conflict
+
+    def _pause(self, round_: int) -> None:
+        """Let the others finish first who write to the same video."""
+        if round_:
+            self.table.pause(round_)
+
     def _replace(self, job: Item, changed: Item) -> None:
         # The caller is the router: should the job change meanwhile, its stream record is delivered again.
         if not self._replaced(job, changed):
@@ -406,22 +480,20 @@ class JobStore:
         )
 
 
-def delay_before(attempt: int) -> int:
-    """Seconds to wait before an attempt: none before the first, then 15 and twice as long each time, 15 minutes at most."""
-    return min(15 * 2 ** (attempt - 2), 15 * MINUTE) if attempt > 1 else 0
+def delay_before(tries: int) -> int:
+    """Seconds to wait before the first, second ... attempt: none before the first, then 15 and twice as long each time, 15 minutes at most."""
+    return min(15 * 2 ** (tries - 2), 15 * MINUTE) if tries > 1 else 0
 
 
 def _queued(job: Item, actor: Caller, now: int, *, attempt: int) -> Item:
     """The job as it waits for a worker; its stream record makes the router send the message."""
     kept = {name: value for name, value in job.items() if name not in _OF_AN_ATTEMPT}
-    if attempt == 1:
-        kept.pop("error", None)
-    due = now + delay_before(attempt) + kind_of(job["kind"]).patience
-    state = {"state": "queued", "attempt": attempt, "progress": 0, "queuedAt": now}
+    due = now + delay_before(tries(job | {"attempt": attempt})) + kind_of(job["kind"]).patience
+    state = {"state": "queued", "attempt": attempt, "progress": 0, "queuedAt": now, "sentAt": now, "sends": 1}
     return kept | state | _relation(job, "queued", due) | _author(actor, now)
 
 
-_OF_AN_ATTEMPT = ("startedAt", "finishedAt", "lease", "leaseUntil", "output")
+_OF_AN_ATTEMPT = ("startedAt", "finishedAt", "worker", "lease", "leaseUntil", "output")
 
 
 def _at_rest(job: Item, actor: Caller, now: int) -> Item:

@@ -30,6 +30,21 @@ class Links:
             result["poster"] = self._url(result["poster"])
         return result
 
+    def stored(self, content: dict[str, Any]) -> dict[str, Any]:
+        """What a client sends, with URIs in place of these URLs: so that what it has read it can send back."""
+        pictures = content.get("thumbnails")
+        if not pictures:
+            return content
+        back = {
+            name: picture | {"url": self._uri(picture["url"])} if picture and "url" in picture else picture
+            for name, picture in pictures.items()
+        }
+        return content | {"thumbnails": back}
+
+    def _uri(self, url: str) -> str:
+        shown = f"{self.url}/{THUMBNAILS}"
+        return f"s3://{self.bucket}/{THUMBNAILS}{url.removeprefix(shown)}" if url.startswith(shown) else url
+
     def _url(self, uri: str) -> str:
         served = f"s3://{self.bucket}/{THUMBNAILS}"
         return f"{self.url}/{THUMBNAILS}{uri.removeprefix(served)}" if uri.startswith(served) else uri

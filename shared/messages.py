@@ -64,6 +64,11 @@ class PurgeMessage(_Message):
     videoId: str
 
 
+def rendition_folder(media_bucket: str, video_id: str, input_hash: str) -> str:
+    """Where the renditions of one input go: an S3 URI with a slash at its end."""
+    return f"s3://{media_bucket}/renditions/{video_id}/{input_hash}/"
+
+
 def job_message(job: Item, media_bucket: str) -> dict[str, Any]:
     """The message of a queued job's present attempt."""
     message = {
@@ -76,7 +81,7 @@ def job_message(job: Item, media_bucket: str) -> dict[str, Any]:
     }
     if kind_of(job["kind"]).name == "transcode":
         name = job["input"]["rendition"]["name"]
-        message["output"] = f"s3://{media_bucket}/renditions/{job['videoId']}/{job['inputHash']}/{name}.mp4"
+        message["output"] = f"{rendition_folder(media_bucket, job['videoId'], job['inputHash'])}{name}.mp4"
         message["report"] = f"/v1/videos/{job['videoId']}/renditions/{name}"
     return message
 

@@ -46,7 +46,7 @@ _TEXT = r"^[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]*$"
 _UUID = r"^[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}$"
 _NAME = r"^[A-Za-z0-9._-]{1,64}$"
 _S3_URI = r"^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/[^\x00-\x1f\x7f-\x9f]+$"
-_MEDIA_URL = r"^(s3|https)://[^\x00-\x20\x7f-\x9f]+$"
+_MEDIA_URL = r"^(s3|https?)://[^\x00-\x20\x7f-\x9f]+$"
 _FILM_TYPE = r"^(video/[a-z0-9][a-z0-9.+-]{0,99}|application/(octet-stream|mp4|mxf|x-matroska))$"
 _HASH = r"^[0-9a-f]{32}$"
 _LANGUAGE = r"^[A-Za-z]{1,8}(-[A-Za-z0-9]{1,8})*$"
@@ -56,7 +56,7 @@ _FORMS = {
     _UUID: "must be a UUID such as 3f2504e0-4f89-41d3-9a0c-0305e82c3301",
     _NAME: "must have 1 to 64 letters, digits, dots, hyphens or underscores",
     _S3_URI: "must be the S3 URI of an object, such as s3://bucket/folder/1080p.mp4",
-    _MEDIA_URL: "must be a URL that begins with https:// or s3://",
+    _MEDIA_URL: "must be a URL that begins with https://, http:// or s3://",
     _FILM_TYPE: "must be a video type such as video/mp4, or application/octet-stream",
     _HASH: "must have 32 hexadecimal digits, as in the job's message",
     _LANGUAGE: "must be a BCP 47 tag such as en-NZ",
@@ -300,6 +300,10 @@ class RenditionReport(_Content):
     )
     uri: S3Uri | None = Field(default=None, description="Where the rendition is; when done")
     reason: Annotated[str, _line(500)] | None = Field(default=None, description="One sentence; when failed")
+    worker: Name | None = Field(
+        default=None,
+        description="Tells workers with one token apart: only the one that took an attempt reports progress",
+    )
     retry: bool = Field(default=False, description="Whether another attempt may succeed; when failed")
 
     @model_validator(mode="after")

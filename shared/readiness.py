@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from shared.attributes import Item
-from shared.jobs import LAST_ATTEMPT, kind_of, wanted
+from shared.jobs import LAST_ATTEMPT, input_hash, kind_of, tries, wanted
 
 
 def why_not_ready(video: Item, jobs: Sequence[Item], now: int) -> tuple[str, Item | None]:
@@ -12,13 +12,15 @@ def why_not_ready(video: Item, jobs: Sequence[Item], now: int) -> tuple[str, Ite
         return "The video is ready.", None
     if video["status"] == "deleted":
         return "The video is deleted; restore it first.", None
-    by_kind = {job["kind"]: job for job in jobs}
+    asked = wanted(video)
+    # What was made of another film says nothing of this one.
+    by_kind = {job["kind"]: job for job in jobs if job["inputHash"] == input_hash(asked.get(job["kind"], {}))}
     failure = video.get("failure")
     if video["status"] == "failed" and failure and failure["job"] not in by_kind:
         return f"{failure['reason']} Upload a film by POST .../upload.", None
     if "source" not in video:
         return "No film has arrived. POST .../upload tells where to send one.", None
-    needed = [kind for kind in wanted(video) if kind_of(kind).needed]
+    needed = [kind for kind in asked if kind_of(kind).needed]
     # What failed needs somebody to act, so it is named before what only needs time.
     order = ("failed", "missing", "running", "queued")
     states = {kind: by_kind[kind]["state"] if kind in by_kind else "missing" for kind in needed}
@@ -35,7 +37,7 @@ def _sentence(kind: str, job: Item | None, now: int) -> str:
     work = _work(kind)
     if job is None:
         return f"{work} has not begun. If it does not within an hour, POST .../jobs/{kind}/retry."
-    attempt = f"attempt {int(job['attempt'])} of {LAST_ATTEMPT}"
+    attempt = f"attempt {tries(job)} of {LAST_ATTEMPT}"
     last = f" The last attempt: {job['error']['reason']}" if "error" in job else ""
     match job["state"]:
         case "failed":

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from shared.attributes import Item
-from shared.jobs import JobStore, delay_before, input_hash, kind_of, wanted
+from shared.jobs import JobStore, delay_before, input_hash, kind_of, tries, wanted
 from shared.messages import job_message, purge_message
 from shared.schema import JOB, VIDEO
 from shared.stream import Record
@@ -29,6 +29,8 @@ class Router:
 
     def route(self, record: Record, now: int) -> None:
         """Handle one record; raises Unavailable, and then the record is to be delivered again."""
+        if not record.pk.startswith(VIDEO.partition_prefix):
+            return
         if record.sk == VIDEO.sk:
             if record.name == "REMOVE":
                 self.queues[PURGE].send(purge_message(record.old["videoId"]))
@@ -38,11 +40,13 @@ class Router:
             self._job_changed(None if record.name == "INSERT" else record.old, record.new)
 
     def _video_changed(self, old: Item | None, new: Item, now: int) -> None:
+        if "source" not in new:
+            return
         before, after = wanted(old), wanted(new)
         for kind, job_input in after.items():
             if kind not in before or input_hash(before[kind]) != input_hash(job_input):
                 self.jobs.want(new, kind, job_input, now)
-        replaced = "source" in new and new["status"] != "deleted"
+        replaced = new["status"] != "deleted"
         for kind in before.keys() - after.keys():
             self.jobs.withdraw(new, kind, now, even_done=replaced)
 
@@ -50,9 +54,10 @@ class Router:
         if new["state"] != "queued" or (old is not None and _attempt(old) == _attempt(new)):
             return
         queue = self.queues[kind_of(new["kind"]).queue]
-        queue.send(job_message(new, self.media_bucket), delay_seconds=delay_before(int(new["attempt"])))
+        delay = delay_before(tries(new)) if new["sentAt"] == new["queuedAt"] else 0
+        queue.send(job_message(new, self.media_bucket), delay_seconds=delay)
 
 
 def _attempt(job: Item) -> tuple[object, ...]:
-    """What makes a job's waiting another one; `queuedAt` tells the first attempt from that after a retry."""
-    return job["state"], job["inputHash"], job["attempt"], job["queuedAt"]
+    """What makes a job's waiting another one; `sentAt` tells that its message is to be sent once more."""
+    return job["state"], job["inputHash"], job["attempt"], job["sentAt"]

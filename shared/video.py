@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from shared.attributes import Item, Value
 from shared.caller import Caller
-from shared.errors import Forbidden, IllegalTransition, NotFound
+from shared.errors import Forbidden, IllegalTransition, InvalidContent, NotFound
 from shared.models import VideoContent, check_content
 from shared.schema import FEED, SCHEMA_VERSION, TTL_ATTRIBUTE, VIDEO, shard_of, status_relation
 
@@ -122,7 +122,7 @@ def stamp(item: Item, *, caller: Caller, now: int, version: int) -> Item:
     }
     for name, value in {
         "categoryShard": shard_of(item["videoId"]) if is_listed(item) and "category" in item else None,
-        "poster": _thumbnails(item).get("poster", {}).get("url"),
+        "poster": _with_made(item)["thumbnails"].get("poster", {}).get("url"),
         TTL_ATTRIBUTE: _purge_at(item, now),
     }.items():
         if value is None:
@@ -164,9 +164,7 @@ def patched(item: Item, patch: Mapping[str, Value]) -> Item:
     if wanted != item["status"] and wanted not in TRANSITIONS[item["status"]]:
         ways = " or ".join(sorted(TRANSITIONS[item["status"]]))
         raise IllegalTransition(f"A video that is {item['status']} can become {ways}, not {wanted}; or be deleted.")
-    result = merge_patch(item, patch)
-    for name in MAPS:
-        result.setdefault(name, {})
+    result = _without_made(item, merge_patch(item | _with_made(item), patch))
     written = {name: "person" for name in PROBED if name in patch}
     origins = {name: origin for name, origin in (item.get("origins", {}) | written).items() if name in result}
     # Items of before origins were kept get them with the first field that needs one.
@@ -176,6 +174,37 @@ def patched(item: Item, patch: Mapping[str, Value]) -> Item:
         result.pop("failure", None)
     result = _normalised(result)
     check_content({name: _plain(result[name]) for name in VideoContent.model_fields if name in result})
+    return result
+
+
+def _made(item: Item) -> dict[str, Item]:
+    """What jobs made, by the field in which it is shown beside what people wrote."""
+    return {"thumbnails": item.get("pictures", {}), "resolutions": item.get("source", {}).get("made", {})}
+
+
+def _with_made(item: Item) -> dict[str, Item]:
+    """The fields as they are shown: people's entries come before those of jobs."""
+    return {field: {**made, **item.get(field, {})} for field, made in _made(item).items()}
+
+
+def _without_made(item: Item, shown: Item) -> Item:
+    """The item to store after the shown one was changed: what is still as a job made it stays the job's.
+
+    Raises InvalidContent when a rendition of a job is gone: the video would never be ready.
+    """
+    result = dict(shown)
+    for name in MAPS:
+        result.setdefault(name, {})
+    made = _made(item)
+    lost = sorted(made["resolutions"].keys() - result["resolutions"].keys())
+    if lost:
+        detail = "was made of the film, so that only another film removes it; another URI may take its place"
+        raise InvalidContent("1 field is not valid.", errors=[{"pointer": f"/resolutions/{lost[0]}", "detail": detail}])
+    for field, entries in made.items():
+        result[field] = {name: entry for name, entry in result[field].items() if entries.get(name) != entry}
+    if "pictures" in item:
+        kept = shown.get("thumbnails") or {}
+        result["pictures"] = {name: entry for name, entry in item["pictures"].items() if name in kept}
     return result
 
 
@@ -201,10 +230,12 @@ def arrived(item: Item, source: Item) -> Item:
     """
     present = item.get("source", {})
     known = (present.get("uploadId", ""), present.get("etag"))
-    if item["status"] == "deleted" or known[0] > source["uploadId"] or known == (source["uploadId"], source["etag"]):
+    if known[0] > source["uploadId"] or known == (source["uploadId"], source["etag"]):
         return item
     kept = {name: value for name, value in item.items() if name not in ("pictures", "failure", "posterTime")}
-    return kept | {"source": source, "status": "processing"}
+    # A deleted video goes on with it once it is restored.
+    status = "statusBeforeDelete" if item["status"] == "deleted" else "status"
+    return kept | {"source": source, status: "processing"}
 
 
 def upload_refused(item: Item, upload_id: str, reason: str, now: int) -> Item:
@@ -213,7 +244,9 @@ def upload_refused(item: Item, upload_id: str, reason: str, now: int) -> Item:
     A film that it has is worked on as before, and what is ready stays so.
     """
     later = item.get("source", {}).get("uploadId", "") >= upload_id
-    if item["status"] == "deleted" or later or item.get("failure", {}).get("reason") == reason:
+    # What a job of the present film failed for is what its owner has to know.
+    job_s = item["status"] == "failed" and "source" in item and "failure" in item
+    if item["status"] == "deleted" or later or job_s or item.get("failure", {}).get("reason") == reason:
         return item
     failed = {} if "source" in item or item["status"] == "ready" else {"status": "failed"}
     return item | {"failure": {"job": "upload", "reason": reason, "at": now}} | failed
@@ -225,6 +258,10 @@ def probed(item: Item, media: Item, fields: Item, renditions: Item) -> Item:
     `media` are the facts that other jobs need, `renditions` the sizes that are wanted by their names.
     """
     origins = dict(item.get("origins", {}))
+    # What another film had and this one has not.
+    stale = {name for name in PROBED if origins.get(name) == "job" and name not in fields}
+    item = {name: value for name, value in item.items() if name not in stale}
+    origins = {name: origin for name, origin in origins.items() if name not in stale}
     # Items of before `origins` do not tell; so what they have may be a person's.
     free = {
         name: value for name, value in fields.items() if name not in item or origins.get(name, "person") != "person"
@@ -241,8 +278,13 @@ def pictured(item: Item, pictures: Item) -> Item:
 def rendered(item: Item, name: str, uri: str) -> Item:
     """The item with one more rendition; `ready` once all that are wanted are there."""
     source = item["source"] | {"made": item["source"]["made"] | {name: uri}}
-    complete = item["status"] == "processing" and source["renditions"].keys() <= source["made"].keys()
-    return item | {"source": source} | ({"status": "ready"} if complete else {})
+    result = item | {"source": source}
+    # A failure was a job's, and all jobs that are needed are done; a status that a person set stays.
+    on_its_way = item["status"] == "processing" or (item["status"] == "failed" and "failure" in item)
+    if on_its_way and source["renditions"].keys() <= source["made"].keys():
+        result |= {"status": "ready"}
+        result.pop("failure", None)
+    return result
 
 
 def job_failed(item: Item, job: str, reason: str, now: int) -> Item:
@@ -276,20 +318,12 @@ def document(item: Item, view_count: int | None = None) -> dict[str, Any]:
     DynamoDB keeps no order in either, and the same video must have the same ETag each time.
     """
     found = {name: _plain(item[name]) for name in FIELDS if name in item}
-    # What jobs made stands beside what people wrote, and people come first.
-    if "thumbnails" in item:
-        found["thumbnails"] = _plain(_thumbnails(item))
-    if "resolutions" in item:
-        found["resolutions"] = _plain({**item.get("source", {}).get("made", {}), **item["resolutions"]})
+    found |= {field: _plain(entries) for field, entries in _with_made(item).items() if field in item}
     if "source" in item:
         found["source"] = {name: item["source"][name] for name in SOURCE_FIELDS}
     if view_count is not None:
         found["viewCount"] = view_count
     return {name: found[name] for name in FIELDS if name in found}
-
-
-def _thumbnails(item: Item) -> Item:
-    return {**item.get("pictures", {}), **item["thumbnails"]}
 
 
 def summary(item: Item) -> dict[str, Any]:

@@ -242,7 +242,7 @@ def make_api(table: Table, clock: Clock | None = None, objects: Objects | None =
                 UploadService(UploadStore(table), objects, SOURCES_BUCKET, quota, JOBS_PER_UPLOAD), clock
             ),
             "history": history.make(table, AuditStore(audit), Cursors(lambda: "a secret of the tests"), clock),
-            "jobs": jobs.make(VideoStore(table), JobStore(table), quota, clock),
+            "jobs": jobs.make(VideoStore(table), JobStore(table), quota, MEDIA_BUCKET, clock),
             "public": public.make(table, clock),
         },
         clock,

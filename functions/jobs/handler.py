@@ -12,12 +12,13 @@ from shared.dynamodb import Table, make_client
 from shared.errors import InvalidContent, InvalidParameter, NoSource, NotFound, OutdatedReport
 from shared.http import JSON, Answer, Handler, Request, respond
 from shared.http import make_handler as make_http_handler
-from shared.jobs import JobStore, Ticket, rendition_kind
+from shared.jobs import JobStore, Ticket, rendition_kind, tries
+from shared.messages import rendition_folder
 from shared.models import NoContent, RenditionReport, ThumbnailChoice, parse
 from shared.quota import QuotaStore
 from shared.readiness import why_not_ready
 from shared.schema import VIDEO
-from shared.settings import LambdaHandler, entry_point, jobs_per_day, table_name
+from shared.settings import LambdaHandler, entry_point, jobs_per_day, media_bucket, table_name
 
 RENDITION = r"[A-Za-z0-9._-]{1,64}"
 KIND = rf"probe|poster|storyboard|transcode\.{RENDITION}"
@@ -41,10 +42,11 @@ DOCUMENT = (
 class Jobs:
     """The handlers, one for each operation."""
 
-    def __init__(self, videos: VideoStore, jobs: JobStore, quota: QuotaStore) -> None:
+    def __init__(self, videos: VideoStore, jobs: JobStore, quota: QuotaStore, media_bucket: str) -> None:
         self.videos = videos
         self.jobs = jobs
         self.quota = quota
+        self.media_bucket = media_bucket
 
     def handlers(self) -> dict[str, Handler]:
         """The handlers by operation."""
@@ -137,17 +139,23 @@ class Jobs:
     def _reported(self, job: Item, ticket: Ticket, name: str, report: RenditionReport, request: Request) -> Item | None:
         """The job with a report taken into account; None when the report comes too late."""
         caller, now = request.caller, request.now
+        instance = f"{caller.subject}/{report.worker or ''}"
         match report.state:
             case "running":
                 if job["state"] == "queued":
-                    taken = self.jobs.take(ticket, caller, now)
-                    return (
-                        self.jobs.advance(ticket, report.progress, caller, now) if taken and report.progress else taken
-                    )
+                    taken = self.jobs.take(ticket, caller, now, instance)
+                    if taken is None or not report.progress:
+                        return taken
                 progress = job["progress"] if report.progress is None else report.progress
-                return self.jobs.advance(ticket, int(progress), caller, now)
+                return self.jobs.advance(ticket, int(progress), caller, now, instance)
             case "done":
                 uri = str(report.uri)
+                folder = rendition_folder(self.media_bucket, ticket.video_id, ticket.input_hash)
+                if not uri.startswith(folder):
+                    raise InvalidContent(
+                        "1 field is not valid.",
+                        errors=[{"pointer": "/uri", "detail": "must lie where the message's `output` does"}],
+                    )
                 done = self.jobs.complete(
                     ticket, {"uri": uri}, caller, now, lambda item: video.rendered(item, name, uri)
                 )
@@ -169,20 +177,24 @@ def _repeated(job: Item, ticket: Ticket, state: str) -> Item | None:
 
 def document(job: Item) -> dict[str, Any]:
     """A job as clients see it."""
-    shown = job | {"attempts": job["attempt"]}
+    shown = job | {"attempts": tries(job)}
     return {name: shown[name] for name in DOCUMENT if name in shown}
 
 
 def make(
-    videos: VideoStore, jobs: JobStore, quota: QuotaStore, clock: Callable[[], float] = time.time
+    videos: VideoStore,
+    jobs: JobStore,
+    quota: QuotaStore,
+    media_bucket: str,
+    clock: Callable[[], float] = time.time,
 ) -> LambdaHandler:
     """The handler over the stores; `clock` gives epoch seconds."""
-    return make_http_handler("jobs", Jobs(videos, jobs, quota).handlers(), clock)
+    return make_http_handler("jobs", Jobs(videos, jobs, quota, media_bucket).handlers(), clock)
 
 
 def _deployed() -> LambdaHandler:
     table = Table(table_name(), make_client())
-    return make(VideoStore(table), JobStore(table), QuotaStore(table, jobs_per_day()))
+    return make(VideoStore(table), JobStore(table), QuotaStore(table, jobs_per_day()), media_bucket())
 
 
 lambda_handler = entry_point(_deployed)

@@ -55,7 +55,7 @@ class Videos:
 
     def create(self, request: Request) -> Answer:
         """POST /v1/videos"""
-        sent = parse(NewVideo, request.content(JSON)).model_dump(exclude_none=True)
+        sent = self.links.stored(parse(NewVideo, request.content(JSON)).model_dump(exclude_none=True))
         once = request.once(sent)
         own = {name: sent.pop(name, None) for name in ("videoId", "userId", "createdAt", "status")}
         if not request.caller.is_admin:
@@ -85,7 +85,7 @@ class Videos:
 
     def patch(self, request: Request) -> Answer:
         """PATCH /v1/videos/{videoId}"""
-        patch = parse(VideoPatch, request.content(MERGE_PATCH, JSON)).model_dump(exclude_unset=True)
+        patch = self.links.stored(parse(VideoPatch, request.content(MERGE_PATCH, JSON)).model_dump(exclude_unset=True))
         document = self.store.change(
             request.video_id(),
             request.caller,

@@ -308,19 +308,27 @@ class TestIgnored:
         assert "source" not in _video(table, video_id)
 
     @pytest.mark.parametrize("data", [FILM, b"short"])
-    def test_a_video_that_was_deleted_or_is_gone(
+    def test_a_video_that_is_gone(
         self, api: Api, table: Table, arrivals: LambdaHandler, objects: Objects, data: bytes
     ) -> None:
-        keys = [_begin(api, api.create()["videoId"]) for _ in range(2)]
-        for key in keys:
-            objects.put(SOURCES_BUCKET, key, data, "video/mp4")
-        deleted, gone = (key.partition("/")[0] for key in keys)
-        api.delete(f"/v1/videos/{deleted}")
+        key = _begin(api, api.create()["videoId"])
+        objects.put(SOURCES_BUCKET, key, data, "video/mp4")
+        gone = key.partition("/")[0]
         table.delete(schema.VIDEO.key(videoId=gone))
-        before = _video(table, deleted)
-        assert _deliver(arrivals, *map(_created, keys)) == []
-        assert _video(table, deleted) == before
+        assert _deliver(arrivals, _created(key)) == []
         assert table.get(schema.VIDEO.key(videoId=gone)) is None
+
+    @pytest.mark.parametrize(("data", "taken"), [(FILM, True), (b"short", False)])
+    def test_a_deleted_video_keeps_its_film_for_when_it_is_restored(
+        self, api: Api, table: Table, arrivals: LambdaHandler, objects: Objects, data: bytes, taken: bool
+    ) -> None:
+        key = _begin(api, api.create()["videoId"])
+        objects.put(SOURCES_BUCKET, key, data, "video/mp4")
+        video_id = key.partition("/")[0]
+        api.delete(f"/v1/videos/{video_id}")
+        assert _deliver(arrivals, _created(key)) == []
+        item = _video(table, video_id)
+        assert (item["status"], "source" in item, "failure" in item) == ("deleted", taken, False)
 
     def test_one_that_is_deleted_at_this_moment(
         self, api: Api, table: Table, arrivals: LambdaHandler, objects: Objects
@@ -337,7 +345,7 @@ class TestIgnored:
         line.arm(meanwhile(delete), at=3)
         assert _deliver(arrivals, _created(key)) == []
         item = _video(table, video_id)
-        assert (item["status"], "source" in item) == ("deleted", False)
+        assert (item["status"], item["source"]["uploadId"]) == ("deleted", key.partition("/")[2])
 
 
 class TestOrder:

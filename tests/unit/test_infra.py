@@ -7,8 +7,9 @@ import aws_cdk as cdk
 import pytest
 
 from infra.api_stack import ACCESS_LOG
-from infra.settings import Misconfigured, Settings
+from infra.settings import LADDER, Misconfigured, Settings
 from shared import routes, schema
+from shared.media.ladder import SIZES
 from tests.unit.conftest import Synthesize
 from tests.unit.templates import LOCAL, ROOT, Json, Templates, plain
 
@@ -253,6 +254,7 @@ class TestSettings:
         assert _settings({}).renditions == ("1080p", "720p", "480p", "240p")
         assert _settings(LOCAL).renditions == ("240p",)
         assert _settings({**LOCAL, "renditions": "720p, 240p"}).renditions == ("720p", "240p")
+        assert set(LADDER) == set(SIZES)
 
     def test_limits_can_be_chosen(self) -> None:
         settings = _settings({"jobsPerDay": "20", "auditDays": 30})
@@ -272,6 +274,7 @@ class TestSettings:
             ({"auditDays": "many"}, "'auditDays'"),
             ({"renditions": "720p,720p"}, "'renditions'"),
             ({"renditions": "large"}, "'renditions'"),
+            ({"renditions": "1440p"}, "'renditions'"),
         ],
     )
     def test_mistakes_are_named(self, context: Json, complaint: str) -> None:

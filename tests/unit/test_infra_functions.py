@@ -127,7 +127,7 @@ ENVIRONMENT = {
     },
     "views": {},
     "uploads": {"SOURCES_BUCKET": "Sources", "JOBS_PER_DAY": "500", "RENDITIONS": "1080p,720p,480p,240p"},
-    "jobs": {"JOBS_PER_DAY": "500"},
+    "jobs": {"JOBS_PER_DAY": "500", "MEDIA_BUCKET": "Media"},
     "history": {"AUDIT_TABLE_NAME": "AuditTable", "CURSOR_SECRET_ARN": "CursorSecret"},
     "public": {},
     "router": {

@@ -211,6 +211,10 @@ class TestWorkers:
         scaling = {"ScalingConfig": {"MaximumConcurrency": concurrency}} if concurrency else {}
         assert mapping == {"BatchSize": batch, "FunctionResponseTypes": ["ReportBatchItemFailures"], **scaling}
 
+    def test_a_laptop_is_not_flooded(self, local: Templates) -> None:
+        for folder in ("probe", "thumbnails"):
+            assert _mapping(local, folder)["ScalingConfig"] == {"MaximumConcurrency": 2}
+
     def test_nobody_here_reads_the_transcoders_queue(self, aws: Templates) -> None:
         sources = {
             plain(made["Properties"]["EventSourceArn"]) for made in aws.all("AWS::Lambda::EventSourceMapping").values()
@@ -250,7 +254,7 @@ class TestStreamReaders:
             "StartingPosition": "TRIM_HORIZON",
             "FunctionResponseTypes": ["ReportBatchItemFailures"],
             "BisectBatchOnFunctionError": True,
-            "MaximumRetryAttempts": 10,
+            "MaximumRetryAttempts": 100,
             "MaximumRecordAgeInSeconds": 6 * 3600,
         }
 

@@ -11,7 +11,7 @@ from shared.attributes import Item
 from shared.caller import Caller
 from shared.dynamodb import Table
 from shared.errors import IllegalTransition, NotFound, Unavailable
-from shared.jobs import LAST_ATTEMPT, Ticket, delay_before, kind_of, ticket_of
+from shared.jobs import LAST_ATTEMPT, Ticket, delay_before, kind_of, ticket_of, tries
 from shared.schema import VIDEO
 from tests.backstage import RENDITIONS, Backstage
 from tests.harness import Api, Clock, Context
@@ -251,6 +251,43 @@ class TestDeletion:
         assert [body["kind"] for body in backstage.queues["transcode"].take()] == ["transcode.240p"]
         assert len(backstage.queues["thumbnails"].take()) == 2
 
+    def test_what_had_failed_is_not_tried_again_by_it(self, api: Api, backstage: Backstage) -> None:
+        video_id = backstage.uploaded_film(api)
+        _fail(backstage, backstage.message("transcode", "transcode.360p").ticket)
+        api.delete(f"/v1/videos/{video_id}")
+        backstage.settle()
+        api.post(f"/v1/videos/{video_id}/restore")
+        backstage.settle()
+        assert backstage.states(video_id)["transcode.360p"] == "failed"
+        assert _item(backstage.table, video_id)["status"] == "failed"
+
+    def test_deleting_and_restoring_is_no_way_to_work_without_end(
+        self, api: Api, backstage: Backstage, clock: Clock
+    ) -> None:
+        video_id = backstage.uploaded_film(api)
+        for begun in range(LAST_ATTEMPT):
+            assert backstage.job(video_id, "poster")["attempt"] == begun + 1
+            assert backstage.jobs.take(backstage.message("thumbnails", "poster").ticket, WORKER, int(clock()))
+            api.delete(f"/v1/videos/{video_id}")
+            backstage.settle()
+            api.post(f"/v1/videos/{video_id}/restore")
+            backstage.settle()
+        job = backstage.job(video_id, "poster")
+        assert (job["state"], job["error"]["reason"]) == ("failed", "It was begun too often and never finished.")
+
+    def test_a_film_that_arrives_meanwhile_is_worked_on_once_the_video_is_restored(
+        self, api: Api, backstage: Backstage
+    ) -> None:
+        video_id = api.create()["videoId"]
+        api.delete(f"/v1/videos/{video_id}")
+        backstage.arrive(video_id)
+        assert _item(backstage.table, video_id)["status"] == "deleted"
+        assert backstage.states(video_id) == {}
+        api.post(f"/v1/videos/{video_id}/restore")
+        backstage.settle()
+        assert _item(backstage.table, video_id)["status"] == "processing"
+        assert backstage.states(video_id) == {"probe": "queued"}
+
     def test_a_result_for_a_video_that_is_gone_makes_nothing(self, api: Api, backstage: Backstage) -> None:
         video_id = backstage.uploaded_film(api)
         ticket = backstage.message("transcode", "transcode.360p").ticket
@@ -341,8 +378,31 @@ class TestSweeper:
         backstage.uploaded_film(api)
         backstage.queues["thumbnails"].take()
         clock.advance(kind_of("poster").patience + 1)
-        assert backstage.sweep()["requeued"] == 2
-        assert [body["attempt"] for body in backstage.queues["thumbnails"].take()] == [2, 2]
+        assert backstage.sweep()["resent"] == 2
+        # Nobody has worked on them, so that this is still their first attempt.
+        assert [body["attempt"] for body in backstage.queues["thumbnails"].take()] == [1, 1]
+
+    def test_a_backlog_costs_no_attempts_and_its_messages_grow_rarer(
+        self, api: Api, backstage: Backstage, clock: Clock
+    ) -> None:
+        video_id = backstage.uploaded_film(api)
+        sent = []
+        for _ in range(8):
+            backstage.queues["thumbnails"].take()
+            clock.advance(2 * kind_of("poster").patience)
+            backstage.sweep()
+            sent.append(len(backstage.queues["thumbnails"].take()))
+        assert sent == [2, 0, 2, 0, 0, 2, 0, 0]
+        assert backstage.job(video_id, "poster")["attempt"] == 1
+
+    def test_a_job_that_nobody_takes_is_given_up_after_a_day(
+        self, api: Api, backstage: Backstage, clock: Clock
+    ) -> None:
+        video_id = api.create()["videoId"]
+        backstage.arrive(video_id)
+        clock.advance(kind_of("probe").longest_wait)
+        assert backstage.sweep()["failed"] == 1
+        assert api.get(f"/v1/videos/{video_id}").json["failure"]["reason"] == "No worker took the job within 24 hours."
 
     def test_a_job_that_kills_every_worker_ends(self, api: Api, backstage: Backstage, clock: Clock) -> None:
         video_id = backstage.uploaded_film(api)
@@ -373,10 +433,11 @@ class TestSweeper:
         clock.advance(10**6)
         left = itertools.chain([60_000], itertools.repeat(9_000))
         monkeypatch.setattr("tests.harness.Context.get_remaining_time_in_millis", lambda _: next(left))
-        assert backstage.sweep()["requeued"] == 1
+        assert backstage.sweep()["failed"] == 1
 
-    def test_one_that_cannot_be_written_does_not_hold_up_the_others(
-        self, api: Api, backstage: Backstage, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    @pytest.mark.parametrize("error", [Unavailable(), KeyError("a kind of a later release")], ids=repr)
+    def test_one_that_cannot_be_handled_does_not_hold_up_the_others(
+        self, api: Api, backstage: Backstage, clock: Clock, monkeypatch: pytest.MonkeyPatch, error: Exception
     ) -> None:
         backstage.uploaded_film(api)
         clock.advance(10**6)
@@ -384,11 +445,11 @@ class TestSweeper:
 
         def sometimes(ticket: Ticket, *args: Any, **more: Any) -> Item | None:
             if ticket.kind == "poster":
-                raise Unavailable
+                raise error
             return fail(ticket, *args, **more)
 
         monkeypatch.setattr(backstage.jobs, "fail", sometimes)
-        assert backstage.sweep() == {"requeued": 3, "failed": 0, "skipped": 1, "recovered": 0}
+        assert {name: count for name, count in backstage.sweep().items() if count} == {"failed": 3, "skipped": 1}
 
     def test_each_hour_it_finds_videos_whose_stream_record_was_given_up(
         self, api: Api, backstage: Backstage, clock: Clock
@@ -425,7 +486,9 @@ class TestRetry:
         document = api.get(f"/v1/videos/{video_id}").json
         assert (document["status"], "failure" in document) == ("processing", False)
         job = backstage.job(video_id, "transcode.360p")
-        assert (job["state"], job["attempt"], "error" in job) == ("queued", 1, False)
+        # The attempt has a number of its own, so that a late word on the first is not taken for one on this.
+        assert (job["state"], job["attempt"], tries(job), "error" in job) == ("queued", 2, 1, False)
+        assert _fail(backstage, Ticket(video_id, "transcode.360p", job["inputHash"], 1)) is None
         for name in RENDITIONS:
             assert _finish(backstage, backstage.message("transcode", f"transcode.{name}").ticket, name)
         assert _item(backstage.table, video_id)["status"] == "ready"
@@ -444,6 +507,38 @@ class TestRetry:
             self._retry(backstage, video_id, kind)
             _finish(backstage, backstage.message("transcode", kind).ticket, kind.partition(".")[2])
         assert _item(backstage.table, video_id)["status"] == "ready"
+
+    @pytest.mark.parametrize("first", ["transcode.360p", "transcode.240p"])
+    def test_of_two_failed_jobs_the_video_names_the_one_that_is_left(
+        self, api: Api, backstage: Backstage, first: str
+    ) -> None:
+        kinds = {"transcode.360p", "transcode.240p"}
+        video_id = self._failed(api, backstage)
+        _fail(backstage, backstage.message("transcode", "transcode.240p").ticket)
+        self._retry(backstage, video_id, first)
+        video_item = _item(backstage.table, video_id)
+        assert (video_item["status"], {video_item["failure"]["job"]}) == ("failed", kinds - {first})
+
+    def test_an_upload_that_is_refused_meanwhile_does_not_keep_the_video_from_getting_ready(
+        self, api: Api, backstage: Backstage
+    ) -> None:
+        video_id = self._failed(api, backstage)
+        backstage.videos.change(video_id, WORKER, 1, lambda item: video.upload_refused(item, "0002", "Too long.", 1))
+        assert _item(backstage.table, video_id)["failure"]["job"] == "transcode.360p"
+        self._retry(backstage, video_id, "transcode.360p")
+        for name in RENDITIONS:
+            _finish(backstage, backstage.message("transcode", f"transcode.{name}").ticket, name)
+        document = api.get(f"/v1/videos/{video_id}").json
+        assert (document["status"], "failure" in document) == ("ready", False)
+
+    def test_a_poster_whose_stream_record_was_given_up_is_made_by_it(self, api: Api, backstage: Backstage) -> None:
+        video_id = backstage.uploaded_film(api)
+        done = backstage.message("thumbnails", "poster").ticket
+        backstage.jobs.complete(done, {}, WORKER, 1, lambda item: video.pictured(item, {}))
+        api.post(f"/v1/videos/{video_id}/thumbnail", {"time": 2})
+        backstage.records()  # the router never saw them
+        assert self._retry(backstage, video_id, "poster") == ["alice"]
+        assert backstage.message("thumbnails", "poster").input.time == 2000
 
     def test_pictures_do_not_touch_the_video(self, api: Api, backstage: Backstage) -> None:
         video_id = self._failed(api, backstage, "poster")
@@ -489,6 +584,15 @@ class TestWhatAPersonWrote:
             backstage.arrive(video_id, upload=upload)
             backstage.probe(video_id, duration=duration)
             assert api.get(f"/v1/videos/{video_id}").json["duration"] == duration
+
+    def test_what_another_film_had_and_this_one_has_not_goes(self, api: Api, backstage: Backstage) -> None:
+        video_id = api.create(title="t")["videoId"]
+        films: tuple[tuple[str, Item], ...] = (("0001", {"audioCodec": "aac"}), ("0002", {}))
+        for upload, sound in films:
+            backstage.arrive(video_id, upload=upload)
+            backstage.probe(video_id, **sound)
+        document = api.get(f"/v1/videos/{video_id}").json
+        assert ("audioCodec" in document, "audioCodec" in document["origins"]) == (False, False)
 
     def test_what_a_person_writes_later_stays(self, api: Api, backstage: Backstage) -> None:
         video_id = backstage.uploaded_film(api)

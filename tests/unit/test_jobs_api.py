@@ -4,8 +4,11 @@ from typing import Any
 
 import pytest
 
+from shared import video
+from shared.caller import Caller
 from shared.dynamodb import Table
 from shared.jobs import LAST_ATTEMPT, kind_of
+from shared.schema import VIDEO
 from tests.backstage import RENDITIONS, Backstage
 from tests.harness import Api, Clock, Reply
 
@@ -28,7 +31,7 @@ def _report(api: Api, backstage: Backstage, name: str = "360p", **fields: Any) -
 
 
 def _done(api: Api, backstage: Backstage, name: str) -> Reply:
-    return _report(api, backstage, name, state="done", uri=f"s3://media/{name}.mp4")
+    return _report(api, backstage, name, state="done", uri=backstage.message("transcode", f"transcode.{name}").output)
 
 
 def _why(api: Api, video_id: str) -> dict[str, Any]:
@@ -99,6 +102,20 @@ class TestWhyNotReady:
         video_id = backstage.uploaded_film(api)
         for job in backstage.jobs.of_video(video_id):
             table.delete({"pk": job["pk"], "sk": job["sk"]})
+        assert _why(api, video_id)["reason"].startswith("Looking at the film has not begun.")
+
+    def test_what_was_made_of_another_film_says_nothing_of_this_one(self, api: Api, backstage: Backstage) -> None:
+        video_id = backstage.uploaded_film(api)
+        for name in RENDITIONS:
+            _done(api, backstage, name)
+        source = (backstage.table.get(VIDEO.key(videoId=video_id)) or {})["source"]
+        newer = {name: value for name, value in source.items() if name not in ("media", "renditions", "made")}
+        backstage.videos.change(
+            video_id,
+            Caller.job("arrivals"),
+            1,
+            lambda item: video.arrived(item, newer | {"uploadId": "0002", "etag": "e2"}),
+        )
         assert _why(api, video_id)["reason"].startswith("Looking at the film has not begun.")
 
     def test_when_it_is_ready_deleted_or_set_by_hand(self, api: Api, backstage: Backstage) -> None:
@@ -231,6 +248,13 @@ class TestReports:
             assert _report(api, backstage, state="running", **change).status == 409
         assert backstage.job(video_id, "transcode.360p")["progress"] == 70
 
+    def test_only_the_worker_that_took_a_job_reports_on_it(self, api: Api, backstage: Backstage) -> None:
+        backstage.uploaded_film(api)
+        assert _report(api, backstage, state="running", worker="one").status == 200
+        assert _report(api, backstage, state="running", worker="two").status == 409
+        assert _report(api, backstage, state="running", progress=5).status == 409
+        assert _report(api, backstage, state="running", worker="one", progress=5).status == 200
+
     def test_the_last_result_makes_the_video_ready(self, api: Api, backstage: Backstage) -> None:
         video_id = backstage.uploaded_film(api)
         for name in RENDITIONS:
@@ -271,7 +295,7 @@ class TestReports:
         for state in (
             {"state": "running"},
             {"state": "running", "progress": 5},
-            {"state": "done", "uri": "s3://media/k"},
+            {"state": "done", "uri": stale.output},
             {"state": "failed", "reason": "No."},
         ):
             body = {"inputHash": stale.inputHash, "attempt": stale.attempt, **state}
@@ -302,6 +326,7 @@ class TestReports:
             {"state": "failed"},
             {"state": "queued"},
             {"state": "done", "uri": "https://example.com/x.mp4"},
+            {"state": "done", "uri": "s3://somebody-elses/360p.mp4"},
             {"state": "running", "progress": 101},
             {"state": "running", "inputHash": "x"},
             {"state": "running", "attempt": 0},

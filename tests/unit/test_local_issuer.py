@@ -80,7 +80,7 @@ def issuer_of(token: str) -> str:
 
 
 def test_make_token_signs_for_the_issuer_of_the_running_service(checkout: Callable[[str, object], None]) -> None:
-    checkout("deployment.json", Deployment("f", "http://127.0.0.1:1", "a").__dict__)
+    checkout("deployment.json", Deployment("f", "http://127.0.0.1:1", "a", "media", "queue").__dict__)
     checkout("service.json", {"issuer": "http://127.0.0.1:2"})
     token = mint.mint("carol", "videos/read, videos/write")
     assert issuer_of(token) == "http://127.0.0.1:2"
@@ -88,7 +88,7 @@ def test_make_token_signs_for_the_issuer_of_the_running_service(checkout: Callab
 
 
 def test_make_token_works_while_the_service_is_stopped(checkout: Callable[[str, object], None]) -> None:
-    checkout("deployment.json", Deployment("f", "http://127.0.0.1:1", "a").__dict__)
+    checkout("deployment.json", Deployment("f", "http://127.0.0.1:1", "a", "media", "queue").__dict__)
     assert issuer_of(mint.mint("carol", "videos/read")) == "http://127.0.0.1:1"
 
 

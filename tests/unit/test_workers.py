@@ -168,6 +168,44 @@ class TestPictures:
         assert before["storyboard.jpg"] == after["storyboard.jpg"]
 
 
+class TestPatchesOfWhatWasMade:
+    def test_what_was_read_can_be_sent_back_and_changes_nothing(self, workers: Workers) -> None:
+        video_id = workers.upload(film(1))
+        workers.work()
+        document = workers.document(video_id)
+        same = {"thumbnails": document["thumbnails"], "resolutions": document["resolutions"]}
+        reply = workers.api.patch(f"/v1/videos/{video_id}", same)
+        assert (reply.status, reply.json["version"]) == (200, document["version"])
+
+    def test_null_removes_a_picture_until_it_is_made_again(self, workers: Workers) -> None:
+        video_id = workers.upload(film(1))
+        workers.work()
+        reply = workers.api.patch(f"/v1/videos/{video_id}", {"thumbnails": {"poster": None}})
+        assert (reply.status, "poster" in reply.json["thumbnails"]) == (200, False)
+        assert "storyboard.jpg" in reply.json["thumbnails"]
+        assert "poster" not in workers.api.get("/v1/videos", query="userId=alice").json["items"][0]
+
+    def test_a_part_of_a_picture_can_be_changed(self, workers: Workers) -> None:
+        video_id = workers.upload(film(1))
+        workers.work()
+        before = workers.document(video_id)["thumbnails"]["poster"]
+        reply = workers.api.patch(f"/v1/videos/{video_id}", {"thumbnails": {"poster": {"time": 5}}})
+        assert reply.json["thumbnails"]["poster"] == before | {"time": 5}
+
+    def test_a_rendition_of_the_film_can_be_replaced_and_not_removed(self, workers: Workers) -> None:
+        video_id = workers.upload(film(1))
+        workers.work()
+        message = workers.backstage.message("transcode", "transcode.240p")
+        body = {"inputHash": message.inputHash, "attempt": 1, "state": "done", "uri": message.output}
+        path = f"/v1/videos/{video_id}"
+        assert workers.api.request("PUT", f"{path}/renditions/240p", json_body=body, user="admin").status == 200
+        for patch in ({"resolutions": {"240p": None}}, {"resolutions": None}):
+            reply = workers.api.patch(path, patch)
+            assert (reply.status, reply.json["errors"][0]["pointer"]) == (422, "/resolutions/240p")
+        mine = {"240p": "s3://mine/240p.mp4"}
+        assert workers.api.patch(path, {"resolutions": mine}).json["resolutions"] == mine
+
+
 class TestRepeats:
     def test_messages_delivered_twice_and_in_reverse_are_done_once(self, workers: Workers) -> None:
         video_id = workers.upload(film(1))
