@@ -14,7 +14,7 @@ from infra.data_stack import DataStack
 from infra.function import ServiceFunction
 from infra.media_stack import ARRIVALS_TIMEOUT, PICTURES, MediaStack
 from infra.queue import WorkQueue
-from infra.settings import Settings
+from infra.settings import Settings, Target
 from shared import schema
 
 STREAM_TIMEOUT = cdk.Duration.seconds(60)
@@ -39,7 +39,10 @@ TRANSCODER_VISIBILITY = cdk.Duration.minutes(15)
 """For a transcoder that this service does not know: as long as a job's lease between two reports. One that takes
 longer for a message prolongs it by ChangeMessageVisibility, or deletes it once it has taken the job over."""
 
-DECODERS = 10
+DECODERS: Mapping[Target, int] = {
+    "aws": 10,
+    "local": 2,  # the least there is: MiniStack unpacks the function, 200 MB, for each that runs at a time
+}
 """How many films are decoded at a time, by each of the two workers: a flood of uploads waits in the queue instead
 of taking all the functions that the account may run at a time."""
 
@@ -95,8 +98,8 @@ class JobsStack(cdk.Stack):
         self._audit()
         self._arrivals()
         # One message at a time, so that a film that takes long delays no other, and counts as its own failure.
-        self._probe().consume(probe, batch_size=1, max_concurrency=DECODERS)
-        self._thumbnails().consume(thumbnails, batch_size=1, max_concurrency=DECODERS)
+        self._probe().consume(probe, batch_size=1, max_concurrency=DECODERS[settings.target])
+        self._thumbnails().consume(thumbnails, batch_size=1, max_concurrency=DECODERS[settings.target])
         self._purge().consume(purge, batch_size=10)
         self._sweeper()
 

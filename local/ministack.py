@@ -1,6 +1,7 @@
 """MiniStack, the embedded AWS, as a process of its own that never outlives the program that started it."""
 
 import http.client
+import json
 import os
 import runpy
 import shutil
@@ -10,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from local import LocalError
+from local import LocalError, write_private
 from local.child import end, end_with_parent, spawn
 from local.ports import LOOPBACK, is_taken
 
@@ -39,6 +40,8 @@ class MiniStack:
             raise LocalError(f"MiniStack cannot start: port {self.port} is taken.")
         shutil.rmtree(self._scratch, ignore_errors=True)  # left by one that was killed
         self._scratch.mkdir(parents=True)
+        if self.state is not None:
+            forget_stream_positions(self.state)
         with self.log.open("wb") as log:
             self._process = spawn("local.ministack", log=log, env=self._environment())
         try:
@@ -119,6 +122,19 @@ class MiniStack:
             return False
         finally:
             connection.close()
+
+
+def forget_stream_positions(state: Path) -> None:
+    """Let the readers of streams begin anew, in what MiniStack saved.
+
+    It keeps how many records they have read and not the records: after a start they would skip as many new ones.
+    What nobody had read when it stopped is lost; the sweeper finds the jobs that were to come of it.
+    """
+    file = state / "lambda.json"
+    if file.exists():
+        saved = json.loads(file.read_text(encoding="utf-8"))
+        if saved.get("payload", saved).pop("dynamodb_stream_positions", None) is not None:
+            write_private(file, json.dumps(saved))
 
 
 def _serve() -> None:

@@ -1,12 +1,18 @@
-"""Writes the README's generated tables from the schema; `--check` only tells whether they are up to date."""
+"""Writes what the documentation has from the code: the README's tables, and the schema of the job messages.
 
+`--check` only tells whether they are up to date.
+"""
+
+import json
 import sys
 from collections.abc import Iterator
 
 from local import ROOT
+from shared.messages import JobMessage
 from shared.schema import ACCESS_PATTERNS, ENTITIES, INDEXES
 
 README = ROOT / "README.md"
+MESSAGE_SCHEMA = ROOT / "docs" / "job-message.schema.json"
 
 
 def sections() -> dict[str, str]:
@@ -57,13 +63,19 @@ def updated(text: str) -> str:
     return text
 
 
+def message_schema() -> str:
+    """The JSON Schema of the job messages, as transcoders read it."""
+    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **JobMessage.model_json_schema()}
+    return json.dumps(schema, indent=2) + "\n"
+
+
 def main(arguments: list[str]) -> int:
-    """Write the README, or with `--check` compare; the exit status."""
-    present = README.read_text(encoding="utf-8")
-    wanted = updated(present)
+    """Write the files, or with `--check` compare; the exit status."""
+    wanted = {README: updated(README.read_text(encoding="utf-8")), MESSAGE_SCHEMA: message_schema()}
     if arguments == ["--check"]:
-        return int(present != wanted)
-    README.write_text(wanted, encoding="utf-8")
+        return int(any(file.read_text(encoding="utf-8") != text for file, text in wanted.items()))
+    for file, text in wanted.items():
+        file.write_text(text, encoding="utf-8")
     return 0
 
 

@@ -17,6 +17,7 @@ from rich.markup import escape
 from local import (
     DEFAULT_ISSUER_PORT,
     DEFAULT_PORT,
+    DEPLOYMENT_FILE,
     KEY_FILE,
     ROOT,
     SERVICE_FILE,
@@ -25,10 +26,11 @@ from local import (
     exit_status,
     write_private,
 )
-from local.deployment import deploy
+from local.deployment import Deployment, deploy
 from local.issuer import Issuer, Signer
 from local.ministack import MiniStack
 from local.ports import chosen_port, require_free
+from local.transcoder import Settings, Transcoder
 
 USERS = {
     "alice": ("videos/read", "videos/write"),
@@ -76,6 +78,8 @@ def _serve(terminal: "_Terminal") -> NoReturn:
             url = _deploy(ministack, issuer.url, tell)
         with terminal.step("Waiting for the first answer"):
             _warm_up(url)
+        # Before MiniStack on the way out: else it would end in the middle of a film without being able to say so.
+        stack.enter_context(Transcoder(_transcoder_settings(ministack, issuer, url), STATE / "transcoder.log"))
         _announce(url, issuer)
         status = ministack.wait()
         raise LocalError(
@@ -91,6 +95,13 @@ def _deploy(ministack: MiniStack, issuer: str, tell: Callable[[str], None]) -> s
         if ministack.is_running():
             raise
         raise LocalError(f"MiniStack ended while it was deployed to; its log is {ministack.log}.") from None
+
+
+def _transcoder_settings(ministack: MiniStack, issuer: Issuer, url: str) -> Settings:
+    deployed = Deployment.load(DEPLOYMENT_FILE)
+    if deployed is None:
+        raise LocalError(f"The deploy left no {DEPLOYMENT_FILE.relative_to(ROOT)}; delete .local and start again.")
+    return Settings(ministack.endpoint, deployed.transcode_queue_url, url, issuer.url, str(KEY_FILE))
 
 
 def _warm_up(url: str) -> None:
@@ -110,6 +121,7 @@ def _announce(url: str, issuer: Issuer) -> None:
     # Plain print: a token must come out in one piece, whatever the width of the terminal.
     print(f"\nBase URL: {url}\nDocs:     {url}/docs\nTokens:   {SERVICE_FILE.relative_to(ROOT)}\n")
     print(f"curl -sS '{url}/v1/videos?limit=5' -H 'Authorization: Bearer {tokens['alice']}'\n")
+    print("A transcoder of its own makes the renditions of what is uploaded (.local/transcoder.log).")
     print("`make demo` in another terminal loads a few thousand films. Ctrl-C stops the service.", flush=True)
 
 

@@ -6,21 +6,38 @@ the path of a JSON file with `baseUrl` and `tokens` for alice, bob and admin, su
 
 import json
 import os
+import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 import pytest
 
-from local.deployment import deploy
+from local.deployment import Deployment, deploy
 from local.issuer import Issuer, Signer
 from local.ministack import MiniStack
 from local.ports import free_port
 from local.run import USERS
+from local.transcoder import Settings, Transcoder
+from shared.routes import TRANSCODE
+
+PATIENCE = 120.0
+"""Seconds for what happens in the background: most of it is the first start of each function on a busy machine."""
+
+_Seen = TypeVar("_Seen")
+
+
+def eventually(look: Callable[[], _Seen], until: Callable[[_Seen], object] = bool) -> _Seen:
+    """What `look` returns once it is as wanted; it is asked again and again, but not for ever."""
+    deadline = time.monotonic() + PATIENCE
+    while not until(seen := look()):
+        assert time.monotonic() < deadline, f"it is still {seen!r}"
+        time.sleep(0.1)
+    return seen
 
 
 @dataclass
@@ -39,6 +56,24 @@ class Service:
         if user is not None:
             headers.setdefault("Authorization", f"Bearer {self.tokens[user]}")
         return self.http.request(method, self.base_url + path, headers=headers, **options)
+
+    @property
+    def endpoint(self) -> str:
+        """Where the embedded AWS answers; the test is skipped when the service runs elsewhere."""
+        endpoint, found, _ = self.base_url.partition("/_aws/")
+        if not found:
+            pytest.skip("needs the embedded AWS")
+        return endpoint
+
+    def upload(self, video: Mapping[str, Any], data: bytes, user: str = "alice", kind: str = "video/mp4") -> str:
+        """Send a film as any client would, and return the upload's id."""
+        wanted = {"contentType": kind, "fileSize": len(data)}
+        begun = self.request("POST", f"/v1/videos/{video['videoId']}/upload", user, json=wanted)
+        assert begun.status_code == 201, begun.text
+        told = begun.json()
+        sent = self.http.request(told["method"], told["url"], content=data, headers=told["headers"])
+        assert sent.status_code == 200, sent.text
+        return str(told["uploadId"])
 
     def create(self, user: str = "alice", **fields: Any) -> dict[str, Any]:
         """A new video."""
@@ -81,12 +116,18 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         MiniStack(free_port(), folder / "ministack.log") as ministack,
     ):
         base_url = deploy(ministack.endpoint, issuer.url, folder, log.append)
+        deployed = Deployment.load(folder / "deployment.json")
+        assert deployed is not None
         tokens = {user: issuer.mint(user, scopes) for user, scopes in USERS.items()}
+        tokens["transcoder"] = issuer.mint("transcoder", [TRANSCODE])
         bad = _forged(tokens["alice"]) | {
             "expired": issuer.mint("alice", USERS["alice"], lifetime=-1),
             "of another issuer": stranger.mint("alice", USERS["alice"]),
         }
-        yield Service(base_url, tokens, bad)
+        queue_url, key_file = deployed.transcode_queue_url, str(folder / "key.pem")
+        settings = Settings(ministack.endpoint, queue_url, base_url, issuer.url, key_file)
+        with Transcoder(settings, folder / "transcoder.log"):
+            yield Service(base_url, tokens, bad)
 
 
 def _forged(token: str) -> dict[str, str]:

@@ -29,7 +29,8 @@ expected-statuses = ["2xx", "304", "403", "404", "409", "412"]
 expected-statuses = ["400", "401", "403", "404", "405", "412", "413", "415", "422"]
 
 # What two parameters must be to each other, and that a cursor is one the service gave out, no schema can say;
-# nor that a patch leaves a video within its limits.
+# nor that a patch leaves a video within its limits, that parts are numbered without a gap, and what a report of
+# `done` needs.
 [[operations]]
 include-name = "GET /v1/videos"
 checks.positive_data_acceptance.expected-statuses = ["200", "400", "403"]
@@ -37,6 +38,22 @@ checks.positive_data_acceptance.expected-statuses = ["200", "400", "403"]
 [[operations]]
 include-name = "PATCH /v1/videos/{videoId}"
 checks.positive_data_acceptance.expected-statuses = ["200", "403", "404", "409", "412", "422"]
+
+[[operations]]
+include-name = "GET /v1/videos/{videoId}/audit"
+checks.positive_data_acceptance.expected-statuses = ["200", "400", "403", "404"]
+
+[[operations]]
+include-name = "POST /v1/videos/{videoId}/upload"
+checks.positive_data_acceptance.expected-statuses = ["201", "403", "404", "409", "429"]
+
+[[operations]]
+include-name = "POST /v1/videos/{videoId}/upload/{uploadId}/complete"
+checks.positive_data_acceptance.expected-statuses = ["200", "403", "404", "409", "422"]
+
+[[operations]]
+include-name = "PUT /v1/videos/{videoId}/renditions/{name}"
+checks.positive_data_acceptance.expected-statuses = ["200", "403", "404", "409", "422"]
 """
 
 HOOKS = """\

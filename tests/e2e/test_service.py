@@ -28,6 +28,15 @@ class TestTokens:
             ("DELETE", "/v1/videos/3f2504e0-4f89-41d3-9a0c-0305e82c3301"),
             ("POST", "/v1/videos/3f2504e0-4f89-41d3-9a0c-0305e82c3301/restore"),
             ("POST", "/v1/videos/3f2504e0-4f89-41d3-9a0c-0305e82c3301/views"),
+            ("POST", "/v1/videos/3f2504e0-4f89-41d3-9a0c-0305e82c3301/upload"),
+            ("POST", "/v1/videos/3f2504e0-4f89-41d3-9a0c-0305e82c3301/upload/0/complete"),
+            ("DELETE", "/v1/videos/3f2504e0-4f89-41d3-9a0c-0305e82c3301/upload/0"),
+            ("POST", "/v1/videos/3f2504e0-4f89-41d3-9a0c-0305e82c3301/thumbnail"),
+            ("PUT", "/v1/videos/3f2504e0-4f89-41d3-9a0c-0305e82c3301/renditions/240p"),
+            ("GET", "/v1/videos/3f2504e0-4f89-41d3-9a0c-0305e82c3301/jobs"),
+            ("POST", "/v1/videos/3f2504e0-4f89-41d3-9a0c-0305e82c3301/jobs/probe/retry"),
+            ("GET", "/v1/videos/3f2504e0-4f89-41d3-9a0c-0305e82c3301/why-not-ready"),
+            ("GET", "/v1/videos/3f2504e0-4f89-41d3-9a0c-0305e82c3301/audit"),
         ],
     )
     def test_nothing_of_a_video_without_one(self, service: Service, method: str, path: str) -> None:

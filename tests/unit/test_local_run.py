@@ -1,15 +1,17 @@
 """`make run` refuses to start with one clear sentence, and leaves nothing behind."""
 
 import fcntl
+import json
 import socket
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from local import LocalError, run, write_private
-from local.ministack import MiniStack
+from local.ministack import MiniStack, forget_stream_positions
 from local.ports import chosen_port, free_port, is_taken, require_free
 
 
@@ -50,6 +52,18 @@ def test_ministack_does_not_mistake_another_server_for_itself(taken: int, tmp_pa
     with pytest.raises(LocalError, match=f"port {taken} is taken"), MiniStack(taken, tmp_path / "ministack.log"):
         pass
     assert not (tmp_path / "ministack.log").exists()
+
+
+@pytest.mark.parametrize("wrap", [lambda saved: saved, lambda saved: {"__ministack_format__": 2, "payload": saved}])
+def test_readers_of_streams_begin_anew_after_a_start(
+    tmp_path: Path, wrap: Callable[[dict[str, Any]], dict[str, Any]]
+) -> None:
+    forget_stream_positions(tmp_path)
+    file = tmp_path / "lambda.json"
+    file.write_text(json.dumps(wrap({"esms": {"a": 1}, "dynamodb_stream_positions": {"a": 7}})))
+    for _ in range(2):
+        forget_stream_positions(tmp_path)
+        assert json.loads(file.read_text()) == wrap({"esms": {"a": 1}})
 
 
 @pytest.mark.parametrize("text", ["x", "0", "65536", "-1", "4566.0", "٤"])

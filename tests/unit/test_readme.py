@@ -61,6 +61,12 @@ def test_masking_hides_what_varies_and_nothing_else() -> None:
         '{"videoId":"3f2504e0-4f89-41d3-9a0c-0305e82c3301","createdAt":1795258751,"viewCount":2} "3.0123456789abcdef"'
     )
     assert tour.masked(line) == '{"videoId":"<uuid>","createdAt":<time>,"viewCount":2} "3.<hash>"'
+    entry = '{"sequence":"000000000001234567890","at":1717645200000,"changes":[{"to":1717645200},{"to":3}]}'
+    assert tour.masked(entry) == '{"sequence":<time>,"at":<time>,"changes":[{"to":<time>},{"to":3}]}'
+    places = (
+        '"http://127.0.0.1:4566/media/thumbnails/v/9f86d081884c7d659a2feaa0c55ad015/a.jpg","s3://b/renditions/v/720p"'
+    )
+    assert tour.masked(places) == '"http://<bucket>/thumbnails/v/<hash>/a.jpg","s3://<bucket>/renditions/v/720p"'
 
 
 def test_every_entity_index_and_pattern_is_in_the_readme() -> None:

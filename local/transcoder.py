@@ -1,0 +1,368 @@
+"""The outside transcoder of the service on this machine: it keeps to docs/transcode-queue.md as any other would.
+
+It knows the queue, the buckets and the API, and nothing else of the service. One process, one film at a time.
+"""
+
+import json
+import logging
+import os
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from subprocess import Popen
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import boto3
+import httpx
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+
+from local.child import end, end_with_parent, spawn
+from local.deployment import REGION
+from local.issuer import DAY, Signer
+from shared.media.errors import UnreadableFilm
+from shared.media.transcode import transcode
+from shared.messages import JobInput, JobMessage, parse
+from shared.objects import split_uri
+from shared.queues import BadMessage
+from shared.routes import TRANSCODE
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+    from mypy_boto3_sqs import SQSClient
+
+SUBJECT = "local-transcoder"
+WAIT_SECONDS = 20
+"""How long one request waits for a message."""
+VISIBILITY_SECONDS = 120
+"""How long a message stays hidden unless that is prolonged: after a crash it is delivered again so soon."""
+BEAT_SECONDS = 5
+"""How often progress is reported, and the message hidden anew."""
+TRIES = 3
+"""Of one report, the first included."""
+STOP_SECONDS = 10.0
+CHUNK = 1 << 20
+
+LOGGER = logging.getLogger("transcoder")
+
+
+class NotWanted(Exception):
+    """The API says that nobody wants this work any more; `gone` when there is no such job at all."""
+
+    def __init__(self, detail: str, *, gone: bool) -> None:
+        super().__init__(detail)
+        self.gone = gone
+
+
+class NotReported(Exception):
+    """The API does not answer, or does not take the report."""
+
+
+class FilmLost(Exception):
+    """The film is not there any more as it was when the job was queued; the message is one sentence."""
+
+
+class Stop(BaseException):
+    """The process is to end."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the process has to know."""
+
+    endpoint: str
+    queue_url: str
+    base_url: str
+    issuer: str
+    key_file: str
+
+
+class Reports:
+    """The API, as far as a transcoder needs it."""
+
+    def __init__(
+        self, http: httpx.Client, token: Callable[[], str], *, sleep: Callable[[float], None] = time.sleep
+    ) -> None:
+        self._http = http
+        self._token = token
+        self._sleep = sleep
+
+    def send(
+        self,
+        message: JobMessage,
+        state: Literal["running", "done", "failed"],
+        *,
+        tries: int = TRIES,
+        **more: str | int | bool,
+    ) -> None:
+        """Report on a message's job; raises NotWanted or NotReported."""
+        body = {"inputHash": message.inputHash, "attempt": message.attempt, "state": state, **more}
+        failure = ""
+        for number in range(1, tries + 1):
+            try:
+                answer = self._http.put(
+                    str(message.report), json=body, headers={"Authorization": f"Bearer {self._token()}"}
+                )
+            except httpx.TransportError as error:
+                failure = repr(error)
+            else:
+                if answer.status_code == 200:
+                    return
+                # The gateway has a 404 of its own, while the API is being deployed: it says nothing of the job.
+                if answer.status_code in (404, 409) and "problem+json" in answer.headers.get("content-type", ""):
+                    raise NotWanted(answer.json()["detail"], gone=answer.status_code == 404)
+                failure = f"{answer.status_code}: {answer.text[:300]}"
+            if number < tries:
+                self._sleep(number)
+        raise NotReported(failure)
+
+
+class Worker:
+    """Works on the messages of a queue; `clock` gives seconds that only go forward."""
+
+    def __init__(
+        self,
+        sqs: "SQSClient",
+        s3: "S3Client",
+        queue_url: str,
+        reports: Reports,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._sqs = sqs
+        self._s3 = s3
+        self._queue_url = queue_url
+        self._reports = reports
+        self._clock = clock
+
+    def work(self, wait_seconds: int = WAIT_SECONDS) -> bool:
+        """Work on the next message; returns whether there was one."""
+        answer = self._sqs.receive_message(
+            QueueUrl=self._queue_url,
+            MaxNumberOfMessages=1,
+            WaitTimeSeconds=wait_seconds,
+            VisibilityTimeout=VISIBILITY_SECONDS,
+            MessageSystemAttributeNames=["ApproximateReceiveCount"],
+        )
+        for received in answer.get("Messages", []):
+            self._handle(
+                received["ReceiptHandle"], received["Body"], int(received["Attributes"]["ApproximateReceiveCount"])
+            )
+        return bool(answer.get("Messages"))
+
+    def _handle(self, receipt: str, body: str, count: int) -> None:
+        try:
+            self._do(_parsed(body), receipt)
+        except NotWanted as answer:
+            LOGGER.info("not wanted any more: %s", answer)
+        except Exception:
+            # SQS delivers it again, a little later each time, and after the last time keeps it in the DLQ.
+            LOGGER.exception("message not done")
+            self._hide(receipt, 15 * 2 ** (count - 1))
+            return
+        except BaseException:
+            self._hide(receipt, 0)  # whoever runs next can have it at once
+            raise
+        # Last: whatever happens before, it is delivered again, and a repeated report changes nothing.
+        self._sqs.delete_message(QueueUrl=self._queue_url, ReceiptHandle=receipt)
+
+    def _do(self, message: JobMessage, receipt: str) -> None:
+        name = f"{message.kind} of {message.videoId}, attempt {message.attempt}"
+        # It takes the job. From here on the API knows, and another input or attempt is refused.
+        self._reports.send(message, "running", progress=0)
+        LOGGER.info("begins %s", name)
+        try:
+            self._make(message, receipt)
+        except UnreadableFilm as error:
+            self._reports.send(message, "failed", reason=error.reason, retry=False)
+        except FilmLost as error:
+            self._reports.send(message, "failed", reason=str(error), retry=False)
+        except NotWanted:
+            raise
+        except Exception:
+            LOGGER.exception("failed at %s", name)
+            reason = "The transcoder could not finish; its log tells why."
+            self._reports.send(message, "failed", reason=reason, retry=True)
+        else:
+            self._done(message)
+            LOGGER.info("finished %s", name)
+
+    def _make(self, message: JobMessage, receipt: str) -> None:
+        rendition = message.input.rendition
+        if rendition is None or message.output is None:
+            raise BadMessage("The message is none of a rendition.")
+        last = self._clock()
+
+        def beat(percent: int) -> None:
+            nonlocal last
+            if self._clock() - last >= BEAT_SECONDS:
+                last = self._clock()
+                self._hide(receipt, VISIBILITY_SECONDS)
+                # The lease lasts many times as long: one report that is lost does no harm.
+                with suppress(NotReported):
+                    self._reports.send(message, "running", progress=min(99, max(1, percent)), tries=1)
+
+        with tempfile.TemporaryDirectory(prefix="transcoder-") as folder:
+            film, made = Path(folder, "film"), Path(folder, "made.mp4")
+            self._download(message.input, film, lambda: beat(1))
+            transcode(film, made, width=rendition.width, height=rendition.height, progress=beat)
+            bucket, key = split_uri(message.output)
+            self._s3.upload_file(str(made), bucket, key, ExtraArgs={"ContentType": "video/mp4"})
+
+    def _download(self, film: JobInput, target: Path, beat: Callable[[], None]) -> None:
+        bucket, key = split_uri(film.source)
+        try:
+            body = self._s3.get_object(Bucket=bucket, Key=key, IfMatch=f'"{film.etag}"')["Body"]
+        except ClientError as error:
+            match error.response["Error"]["Code"]:
+                case "NoSuchKey":
+                    raise FilmLost("The uploaded file is gone.") from error
+                case "PreconditionFailed":
+                    raise FilmLost("The uploaded file was replaced before it was read.") from error
+                case _:
+                    raise
+        with target.open("wb") as file:
+            for chunk in body.iter_chunks(CHUNK):
+                file.write(chunk)
+                beat()
+
+    def _done(self, message: JobMessage) -> None:
+        try:
+            self._reports.send(message, "done", uri=str(message.output))
+        except NotWanted as answer:
+            if answer.gone:  # perhaps with its video; what is written after its purge, nobody else would remove
+                bucket, key = split_uri(str(message.output))
+                self._s3.delete_object(Bucket=bucket, Key=key)
+            raise
+
+    def _hide(self, receipt: str, seconds: int) -> None:
+        """Let the message not be delivered again before so many seconds are over."""
+        try:
+            self._sqs.change_message_visibility(
+                QueueUrl=self._queue_url, ReceiptHandle=receipt, VisibilityTimeout=seconds
+            )
+        except (ClientError, BotoCoreError):
+            LOGGER.exception("visibility not changed")
+
+
+def _parsed(body: str) -> JobMessage:
+    try:
+        found = json.loads(body)
+    except ValueError as error:
+        raise BadMessage("The message is no JSON.") from error
+    message = parse(JobMessage, found)
+    if message.report is None:
+        raise BadMessage("The message does not say where to report.")
+    return message
+
+
+class Transcoder:
+    """Runs the transcoder as a process for as long as the `with` block lasts, and starts it again should it crash:
+    a damaged film can take FFmpeg with it.
+    """
+
+    def __init__(self, settings: Settings, log: Path) -> None:
+        self._settings = settings
+        self._log = log
+        self._stopping = threading.Event()
+        self._starting = threading.Lock()
+        self._process: Popen[bytes] | None = None
+        self._thread = threading.Thread(target=self._keep_running, name="transcoder", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._log.unlink(missing_ok=True)
+        self._start()
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._starting:
+            self._stopping.set()
+            if self._process is not None:
+                end(self._process, STOP_SECONDS)
+        self._thread.join()
+
+    @property
+    def pid(self) -> int:
+        """The id of the process that runs now."""
+        if self._process is None:
+            raise RuntimeError("The transcoder was not started")
+        return self._process.pid
+
+    def _start(self) -> None:
+        # Nothing of the developer's AWS set-up may reach it.
+        env = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+        with self._log.open("ab") as log:
+            self._process = spawn("local.transcoder", json.dumps(asdict(self._settings)), log=log, env=env)
+
+    def _keep_running(self) -> None:
+        while True:
+            process = self._process
+            if process is not None:
+                process.wait()
+            if self._stopping.wait(1):
+                return
+            with self._starting:
+                if not self._stopping.is_set():
+                    if process is not None:
+                        end(process, STOP_SECONDS)  # what it left
+                    self._start()
+
+
+def make_worker(settings: Settings, http: httpx.Client) -> Worker:
+    """A worker for the service on this machine."""
+    signer = Signer(Path(settings.key_file))
+    options: Any = {
+        "endpoint_url": settings.endpoint,
+        "region_name": REGION,
+        "aws_access_key_id": "test",
+        "aws_secret_access_key": "test",
+        "config": Config(proxies={}, read_timeout=WAIT_SECONDS + 10),
+    }
+    return Worker(
+        boto3.client("sqs", **options),
+        boto3.client("s3", **options),
+        settings.queue_url,
+        # A new one each time: however long the service runs, none is too old.
+        Reports(http, lambda: signer.mint(settings.issuer, SUBJECT, [TRANSCODE], DAY)),
+    )
+
+
+def main(arguments: list[str]) -> int:
+    """Work until a SIGTERM; the exit status."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        raise Stop
+
+    signal.signal(signal.SIGTERM, stop)
+    end_with_parent()
+    os.nice(10)  # people who wait for the API come first
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+    settings = Settings(**json.loads(arguments[0]))
+    try:
+        with httpx.Client(base_url=settings.base_url, timeout=60, trust_env=False) as http:
+            worker = make_worker(settings, http)
+            LOGGER.info("waits for messages of %s", settings.queue_url)
+            while True:
+                try:
+                    worker.work()
+                except (ClientError, BotoCoreError):
+                    LOGGER.exception("the queue does not answer")
+                    time.sleep(1)
+    except Stop:
+        return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

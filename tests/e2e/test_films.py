@@ -1,0 +1,297 @@
+"""Films over HTTP, from the upload to what is made of them, through queues, functions and a transcoder that really run."""
+
+import io
+import re
+from typing import Any
+from urllib.parse import urljoin
+
+import boto3
+import pytest
+from PIL import Image
+
+from local.deployment import REGION
+from shared.media.errors import NO_FILM
+from tests.e2e.conftest import Service, eventually
+from tests.films import clip, film
+
+pytestmark = pytest.mark.xdist_group("e2e")
+
+SETTLED = ("ready", "failed")
+REPORT = {"inputHash": "0" * 32, "attempt": 1, "state": "running", "progress": 1}
+
+
+@pytest.fixture(scope="module")
+def ready(service: Service) -> dict[str, Any]:
+    """A video of alice's, made of a real clip; tests leave it as it is, but for its poster."""
+    video = service.create(title="Bikes")
+    service.upload(video, clip("bikes").read_bytes())
+    return _settled(service, video)
+
+
+def _path(video: dict[str, Any]) -> str:
+    return f"/v1/videos/{video['videoId']}"
+
+
+def _get(service: Service, video: dict[str, Any], below: str = "", user: str = "alice") -> dict[str, Any]:
+    reply = service.request("GET", _path(video) + below, user)
+    assert reply.status_code == 200, reply.text
+    found: dict[str, Any] = reply.json()
+    return found
+
+
+def _settled(service: Service, video: dict[str, Any]) -> dict[str, Any]:
+    """The video once it is ready or has failed, and nothing is under way any more."""
+    eventually(lambda: _get(service, video, "/why-not-ready"), lambda told: told["status"] in SETTLED)
+    eventually(lambda: _states(service, video), lambda states: not {"queued", "running"} & set(states.values()))
+    return _get(service, video)
+
+
+def _states(service: Service, video: dict[str, Any]) -> dict[str, str]:
+    return {job["kind"]: job["state"] for job in _get(service, video, "/jobs")["items"]}
+
+
+def _s3(service: Service) -> Any:
+    return _client(service, "s3")
+
+
+def _client(service: Service, name: Any) -> Any:
+    return boto3.client(
+        name,
+        endpoint_url=service.endpoint,
+        region_name=REGION,
+        aws_access_key_id="test",
+        aws_secret_access_key="test",
+    )
+
+
+def _objects(service: Service, video: dict[str, Any]) -> list[str]:
+    """The keys in all buckets that belong to a video, but for the archive, which keeps everything."""
+    s3 = _s3(service)
+    keys = []
+    for bucket in s3.list_buckets()["Buckets"]:
+        found = s3.list_objects_v2(Bucket=bucket["Name"]).get("Contents", [])
+        keys += [each["Key"] for each in found if video["videoId"] in each["Key"]]
+    return [key for key in keys if not key.startswith("audit/")]
+
+
+class TestARealClip:
+    def test_it_fills_in_what_it_is(self, ready: dict[str, Any]) -> None:
+        assert ready["status"] == "ready"
+        facts = {name: ready[name] for name in ("duration", "format", "resolution", "videoCodec", "frameRate")}
+        assert facts == {
+            "duration": 10000,
+            "format": "mp4",
+            "resolution": "640x272",
+            "videoCodec": "h264",
+            "frameRate": 25,
+        }
+        assert ready["fileSize"] == clip("bikes").stat().st_size
+        assert set(ready["origins"].values()) == {"job"}
+
+    def test_its_posters_open(self, service: Service, ready: dict[str, Any]) -> None:
+        pictures = {name: each for name, each in ready["thumbnails"].items() if name.startswith("poster")}
+        assert {name.rpartition(".")[2] for name in pictures} == {"poster", "jpg", "webp"}
+        for name, each in pictures.items():
+            reply = service.http.get(each["url"])
+            with Image.open(io.BytesIO(reply.content)) as image:
+                assert image.format == ("WEBP" if name.endswith("webp") else "JPEG")
+                assert image.size == (each["width"], each["height"])
+                image.load()
+            assert len(reply.content) == each["fileSize"]
+            assert each["time"] == 1000
+            assert "immutable" in reply.headers["cache-control"]
+
+    def test_its_storyboard_is_what_players_take(self, service: Service, ready: dict[str, Any]) -> None:
+        url = ready["thumbnails"]["storyboard.vtt"]["url"]
+        cues = service.http.get(url)
+        assert cues.headers["content-type"].startswith("text/vtt")
+        lines = re.findall(r"(\S+) --> (\S+)\n(\S+)#xywh=(\d+),(\d+),(\d+),(\d+)", cues.text)
+        assert cues.text.startswith("WEBVTT\n")
+        assert len(lines) == 10
+        assert (lines[0][0], lines[-1][1]) == ("00:00:00.000", "00:00:10.000")
+        sheet = service.http.get(urljoin(url, lines[0][2]))
+        with Image.open(io.BytesIO(sheet.content)) as image:
+            for _, _, _, *place in lines:
+                left, top, width, height = map(int, place)
+                assert left + width <= image.width
+                assert top + height <= image.height
+
+    def test_its_rendition_is_there(self, service: Service, ready: dict[str, Any]) -> None:
+        bucket, _, key = ready["resolutions"]["240p"].removeprefix("s3://").partition("/")
+        found = _s3(service).head_object(Bucket=bucket, Key=key)
+        assert (found["ContentType"], found["ContentLength"] > 10_000) == ("video/mp4", True)
+
+    def test_all_its_jobs_are_done(self, service: Service, ready: dict[str, Any]) -> None:
+        jobs = _get(service, ready, "/jobs")["items"]
+        assert {job["kind"] for job in jobs} == {"probe", "poster", "storyboard", "transcode.240p"}
+        assert {(job["state"], job["progress"]) for job in jobs} == {("done", 100)}
+        told = _get(service, ready, "/why-not-ready")
+        assert (told["ready"], told["blocker"]) == (True, None)
+
+    def test_its_history_tells_who_did_what_in_order(self, service: Service, ready: dict[str, Any]) -> None:
+        def seen() -> list[tuple[str, str, str]]:
+            entries = _get(service, ready, "/audit?order=asc&limit=100")["items"]
+            return [(each.get("kind", "video"), each["action"], each["by"]["id"]) for each in entries]
+
+        story = eventually(seen, lambda entries: ("transcode.240p", "done", "local-transcoder") in entries)
+        expected = [
+            ("video", "created", "alice"),
+            ("video", "changed", "job:arrivals"),
+            ("probe", "queued", "job:router"),
+            ("probe", "done", "job:probe"),
+            ("transcode.240p", "queued", "job:router"),
+            ("transcode.240p", "done", "local-transcoder"),
+        ]
+        assert [each for each in story if each in expected] == expected
+        assert ("poster", "done", "job:thumbnails") in eventually(
+            seen, lambda entries: ("poster", "done", "job:thumbnails") in entries
+        )
+
+    def test_another_moment_makes_another_poster(self, service: Service, ready: dict[str, Any]) -> None:
+        before = service.http.get(ready["thumbnails"]["poster"]["url"]).content
+        assert service.request("POST", f"{_path(ready)}/thumbnail", json={"time": 10}).status_code == 422
+        reply = service.request("POST", f"{_path(ready)}/thumbnail", json={"time": 7.52})
+        assert reply.status_code == 202
+        after = eventually(
+            lambda: _get(service, ready)["thumbnails"]["poster"], lambda poster: poster["time"] in (7500, 7520)
+        )
+        assert service.http.get(after["url"]).content != before
+        assert _get(service, ready)["status"] == "ready"
+
+
+class TestFilmsThatAreNone:
+    def test_it_fails_with_its_reason_and_a_proper_one_repairs_it(self, service: Service) -> None:
+        video = service.create()
+        service.upload(video, b"Dear diary, today I filmed nothing at all.")
+        failed = _settled(service, video)
+        assert (failed["status"], failed["failure"]["job"]) == ("failed", "probe")
+        assert failed["failure"]["reason"] == NO_FILM
+        assert NO_FILM in _get(service, video, "/why-not-ready")["reason"]
+
+        again = service.request("POST", f"{_path(video)}/jobs/probe/retry")
+        assert again.status_code == 202
+        assert _settled(service, video)["failure"]["reason"] == NO_FILM
+
+        service.upload(video, film())
+        eventually(lambda: _get(service, video), lambda now: now["status"] == "ready")
+        repaired = _settled(service, video)
+        assert (repaired["resolution"], "failure" in repaired) == ("320x180", False)
+
+    def test_an_empty_one_is_refused_when_announced_and_when_it_arrives(self, service: Service) -> None:
+        video = service.create()
+        wanted = {"contentType": "video/mp4", "fileSize": 0}
+        assert service.request("POST", f"{_path(video)}/upload", json=wanted).status_code == 422
+        begun = service.request("POST", f"{_path(video)}/upload", json=wanted | {"fileSize": 1000}).json()
+        assert service.http.put(begun["url"], content=b"", headers=begun["headers"]).status_code == 403
+        # What no signature keeps out, as from one who may write to the bucket, is found out afterwards.
+        bucket, key = re.findall(r"//[^/]+/([^/]+)/([^?]+)", begun["url"])[0]
+        _s3(service).put_object(Bucket=bucket, Key=key, Body=b"", ContentType="video/mp4")
+        failed = eventually(lambda: _get(service, video), lambda now: now["status"] == "failed")
+        assert failed["failure"]["reason"] == "The uploaded file is empty."
+
+
+class TestUploads:
+    def test_another_size_or_type_than_announced_does_not_get_in(self, service: Service) -> None:
+        video = service.create()
+        wanted = {"contentType": "video/mp4", "fileSize": 10}
+        begun = service.request("POST", f"{_path(video)}/upload", json=wanted).json()
+        for body, headers in (
+            (b"0123456789more", begun["headers"]),
+            (b"0123456789", begun["headers"] | {"Content-Type": "text/html"}),
+            (b"0123456789", {"Content-Type": "video/mp4"}),
+        ):
+            assert service.http.put(begun["url"], content=body, headers=headers).status_code == 403
+
+    def test_a_large_film_comes_in_parts(self, service: Service) -> None:
+        video = service.create()
+        data = film()
+        # A box that players skip makes it large.
+        size = 101_000_000
+        free = size - len(data)
+        data += free.to_bytes(4, "big") + b"free" + bytes(free - 8)
+        wanted = {"contentType": "video/mp4", "fileSize": size}
+        url = f"{service.base_url}{_path(video)}/upload"
+        begun = service.request("POST", f"{_path(video)}/upload", json=wanted).json()
+        parts, start = [], 0
+        for part in begun["parts"]:
+            sent = service.http.put(part["url"], content=data[start : start + part["size"]])
+            assert sent.status_code == 200, sent.text
+            parts.append({"partNumber": part["partNumber"], "etag": sent.headers["etag"]})
+            start += part["size"]
+        assert (start, len(parts)) == (size, 4)
+        owner = {"Authorization": f"Bearer {service.tokens['alice']}"}
+        complete = urljoin(url, begun["complete"])
+        for _ in range(2):
+            done = service.http.post(complete, json={"parts": parts}, headers=owner)
+            assert (done.status_code, done.json().get("state")) == (200, "received")
+        assert service.http.delete(urljoin(url, begun["abort"]), headers=owner).status_code == 409
+        ready = _settled(service, video)
+        assert (ready["status"], ready["fileSize"], ready["resolution"]) == ("ready", size, "320x180")
+
+    def test_one_that_is_given_up(self, service: Service) -> None:
+        video = service.create()
+        wanted = {"contentType": "video/mp4", "fileSize": 200_000_000}
+        url = f"{service.base_url}{_path(video)}/upload"
+        begun = service.request("POST", f"{_path(video)}/upload", json=wanted).json()
+        owner = {"Authorization": f"Bearer {service.tokens['alice']}"}
+        for _ in range(2):
+            assert service.http.delete(urljoin(url, begun["abort"]), headers=owner).status_code == 204
+        assert service.http.put(begun["parts"][0]["url"], content=bytes(begun["partSize"])).status_code == 404
+        parts = [{"partNumber": part["partNumber"], "etag": '"e"'} for part in begun["parts"]]
+        late = service.http.post(urljoin(url, begun["complete"]), json={"parts": parts}, headers=owner)
+        assert late.status_code == 409
+
+
+class TestTheEnd:
+    def test_what_a_removed_video_leaves_is_removed_too(self, service: Service) -> None:
+        video = service.create()
+        service.upload(video, film())
+        assert _settled(service, video)["status"] == "ready"
+        service.request("POST", f"{_path(video)}/views", "alice")
+        assert len(_objects(service, video)) > 5
+        # As DynamoDB does when the time of a deleted video has come; MiniStack's expiry leaves no stream record.
+        dynamodb = _client(service, "dynamodb")
+        partition = {"S": f"VIDEO#{video['videoId']}"}
+        dynamodb.delete_item(TableName="VideoMetadata", Key={"pk": partition, "sk": {"S": "#META"}})
+        eventually(lambda: _objects(service, video), lambda keys: not keys)
+        eventually(
+            lambda: dynamodb.query(
+                TableName="VideoMetadata",
+                KeyConditionExpression="pk = :pk",
+                ExpressionAttributeValues={":pk": partition},
+            )["Count"],
+            lambda count: count == 0,
+        )
+        eventually(
+            lambda: _get(service, video, "/audit?limit=100", "admin")["items"],
+            lambda entries: ("video", "removed") in {(each["entity"], each["action"]) for each in entries},
+        )
+        assert service.request("GET", f"{_path(video)}/audit").status_code == 404
+
+
+class TestWhoMay:
+    @pytest.mark.parametrize(
+        ("method", "below", "body"),
+        [
+            ("POST", "/upload", {"contentType": "video/mp4", "fileSize": 1}),
+            ("POST", "/thumbnail", {"time": 1}),
+            ("GET", "/jobs", None),
+            ("POST", "/jobs/probe/retry", None),
+            ("GET", "/why-not-ready", None),
+            ("GET", "/audit", None),
+        ],
+    )
+    def test_only_the_owner(self, service: Service, method: str, below: str, body: dict[str, Any] | None) -> None:
+        hidden = service.create()
+        options: dict[str, Any] = {} if body is None else {"json": body}
+        assert service.request(method, _path(hidden) + below, "bob", **options).status_code == 404
+        shown = service.create("admin", userId="alice", status="ready", visibility="public")
+        assert service.request(method, _path(shown) + below, "bob", **options).status_code == 403
+
+    def test_only_transcoders_report_and_they_do_nothing_else(self, service: Service) -> None:
+        video = service.create()
+        place = f"{_path(video)}/renditions/240p"
+        assert service.request("PUT", place, "alice", json=REPORT).status_code == 403
+        if "transcoder" in service.tokens:
+            assert service.request("PUT", place, "transcoder", json=REPORT).status_code == 404
+            assert service.request("GET", _path(video), "transcoder").status_code == 403

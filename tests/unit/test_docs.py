@@ -1,0 +1,56 @@
+"""The pages below docs/ say what the code does."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import jsonschema_rs
+import pytest
+
+from local import readme
+from shared import jobs
+from shared.messages import JobMessage, job_message, parse
+from shared.models import RenditionReport
+from shared.models import parse as parse_body
+
+DOCS = Path(__file__).parents[2] / "docs"
+QUEUE_PAGE = (DOCS / "transcode-queue.md").read_text(encoding="utf-8")
+JOBS_PAGE = (DOCS / "jobs.md").read_text(encoding="utf-8")
+EXAMPLE: dict[str, Any] = json.loads(re.findall(r"```json\n(.*?)```", QUEUE_PAGE, re.DOTALL)[0])
+
+
+def test_the_schema_of_messages_is_up_to_date() -> None:
+    assert readme.MESSAGE_SCHEMA.read_text(encoding="utf-8") == readme.message_schema(), "run: python -m local.readme"
+
+
+def test_the_example_message_fits_the_schema_and_what_the_router_sends() -> None:
+    jsonschema_rs.Draft202012Validator(json.loads(readme.message_schema())).validate(EXAMPLE)
+    message = parse(JobMessage, EXAMPLE)
+    assert message.inputHash == jobs.input_hash(EXAMPLE["input"])
+    job = {name: EXAMPLE[name] for name in ("videoId", "kind", "inputHash", "attempt", "input")}
+    assert job_message(job, "media") == EXAMPLE
+
+
+def test_the_reports_that_it_shows_are_taken() -> None:
+    shown = re.findall(r"^report '(.+)'$", QUEUE_PAGE, re.MULTILINE)
+    states = [parse_body(RenditionReport, body.encode()).state for body in shown]
+    assert states == ["running", "done", "failed"]
+    assert {json.loads(body)["inputHash"] for body in shown} == {EXAMPLE["inputHash"]}
+
+
+@pytest.mark.parametrize("kind", jobs.KINDS.values(), ids=lambda kind: kind.name)
+def test_the_times_of_each_kind(kind: jobs.Kind) -> None:
+    name = "transcode.<name>" if kind.name == "transcode" else kind.name
+    times = f"{kind.lease // 60} min | {kind.patience // 60} min"
+    assert f"| `{name}` | {kind.queue} | {times} | {'yes' if kind.needed else 'no'} |" in JOBS_PAGE
+
+
+def test_the_waits_between_attempts() -> None:
+    *first, last = [str(jobs.delay_before(attempt)) for attempt in range(2, jobs.LAST_ATTEMPT + 1)]
+    assert f"waits {', '.join(first)} and {last} seconds" in JOBS_PAGE
+
+
+def test_every_state_is_explained() -> None:
+    explained = re.findall(r"^\| `(\w+)` \|", JOBS_PAGE.partition("## States")[2].partition("## ")[0], re.MULTILINE)
+    assert set(explained) == {*jobs.STATES, "withdrawn"}

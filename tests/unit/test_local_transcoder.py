@@ -1,0 +1,392 @@
+"""The transcoder of a laptop, over the service's own handlers in process, and moto's queue and buckets."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import boto3
+import httpx
+import pytest
+
+from local import ROOT, transcoder
+from local.issuer import Signer
+from local.transcoder import BEAT_SECONDS, NotReported, Reports, Settings, Stop, Transcoder, Worker
+from shared.jobs import LAST_ATTEMPT
+from shared.media.transcode import transcode
+from shared.messages import JobMessage
+from shared.objects import Objects
+from tests.backstage import Backstage
+from tests.films import clip, film
+from tests.harness import MEDIA_BUCKET, SOURCES_BUCKET, Api, Clock
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+    from mypy_boto3_sqs import SQSClient
+
+RENDITION = {"160p": {"width": 284, "height": 160}}
+KIND = "transcode.160p"
+
+
+class Laptop:
+    """Everything around one worker, and what a test wants to know of it."""
+
+    def __init__(self, api: Api, backstage: Backstage, s3: "S3Client") -> None:
+        self.api = api
+        self.backstage = backstage
+        self.s3 = s3
+        self.sqs: SQSClient = boto3.client("sqs")
+        self.queue = self.sqs.create_queue(QueueName="transcode")["QueueUrl"]
+        self.reports: list[dict[str, Any]] = []
+        self.answers: list[int] = []
+        self.before_report: Callable[[dict[str, Any]], httpx.Response | None] = lambda report: None
+        self.now = 0.0
+        http = httpx.Client(base_url="http://api/$default", transport=httpx.MockTransport(self._answer))
+        reports = Reports(http, lambda: "a token", sleep=lambda _: None)
+        self.worker = Worker(self.sqs, s3, self.queue, reports, clock=lambda: self.now)
+
+    def _answer(self, request: httpx.Request) -> httpx.Response:
+        report = json.loads(request.content)
+        self.reports.append(report)
+        answer = self.before_report(report)
+        if answer is None:
+            reply = self.api.request(
+                request.method,
+                request.url.path.removeprefix("/$default"),
+                body=request.content,
+                headers={"content-type": request.headers["content-type"]},
+                user="transcoder",
+                scopes="videos/transcode",
+            )
+            answer = httpx.Response(reply.status, headers=dict(reply.headers), content=reply.body)
+        self.answers.append(answer.status_code)
+        return answer
+
+    def upload(self, data: bytes) -> str:
+        """A video whose film waits to be transcoded, with its message in the queue."""
+        video_id = str(self.api.create()["videoId"])
+        key = f"{video_id}/0001"
+        etag = self.s3.put_object(Bucket=SOURCES_BUCKET, Key=key, Body=data)["ETag"].strip('"')
+        self.backstage.arrive(video_id, etag=etag, size=len(data))
+        self.backstage.probe(video_id, RENDITION)
+        self.deliver()
+        return video_id
+
+    def deliver(self) -> None:
+        """Hand over what the router sent."""
+        self.backstage.settle()
+        for body in self.backstage.queues["transcode"].take():
+            self.sqs.send_message(QueueUrl=self.queue, MessageBody=json.dumps(body))
+
+    def work(self) -> bool:
+        """Let the worker look once."""
+        return self.worker.work(wait_seconds=0)
+
+    def waiting(self) -> tuple[int, int]:
+        """How many messages can be received, and how many are hidden."""
+        names: Any = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
+        found = self.sqs.get_queue_attributes(QueueUrl=self.queue, AttributeNames=names)["Attributes"]
+        visible, hidden = (int(found[name]) for name in names)
+        return visible, hidden
+
+    def states(self) -> list[str]:
+        """What was reported, in order."""
+        return [report["state"] for report in self.reports]
+
+    def made(self) -> list[str]:
+        """The renditions in the bucket."""
+        found = self.s3.list_objects_v2(Bucket=MEDIA_BUCKET).get("Contents", [])
+        return [each["Key"] for each in found]
+
+
+@pytest.fixture
+def laptop(api: Api, table: Any, objects: Objects, clock: Clock) -> Laptop:
+    """A worker over the service in process."""
+    return Laptop(api, Backstage(table, clock), objects.client)
+
+
+def test_a_rendition_is_made_and_the_video_becomes_ready(laptop: Laptop) -> None:
+    video_id = laptop.upload(film())
+    assert laptop.work()
+    job = laptop.backstage.job(video_id, KIND)
+    assert (job["state"], job["attempt"], job["progress"]) == ("done", 1, 100)
+    key = f"renditions/{video_id}/{job['inputHash']}/160p.mp4"
+    video = laptop.api.get(f"/v1/videos/{video_id}").json
+    assert (video["status"], video["resolutions"]) == ("ready", {"160p": f"s3://{MEDIA_BUCKET}/{key}"})
+    stored = laptop.s3.get_object(Bucket=MEDIA_BUCKET, Key=key)
+    assert (stored["ContentType"], stored["Body"].read()[4:8]) == ("video/mp4", b"ftyp")
+    assert laptop.states() == ["running", "done"]
+    assert laptop.waiting() == (0, 0)
+    assert not laptop.work()
+
+
+def test_a_real_clip_reports_how_far_it_is(laptop: Laptop, monkeypatch: pytest.MonkeyPatch) -> None:
+    def slowly(source: Path, target: Path, *, progress: Callable[[int], None], **size: int) -> None:
+        def told(percent: int) -> None:
+            laptop.now += BEAT_SECONDS / 10
+            progress(percent)
+
+        transcode(source, target, progress=told, **size)
+
+    monkeypatch.setattr(transcoder, "transcode", slowly)
+    laptop.upload(clip("bikes").read_bytes())
+    laptop.work()
+    assert laptop.states()[:2] == ["running", "running"]
+    progress = [report["progress"] for report in laptop.reports[1:-1]]
+    assert 3 <= len(progress) <= 12
+    assert progress == sorted(progress)
+    assert set(laptop.answers) == {200}
+
+
+def test_a_message_that_comes_twice_changes_nothing(laptop: Laptop) -> None:
+    video_id = laptop.upload(film())
+    laptop.backstage.replay()
+    laptop.deliver()
+    assert laptop.waiting()[0] >= 2
+    while laptop.work():
+        pass
+    assert laptop.backstage.job(video_id, KIND)["state"] == "done"
+    assert laptop.states() == ["running", "done", *["running"] * (len(laptop.reports) - 2)]
+    assert set(laptop.answers[2:]) == {409}
+    assert laptop.waiting() == (0, 0)
+
+
+def test_a_message_for_another_film_is_dropped(laptop: Laptop) -> None:
+    video_id = laptop.upload(film())
+    laptop.backstage.arrive(video_id, upload="0002", etag="e2")
+    laptop.backstage.probe(video_id, RENDITION)
+    assert laptop.work()
+    assert laptop.answers == [409]
+    assert (laptop.waiting(), laptop.made()) == ((0, 0), [])
+
+
+def test_a_message_of_a_deleted_video_is_dropped(laptop: Laptop) -> None:
+    video_id = laptop.upload(film())
+    laptop.api.delete(f"/v1/videos/{video_id}")
+    laptop.backstage.settle()
+    assert laptop.work()
+    assert laptop.answers[0] in (404, 409)
+    assert (laptop.waiting(), laptop.made()) == ((0, 0), [])
+
+
+def test_work_that_nobody_wants_any_more_is_broken_off(laptop: Laptop, monkeypatch: pytest.MonkeyPatch) -> None:
+    video_id = laptop.upload(film())
+    went_on = []
+
+    def replaced_meanwhile(source: Path, target: Path, *, progress: Callable[[int], None], **size: int) -> None:
+        laptop.backstage.arrive(video_id, upload="0002", etag="e2")
+        laptop.now += BEAT_SECONDS
+        progress(50)
+        went_on.append(True)
+
+    monkeypatch.setattr(transcoder, "transcode", replaced_meanwhile)
+    laptop.work()
+    assert (laptop.answers, went_on) == ([200, 404], [])
+    assert laptop.waiting() == (0, 0)
+
+
+def test_what_a_removed_video_would_leave_is_taken_away_again(laptop: Laptop) -> None:
+    video_id = laptop.upload(film())
+
+    def removed_meanwhile(report: dict[str, Any]) -> None:
+        if report["state"] == "done":
+            assert laptop.made()
+            for sk in ("#META", f"JOB#{KIND}"):
+                laptop.backstage.table.client.delete_item(
+                    TableName=laptop.backstage.table.name,
+                    Key={"pk": {"S": f"VIDEO#{video_id}"}, "sk": {"S": sk}},
+                )
+
+    laptop.before_report = removed_meanwhile
+    laptop.work()
+    assert (laptop.answers, laptop.made(), laptop.waiting()) == ([200, 404], [], (0, 0))
+
+
+class TestFilmsThatCannotBeUsed:
+    def test_one_that_is_none_fails_at_once_with_its_reason(self, laptop: Laptop) -> None:
+        video_id = laptop.upload(b"This is no film.")
+        laptop.work()
+        job = laptop.backstage.job(video_id, KIND)
+        assert (job["state"], job["attempt"]) == ("failed", 1)
+        assert job["error"]["reason"].startswith("The file is no film")
+        assert laptop.api.get(f"/v1/videos/{video_id}").json["status"] == "failed"
+        assert laptop.waiting() == (0, 0)
+
+    def test_one_that_was_replaced(self, laptop: Laptop) -> None:
+        video_id = laptop.upload(film())
+        laptop.s3.put_object(Bucket=SOURCES_BUCKET, Key=f"{video_id}/0001", Body=film(1))
+        laptop.work()
+        assert "replaced" in laptop.reports[-1]["reason"]
+        assert laptop.backstage.job(video_id, KIND)["state"] == "failed"
+
+    def test_one_that_is_gone(self, laptop: Laptop) -> None:
+        video_id = laptop.upload(film())
+        laptop.s3.delete_object(Bucket=SOURCES_BUCKET, Key=f"{video_id}/0001")
+        laptop.work()
+        assert laptop.reports[-1]["reason"] == "The uploaded file is gone."
+
+
+class TestTrouble:
+    def test_what_may_pass_is_tried_in_another_attempt_until_the_last(
+        self, laptop: Laptop, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def broken(*_: Any, **__: Any) -> None:
+            raise OSError("no space left")
+
+        video_id = laptop.upload(film())
+        monkeypatch.setattr(transcoder, "transcode", broken)
+        for _ in range(LAST_ATTEMPT):
+            assert laptop.work()
+            laptop.deliver()
+        job = laptop.backstage.job(video_id, KIND)
+        assert (job["state"], job["attempt"], laptop.waiting()) == ("failed", LAST_ATTEMPT, (0, 0))
+        assert "no space left" not in json.dumps(laptop.reports)
+
+    @pytest.mark.parametrize(
+        "answer", [httpx.Response(503), httpx.Response(404, json={"message": "Not Found"}), httpx.Response(401)]
+    )
+    def test_without_the_api_the_message_stays(self, laptop: Laptop, answer: httpx.Response) -> None:
+        laptop.upload(film())
+        laptop.before_report = lambda _: answer
+        assert laptop.work()
+        assert (laptop.waiting(), laptop.made()) == ((0, 1), [])
+
+    def test_a_result_that_cannot_be_reported_is_reported_at_the_next_delivery(self, laptop: Laptop) -> None:
+        video_id = laptop.upload(film())
+
+        def down(report: dict[str, Any]) -> httpx.Response | None:
+            if report["state"] == "done":
+                raise httpx.ConnectError("refused")
+            return None
+
+        laptop.before_report = down
+        laptop.work()
+        assert laptop.waiting() == (0, 1)
+        laptop.before_report = lambda _: None
+        laptop.backstage.replay()
+        laptop.deliver()
+        while laptop.work():
+            pass
+        assert laptop.backstage.job(video_id, KIND)["state"] == "done"
+
+    def test_one_report_that_fails_is_sent_again(self, laptop: Laptop) -> None:
+        video_id = laptop.upload(film())
+        failing = [httpx.Response(500), httpx.Response(503)]
+        laptop.before_report = lambda _: failing.pop() if failing else None
+        laptop.work()
+        assert laptop.states() == ["running", "running", "running", "done"]
+        assert laptop.backstage.job(video_id, KIND)["state"] == "done"
+
+    def test_progress_that_cannot_be_reported_stops_nothing(
+        self, laptop: Laptop, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def work(source: Path, target: Path, *, progress: Callable[[int], None], **size: int) -> None:
+            laptop.now += BEAT_SECONDS
+            progress(50)
+            target.write_bytes(b"made")
+
+        video_id = laptop.upload(film())
+        monkeypatch.setattr(transcoder, "transcode", work)
+        laptop.before_report = lambda report: httpx.Response(503) if report.get("progress") else None
+        laptop.work()
+        assert laptop.answers == [200, 503, 200]
+        assert laptop.backstage.job(video_id, KIND)["state"] == "done"
+
+    def test_one_that_is_ended_in_mid_work_leaves_its_message_to_the_next(
+        self, laptop: Laptop, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def ended(*_: Any, **__: Any) -> None:
+            raise Stop
+
+        video_id = laptop.upload(film())
+        with monkeypatch.context() as patch:
+            patch.setattr(transcoder, "transcode", ended)
+            with pytest.raises(Stop):
+                laptop.work()
+        assert laptop.backstage.job(video_id, KIND)["state"] == "running"
+        assert laptop.waiting() == (1, 0)
+        assert laptop.work()
+        job = laptop.backstage.job(video_id, KIND)
+        assert (job["state"], job["attempt"]) == ("done", 1)
+
+    @pytest.mark.parametrize("body", ["{", "[]", "{}", '{"schema": "video-metadata/job/2"}'])
+    def test_a_message_that_is_none_is_left_to_the_dlq(self, laptop: Laptop, body: str) -> None:
+        laptop.sqs.send_message(QueueUrl=laptop.queue, MessageBody=body)
+        assert laptop.work()
+        assert (laptop.waiting(), laptop.reports) == ((0, 1), [])
+
+
+def test_reports_say_why_they_were_not_taken() -> None:
+    http = httpx.Client(
+        base_url="http://api", transport=httpx.MockTransport(lambda _: httpx.Response(403, text="a scope is missing"))
+    )
+    message = JobMessage.model_validate(
+        {
+            "schema": "video-metadata/job/1",
+            "videoId": "v",
+            "kind": KIND,
+            "inputHash": "0" * 32,
+            "attempt": 1,
+            "input": {"source": "s3://sources/v/1", "etag": "e", "fileSize": 1},
+            "report": "/v1/videos/v/renditions/160p",
+        }
+    )
+    with http, pytest.raises(NotReported, match="403: a scope is missing"):
+        Reports(http, lambda: "a token", sleep=lambda _: None).send(message, "running")
+
+
+class TestTheProcess:
+    """It asks a queue that never answers: as long as it lives, its connection stands."""
+
+    @pytest.fixture
+    def queue(self) -> Iterator[socket.socket]:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            server.settimeout(60)
+            yield server
+
+    @pytest.fixture
+    def settings(self, queue: socket.socket, tmp_path: Path) -> Settings:
+        endpoint = f"http://127.0.0.1:{queue.getsockname()[1]}"
+        key_file = tmp_path / "key.pem"
+        Signer(key_file)
+        return Settings(endpoint, f"{endpoint}/000000000000/transcode", endpoint, endpoint, str(key_file))
+
+    def test_it_is_started_again_when_it_crashes_and_ends_with_the_block(
+        self, queue: socket.socket, settings: Settings, tmp_path: Path
+    ) -> None:
+        with Transcoder(settings, tmp_path / "transcoder.log") as running:
+            first = _connected(queue)
+            os.kill(running.pid, signal.SIGKILL)
+            _wait_for_end(first)
+            second = _connected(queue)
+        _wait_for_end(second)
+
+    def test_it_does_not_outlive_a_parent_that_is_killed(
+        self, queue: socket.socket, settings: Settings, tmp_path: Path
+    ) -> None:
+        program = (
+            "import signal, pathlib; from local.transcoder import Settings, Transcoder\n"
+            f"with Transcoder({settings!r}, pathlib.Path({str(tmp_path / 'transcoder.log')!r})): signal.pause()"
+        )
+        with subprocess.Popen([sys.executable, "-c", program], cwd=ROOT) as parent:
+            connection = _connected(queue)
+            parent.kill()
+        _wait_for_end(connection)
+
+
+def _connected(queue: socket.socket) -> socket.socket:
+    connection, _ = queue.accept()
+    connection.settimeout(60)
+    return connection
+
+
+def _wait_for_end(connection: socket.socket) -> None:
+    with connection, suppress(ConnectionResetError):
+        while connection.recv(65536):
+            pass
