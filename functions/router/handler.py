@@ -5,11 +5,11 @@ from collections.abc import Callable
 from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
-from shared.queues import Queue
-from shared.queues import make_client as make_queue_client
 
 from shared.dynamodb import Table, make_client
 from shared.jobs import JobStore
+from shared.queues import Queue
+from shared.queues import make_client as make_queue_client
 from shared.routing import Router
 from shared.settings import LambdaHandler, entry_point, media_bucket, queue_url, table_name
 from shared.stream import process
