@@ -42,7 +42,7 @@ from shared.video import job_failed, owned_by, stamp
 
 LAST_ATTEMPT = 5
 CONTENTION_ATTEMPTS = 5
-ROUTER = Caller.job("router")
+ROUTER, SWEEPER = Caller.job("router"), Caller.job("sweeper")
 PENDING = ("queued", "running")
 STATES = (*PENDING, "done", "failed")
 
@@ -303,25 +303,26 @@ class JobStore:
                 return failed
         raise Unavailable("Others are changing the video; try again.")
 
-    def send_again(self, job: Item, now: int) -> Item | None:
+    def send_again(self, job: Item, now: int, actor: Caller = SWEEPER) -> Item | None:
         """Let the message of a job that waits be sent once more, as the same attempt; or give up a job that waited
         too long. None when it does not wait any more.
         """
         kind = kind_of(job["kind"])
         if now - job["queuedAt"] >= kind.longest_wait:
             reason = f"No worker took the job within {kind.longest_wait // HOUR} hours."
-            return self.fail(ticket_of(job), reason, Caller.job("sweeper"), now, retry=False)
+            return self.fail(ticket_of(job), reason, actor, now, retry=False)
         sends = int(job["sends"]) + 1
         due = now + min(kind.patience * 2 ** (sends - 1), LONGEST_PATIENCE)
-        changed = job | {"sentAt": now, "sends": sends, "relSort": due} | _author(Caller.job("sweeper"), now)
+        changed = job | {"sentAt": now, "sends": sends, "relSort": due} | _author(actor, now)
         return changed if self._replaced(job, changed) else None
 
     def retry(self, video_id: str, kind: str, caller: Caller, now: int, charge: Callable[[str], None]) -> Item:
         """Queue a failed job again, with all its attempts, and let the video that it held up go on.
 
-        So also a job that the video asks for and that was never queued. `charge` is called with the owner before
-        anything is written. A job that is under way already is left alone, so a retry of the retry is harmless.
-        Raises NotFound; IllegalTransition when it is done.
+        So also a job that the video asks for and that was never queued, and one whose pictures were removed. `charge`
+        is called with the owner before anything is written. A job that is under way already is left alone, but for
+        its message, which may be lost: so a retry of the retry is harmless. Raises NotFound; IllegalTransition when
+        it is done.
         """
         charged = False
         for round_ in range(CONTENTION_ATTEMPTS):
@@ -334,10 +335,11 @@ class JobStore:
             if asked is None:
                 raise NotFound("The video needs no such job; GET its jobs lists those it has.")
             known = job if job and job["state"] in STATES and job["inputHash"] == input_hash(asked) else None
-            if known and known["state"] == "done":
+            if known and known["state"] == "done" and _is_kept(known, video):
                 raise IllegalTransition("The job is done; only a failed job can be tried again.")
             if known and known["state"] in PENDING:
-                return known
+                lost = known["state"] == "queued" and now - known["sentAt"] >= MINUTE
+                return self.send_again(known, now, caller) or known if lost else known
             if not charged:
                 charge(video["userId"])
                 charged = True
@@ -478,6 +480,11 @@ class JobStore:
         return self.table.update(
             {name: job[name] for name in (PARTITION_KEY, SORT_KEY)}, change_between(job, changed), condition=condition
         )
+
+
+def _is_kept(job: Item, video: Item) -> bool:
+    """Whether the video still has the pictures that a job made."""
+    return not set(job["output"].get("pictures", ())) - set(video.get("pictures", {}))
 
 
 def delay_before(tries: int) -> int:

@@ -36,7 +36,7 @@ def why_not_ready(video: Item, jobs: Sequence[Item], now: int) -> tuple[str, Ite
 def _sentence(kind: str, job: Item | None, now: int) -> str:
     work = _work(kind)
     if job is None:
-        return f"{work} has not begun. If it does not within an hour, POST .../jobs/{kind}/retry."
+        return f"{work} begins within seconds. Should it not, POST .../jobs/{kind}/retry begins it."
     attempt = f"attempt {tries(job)} of {LAST_ATTEMPT}"
     last = f" The last attempt: {job['error']['reason']}" if "error" in job else ""
     match job["state"]:

@@ -3,8 +3,9 @@
 Pure functions over plain items; the stores write what these return.
 """
 
+import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any, Literal
 
 from shared.attributes import Item, Value
@@ -257,17 +258,24 @@ def probed(item: Item, media: Item, fields: Item, renditions: Item) -> Item:
 
     `media` are the facts that other jobs need, `renditions` the sizes that are wanted by their names.
     """
+    item = _without_facts(item, kept=fields)
     origins = dict(item.get("origins", {}))
-    # What another film had and this one has not.
-    stale = {name for name in PROBED if origins.get(name) == "job" and name not in fields}
-    item = {name: value for name, value in item.items() if name not in stale}
-    origins = {name: origin for name, origin in origins.items() if name not in stale}
     # Items of before `origins` do not tell; so what they have may be a person's.
     free = {
         name: value for name, value in fields.items() if name not in item or origins.get(name, "person") != "person"
     }
     source = item["source"] | {"media": media, "renditions": renditions, "made": {}}
     return item | free | {"origins": origins | dict.fromkeys(free, "job"), "source": source}
+
+
+def _without_facts(item: Item, kept: Container[str] = ()) -> Item:
+    """The item without what jobs found out about another film."""
+    origins = item.get("origins", {})
+    stale = {name for name in PROBED if origins.get(name) == "job" and name not in kept}
+    if not stale:
+        return item
+    rest = {name: value for name, value in item.items() if name not in stale}
+    return rest | {"origins": {name: origin for name, origin in origins.items() if name not in stale}}
 
 
 def pictured(item: Item, pictures: Item) -> Item:
@@ -290,12 +298,14 @@ def rendered(item: Item, name: str, uri: str) -> Item:
 def job_failed(item: Item, job: str, reason: str, now: int) -> Item:
     """The item when a job that it needs was given up; one that is ready already stays so."""
     failure = {"failure": {"job": job, "reason": reason, "at": now}}
+    item = _without_facts(item) if job == "probe" else item
     return item | failure | ({} if item["status"] == "ready" else {"status": "failed"})
 
 
 def thumbnail_chosen(item: Item, time: int) -> Item:
     """The item whose poster shall show this moment, in milliseconds; a poster of the owner's own makes way for it."""
-    thumbnails = {name: value for name, value in item["thumbnails"].items() if name != "poster"}
+    poster = re.compile(r"poster(-\d+\.\w+)?")
+    thumbnails = {name: value for name, value in item["thumbnails"].items() if not poster.fullmatch(name)}
     return item | {"posterTime": time, "thumbnails": thumbnails}
 
 

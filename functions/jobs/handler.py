@@ -21,12 +21,14 @@ from shared.schema import VIDEO
 from shared.settings import LambdaHandler, entry_point, jobs_per_day, media_bucket, table_name
 
 RENDITION = r"[A-Za-z0-9._-]{1,64}"
+OBJECT = r"([A-Za-z0-9_-][A-Za-z0-9._-]{0,99}/){0,5}[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}"
 KIND = rf"probe|poster|storyboard|transcode\.{RENDITION}"
 DOCUMENT = (
     "videoId",
     "kind",
     "state",
     "attempts",
+    "attempt",
     "progress",
     "error",
     "inputHash",
@@ -151,7 +153,8 @@ class Jobs:
             case "done":
                 uri = str(report.uri)
                 folder = rendition_folder(self.media_bucket, ticket.video_id, ticket.input_hash)
-                if not uri.startswith(folder):
+                # A plain path below it: nothing that another reader could take for another place.
+                if not (uri.startswith(folder) and re.fullmatch(OBJECT, uri.removeprefix(folder))):
                     raise InvalidContent(
                         "1 field is not valid.",
                         errors=[{"pointer": "/uri", "detail": "must lie where the message's `output` does"}],
@@ -159,7 +162,7 @@ class Jobs:
                 done = self.jobs.complete(
                     ticket, {"uri": uri}, caller, now, lambda item: video.rendered(item, name, uri)
                 )
-                return done or _repeated(job, ticket, "done")
+                return done or (_repeated(job, ticket, "done") if job.get("output") == {"uri": uri} else None)
             case "failed":
                 failed = self.jobs.fail(ticket, str(report.reason), caller, now, retry=report.retry)
                 return failed or _repeated(job, ticket, "failed")

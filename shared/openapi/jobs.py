@@ -25,6 +25,7 @@ JOB: Schema = {
     "kind": "transcode.720p",
     "state": "running",
     "attempts": 1,
+    "attempt": 1,
     "progress": 40,
     "inputHash": HASH,
     "queuedAt": 1717645200,
@@ -88,7 +89,7 @@ OPERATIONS: dict[str, Operation] = {
     ),
     "retryJob": Operation(
         "Try a failed job again",
-        f"With all its {LAST_ATTEMPT} attempts. A job that is queued or running is left alone, so asking again is harmless.",
+        f"With all its {LAST_ATTEMPT} attempts. A job that is queued or running is left alone (after a minute its message is sent once more), so asking again is harmless.",
         {202: {"description": "Queued", **json_content(ref("Job"), JOB | {"state": "queued", "progress": 0})}},
         (*BODY_ERRORS, *_OWNER_ERRORS, errors.IllegalTransition, errors.QuotaExceeded),
         (VIDEO_ID, {"name": "kind", "in": "path", "required": True, "schema": _KIND, "example": "transcode.720p"}),
@@ -125,7 +126,12 @@ def schemas() -> Schema:
         "videoId": video_id,
         "kind": _KIND,
         "state": {"enum": list(STATES)},
-        "attempts": {"type": "integer", "minimum": 1},
+        "attempts": {"type": "integer", "minimum": 1, "description": "Since it was wanted, or tried again by a retry"},
+        "attempt": {
+            "type": "integer",
+            "minimum": 1,
+            "description": "The number that reports give back; never used again",
+        },
         "progress": {"type": "integer", "minimum": 0, "maximum": 100, "description": "Percent"},
         "error": {
             **object_of({"reason": {"type": "string"}, "at": SECONDS, "attempt": {"type": "integer"}}),

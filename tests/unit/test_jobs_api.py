@@ -102,7 +102,7 @@ class TestWhyNotReady:
         video_id = backstage.uploaded_film(api)
         for job in backstage.jobs.of_video(video_id):
             table.delete({"pk": job["pk"], "sk": job["sk"]})
-        assert _why(api, video_id)["reason"].startswith("Looking at the film has not begun.")
+        assert _why(api, video_id)["reason"].startswith("Looking at the film begins within seconds.")
 
     def test_what_was_made_of_another_film_says_nothing_of_this_one(self, api: Api, backstage: Backstage) -> None:
         video_id = backstage.uploaded_film(api)
@@ -116,7 +116,7 @@ class TestWhyNotReady:
             1,
             lambda item: video.arrived(item, newer | {"uploadId": "0002", "etag": "e2"}),
         )
-        assert _why(api, video_id)["reason"].startswith("Looking at the film has not begun.")
+        assert _why(api, video_id)["reason"].startswith("Looking at the film begins within seconds.")
 
     def test_when_it_is_ready_deleted_or_set_by_hand(self, api: Api, backstage: Backstage) -> None:
         video_id = backstage.uploaded_film(api)
@@ -143,6 +143,17 @@ class TestRetry:
         assert (reply.status, reply.json["state"], reply.json["attempts"]) == (202, "queued", 1)
         again = api.post(f"/v1/videos/{video_id}/jobs/transcode.360p/retry")
         assert (again.status, again.json["state"]) == (202, "queued")
+
+    def test_a_message_that_was_lost_is_sent_once_more(self, api: Api, backstage: Backstage, clock: Clock) -> None:
+        video_id = backstage.uploaded_film(api)
+        path = f"/v1/videos/{video_id}/jobs/transcode.360p/retry"
+        backstage.queues["transcode"].take()
+        for seconds, sent in ((30, 0), (30, 1), (30, 0)):
+            clock.advance(seconds)
+            reply = api.post(path)
+            backstage.settle()
+            assert (reply.status, len(backstage.queues["transcode"].take())) == (202, sent)
+        assert backstage.job(video_id, "transcode.360p")["attempt"] == 1
 
     def test_it_is_the_owners(self, api: Api, backstage: Backstage) -> None:
         video_id = backstage.uploaded_film(api, visibility="public")
@@ -211,6 +222,13 @@ class TestChoosingAThumbnail:
     @pytest.mark.parametrize("time", [-1, "12", None, [1]])
     def test_the_moment_must_be_a_number_of_seconds(self, api: Api, backstage: Backstage, time: Any) -> None:
         assert self._choose(api, backstage.uploaded_film(api), time).status == 422
+
+    def test_it_takes_the_place_of_all_its_sizes(self, api: Api, backstage: Backstage) -> None:
+        url = {"url": "https://mine/p.jpg"}
+        mine = {"poster": url, "poster-320.webp": url, "posterior": url}
+        video_id = backstage.uploaded_film(api, thumbnails=mine)
+        self._choose(api, video_id, 1)
+        assert set(api.get(f"/v1/videos/{video_id}").json["thumbnails"]) == {"posterior"}
 
     def test_there_must_be_a_film(self, api: Api, backstage: Backstage) -> None:
         video_id = api.create()["videoId"]
@@ -327,6 +345,10 @@ class TestReports:
             {"state": "queued"},
             {"state": "done", "uri": "https://example.com/x.mp4"},
             {"state": "done", "uri": "s3://somebody-elses/360p.mp4"},
+            {"state": "done", "uri": "{folder}../../x.mp4"},
+            {"state": "done", "uri": "{folder}x.mp4?versionId=1"},
+            {"state": "done", "uri": "{folder}a b.mp4"},
+            {"state": "done", "uri": "{folder}folder/"},
             {"state": "running", "progress": 101},
             {"state": "running", "inputHash": "x"},
             {"state": "running", "attempt": 0},
@@ -335,7 +357,15 @@ class TestReports:
     )
     def test_a_report_must_say_what_its_state_needs(self, api: Api, backstage: Backstage, body: dict[str, Any]) -> None:
         backstage.uploaded_film(api)
-        assert _report(api, backstage, **body).status == 422
+        output = backstage.message("transcode", "transcode.360p").output or ""
+        uri = {"uri": body["uri"].format(folder=output.removesuffix("360p.mp4"))} if "uri" in body else {}
+        assert _report(api, backstage, **body | uri).status == 422
+
+    def test_a_result_that_says_something_else_the_second_time_is_refused(self, api: Api, backstage: Backstage) -> None:
+        backstage.uploaded_film(api)
+        _done(api, backstage, "360p")
+        other = str(backstage.message("transcode", "transcode.360p").output).replace("360p.mp4", "other.mp4")
+        assert _report(api, backstage, state="done", uri=other).status == 409
 
     def test_only_transcoders_report(self, api: Api, backstage: Backstage) -> None:
         video_id = backstage.uploaded_film(api)

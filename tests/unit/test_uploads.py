@@ -14,7 +14,7 @@ from moto.s3 import models as moto_s3
 from functions.uploads import handler as uploads
 from shared.dynamodb import Table
 from shared.models import LARGEST_FILM, MOST_PARTS
-from shared.objects import Objects, object_uri
+from shared.objects import Objects, make_client, object_uri
 from shared.quota import DAY, QuotaStore
 from shared.schema import QUOTA, UPLOAD
 from shared.uploads import (
@@ -222,7 +222,7 @@ class TestParts:
     ) -> None:
         monkeypatch.setenv("AWS_SESSION_TOKEN", "IQoJb3JpZ2luX2VjE/+=" * 75)  # 1.5 KB, some of it to be escaped
         monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
-        api = make_api(table, clock)
+        api = make_api(table, clock, Objects(make_client()))
         video_id = api.create()["videoId"]
         reply = api.post(
             f"/v1/videos/{video_id}/upload", {"contentType": "application/octet-stream", "fileSize": LARGEST_FILM}

@@ -114,6 +114,15 @@ class TestALookAtAFilm:
         assert word in document["failure"]["reason"]
         assert workers.backstage.states(video_id) == {"probe": "failed"}
 
+    def test_what_was_known_of_an_earlier_film_goes(self, workers: Workers) -> None:
+        video_id = workers.upload(film(1))
+        workers.work()
+        workers.upload(b"no film", video_id, "0002")
+        workers.work()
+        document = workers.document(video_id)
+        assert (document["status"], document["origins"]) == ("failed", {})
+        assert {"duration", "format", "resolution", "videoCodec"} & document.keys() == set()
+
     def test_another_upload_repairs_it(self, workers: Workers) -> None:
         video_id = workers.upload(b"no film")
         workers.work()
@@ -184,6 +193,19 @@ class TestPatchesOfWhatWasMade:
         assert (reply.status, "poster" in reply.json["thumbnails"]) == (200, False)
         assert "storyboard.jpg" in reply.json["thumbnails"]
         assert "poster" not in workers.api.get("/v1/videos", query="userId=alice").json["items"][0]
+
+    def test_removed_pictures_are_made_again_by_a_retry(self, workers: Workers) -> None:
+        video_id = workers.upload(film(1))
+        workers.work()
+        path = f"/v1/videos/{video_id}"
+        before = workers.document(video_id)["thumbnails"]
+        assert workers.api.patch(path, {"thumbnails": None}).json["thumbnails"] == {}
+        for kind in ("poster", "storyboard"):
+            assert workers.api.post(f"{path}/jobs/{kind}/retry").status == 202
+        workers.backstage.settle()
+        workers.work()
+        assert workers.document(video_id)["thumbnails"] == before
+        assert workers.api.post(f"{path}/jobs/poster/retry").status == 409
 
     def test_a_part_of_a_picture_can_be_changed(self, workers: Workers) -> None:
         video_id = workers.upload(film(1))
