@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from shared import video
@@ -64,13 +64,13 @@ class Jobs:
         """GET /v1/videos/{videoId}/jobs"""
         request.parameters()
         found = self._own(request)
-        return respond(200, {"items": [document(job) for job in self.jobs.of_video(found["videoId"])]})
+        return respond(200, {"items": [document(job) for job in self._jobs_of(found)]})
 
     def why_not_ready(self, request: Request) -> Answer:
         """GET /v1/videos/{videoId}/why-not-ready"""
         request.parameters()
         found = self._own(request)
-        reason, blocker = why_not_ready(found, self.jobs.of_video(found["videoId"]), request.now)
+        reason, blocker = why_not_ready(found, self._jobs_of(found), request.now)
         ready = found["status"] == "ready"
         return respond(
             200,
@@ -166,6 +166,10 @@ class Jobs:
             case "failed":
                 failed = self.jobs.fail(ticket, str(report.reason), caller, now, retry=report.retry)
                 return failed or _repeated(job, ticket, "failed")
+
+    def _jobs_of(self, item: Item) -> Sequence[Item]:
+        """An id that an import uses again may for a moment still have jobs of the video that it was before."""
+        return [job for job in self.jobs.of_video(item["videoId"]) if job["owner"] == item["userId"]]
 
     def _own(self, request: Request) -> Item:
         key = VIDEO.key(videoId=request.video_id())

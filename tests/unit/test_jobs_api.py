@@ -54,6 +54,14 @@ class TestListing:
             "transcode.360p": ("running", 1, 40),
         }
 
+    def test_nothing_is_told_of_jobs_of_an_earlier_owner_of_the_id(
+        self, api: Api, backstage: Backstage, table: Table
+    ) -> None:
+        video_id = backstage.uploaded_film(api)
+        table.delete(VIDEO.key(videoId=video_id))
+        api.create("admin", videoId=video_id, userId="bob")
+        assert api.get(f"/v1/videos/{video_id}/jobs", user="bob").json == {"items": []}
+
     def test_a_video_without_a_film_has_none(self, api: Api) -> None:
         assert api.get(f"/v1/videos/{api.create()['videoId']}/jobs").json == {"items": []}
 
