@@ -220,9 +220,12 @@ class TestParts:
     def test_the_largest_film_with_long_credentials_fits_lambda_s_answer(
         self, table: Table, clock: Clock, objects: Objects, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setenv("AWS_SESSION_TOKEN", "IQoJb3JpZ2luX2VjE/+=" * 75)  # 1.5 KB, some of it to be escaped
-        monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
-        api = make_api(table, clock, Objects(make_client()))
+        # Undone here, while moto's own session is the present one: later it would stay behind.
+        with monkeypatch.context() as patch:
+            patch.setenv("AWS_SESSION_TOKEN", "IQoJb3JpZ2luX2VjE/+=" * 75)  # 1.5 KB, some of it to be escaped
+            patch.setattr(boto3, "DEFAULT_SESSION", None)
+            client = make_client()
+        api = make_api(table, clock, Objects(client))
         video_id = api.create()["videoId"]
         reply = api.post(
             f"/v1/videos/{video_id}/upload", {"contentType": "application/octet-stream", "fileSize": LARGEST_FILM}
