@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import boto3
 import botocore.session
@@ -33,6 +33,11 @@ _Answer = TypeVar("_Answer")
 _THROTTLED = frozenset({"ProvisionedThroughputExceededException", "RequestLimitExceeded", "ThrottlingException"})
 _BUSY = frozenset({"InternalServerError", "RequestTimeout", "ServiceUnavailable", "TransactionInProgressException"})
 _THROTTLED_REASONS = frozenset({"ProvisionedThroughputExceeded", "ThrottlingError"})
+
+LARGEST_BATCH_GET = 100
+LARGEST_BATCH_WRITE = 25
+LARGEST_TRANSACTION = 100
+"""Items of one request (DynamoDB's limits)."""
 
 ATTEMPTS = 4
 """Tries of one request, the first included."""
@@ -95,8 +100,8 @@ def make_client() -> "DynamoDBClient":
 class Write:
     """One conditional write, for a request of its own or as a part of a transaction."""
 
-    kind: str
-    """`Put` or `Update`, as TransactWriteItems names them."""
+    kind: Literal["Put", "Update", "Delete", "ConditionCheck"]
+    """As TransactWriteItems names them; a ConditionCheck is only for a transaction."""
     parameters: dict[str, Any]
 
 
@@ -150,9 +155,23 @@ class Table:
         found = answer.get("Item")
         return decode_item(found) if found else None
 
-    def batch_get(self, keys: Sequence[Key], *, attributes: Iterable[str] = ()) -> list[Item]:
-        """BatchGetItem, eventually consistent; what DynamoDB leaves unprocessed is asked for again with backoff."""
-        request: Any = {self.name: {"Keys": [encode_item(key) for key in keys], **_projection(attributes)}}
+    def batch_get(self, keys: Sequence[Key], *, attributes: Iterable[str] = (), consistent: bool = False) -> list[Item]:
+        """BatchGetItem for each 100 keys; what DynamoDB leaves unprocessed is asked for again with backoff.
+
+        A key that occurs twice is read once (an index page is no snapshot and may name an item twice). What is not
+        there is left out, and the items come in no order.
+        """
+        items: list[Item] = []
+        different = list({tuple(key.items()): key for key in keys}.values())
+        for start in range(0, len(different), LARGEST_BATCH_GET):
+            batch = different[start : start + LARGEST_BATCH_GET]
+            wanted: dict[str, Any] = {"Keys": [encode_item(key) for key in batch]}
+            if consistent:
+                wanted["ConsistentRead"] = True
+            items += self._batch_get({self.name: wanted | _projection(attributes)})
+        return items
+
+    def _batch_get(self, request: Any) -> list[Item]:
         items: list[Item] = []
         for attempt in range(self._attempts):
             if attempt:
@@ -205,18 +224,10 @@ class Table:
             [decode_item(found) for found in answer["Items"]], answer["ScannedCount"], answer.get("LastEvaluatedKey")
         )
 
-    def put(self, item: Item, *, condition: Expression) -> Write:
-        """A conditional put."""
-        return Write(
-            "Put",
-            {
-                "TableName": self.name,
-                "Item": encode_item(item),
-                "ConditionExpression": condition.text,
-                "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
-                **_placeholders(condition),
-            },
-        )
+    def put(self, item: Item, *, condition: Expression | None = None) -> Write:
+        """A put; without a condition it must be part of a transaction that another write guards."""
+        parameters = {"TableName": self.name, "Item": encode_item(item)}
+        return Write("Put", parameters | (_guard(condition) if condition else {}))
 
     def update(self, key: Key, change: Expression, *, condition: Expression | None = None) -> Write:
         """An update; without a condition it must be one that commutes, such as ADD."""
@@ -232,17 +243,40 @@ class Table:
             parameters |= {"ConditionExpression": guard.text, "ReturnValuesOnConditionCheckFailure": "ALL_OLD"}
         return Write("Update", parameters)
 
+    def remove(self, key: Key, *, condition: Expression | None = None) -> Write:
+        """A delete; without a condition it must be part of a transaction that another write guards."""
+        parameters = {"TableName": self.name, "Key": encode_item(key)}
+        return Write("Delete", parameters | (_guard(condition) if condition else {}))
+
+    def check(self, key: Key, *, condition: Expression) -> Write:
+        """A condition on an item that the transaction does not write."""
+        return Write("ConditionCheck", {"TableName": self.name, "Key": encode_item(key), **_guard(condition)})
+
     def delete(self, key: Key) -> None:
         """DeleteItem; deleting what is not there is no error."""
         self._send(self.client.delete_item, TableName=self.name, Key=encode_item(key))
 
+    def batch_delete(self, keys: Sequence[Key]) -> None:
+        """BatchWriteItem for each 25 keys, without conditions; deleting what is not there is no error."""
+        for start in range(0, len(keys), LARGEST_BATCH_WRITE):
+            batch = keys[start : start + LARGEST_BATCH_WRITE]
+            request: Any = {self.name: [{"DeleteRequest": {"Key": encode_item(key)}} for key in batch]}
+            for attempt in range(self._attempts):
+                if attempt:
+                    self.pause(attempt)
+                request = self._send(self.client.batch_write_item, RequestItems=request).get("UnprocessedItems")
+                if not request:
+                    break
+            else:
+                raise Unavailable
+
     def write(self, write: Write, *, returning: str = "NONE") -> Item:
-        """PutItem or UpdateItem; returns the attributes that `returning` asks for.
+        """PutItem, UpdateItem or DeleteItem; returns the attributes that `returning` asks for.
 
         Raises ConditionFailed; TransactionConflict when a transaction held the item at every attempt. A write
         without a condition may have been carried out when this raises Unavailable, but not with NotApplied.
         """
-        operation: Callable[..., Any] = self.client.put_item if write.kind == "Put" else self.client.update_item
+        operation: Callable[..., Any] = getattr(self.client, f"{write.kind.lower()}_item")
         # Repeated, a conditional write fails on its own condition, and its store knows it by the writeId.
         repeatable = "ConditionExpression" in write.parameters
         answer = self._send(operation, repeatable=repeatable, **write.parameters, ReturnValues=returning)
@@ -260,23 +294,25 @@ class Table:
 
     def _send(self, operation: Callable[..., Any], *, repeatable: bool = True, **parameters: Any) -> Any:
         failure: Exception = Unavailable()
+        uncertain = False
         for attempt in range(self._attempts):
             if attempt:
                 self.pause(attempt)
             try:
                 return _call(operation, **parameters)
             except (NotApplied, TransactionConflict) as error:
-                failure = error
+                # An earlier attempt may have got through, and then it would be wrong to say that nothing has happened.
+                failure = failure if uncertain else error
             except Unavailable as error:
                 if not repeatable:
                     raise
-                failure = error
+                failure, uncertain = error, True
         raise failure
 
-    def pause(self, attempt: int) -> None:
-        """Wait a little before another attempt; the first one after which to wait is 1."""
+    def pause(self, attempt: int, longest: float = LONGEST_WAIT) -> None:
+        """Wait a little before another attempt, `longest` seconds at most; the first one after which to wait is 1."""
         # Full jitter: https://aws.amazon.com/builders-library/timeouts-retries-and-backoff-with-jitter/
-        self._sleep(random.uniform(0, min(SHORTEST_WAIT * 2 ** (attempt - 1), LONGEST_WAIT)))
+        self._sleep(random.uniform(0, min(SHORTEST_WAIT * 2 ** (attempt - 1), longest)))
 
 
 def absent_or_purged(now: int) -> Expression:
@@ -327,6 +363,14 @@ def _projection(attributes: Iterable[str]) -> dict[str, Any]:
     return {"ProjectionExpression": ", ".join(names), "ExpressionAttributeNames": names}
 
 
+def _guard(condition: Expression) -> dict[str, Any]:
+    return {
+        "ConditionExpression": condition.text,
+        "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+        **_placeholders(condition),
+    }
+
+
 def _placeholders(expression: Expression) -> dict[str, Any]:
     parameters: dict[str, Any] = {}
     if expression.names:
@@ -363,7 +407,7 @@ def _translated(error: ClientError) -> Exception:
     if code in _BUSY or response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0) >= 500:
         return Unavailable()
     if code == "ValidationException" and "item size" in message.lower():
-        return ContentTooLarge("The video would be larger than the 400 KB that one item can hold.")
+        return ContentTooLarge("The item would be larger than the 400 KB that one can hold.")
     return InternalError(f"DynamoDB refused a request with {code}")
 
 
@@ -377,7 +421,7 @@ def _cancelled(reasons: Sequence[Mapping[str, Any]]) -> Exception:
     if codes & _THROTTLED_REASONS:
         return NotApplied()
     if any("item size" in str(reason.get("Message", "")).lower() for reason in reasons):
-        return ContentTooLarge("The video would be larger than the 400 KB that one item can hold.")
+        return ContentTooLarge("The item would be larger than the 400 KB that one can hold.")
     return InternalError(f"DynamoDB cancelled a transaction with {sorted(codes)}")
 
 

@@ -22,7 +22,7 @@ from shared.dynamodb import (
     make_client,
 )
 from shared.errors import ContentTooLarge, InternalError, NotApplied, ServiceError, Unavailable
-from tests.harness import Api, make_api
+from tests.harness import Api, make_api, recorded
 
 KEY = {"pk": "p", "sk": "s"}
 ABSENT = Expression("attribute_not_exists(#pk)", {"#pk": "pk"})
@@ -280,3 +280,68 @@ def test_clients_are_quick_to_give_up_and_leave_trying_again_to_the_table() -> N
     config: Any = make_client().meta.config
     assert (config.connect_timeout, config.read_timeout) == (1, 2)
     assert config.retries == {"mode": "standard", "total_max_attempts": 1}
+
+
+class TestBatches:
+    def test_a_read_asks_for_a_hundred_keys_at_a_time(self) -> None:
+        table, client = _table({"Responses": {"T": []}})
+        assert table.batch_get([{"pk": str(n), "sk": "s"} for n in range(101)], consistent=True) == []
+        asked = [call["RequestItems"]["T"] for call in client.calls]
+        assert [len(each["Keys"]) for each in asked] == [100, 1]
+        assert all(each["ConsistentRead"] for each in asked)
+
+    def test_a_read_names_no_key_twice(self) -> None:
+        table, client = _table({"Responses": {"T": []}})
+        table.batch_get([KEY, {"pk": "q", "sk": "s"}, KEY])
+        (call,) = client.calls
+        assert len(call["RequestItems"]["T"]["Keys"]) == 2
+
+    def test_a_delete_names_25_keys_at_a_time(self, table: Table) -> None:
+        keys = [{"pk": "p", "sk": f"{n:03d}"} for n in range(60)]
+        for key in keys:
+            table.write(table.put(key, condition=ABSENT))
+        with recorded(table.client) as operations:
+            table.batch_delete(keys)
+        assert [operation.name for operation in operations] == ["BatchWriteItem"] * 3
+        assert table.batch_get(keys) == []
+
+    def test_what_is_left_unprocessed_is_deleted_again(self) -> None:
+        left = {"T": [{"DeleteRequest": {"Key": {"pk": {"S": "p"}}}}]}
+        table, client = _table({"UnprocessedItems": left}, {"UnprocessedItems": {}})
+        table.batch_delete([KEY, {"pk": "q", "sk": "s"}])
+        assert [len(call["RequestItems"]["T"]) for call in client.calls] == [2, 1]
+
+    def test_a_delete_that_never_gets_done_is_said_so(self) -> None:
+        table, client = _table({"UnprocessedItems": {"T": [{}]}})
+        with pytest.raises(Unavailable):
+            table.batch_delete([KEY])
+        assert len(client.calls) == ATTEMPTS
+
+
+class TestConditionalDelete:
+    VERSION_1 = Expression("#version = :version", {"#version": "version"}, {":version": 1})
+
+    def test_removes_what_is_as_expected(self, table: Table) -> None:
+        table.write(table.put({**KEY, "version": 1}, condition=ABSENT))
+        table.write(table.remove(KEY, condition=self.VERSION_1))
+        assert table.get(KEY) is None
+
+    def test_leaves_anything_else_and_tells_what_it_is(self, table: Table) -> None:
+        table.write(table.put({**KEY, "version": 2}, condition=ABSENT))
+        with pytest.raises(ConditionFailed) as caught:
+            table.write(table.remove(KEY, condition=self.VERSION_1))
+        assert caught.value.item == {**KEY, "version": 2}
+
+    def test_a_check_stops_a_transaction(self, table: Table) -> None:
+        other = {"pk": "other", "sk": "s"}
+        with pytest.raises(ConditionFailed) as caught:
+            table.transact([table.put(other, condition=ABSENT), table.check(KEY, condition=self.VERSION_1)])
+        assert caught.value.position == 1
+        assert table.get(other) is None
+
+
+def test_what_may_have_happened_is_never_said_not_to_have() -> None:
+    table, _ = _table(ReadTimeoutError(endpoint_url="x"), _error("ThrottlingException"))
+    with pytest.raises(Unavailable) as caught:
+        table.write(table.put(KEY, condition=ABSENT))
+    assert not isinstance(caught.value, NotApplied)
