@@ -5,6 +5,7 @@ PYTHON3 ?= python3
 SUB ?= alice
 SCOPES ?= videos/read videos/write
 CDK_ARGS ?=
+TITLES ?= 1000
 PYTEST_ARGS ?= -n 2
 export SUB SCOPES
 
@@ -21,7 +22,7 @@ unexport PYTHONDONTWRITEBYTECODE
 unexport PYTHONHOME PYTHONPATH VIRTUAL_ENV
 
 .DEFAULT_GOAL := help
-.PHONY: help run test token variables demo bootstrap deploy synth lint bench clean
+.PHONY: help run test token variables demo catalogue bootstrap deploy synth lint bench clean
 
 help: ## Show this list
 	@grep -E '^[a-z]+:.*## ' Makefile | awk -F ':.*## ' '{gsub("[$$][$$]", "$$", $$2); printf "  make %-10s %s\n", $$1, $$2}'
@@ -41,6 +42,10 @@ variables: $(STAMP) ## Print shell variables for the local service: eval "$$(mak
 demo: $(STAMP) ## Load a few thousand films into the running service and look around
 	@$(PYTHON) -m local.demo
 
+catalogue: $(STAMP) ## Make a catalogue in IMDb's layout and import it into the running service (TITLES=1000)
+	@$(PYTHON) -m tools generate .local/catalogue-$(TITLES) --titles $(TITLES)
+	@$(PYTHON) -m tools import-imdb .local/catalogue-$(TITLES) --local
+
 bootstrap: $(STAMP) ## Prepare the AWS account of your credentials for the CDK, once for each region
 	@destination=$$($(PYTHON) -m local.account --destination) && $(CDK) bootstrap --app "" "$$destination"
 
@@ -58,7 +63,7 @@ lint: $(STAMP) ## Check style, format and types
 	$(PYTHON) -m mypy
 
 bench: $(STAMP) ## Measure what the tuning gains, as ratios
-	@for each in codec client request media; do $(PYTHON) -m bench.$$each; done
+	@for each in codec client request media catalogue; do $(PYTHON) -m bench.$$each; done
 
 clean: ## Remove what was built, and the local service's data
 	rm -rf .local cdk.out .mypy_cache .pytest_cache .ruff_cache .hypothesis

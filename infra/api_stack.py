@@ -72,6 +72,10 @@ class ApiStack(cdk.Stack):
             "uploads": self._uploads(),
             "jobs": self._jobs(),
             "history": self._history(),
+            "relations": self._relations(),
+            "ratings": self._ratings(),
+            "playlists": self._playlists(),
+            "totals": self._totals(),
             "public": self._public(),
         }
         api = self._api(settings)
@@ -91,24 +95,66 @@ class ApiStack(cdk.Stack):
             environment=environment,
         )
 
-    def _videos(self) -> ServiceFunction:
-        """The catalogue. It reads view counters and cannot write them."""
+    def _lister(self, folder: str) -> ServiceFunction:
+        """A function that lists videos: it seals cursors, and turns the places of pictures into addresses."""
         secret = self._data.cursor_secret
-        videos = self._function(
-            "videos",
+        lister = self._function(
+            folder,
             {
                 "CURSOR_SECRET_ARN": secret.secret_arn,
-                # What turns the places of pictures into addresses.
                 "MEDIA_BUCKET": self._media.media.bucket_name,
                 "MEDIA_URL": self._media.media_url,
             },
         )
-        videos.allow_items("GetItem", "PutItem", of=[schema.VIDEO, schema.IDEMPOTENCY])
+        lister.allow_secret(secret)
+        return lister
+
+    def _videos(self) -> ServiceFunction:
+        """The catalogue. It reads view counters and cannot write them; what it deletes are entries of tags."""
+        videos = self._lister("videos")
+        videos.allow_items("GetItem", of=[schema.VIDEO, schema.VIEW_COUNTER, schema.IDEMPOTENCY])
+        videos.allow_items("PutItem", of=[schema.VIDEO, schema.IDEMPOTENCY])
         videos.allow_items("BatchGetItem", of=[schema.VIDEO, schema.VIEW_COUNTER])
-        videos.allow_items("UpdateItem", of=[schema.VIDEO])
+        videos.allow_items("DeleteItem", "Query", "UpdateItem", of=[schema.VIDEO])
         videos.allow_queries(*schema.INDEXES)
-        videos.allow_secret(secret)
         return videos
+
+    def _relations(self) -> ServiceFunction:
+        """Credits and releases, which lie beside their videos."""
+        relations = self._lister("relations")
+        relations.allow_items(
+            "BatchGetItem", "DeleteItem", "GetItem", "PutItem", "Query", "UpdateItem", of=[schema.VIDEO]
+        )
+        relations.allow_queries(schema.RELATION_INDEX)
+        return relations
+
+    def _ratings(self) -> ServiceFunction:
+        """Ratings, which lie with their users, and their totals, which lie beside the videos."""
+        ratings = self._function("ratings")
+        ratings.allow_items("BatchGetItem", "GetItem", of=[schema.VIDEO, schema.RATING])
+        ratings.allow_items("DeleteItem", "PutItem", of=[schema.RATING])
+        ratings.allow_items("UpdateItem", of=[schema.RATING_TOTALS])
+        return ratings
+
+    def _playlists(self) -> ServiceFunction:
+        """Playlists. It reads videos and cannot write them; a user's totals have the number of playlists."""
+        playlists = self._lister("playlists")
+        playlists.allow_items("GetItem", of=[schema.PLAYLIST, schema.VIDEO, schema.IDEMPOTENCY])
+        playlists.allow_items("BatchGetItem", of=[schema.PLAYLIST, schema.VIDEO])
+        playlists.allow_items("PutItem", of=[schema.PLAYLIST, schema.IDEMPOTENCY])
+        playlists.allow_items("DeleteItem", "Query", of=[schema.PLAYLIST])
+        playlists.allow_items("UpdateItem", of=[schema.PLAYLIST, schema.PROFILE])
+        playlists.allow_queries(schema.RELATION_INDEX)
+        return playlists
+
+    def _totals(self) -> ServiceFunction:
+        """Totals, to be read only."""
+        secret = self._data.cursor_secret
+        totals = self._function("totals", {"CURSOR_SECRET_ARN": secret.secret_arn})
+        totals.allow_items("GetItem", of=[schema.PROFILE])
+        totals.allow_queries(schema.RELATION_INDEX)
+        totals.allow_secret(secret)
+        return totals
 
     def _views(self) -> ServiceFunction:
         """The counters, which nobody else can write. It reads videos to know who may see them."""

@@ -61,7 +61,9 @@ class ServiceFunction(Construct):
         environment: Mapping[str, str] | None = None,
         memory_mb: int = MEMORY_MB,
         timeout: Duration = TIMEOUT,
+        feeds_itself: bool = False,
     ) -> None:
+        """`feeds_itself`: what it does not reach, it sends to its own queue; Lambda would stop that after 16 rounds."""
         super().__init__(scope, id_)
         self._table = table
         log_group = logs.LogGroup(self, "Logs", retention=LOG_RETENTION, removal_policy=RemovalPolicy.DESTROY)
@@ -79,6 +81,7 @@ class ServiceFunction(Construct):
             role=self._role,
             log_group=log_group,
             logging_format=lambda_.LoggingFormat.JSON,
+            recursive_loop=lambda_.RecursiveLoop.ALLOW if feeds_itself else None,
             environment={
                 "TABLE_NAME": table.table_name,
                 "POWERTOOLS_SERVICE_NAME": folder,
@@ -144,8 +147,18 @@ class ServiceFunction(Construct):
         """Allow to send messages to these queues."""
         self._allow(["sqs:SendMessage"], *(queue.queue_arn for queue in queues))
 
-    def consume(self, queue: sqs.IQueue, *, batch_size: int, max_concurrency: int | None = None) -> None:
-        """Be called with the messages of a queue; the handler names those that are to be delivered again."""
+    def consume(
+        self,
+        queue: sqs.IQueue,
+        *,
+        batch_size: int,
+        max_concurrency: int | None = None,
+        window: Duration | None = None,
+    ) -> None:
+        """Be called with the messages of a queue; the handler names those that are to be delivered again.
+
+        `window`: how long Lambda waits for more messages before it calls with a batch that is not full.
+        """
         self._allow(
             ["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"],
             queue.queue_arn,
@@ -157,6 +170,7 @@ class ServiceFunction(Construct):
             event_source_arn=queue.queue_arn,
             batch_size=batch_size,
             max_concurrency=max_concurrency,
+            max_batching_window=window,
             report_batch_item_failures=True,
         )
 

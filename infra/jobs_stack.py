@@ -29,7 +29,17 @@ THUMBNAILS_MB = 1769
 """One whole core: decoding is all processor time, and is paid for by memory times time either way."""
 
 PURGE_TIMEOUT = cdk.Duration.seconds(120)
-"""For a video with some thousand children; one with more goes on at the next delivery."""
+"""For a video with some ten thousand children; of one with more, the rest becomes another message."""
+
+PURGES_AT_A_TIME = 5
+"""Many videos may be removed at once, and nobody waits for it: readers keep the table's throughput."""
+
+AGGREGATES_TIMEOUT = cdk.Duration.seconds(60)
+AGGREGATES_WINDOW = cdk.Duration.seconds(1)
+"""Totals may lag by so much more, so that videos which change together are counted together."""
+
+AGGREGATES_AT_A_TIME = 2
+"""The least there is: more would only wait for each other, as videos of one owner share their totals."""
 
 SWEEP_EVERY = cdk.Duration.minutes(1)
 SWEEPER_TIMEOUT = cdk.Duration.seconds(50)
@@ -52,14 +62,20 @@ AUDIT_OBJECTS = "audit/*"
 RENDITIONS = "renditions/*"
 """What transcoders write in the media bucket."""
 
-_VIDEO_ITEM = {"Keys": {"sk": {"S": [schema.VIDEO.sk]}}}
+
+def _meta_of(entity: schema.Entity) -> Mapping[str, Any]:
+    # Videos and playlists have the same sort key.
+    return {"Keys": {"pk": {"S": [{"prefix": entity.partition_prefix}]}, "sk": {"S": [entity.sk]}}}
+
+
+_VIDEO_ITEM = _meta_of(schema.VIDEO)
 _JOB_ITEM = {"Keys": {"sk": {"S": [{"prefix": schema.JOB.sk.partition("{")[0]}]}}}
 
 ROUTER_FILTERS: tuple[Mapping[str, Any], ...] = (
-    # A video with a film: what is to be made of it may have changed.
-    {"dynamodb": {**_VIDEO_ITEM, "NewImage": {"source": {"M": {"uploadId": {"S": [{"exists": True}]}}}}}},
-    # A video that is gone for good.
-    {"eventName": ["REMOVE"], "dynamodb": _VIDEO_ITEM},
+    # A video: what is to be made of it, or what is counted of it, may have changed.
+    {"dynamodb": _VIDEO_ITEM},
+    # A playlist that is gone.
+    {"eventName": ["REMOVE"], "dynamodb": _meta_of(schema.PLAYLIST)},
     # A job that waits for its message.
     {"dynamodb": {**_JOB_ITEM, "NewImage": {"state": {"S": ["queued"]}}}},
 )
@@ -68,7 +84,7 @@ AUDIT_FILTERS: tuple[Mapping[str, Any], ...] = (
     # Not `running`: that is told by heartbeats.
     {"dynamodb": {**_JOB_ITEM, "NewImage": {"state": {"S": ["queued", "done", "failed", "withdrawn"]}}}},
 )
-"""What is in none of the filters wakes nobody and costs nothing: view counts, idempotency keys, quotas, uploads."""
+"""What is in none of the filters wakes nobody and costs nothing: view counts, ratings, credits, idempotency keys."""
 
 
 class JobsStack(cdk.Stack):
@@ -93,14 +109,27 @@ class JobsStack(cdk.Stack):
         thumbnails = WorkQueue(self, "ThumbnailsQueue", worker_timeout=THUMBNAILS_TIMEOUT).queue
         transcode = WorkQueue(self, "TranscodeQueue", visibility=TRANSCODER_VISIBILITY).queue
         purge = WorkQueue(self, "PurgeQueue", worker_timeout=PURGE_TIMEOUT).queue
+        aggregates = WorkQueue(self, "AggregatesQueue", worker_timeout=AGGREGATES_TIMEOUT).queue
 
-        self._router({"PROBE": probe, "THUMBNAILS": thumbnails, "TRANSCODE": transcode, "PURGE": purge})
+        self._router(
+            {
+                "PROBE": probe,
+                "THUMBNAILS": thumbnails,
+                "TRANSCODE": transcode,
+                "PURGE": purge,
+                "AGGREGATES": aggregates,
+            }
+        )
         self._audit()
         self._arrivals()
         # One message at a time, so that a film that takes long delays no other, and counts as its own failure.
         self._probe().consume(probe, batch_size=1, max_concurrency=DECODERS[settings.target])
         self._thumbnails().consume(thumbnails, batch_size=1, max_concurrency=DECODERS[settings.target])
-        self._purge().consume(purge, batch_size=10)
+        # One at a time, for the same reason: a video may have very much that belongs to it.
+        self._purge(purge).consume(purge, batch_size=1, max_concurrency=PURGES_AT_A_TIME)
+        self._aggregates(aggregates).consume(
+            aggregates, batch_size=10, window=AGGREGATES_WINDOW, max_concurrency=AGGREGATES_AT_A_TIME
+        )
         self._sweeper()
 
         cdk.CfnOutput(self, "TranscodeQueueUrl", description="Transcoders receive here", value=transcode.queue_url)
@@ -198,21 +227,45 @@ class JobsStack(cdk.Stack):
         worker.allow_objects("GetObject", bucket=self._media.sources)
         worker.allow_listing(self._media.sources)
 
-    def _purge(self) -> ServiceFunction:
-        """Removes what a removed video leaves."""
+    def _purge(self, queue: sqs.IQueue) -> ServiceFunction:
+        """Removes what a removed video or playlist leaves; what it does not reach, it sends to itself."""
         sources, media = self._media.sources, self._media.media
         purge = self._function(
             "Purge",
             timeout=PURGE_TIMEOUT,
-            environment={"SOURCES_BUCKET": sources.bucket_name, "MEDIA_BUCKET": media.bucket_name},
+            feeds_itself=True,
+            environment={
+                "SOURCES_BUCKET": sources.bucket_name,
+                "MEDIA_BUCKET": media.bucket_name,
+                "PURGE_QUEUE_URL": queue.queue_url,
+            },
         )
-        purge.allow_items("GetItem", "Query", of=[schema.VIDEO])
-        purge.allow_items("DeleteItem", of=[schema.VIDEO, schema.VIEW_COUNTER])
+        purge.allow_items("GetItem", "Query", of=[schema.VIDEO, schema.PLAYLIST])
+        purge.allow_items("BatchWriteItem", of=[schema.VIDEO, schema.RATING, schema.PLAYLIST])
+        purge.allow_items("DeleteItem", of=[schema.PLAYLIST, schema.VIEW_COUNTER])
+        purge.allow_items("UpdateItem", of=[schema.PLAYLIST])
+        purge.allow_queries(schema.RELATION_INDEX)
+        purge.allow_send(queue)
         purge.allow_listing(sources)
         purge.allow_listing(media, below=(PICTURES, RENDITIONS))
         purge.allow_objects("DeleteObject", bucket=sources)
         purge.allow_objects("DeleteObject", bucket=media, below=(PICTURES, RENDITIONS))
         return purge
+
+    def _aggregates(self, queue: sqs.IQueue) -> ServiceFunction:
+        """Keeps the totals of users and tags, and the years of credits; what it does not reach, it sends to itself."""
+        aggregates = self._function(
+            "Aggregates",
+            timeout=AGGREGATES_TIMEOUT,
+            feeds_itself=True,
+            environment={"AGGREGATES_QUEUE_URL": queue.queue_url},
+        )
+        aggregates.allow_items(
+            "BatchGetItem", "ConditionCheckItem", "DeleteItem", "PutItem", "Query", of=[schema.VIDEO]
+        )
+        aggregates.allow_items("UpdateItem", of=[schema.VIDEO, schema.PROFILE, schema.TAG_COUNT])
+        aggregates.allow_send(queue)
+        return aggregates
 
     def _sweeper(self) -> None:
         """Queues again what got stuck."""

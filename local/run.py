@@ -31,6 +31,7 @@ from local.issuer import Issuer, Signer
 from local.ministack import MiniStack
 from local.ports import chosen_port, require_free
 from local.transcoder import Settings, Transcoder
+from shared.schema import TABLE_NAME
 
 USERS = {
     "alice": ("videos/read", "videos/write"),
@@ -80,7 +81,7 @@ def _serve(terminal: "_Terminal") -> NoReturn:
             _warm_up(url)
         # Before MiniStack on the way out: else it would end in the middle of a film without being able to say so.
         stack.enter_context(Transcoder(_transcoder_settings(ministack, issuer, url), STATE / "transcoder.log"))
-        _announce(url, issuer)
+        _announce(url, issuer, ministack.endpoint)
         status = ministack.wait()
         raise LocalError(
             f"MiniStack ended by itself (status {status}), so what was written since the start is lost; "
@@ -114,9 +115,16 @@ def _warm_up(url: str) -> None:
         raise LocalError(f"The service was deployed, but {url}/health says {answer.status_code}: {answer.text[:500]}")
 
 
-def _announce(url: str, issuer: Issuer) -> None:
+def _announce(url: str, issuer: Issuer, endpoint: str) -> None:
     tokens = {user: issuer.mint(user, scopes) for user, scopes in USERS.items()}
-    service = {"baseUrl": url, "docsUrl": f"{url}/docs", "issuer": issuer.url, "tokens": tokens}
+    service = {
+        "baseUrl": url,
+        "docsUrl": f"{url}/docs",
+        "issuer": issuer.url,
+        "tokens": tokens,
+        "endpoint": endpoint,
+        "tableName": TABLE_NAME,
+    }
     write_private(SERVICE_FILE, json.dumps(service, indent=2) + "\n")
     # Plain print: a token must come out in one piece, whatever the width of the terminal.
     print(f"\nBase URL: {url}\nDocs:     {url}/docs\nTokens:   {SERVICE_FILE.relative_to(ROOT)}\n")

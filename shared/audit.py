@@ -23,6 +23,7 @@ INTERNAL = frozenset(
     {
         *("pk", "sk", "videoId", "schemaVersion", "version", "writeId", "updatedAt", "updatedBy", "updatedAs"),
         *("rel", "relShard", "relSort", "relId", "categoryShard", "poster", "deletedAt", "statusBeforeDelete"),
+        "importDigest",
     }
 )
 """Attributes of a video that say nothing of their own. All others are audited, also those that are yet to come."""
@@ -154,6 +155,14 @@ def _changes(old: Mapping[str, Value], new: Mapping[str, Value], path: str = "")
             yield {part: _plain(value) for part, value in change.items()}
 
 
+def differences(old: Item, new: Item, largest: int) -> Item:
+    """`{"changes": [...]}`, what differs between two documents, cut to about so many bytes of JSON as an entry is.
+
+    What does not fit even so is counted in `omitted`.
+    """
+    return _fitting({"changes": list(_changes(_audited(old), _audited(new)))}, largest)
+
+
 def _plain(value: Value) -> Value:
     """The value as JSON can write it, in an order of its own."""
     if isinstance(value, Mapping):
@@ -165,13 +174,13 @@ def _plain(value: Value) -> Value:
     return base64.b64encode(value).decode() if isinstance(value, bytes) else value
 
 
-def _fitting(item: Item) -> Item:
-    """The entry, made to fit one item: its longest values are cut, and what is still too much is left out.
+def _fitting(item: Item, largest: int = LARGEST_ENTRY) -> Item:
+    """The entry, made to fit so many bytes: its longest values are cut, and what is still too much is left out.
 
     A value that is cut keeps its beginning, and `fromBytes` or `toBytes` tells how long it was.
     """
     size = len(_json(item))
-    if size <= LARGEST_ENTRY:
+    if size <= largest:
         return item
     changes = [dict(change) for change in item["changes"]]
     values = [
@@ -181,7 +190,7 @@ def _fitting(item: Item) -> Item:
         if side in change
     ]
     for bytes_, position, side in sorted(values, reverse=True):
-        if size <= LARGEST_ENTRY or bytes_ <= 4 * LONGEST_WHEN_CUT:
+        if size <= largest or bytes_ <= 4 * LONGEST_WHEN_CUT:
             break
         change, whole = changes[position], len(_json(changes[position]))
         value = change[side]
@@ -189,7 +198,7 @@ def _fitting(item: Item) -> Item:
         change[f"{side}Bytes"] = bytes_
         size -= whole - len(_json(change))
     kept = len(changes)
-    while size > LARGEST_ENTRY:
+    while size > largest:
         kept -= 1
         size -= len(_json(changes[kept])) + 1
     omitted = {"omitted": len(changes) - kept} if kept < len(changes) else {}

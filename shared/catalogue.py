@@ -1,9 +1,9 @@
 """The catalogue's store: every access pattern on videos is one method here, and one or two DynamoDB requests."""
 
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from functools import cached_property, partial
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from shared.attributes import Item, Value
@@ -12,57 +12,77 @@ from shared.cursors import Position
 from shared.dynamodb import (
     ConditionFailed,
     Expression,
-    QueryPage,
     Table,
     TransactionConflict,
-    absent_or_purged,
+    Write,
     change_between,
 )
-from shared.errors import AlreadyExists, VersionMismatch, WriteContention
+from shared.errors import AlreadyExists, BeingRemoved, VersionMismatch, WriteContention
 from shared.idempotency import Once, in_flight
-from shared.pages import Fetch, Page, merge
+from shared.listing import Lists, Window, hydrated, located, sharded
+from shared.pages import Page
 from shared.schema import (
     CATEGORY_INDEX,
     FEED,
     PARTITION_KEY,
     RELATION_INDEX,
     SHARDS,
+    SORT_KEY,
     TTL_ATTRIBUTE,
     USER_INDEX,
     VIDEO,
     VIEW_COUNTER,
-    Index,
+    region_relation,
     status_relation,
+    tag_relation,
 )
-from shared.video import OWNER_FIELDS, VISIBILITY_ATTRIBUTES, document, owned_by, seen_by, stamp
+from shared.video import (
+    OWNER_FIELDS,
+    SUMMARY_FIELDS,
+    VISIBILITY_ATTRIBUTES,
+    document,
+    folded_tags,
+    is_purged,
+    is_seen,
+    is_shown,
+    owned_by,
+    seen_by,
+    stamp,
+    tag_entries,
+    tag_moves,
+    upgraded,
+)
 from shared.views import view_count
 
-CHANGE_ATTEMPTS = 5
+CHANGE_ATTEMPTS = 10
 """How often a change without If-Match is tried again when others change the video meanwhile."""
-
-
-@dataclass(frozen=True)
-class Window:
-    """Which part of a list is asked for: createdAt in [start, end), in epoch seconds."""
-
-    start: int
-    end: int
-    ascending: bool = False
-    limit: int = 25
-    after: Position | None = None
-    attributes: tuple[str, ...] = ()
-    """What to read of each video; empty: all that the index projects."""
 
 
 @dataclass(frozen=True)
 class Filters:
     """What to keep of a list besides its key; None: no matter."""
 
+    owner: str | None = None
+    """An owner's own list needs no filter; others than those of tags and regions take none."""
     status: str | None = None
     category: str | None = None
     format: str | None = None
     min_duration: int | None = None
     max_duration: int | None = None
+
+    def keeps(self, item: Item) -> bool:
+        """Whether a video is to be kept; one without a duration has none that could be long or short enough."""
+        wanted = {"userId": self.owner, "status": self.status, "category": self.category, "format": self.format}
+        if any(value is not None and item.get(name) != value for name, value in wanted.items()):
+            return False
+        if self.min_duration is None and self.max_duration is None:
+            return True
+        duration = item.get("duration")
+        return (
+            duration is not None
+            and (self.min_duration is None or self.min_duration <= duration)
+            and (self.max_duration is None or duration <= self.max_duration)
+        )
 
 
 class VideoStore:
@@ -70,26 +90,81 @@ class VideoStore:
 
     def __init__(self, table: Table) -> None:
         self.table = table
+        self.lists = Lists(table)
 
-    def create(self, item: Item, caller: Caller, now: int, once: Once | None = None) -> dict[str, Any]:
-        """Create a video and return its document; with `once`, the answer of the first time."""
-        new = stamp(item, caller=caller, now=now, version=1)
+    def create(
+        self,
+        item: Item,
+        caller: Caller,
+        now: int,
+        once: Once | None = None,
+        *,
+        write_id: str | None = None,
+        brought: bool = False,
+    ) -> dict[str, Any]:
+        """Create a video and return its document; with `once`, the answer of the first time.
+
+        One PutItem; with tags or `once` one transaction; before it one Query, if the id was `brought` along and may have
+        been another video's. With a `write_id` it may be tried again by the same one. Raises AlreadyExists; BeingRemoved
+        while anything is there of an earlier video, or when that only waited for its removal, which begins then.
+        """
+        if brought:
+            self._require_vacant(item["videoId"])
+        new = stamp(item, caller=caller, now=now, version=1, write_id=write_id)
         answer = document(new, view_count=0)
-        write = self.table.put(new, condition=absent_or_purged(now))
+        absent = Expression("attribute_not_exists(#pk)", {"#pk": PARTITION_KEY})
+        writes = [self.table.put(new, condition=absent), *map(self.table.put, tag_entries(new))]
         try:
-            if once is None:
-                self.table.write(write)
-            else:
-                self.table.transact([once.record(self.table, answer), write])
+            self._write(writes, once, answer)
         except ConditionFailed as failure:
             if once and failure.position == 0:
                 return once.replayed(failure.item)
-            if _is_ours(failure, new):
+            if _is_ours(failure.item, new):
                 return answer
-            raise AlreadyExists("There is a video with this videoId already.") from failure
+            if failure.item and is_purged(failure.item, now):
+                self._remove(failure.item)
+                raise being_removed() from failure
+            raise taken() from failure
         except TransactionConflict as conflict:
-            raise in_flight("A request with this Idempotency-Key is being carried out.") from conflict
+            if once:
+                raise in_flight("A request with this Idempotency-Key is being carried out.") from conflict
+            raise contended() from conflict
         return answer
+
+    def _require_vacant(self, video_id: str) -> None:
+        """Raise BeingRemoved while a purge has not removed all that belonged to an earlier video.
+
+        Else the new one would have its credits, and the purge, which spares what exists, would leave them.
+        """
+        page = self.table.query(
+            index=None,
+            condition=Expression(
+                "#pk = :pk", {"#pk": PARTITION_KEY}, {":pk": VIDEO.key(videoId=video_id)[PARTITION_KEY]}
+            ),
+            attributes=(SORT_KEY,),
+            limit=2,
+            consistent=True,
+        )
+        # The video's own item stands before all others; a write tells what to do about that.
+        if page.items and page.items[0][SORT_KEY] != VIDEO.sk:
+            raise being_removed()
+
+    def _remove(self, item: Item) -> None:
+        """Do what DynamoDB does hours or days after the time of a video; the stream then purges what belonged to it.
+
+        Were it just replaced, the new video would have the credits, ratings and places in playlists of the old one.
+        """
+        same = Expression("#writeId = :read", {"#writeId": "writeId"}, {":read": item["writeId"]})
+        with suppress(ConditionFailed, TransactionConflict):  # somebody else has done it, or is about to
+            self.table.write(self.table.remove(VIDEO.key(videoId=item["videoId"]), condition=same))
+
+    def _write(self, writes: Sequence[Write], once: Once | None, answer: dict[str, Any]) -> None:
+        """The video's write, then those of its tags; a record of `once` comes before them."""
+        record = [once.record(self.table, answer)] if once else []
+        if len(writes) == 1 and not record:
+            self.table.write(writes[0])
+        else:
+            self.table.transact([*record, *writes])
 
     def read(self, video_id: str, caller: Caller, now: int, fields: Sequence[str] = ()) -> tuple[dict[str, Any], int]:
         """The document and its version, if the caller may see it; only some fields, if any are named.
@@ -106,12 +181,38 @@ class VideoStore:
             by_partition = {item[PARTITION_KEY]: item for item in items}
             found, counter = by_partition.get(key[PARTITION_KEY]), by_partition.get(counter_key[PARTITION_KEY])
         item = seen_by(found, caller, now)
-        whole = document(item, view_count(counter))
-        if not caller.owns(item["userId"]):
-            # Strangers see no dates of what they could not see then, and nothing of how it was made.
-            for name in OWNER_FIELDS:
-                whole.pop(name, None)
+        whole = document_for(caller, item, view_count(counter))
         return {name: whole[name] for name in fields or whole if name in whole}, item["version"]
+
+    def read_many(self, video_ids: Sequence[str], caller: Caller, now: int) -> dict[str, dict[str, Any]]:
+        """The documents of those of up to 100 different videos that the caller may see.
+
+        Two BatchGetItem: the videos, then the counters of those that are shown.
+        """
+        items = {item["videoId"]: item for item in self.items(video_ids) if is_seen(item, caller, now)}
+        partitions = {VIEW_COUNTER.key(videoId=each, shard=0)[PARTITION_KEY]: each for each in items}
+        counters = self.table.batch_get([VIEW_COUNTER.key(videoId=each, shard=0) for each in items])
+        counts = {partitions[counter[PARTITION_KEY]]: view_count(counter) for counter in counters}
+        return {each: document_for(caller, item, counts.get(each, 0)) for each, item in items.items()}
+
+    def items(self, video_ids: Iterable[str], *, consistent: bool = False) -> list[Item]:
+        """The items of different videos as they are stored, in no order; one BatchGetItem for 100 of them."""
+        return self.table.batch_get([VIDEO.key(videoId=each) for each in video_ids], consistent=consistent)
+
+    def summaries(
+        self, video_ids: Sequence[str], caller: Caller, now: int, *, also: Iterable[str] = ()
+    ) -> list[Item | None]:
+        """What a list shows of these videos, in their order: one BatchGetItem for 100 of them.
+
+        None for one that is not there, is deleted, or that the caller may not see. `also` names more attributes.
+        """
+        if not video_ids:
+            return []
+        keys = [VIDEO.key(videoId=video_id) for video_id in dict.fromkeys(video_ids)]
+        attributes = dict.fromkeys([*SUMMARY_FIELDS, *VISIBILITY_ATTRIBUTES, *also])
+        found = {item["videoId"]: item for item in self.table.batch_get(keys, attributes=attributes)}
+        shown = {video_id: item for video_id, item in found.items() if is_shown(item, caller, now)}
+        return [shown.get(video_id) for video_id in video_ids]
 
     def change(
         self,
@@ -122,11 +223,13 @@ class VideoStore:
         *,
         matches: Callable[[int], bool] = lambda version: True,
         once: Once | None = None,
+        write_id: str | None = None,
     ) -> dict[str, Any]:
         """Apply `edit` to a video of the caller's and return its document.
 
         The write carries the version that was read as its condition. `matches` is the caller's own
         condition on the version (If-Match): raises VersionMismatch; without one, a lost race is run again.
+        Tags that come or go make it a transaction. With a `write_id` it may be tried again by the same one.
         """
         key = VIDEO.key(videoId=video_id)
         found = self.table.get(key, consistent=True)
@@ -136,35 +239,36 @@ class VideoStore:
             return answer
         for _ in range(CHANGE_ATTEMPTS):
             item = owned_by(found, caller, now)
-            if not matches(item["version"]):
-                raise VersionMismatch(
-                    f'The video is at version {item["version"]}; If-Match takes its ETag, or "{item["version"]}".'
-                )
-            edited = edit(item)
-            if not change_between(item, edited).text:
+            if write_id and item.get("writeId") == write_id:
                 return document(item)
-            new = stamp(edited, caller=caller, now=now, version=item["version"] + 1)
-            write = self.table.update(
-                key,
-                change_between(item, new),
-                condition=Expression("#version = :expected", {"#version": "version"}, {":expected": item["version"]}),
-            )
+            new = changed(item, caller, now, edit, matches, write_id)
+            if new is None:
+                return document(item)
             try:
-                if once is None:
-                    self.table.write(write)
-                else:
-                    self.table.transact([once.record(self.table, document(new)), write])
+                self._write(self._writes(item, new), once, document(new))
             except ConditionFailed as failure:
                 if once and failure.position == 0:
                     return once.replayed(failure.item)
-                if _is_ours(failure, new):
-                    return document(new)
                 found = failure.item
             except TransactionConflict as conflict:
-                raise (in_flight("The video is being changed.") if once else contended()) from conflict
+                if once:
+                    raise in_flight("The video is being changed.") from conflict
+                found = self.table.get(key, consistent=True)
             else:
                 return document(new)
+            if _is_ours(found, new):
+                return document(new)
         raise contended()
+
+    def _writes(self, item: Item, new: Item) -> list[Write]:
+        """The writes that change one version of a video into the next, and move its tags."""
+        update = self.table.update(
+            VIDEO.key(videoId=new["videoId"]),
+            change_between(item, new),
+            condition=Expression("#version = :expected", {"#version": "version"}, {":expected": item["version"]}),
+        )
+        come, gone = tag_moves(item, new)
+        return [update, *map(self.table.put, come), *map(self.table.remove, gone)]
 
     def of_owner(self, owner: str, caller: Caller, now: int, filters: Filters, window: Window) -> Page:
         """One owner's videos by time: all but deleted ones for itself and admins, published ones for others."""
@@ -178,7 +282,7 @@ class VideoStore:
         elif filters.status is None:
             keep.unequal("status", "deleted")
         keep.filters(filters)
-        return self._page(USER_INDEX, [{"userId": owner}], keep, window)
+        return self.lists.page(USER_INDEX, [{"userId": owner}], window, keep.expression())
 
     def in_category(self, category: str, now: int, filters: Filters, window: Window) -> Page:
         """One category's published videos by time."""
@@ -186,83 +290,71 @@ class VideoStore:
         keep.in_time()
         keep.filters(filters)
         partitions = [{"category": category, "categoryShard": shard} for shard in range(SHARDS)]
-        return self._page(CATEGORY_INDEX, partitions, keep, window)
+        return self.lists.page(CATEGORY_INDEX, partitions, window, keep.expression())
 
     def feed(self, now: int, filters: Filters, window: Window) -> Page:
         """All published videos by time."""
         keep = _Conditions(now)
         keep.in_time()
         keep.filters(filters)
-        return self._page(RELATION_INDEX, _relation_partitions(FEED), keep, window)
+        return self.lists.page(RELATION_INDEX, sharded(FEED), window, keep.expression())
 
     def in_status(self, status: str, now: int, filters: Filters, window: Window) -> Page:
         """All videos in one status by time, listed or not."""
         relations = [status_relation(status)] + ([FEED] if status == "ready" else [])
         keep = _Conditions(now)
         keep.filters(filters)
-        return self._page(RELATION_INDEX, _relation_partitions(*relations), keep, window)
+        return self.lists.page(RELATION_INDEX, sharded(*relations), window, keep.expression())
 
-    def _page(
-        self, index: Index, partitions: Sequence[Mapping[str, Value]], keep: "_Conditions", window: Window
-    ) -> Page:
-        sort, tie = index.sort
-        condition = Expression(
-            " AND ".join([*(f"#k{n} = :k{n}" for n in range(len(index.partition))), "#sort BETWEEN :start AND :last"]),
-            {"#sort": sort.name, **{f"#k{n}": attribute.name for n, attribute in enumerate(index.partition)}},
-            # BETWEEN includes both ends, and times are whole seconds.
-            {":start": window.start, ":last": window.end - 1},
-        )
+    def with_tag(self, tag: str, caller: Caller, now: int, filters: Filters, window: Window) -> Page:
+        """The videos with a folded tag that the caller may see, by time; deleted ones are not shown.
 
-        def fetch_from(partition: Mapping[str, Value]) -> Fetch:
-            values = {f":k{n}": partition[attribute.name] for n, attribute in enumerate(index.partition)}
-            return partial(
-                self._fetch,
-                index=index,
-                partition=partition,
-                condition=Expression(condition.text, condition.names, condition.values | values),
-                keep=keep.expression(),
-                window=window,
-            )
+        The index may be a little older than the videos, whose own tags decide.
+        """
 
-        return merge(
-            [fetch_from(partition) for partition in partitions],
-            lambda item: Position(int(item[sort.name]), item[tie.name]),
-            ascending=window.ascending,
-            limit=window.limit,
-            after=window.after,
-            executor=self._executor,
-        )
+        def look_up(entries: Sequence[Item]) -> list[Item | None]:
+            return self._videos_of(entries, caller, now, lambda item: tag in folded_tags(item) and filters.keeps(item))
 
-    def _fetch(
+        return self._led_to(tag_relation(tag), window, look_up, located)
+
+    def in_region(self, region: str, caller: Caller, now: int, filters: Filters, window: Window) -> Page:
+        """The videos released in a region that the caller may see, each once, by time; deleted ones are not shown."""
+
+        def look_up(entries: Sequence[Item]) -> list[Item | None]:
+            videos = self._videos_of(entries, caller, now, filters.keeps)
+            # The entries of one video are neighbours, one for each language.
+            before = [None, *map(_video_id, entries)]
+            return [
+                None if _video_id(entry) == last else item
+                for entry, last, item in zip(entries, before, videos, strict=False)
+            ]
+
+        return self._led_to(region_relation(region), window, look_up, partial(_past_video, ascending=window.ascending))
+
+    def _led_to(
         self,
-        after: Position | None,
-        limit: int,
-        *,
-        index: Index,
-        partition: Mapping[str, Value],
-        condition: Expression,
-        keep: Expression,
+        relation: str,
         window: Window,
-    ) -> QueryPage:
-        sort, tie = index.sort
-        start = None
-        if after:
-            # The video at this position may lie in another partition, or be gone; the keys still have their place.
-            start = {**VIDEO.key(videoId=after.id), **partition, sort.name: after.at, tie.name: after.id}
-        attributes = dict.fromkeys([*window.attributes, sort.name, tie.name]) if window.attributes else ()
-        return self.table.query(
-            index=index.name,
-            condition=condition,
-            keep=keep,
-            attributes=attributes,
-            ascending=window.ascending,
-            limit=limit,
-            start=start,
-        )
+        look_up: Callable[[Sequence[Item]], Sequence[Item | None]],
+        locate: Callable[[Item], Position],
+    ) -> Page:
+        def read(after: Position | None, size: int) -> Page:
+            # Only its place is read of an entry, whatever is to be shown of the video.
+            part = replace(window, after=after, limit=size, attributes=("relId",))
+            return self.lists.related(sharded(relation), part)
 
-    @cached_property
-    def _executor(self) -> ThreadPoolExecutor:
-        return ThreadPoolExecutor(max_workers=2 * SHARDS, thread_name_prefix="query")
+        found = hydrated(read, look_up, limit=window.limit, after=window.after, locate=locate)
+        return Page(found.items, found.resume)
+
+    def _videos_of(
+        self, entries: Sequence[Item], caller: Caller, now: int, keeps: Callable[[Item], bool]
+    ) -> list[Item | None]:
+        """What the entries lead to, in their order; None for what is not kept, or is another video of the same id."""
+        videos = self.summaries([_video_id(entry) for entry in entries], caller, now, also=("tags",))
+        return [
+            item if item is not None and item["createdAt"] == entry["relSort"] and keeps(item) else None
+            for entry, item in zip(entries, videos, strict=True)
+        ]
 
 
 class _Conditions:
@@ -322,8 +414,14 @@ class _Conditions:
         return placeholder
 
 
-def _relation_partitions(*relations: str) -> list[dict[str, Value]]:
-    return [{"rel": relation, "relShard": shard} for relation in relations for shard in range(SHARDS)]
+def document_for(caller: Caller, item: Item, view_count: int) -> dict[str, Any]:
+    """The document as GET shows it to a caller who may see the video."""
+    whole = document(item, view_count)
+    if not caller.owns(item["userId"]):
+        # Strangers see no dates of what they could not see then, and nothing of how it was made.
+        for name in OWNER_FIELDS:
+            whole.pop(name, None)
+    return whole
 
 
 def _needed(fields: Sequence[str]) -> dict[str, None]:
@@ -334,11 +432,54 @@ def _needed(fields: Sequence[str]) -> dict[str, None]:
     return dict.fromkeys([PARTITION_KEY, *both, "version", "views", "total", *VISIBILITY_ATTRIBUTES])
 
 
+def being_removed() -> BeingRemoved:
+    """What to answer when a videoId that was brought along is still that of a video whose time has come."""
+    return BeingRemoved(
+        "An earlier video of this id is being removed, with all that belonged to it; try again.",
+        headers={"Retry-After": "10"},
+    )
+
+
+def taken() -> AlreadyExists:
+    """What to answer when a videoId that was brought along is another video's."""
+    return AlreadyExists("There is a video with this videoId already.")
+
+
 def contended() -> WriteContention:
     """What to answer when others change the same video all the time."""
     return WriteContention("Others are changing the video; try again.", headers={"Retry-After": "1"})
 
 
-def _is_ours(failure: ConditionFailed, new: Item) -> bool:
-    """Whether the condition failed because an earlier attempt of ours got through and its answer was lost."""
-    return failure.item is not None and failure.item.get("writeId") == new["writeId"]
+def changed(
+    item: Item,
+    caller: Caller,
+    now: int,
+    edit: Callable[[Item], Item],
+    matches: Callable[[int], bool],
+    write_id: str | None = None,
+) -> Item | None:
+    """The next version of a video of the caller's; None when the edit changes nothing. Raises VersionMismatch."""
+    version = item["version"]
+    if not matches(version):
+        raise VersionMismatch(f'The video is at version {version}; If-Match takes its ETag, or "{version}".')
+    # Jobs change no tags, and may not write their entries.
+    present = item if caller.kind == "job" else upgraded(item)
+    edited = edit(present)
+    if not change_between(present, edited).text:
+        return None
+    return stamp(edited, caller=caller, now=now, version=version + 1, write_id=write_id)
+
+
+def _is_ours(found: Item | None, new: Item) -> bool:
+    """Whether an earlier attempt of ours got through and its answer was lost."""
+    return found is not None and found.get("writeId") == new["writeId"]
+
+
+def _video_id(entry: Item) -> str:
+    """The video that an entry of a tag or region leads to."""
+    return str(entry["relId"].partition("#")[0])
+
+
+def _past_video(entry: Item, *, ascending: bool) -> Position:
+    """Where a list goes on after all entries of the video that one entry leads to: `videoId#language` each."""
+    return Position(int(entry["relSort"]), _video_id(entry) + ("#~" if ascending else "#"))

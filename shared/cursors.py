@@ -54,7 +54,8 @@ class Cursors:
 
     def seal(self, query: str, position: Position, now: int) -> str:
         """The cursor of a position in one query's list; `now` in epoch seconds."""
-        payload = json.dumps([_digest(query), *position], separators=(",", ":"))
+        # As UTF-8, because an escaped tag of 512 bytes would make the cursor too long.
+        payload = json.dumps([_digest(query), *position], ensure_ascii=False, separators=(",", ":"))
         return self._fernet.encrypt_at_time(payload.encode(), now).decode().rstrip("=")
 
     def open(self, query: str, cursor: str, now: int) -> Position:

@@ -11,9 +11,11 @@
     ├── MethodNotAllowed 405
     ├── Conflict 409
     │   ├── AlreadyExists
+    │   ├── BeingRemoved
     │   ├── IllegalTransition
     │   ├── RequestInFlight
     │   ├── WriteContention
+    │   ├── LimitReached
     │   ├── NoSource
     │   └── OutdatedReport
     ├── VersionMismatch 412
@@ -133,6 +135,12 @@ class AlreadyExists(Conflict):
     title, slug = "Already exists", "already-exists"
 
 
+class BeingRemoved(Conflict):
+    """An earlier video of this id is just being removed, with all that belonged to it."""
+
+    title, slug = "Being removed", "being-removed"
+
+
 class IllegalTransition(Conflict):
     """The status machine has no such step."""
 
@@ -149,6 +157,12 @@ class WriteContention(Conflict):
     """Others changed the same video at every try."""
 
     title, slug = "Too much contention", "write-contention"
+
+
+class LimitReached(Conflict):
+    """There are as many as there may be; the detail says of what."""
+
+    title, slug = "Limit reached", "limit-reached"
 
 
 class NoSource(Conflict):

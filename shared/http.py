@@ -8,7 +8,7 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -19,6 +19,7 @@ from aws_lambda_powertools import Logger
 from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
+from shared import regions
 from shared.caller import Caller
 from shared.errors import (
     ContentTooLarge,
@@ -37,6 +38,8 @@ from shared.settings import LambdaHandler
 
 LARGEST_BODY = 1_000_000
 """Bytes; API Gateway itself stops at 10 MB, Lambda at 6 MB."""
+LARGEST_ANSWER = 5_000_000
+"""Bytes of documents in one answer, as Lambda carries them: as JSON in a text of JSON."""
 
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -105,10 +108,20 @@ class Request:
 
     def matches(self, version: int) -> bool:
         """Whether If-Match, if it is there, allows a change of this version (RFC 9110, section 13.1.1)."""
-        header = self.headers.get("if-match")
-        return header is None or any(
-            tag == "*" or _version_in(tag) == version for tag in (each.strip() for each in header.split(","))
-        )
+        return if_match(self.headers.get("if-match"), version)
+
+    def allows(self, tag: str | None) -> bool:
+        """Whether If-Match and If-None-Match, if they are there, allow to write what has this ETag.
+
+        None: there is nothing yet, which If-Match never allows and If-None-Match always does (RFC 9110, sections
+        13.1.1 and 13.1.2). Other than `matches`, this is for what everybody sees alike, and compares the whole ETag.
+        """
+        wanted, unwanted = self.headers.get("if-match"), self.headers.get("if-none-match")
+        if tag is None:
+            return wanted is None
+        if unwanted is not None and any(_names(each.strip().removeprefix("W/"), tag) for each in unwanted.split(",")):
+            return False
+        return wanted is None or any(_names(each.strip(), tag) for each in wanted.split(","))
 
     def parameters(
         self, *known: str, unknown: Callable[[str, str], ServiceError] = InvalidParameter.named
@@ -179,12 +192,16 @@ class Parameters:
             raise InvalidParameter.named("from", "must be before `to`, which is not part of the range")
         return start, end
 
+    def region(self, name: str) -> str | None:
+        """A region of shared.regions, in capitals."""
+        return region_of(name, self.values[name]) if name in self.values else None
+
     def names(self, name: str, known: tuple[str, ...]) -> tuple[str, ...]:
         """A list separated by commas, of known names."""
         wanted = tuple(dict.fromkeys(self.values[name].split(","))) if name in self.values else ()
         unknown = [each for each in wanted if each not in known]
         if unknown:
-            raise InvalidParameter.named(name, f"{_shown(unknown[0])} is no field; fields are {', '.join(known)}")
+            raise InvalidParameter.named(name, f"{_shown(unknown[0])} is none of {', '.join(known)}")
         return wanted
 
 
@@ -205,8 +222,11 @@ def make_handler(
 
     def not_found(_: Exception) -> Answer:
         allowed = _allowed_methods(app.current_event.path)
+        known = app.current_event.http_method in allowed
         # The resolver also lands here for a parameter with characters that it takes for none.
-        if not allowed or app.current_event.http_method in allowed:
+        if known and any(route.scope for route in routes_of(function)):
+            return problem(InvalidParameter("A part of the path has characters that no id has."))
+        if known or not allowed:
             return problem(NotFound("There is nothing at this path; GET /openapi.json lists what there is."))
         return problem(
             MethodNotAllowed(f"This path takes {', '.join(allowed)}.", headers={"Allow": ", ".join(allowed)})
@@ -255,7 +275,7 @@ def _adapter(
             event=event,
         )
         if route.method != "GET":
-            request.parameters()  # there are none, so any is a mistake
+            request.parameters(*route.query)  # any other is a mistake
         return handler(request)
 
     return adapted
@@ -270,10 +290,10 @@ def respond(
     headers: Mapping[str, str] | None = None,
 ) -> Answer:
     """An answer in JSON; with a version also an ETag, and 304 when the request has that one already."""
-    body = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
+    body = _json(content)
     all_headers = {"Cache-Control": "private, no-cache", "X-Content-Type-Options": "nosniff", **(headers or {})}
     if version is not None:
-        tag = etag(version, body)
+        tag = _etag(version, body)
         all_headers["ETag"] = tag
         if request and _none_match(request.headers.get("if-none-match"), tag):
             return Response(304, body="", headers=all_headers)
@@ -303,13 +323,24 @@ def no_content() -> Answer:
 def problem(error: ServiceError) -> Answer:
     """An error as a problem document (RFC 9457)."""
     headers = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", **error.headers}
-    body = json.dumps(error.problem(), ensure_ascii=False, separators=(",", ":"))
+    body = _json(error.problem())
     return Response(error.status, content_type=PROBLEM, body=body, headers=headers)
 
 
-def etag(version: int, body: str) -> str:
-    """A strong validator (RFC 9110, section 8.8.3): If-Match compares its version, If-None-Match the whole."""
-    return f'"{version}.{hashlib.sha256(body.encode()).hexdigest()[:16]}"'
+def etag(version: int, content: Any) -> str:
+    """The strong validator of an answer (RFC 9110, section 8.8.3): the version, and a hash of the representation."""
+    return _etag(version, _json(content))
+
+
+def fitting(documents: Iterable[Mapping[str, Any]], largest: int = LARGEST_ANSWER) -> int:
+    """How many documents, from the first on, fit one answer together, or so many bytes of one."""
+    size = count = 0
+    for document in documents:
+        size += len(json.dumps(_json(document), ensure_ascii=False).encode())
+        if size > largest:
+            break
+        count += 1
+    return count
 
 
 def uuid_of(name: str, text: str) -> str:
@@ -319,9 +350,37 @@ def uuid_of(name: str, text: str) -> str:
     return text.lower()
 
 
+def if_match(header: str | None, version: int) -> bool:
+    """Whether an If-Match, if there is one, allows a change of this version (RFC 9110, section 13.1.1)."""
+    return header is None or any(
+        tag == "*" or _version_in(tag) == version for tag in (each.strip() for each in header.split(","))
+    )
+
+
+def region_of(name: str, text: str) -> str:
+    """A region of shared.regions, in capitals; raises InvalidParameter."""
+    region = regions.region(text)
+    if region is None:
+        raise InvalidParameter.named(name, "must be a country of ISO 3166 such as NZ, or a code such as XWW")
+    return region
+
+
 def _none_match(header: str | None, tag: str) -> bool:
     # If-None-Match compares weakly (RFC 9110, section 13.1.2): W/"x" matches "x".
     return header is not None and any(each.strip().removeprefix("W/") in (tag, "*") for each in header.split(","))
+
+
+def _names(sent: str, tag: str) -> bool:
+    """Whether a tag that a client sent stands for what has this one: `*`, all of it, or its version alone."""
+    return sent in ("*", tag, f'{tag.partition(".")[0]}"')
+
+
+def _etag(version: int, body: str) -> str:
+    return f'"{version}.{hashlib.sha256(body.encode()).hexdigest()[:16]}"'
+
+
+def _json(content: Any) -> str:
+    return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
 
 
 def _version_in(tag: str) -> int | None:

@@ -19,8 +19,9 @@ present one is dropped, and the sweeper queues again whatever is past its time.
 import hashlib
 import json
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from shared.attributes import Item, Value, decode_item
 from shared.caller import Caller
@@ -45,6 +46,23 @@ CONTENTION_ATTEMPTS = 5
 ROUTER, SWEEPER = Caller.job("router"), Caller.job("sweeper")
 PENDING = ("queued", "running")
 STATES = (*PENDING, "done", "failed")
+
+FIELDS = (
+    "videoId",
+    "kind",
+    "state",
+    "attempts",
+    "attempt",
+    "progress",
+    "error",
+    "inputHash",
+    "output",
+    "queuedAt",
+    "startedAt",
+    "finishedAt",
+    "updatedAt",
+)
+"""A job as clients see it, in this order."""
 
 
 @dataclass(frozen=True)
@@ -142,6 +160,20 @@ def ticket_of(job: Item) -> Ticket:
 def tries(job: Item) -> int:
     """How many attempts there were since the job was wanted, or since somebody asked to try again; this one included."""
     return int(job["attempt"] - job.get("spent", 0))
+
+
+def owned_jobs(video: Item, jobs: Iterable[Item]) -> list[Item]:
+    """Those of a video's jobs that are shown: not withdrawn ones, nor those of what had the id before.
+
+    An id that an import uses again may for a moment still have jobs of the video that it was before.
+    """
+    return [job for job in jobs if job["state"] in STATES and job["owner"] == video["userId"]]
+
+
+def document(job: Item) -> dict[str, Any]:
+    """A job as clients see it."""
+    shown = job | {"attempts": tries(job)}
+    return {name: shown[name] for name in FIELDS if name in shown}
 
 
 class JobStore:

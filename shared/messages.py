@@ -1,4 +1,4 @@
-"""What the queues carry: one message for each attempt at a job, and one for each removed video.
+"""What the queues carry: attempts at jobs, videos whose totals are to move, and what is removed.
 
 The queue `transcode` is read by transcoders that are not part of this service, so its messages are a contract
 (docs/transcode-queue.md): a field may be added within a version, everything else makes a new one.
@@ -14,6 +14,8 @@ from shared.queues import BadMessage
 
 JOB_SCHEMA: Literal["video-metadata/job/1"] = "video-metadata/job/1"
 PURGE_SCHEMA: Literal["video-metadata/purge/1"] = "video-metadata/purge/1"
+PURGE_PLAYLIST_SCHEMA: Literal["video-metadata/purge-playlist/1"] = "video-metadata/purge-playlist/1"
+AGGREGATES_SCHEMA: Literal["video-metadata/aggregates/1"] = "video-metadata/aggregates/1"
 
 
 class _Message(BaseModel):
@@ -64,6 +66,21 @@ class PurgeMessage(_Message):
     videoId: str
 
 
+class PurgePlaylistMessage(_Message):
+    """A playlist that is gone: its entries are to go too."""
+
+    schema_: Literal["video-metadata/purge-playlist/1"] = Field(alias="schema")
+    playlistId: str
+
+
+class AggregatesMessage(_Message):
+    """A video that counts for something else than before. It says not what: the present state is what counts."""
+
+    schema_: Literal["video-metadata/aggregates/1"] = Field(alias="schema")
+    videoId: str
+    years: bool = Field(default=False, description="Whether its release year changed, by which its credits are sorted")
+
+
 def rendition_folder(media_bucket: str, video_id: str, input_hash: str) -> str:
     """Where the renditions of one input go: an S3 URI with a slash at its end."""
     return f"s3://{media_bucket}/renditions/{video_id}/{input_hash}/"
@@ -91,7 +108,17 @@ def purge_message(video_id: str) -> dict[str, Any]:
     return {"schema": PURGE_SCHEMA, "videoId": video_id}
 
 
-_Model = TypeVar("_Model", JobMessage, PurgeMessage)
+def purge_playlist_message(playlist_id: str) -> dict[str, Any]:
+    """The message of a removed playlist."""
+    return {"schema": PURGE_PLAYLIST_SCHEMA, "playlistId": playlist_id}
+
+
+def aggregates_message(video_id: str, *, years: bool = False) -> dict[str, Any]:
+    """The message of a video whose totals are to move, and with `years` its credits as well."""
+    return {"schema": AGGREGATES_SCHEMA, "videoId": video_id, **({"years": True} if years else {})}
+
+
+_Model = TypeVar("_Model", JobMessage, PurgeMessage, PurgePlaylistMessage, AggregatesMessage)
 
 
 def parse(model: type[_Model], body: dict[str, Any]) -> _Model:

@@ -22,11 +22,14 @@ from pydantic import (
 from pydantic_core import ErrorDetails
 
 from shared.errors import InvalidContent, MalformedJson
+from shared.tags import folded
 
 LAST_SECOND = 253_402_300_799
 """9999-12-31T23:59:59Z, the last time that RFC 3339 can write."""
 LARGEST_INTEGER = 2**53 - 1
 """The largest integer that every JSON reader keeps exactly (RFC 8259, section 6)."""
+
+LAST_YEAR = 9999
 
 LARGEST_FILM = 500 * 1000**3
 """Bytes of one upload: a day of the best camera; S3 itself stops at more."""
@@ -35,6 +38,8 @@ MOST_PARTS = 1000
 MOST_ERRORS = 50
 """How many faults an answer names: a body can hold a hundred thousand, and Lambda answers with 6 MB at most."""
 LONGEST_NAME = 200
+LONGEST_FOLDED_TAG = 512
+"""Bytes."""
 
 LiveStatus = Literal["uploaded", "processing", "ready", "failed"]
 Visibility = Literal["public", "private"]
@@ -64,19 +69,26 @@ _FORMS = {
 """What a pattern asks for, in words."""
 
 
-def _line(longest: int) -> StringConstraints:
+def line(longest: int) -> StringConstraints:
     """One line of 1 to `longest` characters: no control characters, not only spaces."""
     return StringConstraints(min_length=1, max_length=longest, pattern=_LINE)
 
 
-def _whole(value: Any) -> Any:
+def whole(value: Any) -> Any:
     # JSON Schema counts 1.0 as an integer, and DynamoDB gives it back as 1.
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
+def _foldable(tag: str) -> str:
+    # Some single characters stand for a whole sentence, and a key has a limit.
+    if len(folded(tag).encode()) > LONGEST_FOLDED_TAG:
+        raise ValueError("is too long once its characters are written out in full")
+    return tag
+
+
 def _unique(tags: list[str]) -> list[str]:
-    if len(set(tags)) != len(tags):
-        raise ValueError("tags must differ from each other")
+    if len({folded(tag) for tag in tags}) != len(tags):
+        raise ValueError("tags must differ from each other by more than case, spaces and forms of the same letters")
     return tags
 
 
@@ -101,7 +113,7 @@ def _scalar(value: Any) -> Any:
             raise ValueError(f"a number must lie between -{LARGEST_INTEGER} and {LARGEST_INTEGER}")
         if 0 < abs(value) < 1e-100:
             raise ValueError("a number other than 0 must be at least 1e-100 in size")
-        return _whole(value)
+        return whole(value)
     raise ValueError("must be text, a number, true or false")
 
 
@@ -121,29 +133,36 @@ VideoId = Annotated[
     AfterValidator(str.lower),
     Field(description="UUID (RFC 9562), any version", json_schema_extra={"format": "uuid"}),
 ]
-UserId = Annotated[str, _line(255)]
-Title = Annotated[str, _line(300)]
+UserId = Annotated[str, line(255)]
+Title = Annotated[str, line(300)]
 Description = Annotated[str, StringConstraints(max_length=5000, pattern=_TEXT)]
-Category = Annotated[str, _line(100)]
-Format = Annotated[str, _line(64), Field(description="Container format, such as `mp4`")]
-Resolution = Annotated[str, _line(32), Field(description="Of the source, such as `1920x1080`")]
-Codec = Annotated[str, _line(32), Field(description="Such as `h264` or `aac`")]
+Category = Annotated[str, line(100)]
+Format = Annotated[str, line(64), Field(description="Container format, such as `mp4`")]
+Resolution = Annotated[str, line(32), Field(description="Of the source, such as `1920x1080`")]
+Codec = Annotated[str, line(32), Field(description="Such as `h264` or `aac`")]
 FrameRate = Annotated[float, Field(strict=True, ge=0.001, le=1000, description="Frames per second")]
 Language = Annotated[
     str,
     StringConstraints(max_length=35, pattern=_LANGUAGE),
     Field(description="BCP 47 tag, such as `en-NZ`"),
 ]
-Seconds = Annotated[int, Field(strict=True, ge=0, le=LAST_SECOND, description="Epoch seconds"), BeforeValidator(_whole)]
+Seconds = Annotated[int, Field(strict=True, ge=0, le=LAST_SECOND, description="Epoch seconds"), BeforeValidator(whole)]
 Milliseconds = Annotated[
-    int, Field(strict=True, ge=0, le=LARGEST_INTEGER, description="Milliseconds"), BeforeValidator(_whole)
+    int, Field(strict=True, ge=0, le=LARGEST_INTEGER, description="Milliseconds"), BeforeValidator(whole)
 ]
-Bytes = Annotated[int, Field(strict=True, ge=0, le=LARGEST_INTEGER, description="Bytes"), BeforeValidator(_whole)]
-Pixels = Annotated[int, Field(strict=True, ge=1, le=65_535), BeforeValidator(_whole)]
-Tag = Annotated[str, _line(64)]
+Bytes = Annotated[int, Field(strict=True, ge=0, le=LARGEST_INTEGER, description="Bytes"), BeforeValidator(whole)]
+Pixels = Annotated[int, Field(strict=True, ge=1, le=65_535), BeforeValidator(whole)]
+Year = Annotated[
+    int, Field(strict=True, ge=1, le=LAST_YEAR, description="Of the first release"), BeforeValidator(whole)
+]
+Tag = Annotated[str, line(64), AfterValidator(_foldable)]
 Tags = Annotated[
     list[Tag],
-    Field(max_length=30, description="A set: all different, in no order", json_schema_extra={"uniqueItems": True}),
+    Field(
+        max_length=30,
+        description="A set: all different, in no order; spellings that differ in case only are the same tag",
+        json_schema_extra={"uniqueItems": True},
+    ),
     AfterValidator(_unique),
 ]
 Name = Annotated[str, StringConstraints(pattern=_NAME)]
@@ -158,11 +177,11 @@ NullableScalar = Annotated[
 ]
 
 
-class _Content(BaseModel):
+class Content(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class Thumbnail(_Content):
+class Thumbnail(Content):
     """A picture of the video: where it is and how large."""
 
     url: MediaUrl
@@ -172,7 +191,7 @@ class Thumbnail(_Content):
     time: Milliseconds | None = Field(default=None, description="Milliseconds into the video")
 
 
-class ThumbnailPatch(_Content):
+class ThumbnailPatch(Content):
     """What changes about a picture; null removes."""
 
     url: MediaUrl = ""
@@ -182,7 +201,7 @@ class ThumbnailPatch(_Content):
     time: Milliseconds | None = None
 
 
-class VideoContent(_Content):
+class VideoContent(Content):
     """The fields that clients write."""
 
     title: Title
@@ -199,6 +218,7 @@ class VideoContent(_Content):
     )
     tags: Tags | None = None
     category: Category | None = None
+    releaseYear: Year | None = None
     language: Language | None = None
     visibility: Visibility = "private"
     publishAt: Seconds | None = Field(
@@ -224,7 +244,7 @@ class NewVideo(VideoContent):
     status: LiveStatus | None = None
 
 
-class VideoPatch(_Content):
+class VideoPatch(Content):
     """The body of `PATCH /v1/videos/{videoId}`: a JSON Merge Patch (RFC 7396).
 
     A member replaces, null removes; objects are merged member by member, arrays are replaced.
@@ -242,6 +262,7 @@ class VideoPatch(_Content):
     resolutions: dict[Name, S3Uri | None] | None = Field(default=None, max_length=40)
     tags: Tags | None = None
     category: Category | None = None
+    releaseYear: Year | None = None
     language: Language | None = None
     status: LiveStatus = "uploaded"
     visibility: Visibility = "private"
@@ -251,23 +272,23 @@ class VideoPatch(_Content):
     thumbnails: dict[Name, ThumbnailPatch | None] | None = Field(default=None, max_length=40)
 
 
-class NoContent(_Content):
+class NoContent(Content):
     """The body of a POST that needs none: empty, or `{}`."""
 
 
-class NewUpload(_Content):
+class NewUpload(Content):
     """The body of `POST /v1/videos/{videoId}/upload`: what is going to be sent."""
 
     contentType: Annotated[str, StringConstraints(max_length=127, pattern=_FILM_TYPE)]
     fileSize: Annotated[
-        int, Field(strict=True, ge=1, le=LARGEST_FILM, description="Bytes, exactly"), BeforeValidator(_whole)
+        int, Field(strict=True, ge=1, le=LARGEST_FILM, description="Bytes, exactly"), BeforeValidator(whole)
     ]
 
 
-class UploadedPart(_Content):
+class UploadedPart(Content):
     """One part of a multipart upload, as S3 answered for it."""
 
-    partNumber: Annotated[int, Field(strict=True, ge=1, le=MOST_PARTS), BeforeValidator(_whole)]
+    partNumber: Annotated[int, Field(strict=True, ge=1, le=MOST_PARTS), BeforeValidator(whole)]
     etag: Annotated[
         str,
         StringConstraints(min_length=1, max_length=200, pattern=_LINE),
@@ -275,31 +296,31 @@ class UploadedPart(_Content):
     ]
 
 
-class CompleteUpload(_Content):
+class CompleteUpload(Content):
     """The body of `POST /v1/videos/{videoId}/upload/{uploadId}/complete`: every part, in order."""
 
     parts: Annotated[list[UploadedPart], Field(min_length=1, max_length=MOST_PARTS), AfterValidator(_in_order)]
 
 
-class ThumbnailChoice(_Content):
+class ThumbnailChoice(Content):
     """The body of `POST /v1/videos/{videoId}/thumbnail`."""
 
     time: float = Field(strict=True, ge=0, le=LARGEST_INTEGER / 1000, description="Seconds into the film")
 
 
-class RenditionReport(_Content):
+class RenditionReport(Content):
     """The body of `PUT /v1/videos/{videoId}/renditions/{name}`: what a transcoder has to say of its job."""
 
     inputHash: Annotated[str, StringConstraints(pattern=_HASH), Field(description="Of the job's message")]
     attempt: Annotated[
-        int, Field(strict=True, ge=1, le=1000, description="Of the job's message"), BeforeValidator(_whole)
+        int, Field(strict=True, ge=1, le=1000, description="Of the job's message"), BeforeValidator(whole)
     ]
     state: Literal["running", "done", "failed"]
-    progress: Annotated[int, Field(strict=True, ge=0, le=100), BeforeValidator(_whole)] | None = Field(
+    progress: Annotated[int, Field(strict=True, ge=0, le=100), BeforeValidator(whole)] | None = Field(
         default=None, description="Percent; when running"
     )
     uri: S3Uri | None = Field(default=None, description="Where the rendition is; when done")
-    reason: Annotated[str, _line(500)] | None = Field(default=None, description="One sentence; when failed")
+    reason: Annotated[str, line(500)] | None = Field(default=None, description="One sentence; when failed")
     worker: Name | None = Field(
         default=None,
         description="Tells workers with one token apart: only the one that took an attempt reports progress",
@@ -321,6 +342,14 @@ def parse(model: type[Model], body: bytes) -> Model:
     """A body as a model; raises MalformedJson, or InvalidContent with a pointer for each field at fault."""
     try:
         return model.model_validate_json(body)
+    except ValidationError as error:
+        raise _problem(error) from error
+
+
+def read(model: type[Model], content: Any) -> Model:
+    """A part of a body that was read as JSON already; raises InvalidContent with pointers into that part."""
+    try:
+        return model.model_validate(content)
     except ValidationError as error:
         raise _problem(error) from error
 

@@ -1,9 +1,31 @@
-"""The end of a video: everything that its removal leaves behind is removed too."""
+"""The end of a video or playlist: everything that its removal leaves behind is removed too, however much it is."""
 
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
-from shared.dynamodb import Expression, Table
-from shared.schema import PARTITION_KEY, SORT_KEY, VIDEO, VIEW_COUNTER, VIEW_SHARDS
+from shared.caller import Caller
+from shared.dynamodb import Expression, Key, Table
+from shared.listing import Lists, Window, unsharded
+from shared.models import LAST_SECOND
+from shared.playlists import PlaylistStore
+from shared.schema import (
+    MARKER,
+    PARTITION_KEY,
+    PLAYLIST,
+    RATING,
+    SORT_KEY,
+    VIDEO,
+    VIEW_COUNTER,
+    VIEW_SHARDS,
+    in_playlist_relation,
+    rated_relation,
+)
+
+PAGE = 100
+"""Items that are looked for at a time."""
+
+InTime = Callable[[], bool]
+"""Whether there is time for one more step."""
 
 
 class Store(Protocol):
@@ -14,39 +36,106 @@ class Store(Protocol):
 
 
 class Purge:
-    """Removes the children of removed videos. It can be broken off anywhere and done again."""
+    """Removes what removed videos and playlists left. It can be broken off anywhere and done again.
+
+    Both methods return whether they are through; False when `in_time` told them to stop. What they did until then is
+    not met again, so that they get through the next time, or the time after. They raise the errors of shared.errors.
+    """
 
     def __init__(self, table: Table, objects: Store, sources_bucket: str, media_bucket: str) -> None:
         self.table = table
+        self.lists = Lists(table)
+        self.playlists = PlaylistStore(table)
         self.objects = objects
         self.sources_bucket = sources_bucket
         self.media_bucket = media_bucket
 
-    def video(self, video_id: str) -> None:
-        """Remove what one video left; does nothing when a video of this id exists again. Raises Unavailable."""
+    def video(self, video_id: str, now: int, in_time: InTime) -> bool:
+        """Remove what one video left; does nothing when a video of this id exists again. `now` in epoch seconds.
+
+        What totals have counted of it stays: the worker that takes it off them removes it.
+        """
         key = VIDEO.key(videoId=video_id)
-        if self.table.get(key, attributes=(PARTITION_KEY,), consistent=True):
-            return
+        if self._is_there(key):
+            return True
+        if not (self._ratings(video_id, in_time) and self._memberships(video_id, now, in_time)):
+            return False
+        # Asked again, because all that may have taken its time, and a film is lost for good.
+        if self._is_there(key):
+            return True
+        # The items last: they are what tells of the objects.
+        return self._outside(video_id, in_time) and self._children(key[PARTITION_KEY], in_time)
+
+    def playlist(self, playlist_id: str, in_time: InTime) -> bool:
+        """Remove the entries of one playlist; does nothing while it exists."""
+        return self._children(PLAYLIST.key(playlistId=playlist_id)[PARTITION_KEY], in_time)
+
+    def _is_there(self, key: Key) -> bool:
+        return self.table.get(key, attributes=(PARTITION_KEY,), consistent=True) is not None
+
+    def _ratings(self, video_id: str, in_time: InTime) -> bool:
+        for user_ids in self._related(rated_relation(video_id)):
+            if not in_time():
+                return False
+            self.table.batch_delete([RATING.key(userId=each, videoId=video_id) for each in user_ids])
+        return True
+
+    def _memberships(self, video_id: str, now: int, in_time: InTime) -> bool:
+        caller = Caller.job("purge")
+        for playlist_ids in self._related(in_playlist_relation(video_id)):
+            for each in playlist_ids:
+                if not in_time():
+                    return False
+                self.playlists.forget(each, video_id, caller, now)
+        return True
+
+    def _related(self, relation: str) -> Iterator[list[str]]:
+        """The ids of a relation's entries in pages, until there are none.
+
+        An index shows a removal a little later, so it is read again from its start until nothing is found.
+        """
+        after, found, rounds = None, False, 0
+        while True:
+            page = self.lists.related(unsharded(relation), Window(0, LAST_SECOND + 1, True, PAGE, after))
+            if page.items:
+                found = True
+                yield [each["relId"] for each in page.items]
+            after = page.resume
+            if after is None:
+                if not found:
+                    return
+                found, rounds = False, rounds + 1
+                self.table.pause(rounds)
+
+    def _outside(self, video_id: str, in_time: InTime) -> bool:
+        """Remove the counters and objects, which are not in the video's own partition."""
         for shard in range(VIEW_SHARDS):
             self.table.delete(VIEW_COUNTER.key(videoId=video_id, shard=shard))
-        self.objects.delete_prefix(self.sources_bucket, f"{video_id}/")
-        for folder in ("thumbnails", "renditions"):
-            self.objects.delete_prefix(self.media_bucket, f"{folder}/{video_id}/")
-        # The items last: they are what tells of the objects.
-        self._children(key[PARTITION_KEY])
+        for bucket, prefix in (
+            (self.sources_bucket, f"{video_id}/"),
+            (self.media_bucket, f"thumbnails/{video_id}/"),
+            (self.media_bucket, f"renditions/{video_id}/"),
+        ):
+            if not in_time():
+                return False
+            self.objects.delete_prefix(bucket, prefix)
+        return True
 
-    def _children(self, partition: str) -> None:
-        while True:
+    def _children(self, partition: str, in_time: InTime) -> bool:
+        """Remove all items of a partition whose head is gone; nothing more once it is there again."""
+        while in_time():
             # From the start each time: what has been deleted is not met again.
             page = self.table.query(
                 index=None,
                 condition=Expression("#pk = :pk", {"#pk": PARTITION_KEY}, {":pk": partition}),
                 attributes=(PARTITION_KEY, SORT_KEY),
-                limit=100,
+                limit=PAGE,
                 consistent=True,
             )
-            for key in page.items:
-                if key[SORT_KEY] != VIDEO.sk:
-                    self.table.delete(key)
+            # Videos and playlists have the same sort key, and nothing stands before it.
+            if page.items and page.items[0][SORT_KEY] == VIDEO.sk:
+                return True
+            self.table.batch_delete([key for key in page.items if key[SORT_KEY] != MARKER.sk])
             if page.last_key is None:
-                return
+                return True
+        return False

@@ -6,7 +6,7 @@ SQS delivers at least once and in no order, so what a handler does must bear bei
 import json
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -62,6 +62,27 @@ def process(event: Mapping[str, Any], handle: Callable[[Message], None]) -> dict
             else:
                 logger.exception("message not done", extra=known)
     return {"batchItemFailures": failed}
+
+
+def process_together(event: Mapping[str, Any], handle: Callable[[Sequence[Message]], None]) -> dict[str, Any]:
+    """Hand all messages of a batch to `handle` in one call, and answer which of them SQS shall deliver again.
+
+    When it raises Unavailable, all of them come again; when it raises anything else, each is handed over by itself,
+    so that one that fails does not keep back the others.
+    """
+    messages: list[Message] = []
+    report = process(event, messages.append)
+    if not messages:
+        return report
+    try:
+        handle(messages)
+    except Unavailable as error:
+        known = {"messages": len(messages), "reason": error.detail, "cause": repr(error.__cause__)}
+        Logger().warning("messages not done", extra=known)
+        return {"batchItemFailures": [{"itemIdentifier": record["messageId"]} for record in event["Records"]]}
+    except Exception:
+        return process(event, lambda message: handle([message]))
+    return report
 
 
 def _message(record: Mapping[str, Any]) -> Message:

@@ -14,8 +14,8 @@ WRITE = "videos/write"
 TRANSCODE = "videos/transcode"
 ADMIN = "videos/admin"
 SCOPES = {
-    READ: "See videos and count views",
-    WRITE: "Create, change, delete and restore one's own videos",
+    READ: "See videos, count views and rate",
+    WRITE: "Create, change, delete and restore one's own videos and playlists",
     TRANSCODE: "Report on the renditions of all videos, as a transcoder",
     ADMIN: "Everything, on everybody's videos",
 }
@@ -34,11 +34,15 @@ class Route:
     """The folder below `functions/` that serves it."""
     scope: str | None
     """The scope the caller needs (`videos/admin` implies the others); None: no token, no authorizer."""
+    query: tuple[str, ...] = ()
+    """Query parameters of an operation that is no GET; those of GETs are their handlers' business."""
 
 
 ROUTES = (
     Route("createVideo", "POST", "/v1/videos", "videos", WRITE),
     Route("listVideos", "GET", "/v1/videos", "videos", READ),
+    Route("batchGetVideos", "POST", "/v1/videos/batch-get", "videos", READ),
+    Route("batchVideos", "POST", "/v1/videos/batch", "videos", WRITE, ("dryRun",)),
     Route("getVideo", "GET", "/v1/videos/{videoId}", "videos", READ),
     Route("patchVideo", "PATCH", "/v1/videos/{videoId}", "videos", WRITE),
     Route("deleteVideo", "DELETE", "/v1/videos/{videoId}", "videos", WRITE),
@@ -52,6 +56,33 @@ ROUTES = (
     Route("listJobs", "GET", "/v1/videos/{videoId}/jobs", "jobs", READ),
     Route("retryJob", "POST", "/v1/videos/{videoId}/jobs/{kind}/retry", "jobs", WRITE),
     Route("whyNotReady", "GET", "/v1/videos/{videoId}/why-not-ready", "jobs", READ),
+    Route("listCredits", "GET", "/v1/videos/{videoId}/credits", "relations", READ),
+    Route("getCredit", "GET", "/v1/videos/{videoId}/credits/{personId}", "relations", READ),
+    Route("putCredit", "PUT", "/v1/videos/{videoId}/credits/{personId}", "relations", WRITE),
+    Route("deleteCredit", "DELETE", "/v1/videos/{videoId}/credits/{personId}", "relations", WRITE),
+    Route("listPersonVideos", "GET", "/v1/people/{personId}/videos", "relations", READ),
+    Route("listReleases", "GET", "/v1/videos/{videoId}/releases", "relations", READ),
+    Route("listRegionReleases", "GET", "/v1/videos/{videoId}/releases/{region}", "relations", READ),
+    Route("getRelease", "GET", "/v1/videos/{videoId}/releases/{region}/{language}", "relations", READ),
+    Route("putRegionRelease", "PUT", "/v1/videos/{videoId}/releases/{region}", "relations", WRITE),
+    Route("putRelease", "PUT", "/v1/videos/{videoId}/releases/{region}/{language}", "relations", WRITE),
+    Route("deleteRegionRelease", "DELETE", "/v1/videos/{videoId}/releases/{region}", "relations", WRITE),
+    Route("deleteRelease", "DELETE", "/v1/videos/{videoId}/releases/{region}/{language}", "relations", WRITE),
+    Route("getRating", "GET", "/v1/videos/{videoId}/rating", "ratings", READ),
+    Route("putRating", "PUT", "/v1/videos/{videoId}/rating", "ratings", READ),
+    Route("deleteRating", "DELETE", "/v1/videos/{videoId}/rating", "ratings", READ),
+    Route("listTags", "GET", "/v1/tags", "totals", READ),
+    Route("getUser", "GET", "/v1/users/{userId}", "totals", READ),
+    Route("createPlaylist", "POST", "/v1/playlists", "playlists", WRITE),
+    Route("listPlaylists", "GET", "/v1/playlists", "playlists", READ),
+    Route("getPlaylist", "GET", "/v1/playlists/{playlistId}", "playlists", READ),
+    Route("patchPlaylist", "PATCH", "/v1/playlists/{playlistId}", "playlists", WRITE),
+    Route("deletePlaylist", "DELETE", "/v1/playlists/{playlistId}", "playlists", WRITE),
+    Route("listEntries", "GET", "/v1/playlists/{playlistId}/entries", "playlists", READ),
+    Route("appendEntry", "POST", "/v1/playlists/{playlistId}/entries", "playlists", WRITE),
+    Route("moveEntry", "PATCH", "/v1/playlists/{playlistId}/entries/{videoId}", "playlists", WRITE),
+    Route("removeEntry", "DELETE", "/v1/playlists/{playlistId}/entries/{videoId}", "playlists", WRITE),
+    Route("listVideoPlaylists", "GET", "/v1/videos/{videoId}/playlists", "playlists", READ),
     Route("listAudit", "GET", "/v1/videos/{videoId}/audit", "history", READ),
     Route("getHealth", "GET", "/health", "public", None),
     Route("getOpenApi", "GET", "/openapi.json", "public", None),

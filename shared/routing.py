@@ -1,15 +1,16 @@
-"""What the table's stream sets in motion: jobs that a video asks for, messages of jobs that wait, and purges."""
+"""What the table's stream sets in motion: jobs that a video asks for, messages of jobs that wait, totals, and purges."""
 
 from collections.abc import Mapping
 from typing import Protocol
 
+from shared.aggregates import counts_otherwise, year_of
 from shared.attributes import Item
 from shared.jobs import JobStore, delay_before, input_hash, kind_of, tries, wanted
-from shared.messages import job_message, purge_message
-from shared.schema import JOB, VIDEO
+from shared.messages import aggregates_message, job_message, purge_message, purge_playlist_message
+from shared.schema import JOB, PLAYLIST, VIDEO
 from shared.stream import Record
 
-PURGE = "purge"
+AGGREGATES, PURGE = "aggregates", "purge"
 
 
 class Sender(Protocol):
@@ -29,17 +30,24 @@ class Router:
 
     def route(self, record: Record, now: int) -> None:
         """Handle one record; raises Unavailable, and then the record is to be delivered again."""
-        if not record.pk.startswith(VIDEO.partition_prefix):
+        if record.pk.startswith(PLAYLIST.partition_prefix):
+            if record.sk == PLAYLIST.sk and record.name == "REMOVE":
+                self.queues[PURGE].send(purge_playlist_message(record.old["playlistId"]))
+        elif not record.pk.startswith(VIDEO.partition_prefix):
             return
-        if record.sk == VIDEO.sk:
+        elif record.sk == VIDEO.sk:
             if record.name == "REMOVE":
                 self.queues[PURGE].send(purge_message(record.old["videoId"]))
+                self.queues[AGGREGATES].send(aggregates_message(record.old["videoId"]))
             else:
                 self._video_changed(None if record.name == "INSERT" else record.old, record.new, now)
         elif record.sk.startswith(JOB.sk.partition("{")[0]) and record.name != "REMOVE":
             self._job_changed(None if record.name == "INSERT" else record.old, record.new)
 
     def _video_changed(self, old: Item | None, new: Item, now: int) -> None:
+        if counts_otherwise(old, new):
+            years = year_of(old) != year_of(new)
+            self.queues[AGGREGATES].send(aggregates_message(new["videoId"], years=years))
         if "source" not in new:
             return
         before, after = wanted(old), wanted(new)

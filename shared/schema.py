@@ -15,7 +15,8 @@ from zlib import crc32
 TABLE_NAME = "VideoMetadata"
 AUDIT_TABLE_NAME = "VideoAudit"
 """A table of its own: append-only, with its own retention, and out of reach of whoever writes videos."""
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+"""Of the items. Version 1 had no tag entries: they are written with the next change of such a video."""
 
 PARTITION_KEY = "pk"
 SORT_KEY = "sk"
@@ -79,9 +80,40 @@ VIEW_ID = Entity("Counted view", "VIEWID#{subject}#{id}", "COUNTED")
 IDEMPOTENCY = Entity("Idempotency key", "IDEMPOTENCY#{subject}#{operation}#{key}", "#KEY")
 UPLOAD = Entity("Upload", "VIDEO#{videoId}", "UPLOAD#{uploadId}")
 JOB = Entity("Job", "VIDEO#{videoId}", "JOB#{kind}")
+RATING_TOTALS = Entity("Rating totals", "VIDEO#{videoId}", "#RATING")
+MARKER = Entity("What totals have counted of a video", "VIDEO#{videoId}", "AGG")
+CREDIT = Entity("Credit", "VIDEO#{videoId}", "CREDIT#{personId}")
+RELEASE = Entity("Release", "VIDEO#{videoId}", "RELEASE#{region}#{language}")
+TAG = Entity("Tag of a video", "VIDEO#{videoId}", "TAG#{tag}")
+RATING = Entity("Rating", "USER#{userId}", "RATING#{videoId}")
+PROFILE = Entity("Totals of a user", "USER#{userId}", "#PROFILE")
+PLAYLIST = Entity("Playlist", "PLAYLIST#{playlistId}", "#META")
+ENTRY = Entity("Entry of a playlist, in order", "PLAYLIST#{playlistId}", "ENTRY#{rank}#{videoId}")
+MEMBERSHIP = Entity("Membership of a playlist", "PLAYLIST#{playlistId}", "HAS#{videoId}")
+TAG_COUNT = Entity("How often a tag is used", "TAGCOUNT#{tag}", "#COUNT")
 QUOTA = Entity("Jobs of an owner on one day", "USER#{userId}", "QUOTA#{date}")
 HEALTH = Entity("Health probe (never written)", "HEALTH", "HEALTH")
-ENTITIES = (VIDEO, UPLOAD, JOB, VIEW_COUNTER, VIEW_ID, IDEMPOTENCY, QUOTA, HEALTH)
+ENTITIES = (
+    VIDEO,
+    UPLOAD,
+    JOB,
+    CREDIT,
+    RELEASE,
+    TAG,
+    RATING_TOTALS,
+    MARKER,
+    RATING,
+    PROFILE,
+    QUOTA,
+    PLAYLIST,
+    ENTRY,
+    MEMBERSHIP,
+    TAG_COUNT,
+    VIEW_COUNTER,
+    VIEW_ID,
+    IDEMPOTENCY,
+    HEALTH,
+)
 AUDIT = Entity("Audit entry, in the table `VideoAudit`", "VIDEO#{videoId}", "{at}#{sequence}")
 AUDIT_ENTITIES = (AUDIT,)
 
@@ -101,8 +133,9 @@ RELATION_INDEX = Index(
     "RelationIndex",
     partition=(Attribute("rel"), Attribute("relShard", "N")),
     sort=(Attribute("relSort", "N"), Attribute("relId")),
-    answers="the feed and each status by time, jobs by when they are due; overloaded, so that new relations need no "
-    "new index",
+    answers="the feed, each status, tag and region by time, a person's videos by year, playlists by owner and by video, "
+    "ratings of a video, tags by use, what was counted of a user's videos, jobs by when they are due; overloaded, so that "
+    "new relations need no new index",
 )
 INDEXES = (USER_INDEX, CATEGORY_INDEX, RELATION_INDEX)
 
@@ -134,6 +167,52 @@ def status_relation(status: str) -> str:
 def job_relation(state: str) -> str:
     """`rel` of a job that is not done; its `relSort` is the time at which the sweeper looks at it."""
     return f"JOB#{state}"
+
+
+def person_relation(person_id: str) -> str:
+    """`rel` of a credit; its `relSort` is the video's release year, or 0 without one, its `relId` the videoId."""
+    return f"PERSON#{person_id}"
+
+
+def region_relation(region: str) -> str:
+    """`rel` of a release, sharded; `relSort` is the video's createdAt, `relId` the videoId, `#` and the language."""
+    return f"REGION#{region}"
+
+
+def tag_relation(tag: str) -> str:
+    """`rel` of a tag entry, sharded, of a folded tag (shared/tags.py); `relSort` is the video's createdAt."""
+    return f"TAG#{tag}"
+
+
+def rated_relation(video_id: str) -> str:
+    """`rel` of a rating; its `relSort` is the time at which it was given, its `relId` the userId."""
+    return f"RATED#{video_id}"
+
+
+def playlists_relation(user_id: str) -> str:
+    """`rel` of a user's playlists; their `relSort` is their createdAt, their `relId` the playlistId."""
+    return f"PLAYLISTS#{user_id}"
+
+
+def in_playlist_relation(video_id: str) -> str:
+    """`rel` of a video's memberships; `relSort` is the time at which it was added, `relId` the playlistId."""
+    return f"INPLAYLIST#{video_id}"
+
+
+def counted_relation(user_id: str) -> str:
+    """`rel` of the markers of what a user's totals have counted, sharded, also of videos that are gone; `relSort` is 0.
+
+    Nothing else of a marker is projected, so that only a video that comes or goes writes to the index.
+    """
+    return f"COUNTED#{user_id}"
+
+
+TAGS = "TAGS"
+"""`rel` of the tag counts; `relSort` is the count, `relId` the folded tag."""
+
+USERS = "USERS"
+"""`rel` of the totals of users; `relSort` is 0, `relId` the userId. Nothing that changes is projected, so that only
+a new user writes to the index."""
 
 
 def shard_of(video_id: str) -> int:
@@ -259,6 +338,254 @@ ACCESS_PATTERNS = (
         RELATION_INDEX,
         f"rel = {FEED} and rel = {status_relation('ready')} (listed or not), relShard = 0..{SHARDS - 1}, all merged",
         f"0.5 RRU per 4 KB examined, at least {2 * SHARDS} x 0.5",
+    ),
+    AccessPattern(
+        "One tag's videos in a time range",
+        "GET /v1/videos?tag=t&from=t&to=t",
+        ("Query",) * SHARDS + ("BatchGetItem",),
+        RELATION_INDEX,
+        f"rel = {tag_relation('t')}, relShard = 0..{SHARDS - 1} merged, relSort between; then the videos",
+        f"0.5 RRU per 4 KB examined, at least {SHARDS} x 0.5; 0.5 RRU for each video",
+    ),
+    AccessPattern(
+        "Videos released in a region, in a time range",
+        "GET /v1/videos?region=NZ&from=t&to=t",
+        ("Query",) * SHARDS + ("BatchGetItem",),
+        RELATION_INDEX,
+        f"rel = {region_relation('NZ')}, relShard = 0..{SHARDS - 1} merged, relSort between; then the videos",
+        f"0.5 RRU per 4 KB examined, at least {SHARDS} x 0.5; 0.5 RRU for each video",
+    ),
+    AccessPattern(
+        "Create a video with tags, or change its tags",
+        "PATCH /v1/videos/{videoId} (tags)",
+        ("GetItem", "TransactWriteItems"),
+        None,
+        f"the video if its version is the one read, and pk = {TAG.pk}, sk = {TAG.sk} for each tag that comes or goes",
+        "1 RRU, 2 WRU for the video and 4 for each tag (the item and its place in the index, twice in a transaction)",
+    ),
+    AccessPattern(
+        "Read a video with its title in a region",
+        "GET /v1/videos/{videoId}?region=NZ",
+        ("BatchGetItem", "Query"),
+        None,
+        f"the video and its counter; pk = {VIDEO.pk}, sk begins with RELEASE#NZ#",
+        "1 RRU, 0.5 RRU per 4 KB of at most 100 releases",
+    ),
+    AccessPattern(
+        "Read a video with all that belongs to it",
+        "GET /v1/videos/{videoId}?include=credits,releases,ratings,tags,jobs",
+        ("Query", "GetItem"),
+        None,
+        f"pk = {VIDEO.pk}, sk up to the last kind that is asked for; and the counter",
+        "0.5 RRU per 4 KB of all items together",
+    ),
+    AccessPattern(
+        "Read up to 100 videos",
+        "POST /v1/videos/batch-get",
+        ("BatchGetItem", "BatchGetItem"),
+        None,
+        f"pk = {VIDEO.pk}, sk = {VIDEO.sk}; pk = VIEWS#{{videoId}}#0, sk = {VIEW_COUNTER.sk}",
+        "1 RRU for each video (0.5 each for video and counter)",
+    ),
+    AccessPattern(
+        "Credit a person",
+        "PUT /v1/videos/{videoId}/credits/{personId}",
+        ("GetItem", "GetItem", "PutItem", "GetItem"),
+        None,
+        f"the video; pk = {CREDIT.pk}, sk = {CREDIT.sk}, then if nobody wrote it meanwhile; the video's year again",
+        "3 RRU, 2 WRU with the index",
+    ),
+    AccessPattern(
+        "Remove a credit",
+        "DELETE /v1/videos/{videoId}/credits/{personId}",
+        ("GetItem", "GetItem", "DeleteItem"),
+        None,
+        f"the video; pk = {CREDIT.pk}, sk = {CREDIT.sk}, then if nobody wrote it meanwhile",
+        "2 RRU, 2 WRU with the index",
+    ),
+    AccessPattern(
+        "Who was in it?",
+        "GET /v1/videos/{videoId}/credits",
+        ("GetItem", "Query"),
+        None,
+        f"the video, to know who asks; pk = {CREDIT.pk}, sk begins with CREDIT#",
+        "0.5 RRU, and 0.5 per 4 KB",
+    ),
+    AccessPattern(
+        "What did they do in it?",
+        "GET /v1/videos/{videoId}/credits/{personId}",
+        ("GetItem", "GetItem"),
+        None,
+        f"the video, to know who asks; pk = {CREDIT.pk}, sk = {CREDIT.sk}",
+        "1 RRU",
+    ),
+    AccessPattern(
+        "What else did they do in those years?",
+        "GET /v1/people/{personId}/videos?fromYear=1990&toYear=1999",
+        ("Query", "BatchGetItem"),
+        RELATION_INDEX,
+        f"rel = {person_relation('{personId}')}, relShard = 0, relSort between the years; then the videos",
+        "0.5 RRU per 4 KB of credits, 0.5 RRU for each video",
+    ),
+    AccessPattern(
+        "Name a video in a region and language",
+        "PUT /v1/videos/{videoId}/releases/{region}/{language}",
+        ("GetItem", "GetItem", "PutItem"),
+        None,
+        f"the video; pk = {RELEASE.pk}, sk = {RELEASE.sk}, then if nobody wrote it meanwhile",
+        "2 RRU, 2 WRU with the index",
+    ),
+    AccessPattern(
+        "Remove a release",
+        "DELETE /v1/videos/{videoId}/releases/{region}/{language}",
+        ("GetItem", "GetItem", "DeleteItem"),
+        None,
+        f"the video; pk = {RELEASE.pk}, sk = {RELEASE.sk}, then if nobody wrote it meanwhile",
+        "2 RRU, 2 WRU with the index",
+    ),
+    AccessPattern(
+        "What is it called in New Zealand?",
+        "GET /v1/videos/{videoId}/releases/{region}",
+        ("GetItem", "Query"),
+        None,
+        f"the video, to know who asks; pk = {RELEASE.pk}, sk begins with RELEASE#{{region}}#",
+        "0.5 RRU, and 0.5 per 4 KB",
+    ),
+    AccessPattern(
+        "Rate a video",
+        "PUT /v1/videos/{videoId}/rating",
+        ("GetItem", "GetItem", "TransactWriteItems", "GetItem"),
+        None,
+        f"the video; pk = {RATING.pk}, sk = {RATING.sk}; then it, if nobody wrote it meanwhile, together with ADD on "
+        f"pk = {RATING_TOTALS.pk}, sk = {RATING_TOTALS.sk}; the totals",
+        "3 RRU, 6 WRU with the index",
+    ),
+    AccessPattern(
+        "Take a rating back",
+        "DELETE /v1/videos/{videoId}/rating",
+        ("GetItem", "GetItem", "TransactWriteItems"),
+        None,
+        f"as above, and pk = {RATING.pk}, sk = {RATING.sk} is removed",
+        "2 RRU, 6 WRU with the index",
+    ),
+    AccessPattern(
+        "How is it rated, and how by me?",
+        "GET /v1/videos/{videoId}/rating",
+        ("BatchGetItem",),
+        None,
+        f"the video; pk = {RATING_TOTALS.pk}, sk = {RATING_TOTALS.sk}; pk = {RATING.pk}, sk = {RATING.sk}",
+        "1.5 RRU",
+    ),
+    AccessPattern(
+        "The most used tags",
+        "GET /v1/tags",
+        ("Query",),
+        RELATION_INDEX,
+        f"rel = {TAGS}, relShard = 0, relSort from 1, largest first",
+        "0.5 RRU per 4 KB",
+    ),
+    AccessPattern(
+        "How much does a user have?",
+        "GET /v1/users/{userId}",
+        ("GetItem",),
+        None,
+        f"pk = {PROFILE.pk}, sk = {PROFILE.sk}",
+        "0.5 RRU",
+    ),
+    AccessPattern(
+        "Move totals to a video's present state",
+        "the stream: aggregates",
+        ("BatchGetItem", "TransactWriteItems", "BatchGetItem"),
+        None,
+        f"the video and pk = {MARKER.pk}, sk = {MARKER.sk}; then the marker if it is as read, with ADD on "
+        f"pk = {PROFILE.pk}, sk = {PROFILE.sk} and pk = {TAG_COUNT.pk}, sk = {TAG_COUNT.sk}; both again, as the video may "
+        "have changed meanwhile",
+        "4 RRU, 4 WRU, 1 more for a new video's place in the index, and 4 for each tag that comes or goes; less for videos "
+        "that come together",
+    ),
+    AccessPattern(
+        "Create a playlist",
+        "POST /v1/playlists",
+        ("TransactWriteItems",),
+        None,
+        f"pk = {PLAYLIST.pk}, sk = {PLAYLIST.sk}, if absent; ADD on pk = {PROFILE.pk}, sk = {PROFILE.sk}",
+        "6 WRU with the index",
+    ),
+    AccessPattern(
+        "One owner's playlists",
+        "GET /v1/playlists?userId=u",
+        ("Query", "BatchGetItem"),
+        RELATION_INDEX,
+        f"rel = {playlists_relation('u')}, relShard = 0, newest first; then the playlists",
+        "0.5 RRU per 4 KB, 0.5 RRU for each playlist",
+    ),
+    AccessPattern(
+        "Read a playlist",
+        "GET /v1/playlists/{playlistId}",
+        ("GetItem",),
+        None,
+        f"pk = {PLAYLIST.pk}, sk = {PLAYLIST.sk}",
+        "0.5 RRU",
+    ),
+    AccessPattern(
+        "Change a playlist",
+        "PATCH /v1/playlists/{playlistId}",
+        ("GetItem", "UpdateItem"),
+        None,
+        f"pk = {PLAYLIST.pk}, sk = {PLAYLIST.sk}, if the version is the one read",
+        "1 RRU, 1 WRU, and the index when title or visibility change",
+    ),
+    AccessPattern(
+        "Delete a playlist",
+        "DELETE /v1/playlists/{playlistId}",
+        ("GetItem", "TransactWriteItems"),
+        None,
+        f"pk = {PLAYLIST.pk}, sk = {PLAYLIST.sk}, if the version is the one read; ADD on pk = {PROFILE.pk}, "
+        f"sk = {PROFILE.sk}; a queue removes the entries",
+        "1 RRU, 6 WRU with the index; 3 for each entry, later",
+    ),
+    AccessPattern(
+        "What is in a playlist, in order?",
+        "GET /v1/playlists/{playlistId}/entries",
+        ("GetItem", "Query", "BatchGetItem"),
+        None,
+        f"the playlist; pk = {ENTRY.pk}, sk begins with ENTRY#; then the videos",
+        "0.5 RRU, 0.5 per 4 KB, 0.5 for each video",
+    ),
+    AccessPattern(
+        "Append to a playlist",
+        "POST /v1/playlists/{playlistId}/entries",
+        ("GetItem", "GetItem", "TransactWriteItems"),
+        None,
+        f"the playlist and the video; then the playlist if its version is the one read, pk = {ENTRY.pk}, sk = {ENTRY.sk}, and "
+        f"pk = {MEMBERSHIP.pk}, sk = {MEMBERSHIP.sk} if absent",
+        "2 RRU, 8 WRU with the index",
+    ),
+    AccessPattern(
+        "Move an entry between two others",
+        "PATCH /v1/playlists/{playlistId}/entries/{videoId}",
+        ("GetItem", "BatchGetItem", "Query", "TransactWriteItems"),
+        None,
+        f"the playlist; the entry's membership and its new neighbour's; the entries next to that; then the playlist if its "
+        f"version is the one read, pk = {ENTRY.pk}, sk = {ENTRY.sk} old and new, and the membership",
+        "4 RRU, 8 WRU, however long the list; 6 more for each of up to 20 neighbours when thousands were moved there",
+    ),
+    AccessPattern(
+        "Remove an entry",
+        "DELETE /v1/playlists/{playlistId}/entries/{videoId}",
+        ("GetItem", "GetItem", "TransactWriteItems"),
+        None,
+        f"the playlist and pk = {MEMBERSHIP.pk}, sk = {MEMBERSHIP.sk}; then both and the entry, if the playlist's version is "
+        "the one read",
+        "2 RRU, 8 WRU with the index",
+    ),
+    AccessPattern(
+        "Which playlists hold a video?",
+        "GET /v1/videos/{videoId}/playlists",
+        ("GetItem", "Query", "BatchGetItem"),
+        RELATION_INDEX,
+        f"the video; rel = {in_playlist_relation('{videoId}')}, relShard = 0, newest first; then the playlists",
+        "0.5 RRU, 0.5 per 4 KB, 0.5 for each playlist",
     ),
     AccessPattern(
         "Count a view",

@@ -65,6 +65,16 @@ def queue_url(name: str) -> str:
     return os.environ[f"{name.upper()}_QUEUE_URL"]
 
 
+def purge_queue_url() -> str:
+    """The URL of the queue of what is to be purged."""
+    return queue_url("purge")
+
+
+def aggregates_queue_url() -> str:
+    """The URL of the queue of videos whose totals are to move."""
+    return queue_url("aggregates")
+
+
 def entry_point(make: Callable[[], LambdaHandler]) -> LambdaHandler:
     """A Lambda handler that is made once: while Lambda starts the function, elsewhere at the first event.
 

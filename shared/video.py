@@ -5,14 +5,16 @@ Pure functions over plain items; the stores write what these return.
 
 import re
 import secrets
+import uuid
 from collections.abc import Container, Mapping
 from typing import Any, Literal
 
 from shared.attributes import Item, Value
 from shared.caller import Caller
 from shared.errors import Forbidden, IllegalTransition, InvalidContent, NotFound
-from shared.models import VideoContent, check_content
-from shared.schema import FEED, SCHEMA_VERSION, TTL_ATTRIBUTE, VIDEO, shard_of, status_relation
+from shared.models import LONGEST_FOLDED_TAG, VideoContent, check_content
+from shared.schema import FEED, SCHEMA_VERSION, TAG, TTL_ATTRIBUTE, VIDEO, shard_of, status_relation, tag_relation
+from shared.tags import folded
 
 GRACE_SECONDS = 90 * 24 * 3600
 """How long a deleted or expired video can still be brought back before DynamoDB may remove it."""
@@ -52,6 +54,7 @@ FIELDS = (
     "resolutions",
     "tags",
     "category",
+    "releaseYear",
     "language",
     "status",
     "visibility",
@@ -88,6 +91,12 @@ SUMMARY_FIELDS = (
 OWNER_FIELDS = (TTL_ATTRIBUTE, "source", "failure")
 """What only a video's owner and admins are shown."""
 
+TAGS_INDEXED_SINCE = 2
+"""The schema version from which on a video's tags have entries of their own."""
+
+SERVER_FIELDS = ("videoId", "userId", "createdAt", "status")
+"""What the server sets of a new video, unless an admin brings its own."""
+
 SOURCE_FIELDS = ("uploadId", "contentType", "fileSize", "arrivedAt")
 """What is shown of a source."""
 
@@ -108,16 +117,32 @@ def new_item(
     return _normalised(item)
 
 
-def stamp(item: Item, *, caller: Caller, now: int, version: int) -> Item:
-    """The item as it is written: keys, index attributes, version and author made to fit its content."""
+def posted(content: Mapping[str, Value], caller: Caller, now: int) -> Item:
+    """The new item of what a client sent as NewVideo: of admins, the fields that others leave to the server are taken."""
+    own = {name: content.get(name) if caller.is_admin else None for name in SERVER_FIELDS}
+    return new_item(
+        {name: value for name, value in content.items() if name not in own},
+        video_id=own["videoId"] or str(uuid.uuid4()),
+        owner=own["userId"] or caller.subject,
+        created_at=now if own["createdAt"] is None else own["createdAt"],
+        status=own["status"] or "uploaded",
+        origin="import" if any(value is not None for value in own.values()) else "person",
+    )
+
+
+def stamp(item: Item, *, caller: Caller, now: int, version: int, write_id: str | None = None) -> Item:
+    """The item as it is written: keys, index attributes, version and author made to fit its content.
+
+    The schema version of an item that there was stays: see `upgraded`.
+    """
     stamped = item | {
         "version": version,
-        "schemaVersion": SCHEMA_VERSION,
+        "schemaVersion": item.get("schemaVersion", SCHEMA_VERSION),
         "updatedAt": now,
         "updatedBy": caller.subject,
         "updatedAs": caller.kind,
         # Tells a retry of this very write, whose first answer was lost, from somebody else's write.
-        "writeId": secrets.token_hex(8),
+        "writeId": write_id or secrets.token_hex(8),
         **VIDEO.key(videoId=item["videoId"]),
         **_relation(item),
     }
@@ -131,6 +156,56 @@ def stamp(item: Item, *, caller: Caller, now: int, version: int) -> Item:
         else:
             stamped[name] = value
     return stamped
+
+
+def upgraded(item: Item) -> Item:
+    """An item as today's schema version has it; what is written with it must put the entries of all its tags.
+
+    Once, tags differed that are the same now: one spelling of each stays.
+    """
+    if item.get("schemaVersion", 1) >= SCHEMA_VERSION:
+        return item
+    spellings = {folded(tag): tag for tag in sorted(item.get("tags", ()), reverse=True)}
+    kept = [tag for fold, tag in spellings.items() if _fits_a_key(fold)]
+    return _normalised(item | {"tags": kept, "schemaVersion": SCHEMA_VERSION})
+
+
+def folded_tags(item: Item) -> set[str]:
+    """The tags by which the video is found."""
+    return {folded(tag) for tag in item.get("tags", ())}
+
+
+def tag_entries(item: Item) -> list[Item]:
+    """The entries of a video's tags, which lead from the lists of tags to it, whoever may see it then."""
+    return [
+        {
+            **TAG.key(videoId=item["videoId"], tag=tag),
+            "videoId": item["videoId"],
+            "tag": tag,
+            "schemaVersion": SCHEMA_VERSION,
+            "updatedAt": item["updatedAt"],
+            "updatedBy": item["updatedBy"],
+            "rel": tag_relation(tag),
+            "relShard": shard_of(item["videoId"]),
+            "relSort": item["createdAt"],
+            "relId": item["videoId"],
+        }
+        for tag in sorted(folded_tags(item))
+    ]
+
+
+def tag_moves(old: Item, new: Item) -> tuple[list[Item], list[dict[str, str]]]:
+    """The entries to put and the keys of entries to remove when `new` takes the place of `old`."""
+    if new["schemaVersion"] < TAGS_INDEXED_SINCE:
+        return [], []
+    before, after = folded_tags(old), folded_tags(new)
+    there = before if old.get("schemaVersion", 1) >= TAGS_INDEXED_SINCE else set()
+    gone = [TAG.key(videoId=new["videoId"], tag=tag) for tag in sorted(before - after) if _fits_a_key(tag)]
+    return [entry for entry in tag_entries(new) if entry["tag"] not in there], gone
+
+
+def _fits_a_key(tag: str) -> bool:
+    return len(tag.encode()) <= LONGEST_FOLDED_TAG
 
 
 def is_listed(item: Item) -> bool:
@@ -355,9 +430,19 @@ VISIBILITY_ATTRIBUTES = ("userId", "status", "visibility", "publishAt", "expires
 """What `seen_by` reads."""
 
 
+def is_seen(item: Item, caller: Caller, now: int) -> bool:
+    """Whether the caller may see the video at this second."""
+    return not is_purged(item, now) and (caller.owns(item["userId"]) or is_published(item, now))
+
+
+def is_shown(item: Item, caller: Caller, now: int) -> bool:
+    """Whether a list that leads to the video shows it: deleted ones are shown by their id alone."""
+    return item["status"] != "deleted" and is_seen(item, caller, now)
+
+
 def seen_by(item: Item | None, caller: Caller, now: int) -> Item:
     """The item, if the caller may see it; raises NotFound, without telling absent from hidden."""
-    if item is None or is_purged(item, now) or not (caller.owns(item["userId"]) or is_published(item, now)):
+    if item is None or not is_seen(item, caller, now):
         raise NotFound("There is no such video.")
     return item
 

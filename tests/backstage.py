@@ -1,5 +1,6 @@
 """What goes on behind the API: the table's stream, the router, the queues, and workers that do as the test says."""
 
+import json
 from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import suppress
@@ -8,9 +9,11 @@ from typing import Any
 
 import boto3
 
+from functions.aggregates import handler as aggregates
 from functions.router import handler as router
 from functions.sweeper import handler as sweeper
 from shared import video
+from shared.aggregates import Aggregates
 from shared.attributes import Item
 from shared.caller import Caller
 from shared.catalogue import VideoStore
@@ -56,6 +59,7 @@ class Backstage:
         self.queues: defaultdict[str, FakeQueue] = defaultdict(FakeQueue)
         self.router = router.make(Router(self.jobs, self.queues, MEDIA_BUCKET), clock)
         self.sweeper = sweeper.make(self.jobs, clock)
+        self.aggregates = aggregates.make(Aggregates(table), self.queues["aggregates"], clock)
         self.seen: list[dict[str, Any]] = []
         """All stream records that were handled, in order."""
         self._streams = boto3.client("dynamodbstreams")
@@ -81,6 +85,19 @@ class Backstage:
         while records := self.records():
             self.seen += records
             assert self.router({"Records": records}, Context()) == {"batchItemFailures": []}
+
+    def settle_totals(self) -> None:
+        """Let the router see everything, and the totals be moved by it."""
+        self.settle()
+        self.count(*self.queues["aggregates"].take())
+        self.settle()
+
+    def count(self, *messages: dict[str, Any]) -> None:
+        """Deliver messages to the worker that moves totals, as batches of ten."""
+        for start in range(0, len(messages), 10):
+            batch = messages[start : start + 10]
+            records = [{"messageId": f"m{place}", "body": json.dumps(body)} for place, body in enumerate(batch)]
+            assert self.aggregates({"Records": records}, Context()) == {"batchItemFailures": []}
 
     def replay(self, *records: dict[str, Any]) -> None:
         """Deliver records to the router once more, one by one."""

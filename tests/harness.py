@@ -7,6 +7,7 @@ The gateway routes as API Gateway does (a matching route, else `$default`) and m
 import base64
 import json
 import re
+import threading
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -18,7 +19,11 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from functions.history import handler as history
 from functions.jobs import handler as jobs
+from functions.playlists import handler as playlists
 from functions.public import handler as public
+from functions.ratings import handler as ratings
+from functions.relations import handler as relations
+from functions.totals import handler as totals
 from functions.uploads import handler as uploads
 from functions.videos import handler as videos
 from functions.views import handler as views
@@ -32,9 +37,13 @@ from shared.jobs import JobStore
 from shared.links import Links
 from shared.objects import Objects
 from shared.objects import make_client as make_s3_client
+from shared.playlists import PlaylistStore
 from shared.quota import QuotaStore
+from shared.ratings import RatingStore
+from shared.relations import RelationStore
 from shared.routes import DEFAULT_FUNCTION, ROUTES, Route
 from shared.settings import LambdaHandler
+from shared.totals import TotalsStore
 from shared.uploads import UploadService, UploadStore
 from shared.views import ViewStore
 
@@ -57,6 +66,32 @@ ADMIN_SCOPES = "videos/read videos/write videos/admin"
 USER_SCOPES = "videos/read videos/write"
 
 
+class _Door:
+    """Lets one thread at a time into the functions, until its request is with its handler.
+
+    Lambda gives a function one request at a time, and Powertools keeps the present one in a variable of all resolvers
+    together: threads of a test that came in at once would find each other's.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._mine = threading.local()
+
+    def enter(self) -> None:
+        """Wait for the others to be inside."""
+        self._lock.acquire()
+        self._mine.held = True
+
+    def pass_on(self) -> None:
+        """Let the next one in, if this thread has not done so."""
+        if getattr(self._mine, "held", False):
+            self._mine.held = False
+            self._lock.release()
+
+
+_DOOR = _Door()
+
+
 class Clock:
     """Epoch seconds that stand still until a test moves them."""
 
@@ -64,6 +99,7 @@ class Clock:
         self.now = now
 
     def __call__(self) -> float:
+        _DOOR.pass_on()  # a request asks for the time when all of it has been read
         return self.now
 
     def advance(self, seconds: float) -> None:
@@ -134,7 +170,11 @@ class Api:
         if scopes is None:
             scopes = ADMIN_SCOPES if user == "admin" else USER_SCOPES
         event = make_event(method, path, body, query, all_headers, user, scopes, route)
-        answer = self.handlers[route.function if route else DEFAULT_FUNCTION](event, Context())
+        _DOOR.enter()
+        try:
+            answer = self.handlers[route.function if route else DEFAULT_FUNCTION](event, Context())
+        finally:
+            _DOOR.pass_on()
         content = answer["body"]  # always text, if only empty: not every gateway takes null
         return Reply(
             answer["statusCode"],
@@ -153,6 +193,10 @@ class Api:
     def patch(self, path: str, json_body: Any = None, **options: Any) -> Reply:
         """PATCH"""
         return self.request("PATCH", path, json_body=json_body, **options)
+
+    def put(self, path: str, json_body: Any = None, **options: Any) -> Reply:
+        """PUT"""
+        return self.request("PUT", path, json_body=json_body, **options)
 
     def delete(self, path: str, **options: Any) -> Reply:
         """DELETE"""
@@ -232,16 +276,21 @@ def make_api(table: Table, clock: Clock | None = None, objects: Objects | None =
     clock = clock or Clock()
     objects = objects or Objects(_s3_client(), sleep=lambda _: None)
     quota = QuotaStore(table, JOBS_PER_DAY)
+    cursors = Cursors(lambda: "a secret of the tests")
     audit = Table(schema.AUDIT_TABLE_NAME, table.client, sleep=lambda _: None)
     return Api(
         table,
         {
-            "videos": videos.make(VideoStore(table), Cursors(lambda: "a secret of the tests"), LINKS, clock),
+            "videos": videos.make(VideoStore(table), cursors, LINKS, clock),
             "views": views.make(ViewStore(table), clock),
             "uploads": uploads.make(
                 UploadService(UploadStore(table), objects, SOURCES_BUCKET, quota, JOBS_PER_UPLOAD), clock
             ),
-            "history": history.make(table, AuditStore(audit), Cursors(lambda: "a secret of the tests"), clock),
+            "history": history.make(table, AuditStore(audit), cursors, clock),
+            "relations": relations.make(RelationStore(table), cursors, LINKS, clock),
+            "ratings": ratings.make(RatingStore(table), clock),
+            "playlists": playlists.make(PlaylistStore(table), cursors, LINKS, clock),
+            "totals": totals.make(TotalsStore(table), cursors, clock),
             "jobs": jobs.make(VideoStore(table), JobStore(table), quota, MEDIA_BUCKET, clock),
             "public": public.make(table, clock),
         },

@@ -93,7 +93,7 @@ class Model:
             return kept
         own = {name: content.pop(name) for name in ADMINS_OWN if name in content}
         video = content | {"videoId": made, "userId": user, "createdAt": now, "status": "uploaded"}
-        video |= {"version": 1, "schemaVersion": 1} | (own if user == "admin" else {})
+        video |= {"version": 1, "schemaVersion": 2} | (own if user == "admin" else {})
         origin = "import" if own and user == "admin" else "person"
         video["origins"] = {name: origin for name in PROBED if name in content}
         if video["videoId"] in self.videos:
@@ -162,13 +162,18 @@ class Model:
         owner, status, category = query.get("userId"), query.get("status"), query.get("category")
         if start >= end or shortest > longest:
             return Answer(400, "invalid-parameter")
-        by_status = owner is None and status is not None and not (category and status == "ready")
+        by_tag = "tag" in query
+        if by_tag and status == "deleted":
+            return Answer(400, "unserved-query")
+        by_status = not by_tag and owner is None and status is not None and not (category and status == "ready")
         if by_status and user != "admin":
             return FORBIDDEN
-        everything = by_status or (owner is not None and user in (owner, "admin"))
+        everything = by_status or (not by_tag and owner is not None and user in (owner, "admin"))
 
         def belongs(video: Video) -> bool:
-            if not everything and not _published(video, now):
+            if by_tag and query["tag"].casefold() not in map(str.casefold, video.get("tags", [])):
+                return False
+            if not (everything or (by_tag and user in (video["userId"], "admin"))) and not _published(video, now):
                 return False
             if video["status"] == "deleted" and status != "deleted":
                 return False
@@ -262,7 +267,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "category": st.sampled_from(["film", "news"]),
     "format": st.sampled_from(["mp4", "webm"]),
     "duration": st.sampled_from([0, 1000, 5000]),
-    "tags": st.sampled_from([[], ["a"], ["a", "ü"]]),
+    "tags": st.sampled_from([[], ["a"], ["A"], ["a", "ü"]]),
     "description": st.sampled_from(["", "Two\nlines"]),
     "publishAt": st.sampled_from([-60, 0, 1, 60]),
     "expiresAt": st.sampled_from([60, 1, 0, -60]),
@@ -308,6 +313,7 @@ QUERIES = st.builds(
             "category": FIELDS["category"],
             "status": st.sampled_from(["ready", "deleted", "uploaded", "failed"]),
             "format": FIELDS["format"],
+            "tag": st.sampled_from(["a", "A", "Ü"]),
             "minDuration": st.sampled_from([0, 1000, 1001]),
             "maxDuration": st.sampled_from([0, 1000, 10_000]),
             "from": st.sampled_from([NOW - 2, NOW - 1, NOW]),
@@ -320,9 +326,9 @@ QUERIES = st.builds(
 
 AT_FIRST: list[Video] = [
     {"userId": "alice", "createdAt": NOW - 2, "category": "film", "metadata": {"one": 1, "poster": 0}},
-    {"userId": "alice", "createdAt": NOW - 1, "category": "film", "duration": 1000, "format": "mp4"},
+    {"userId": "alice", "createdAt": NOW - 1, "category": "film", "duration": 1000, "format": "mp4", "tags": ["a"]},
     {"userId": "bob", "createdAt": NOW - 1, "category": "news", "expiresAt": NOW + 60},
-    {"userId": "bob", "createdAt": NOW - 1, "category": "film", "visibility": "private"},
+    {"userId": "bob", "createdAt": NOW - 1, "category": "film", "visibility": "private", "tags": ["A", "ü"]},
 ]
 
 

@@ -3,7 +3,6 @@
 import re
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from shared import video
 from shared.attributes import Item
@@ -12,7 +11,7 @@ from shared.dynamodb import Table, make_client
 from shared.errors import InvalidContent, InvalidParameter, NoSource, NotFound, OutdatedReport
 from shared.http import JSON, Answer, Handler, Request, respond
 from shared.http import make_handler as make_http_handler
-from shared.jobs import JobStore, Ticket, rendition_kind, tries
+from shared.jobs import JobStore, Ticket, document, owned_jobs, rendition_kind
 from shared.messages import rendition_folder
 from shared.models import NoContent, RenditionReport, ThumbnailChoice, parse
 from shared.quota import QuotaStore
@@ -23,22 +22,6 @@ from shared.settings import LambdaHandler, entry_point, jobs_per_day, media_buck
 RENDITION = r"[A-Za-z0-9._-]{1,64}"
 OBJECT = r"([A-Za-z0-9_-][A-Za-z0-9._-]{0,99}/){0,5}[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}"
 KIND = rf"probe|poster|storyboard|transcode\.{RENDITION}"
-DOCUMENT = (
-    "videoId",
-    "kind",
-    "state",
-    "attempts",
-    "attempt",
-    "progress",
-    "error",
-    "inputHash",
-    "output",
-    "queuedAt",
-    "startedAt",
-    "finishedAt",
-    "updatedAt",
-)
-"""A job as clients see it, in this order."""
 
 
 class Jobs:
@@ -168,8 +151,7 @@ class Jobs:
                 return failed or _repeated(job, ticket, "failed")
 
     def _jobs_of(self, item: Item) -> Sequence[Item]:
-        """An id that an import uses again may for a moment still have jobs of the video that it was before."""
-        return [job for job in self.jobs.of_video(item["videoId"]) if job["owner"] == item["userId"]]
+        return owned_jobs(item, self.jobs.of_video(item["videoId"]))
 
     def _own(self, request: Request) -> Item:
         key = VIDEO.key(videoId=request.video_id())
@@ -180,12 +162,6 @@ def _repeated(job: Item, ticket: Ticket, state: str) -> Item | None:
     """The job, if this very report has been taken into account before."""
     same = job["inputHash"] == ticket.input_hash and (state == "done" or job["attempt"] == ticket.attempt)
     return job if same and job["state"] == state else None
-
-
-def document(job: Item) -> dict[str, Any]:
-    """A job as clients see it."""
-    shown = job | {"attempts": tries(job)}
-    return {name: shown[name] for name in DOCUMENT if name in shown}
 
 
 def make(

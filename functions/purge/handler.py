@@ -1,30 +1,53 @@
-"""Removes what belonged to a removed video: its other items, its counters and its objects."""
+"""Removes what belonged to a removed video or playlist: its other items, its counters and its objects."""
 
+import time
+from collections.abc import Callable
 from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from shared.dynamodb import Table, make_client
-from shared.messages import PurgeMessage, parse
+from shared.messages import PURGE_PLAYLIST_SCHEMA, PurgeMessage, PurgePlaylistMessage, parse
 from shared.objects import Objects
 from shared.objects import make_client as make_s3_client
-from shared.purging import Purge
-from shared.queues import process
-from shared.settings import LambdaHandler, entry_point, media_bucket, sources_bucket, table_name
+from shared.purging import InTime, Purge
+from shared.queues import Message, Queue, process
+from shared.queues import make_client as make_sqs_client
+from shared.routing import Sender
+from shared.settings import LambdaHandler, entry_point, media_bucket, purge_queue_url, sources_bucket, table_name
+
+SECONDS_TO_STOP = 20
+"""How long before its time-out it leaves the rest to another message: longer than one step of it may take."""
 
 
-def make(purge: Purge) -> LambdaHandler:
-    """The handler over the stores."""
+def make(purge: Purge, queue: Sender, clock: Callable[[], float] = time.time) -> LambdaHandler:
+    """The handler over the stores; `queue` is its own, `clock` gives epoch seconds."""
 
-    def handle(event: dict[str, Any], _: LambdaContext) -> dict[str, Any]:
-        return process(event, lambda message: purge.video(parse(PurgeMessage, message.body).videoId))
+    def carried_out(body: dict[str, Any], in_time: InTime) -> bool:
+        if body.get("schema") == PURGE_PLAYLIST_SCHEMA:
+            return purge.playlist(parse(PurgePlaylistMessage, body).playlistId, in_time)
+        return purge.video(parse(PurgeMessage, body).videoId, int(clock()), in_time)
+
+    def handle(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
+        def in_time() -> bool:
+            return context.get_remaining_time_in_millis() > SECONDS_TO_STOP * 1000
+
+        def take(message: Message) -> None:
+            if not carried_out(message.body, in_time):
+                # A message of its own, because receiving this one again and again would end in the DLQ.
+                queue.send(message.body)
+
+        return process(event, take)
 
     return handle
 
 
 def _deployed() -> LambdaHandler:
-    objects = Objects(make_s3_client())
-    return make(Purge(Table(table_name(), make_client()), objects, sources_bucket(), media_bucket()))
+    table = Table(table_name(), make_client())
+    return make(
+        Purge(table, Objects(make_s3_client()), sources_bucket(), media_bucket()),
+        Queue(purge_queue_url(), make_sqs_client()),
+    )
 
 
 lambda_handler = entry_point(_deployed)

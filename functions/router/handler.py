@@ -1,4 +1,4 @@
-"""Reads the table's stream: makes jobs of what changed, and messages of the jobs."""
+"""Reads the table's stream: makes jobs of what changed, messages of the jobs, and has totals moved and remains purged."""
 
 import time
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from shared.routing import Router
 from shared.settings import LambdaHandler, entry_point, media_bucket, queue_url, table_name
 from shared.stream import process
 
-QUEUES = ("probe", "thumbnails", "transcode", "purge")
+QUEUES = ("probe", "thumbnails", "transcode", "purge", "aggregates")
 
 
 def make(router: Router, clock: Callable[[], float] = time.time) -> LambdaHandler:

@@ -1,30 +1,43 @@
 """The catalogue: create, read, list, change, delete and restore videos."""
 
 import time
-import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from shared import video
-from shared.catalogue import Filters, VideoStore, Window
+from shared.batches import Batches
+from shared.catalogue import Filters, VideoStore
 from shared.cursors import LONGEST, Cursors, secret_reader
 from shared.dynamodb import Table, make_client
 from shared.errors import Forbidden, InvalidParameter, UnservedQuery
-from shared.http import JSON, MERGE_PATCH, Answer, Handler, Request, next_link, no_content, respond
+from shared.http import (
+    JSON,
+    MERGE_PATCH,
+    Answer,
+    Handler,
+    Parameters,
+    Request,
+    fitting,
+    next_link,
+    no_content,
+    respond,
+)
 from shared.http import make_handler as make_http_handler
 from shared.links import Links
-from shared.models import LARGEST_INTEGER, NewVideo, NoContent, VideoPatch, parse
+from shared.listing import Window
+from shared.models import LARGEST_INTEGER, LONGEST_FOLDED_TAG, NewVideo, NoContent, VideoPatch, parse
 from shared.pages import Page
+from shared.relation_models import Batch, VideoIds
 from shared.settings import LambdaHandler, cursor_secret_arn, entry_point, media_bucket, media_url, table_name
+from shared.tags import folded
+from shared.title_page import LOCAL_TITLE, SECTIONS, Place, TitlePage, accepted_languages
 
+SELECTORS = ("tag", "region", "userId", "category", "status")
+"""The first of these that a list is asked by selects; the others filter."""
+FILTERS = ("userId", "category", "status", "format", "minDuration", "maxDuration")
 LIST_PARAMETERS = (
-    "userId",
-    "category",
-    "status",
-    "format",
-    "minDuration",
-    "maxDuration",
+    *dict.fromkeys((*SELECTORS, *FILTERS)),
     "from",
     "to",
     "order",
@@ -41,6 +54,8 @@ class Videos:
         self.store = store
         self.cursors = cursors
         self.links = links
+        self.batches = Batches(store, links)
+        self.title_page = TitlePage(store, cursors)
 
     def handlers(self) -> dict[str, Handler]:
         """The handlers by operation."""
@@ -51,24 +66,16 @@ class Videos:
             "patchVideo": self.patch,
             "deleteVideo": self.delete,
             "restoreVideo": self.restore,
+            "batchGetVideos": self.batch_get,
+            "batchVideos": self.batch,
         }
 
     def create(self, request: Request) -> Answer:
         """POST /v1/videos"""
         sent = self.links.stored(parse(NewVideo, request.content(JSON)).model_dump(exclude_none=True))
-        once = request.once(sent)
-        own = {name: sent.pop(name, None) for name in ("videoId", "userId", "createdAt", "status")}
-        if not request.caller.is_admin:
-            own = dict.fromkeys(own)
-        item = video.new_item(
-            sent,
-            video_id=own["videoId"] or str(uuid.uuid4()),
-            owner=own["userId"] or request.caller.subject,
-            created_at=request.now if own["createdAt"] is None else own["createdAt"],
-            status=own["status"] or "uploaded",
-            origin="import" if any(value is not None for value in own.values()) else "person",
-        )
-        document = self.store.create(item, request.caller, request.now, once)
+        item = video.posted(sent, request.caller, request.now)
+        brought = item["videoId"] == sent.get("videoId")
+        document = self.store.create(item, request.caller, request.now, request.once(sent), brought=brought)
         # Relative to /v1/videos, so that it holds behind a proxy that serves it below another path.
         return respond(
             201,
@@ -79,9 +86,19 @@ class Videos:
 
     def read(self, request: Request) -> Answer:
         """GET /v1/videos/{videoId}"""
-        fields = request.parameters("fields").names("fields", video.FIELDS)
-        document, version = self.store.read(request.video_id(), request.caller, request.now, fields)
-        return respond(200, self.links.shown(document), request=request, version=version)
+        parameters = request.parameters("fields", "include", "region")
+        fields = parameters.names("fields", (*video.FIELDS, LOCAL_TITLE))
+        sections = parameters.names("include", SECTIONS)
+        if fields and sections:
+            raise InvalidParameter.named("include", "goes with a whole video, without `fields`")
+        place = Place(parameters.region("region"), accepted_languages(request.headers.get("accept-language")))
+        video_id, caller, now = request.video_id(), request.caller, request.now
+        if sections:
+            document, version = self.title_page.read_with(video_id, caller, now, sections, place)
+        else:
+            document, version = self.title_page.read(video_id, caller, now, fields, place)
+        vary = {"Vary": "Accept-Language"}
+        return respond(200, self.links.shown(document), request=request, version=version, headers=vary)
 
     def patch(self, request: Request) -> Answer:
         """PATCH /v1/videos/{videoId}"""
@@ -121,6 +138,30 @@ class Videos:
         )
         return respond(200, self.links.shown(document), version=document["version"])
 
+    def batch_get(self, request: Request) -> Answer:
+        """POST /v1/videos/batch-get"""
+        wanted = list(dict.fromkeys(parse(VideoIds, request.content(JSON)).videoIds))
+        found = self.store.read_many(wanted, request.caller, request.now)
+        there = {each: self.links.shown(found[each]) for each in wanted if each in found}
+        count = fitting(there.values())
+        return respond(
+            200,
+            {
+                "items": list(there.values())[:count],
+                "missing": [each for each in wanted if each not in there],
+                "remaining": list(there)[count:],
+            },
+        )
+
+    def batch(self, request: Request) -> Answer:
+        """POST /v1/videos/batch"""
+        dry_run = request.parameters("dryRun").choice("dryRun", ("true", "false")) == "true"
+        operations = parse(Batch, request.content(JSON)).operations
+        request.idempotency_key()  # one that is not valid fails the batch, and not each of its creations
+        results = (self.batches.rehearse if dry_run else self.batches.carry_out)(request, operations)
+        failed = sum("problem" in result for result in results)
+        return respond(200, {"dryRun": dry_run, "items": results, "succeeded": len(results) - failed, "failed": failed})
+
     def list(self, request: Request) -> Answer:
         """GET /v1/videos"""
         parameters = request.parameters(*LIST_PARAMETERS, unknown=_unserved)
@@ -128,10 +169,11 @@ class Videos:
         limit = parameters.integer("limit", 1, 100) or 25
         ascending = parameters.choice("order", ("asc", "desc")) == "asc"
         start, end = parameters.period()
-        owner, category = parameters.text("userId"), parameters.text("category", 100)
+        tag, region = _tag(parameters), parameters.region("region")
         filters = Filters(
+            owner=parameters.text("userId"),
             status=parameters.choice("status", video.STATUSES),
-            category=category,
+            category=parameters.text("category", 100),
             format=parameters.text("format", 64),
             min_duration=parameters.integer("minDuration", 0, LARGEST_INTEGER),
             max_duration=parameters.integer("maxDuration", 0, LARGEST_INTEGER),
@@ -140,20 +182,28 @@ class Videos:
             raise InvalidParameter.named("minDuration", "must not be more than `maxDuration`")
         caller = request.caller
         # All that decides which videos stand where in the list, for the cursor to be bound to.
-        query = repr((caller.subject, caller.is_admin, owner, filters, start, end, ascending))
+        query = repr((caller.subject, caller.is_admin, tag, region, filters, start, end, ascending))
         cursor = parameters.text("cursor", LONGEST)
         after = self.cursors.open(query, cursor, request.now) if cursor else None
         window = Window(start, end, ascending, limit, after, fields)
 
-        page = self._page(request, owner, filters, window)
+        page = self._page(request, tag, region, filters, window)
         next_cursor = self.cursors.seal(query, page.resume, request.now) if page.resume else None
         items = [self.links.shown(_picked(video.summary(item), fields)) for item in page.items]
         return respond(200, {"items": items, "nextCursor": next_cursor}, headers=next_link(request, next_cursor))
 
-    def _page(self, request: Request, owner: str | None, filters: Filters, window: Window) -> Page:
-        """The list that the selector names: an owner's, a category's, a status's, or else the feed."""
-        if owner is not None:
-            return self.store.of_owner(owner, request.caller, request.now, filters, window)
+    def _page(self, request: Request, tag: str | None, region: str | None, filters: Filters, window: Window) -> Page:
+        """The list that the first selector names: a tag's, a region's, an owner's, a category's, a status's, or the feed."""
+        if tag is not None and region is not None:
+            raise _refused("region", "No index answers tag and region together: select by one of them.")
+        if filters.status == "deleted" and (tag is not None or region is not None):
+            raise _refused("status", "No index answers which deleted videos have a tag or region: use userId instead.")
+        if tag is not None:
+            return self.store.with_tag(tag, request.caller, request.now, filters, window)
+        if region is not None:
+            return self.store.in_region(region, request.caller, request.now, filters, window)
+        if filters.owner is not None:
+            return self.store.of_owner(filters.owner, request.caller, request.now, filters, window)
         published = replace(filters, status=None)
         if filters.category is not None and filters.status in (None, "ready"):
             return self.store.in_category(filters.category, request.now, replace(published, category=None), window)
@@ -164,13 +214,26 @@ class Videos:
         return self.store.in_status(filters.status, request.now, published, window)
 
 
+def _tag(parameters: Parameters) -> str | None:
+    """The tag that is asked for, folded; that form may itself be sent, and be longer than any spelling."""
+    text = parameters.text("tag", LONGEST_FOLDED_TAG)
+    tag = None if text is None else folded(text)
+    if tag is not None and not 1 <= len(tag.encode()) <= LONGEST_FOLDED_TAG:
+        raise InvalidParameter.named("tag", "is no tag: it is only spaces, or too long")
+    return tag
+
+
 def _unserved(name: str, _: str) -> UnservedQuery:
-    selectors, filters = LIST_PARAMETERS[:3], LIST_PARAMETERS[1:6]
-    return UnservedQuery(
-        f"No index answers {name}. Select by one of {', '.join(selectors)} (admins), or by none for the feed, and by "
-        f"from and to; filter by {', '.join(filters)}; besides these there are {', '.join(LIST_PARAMETERS[8:])}.",
-        errors=[{"parameter": name, "detail": "no index answers this"}],
+    others = LIST_PARAMETERS[LIST_PARAMETERS.index("to") + 1 :]
+    return _refused(
+        name,
+        f"No index answers {name}. Select by one of {', '.join(SELECTORS)} (admins), or by none for the feed, and by "
+        f"from and to; filter by {', '.join(FILTERS)}; besides these there are {', '.join(others)}.",
     )
+
+
+def _refused(name: str, detail: str) -> UnservedQuery:
+    return UnservedQuery(detail, errors=[{"parameter": name, "detail": "no index answers this"}])
 
 
 def _picked(summary: dict[str, Any], fields: Sequence[str]) -> dict[str, Any]:

@@ -6,11 +6,11 @@ from functools import cache
 from shared import errors
 from shared.errors import ServiceError
 from shared.http import JSON, LARGEST_BODY, PROBLEM
-from shared.openapi import audit, jobs, public, uploads, videos, views
+from shared.openapi import audit, jobs, playlists, public, ratings, relations, totals, uploads, videos, views
 from shared.openapi.spec import Operation, Schema, ref
 from shared.routes import ROUTES, SCOPES, Route
 
-_PARTS = (videos, views, jobs, uploads, audit)
+_PARTS = (videos, relations, ratings, playlists, totals, views, jobs, uploads, audit)
 _OPERATIONS: dict[str, Operation] = {
     operation: spec for part in (*_PARTS, public) for operation, spec in part.OPERATIONS.items()
 }
@@ -71,7 +71,8 @@ def document() -> Schema:
         "info": {
             "title": "Video metadata",
             "version": "1.0.0",
-            "description": "Metadata of videos: create, find by owner, category and time, change safely, count views. "
+            "description": "Metadata of videos: create, find by owner, category, tag, person, region and time, change safely, count "
+            "views, rate, collect in playlists. "
             "Every error that the service answers is a problem document (RFC 9457); the gateway's own are "
             f'`{{"message": ...}}`. Bodies may have {LARGEST_BODY:,} bytes.',
         },

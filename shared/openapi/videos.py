@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 
 from shared import errors
-from shared.http import JSON, MERGE_PATCH
-from shared.models import LARGEST_INTEGER, NewVideo, NoContent, VideoContent, VideoPatch
+from shared.batches import LARGEST_CHANGES
+from shared.http import JSON, LARGEST_ANSWER, MERGE_PATCH
+from shared.models import LARGEST_INTEGER, LONGEST_FOLDED_TAG, NewVideo, NoContent, VideoContent, VideoPatch
+from shared.openapi import relations
 from shared.openapi.spec import (
     BODY_ERRORS,
     CHANGE_ERRORS,
@@ -24,6 +26,7 @@ from shared.openapi.spec import (
     VIDEO_ID,
     Operation,
     Schema,
+    header,
     json_content,
     model_schemas,
     never_null,
@@ -33,6 +36,9 @@ from shared.openapi.spec import (
     ref,
 )
 from shared.pages import EXAMINED_BUDGET
+from shared.relation_models import LARGEST_BATCH, CreateOperation, DeleteOperation, PatchOperation, VideoIds
+from shared.schema import SCHEMA_VERSION
+from shared.title_page import LARGEST_LIST, LARGEST_SECTION, LOCAL_TITLE, MOST_RANGES, MOST_RELEASES, SECTIONS
 from shared.video import FIELDS, GRACE_SECONDS, OWNER_FIELDS, PROBED, SUMMARY_FIELDS
 
 NEW_VIDEO: Schema = {
@@ -59,27 +65,107 @@ VIDEO: Schema = {
     "thumbnails": {},
     "viewCount": 0,
     "version": 1,
-    "schemaVersion": 1,
+    "schemaVersion": SCHEMA_VERSION,
 }
+TITLE_PAGE: Schema = {
+    **VIDEO,
+    "localTitle": {"title": "Launch Day", "region": "NZ", "language": "en-NZ", "match": "region-and-language"},
+    "included": {
+        "credits": {"items": [relations.CREDIT], "nextCursor": None},
+        "ratings": {"average": 7.33, "votes": 3, "likes": 1, "dislikes": 0},
+    },
+}
+TAGS = (
+    "A video has up to 30 tags of 1 to 64 characters. Two spellings are the same tag when they differ only in case, in "
+    "compatible forms of the same characters, or in how many spaces there are: both on one video are refused. A video "
+    "shows its own spelling, and is found by any."
+)
 VIDEO_ANSWER: Schema = {"headers": {"ETag": ETAG}, **json_content(ref("Video"), VIDEO)}
 
 
+def names(name: str, description: str, known: Sequence[str]) -> Schema:
+    array = {"type": "array", "items": {"enum": list(known)}, "minItems": 1}
+    return {**query(name, description, array), "style": "form", "explode": False}
+
+
 def fields(known: Sequence[str]) -> Schema:
-    return {
-        **query(
-            "fields",
-            "Only these fields, separated by commas",
-            {"type": "array", "items": {"enum": list(known)}, "minItems": 1},
-        ),
-        "style": "form",
-        "explode": False,
-    }
+    return names("fields", "Only these fields, separated by commas", known)
 
 
 OPERATIONS: dict[str, Operation] = {
+    "batchGetVideos": Operation(
+        "Read up to 100 videos",
+        f"The documents come in the order asked for, each once, as `GET` gives them. Past {LARGEST_ANSWER:,} bytes they "
+        "are left out, and `remaining` names them: ask for those again.",
+        {
+            200: {
+                "description": "The videos that are there for the caller to see",
+                **json_content(ref("VideoBatch"), {"items": [VIDEO], "missing": [], "remaining": []}),
+            }
+        },
+        (*BODY_ERRORS, errors.InvalidParameter, errors.Forbidden),
+        (),
+        {"required": True, "content": {JSON: {"schema": ref("VideoIds"), "example": {"videoIds": [EXAMPLE_ID]}}}},
+    ),
+    "batchVideos": Operation(
+        "Create, change and delete up to 100 videos",
+        "Each operation is carried out as a request of its own would be, and has its own result, in the same place; one "
+        "that fails keeps none of the others back, so the answer is 200 even if all fail. Operations on one video are "
+        "carried out in their order, others side by side. What the database is too busy for is tried again for some "
+        "seconds, then reported with the status 503. With an `Idempotency-Key` each creation happens once, however often "
+        "the batch is sent; patches and deletions may be repeated anyway, and `ifMatch` keeps a late repeat from undoing "
+        "what others did. Pointers of problems lead from the batch on, such as `/operations/3/patch/title`.",
+        {
+            200: {
+                "description": "The results, in the order of the operations",
+                **json_content(
+                    ref("BatchResult"),
+                    {
+                        "dryRun": False,
+                        "items": [
+                            {"op": "create", "videoId": EXAMPLE_ID, "status": 201, "version": 1},
+                            {
+                                "op": "delete",
+                                "videoId": "9b2c1f5e-7d1a-4c1e-8f43-2a5f7f0f4e11",
+                                "status": 404,
+                                "problem": errors.NotFound("There is no such video.").problem(),
+                            },
+                        ],
+                        "succeeded": 1,
+                        "failed": 1,
+                    },
+                ),
+            }
+        },
+        (*BODY_ERRORS, errors.InvalidParameter, errors.Forbidden),
+        (
+            query(
+                "dryRun",
+                "`true`: only tell what each operation would answer and change. Nothing is written; each operation "
+                "meets what those before it would leave",
+                {"enum": ["true", "false"], "default": "false"},
+            ),
+            KEY,
+        ),
+        {
+            "required": True,
+            "content": {
+                JSON: {
+                    "schema": ref("Batch"),
+                    "example": {
+                        "operations": [
+                            {"op": "create", "video": {"title": "Product Launch Demo"}},
+                            {"op": "patch", "videoId": EXAMPLE_ID, "patch": {"tags": ["demo"]}, "ifMatch": '"3"'},
+                            {"op": "delete", "videoId": "9b2c1f5e-7d1a-4c1e-8f43-2a5f7f0f4e11"},
+                        ]
+                    },
+                }
+            },
+        },
+    ),
     "createVideo": Operation(
         "Create a video",
-        "The server sets `videoId`, `createdAt`, `userId` and `status`; from admins it takes theirs.",
+        "The server sets `videoId`, `createdAt`, `userId` and `status`; from admins it takes theirs. " + TAGS,
         {
             201: {
                 "description": "Created",
@@ -98,7 +184,9 @@ OPERATIONS: dict[str, Operation] = {
             errors.InvalidParameter,
             errors.Forbidden,
             errors.AlreadyExists,
+            errors.BeingRemoved,
             errors.RequestInFlight,
+            errors.WriteContention,
             errors.KeyReused,
         ),
         (KEY,),
@@ -106,9 +194,10 @@ OPERATIONS: dict[str, Operation] = {
     ),
     "listVideos": Operation(
         "List videos, newest first",
-        "One selector decides which index answers: `userId` (an owner's videos: all of them for the owner, published "
-        "ones for others), `category` (published ones), `status` (admins), or none (all published ones). All other "
-        f"parameters filter. A page is full unless {EXAMINED_BUDGET} items were examined for it; then it is short, "
+        "One selector decides which index answers, the first of these that is given: `tag`, or `region` (those that the "
+        "caller may see, and no deleted ones), `userId` (an owner's videos: all of them for the owner, published ones for "
+        "others), `category` (published ones), `status` (admins); or none (all published ones). All other parameters "
+        f"filter. A page is full unless {EXAMINED_BUDGET} items were examined for it; then it is short, "
         "and `nextCursor` still leads on. `nextCursor` is null when there is nothing more.",
         {
             200: {
@@ -122,7 +211,21 @@ OPERATIONS: dict[str, Operation] = {
         },
         (errors.InvalidParameter, errors.InvalidCursor, errors.UnservedQuery, errors.Forbidden),
         (
-            query("userId", "Selector: the owner", {"type": "string", "minLength": 1, "maxLength": 255}),
+            query(
+                "tag",
+                "Selector: a tag in any of its spellings",
+                {"type": "string", "minLength": 1, "maxLength": LONGEST_FOLDED_TAG},
+            ),
+            query(
+                "region",
+                "Selector: where videos were released, a country of ISO 3166 or a code such as `XWW`. Not with `tag`",
+                ref("Region"),
+            ),
+            query(
+                "userId",
+                "Selector: the owner; or a filter of a tag or region",
+                {"type": "string", "minLength": 1, "maxLength": 255},
+            ),
             query("category", "Selector, or a filter", {"type": "string", "minLength": 1, "maxLength": 100}),
             query("status", "Selector for admins, or a filter", STATUS),
             query("format", "Filter: container format", {"type": "string", "minLength": 1, "maxLength": 64}),
@@ -146,21 +249,44 @@ OPERATIONS: dict[str, Operation] = {
     ),
     "getVideo": Operation(
         "Read a video and its view count",
-        "Eventually consistent: a write may take some milliseconds to show.",
+        "Eventually consistent: a write may take some milliseconds to show. With `region`, or an `Accept-Language` that "
+        "names a language, there is a `localTitle`, and its `match` says how it was found: the region's title in a "
+        "wanted language; or without a language, or else its first by language tag; a title in a wanted language, which "
+        "may be the video's own; else `title`. A tag such as `en-NZ` counts as a region, too, for titles in its "
+        "language or in none. Languages are compared by lookup (RFC 4647, section 3.4), or else take what is more "
+        f"special. The region's releases are looked at, or else all, but not more than the first {MOST_RELEASES}. "
+        f"`include` adds what else belongs to the video. Past {LARGEST_SECTION} items, 1 MB read, or {LARGEST_LIST:,} "
+        "bytes of answer, a list ends early, and its `nextCursor` leads on.",
         {
             200: {
                 "description": "The video",
-                "headers": {"ETag": ETAG},
-                **json_content(ref("PartialVideo"), VIDEO),
+                "headers": {"ETag": ETAG, "Vary": {"description": "Always", "schema": {"const": "Accept-Language"}}},
+                "content": {
+                    JSON: {
+                        "schema": ref("PartialVideo"),
+                        "examples": {"video": {"value": VIDEO}, "title page": {"value": TITLE_PAGE}},
+                    }
+                },
             },
             304: {"description": "Not modified", "headers": {"ETag": ETAG}},
         },
         (errors.InvalidParameter, errors.Forbidden, errors.NotFound),
-        (VIDEO_ID, fields(FIELDS), IF_NONE_MATCH),
+        (
+            VIDEO_ID,
+            fields((*FIELDS, LOCAL_TITLE)),
+            names("include", "Whatever belongs to the video, separated by commas; not with `fields`", SECTIONS),
+            query("region", "Where the reader is", ref("Region")),
+            header(
+                "Accept-Language",
+                f"What the reader understands (RFC 9110, section 12.5.4); the first {MOST_RANGES} ranges count",
+                {"type": "string"},
+            ),
+            IF_NONE_MATCH,
+        ),
     ),
     "patchVideo": Operation(
         "Change a video",
-        "A JSON Merge Patch (RFC 7396): members replace, null removes. The answer leaves `viewCount` out.",
+        "A JSON Merge Patch (RFC 7396): members replace, null removes. The answer leaves `viewCount` out. " + TAGS,
         {200: {"description": "The changed video", **VIDEO_ANSWER}},
         (*BODY_ERRORS, *CHANGE_ERRORS, errors.IllegalTransition),
         (VIDEO_ID, IF_MATCH),
@@ -196,7 +322,8 @@ OPERATIONS: dict[str, Operation] = {
 
 def schemas() -> Schema:
     """The schemas of requests and answers, by name."""
-    schemas = model_schemas(NewVideo, VideoPatch, NoContent, VideoContent)
+    operations = (CreateOperation, PatchOperation, DeleteOperation)
+    schemas = model_schemas(NewVideo, VideoPatch, NoContent, VideoContent, VideoIds, *operations)
     content = {name: never_null(field) for name, field in schemas.pop("VideoContent")["properties"].items()}
     server: Schema = {
         "videoId": {"type": "string", "format": "uuid"},
@@ -242,8 +369,72 @@ def schemas() -> Schema:
         "PartialVideo": {
             "type": "object",
             "description": "A video: all its fields, or those that `fields` names",
-            "properties": video,
+            "properties": video | {LOCAL_TITLE: ref("FittingTitle"), "included": ref("Included")},
         },
         "VideoSummary": {"type": "object", "properties": summary},
         "VideoPage": page_of("VideoSummary"),
+        **_batch_schemas(),
+    }
+
+
+def _batch_schemas() -> Schema:
+    ids: Schema = {"type": "array", "items": {"type": "string", "format": "uuid"}, "maxItems": LARGEST_BATCH}
+    changes = object_of(
+        {
+            "field": {"type": "string", "description": "JSON Pointer (RFC 6901)"},
+            "from": {"description": "The value before, unless there was none"},
+            "to": {"description": "The value after, unless there is none"},
+            "fromBytes": {"type": "integer", "description": "`from` is cut; so long it is as JSON"},
+            "toBytes": {"type": "integer", "description": "`to` is cut; so long it is as JSON"},
+        },
+        optional=("from", "to", "fromBytes", "toBytes"),
+    )
+    result = object_of(
+        {
+            "op": {"enum": ["create", "patch", "delete"], "description": "Left out when it is none of these"},
+            "videoId": {"type": "string", "format": "uuid", "description": "Left out while there is none"},
+            "status": {
+                "type": "integer",
+                "description": "201, 200 and 204 for what is created, changed and deleted; else the problem's",
+            },
+            "version": {"type": "integer", "minimum": 1, "description": "Of the video after the operation"},
+            "changes": {
+                "type": "array",
+                "items": changes,
+                "description": f"In a dry run. Of more than {LARGEST_CHANGES:,} bytes, long values are cut",
+            },
+            "omitted": {"type": "integer", "minimum": 1, "description": "How many changes were left out besides"},
+            "problem": ref("Problem"),
+        },
+        optional=("op", "videoId", "version", "changes", "omitted", "problem"),
+    )
+    operations = [ref(model.__name__) for model in (CreateOperation, PatchOperation, DeleteOperation)]
+    count: Schema = {"type": "integer", "minimum": 0, "maximum": LARGEST_BATCH}
+    return {
+        "Batch": object_of(
+            {
+                "operations": {
+                    "type": "array",
+                    "items": {"oneOf": operations},
+                    "minItems": 1,
+                    "maxItems": LARGEST_BATCH,
+                    "description": "One that is not valid fails alone",
+                }
+            }
+        ),
+        "BatchResult": object_of(
+            {
+                "dryRun": {"type": "boolean"},
+                "items": {"type": "array", "items": result, "maxItems": LARGEST_BATCH},
+                "succeeded": count,
+                "failed": count,
+            }
+        ),
+        "VideoBatch": object_of(
+            {
+                "items": {"type": "array", "items": ref("Video"), "maxItems": LARGEST_BATCH},
+                "missing": ids | {"description": "What is not there, or not for the caller to see"},
+                "remaining": ids | {"description": "What the answer had no room for"},
+            }
+        ),
     }

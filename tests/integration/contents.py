@@ -6,7 +6,7 @@ from typing import Any
 
 from shared.attributes import Item, decode_item
 from shared.dynamodb import Table
-from shared.schema import PARTITION_KEY, VIDEO, shard_of
+from shared.schema import PARTITION_KEY, SORT_KEY, VIDEO, shard_of
 
 SHARDED = ("relShard", "categoryShard")
 
@@ -18,8 +18,9 @@ def items_of(table: Table) -> list[Item]:
 
 
 def videos_of(table: Table) -> list[Item]:
-    """All videos' items."""
-    return [item for item in items_of(table) if item[PARTITION_KEY].startswith(VIDEO.partition_prefix)]
+    """All videos' items, without those of what belongs to them."""
+    videos = [item for item in items_of(table) if item[PARTITION_KEY].startswith(VIDEO.partition_prefix)]
+    return [item for item in videos if item[SORT_KEY] == VIDEO.sk]
 
 
 def contents(table: Table) -> list[str]:

@@ -11,7 +11,7 @@ from uuid import UUID
 
 import pytest
 
-from shared import catalogue, pages
+from shared import listing, pages
 from shared.cursors import LIFETIME_SECONDS, Cursors, Position
 from shared.schema import SHARDS, shard_of
 from tests.harness import NOW, Api, Clock, Reply, make_api
@@ -236,7 +236,7 @@ def test_a_time_range_holds_its_start_and_not_its_end(library: Library, name: st
 def test_beyond_the_budget_pages_are_short_but_lose_and_repeat_nothing(
     library: Library, monkeypatch: pytest.MonkeyPatch, name: str, order: str, budget: int
 ) -> None:
-    monkeypatch.setattr(catalogue, "merge", partial(pages.merge, budget=budget))
+    monkeypatch.setattr(listing, "merge", partial(pages.merge, budget=budget))
     user, query, keep = LISTS[name]
     if budget < 10:
         query, keep = query | {"from": PART[0], "to": PART[1]}, between(*PART, keep)

@@ -114,6 +114,59 @@ def test_patches_of_different_fields_lose_nothing(api: Api, table: Table, instan
             assert reply.headers["retry-after"] == "1"
 
 
+def test_patches_of_tags_leave_the_entries_of_the_tags_that_stay(api: Api, table: Table, instance: Instance) -> None:
+    api.publish(videoId=VIDEO_ID, tags=["old"])
+
+    replies = at_once(instance, [patching({"tags": [f"t{n}", f"t{n + 1}", "ALL"]}) for n in range(THREADS)])
+
+    assert {reply.status for reply in replies} <= {200, 409}
+    (video,) = videos_of(table)
+    entries = [item["tag"] for item in items_of(table) if item["sk"].startswith("TAG#")]
+    assert sorted(entries) == sorted(tag.casefold() for tag in video["tags"])
+    assert video["version"] == 1 + statuses(replies).count(200)
+
+
+def test_a_batch_sent_at_once_and_again_creates_each_video_once(table: Table, instance: Instance) -> None:
+    videos = [{"title": str(n), "tags": ["all", f"tag {n}"]} for n in range(40)]
+    body = {"operations": [{"op": "create", "video": video} for video in videos]}
+
+    def sending(api: Api) -> Reply:
+        return api.post("/v1/videos/batch", body, headers=KEY)
+
+    replies = at_once(instance, [sending] * 2)
+
+    items = [item for reply in replies for item in reply.json["items"]]
+    assert {item["status"] for item in items} <= {201, 409}  # in flight
+    again = sending(instance()).json["items"]
+    assert sorted(video["title"] for video in videos_of(table)) == sorted(str(n) for n in range(40))
+    assert [item["status"] for item in again] == [201] * 40
+    assert {item["videoId"] for item in items if item["status"] == 201} <= {item["videoId"] for item in again}
+    assert len([item for item in items_of(table) if item["sk"].startswith("TAG#")]) == 80
+
+
+def test_batches_on_the_same_videos_lose_nothing(api: Api, table: Table, instance: Instance) -> None:
+    ids = [api.publish()["videoId"] for _ in range(20)]
+
+    def sending(name: str) -> Request:
+        patch = {"metadata": {name: 1}, "tags": [name]}
+        operations = [{"op": "patch", "videoId": video_id, "patch": patch} for video_id in ids]
+        return lambda each: each.post("/v1/videos/batch", {"operations": operations}, user="admin")
+
+    replies = at_once(instance, [sending(name) for name in ("a", "b", "c")])
+
+    done = [
+        (item["videoId"], name)
+        for name, reply in zip(("a", "b", "c"), replies, strict=True)
+        for item in reply.json["items"]
+        if item["status"] == 200
+    ]
+    stored = {video["videoId"]: video for video in videos_of(table)}
+    assert all(stored[video_id]["metadata"][name] == 1 for video_id, name in done)
+    assert all(video["version"] == 1 + len(video["metadata"]) for video in stored.values())
+    entries = {(item["videoId"], item["tag"]) for item in items_of(table) if item["sk"].startswith("TAG#")}
+    assert entries == {(video_id, tag) for video_id, video in stored.items() for tag in video["tags"]}
+
+
 def test_each_answer_to_a_patch_shows_what_that_patch_made(api: Api, instance: Instance) -> None:
     api.publish(videoId=VIDEO_ID)
 
@@ -246,6 +299,7 @@ def test_restores_with_one_key_get_one_answer(api: Api, table: Table, instance: 
 REQUESTS: dict[str, Request] = {
     "patch": patching({"title": "New", "metadata": {"a": 1}}),
     "other patch": patching({"title": "Newer", "metadata": {"b": 2}}),
+    "patch of tags": patching({"tags": ["A", "c"]}),
     "patch of version 1": patching({"title": "First", "status": "processing"}, version=1),
     "delete": deleting,
     "restore": restoring,
@@ -254,7 +308,7 @@ REQUESTS: dict[str, Request] = {
 }
 STATES: dict[str, Callable[[Api], object]] = {
     "nothing": lambda _: None,
-    "a video": lambda api: api.publish(videoId=VIDEO_ID, category="film"),
+    "a video": lambda api: api.publish(videoId=VIDEO_ID, category="film", tags=["a", "b"]),
     "a deleted video": lambda api: (api.publish(videoId=VIDEO_ID, category="film"), api.delete(PATH)),
 }
 MOST_CALLS = 3

@@ -10,6 +10,7 @@ import pytest
 from functions.arrivals import handler as arrivals
 from functions.sweeper import handler as sweeper
 from shared import schema
+from shared.aggregates import Aggregates
 from shared.arrivals import Arrivals
 from shared.caller import Caller
 from shared.catalogue import VideoStore
@@ -24,6 +25,8 @@ from tests.harness import MEDIA_BUCKET, SOURCES_BUCKET, Api, Context, Reply, rec
 
 KEY = {"Idempotency-Key": "k1"}
 RANGE = "from=0&to=2000000000"
+CREDIT = {"ordering": 1, "roles": [{"category": "actor"}]}
+RELEASE = {"titles": [{"title": "t"}]}
 
 
 def _deleted(api: Api) -> str:
@@ -71,6 +74,22 @@ def _sweep(api: Api, _: str) -> Reply:
     return Reply(200, {}, repr(sweeper.make(JobStore(api.table), api.clock)({}, Context())).encode())
 
 
+def _rated(api: Api) -> str:
+    video_id = _published(api)
+    assert api.put(f"/v1/videos/{video_id}/rating", {"value": 8}).status == 200
+    return video_id
+
+
+def _settle(api: Api, video_id: str) -> Reply:
+    return Reply(200, {}, repr(Aggregates(api.table).settle([video_id], int(api.clock()))).encode())
+
+
+def _with_counted_tags(api: Api) -> str:
+    video_id = str(api.publish(tags=["t"])["videoId"])
+    _settle(api, video_id)
+    return video_id
+
+
 PART = b"x" * 5 * MIB
 """As little as S3 takes for a part that is not the last one."""
 
@@ -116,6 +135,29 @@ def _arrive(api: Api, upload: str) -> Reply:
     return Reply(200, {}, b"")
 
 
+FILMS = [f"{number:08d}-0000-4000-8000-000000000000" for number in range(4)]
+
+
+def _with_playlist(api: Api) -> str:
+    """A playlist that holds all of the films but the last one; its path."""
+    playlist_id = api.post("/v1/playlists", {"title": "t"}).json["playlistId"]
+    for video_id in FILMS:
+        if api.get(f"/v1/videos/{video_id}").status == 404:
+            api.publish(videoId=video_id)
+    for video_id in FILMS[:-1]:
+        assert api.post(f"/v1/playlists/{playlist_id}/entries", {"videoId": video_id}).status == 201
+    return f"/v1/playlists/{playlist_id}"
+
+
+def _with_relations(api: Api) -> str:
+    """A published film of 1993 with a credit and two releases."""
+    video_id = str(api.publish(releaseYear=1993, tags=["t"])["videoId"])
+    api.put(f"/v1/videos/{video_id}/credits/p", CREDIT)
+    for place in ("NZ", "NZ/mi"):
+        api.put(f"/v1/videos/{video_id}/releases/{place}", RELEASE)
+    return video_id
+
+
 # Each request as its row writes it: what must be there before, and the call.
 CALLS: dict[str, tuple[Callable[[Api], str], Callable[[Api, str], Reply]]] = {
     "POST /v1/videos": (lambda _: "", lambda api, _: api.post("/v1/videos", {"title": "t"})),
@@ -140,6 +182,16 @@ CALLS: dict[str, tuple[Callable[[Api], str], Callable[[Api, str], Reply]]] = {
     "GET /v1/videos?from=t&to=t": (_published, _listing(RANGE)),
     "GET /v1/videos?status=failed": (_published, _listing("status=failed", user="admin")),
     "GET /v1/videos?status=ready": (_published, _listing("status=ready", user="admin")),
+    "GET /v1/videos?tag=t&from=t&to=t": (_with_relations, _listing(f"tag=t&{RANGE}")),
+    "GET /v1/videos?region=NZ&from=t&to=t": (_with_relations, _listing(f"region=NZ&{RANGE}")),
+    "PATCH /v1/videos/{videoId} (tags)": (
+        _with_relations,
+        lambda api, v: api.patch(f"/v1/videos/{v}", {"tags": ["t", "u"]}),
+    ),
+    "POST /v1/videos/batch-get": (
+        _published,
+        lambda api, v: api.post("/v1/videos/batch-get", {"videoIds": [v]}),
+    ),
     "POST /v1/videos/{videoId}/views": (_published, lambda api, v: api.post(f"/v1/videos/{v}/views")),
     "POST /v1/videos/{videoId}/views (Idempotency-Key)": (
         _published,
@@ -171,6 +223,68 @@ CALLS: dict[str, tuple[Callable[[Api], str], Callable[[Api, str], Reply]]] = {
         _report(state="done"),
     ),
     "every minute: the sweeper": (_with_film, _sweep),
+    "POST /v1/playlists": (lambda _: "", lambda api, _: api.post("/v1/playlists", {"title": "t"})),
+    "GET /v1/playlists?userId=u": (_with_playlist, lambda api, _: api.get("/v1/playlists", query="userId=alice")),
+    "GET /v1/playlists/{playlistId}": (_with_playlist, lambda api, path: api.get(path)),
+    "PATCH /v1/playlists/{playlistId}": (_with_playlist, lambda api, path: api.patch(path, {"title": "u"})),
+    "DELETE /v1/playlists/{playlistId}": (_with_playlist, lambda api, path: api.delete(path)),
+    "GET /v1/playlists/{playlistId}/entries": (_with_playlist, lambda api, path: api.get(f"{path}/entries")),
+    "POST /v1/playlists/{playlistId}/entries": (
+        _with_playlist,
+        lambda api, path: api.post(f"{path}/entries", {"videoId": FILMS[3]}),
+    ),
+    "PATCH /v1/playlists/{playlistId}/entries/{videoId}": (
+        _with_playlist,
+        lambda api, path: api.patch(f"{path}/entries/{FILMS[2]}", {"after": FILMS[0]}),
+    ),
+    "DELETE /v1/playlists/{playlistId}/entries/{videoId}": (
+        _with_playlist,
+        lambda api, path: api.delete(f"{path}/entries/{FILMS[1]}"),
+    ),
+    "GET /v1/videos/{videoId}/playlists": (_with_playlist, lambda api, _: api.get(f"/v1/videos/{FILMS[0]}/playlists")),
+    "GET /v1/videos/{videoId}?region=NZ": (
+        _with_relations,
+        lambda api, v: api.get(f"/v1/videos/{v}", query="region=NZ"),
+    ),
+    "GET /v1/videos/{videoId}?include=credits,releases,ratings,tags,jobs": (
+        _with_relations,
+        lambda api, v: api.get(f"/v1/videos/{v}", query="include=credits,releases,ratings,tags,jobs"),
+    ),
+    "PUT /v1/videos/{videoId}/credits/{personId}": (
+        _published,
+        lambda api, v: api.put(f"/v1/videos/{v}/credits/p", CREDIT),
+    ),
+    "DELETE /v1/videos/{videoId}/credits/{personId}": (
+        _with_relations,
+        lambda api, v: api.delete(f"/v1/videos/{v}/credits/p"),
+    ),
+    "GET /v1/videos/{videoId}/credits": (_with_relations, lambda api, v: api.get(f"/v1/videos/{v}/credits")),
+    "GET /v1/videos/{videoId}/credits/{personId}": (
+        _with_relations,
+        lambda api, v: api.get(f"/v1/videos/{v}/credits/p"),
+    ),
+    "GET /v1/people/{personId}/videos?fromYear=1990&toYear=1999": (
+        _with_relations,
+        lambda api, _: api.get("/v1/people/p/videos", query="fromYear=1990&toYear=1999"),
+    ),
+    "PUT /v1/videos/{videoId}/releases/{region}/{language}": (
+        _published,
+        lambda api, v: api.put(f"/v1/videos/{v}/releases/NZ/mi", RELEASE),
+    ),
+    "DELETE /v1/videos/{videoId}/releases/{region}/{language}": (
+        _with_relations,
+        lambda api, v: api.delete(f"/v1/videos/{v}/releases/NZ/mi"),
+    ),
+    "GET /v1/videos/{videoId}/releases/{region}": (
+        _with_relations,
+        lambda api, v: api.get(f"/v1/videos/{v}/releases/NZ"),
+    ),
+    "PUT /v1/videos/{videoId}/rating": (_rated, lambda api, v: api.put(f"/v1/videos/{v}/rating", {"value": 7})),
+    "DELETE /v1/videos/{videoId}/rating": (_rated, lambda api, v: api.delete(f"/v1/videos/{v}/rating")),
+    "GET /v1/videos/{videoId}/rating": (_rated, lambda api, v: api.get(f"/v1/videos/{v}/rating")),
+    "GET /v1/tags": (_with_counted_tags, lambda api, _: api.get("/v1/tags")),
+    "GET /v1/users/{userId}": (_with_counted_tags, lambda api, _: api.get("/v1/users/alice")),
+    "the stream: aggregates": (_published, _settle),
     "GET /health": (lambda _: "", lambda api, _: api.get("/health")),
 }
 
@@ -189,8 +303,8 @@ def test_a_request_sends_exactly_the_operations_of_its_row(api: Api, table: Tabl
 
     assert reply.status < 300, reply.body
     assert tuple(operation.name for operation in operations) == pattern.operations
-    expected_index = pattern.index.name if pattern.index else None
-    assert {operation.index for operation in operations} == {expected_index}
+    used = {operation.index for operation in operations if not pattern.index or operation.name == "Query"}
+    assert used == {pattern.index.name if pattern.index else None}
 
 
 @pytest.mark.parametrize(
@@ -198,14 +312,16 @@ def test_a_request_sends_exactly_the_operations_of_its_row(api: Api, table: Tabl
 )
 def test_a_listing_names_every_key_of_its_index(api: Api, table: Table, pattern: AccessPattern) -> None:
     arrange, call = CALLS[pattern.request]
-    arrange(api)
+    video_id = arrange(api)
 
     with recorded(table.client) as operations:
-        call(api, "")
+        call(api, video_id)
 
     assert pattern.index is not None
     keys = {attribute.name for attribute in pattern.index.partition} | {pattern.index.sort[0].name}
     for operation in operations:
+        if operation.index is None:
+            continue  # what the entries lead to
         named = operation.parameters["ExpressionAttributeNames"]
         used = {named[word] for word in operation.parameters["KeyConditionExpression"].split() if word.startswith("#")}
         assert used == keys
@@ -221,6 +337,7 @@ def test_no_code_of_the_service_can_scan(api: Api, table: Table) -> None:
 
     assert names <= {
         "BatchGetItem",
+        "DeleteItem",
         "GetItem",
         "PutItem",
         "Query",
@@ -232,6 +349,7 @@ def test_no_code_of_the_service_can_scan(api: Api, table: Table) -> None:
 def test_every_entity_has_a_partition_of_its_own() -> None:
     sample: dict[str, Any] = {"videoId": "v", "shard": 0, "subject": "s", "id": "i", "operation": "o", "key": "k"}
     sample |= {"uploadId": "u", "kind": "probe", "userId": "u", "date": "2026-01-01"}
+    sample |= {"personId": "p", "region": "NZ", "language": "en", "tag": "t", "playlistId": "p", "rank": "r"}
     keys = [tuple(entity.key(**sample).values()) for entity in schema.ENTITIES]
     assert len(set(keys)) == len(keys)
 

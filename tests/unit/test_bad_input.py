@@ -98,6 +98,9 @@ BAD_FIELDS: list[tuple[str, Any, str]] = [
     ("tags", "a,b", "/tags"),
     ("category", "", "/category"),
     ("category", "x" * 101, "/category"),
+    ("releaseYear", 0, "/releaseYear"),
+    ("releaseYear", "1985", "/releaseYear"),
+    ("releaseYear", 10_000, "/releaseYear"),
     ("language", "english!", "/language"),
     ("language", "", "/language"),
     ("visibility", "secret", "/visibility"),
@@ -335,3 +338,10 @@ def test_a_body_that_claims_to_be_base64_and_is_not(api: Api) -> None:
 def test_a_body_in_base64_is_read(api: Api) -> None:
     # Bytes are what the harness encodes, as the gateway does with all types but text and JSON.
     assert api.request("POST", "/v1/videos", body=b'{"title": "t"}', headers=JSON).status == 201
+
+
+@pytest.mark.parametrize("path", ["/v1/people/{}/videos", "/v1/users/{}", "/v1/videos/{}", "/v1/playlists/{}/entries"])
+@pytest.mark.parametrize("part", ["\U0001f600", "a\x84b", "a#b"])
+def test_a_path_with_characters_that_no_id_has(api: Api, path: str, part: str) -> None:
+    reply = api.get(path.format(part))
+    assert (reply.status, reply.json["type"]) == (400, "urn:video-metadata:problem:invalid-parameter")

@@ -40,7 +40,7 @@ def test_in_lambda_a_function_makes_its_client_while_it_starts(function: str) ->
         "RENDITIONS": "240p",
         "MEDIA_URL": "https://example.com",
         **{f"{bucket}_BUCKET": "b" for bucket in ("SOURCES", "MEDIA", "ARCHIVE")},
-        **{f"{queue}_QUEUE_URL": "https://q" for queue in ("PROBE", "THUMBNAILS", "TRANSCODE", "PURGE")},
+        **{f"{queue}_QUEUE_URL": "https://q" for queue in ("PROBE", "THUMBNAILS", "TRANSCODE", "PURGE", "AGGREGATES")},
     }
     script = (
         f"import functions.{function}.handler, shared.dynamodb; print(shared.dynamodb._session.cache_info().currsize)"

@@ -18,19 +18,44 @@ from tests.harness import SOURCES_BUCKET, Api
 GONE = "00000000-0000-4000-8000-000000000001"
 MISSING = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 UPLOAD = "019775a1c00-9f86d081884c7d65"
+CREDIT: dict[str, Any] = {"ordering": 1, "roles": [{"category": "actor"}]}
+RELEASE: dict[str, Any] = {"titles": [{"title": "t"}]}
 REPORT: dict[str, Any] = {"inputHash": "0" * 32, "attempt": 1, "state": "running"}
 
 BODIES: dict[str, dict[str, Any]] = {
     "createVideo": {"title": "t"},
     "patchVideo": {"title": "u"},
+    "batchGetVideos": {"videoIds": [MISSING]},
+    "batchVideos": {"operations": [{"op": "delete", "videoId": MISSING}]},
     "createUpload": {"contentType": "video/mp4", "fileSize": 1000},
     "completeUpload": {"parts": [{"partNumber": 1, "etag": "e"}]},
     "chooseThumbnail": {"time": 1},
     "reportRendition": REPORT,
+    "putRating": {"value": 5},
+    "putCredit": CREDIT,
+    "putRelease": RELEASE,
+    "putRegionRelease": RELEASE,
+    "createPlaylist": {"title": "t"},
+    "patchPlaylist": {"title": "u"},
+    "appendEntry": {"videoId": MISSING},
+    "moveEntry": {"after": None},
 }
 """What an operation takes, where it takes something."""
 
-PLACES = {"{asset}": "start.js", "{uploadId}": UPLOAD, "{name}": "360p", "{kind}": "poster"}
+QUERIES = {"batchVideos": "dryRun=true"}
+"""With which query trouble is met as a whole: a batch that is carried out tells of it in each result."""
+
+PLACES = {
+    "{asset}": "start.js",
+    "{uploadId}": UPLOAD,
+    "{name}": "360p",
+    "{kind}": "poster",
+    "{userId}": "alice",
+    "{personId}": "sam",
+    "{region}": "NZ",
+    "{language}": "mi",
+    "{playlistId}": MISSING,
+}
 """What stands for the other parameters of a path."""
 
 Ask = Callable[..., int]
@@ -73,11 +98,12 @@ def _everywhere(api: Api, route: Route, video_id: str) -> Iterator[int]:
 
 def _in_trouble(api: Api, table: Table, monkeypatch: pytest.MonkeyPatch, route: Route) -> Iterator[int]:
     """The same with a database that is busy, refuses, or is being written to by others."""
-    body = BODIES.get(route.operation)
+    body, query = BODIES.get(route.operation), QUERIES.get(route.operation, "")
     for error in ("ThrottlingException", "NoSuchThing"):
         with monkeypatch.context() as patch:
             _break(patch, table, error)
-            yield api.request(route.method, _place(route, MISSING), json_body=body, user="admin").status
+            place = _place(route, MISSING)
+            yield api.request(route.method, place, json_body=body, user="admin", query=query).status
     film = Backstage(table, api.clock).uploaded_film(api)
     with monkeypatch.context() as patch:
         _conflict(patch, table)
@@ -125,6 +151,41 @@ def _of_films(api: Api, table: Table, objects: Objects, ask: Ask) -> Iterator[in
     yield ask(film, BODIES["createUpload"])
 
 
+def _of_relations(api: Api, route: Route, video_id: str) -> Iterator[int]:
+    """What needs a credit or a release to be there, or to be known by its ETag."""
+    path = f"/v1/videos/{video_id}"
+    credit = api.put(f"{path}/credits/sam", CREDIT).etag
+    api.put(f"{path}/releases/NZ", RELEASE)
+    tags = f"{credit}, {api.put(f'{path}/releases/NZ/mi', RELEASE).etag}"
+    place, body = _place(route, video_id), BODIES.get(route.operation)
+    for headers in ({"If-Match": '"99"'}, {"If-None-Match": tags}, {}):
+        yield api.request(route.method, place, json_body=body, headers=headers).status
+
+
+def _of_playlists(
+    api: Api, table: Table, monkeypatch: pytest.MonkeyPatch, route: Route, video_id: str
+) -> Iterator[int]:
+    """What needs a playlist to be there, with two entries."""
+    playlist = api.post("/v1/playlists", {"title": "t", "visibility": "public"}).json["playlistId"]
+    path = f"/v1/playlists/{playlist}"
+    last, new = api.publish()["videoId"], api.publish()["videoId"]
+    for each in (video_id, last):
+        api.post(f"{path}/entries", {"videoId": each})
+    place = _place(route, last, playlistId=playlist)
+    body = {"videoId": new} if route.operation == "appendEntry" else BODIES.get(route.operation)
+    with monkeypatch.context() as patch:
+        _conflict(patch, table)
+        yield api.request(route.method, place, json_body=body).status
+    tag = api.get(path).etag
+    for user, headers in (
+        ("bob", {}),
+        ("alice", {"If-Match": '"99"'}),
+        ("alice", {"If-None-Match": tag}),
+        ("alice", {}),
+    ):
+        yield api.request(route.method, place, json_body=body, user=user, headers=headers).status
+
+
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.operation)
 def test_every_declared_status_is_returned_and_no_other(
     api: Api, table: Table, objects: Objects, monkeypatch: pytest.MonkeyPatch, route: Route
@@ -145,6 +206,10 @@ def test_every_declared_status_is_returned_and_no_other(
     seen = {*_everywhere(api, route, video["videoId"]), *_in_trouble(api, table, monkeypatch, route)}
     if "{asset}" in route.path:
         seen.add(api.request(route.method, _place(route, "", asset="x.js")).status)
+    if route.function == "relations":
+        seen |= set(_of_relations(api, route, video["videoId"]))
+    if route.function == "playlists":
+        seen |= set(_of_playlists(api, table, monkeypatch, route, video["videoId"]))
     if route.function in ("jobs", "uploads"):
         monkeypatch.setattr(uploads, "LARGEST_PUT", 1)  # so that two bytes come in parts
         seen |= set(_of_films(api, table, objects, ask))

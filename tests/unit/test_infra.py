@@ -13,7 +13,7 @@ from shared.media.ladder import SIZES
 from tests.unit.conftest import Synthesize
 from tests.unit.templates import LOCAL, ROOT, Json, Templates, plain
 
-FUNCTIONS = ("videos", "views", "uploads", "jobs", "history", "public")
+FUNCTIONS = ("videos", "relations", "ratings", "playlists", "totals", "views", "uploads", "jobs", "history", "public")
 
 
 class TestTable:

@@ -24,8 +24,10 @@ def _consumes(queue: str) -> set[str]:
 ALLOWED = {
     "videos": {
         "dynamodb:BatchGetItem Table VIDEO#* VIEWS#*",
-        "dynamodb:GetItem Table IDEMPOTENCY#* VIDEO#*",
+        "dynamodb:DeleteItem Table VIDEO#*",
+        "dynamodb:GetItem Table IDEMPOTENCY#* VIDEO#* VIEWS#*",
         "dynamodb:PutItem Table IDEMPOTENCY#* VIDEO#*",
+        "dynamodb:Query Table VIDEO#*",
         "dynamodb:Query Table/index/CategoryIndex",
         "dynamodb:Query Table/index/RelationIndex",
         "dynamodb:Query Table/index/UserIdIndex",
@@ -58,12 +60,45 @@ ALLOWED = {
         "dynamodb:Query AuditTable VIDEO#*",
         "secretsmanager:GetSecretValue CursorSecret",
     },
+    "relations": {
+        "dynamodb:BatchGetItem Table VIDEO#*",
+        "dynamodb:DeleteItem Table VIDEO#*",
+        "dynamodb:GetItem Table VIDEO#*",
+        "dynamodb:PutItem Table VIDEO#*",
+        "dynamodb:Query Table VIDEO#*",
+        "dynamodb:Query Table/index/RelationIndex",
+        "dynamodb:UpdateItem Table VIDEO#*",
+        "secretsmanager:GetSecretValue CursorSecret",
+    },
+    "ratings": {
+        "dynamodb:BatchGetItem Table USER#* VIDEO#*",
+        "dynamodb:DeleteItem Table USER#*",
+        "dynamodb:GetItem Table USER#* VIDEO#*",
+        "dynamodb:PutItem Table USER#*",
+        "dynamodb:UpdateItem Table VIDEO#*",
+    },
+    "playlists": {
+        "dynamodb:BatchGetItem Table PLAYLIST#* VIDEO#*",
+        "dynamodb:DeleteItem Table PLAYLIST#*",
+        "dynamodb:GetItem Table IDEMPOTENCY#* PLAYLIST#* VIDEO#*",
+        "dynamodb:PutItem Table IDEMPOTENCY#* PLAYLIST#*",
+        "dynamodb:Query Table PLAYLIST#*",
+        "dynamodb:Query Table/index/RelationIndex",
+        "dynamodb:UpdateItem Table PLAYLIST#* USER#*",
+        "secretsmanager:GetSecretValue CursorSecret",
+    },
+    "totals": {
+        "dynamodb:GetItem Table USER#*",
+        "dynamodb:Query Table/index/RelationIndex",
+        "secretsmanager:GetSecretValue CursorSecret",
+    },
     "public": {"dynamodb:GetItem Table HEALTH"},
     "router": READS_THE_STREAM
     | {
         "dynamodb:GetItem Table VIDEO#*",
         "dynamodb:PutItem Table VIDEO#*",
         "dynamodb:UpdateItem Table VIDEO#*",
+        "sqs:SendMessage AggregatesQueue",
         "sqs:SendMessage ProbeQueue",
         "sqs:SendMessage PurgeQueue",
         "sqs:SendMessage ThumbnailsQueue",
@@ -98,14 +133,28 @@ ALLOWED = {
     },
     "purge": _consumes("PurgeQueue")
     | {
-        "dynamodb:DeleteItem Table VIDEO#* VIEWS#*",
-        "dynamodb:GetItem Table VIDEO#*",
-        "dynamodb:Query Table VIDEO#*",
+        "dynamodb:BatchWriteItem Table PLAYLIST#* USER#* VIDEO#*",
+        "dynamodb:DeleteItem Table PLAYLIST#* VIEWS#*",
+        "dynamodb:GetItem Table PLAYLIST#* VIDEO#*",
+        "dynamodb:Query Table PLAYLIST#* VIDEO#*",
+        "dynamodb:Query Table/index/RelationIndex",
+        "dynamodb:UpdateItem Table PLAYLIST#*",
         "s3:DeleteObject Media/renditions/*",
         "s3:DeleteObject Media/thumbnails/*",
         "s3:DeleteObject Sources/*",
         "s3:ListBucket Media renditions/* thumbnails/*",
         "s3:ListBucket Sources",
+        "sqs:SendMessage PurgeQueue",
+    },
+    "aggregates": _consumes("AggregatesQueue")
+    | {
+        "dynamodb:BatchGetItem Table VIDEO#*",
+        "dynamodb:ConditionCheckItem Table VIDEO#*",
+        "dynamodb:DeleteItem Table VIDEO#*",
+        "dynamodb:PutItem Table VIDEO#*",
+        "dynamodb:Query Table VIDEO#*",
+        "dynamodb:UpdateItem Table TAGCOUNT#* USER#* VIDEO#*",
+        "sqs:SendMessage AggregatesQueue",
     },
     "sweeper": {
         "dynamodb:GetItem Table VIDEO#*",
@@ -119,16 +168,22 @@ ALLOWED = {
 
 FUNCTIONS = tuple(ALLOWED)
 
+LISTING = {
+    "CURSOR_SECRET_ARN": "CursorSecret",
+    "MEDIA_BUCKET": "Media",
+    "MEDIA_URL": "https://Pictures.DomainName",
+}
+
 ENVIRONMENT = {
-    "videos": {
-        "CURSOR_SECRET_ARN": "CursorSecret",
-        "MEDIA_BUCKET": "Media",
-        "MEDIA_URL": "https://Pictures.DomainName",
-    },
+    "videos": LISTING,
     "views": {},
     "uploads": {"SOURCES_BUCKET": "Sources", "JOBS_PER_DAY": "500", "RENDITIONS": "1080p,720p,480p,240p"},
     "jobs": {"JOBS_PER_DAY": "500", "MEDIA_BUCKET": "Media"},
     "history": {"AUDIT_TABLE_NAME": "AuditTable", "CURSOR_SECRET_ARN": "CursorSecret"},
+    "relations": LISTING,
+    "ratings": {},
+    "playlists": LISTING,
+    "totals": {"CURSOR_SECRET_ARN": "CursorSecret"},
     "public": {},
     "router": {
         "MEDIA_BUCKET": "Media",
@@ -136,17 +191,19 @@ ENVIRONMENT = {
         "THUMBNAILS_QUEUE_URL": "ThumbnailsQueue",
         "TRANSCODE_QUEUE_URL": "TranscodeQueue",
         "PURGE_QUEUE_URL": "PurgeQueue",
+        "AGGREGATES_QUEUE_URL": "AggregatesQueue",
     },
     "audit": {"AUDIT_TABLE_NAME": "AuditTable", "AUDIT_DAYS": "400", "ARCHIVE_BUCKET": "Archive"},
     "arrivals": {},
     "probe": {"RENDITIONS": "1080p,720p,480p,240p"},
     "thumbnails": {"MEDIA_BUCKET": "Media"},
-    "purge": {"SOURCES_BUCKET": "Sources", "MEDIA_BUCKET": "Media"},
+    "purge": {"SOURCES_BUCKET": "Sources", "MEDIA_BUCKET": "Media", "PURGE_QUEUE_URL": "PurgeQueue"},
+    "aggregates": {"AGGREGATES_QUEUE_URL": "AggregatesQueue"},
     "sweeper": {},
 }
 
 VARIABLES = {
-    "queue_url": [f"{name}_QUEUE_URL" for name in ("PROBE", "THUMBNAILS", "TRANSCODE", "PURGE")],
+    "queue_url": [f"{name}_QUEUE_URL" for name in ("PROBE", "THUMBNAILS", "TRANSCODE", "PURGE", "AGGREGATES")],
     "rendition_names": ["RENDITIONS"],
     "entry_point": [],
     "LambdaHandler": [],
@@ -160,6 +217,7 @@ SIZES = {
     "probe": (1024, 120),
     "thumbnails": (1769, 300),
     "purge": (512, 120),
+    "aggregates": (512, 60),
     "sweeper": (512, 50),
 }
 """Megabytes and seconds; all others answer requests: 512, 28."""
@@ -256,8 +314,18 @@ def test_the_audit_trail_can_only_grow(aws: Templates) -> None:
     assert not [folder for folder in FUNCTIONS if "s3:DeleteObject Archive" in json.dumps(sorted(aws.allowed(folder)))]
 
 
-def test_only_the_router_sends_messages(aws: Templates) -> None:
-    assert [folder for folder in FUNCTIONS if "sqs:SendMessage" in str(aws.allowed(folder))] == ["router"]
+def test_lambda_stops_no_function_that_goes_on_by_itself(aws: Templates) -> None:
+    allowing = [folder for folder in FUNCTIONS if aws.function(folder)[1].get("RecursiveLoop") == "Allow"]
+    assert allowing == ["purge", "aggregates"]
+
+
+def test_others_than_the_router_send_messages_to_themselves_only(aws: Templates) -> None:
+    sent = {
+        folder: [line for line in aws.allowed(folder) if line.startswith("sqs:SendMessage")] for folder in FUNCTIONS
+    }
+    assert [folder for folder, lines in sent.items() if lines] == ["router", "purge", "aggregates"]
+    assert sent["purge"] == ["sqs:SendMessage PurgeQueue"]
+    assert sent["aggregates"] == ["sqs:SendMessage AggregatesQueue"]
 
 
 def _environment(templates: Templates, folder: str) -> Json:

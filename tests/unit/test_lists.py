@@ -223,11 +223,13 @@ def test_separators_too_many_do_no_harm(catalogue: Api, query: str) -> None:
 
 
 class TestWhatCannotBeServed:
-    @pytest.mark.parametrize("query", ["title=x", "tag=x", "sort=title", "offset=10", "page=2", "userid=alice"])
+    @pytest.mark.parametrize("query", ["title=x", "tags=x", "sort=title", "offset=10", "page=2", "userid=alice"])
     def test_what_no_index_answers_is_refused_and_told_what_can_be(self, api: Api, query: str) -> None:
         reply = api.get("/v1/videos", query=query)
         assert (reply.status, reply.json["type"].rpartition(":")[2]) == (400, "unserved-query")
-        assert all(word in reply.json["detail"] for word in ("userId", "category", "status", "format", "from"))
+        assert all(
+            word in reply.json["detail"] for word in ("tag", "region", "userId", "category", "status", "format", "from")
+        )
 
     @pytest.mark.parametrize(
         ("query", "parameter"),
@@ -260,6 +262,15 @@ class TestWhatCannotBeServed:
             ("minDuration=99999999999999999999", "minDuration"),
             ("category=" + "x" * 101, "category"),
             ("userId=a%00b", "userId"),
+            ("tag=%20%20", "tag"),
+            ("tag=" + "x" * 513, "tag"),
+            ("tag=" + "\ufdfa" * 30, "tag"),
+            ("tag=a%00b", "tag"),
+            ("region=XX", "region"),
+            ("region=nowhere", "region"),
+            ("tag=a&region=NZ", "region"),
+            ("tag=a&status=deleted", "status"),
+            ("region=NZ&status=deleted", "status"),
             ("fields=secret", "fields"),
             ("fields=title,", "fields"),
             ("fields=pk", "fields"),

@@ -1,6 +1,7 @@
 """SQS: the loop over a batch, and sending."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import boto3
@@ -10,7 +11,7 @@ from moto.core.models import botocore_stubber
 
 from shared import queues as module
 from shared.errors import InternalError, Unavailable
-from shared.queues import ATTEMPTS, BadMessage, Message, Queue, process
+from shared.queues import ATTEMPTS, BadMessage, Message, Queue, process, process_together
 from tests.integration.faults import Incident, Line, Send, answer_lost, refusal, request_lost
 
 
@@ -68,6 +69,46 @@ class TestProcess:
         assert [line["message_id"] for line in lines] == ["m0", "m1"]
         assert "no known kind" in lines[0]["reason"]
         assert not any("hidden" in repr(line) for line in lines)
+
+
+class TestProcessTogether:
+    def test_all_messages_come_in_one_call(self) -> None:
+        calls: list[list[str]] = []
+        answer = process_together(_event("{}", "{}"), lambda batch: calls.append([each.id for each in batch]))
+        assert (answer, calls) == (_failed(), [["m0", "m1"]])
+
+    def test_what_is_no_message_is_left_out(self) -> None:
+        calls: list[list[str]] = []
+        answer = process_together(_event("{}", "[]"), lambda batch: calls.append([each.id for each in batch]))
+        assert (answer, calls) == (_failed("m1"), [["m0"]])
+
+    def test_without_any_message_nothing_is_called(self) -> None:
+        def handle(_: object) -> None:
+            raise AssertionError
+
+        assert process_together(_event("["), handle) == _failed("m0")
+        assert process_together(_event(), handle) == _failed()
+
+    def test_when_the_call_fails_each_has_one_of_its_own(self) -> None:
+        calls: list[list[str]] = []
+
+        def handle(batch: Sequence[Message]) -> None:
+            calls.append([each.id for each in batch])
+            if any(each.body for each in batch):
+                raise ZeroDivisionError
+
+        assert process_together(_event("{}", '{"a": 1}', "{}"), handle) == _failed("m1")
+        assert calls == [["m0", "m1", "m2"], ["m0"], ["m1"], ["m2"]]
+
+    def test_when_something_is_unavailable_all_come_again(self) -> None:
+        calls: list[int] = []
+
+        def handle(batch: Sequence[Message]) -> None:
+            calls.append(len(batch))
+            raise Unavailable
+
+        assert process_together(_event("{}", "[]", "{}"), handle) == _failed("m0", "m1", "m2")
+        assert calls == [2]
 
 
 def _sqs_busy(_: Send) -> AWSResponse:

@@ -156,7 +156,7 @@ class TestPut:
             "state": "open",
             "requestedBy": "alice",
             "requestedAt": NOW,
-            "schemaVersion": 1,
+            "schemaVersion": 2,
             "purgeAt": NOW + KEPT_SECONDS,
         }
 

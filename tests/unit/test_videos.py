@@ -24,6 +24,7 @@ EVERYTHING: dict[str, Any] = {
     "resolutions": {"1080p": "s3://bucket-1/a/b c.mp4"},
     "tags": ["a", "b"],
     "category": "Science Fiction",
+    "releaseYear": 1985,
     "language": "de-CH",
     "visibility": "public",
     "publishAt": NOW + 10,
@@ -448,7 +449,10 @@ class TestDeleteAndRestore:
         clock.advance(GRACE_SECONDS - 1)
         assert api.post("/v1/videos", again, user="admin").status == 409
         clock.advance(1)
-        # DynamoDB has not removed the old one yet.
+        # DynamoDB has not removed the old one yet; now it goes, and with it what belonged to it.
+        reply = api.post("/v1/videos", again, user="admin")
+        assert (reply.status, reply.json["type"]) == (409, "urn:video-metadata:problem:being-removed")
+        assert reply.headers["retry-after"] == "10"
         assert api.post("/v1/videos", again, user="admin").status == 201
         assert api.get(_path(video), user="admin").json["title"] == "new"
 

@@ -1,0 +1,52 @@
+"""Moves the totals of users and tags, and the years of credits, to the present state of videos that changed."""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from aws_lambda_powertools.utilities.typing import LambdaContext
+
+from shared.aggregates import Aggregates
+from shared.dynamodb import Table, make_client
+from shared.messages import AggregatesMessage, aggregates_message, parse
+from shared.queues import Message, Queue, process, process_together
+from shared.queues import make_client as make_sqs_client
+from shared.routing import Sender
+from shared.settings import LambdaHandler, aggregates_queue_url, entry_point, table_name
+
+SECONDS_TO_STOP = 30
+"""How long before its time-out it leaves the rest to other messages: longer than one step, and sending them, may take."""
+
+
+def make(aggregates: Aggregates, queue: Sender, clock: Callable[[], float] = time.time) -> LambdaHandler:
+    """The handler over the totals; `queue` is its own, `clock` gives epoch seconds."""
+
+    def settle(messages: Sequence[Message]) -> None:
+        video_ids = [parse(AggregatesMessage, message.body).videoId for message in messages]
+        aggregates.settle(video_ids, int(clock()))
+
+    def handle(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
+        def in_time() -> bool:
+            return context.get_remaining_time_in_millis() > SECONDS_TO_STOP * 1000
+
+        def move_years(message: Message) -> None:
+            body = parse(AggregatesMessage, message.body)
+            if body.years and not aggregates.move_years(body.videoId, in_time):
+                # A message of its own, because receiving this one again and again would end in the DLQ.
+                queue.send(aggregates_message(body.videoId, years=True))
+
+        unsettled = process_together(event, settle)["batchItemFailures"]
+        kept_back = {failure["itemIdentifier"] for failure in unsettled}
+        # Years last and one by one: a video may have thousands of credits, and the totals of others shall not wait.
+        settled = [record for record in event["Records"] if record["messageId"] not in kept_back]
+        unmoved = process({"Records": settled}, move_years)["batchItemFailures"]
+        return {"batchItemFailures": [*unsettled, *unmoved]}
+
+    return handle
+
+
+def _deployed() -> LambdaHandler:
+    return make(Aggregates(Table(table_name(), make_client())), Queue(aggregates_queue_url(), make_sqs_client()))
+
+
+lambda_handler = entry_point(_deployed)

@@ -1,0 +1,159 @@
+"""Playlists, their entries in order, and the playlists of a video."""
+
+import time
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from shared.cursors import LONGEST, Cursors, Position, secret_reader
+from shared.dynamodb import Table, make_client
+from shared.http import JSON, MERGE_PATCH, Answer, Handler, Parameters, Request, next_link, no_content, respond, uuid_of
+from shared.http import make_handler as make_http_handler
+from shared.links import Links
+from shared.listing import Found
+from shared.models import parse
+from shared.playlists import PlaylistStore
+from shared.relation_models import EntryMove, NewEntry, NewPlaylist, PlaylistPatch
+from shared.settings import LambdaHandler, cursor_secret_arn, entry_point, media_bucket, media_url, table_name
+
+
+class Playlists:
+    """The handlers, one for each operation."""
+
+    def __init__(self, store: PlaylistStore, cursors: Cursors, links: Links) -> None:
+        self.store = store
+        self.cursors = cursors
+        self.links = links
+
+    def handlers(self) -> dict[str, Handler]:
+        """The handlers by operation."""
+        return {
+            "createPlaylist": self.create,
+            "listPlaylists": self.list,
+            "getPlaylist": self.read,
+            "patchPlaylist": self.patch,
+            "deletePlaylist": self.delete,
+            "listEntries": self.list_entries,
+            "appendEntry": self.append,
+            "moveEntry": self.move,
+            "removeEntry": self.remove,
+            "listVideoPlaylists": self.list_of_video,
+        }
+
+    def create(self, request: Request) -> Answer:
+        """POST /v1/playlists"""
+        content = parse(NewPlaylist, request.content(JSON)).model_dump(exclude_none=True)
+        once = request.once(content)
+        document = self.store.create(str(uuid.uuid4()), content, request.caller, request.now, once)
+        # Relative to /v1/playlists, so that it holds behind a proxy that serves it below another path.
+        location = {"Location": f"playlists/{document['playlistId']}"}
+        return respond(201, document, version=document["version"], headers=location)
+
+    def list(self, request: Request) -> Answer:
+        """GET /v1/playlists"""
+        parameters = request.parameters("userId", "order", "limit", "cursor")
+        owner = parameters.text("userId") or request.caller.subject
+        ascending = parameters.choice("order", ("asc", "desc")) == "asc"
+
+        def read(limit: int, after: Position | None) -> Found[dict[str, Any]]:
+            return self.store.of_owner(owner, request.caller, ascending=ascending, limit=limit, after=after)
+
+        return self._page(request, parameters, ("playlists", owner, ascending), read)
+
+    def read(self, request: Request) -> Answer:
+        """GET /v1/playlists/{playlistId}"""
+        request.parameters()
+        document = self.store.read(_playlist_id(request), request.caller)
+        return respond(200, document, request=request, version=document["version"])
+
+    def patch(self, request: Request) -> Answer:
+        """PATCH /v1/playlists/{playlistId}"""
+        patch = parse(PlaylistPatch, request.content(MERGE_PATCH, JSON)).model_dump(exclude_unset=True)
+        document = self.store.change(_playlist_id(request), patch, request.caller, request.now, request.matches)
+        return respond(200, document, version=document["version"])
+
+    def delete(self, request: Request) -> Answer:
+        """DELETE /v1/playlists/{playlistId}"""
+        self.store.delete(_playlist_id(request), request.caller, request.now, request.matches)
+        return no_content()
+
+    def list_entries(self, request: Request) -> Answer:
+        """GET /v1/playlists/{playlistId}/entries"""
+        parameters = request.parameters("limit", "cursor")
+        playlist_id = _playlist_id(request)
+
+        def read(limit: int, after: Position | None) -> Found[dict[str, Any]]:
+            found = self.store.entries(playlist_id, request.caller, request.now, limit=limit, after=after)
+            items = [entry | {"video": self.links.shown(entry["video"])} for entry in found.items]
+            return Found(items, found.resume)
+
+        return self._page(request, parameters, ("entries", playlist_id), read)
+
+    def append(self, request: Request) -> Answer:
+        """POST /v1/playlists/{playlistId}/entries"""
+        video_id = parse(NewEntry, request.content(JSON)).videoId
+        playlist_id = _playlist_id(request)
+        once = request.once(playlist_id, video_id)
+        entry = self.store.append(playlist_id, video_id, request.caller, request.now, once, request.matches)
+        return respond(201, entry)
+
+    def move(self, request: Request) -> Answer:
+        """PATCH /v1/playlists/{playlistId}/entries/{videoId}"""
+        wanted = parse(EntryMove, request.content(JSON))
+        behind = "after" in wanted.model_fields_set
+        beside = wanted.after if behind else wanted.before
+        places = _playlist_id(request), request.video_id(), beside
+        entry = self.store.move(*places, request.caller, request.now, behind=behind, matches=request.matches)
+        return respond(200, entry)
+
+    def remove(self, request: Request) -> Answer:
+        """DELETE /v1/playlists/{playlistId}/entries/{videoId}"""
+        places = _playlist_id(request), request.video_id()
+        self.store.remove(*places, request.caller, request.now, request.matches)
+        return no_content()
+
+    def list_of_video(self, request: Request) -> Answer:
+        """GET /v1/videos/{videoId}/playlists"""
+        parameters = request.parameters("order", "limit", "cursor")
+        video_id, caller = request.video_id(), request.caller
+        ascending = parameters.choice("order", ("asc", "desc")) == "asc"
+
+        def read(limit: int, after: Position | None) -> Found[dict[str, Any]]:
+            return self.store.of_video(video_id, caller, request.now, ascending=ascending, limit=limit, after=after)
+
+        return self._page(request, parameters, ("playlists of", video_id, ascending), read)
+
+    def _page(
+        self,
+        request: Request,
+        parameters: Parameters,
+        of: tuple[object, ...],
+        read: Callable[[int, Position | None], Found[dict[str, Any]]],
+    ) -> Answer:
+        """One page of a list; `of` is all that decides, besides the caller, which items stand where in it."""
+        limit = parameters.integer("limit", 1, 100) or 25
+        query = repr((*of, request.caller.subject, request.caller.is_admin))
+        cursor = parameters.text("cursor", LONGEST)
+        page = read(limit, self.cursors.open(query, cursor, request.now) if cursor else None)
+        next_cursor = self.cursors.seal(query, page.resume, request.now) if page.resume else None
+        return respond(200, {"items": page.items, "nextCursor": next_cursor}, headers=next_link(request, next_cursor))
+
+
+def _playlist_id(request: Request) -> str:
+    return uuid_of("playlistId", request.path["playlistId"])
+
+
+def make(store: PlaylistStore, cursors: Cursors, links: Links, clock: Callable[[], float] = time.time) -> LambdaHandler:
+    """The handler over a store; `clock` gives epoch seconds."""
+    return make_http_handler("playlists", Playlists(store, cursors, links).handlers(), clock)
+
+
+def _deployed() -> LambdaHandler:
+    return make(
+        PlaylistStore(Table(table_name(), make_client())),
+        Cursors(secret_reader(cursor_secret_arn())),
+        Links(media_bucket(), media_url()),
+    )
+
+
+lambda_handler = entry_point(_deployed)

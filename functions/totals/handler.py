@@ -1,0 +1,63 @@
+"""What was counted beforehand: how much a user has, and how often tags are used."""
+
+import re
+import time
+from collections.abc import Callable
+
+from shared.cursors import LONGEST, Cursors, secret_reader
+from shared.dynamodb import Table, make_client
+from shared.errors import Forbidden, InvalidParameter
+from shared.http import Answer, Handler, Request, next_link, respond
+from shared.http import make_handler as make_http_handler
+from shared.settings import LambdaHandler, cursor_secret_arn, entry_point, table_name
+from shared.totals import USER_ID, TotalsStore
+
+
+class Totals:
+    """The handlers, one for each operation."""
+
+    def __init__(self, store: TotalsStore, cursors: Cursors) -> None:
+        self.store = store
+        self.cursors = cursors
+
+    def handlers(self) -> dict[str, Handler]:
+        """The handlers by operation."""
+        return {
+            "listTags": self.tags,
+            "getUser": self.user,
+        }
+
+    def tags(self, request: Request) -> Answer:
+        """GET /v1/tags"""
+        parameters = request.parameters("limit", "cursor")
+        limit = parameters.integer("limit", 1, 100) or 25
+        query = repr(("tags", request.caller.subject))
+        cursor = parameters.text("cursor", LONGEST)
+        after = self.cursors.open(query, cursor, request.now) if cursor else None
+        items, resume = self.store.tags(limit, after)
+        next_cursor = self.cursors.seal(query, resume, request.now) if resume else None
+        return respond(200, {"items": items, "nextCursor": next_cursor}, headers=next_link(request, next_cursor))
+
+    def user(self, request: Request) -> Answer:
+        """GET /v1/users/{userId}"""
+        request.parameters()
+        user_id = request.path["userId"]
+        if not re.fullmatch(USER_ID, user_id):
+            raise InvalidParameter.named(
+                "userId", "must have 1 to 255 letters, digits or characters such as . - _ : | @"
+            )
+        if not request.caller.owns(user_id):
+            raise Forbidden("The totals are somebody else's.")
+        return respond(200, self.store.user(user_id))
+
+
+def make(store: TotalsStore, cursors: Cursors, clock: Callable[[], float] = time.time) -> LambdaHandler:
+    """The handler over a store; `clock` gives epoch seconds."""
+    return make_http_handler("totals", Totals(store, cursors).handlers(), clock)
+
+
+def _deployed() -> LambdaHandler:
+    return make(TotalsStore(Table(table_name(), make_client())), Cursors(secret_reader(cursor_secret_arn())))
+
+
+lambda_handler = entry_point(_deployed)

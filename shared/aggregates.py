@@ -1,0 +1,312 @@
+"""What is counted of videos as they change: the totals of users, how often tags are used, the years of credits.
+
+Each video has a marker of what was last counted of it. A change moves the marker to the video's present state and
+the totals by the difference, in one transaction. So a message may come twice, late, or in any order: what it brings
+is only that there may be something to move.
+
+Credits are sorted by the year of their video. No marker tells whether they are: the year may have changed and changed
+back while a credit was written. So each change of it sends for a look at all of them.
+"""
+
+import secrets
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from shared.attributes import Item
+from shared.caller import Caller
+from shared.dynamodb import (
+    LARGEST_TRANSACTION,
+    ConditionFailed,
+    Expression,
+    Key,
+    Table,
+    TransactionConflict,
+    Write,
+)
+from shared.errors import Unavailable
+from shared.relations import RelationStore
+from shared.schema import (
+    MARKER,
+    PARTITION_KEY,
+    PROFILE,
+    SCHEMA_VERSION,
+    SORT_KEY,
+    TAG_COUNT,
+    TAGS,
+    USERS,
+    VIDEO,
+    counted_relation,
+    shard_of,
+)
+from shared.video import STATUSES, folded_tags, is_listed, upgraded
+
+ROUNDS = 10
+"""How often videos are looked at in one call; the last look finds nothing to move, unless others are always faster."""
+
+AGGREGATES = Caller.job("aggregates")
+
+SIZES = ("bytes", "milliseconds")
+PROFILE_COUNTS = (*STATUSES, *SIZES)
+"""What a user's totals have of videos: how many in each status, and the sizes of those that are not deleted. No name
+is one that an index projects, or each change would write to the index too."""
+
+
+@dataclass(frozen=True)
+class Contribution:
+    """What one video adds to totals."""
+
+    user_id: str
+    status: str
+    sizes: tuple[int, int] = (0, 0)
+    """Bytes and milliseconds; none when it is deleted."""
+    tags: frozenset[str] = field(default_factory=frozenset)
+    """Folded; none unless it is listed."""
+
+    def counts(self) -> dict[str, int]:
+        """What it adds to its user's totals."""
+        return {self.status: 1, **dict(zip(SIZES, self.sizes, strict=True))}
+
+
+def contribution(video: Item | None) -> Contribution | None:
+    """What a video's present state adds; None of one that is gone.
+
+    Bytes are those of the film that arrived, if one has, whatever the document says. Tags count while the video is
+    listed; those of one whose publishAt was still ahead when it was last written do not, as they may be a secret. Nothing
+    happens at that time, nor at expiresAt, that could move a count: it moves with the next change.
+    """
+    if video is None:
+        return None
+    alive = video["status"] != "deleted"
+    film = video.get("source", video)
+    sizes = (int(film.get("fileSize", 0)), int(video.get("duration", 0))) if alive else (0, 0)
+    # Upgraded, because items of before had tags that are too long for the key of a count.
+    is_open = is_listed(video) and video.get("publishAt", 0) <= video.get("updatedAt", 0)
+    tags = frozenset(folded_tags(upgraded(video))) if is_open else frozenset()
+    return Contribution(video["userId"], video["status"], sizes, tags)
+
+
+def counted(marker: Item | None) -> Contribution | None:
+    """What a marker says was counted; None without one."""
+    if marker is None:
+        return None
+    sizes = marker["counted"]
+    return Contribution(
+        marker["userId"],
+        sizes["status"],
+        (int(sizes["bytes"]), int(sizes["milliseconds"])),
+        frozenset(marker.get("tags", ())),
+    )
+
+
+def counts_otherwise(old: Item | None, new: Item) -> bool:
+    """Whether a change of a video is one that totals or the years of its credits depend on."""
+    return contribution(old) != contribution(new) or year_of(old) != year_of(new)
+
+
+def year_of(video: Item | None) -> int:
+    """The release year by which a video's credits are sorted; 0 without one."""
+    return int(video.get("releaseYear", 0)) if video else 0
+
+
+@dataclass(frozen=True)
+class _Move:
+    """One video's marker, and where it is to go."""
+
+    video_id: str
+    video: Item | None
+    marker: Item | None
+
+    @property
+    def is_due(self) -> bool:
+        return contribution(self.video) != counted(self.marker)
+
+    def differences(self) -> dict[tuple[str, str], dict[str, int]]:
+        """By total (`user` or `tag`, and whose), what is to be added to which of its counts."""
+        sums: dict[tuple[str, str], dict[str, int]] = {}
+        for part, sign in ((counted(self.marker), -1), (contribution(self.video), 1)):
+            if part is None:
+                continue
+            _add(sums, ("user", part.user_id), {name: sign * value for name, value in part.counts().items()})
+            for tag in part.tags:
+                _add(sums, ("tag", tag), {"count": sign})
+        return {
+            total: moved
+            for total, counts in sums.items()
+            if (moved := {name: value for name, value in counts.items() if value})
+        }
+
+
+def _add(
+    sums: dict[tuple[str, str], dict[str, int]], total: tuple[str, str], counts: Mapping[str, int]
+) -> dict[tuple[str, str], dict[str, int]]:
+    present = sums.setdefault(total, {})
+    for name, value in counts.items():
+        present[name] = present.get(name, 0) + value
+    return sums
+
+
+class Aggregates:
+    """Moves totals, and the years of credits, to the present state of videos."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+        self.relations = RelationStore(table)
+
+    def settle(self, video_ids: Sequence[str], now: int) -> int:
+        """Make totals those of these videos' present states; returns how many videos were due.
+
+        Looks again after each write, until nothing is due: a video that changed while it was looked at may have sent
+        its message to somebody who then saw nothing to do. Raises Unavailable when others are faster every time.
+        """
+        pending = list(dict.fromkeys(video_ids))
+        settled: set[str] = set()
+        for attempt in range(ROUNDS):
+            due = [move for move in self._moves(pending) if move.is_due]
+            if not due:
+                return len(settled)
+            pending = [move.video_id for move in due]
+            settled.update(pending)
+            if not self._carry_out(due, now):
+                self.table.pause(attempt + 1)
+        raise Unavailable("Others move the same totals; try again.")
+
+    def move_years(self, video_id: str, in_time: Callable[[], bool]) -> bool:
+        """Sort all credits of a video by its present year, if it is there.
+
+        Returns and raises as RelationStore.move_credit_years does.
+        """
+        found = self.table.batch_get(
+            [VIDEO.key(videoId=video_id)], attributes=("videoId", "releaseYear"), consistent=True
+        )
+        return not found or self.relations.move_credit_years(video_id, year_of(found[0]), in_time)
+
+    def _moves(self, video_ids: Sequence[str]) -> Iterator[_Move]:
+        keys = [entity.key(videoId=video_id) for video_id in video_ids for entity in (VIDEO, MARKER)]
+        found = {(item[PARTITION_KEY], item[SORT_KEY]): item for item in self.table.batch_get(keys, consistent=True)}
+        for video_id in video_ids:
+            video, marker = (found.get((key[PARTITION_KEY], key[SORT_KEY])) for key in _keys(video_id))
+            yield _Move(video_id, video, marker)
+
+    def _carry_out(self, moves: Sequence[_Move], now: int) -> bool:
+        """Carry the moves out, as many as fit in a transaction at a time; tells whether all were."""
+        complete = True
+        for batch in _batches(moves):
+            writes = [_marker_write(self.table, move, now) for move in batch]
+            writes += [
+                _total_write(self.table, *total, counts, now) for total, counts in sorted(_summed(batch).items())
+            ]
+            try:
+                self.table.transact(writes)
+            except (ConditionFailed, TransactionConflict):
+                complete = False
+        return complete
+
+
+def _keys(video_id: str) -> tuple[Key, Key]:
+    return VIDEO.key(videoId=video_id), MARKER.key(videoId=video_id)
+
+
+def _batches(moves: Sequence[_Move]) -> Iterator[list[_Move]]:
+    """The moves in groups that touch as many items as one transaction may."""
+    batch: list[_Move] = []
+    touched: set[tuple[str, str]] = set()
+    for move in moves:
+        totals = move.differences().keys()
+        if batch and len(batch) + 1 + len(touched | totals) > LARGEST_TRANSACTION:
+            yield batch
+            batch, touched = [], set()
+        batch.append(move)
+        touched |= totals
+    if batch:
+        yield batch
+
+
+def _summed(moves: Sequence[_Move]) -> dict[tuple[str, str], dict[str, int]]:
+    """The differences of several videos together, as a transaction may touch an item only once.
+
+    A total whose differences cancel out is still there: its version is what tells that its parts have moved.
+    """
+    sums: dict[tuple[str, str], dict[str, int]] = {}
+    for move in moves:
+        for total, counts in move.differences().items():
+            _add(sums, total, counts)
+    return sums
+
+
+def _marker_write(table: Table, move: _Move, now: int) -> Write:
+    """The marker's move, if it still is as it was read."""
+    key, marker = MARKER.key(videoId=move.video_id), move.marker
+    if marker is None:
+        unchanged = Expression("attribute_not_exists(#pk)", {"#pk": PARTITION_KEY})
+    else:
+        unchanged = Expression("#writeId = :writeId", {"#writeId": "writeId"}, {":writeId": marker["writeId"]})
+    part = contribution(move.video)
+    if part is None:
+        return table.remove(key, condition=unchanged)
+    version = int((marker or {}).get("version", 0)) + 1
+    return table.put(_marker(move, part, version, now), condition=unchanged)
+
+
+def _marker(move: _Move, part: Contribution, version: int, now: int) -> Item:
+    return {
+        **MARKER.key(videoId=move.video_id),
+        "videoId": move.video_id,
+        "userId": part.user_id,
+        # In a map, because indexes project attributes of these names.
+        "counted": {"status": part.status, **dict(zip(SIZES, part.sizes, strict=True))},
+        **({"tags": set(part.tags)} if part.tags else {}),
+        "version": version,
+        **_stamp(AGGREGATES, now),
+        "writeId": secrets.token_hex(8),
+        "rel": counted_relation(part.user_id),
+        "relShard": shard_of(move.video_id),
+        "relSort": 0,
+        "relId": move.video_id,
+    }
+
+
+def _total_write(table: Table, kind: str, whose: str, counts: Mapping[str, int], now: int) -> Write:
+    if kind == "user":
+        return table.update(PROFILE.key(userId=whose), user_addition(whose, counts, AGGREGATES, now))
+    return table.update(TAG_COUNT.key(tag=whose), tag_addition(whose, counts["count"], AGGREGATES, now))
+
+
+def user_addition(user_id: str, counts: Mapping[str, int], caller: Caller, now: int) -> Expression:
+    """The change that adds counts to a user's totals, and makes these when they are not there.
+
+    Like `tag_addition` it raises `version`, so that a sum whose version stayed is one that nobody moved meanwhile.
+    """
+    added = {**counts, "version": 1}
+    fixed = {"userId": user_id, "rel": USERS, "relShard": 0, "relSort": 0, "relId": user_id, **_stamp(caller, now)}
+    return Expression(
+        f"{_assignments(fixed)} ADD " + ", ".join(f"#{name} :{name}" for name in added),
+        _names({**added, **fixed}),
+        _values({**added, **fixed}),
+    )
+
+
+def tag_addition(tag: str, difference: int, caller: Caller, now: int) -> Expression:
+    """The change that adds to the count of a tag, and makes it when it is not there."""
+    fixed = {"tag": tag, "rel": TAGS, "relShard": 0, "relId": tag, **_stamp(caller, now)}
+    counts = ", ".join(f"#{name} = if_not_exists(#{name}, :zero) + :difference" for name in ("count", "relSort"))
+    return Expression(
+        f"{_assignments(fixed)}, {counts} ADD #version :version",
+        _names(fixed) | {"#count": "count", "#relSort": "relSort", "#version": "version"},
+        _values(fixed) | {":zero": 0, ":difference": difference, ":version": 1},
+    )
+
+
+def _stamp(caller: Caller, now: int) -> Item:
+    return {"schemaVersion": SCHEMA_VERSION, "updatedAt": now, "updatedBy": caller.subject}
+
+
+def _assignments(attributes: Item) -> str:
+    return "SET " + ", ".join(f"#{name} = :{name}" for name in attributes)
+
+
+def _names(attributes: Item) -> dict[str, str]:
+    return {f"#{name}": name for name in attributes}
+
+
+def _values(attributes: Item) -> Item:
+    return {f":{name}": value for name, value in attributes.items()}

@@ -1,0 +1,221 @@
+"""Many videos in one request: read together, or created, changed and deleted each with a result of its own."""
+
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from aws_lambda_powertools import Logger
+
+from shared import video
+from shared.attributes import Item
+from shared.audit import differences
+from shared.catalogue import VideoStore, being_removed, changed, taken
+from shared.errors import InternalError, InvalidContent, ServiceError, Unavailable
+from shared.http import Request, if_match
+from shared.idempotency import Once
+from shared.links import Links
+from shared.models import pointer, read
+from shared.relation_models import CreateOperation, DeleteOperation, PatchOperation
+
+WORKERS = 16
+"""Operations that are carried out at a time: as many as the client has connections."""
+TRIES = 5
+"""How often an operation is tried when DynamoDB is busy; each try sends each of its requests several times."""
+LONGEST_PAUSE = 4.0
+"""Seconds to wait at most before another try."""
+LAST_TRY_SECONDS = 9
+"""No try begins later than this after the first: one whose two requests are both answered only at their last attempt
+takes 17 more, and the function has 28."""
+
+LARGEST_CHANGES = 20_000
+"""Bytes of what one operation of a dry run would change: a hundred of them must fit Lambda's answer of 6 MB."""
+
+Result = dict[str, Any]
+
+_STATUSES = {"create": 201, "patch": 200, "delete": 204}
+
+
+@dataclass(frozen=True)
+class _Creation:
+    item: Item
+    once: Once | None
+
+
+@dataclass(frozen=True)
+class _Edit:
+    apply: Callable[[Item], Item]
+    matches: Callable[[int], bool]
+
+
+@dataclass(frozen=True)
+class _Operation:
+    """One operation that was read."""
+
+    position: int
+    op: str
+    video_id: str
+    is_known: bool
+    """Whether the client knows the id, and not the server alone, which has just made it up."""
+    work: _Creation | _Edit
+
+
+class Batches:
+    """Carries out batches over a store, or tells what would become of them."""
+
+    def __init__(self, store: VideoStore, links: Links, elapsed: Callable[[], float] = time.monotonic) -> None:
+        self._store = store
+        self._links = links
+        self._elapsed = elapsed
+
+    def carry_out(self, request: Request, bodies: Sequence[object]) -> list[Result]:
+        """The results, in the order of the operations; those on one video are done in order, others side by side.
+
+        What DynamoDB is too busy for is tried again with backoff, and reported with 503 when time is up.
+        """
+        operations, results = self._read_all(request, bodies)
+        deadline = self._elapsed() + LAST_TRY_SECONDS
+        by_video: dict[str, list[_Operation]] = {}
+        for operation in operations:
+            by_video.setdefault(operation.video_id, []).append(operation)
+
+        def in_order(group: Sequence[_Operation]) -> dict[int, Result]:
+            return {each.position: _result(each, partial(self._done, each, request, deadline)) for each in group}
+
+        with ThreadPoolExecutor(max_workers=WORKERS, thread_name_prefix="batch") as executor:
+            for done in executor.map(in_order, by_video.values()):
+                results |= done
+        return [results[position] for position in sorted(results)]
+
+    def rehearse(self, request: Request, bodies: Sequence[object]) -> list[Result]:
+        """What the results would be just now, and what each would change; nothing is written. Raises Unavailable.
+
+        Each operation meets the video as the ones before it would leave it.
+        """
+        operations, results = self._read_all(request, bodies)
+        wanted = dict.fromkeys(each.video_id for each in operations if each.is_known)
+        present = {item["videoId"]: item for item in self._store.items(wanted, consistent=True)}
+
+        def imagined(operation: _Operation) -> Result:
+            before = present.get(operation.video_id)
+            after = present[operation.video_id] = _next(before, operation, request)
+            old = {} if before is None or isinstance(operation.work, _Creation) else self._shown(before)
+            return {"version": after["version"], **differences(old, self._shown(after), LARGEST_CHANGES)}
+
+        results |= {each.position: _result(each, partial(imagined, each)) for each in operations}
+        return [results[position] for position in sorted(results)]
+
+    def _read_all(self, request: Request, bodies: Sequence[object]) -> tuple[list[_Operation], dict[int, Result]]:
+        """The operations that are valid, and the results of the others by their position."""
+        operations: list[_Operation] = []
+        results: dict[int, Result] = {}
+        for position, body in enumerate(bodies):
+            try:
+                operations.append(self._read(request, position, body))
+            except InvalidContent as error:
+                op = body.get("op") if isinstance(body, dict) else None
+                known = {"op": op} if isinstance(op, str) and op in _STATUSES else {}
+                results[position] = known | _failure(error, pointer(("operations", position)))
+        return operations, results
+
+    def _read(self, request: Request, position: int, body: object) -> _Operation:
+        if not isinstance(body, dict):
+            raise InvalidContent("1 field is not valid.", errors=[{"pointer": "", "detail": "must be an object"}])
+        op = body.get("op")
+        if op == "create":
+            return self._creation(request, position, read(CreateOperation, body))
+        if op == "patch":
+            patch_operation = read(PatchOperation, body)
+            patch = self._links.stored(patch_operation.patch.model_dump(exclude_unset=True))
+            return _edition(position, patch_operation, lambda item: video.patched(item, patch))
+        if op == "delete":
+            return _edition(position, read(DeleteOperation, body), lambda item: video.deleted(item, request.now))
+        detail = f"must be one of {', '.join(_STATUSES)}"
+        raise InvalidContent("1 field is not valid.", errors=[{"pointer": "/op", "detail": detail}])
+
+    def _creation(self, request: Request, position: int, operation: CreateOperation) -> _Operation:
+        sent = self._links.stored(operation.video.model_dump(exclude_none=True))
+        once = request.once(sent)
+        item = video.posted(sent, request.caller, request.now)
+        return _Operation(
+            position,
+            operation.op,
+            item["videoId"],
+            is_known=item["videoId"] == sent.get("videoId"),
+            work=_Creation(item, replace(once, key=f"{once.key}#{position}") if once else None),
+        )
+
+    def _done(self, operation: _Operation, request: Request, deadline: float) -> Result:
+        """Carry an operation out, if need be in several tries; raises what the last one did."""
+        # The same for all tries: so a later one knows what an earlier one did, though its answer was lost.
+        write_id = secrets.token_hex(8)
+        failure = Unavailable("There was no time left for this operation: nothing has been done; send it again.")
+        for attempt in range(TRIES):
+            if attempt:
+                self._store.table.pause(attempt + 2, LONGEST_PAUSE)
+            if self._elapsed() > deadline:
+                break
+            try:
+                document = self._write(operation, request, write_id)
+            except Unavailable as error:
+                failure = error
+            else:
+                return {"videoId": document["videoId"], "version": document["version"]}
+        raise failure
+
+    def _write(self, operation: _Operation, request: Request, write_id: str) -> dict[str, Any]:
+        caller, now, work = request.caller, request.now, operation.work
+        if isinstance(work, _Creation):
+            brought = operation.is_known
+            return self._store.create(work.item, caller, now, work.once, write_id=write_id, brought=brought)
+        return self._store.change(operation.video_id, caller, now, work.apply, matches=work.matches, write_id=write_id)
+
+    def _shown(self, item: Item) -> dict[str, Any]:
+        return self._links.shown(video.document(item))
+
+
+def _edition(position: int, operation: PatchOperation | DeleteOperation, edit: Callable[[Item], Item]) -> _Operation:
+    work = _Edit(edit, partial(if_match, operation.ifMatch))
+    return _Operation(position, operation.op, operation.videoId, is_known=True, work=work)
+
+
+def _next(before: Item | None, operation: _Operation, request: Request) -> Item:
+    """What an operation would make of a video."""
+    caller, now, work = request.caller, request.now, operation.work
+    if isinstance(work, _Creation):
+        if before is not None:
+            raise being_removed() if video.is_purged(before, now) else taken()
+        return video.stamp(work.item, caller=caller, now=now, version=1)
+    item = video.owned_by(before, caller, now)
+    return changed(item, caller, now, work.apply, work.matches) or item
+
+
+def _result(operation: _Operation, work: Callable[[], Result]) -> Result:
+    """What to answer for an operation: what its work gives, or its problem."""
+    result: Result = {"op": operation.op}
+    if operation.is_known:
+        result["videoId"] = operation.video_id
+    try:
+        return result | {"status": _STATUSES[operation.op]} | work()
+    except Exception as error:
+        # One that fails, even by a bug, must not hide what the others have done.
+        at = ("operations", operation.position, *(("patch",) if operation.op == "patch" else ()))
+        return result | _failure(error, pointer(at))
+
+
+def _failure(error: Exception, at: str) -> Result:
+    """The status and problem of an operation; its pointers lead from the body on, whose part at `at` it is."""
+    if isinstance(error, ServiceError) and not isinstance(error, InternalError):
+        told: ServiceError = error
+    else:
+        Logger().exception("an operation of a batch failed", exc_info=error)
+        told = InternalError("The service failed; it has been logged under this request's id.")
+    problem = told.problem()
+    if told.errors:
+        problem["errors"] = [
+            {**fault, "pointer": at + fault["pointer"]} if "pointer" in fault else dict(fault) for fault in told.errors
+        ]
+    return {"status": told.status, "problem": problem}

@@ -1,0 +1,172 @@
+"""Lists over the indexes: pages of entries, and pages of what the entries lead to."""
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Generic, TypeVar
+
+from shared.attributes import Item, Value
+from shared.cursors import Position
+from shared.dynamodb import Expression, QueryPage, Table
+from shared.pages import EXAMINED_BUDGET, Fetch, Page, merge
+from shared.schema import RELATION_INDEX, SHARDS, VIDEO, Index
+
+LARGEST_READ = 100
+"""Entries that are looked up at a time: what one BatchGetItem takes."""
+
+_Found = TypeVar("_Found")
+
+
+@dataclass(frozen=True)
+class Window:
+    """Which part of a list is asked for: sort values in [start, end); epoch seconds, where they are times."""
+
+    start: int
+    end: int
+    ascending: bool = False
+    limit: int = 25
+    after: Position | None = None
+    attributes: tuple[str, ...] = ()
+    """What to read of each entry; empty: all that the index projects."""
+
+
+class Lists:
+    """The indexes of one table, merged over their shards."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+
+    def page(
+        self,
+        index: Index,
+        partitions: Sequence[Mapping[str, Value]],
+        window: Window,
+        keep: Expression | None = None,
+    ) -> Page:
+        """One page of index entries in the order of the index, from all partitions; `keep` filters."""
+        sort, tie = index.sort
+        condition = Expression(
+            " AND ".join([*(f"#k{n} = :k{n}" for n in range(len(index.partition))), "#sort BETWEEN :start AND :last"]),
+            {"#sort": sort.name, **{f"#k{n}": attribute.name for n, attribute in enumerate(index.partition)}},
+            # BETWEEN includes both ends, and sort values are whole numbers.
+            {":start": window.start, ":last": window.end - 1},
+        )
+
+        def fetch_from(partition: Mapping[str, Value]) -> Fetch:
+            values = {f":k{n}": partition[attribute.name] for n, attribute in enumerate(index.partition)}
+            return partial(
+                self._fetch,
+                index=index,
+                partition=partition,
+                condition=Expression(condition.text, condition.names, condition.values | values),
+                keep=keep,
+                window=window,
+            )
+
+        return merge(
+            [fetch_from(partition) for partition in partitions],
+            lambda item: Position(int(item[sort.name]), item[tie.name]),
+            ascending=window.ascending,
+            limit=window.limit,
+            after=window.after,
+            executor=self._executor,
+        )
+
+    def related(self, relations: Sequence[Mapping[str, Value]], window: Window) -> Page:
+        """One page of the entries of relations, with `relId` and `relSort` alone."""
+        return self.page(RELATION_INDEX, relations, window)
+
+    def _fetch(
+        self,
+        after: Position | None,
+        limit: int,
+        *,
+        index: Index,
+        partition: Mapping[str, Value],
+        condition: Expression,
+        keep: Expression | None,
+        window: Window,
+    ) -> QueryPage:
+        sort, tie = index.sort
+        start = None
+        if after:
+            # The video at this position may lie in another partition, or be gone; the keys still have their place.
+            start = {**VIDEO.key(videoId=after.id), **partition, sort.name: after.at, tie.name: after.id}
+        attributes = dict.fromkeys([*window.attributes, sort.name, tie.name]) if window.attributes else ()
+        page = self.table.query(
+            index=index.name,
+            condition=condition,
+            keep=keep,
+            attributes=attributes,
+            ascending=window.ascending,
+            limit=limit,
+            start=start,
+        )
+        # A position does not have an entry's own key in the table, so the entry that it stands on may come again.
+        if page.items and Position(int(page.items[0][sort.name]), page.items[0][tie.name]) == after:
+            return replace(page, items=page.items[1:])
+        return page
+
+    @cached_property
+    def _executor(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(max_workers=2 * SHARDS, thread_name_prefix="query")
+
+
+def sharded(*relations: str) -> list[dict[str, Value]]:
+    """The partitions of relations that are spread over all shards."""
+    return [{"rel": relation, "relShard": shard} for relation in relations for shard in range(SHARDS)]
+
+
+def unsharded(relation: str) -> list[dict[str, Value]]:
+    """The one partition of a relation that is not spread."""
+    return [{"rel": relation, "relShard": 0}]
+
+
+def located(entry: Item) -> Position:
+    """Where an entry of RelationIndex stands."""
+    return Position(int(entry["relSort"]), entry["relId"])
+
+
+@dataclass(frozen=True)
+class Found(Generic[_Found]):
+    """What a page's entries led to, in order, and where to go on."""
+
+    items: list[_Found]
+    resume: Position | None
+
+
+def hydrated(
+    read: Callable[[Position | None, int], Page],
+    look_up: Callable[[Sequence[Item]], Sequence[_Found | None]],
+    *,
+    limit: int,
+    after: Position | None,
+    locate: Callable[[Item], Position] = located,
+    budget: int = EXAMINED_BUDGET,
+) -> Found[_Found]:
+    """A full page of what entries lead to, though some lead to nothing that the caller may see.
+
+    `read` gives so many entries from a position on (exclusive). `look_up` gives for each of them what it stands for,
+    or None. `locate` tells from where on the list goes on after an entry. When the budget of entries is spent, the
+    page is short, and still says where to go on.
+    """
+    kept: list[tuple[_Found, Position]] = []
+    examined = 0
+    size, more = limit + 1, 5  # one more than is wanted tells whether there is a next page
+    while True:
+        page = read(after, min(size, LARGEST_READ))
+        for entry, found in zip(page.items, look_up(page.items), strict=True):
+            after = locate(entry)
+            if found is not None:
+                kept.append((found, after))
+        examined += len(page.items)
+        if len(kept) > limit:
+            return Found([found for found, _ in kept[:limit]], kept[limit - 1][1])
+        if page.resume is None:
+            return Found([found for found, _ in kept], None)
+        if not page.items:
+            after = page.resume
+        if examined >= budget or not page.items:
+            return Found([found for found, _ in kept], after)
+        size, more = max(limit + 1 - len(kept), more), 2 * more

@@ -1,0 +1,98 @@
+"""The operations of the function `ratings`."""
+
+from shared import errors
+from shared.http import JSON
+from shared.openapi.spec import (
+    BODY_ERRORS,
+    EXAMPLE_ID,
+    SECONDS,
+    VIDEO_ID,
+    Operation,
+    Schema,
+    json_content,
+    object_of,
+    ref,
+)
+from shared.relation_models import BEST_RATING
+
+RATING: Schema = {
+    "videoId": EXAMPLE_ID,
+    "own": {"value": 8, "ratedAt": 1717645200},
+    "average": 7.33,
+    "votes": 3,
+    "likes": 1,
+    "dislikes": 0,
+    "imported": {"average": 7.8, "votes": 120431},
+}
+_SEEN_ERRORS = (errors.InvalidParameter, errors.Forbidden, errors.NotFound)
+_BODY: Schema = {
+    "required": True,
+    "content": {
+        JSON: {
+            "schema": ref("RatingContent"),
+            "examples": {"value": {"value": {"value": 8}}, "like": {"value": {"like": True}}},
+        }
+    },
+}
+
+OPERATIONS: dict[str, Operation] = {
+    "getRating": Operation(
+        "How a video is rated, and how by the caller",
+        "Of a video that the caller may see. `own` is left out while the caller has not rated it, `imported` unless "
+        "an import brought along what the users of another service think; those are no votes of this one.",
+        {200: {"description": "The totals", **json_content(ref("Rating"), RATING)}},
+        _SEEN_ERRORS,
+        (VIDEO_ID,),
+    ),
+    "putRating": Operation(
+        "Rate a video",
+        f"A value from 1 to {BEST_RATING}, in place of the caller's earlier one; or a like, which is rated "
+        f"{BEST_RATING}, or a dislike, which is rated 1, and which are also counted as such. Whoever sees a video may "
+        "rate it. The same again changes nothing, not even `ratedAt`, so a retry is safe. The totals in the answer "
+        "are exact: they are moved together with the rating. 503 with `Retry-After` when too many rate the video at "
+        "the same moment.",
+        {200: {"description": "The totals, with this rating", **json_content(ref("Rating"), RATING)}},
+        (*BODY_ERRORS, *_SEEN_ERRORS, errors.IllegalTransition),
+        (VIDEO_ID,),
+        _BODY,
+    ),
+    "deleteRating": Operation(
+        "Take one's rating back",
+        "Also when there is none: a retry is safe.",
+        {204: {"description": "The caller has no rating of the video"}},
+        _SEEN_ERRORS,
+        (VIDEO_ID,),
+    ),
+}
+
+
+def schemas() -> Schema:
+    """The schemas of requests and answers, by name."""
+    count: Schema = {"type": "integer", "minimum": 0}
+    value: Schema = {"type": "integer", "minimum": 1, "maximum": BEST_RATING}
+    average: Schema = {"minimum": 1, "maximum": BEST_RATING}
+    own = {"value": value, "like": {"type": "boolean", "description": "Left out of a rating that was a value"}}
+    totals: Schema = {
+        "videoId": {"type": "string", "format": "uuid"},
+        "own": object_of({**own, "ratedAt": SECONDS}, optional=("like",)),
+        "average": {
+            "type": ["number", "null"],
+            **average,
+            "description": "Of all votes, rounded to two decimals; null without any",
+        },
+        "votes": count,
+        "likes": count,
+        "dislikes": count,
+        "imported": object_of({"average": {"type": "number"}, "votes": count}),
+    }
+    null: Schema = {"type": "null"}
+    return {
+        "RatingContent": {
+            "description": "Either a value or a like",
+            "oneOf": [
+                object_of({"value": value, "like": null}, optional=("like",)),
+                object_of({"like": {"type": "boolean"}, "value": null}, optional=("value",)),
+            ],
+        },
+        "Rating": object_of(totals, optional=("own", "imported")),
+    }

@@ -1,0 +1,270 @@
+"""The operations of the function `relations`."""
+
+from typing import Any
+
+from shared import errors
+from shared.http import JSON
+from shared.models import LAST_YEAR
+from shared.openapi.spec import (
+    BODY_ERRORS,
+    CHANGE_ERRORS,
+    CURSOR,
+    ETAG,
+    EXAMPLE_ID,
+    IF_NONE_MATCH,
+    LIMIT,
+    LINK,
+    NEXT_CURSOR,
+    SECONDS,
+    VIDEO_ID,
+    Operation,
+    Schema,
+    header,
+    json_content,
+    model_schemas,
+    never_null,
+    object_of,
+    page_of,
+    query,
+    ref,
+)
+from shared.pages import EXAMINED_BUDGET
+from shared.regions import REGIONS
+from shared.relation_models import CreditContent, LocalTitle, ReleaseContent, Role
+from shared.title_page import SECTIONS
+
+NEW_CREDIT: Schema = {
+    "name": "Sam Neill",
+    "ordering": 2,
+    "roles": [{"category": "actor", "characters": ["Alisdair Stewart"]}],
+}
+NEW_RELEASE: Schema = {"titles": [{"title": "The Piano Lesson", "types": ["working"], "attributes": []}]}
+_STAMPS: Schema = {"version": 1, "updatedAt": 1717645200}
+CREDIT: Schema = {"videoId": EXAMPLE_ID, "personId": "nm0000554", **NEW_CREDIT, **_STAMPS}
+RELEASE: Schema = {"videoId": EXAMPLE_ID, "region": "NZ", "language": "en-NZ", **NEW_RELEASE, **_STAMPS}
+APPEARANCE: Schema = {
+    "video": {
+        "videoId": EXAMPLE_ID,
+        "userId": "user_789",
+        "createdAt": 1717645200,
+        "title": "The Piano",
+        "status": "ready",
+        "visibility": "public",
+    },
+    "releaseYear": 1993,
+    "credit": NEW_CREDIT,
+}
+
+PERSON_ID: Schema = {
+    "name": "personId",
+    "in": "path",
+    "required": True,
+    "schema": {"type": "string", "pattern": "^[A-Za-z0-9._-]{1,64}$"},
+    "example": "nm0000554",
+}
+_REGION: Schema = {"name": "region", "in": "path", "required": True, "schema": ref("Region"), "example": "NZ"}
+_LANGUAGE: Schema = {
+    "name": "language",
+    "in": "path",
+    "required": True,
+    "description": "BCP 47; upper and lower case mean the same",
+    "schema": {"type": "string", "maxLength": 35, "pattern": "^[A-Za-z]{1,8}(-[A-Za-z0-9]{1,8})*$"},
+    "example": "en-NZ",
+}
+_IF_MATCH = header(
+    "If-Match",
+    "The ETag of what is to be written: write only if it is still exactly that. Or a version alone such as "
+    '`"3"`, which what was removed and made again reaches once more. Without it, the last write wins.',
+    {"type": "string"},
+)
+_ETAG: Schema = ETAG | {
+    "description": "The version and a hash of what it shows, the same for everybody. If-Match and If-None-Match "
+    "compare all of it, or the version, if that is all they have."
+}
+_IF_NEW = header("If-None-Match", "`*`: write only if there is nothing yet.", {"type": "string"})
+_WRITE_ERRORS = (*CHANGE_ERRORS, errors.IllegalTransition)
+_PAGE_ERRORS = (errors.InvalidParameter, errors.InvalidCursor, errors.Forbidden, errors.NotFound)
+
+
+def _page(name: str, example: Schema) -> dict[int, Schema]:
+    body = json_content(ref(name), {"items": [example], "nextCursor": None})
+    return {200: {"description": "A page", "headers": LINK, **body}}
+
+
+def _listing(summary: str, description: str, name: str, example: Schema, *parameters: Schema) -> Operation:
+    return Operation(summary, description, _page(name, example), _PAGE_ERRORS, (*parameters, LIMIT, CURSOR))
+
+
+def _putting(
+    summary: str, description: str, body: str, sent: Any, schema: str, answer: Schema, *places: Schema
+) -> Operation:
+    written = {"headers": {"ETag": _ETAG}, **json_content(ref(schema), answer)}
+    return Operation(
+        summary,
+        description + " It replaces the whole of it; the same once more changes nothing.",
+        {200: {"description": "Replaced", **written}, 201: {"description": "Created", **written}},
+        (*BODY_ERRORS, *_WRITE_ERRORS),
+        (VIDEO_ID, *places, _IF_MATCH, _IF_NEW),
+        {"required": True, "content": {JSON: {"schema": ref(body), "example": sent}}},
+    )
+
+
+def _reading(summary: str, schema: str, answer: Schema, *places: Schema) -> Operation:
+    etag = {"headers": {"ETag": _ETAG}}
+    return Operation(
+        summary,
+        "",
+        {
+            200: {"description": "What there is", **etag, **json_content(ref(schema), answer)},
+            304: {"description": "Not modified", **etag},
+        },
+        (errors.InvalidParameter, errors.Forbidden, errors.NotFound),
+        (VIDEO_ID, *places, IF_NONE_MATCH),
+    )
+
+
+def _removing(summary: str, *places: Schema) -> Operation:
+    return Operation(summary, "", {204: {"description": "Removed"}}, _WRITE_ERRORS, (VIDEO_ID, *places, _IF_MATCH))
+
+
+def _putting_release(summary: str, description: str, answer: Schema, *places: Schema) -> Operation:
+    return _putting(summary, description, "ReleaseContent", NEW_RELEASE, "Release", answer, *places)
+
+
+OPERATIONS: dict[str, Operation] = {
+    "listCredits": _listing(
+        "Who was in it?",
+        "By `personId`; `ordering` tells the place in the credits, and `include=credits` of a video sorts by it.",
+        "CreditPage",
+        CREDIT,
+        VIDEO_ID,
+    ),
+    "getCredit": _reading("What did they do?", "Credit", CREDIT, PERSON_ID),
+    "putCredit": _putting(
+        "Credit a person",
+        "Everything that one person did for a video.",
+        "CreditContent",
+        NEW_CREDIT,
+        "Credit",
+        CREDIT,
+        PERSON_ID,
+    ),
+    "deleteCredit": _removing("Remove a credit", PERSON_ID),
+    "listPersonVideos": _listing(
+        "What else did they do in those years?",
+        "The videos of a person that the caller may see, by `releaseYear`, newest first; without both years also those "
+        "that have none. 404 when there is no such video in any year. A year that was changed moves a video within "
+        f"seconds. A page is full unless {EXAMINED_BUDGET} credits were examined for it.",
+        "AppearancePage",
+        APPEARANCE,
+        PERSON_ID,
+        query("fromYear", "This year and later", {"type": "integer", "minimum": 1, "maximum": LAST_YEAR}),
+        query("toYear", "This year and earlier", {"type": "integer", "minimum": 1, "maximum": LAST_YEAR}),
+        query("order", "By releaseYear", {"enum": ["desc", "asc"], "default": "desc"}),
+    ),
+    "listReleases": _listing(
+        "What is it called elsewhere?", "The titles by region and language.", "ReleasePage", RELEASE, VIDEO_ID
+    ),
+    "listRegionReleases": _listing(
+        "What is it called in New Zealand?",
+        "The titles in one region: first that without a language, then by language.",
+        "ReleasePage",
+        RELEASE,
+        VIDEO_ID,
+        _REGION,
+    ),
+    "getRelease": _reading("The titles in a region and language", "Release", RELEASE, _REGION, _LANGUAGE),
+    "putRegionRelease": _putting_release(
+        "Name a video in a region",
+        "The titles of a region in no particular language, the most usual first.",
+        {name: value for name, value in RELEASE.items() if name != "language"},
+        _REGION,
+    ),
+    "putRelease": _putting_release(
+        "Name a video in a region and language",
+        "The titles of a region in one language, the most usual first.",
+        RELEASE,
+        _REGION,
+        _LANGUAGE,
+    ),
+    "deleteRegionRelease": _removing("Remove the titles of a region that have no language", _REGION),
+    "deleteRelease": _removing("Remove the titles in a region and language", _REGION, _LANGUAGE),
+}
+
+
+def schemas() -> Schema:
+    """The schemas of requests and answers, by name."""
+    schemas = model_schemas(CreditContent, ReleaseContent, Role, LocalTitle)
+    credit = {name: never_null(field) for name, field in schemas["CreditContent"]["properties"].items()}
+    release = {name: never_null(field) for name, field in schemas["ReleaseContent"]["properties"].items()}
+    video_id: Schema = {"type": "string", "format": "uuid"}
+    stamps: Schema = {
+        "version": {"type": "integer", "minimum": 1, "description": "One more with every change"},
+        "updatedAt": SECONDS,
+    }
+    return schemas | {
+        "Region": {
+            "enum": sorted(REGIONS),
+            "description": "ISO 3166-1 such as `NZ`, ISO 3166-3 for former countries, such as `SUHH`, or a code such as "
+            "`XWW` for the whole world. Lower case is taken, too",
+        },
+        "Credit": object_of(
+            {"videoId": video_id, "personId": PERSON_ID["schema"], **credit, **stamps}, optional=("name",)
+        ),
+        "CreditPage": page_of("Credit"),
+        "Release": object_of(
+            {
+                "videoId": video_id,
+                "region": ref("Region"),
+                "language": _LANGUAGE["schema"],
+                **release,
+                **stamps,
+            },
+            optional=("language",),
+        ),
+        "ReleasePage": page_of("Release"),
+        "Appearance": object_of(
+            {
+                "video": ref("VideoSummary"),
+                "releaseYear": {"type": "integer", "minimum": 1, "maximum": LAST_YEAR},
+                "credit": object_of(credit, optional=("name",)),
+            },
+            optional=("releaseYear",),
+        ),
+        "AppearancePage": page_of("Appearance"),
+        "FittingTitle": {
+            **object_of(
+                {
+                    "title": {"type": "string"},
+                    "region": ref("Region"),
+                    "language": _LANGUAGE["schema"],
+                    "match": {"enum": ["region-and-language", "region", "language", "original"]},
+                },
+                optional=("region", "language"),
+            ),
+            "description": "The title that fits the reader's place best, and how well",
+        },
+        "Included": {
+            **object_of(
+                {
+                    "credits": object_of(
+                        {"items": {"type": "array", "items": ref("Credit")}, "nextCursor": NEXT_CURSOR}
+                    ),
+                    "releases": object_of(
+                        {"items": {"type": "array", "items": ref("Release")}, "nextCursor": NEXT_CURSOR}
+                    ),
+                    "ratings": object_of(
+                        {
+                            name: {"$ref": f"#/components/schemas/Rating/properties/{name}"}
+                            for name in ("average", "votes", "likes", "dislikes", "imported")
+                        },
+                        optional=("imported",),
+                    ),
+                    "tags": {"type": "array", "items": {"type": "string"}},
+                    "jobs": {"type": "array", "items": ref("Job")},
+                },
+                optional=SECTIONS,
+            ),
+            "description": "What `include` asked for. Cursors lead on in the lists of the same names",
+        },
+    }

@@ -1,0 +1,67 @@
+"""The operations of the function `totals`."""
+
+from shared import errors
+from shared.openapi.spec import CURSOR, LIMIT, LINK, Operation, Schema, json_content, object_of, page_of, ref
+from shared.totals import USER_ID
+from shared.video import STATUSES
+
+USER: Schema = {
+    "userId": "user_789",
+    "videos": {"total": 3, "uploaded": 0, "processing": 1, "ready": 2, "failed": 0, "deleted": 1},
+    "bytes": 733_007_751,
+    "duration": 5_520_000,
+    "playlists": 2,
+}
+TAG_PAGE: Schema = {"items": [{"tag": "drama", "count": 42}, {"tag": "new zealand", "count": 7}], "nextCursor": None}
+_USER_ID: Schema = {
+    "name": "userId",
+    "in": "path",
+    "required": True,
+    "description": "The subject of the user's tokens",
+    "schema": {"type": "string", "pattern": f"^{USER_ID}$"},
+    "example": "user_789",
+}
+
+OPERATIONS: dict[str, Operation] = {
+    "listTags": Operation(
+        "The most used tags",
+        "With the number of listed videos (ready and public) that have each, the largest first. Tags are counted in "
+        "their folded form, by which they also are found: case, spaces and forms of the same letters make no "
+        "difference. The counts are some seconds behind the videos. Between two pages a tag whose count changes may "
+        "be shown twice or not at all.",
+        {200: {"description": "A page", "headers": LINK, **json_content(ref("TagPage"), TAG_PAGE)}},
+        (errors.InvalidParameter, errors.InvalidCursor, errors.Forbidden),
+        (LIMIT, CURSOR),
+    ),
+    "getUser": Operation(
+        "How much a user has",
+        "Counted beforehand, for the user itself and admins; zeros for a user of whom nothing is known. The counts of "
+        "videos are some seconds behind, and exact once the changes were worked through. A deleted video counts as "
+        "such until it is removed for good, as does one that has expired in its status.",
+        {200: {"description": "The totals", **json_content(ref("User"), USER)}},
+        (errors.InvalidParameter, errors.Forbidden),
+        (_USER_ID,),
+    ),
+}
+
+
+def schemas() -> Schema:
+    """The schemas of answers, by name."""
+    count: Schema = {"type": "integer", "minimum": 0}
+    total = {**count, "description": "All that are not deleted"}
+    sizes: Schema = {
+        "bytes": {**count, "description": "The sizes of the films of videos that are not deleted, as far as known"},
+        "duration": {**count, "description": "Milliseconds of videos that are not deleted, as far as known"},
+    }
+    return {
+        "TagCount": object_of({"tag": {"type": "string"}, "count": {"type": "integer", "minimum": 1}}),
+        "TagPage": page_of("TagCount"),
+        "User": object_of(
+            {
+                "userId": {"type": "string"},
+                "videos": object_of({"total": total, **dict.fromkeys(STATUSES, count)}),
+                **sizes,
+                "playlists": count,
+            }
+        ),
+    }

@@ -1,0 +1,228 @@
+"""Ratings: one of each user for a video, and their totals, which are exact at every moment.
+
+A rating and the difference that it makes to its video's totals are one transaction. So there are as many votes as
+ratings, and their sum is that of the ratings, however many users rate at once; only who rates may have to wait.
+"""
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from shared.attributes import Item
+from shared.caller import Caller
+from shared.dynamodb import ConditionFailed, Expression, Key, Table, TransactionConflict, Write
+from shared.errors import IllegalTransition, NotApplied
+from shared.relation_models import BEST_RATING
+from shared.schema import PARTITION_KEY, RATING, RATING_TOTALS, SCHEMA_VERSION, SORT_KEY, VIDEO, rated_relation
+from shared.video import VISIBILITY_ATTRIBUTES, is_purged, seen_by
+
+ROUNDS = 8
+"""How often a rating is tried when others rate the same video. Each is ATTEMPTS tries of the table's, and all of them
+wait less than 9 seconds together."""
+
+TOTALS = ("votes", "sum", "likes", "dislikes")
+"""What is added up of a video's ratings; `sum` is that of their values."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a user thinks of a video: a value from 1 to 10, and whether it was given as a like or dislike."""
+
+    value: int
+    like: bool | None = None
+
+    @classmethod
+    def liked(cls, like: bool) -> "Choice":
+        """A like is the best rating, a dislike the worst."""
+        return cls(BEST_RATING if like else 1, like)
+
+    @classmethod
+    def of(cls, rating: Item) -> "Choice":
+        """The choice that a rating's item holds."""
+        return cls(int(rating["value"]), rating.get("like"))
+
+
+def share(choice: Choice | None) -> dict[str, int]:
+    """What one rating adds to the totals; nothing without one."""
+    if choice is None:
+        return dict.fromkeys(TOTALS, 0)
+    return {"votes": 1, "sum": choice.value, "likes": choice.like is True, "dislikes": choice.like is False}
+
+
+def ratings_document(totals: Item | None) -> dict[str, Any]:
+    """A video's totals as clients see them; without any, those of a video that nobody rated.
+
+    The average is null without votes, and else rounded to two decimals for showing: what is kept is exact.
+    """
+    totals = totals or {}
+    counts = {name: int(totals.get(name, 0)) for name in TOTALS}
+    document: dict[str, Any] = {
+        "average": round(counts["sum"] / counts["votes"], 2) if counts["votes"] else None,
+        **{name: counts[name] for name in ("votes", "likes", "dislikes")},
+    }
+    if "imported" in totals:
+        document["imported"] = {name: totals["imported"][name] for name in ("average", "votes")}
+    return document
+
+
+def own_document(rating: Item) -> dict[str, Any]:
+    """A user's rating as that user sees it."""
+    return {name: rating[name] for name in ("value", "like", "ratedAt") if name in rating}
+
+
+class RatingStore:
+    """Ratings and their totals in the table."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+
+    def read(self, video_id: str, caller: Caller, now: int) -> dict[str, Any]:
+        """The totals of a video that the caller may see, and the caller's own rating: one BatchGetItem.
+
+        It may be some milliseconds behind; `rate` answers with what is true then.
+        """
+        video, totals, own = VIDEO.key(videoId=video_id), _totals_key(video_id), _rating_key(video_id, caller)
+        found = {_place(item): item for item in self.table.batch_get([video, totals, own])}
+        seen_by(found.get(_place(video)), caller, now)
+        return _document(video_id, found.get(_place(totals)), found.get(_place(own)))
+
+    def rate(self, video_id: str, caller: Caller, choice: Choice, now: int) -> dict[str, Any]:
+        """Let a user who may see a video rate it, in place of its earlier rating; returns what `read` does.
+
+        Raises NotFound, IllegalTransition when the video is deleted, and NotApplied when too many rate it at once.
+        """
+        self._require(video_id, caller, now)
+        new = {
+            **_rating_key(video_id, caller),
+            "userId": caller.subject,
+            "videoId": video_id,
+            "value": choice.value,
+            **({} if choice.like is None else {"like": choice.like}),
+            "ratedAt": now,
+            "schemaVersion": SCHEMA_VERSION,
+            "updatedAt": now,
+            "updatedBy": caller.subject,
+            "writeId": secrets.token_hex(8),
+            "rel": rated_relation(video_id),
+            "relShard": 0,
+            "relSort": now,
+            "relId": caller.subject,
+        }
+        before = self.table.get(_rating_key(video_id, caller), consistent=True)
+        own = self._replace(video_id, caller, choice, new, now, before)
+        return _document(video_id, self.table.get(_totals_key(video_id), consistent=True), own)
+
+    def take_back(self, video_id: str, caller: Caller, now: int) -> None:
+        """Remove a user's rating of a video, if there is one; raises NotFound and NotApplied.
+
+        Also of a video that the user may no longer see: whoever gave a rating can take it back.
+        """
+        found, own = self._video(video_id), self.table.get(_rating_key(video_id, caller), consistent=True)
+        if own is None or found is None or is_purged(found, now):
+            seen_by(found, caller, now)
+        self._replace(video_id, caller, None, None, now, own)
+
+    def set_imported(self, video_id: str, average: float, votes: int, caller: Caller, now: int) -> bool:
+        """Keep what another service's users think beside our own votes; tells whether that was news."""
+        imported = {"average": average, "votes": votes}
+        write = self.table.update(
+            _totals_key(video_id),
+            Expression(
+                f"{_STAMPING}, #imported = :imported",
+                {"#imported": "imported"} | _NAMES,
+                {":imported": imported} | _stamp(video_id, caller, now),
+            ),
+            condition=Expression("attribute_not_exists(#imported) OR #imported <> :imported"),
+        )
+        try:
+            self.table.write(write)
+        except ConditionFailed:
+            return False
+        except TransactionConflict as conflict:
+            raise NotApplied from conflict
+        return True
+
+    def _require(self, video_id: str, caller: Caller, now: int) -> None:
+        if seen_by(self._video(video_id), caller, now)["status"] == "deleted":
+            raise IllegalTransition("The video is deleted; restore it first.")
+
+    def _video(self, video_id: str) -> Item | None:
+        # Consistent, because it may have been created just before.
+        return self.table.get(VIDEO.key(videoId=video_id), attributes=VISIBILITY_ATTRIBUTES, consistent=True)
+
+    def _replace(
+        self, video_id: str, caller: Caller, choice: Choice | None, new: Item | None, now: int, own: Item | None
+    ) -> Item | None:
+        """Make the user's rating, which is `own`, the new one, or none; returns the rating that then is there."""
+        for attempt in range(ROUNDS):
+            before = Choice.of(own) if own else None
+            if before == choice:
+                return own
+            difference = {name: share(choice)[name] - share(before)[name] for name in TOTALS}
+            writes = [
+                self._rating(_rating_key(video_id, caller), own, new),
+                self.table.update(_totals_key(video_id), addition(video_id, difference, caller, now)),
+            ]
+            try:
+                self.table.transact(writes)
+            except ConditionFailed as failure:
+                if new and failure.item and failure.item.get("writeId") == new["writeId"]:
+                    return new  # an earlier attempt got through, and its answer was lost
+                own = failure.item
+            except TransactionConflict:
+                self.table.pause(attempt + 1)
+            else:
+                return new
+        raise NotApplied("Others are rating the video; try again.")
+
+    def _rating(self, key: Key, own: Item | None, new: Item | None) -> Write:
+        """The write of the rating itself, if it still is as it was read."""
+        if own is None:
+            unchanged = Expression("attribute_not_exists(#pk)", {"#pk": PARTITION_KEY})
+        else:
+            unchanged = Expression("#writeId = :writeId", {"#writeId": "writeId"}, {":writeId": own["writeId"]})
+        return self.table.put(new, condition=unchanged) if new else self.table.remove(key, condition=unchanged)
+
+
+def addition(video_id: str, difference: Mapping[str, int], caller: Caller, now: int) -> Expression:
+    """The change that adds to a video's totals, and makes these when they are not there.
+
+    It raises `version`, so that a sum whose version stayed is one that nobody moved meanwhile.
+    """
+    added = {**difference, "version": 1}
+    return Expression(
+        "ADD " + ", ".join(f"#{name} :{name}" for name in added) + " " + _STAMPING,
+        {f"#{name}": name for name in added} | _NAMES,
+        {f":{name}": value for name, value in added.items()} | _stamp(video_id, caller, now),
+    )
+
+
+_NAMES = {f"#{name}": name for name in ("videoId", "schemaVersion", "updatedAt", "updatedBy")}
+_STAMPING = "SET " + ", ".join(f"{name} = :{name[1:]}" for name in _NAMES)
+
+
+def _stamp(video_id: str, caller: Caller, now: int) -> Item:
+    return {
+        ":videoId": video_id,
+        ":schemaVersion": SCHEMA_VERSION,
+        ":updatedAt": now,
+        ":updatedBy": caller.subject,
+    }
+
+
+def _document(video_id: str, totals: Item | None, own: Item | None) -> dict[str, Any]:
+    mine = {"own": own_document(own)} if own else {}
+    return {"videoId": video_id, **mine, **ratings_document(totals)}
+
+
+def _totals_key(video_id: str) -> Key:
+    return RATING_TOTALS.key(videoId=video_id)
+
+
+def _rating_key(video_id: str, caller: Caller) -> Key:
+    return RATING.key(userId=caller.subject, videoId=video_id)
+
+
+def _place(item: Mapping[str, Any]) -> tuple[str, str]:
+    return item[PARTITION_KEY], item[SORT_KEY]

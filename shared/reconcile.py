@@ -1,0 +1,529 @@
+"""Proves that what is kept in two places agrees, and repairs what does not: tags, years, ratings, and all totals.
+
+Totals carry a version that every change of their parts raises in the same transaction. So a sum of the parts is proven
+when the version stayed the same while it was taken, and a repair that is conditional on that version cannot undo what
+somebody did meanwhile; all under live traffic. What changes at every look is reported as busy.
+
+The parts of a sum are found in an index, and DynamoDB promises of an index only that it will agree with the table
+soon. So a sum that does not agree is taken again after a while, and only believed when both looks saw the same. Markers
+and years are moved by the stream, which follows some seconds behind: those that do not agree are given more time, all of
+a batch together. A video
+whose status changes during a run may be overlooked by that run, and one that is being removed be counted too late or
+too early: a second run finds out.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import islice
+from threading import Lock
+from typing import Any, Literal
+
+from shared.aggregates import (
+    PROFILE_COUNTS,
+    SIZES,
+    Aggregates,
+    Contribution,
+    contribution,
+    counted,
+    tag_addition,
+    user_addition,
+    year_of,
+)
+from shared.attributes import Item, Value, decode_item
+from shared.caller import Caller
+from shared.catalogue import VideoStore
+from shared.dynamodb import LARGEST_BATCH_GET, ConditionFailed, Expression, Table, TransactionConflict
+from shared.errors import Conflict, NotFound, Unavailable
+from shared.listing import sharded, unsharded
+from shared.ratings import TOTALS, Choice, addition, share
+from shared.relations import RelationStore, prefix_of
+from shared.schema import (
+    CREDIT,
+    FEED,
+    MARKER,
+    PARTITION_KEY,
+    PROFILE,
+    RATING,
+    RATING_TOTALS,
+    RELATION_INDEX,
+    SORT_KEY,
+    TAG,
+    TAG_COUNT,
+    TAGS,
+    USERS,
+    VIDEO,
+    Entity,
+    counted_relation,
+    playlists_relation,
+    rated_relation,
+    status_relation,
+    tag_relation,
+)
+from shared.video import STATUSES, TAGS_INDEXED_SINCE, is_purged, tag_entries, upgraded
+
+RECONCILE = Caller.job("reconcile")
+LOOKS = 5
+"""How often something is looked at before it counts as busy."""
+SECONDS_BETWEEN = 3
+"""How long an index is given to agree with its table; usually it takes a fraction of a second."""
+SECONDS_FOR_STREAM, MOST_WAITS = 10, 60
+"""How long the stream is given to reach what a batch of videos found behind, and how often in one run; after that
+nothing waits any more."""
+RECENTLY = 60
+"""Seconds after a change in which the stream may not have reached it."""
+THREADS, VIDEOS_AHEAD = 16, 1000
+"""Videos that are compared at a time, and how many are read ahead for it."""
+PAGE = 1000
+"""Entries of an index that are read at a time."""
+
+Kind = Literal["tags", "credit-years", "ratings", "marker", "user", "tag-count"]
+Outcome = Literal["found", "repaired", "busy"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that does not agree."""
+
+    kind: Kind
+    id: str
+    """A videoId; for `user` the userId, for `tag-count` the folded tag."""
+    expected: Mapping[str, Any]
+    """What should be kept, as far as it differs; empty when something was busy."""
+    found: Mapping[str, Any]
+    """What was kept instead."""
+    outcome: Outcome
+    """`found`: it was left as it is; `repaired`; or `busy`: it changed at every look."""
+
+
+@dataclass
+class Summary:
+    """What a run looked at, and what it found."""
+
+    videos: int = 0
+    users: int = 0
+    tags: int = 0
+    outcomes: Counter[Outcome] = field(default_factory=Counter)
+    recent: int = 0
+    """How many that were `found` follow the stream, and are of videos that were changed less than RECENTLY seconds ago."""
+
+    @property
+    def agrees(self) -> bool:
+        """Whether nothing is left that does not agree."""
+        return not self.outcomes["found"] and not self.outcomes["busy"]
+
+
+@dataclass(frozen=True)
+class _Difference:
+    """What does not agree at one look, and what its repair depends on."""
+
+    expected: Mapping[str, Any]
+    found: Mapping[str, Any]
+    version: int | str | None = None
+
+
+class _Moved(Exception):
+    """What was looked at changed meanwhile."""
+
+
+@dataclass(frozen=True)
+class _Family:
+    """A video and the items beside it that are compared."""
+
+    id: str
+    video: Item | None
+    marker: Item | None
+    totals: Item
+    """Empty when nobody has rated it."""
+    tags: Sequence[Item]
+    credits: Sequence[Item]
+
+
+@dataclass(frozen=True)
+class _Late:
+    """What does not agree of a video, and may only wait for the stream."""
+
+    kind: Kind
+    id: str
+    compare: Callable[[_Family], _Difference | None]
+    difference: _Difference
+
+
+_Look = Callable[[], _Difference | None]
+_Compare = Callable[[_Family], _Difference | None]
+_Repair = Callable[[str, _Difference], None]
+
+
+class Reconcile:
+    """Compares everything that is kept twice in one table. Reads by key and index alone, never by a Scan.
+
+    Needs memory for the names of users and tags, not for videos.
+    """
+
+    def __init__(
+        self, table: Table, *, clock: Callable[[], float] = time.time, sleep: Callable[[float], None] = time.sleep
+    ) -> None:
+        """`clock` gives epoch seconds."""
+        self.table = table
+        self.aggregates = Aggregates(table)
+        self.relations = RelationStore(table)
+        self.videos = VideoStore(table)
+        self._clock = clock
+        self._sleep = sleep
+        self._repairs = False
+        self._waits = 0
+        self._report: Callable[[Finding], None] = lambda _: None
+        self._summary = Summary()
+        self._lock = Lock()
+
+    def run(
+        self,
+        repair: bool,
+        report: Callable[[Finding], None],
+        progress: Callable[[Summary], None] = lambda _: None,
+    ) -> Summary:
+        """Compare everything once, and with `repair` make it agree; each finding is reported as it is met.
+
+        `progress` is called after each video, user and tag with the summary so far. Videos are compared side by side,
+        but the callbacks are called one at a time. Can be broken off and done again. Raises Unavailable.
+        """
+        self._repairs, self._report, self._summary, self._waits = repair, report, Summary(), 0
+        owners: set[str] = set()
+        with ThreadPoolExecutor(THREADS, thread_name_prefix="reconcile") as pool:
+            for batch in _grouped(self._video_entries(), VIDEOS_AHEAD):
+                owners.update(entry["userId"] for entry in batch)
+                late: list[_Late] = []
+                for found in pool.map(self._compare_video, [entry["relId"] for entry in batch]):
+                    late += found
+                    with self._lock:
+                        self._summary.videos += 1
+                        progress(self._summary)
+                self._await_stream(late, pool.map)
+
+        counts: Counter[str] = Counter()
+        owners.update(entry["relId"] for entry in self._entries(unsharded(USERS)))
+        for owner in sorted(owners):
+            counts.update(self._compare_user(owner))
+            self._summary.users += 1
+            progress(self._summary)
+
+        kept = {entry["relId"]: int(entry["relSort"]) for entry in self._entries(unsharded(TAGS))}
+        for tag in sorted(counts.keys() | kept.keys()):
+            if counts[tag] != kept.get(tag, 0):
+                self._examine("tag-count", tag, partial(self._tag_count, tag), self._repair_tag_count)
+            self._summary.tags += 1
+            progress(self._summary)
+        return self._summary
+
+    def _examine(self, kind: Kind, id_: str, look: _Look, repair: _Repair, *, at_once: bool = False) -> None:
+        """Look once; if something differs, until nothing does any more, or the same did twice in a row.
+
+        With `at_once` the first look is believed.
+        """
+        seen: _Difference | None = None
+        for attempt in range(LOOKS):
+            if attempt:
+                self._sleep(SECONDS_BETWEEN)
+            try:
+                difference = look()
+                if difference is None:
+                    return
+                if at_once or difference == seen:
+                    if self._repairs:
+                        repair(id_, difference)
+                    self._tell(kind, id_, difference, "repaired" if self._repairs else "found")
+                    return
+                seen = difference
+            except (_Moved, ConditionFailed, TransactionConflict, Conflict, NotFound):
+                seen = None
+        self._tell(kind, id_, seen or _Difference({}, {}), "busy")
+
+    def _tell(self, kind: Kind, id_: str, difference: _Difference, outcome: Outcome, *, recent: bool = False) -> None:
+        with self._lock:
+            self._summary.outcomes[outcome] += 1
+            self._summary.recent += recent
+            self._report(Finding(kind, id_, difference.expected, difference.found, outcome))
+
+    # Videos and what stands beside them -------------------------------------------------------------------------
+
+    def _compare_video(self, video_id: str) -> list[_Late]:
+        """Compare all of a video; returns what may only be late."""
+        family = self._family(video_id)
+        # No index is asked for tags.
+        self._examine_of(family, "tags", self._tags, self._repair_tags, at_once=True)
+        late = []
+        # Markers and years follow some seconds behind, which is no finding; but to move them now is right in any case,
+        # and quicker than to wait.
+        if self._repairs:
+            self._examine_of(family, "marker", _marker, self._repair_marker, at_once=True)
+            self._examine_of(family, "credit-years", _years, self._repair_years, at_once=True)
+        else:
+            following: tuple[tuple[Kind, _Compare], ...] = (("marker", _marker), ("credit-years", _years))
+            differences = [(kind, compare, compare(family)) for kind, compare in following]
+            late = [_Late(kind, video_id, compare, found) for kind, compare, found in differences if found]
+        self._examine_of(family, "ratings", self._ratings, self._repair_ratings, at_once=False)
+        return late
+
+    def _examine_of(self, family: _Family, kind: Kind, compare: _Compare, repair: _Repair, *, at_once: bool) -> None:
+        if _is_suspect(compare, family):
+            self._examine(kind, family.id, partial(self._look, compare, family.id), repair, at_once=at_once)
+
+    def _await_stream(self, late: Sequence[_Late], apply: Callable[..., Iterable[_Late | None]] = map) -> None:
+        """Look again after a while, until nothing differs any more, or the same did twice in a row."""
+        for _ in range(1, LOOKS):
+            if not late:
+                return
+            if self._waits < MOST_WAITS:
+                self._waits += 1
+                self._sleep(SECONDS_FOR_STREAM)
+            late = [moved for moved in apply(self._look_again, late) if moved]
+        for each in late:
+            self._tell(each.kind, each.id, each.difference, "busy")
+
+    def _look_again(self, late: _Late) -> _Late | None:
+        """What still is late, but not as it was; what is exactly as it was is told."""
+        family = self._family(late.id)
+        difference = late.compare(family)
+        if difference is not None and difference != late.difference:
+            return replace(late, difference=difference)
+        if difference is not None:
+            changed = (family.video or {}).get("updatedAt", 0)
+            self._tell(late.kind, late.id, difference, "found", recent=changed > self._now() - RECENTLY)
+        return None
+
+    def _look(self, compare: _Compare, video_id: str) -> _Difference | None:
+        return compare(self._family(video_id))
+
+    def _family(self, video_id: str) -> _Family:
+        items: dict[str, Item] = {}
+        start: Item | None = None
+        while True:
+            page = self.table.query(
+                index=None,
+                condition=Expression(
+                    "#pk = :pk", {"#pk": PARTITION_KEY}, {":pk": VIDEO.key(videoId=video_id)[PARTITION_KEY]}
+                ),
+                limit=PAGE,
+                start=start,
+                consistent=True,
+            )
+            items |= {item[SORT_KEY]: item for item in page.items if _is_compared(item[SORT_KEY])}
+            if page.last_key is None:
+                break
+            start = decode_item(page.last_key)
+        return _Family(
+            video_id,
+            items.get(VIDEO.sk),
+            items.get(MARKER.sk),
+            items.get(RATING_TOTALS.sk, {}),
+            [item for sk, item in items.items() if sk.startswith(prefix_of(TAG))],
+            [item for sk, item in items.items() if sk.startswith(prefix_of(CREDIT))],
+        )
+
+    def _tags(self, family: _Family) -> _Difference | None:
+        """Whether the entries of the tags are those of the video. Items of before there were any get them now."""
+        video = family.video
+        if video is None or is_purged(video, self._now()):
+            return None
+        expected = {entry["tag"]: entry["relSort"] for entry in tag_entries(upgraded(video))}
+        found = {entry["tag"]: entry["relSort"] for entry in family.tags}
+        return None if expected == found else _Difference(expected, found, video["writeId"])
+
+    def _repair_tags(self, video_id: str, difference: _Difference) -> None:
+        video = self.table.get(VIDEO.key(videoId=video_id), consistent=True)
+        if video is None or video["writeId"] != difference.version:
+            raise _Moved
+        if video.get("schemaVersion", 1) < TAGS_INDEXED_SINCE:
+            self.videos.change(video_id, RECONCILE, self._now(), upgraded)
+            return
+        unchanged = Expression("#writeId = :writeId", {"#writeId": "writeId"}, {":writeId": video["writeId"]})
+        missing = [each for each in tag_entries(video) if difference.found.get(each["tag"]) != each["relSort"]]
+        surplus = sorted(difference.found.keys() - difference.expected.keys())
+        self.table.transact(
+            [
+                self.table.check(VIDEO.key(videoId=video_id), condition=unchanged),
+                *(self.table.put(entry) for entry in missing),
+                *(self.table.remove(TAG.key(videoId=video_id, tag=tag)) for tag in surplus),
+            ]
+        )
+
+    def _repair_marker(self, video_id: str, _: _Difference) -> None:
+        try:
+            self.aggregates.settle([video_id], self._now())
+        except Unavailable as error:
+            raise _Moved from error
+
+    def _repair_years(self, video_id: str, difference: _Difference) -> None:
+        self.relations.move_credit_years(video_id, int(difference.version or 0))
+        if year_of(self.table.get(VIDEO.key(videoId=video_id), consistent=True)) != difference.version:
+            raise _Moved
+
+    def _ratings(self, family: _Family) -> _Difference | None:
+        if family.video is None:
+            return None
+        sums = dict.fromkeys(TOTALS, 0)
+        for batch in self._batches(unsharded(rated_relation(family.id))):
+            keys = [RATING.key(userId=entry["relId"], videoId=family.id) for entry in batch]
+            for rating in self.table.batch_get(keys, attributes=("value", "like"), consistent=True):
+                for name, value in share(Choice.of(rating)).items():
+                    sums[name] += value
+        return self._against(sums, family.totals, RATING_TOTALS, videoId=family.id)
+
+    def _repair_ratings(self, video_id: str, difference: _Difference) -> None:
+        change = addition(video_id, _missing(difference), RECONCILE, self._now())
+        self._write(RATING_TOTALS, change, difference, videoId=video_id)
+
+    # Totals -----------------------------------------------------------------------------------------------------
+
+    def _compare_user(self, user_id: str) -> Counter[str]:
+        """Compare a user's totals with the markers of its videos; returns how many of these count for which tag."""
+        tags: Counter[str] = Counter()
+
+        def look() -> _Difference | None:
+            kept = self.table.get(PROFILE.key(userId=user_id), consistent=True) or {}
+            sums = dict.fromkeys((*PROFILE_COUNTS, "playlists"), 0)
+            tags.clear()
+            for part in self._counted_of(user_id):
+                tags.update(part.tags)
+                for name, value in part.counts().items():
+                    sums[name] += value
+            sums["playlists"] = sum(1 for _ in self._entries(unsharded(playlists_relation(user_id))))
+            return self._against(sums, kept, PROFILE, userId=user_id)
+
+        self._examine("user", user_id, look, self._repair_user)
+        return tags
+
+    def _counted_of(self, user_id: str) -> Iterator[Contribution]:
+        """What was counted of a user's videos; a marker of one that is gone is settled first, or reported."""
+        for batch in self._batches(sharded(counted_relation(user_id))):
+            video_ids = [entry["relId"] for entry in batch]
+            videos = [VIDEO.key(videoId=video_id) for video_id in video_ids]
+            present = {
+                item["videoId"] for item in self.table.batch_get(videos, attributes=("videoId",), consistent=True)
+            }
+            gone = [video_id for video_id in video_ids if video_id not in present]
+            self._await_stream([late for video_id in gone for late in self._compare_video(video_id)])
+            for part in self._markers(video_ids):
+                if part.user_id == user_id:
+                    yield part
+
+    def _markers(self, video_ids: Sequence[str]) -> list[Contribution]:
+        keys = [MARKER.key(videoId=video_id) for video_id in video_ids]
+        markers = self.table.batch_get(keys, consistent=True)
+        return [part for marker in markers if (part := counted(marker))]
+
+    def _repair_user(self, user_id: str, difference: _Difference) -> None:
+        change = user_addition(user_id, _missing(difference), RECONCILE, self._now())
+        self._write(PROFILE, change, difference, userId=user_id)
+
+    def _tag_count(self, tag: str) -> _Difference | None:
+        kept = self.table.get(TAG_COUNT.key(tag=tag), consistent=True) or {}
+        count = 0
+        for batch in self._batches(sharded(tag_relation(tag))):
+            count += sum(tag in part.tags for part in self._markers([entry["relId"] for entry in batch]))
+        return self._against({"count": count}, kept, TAG_COUNT, tag=tag)
+
+    def _repair_tag_count(self, tag: str, difference: _Difference) -> None:
+        change = tag_addition(tag, _missing(difference)["count"], RECONCILE, self._now())
+        self._write(TAG_COUNT, change, difference, tag=tag)
+
+    def _against(self, sums: Mapping[str, int], kept: Item, entity: Entity, **parts: str) -> _Difference | None:
+        """What differs between a sum and what was kept before it was taken; raises _Moved when that changed since."""
+        found = {name: int(kept.get(name, 0)) for name in sums}
+        if found == sums:
+            return None
+        again = self.table.get(entity.key(**parts), attributes=("version",), consistent=True) or {}
+        if again.get("version") != kept.get("version"):
+            raise _Moved
+        differing = [name for name in sums if sums[name] != found[name]]
+        return _Difference(
+            {name: sums[name] for name in differing}, {name: found[name] for name in differing}, kept.get("version")
+        )
+
+    def _write(self, entity: Entity, change: Expression, difference: _Difference, **parts: str) -> None:
+        """Change a total, if nobody has since it was looked at."""
+        if difference.version is None:
+            unmoved = Expression("attribute_not_exists(#version)", {"#version": "version"})
+        else:
+            unmoved = Expression("#version = :seen", {"#version": "version"}, {":seen": difference.version})
+        self.table.write(self.table.update(entity.key(**parts), change, condition=unmoved))
+
+    # Reading ----------------------------------------------------------------------------------------------------
+
+    def _video_entries(self) -> Iterator[Item]:
+        """An entry of each video, with its owner."""
+        return self._entries(sharded(FEED, *map(status_relation, STATUSES)), also=("userId",))
+
+    def _entries(self, partitions: Sequence[Mapping[str, Value]], also: Sequence[str] = ()) -> Iterator[Item]:
+        """All entries of relations, page by page."""
+        for partition in partitions:
+            start: Item | None = None
+            while True:
+                page = self.table.query(
+                    index=RELATION_INDEX.name,
+                    condition=Expression(
+                        " AND ".join(f"#{name} = :{name}" for name in partition),
+                        {f"#{name}": name for name in partition},
+                        {f":{name}": value for name, value in partition.items()},
+                    ),
+                    attributes=("relId", "relSort", *also),
+                    limit=PAGE,
+                    start=start,
+                )
+                yield from page.items
+                if page.last_key is None:
+                    break
+                start = decode_item(page.last_key)
+
+    def _batches(self, partitions: Sequence[Mapping[str, Value]]) -> Iterator[list[Item]]:
+        """All entries of relations, as many at a time as one BatchGetItem looks up."""
+        return _grouped(self._entries(partitions), LARGEST_BATCH_GET)
+
+    def _now(self) -> int:
+        return int(self._clock())
+
+
+def _grouped(entries: Iterator[Item], size: int) -> Iterator[list[Item]]:
+    while group := list(islice(entries, size)):
+        yield group
+
+
+def _is_compared(sort_key: str) -> bool:
+    return sort_key in (VIDEO.sk, MARKER.sk, RATING_TOTALS.sk) or sort_key.startswith(
+        (prefix_of(TAG), prefix_of(CREDIT))
+    )
+
+
+def _is_suspect(compare: _Compare, family: _Family) -> bool:
+    try:
+        return compare(family) is not None
+    except _Moved:
+        return True
+
+
+def _marker(family: _Family) -> _Difference | None:
+    """Whether what was counted of the video is what it is; also when the video is gone."""
+    expected, found = _shown(contribution(family.video)), _shown(counted(family.marker))
+    return None if expected == found else _Difference(expected, found, (family.marker or {}).get("writeId"))
+
+
+def _shown(part: Contribution | None) -> dict[str, Any]:
+    if part is None:
+        return {}
+    sizes = dict(zip(SIZES, part.sizes, strict=True))
+    return {"userId": part.user_id, "status": part.status, **sizes, "tags": sorted(part.tags)}
+
+
+def _years(family: _Family) -> _Difference | None:
+    """Whether all credits are sorted by the video's year."""
+    year = year_of(family.video)
+    wrong = {credit["personId"]: credit["relSort"] for credit in family.credits if credit["relSort"] != year}
+    return _Difference(dict.fromkeys(wrong, year), wrong, year) if wrong and family.video else None
+
+
+def _missing(difference: _Difference) -> dict[str, int]:
+    """What is to be added to what was found."""
+    return {name: value - difference.found[name] for name, value in difference.expected.items()}

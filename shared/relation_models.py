@@ -1,0 +1,189 @@
+"""What clients send about relations of videos, and in batches; see shared/models.py."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal, Self, TypeVar
+
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+
+from shared.models import (
+    Content,
+    Description,
+    NewVideo,
+    Title,
+    VideoId,
+    VideoPatch,
+    Visibility,
+    line,
+    whole,
+)
+
+BEST_RATING = 10
+LARGEST_BATCH = 100
+MOST_ROLES = 20
+MOST_TITLES = 20
+
+LARGEST_ROLES = 8_000
+LARGEST_TITLES = 4_000
+"""Bytes, as `content_bytes` counts: a hundred credits or releases must fit one answer, and be cheap to read."""
+
+_Part = TypeVar("_Part", bound=Content)
+
+
+def content_bytes(parts: Sequence[Mapping[str, Any]]) -> int:
+    """The size of the roles of a credit, or of the titles of a release: as compact JSON in UTF-8."""
+    return len(json.dumps(parts, ensure_ascii=False, separators=(",", ":")).encode())
+
+
+def _within(largest: int) -> AfterValidator:
+    def check(parts: list[_Part]) -> list[_Part]:
+        if content_bytes([part.model_dump(exclude_none=True) for part in parts]) > largest:
+            raise ValueError(f"must have at most {largest} bytes together, as JSON in UTF-8 without spaces")
+        return parts
+
+    return AfterValidator(check)
+
+
+class Role(Content):
+    """One thing that a person did for a video."""
+
+    category: Annotated[str, line(64), Field(description="Such as `actor`, `director` or `writer`")]
+    job: Annotated[str, line(300)] | None = Field(
+        default=None, description="More exactly, such as `based on the novel`"
+    )
+    characters: Annotated[list[Annotated[str, line(300)]], Field(max_length=20)] = Field(default=[])
+
+
+class CreditContent(Content):
+    """The body of `PUT /v1/videos/{videoId}/credits/{personId}`: everything that one person did for the video."""
+
+    name: Annotated[str, line(200)] | None = Field(default=None, description="As it is credited")
+    ordering: Annotated[
+        int, Field(strict=True, ge=1, le=100_000, description="Place in the credits"), BeforeValidator(whole)
+    ]
+    roles: Annotated[
+        list[Role],
+        Field(
+            min_length=1,
+            max_length=MOST_ROLES,
+            description=f"Together at most {LARGEST_ROLES} bytes, as JSON in UTF-8 without spaces",
+        ),
+        _within(LARGEST_ROLES),
+    ]
+
+
+class LocalTitle(Content):
+    """One title of a video in one region and language."""
+
+    title: Title
+    types: Annotated[list[Annotated[str, line(64)]], Field(max_length=10)] = Field(
+        default=[], description="Such as `original`, `imdbDisplay` or `working`"
+    )
+    attributes: Annotated[list[Annotated[str, line(200)]], Field(max_length=10)] = Field(
+        default=[], description="Such as `literal title`"
+    )
+
+
+class ReleaseContent(Content):
+    """The body of `PUT /v1/videos/{videoId}/releases/{region}[/{language}]`: its titles, the most usual first."""
+
+    titles: Annotated[
+        list[LocalTitle],
+        Field(
+            min_length=1,
+            max_length=MOST_TITLES,
+            description=f"Together at most {LARGEST_TITLES} bytes, as JSON in UTF-8 without spaces",
+        ),
+        _within(LARGEST_TITLES),
+    ]
+
+
+class RatingContent(Content):
+    """The body of `PUT /v1/videos/{videoId}/rating`: a value, or whether the caller likes it (which is 10 or 1)."""
+
+    value: Annotated[int, Field(strict=True, ge=1, le=BEST_RATING), BeforeValidator(whole)] | None = None
+    like: bool | None = None
+
+    @model_validator(mode="after")
+    def _says_one_thing(self) -> Self:
+        if (self.value is None) == (self.like is None):
+            raise ValueError("give either a value or a like")
+        return self
+
+
+class NewPlaylist(Content):
+    """The body of `POST /v1/playlists`."""
+
+    title: Title
+    description: Description | None = None
+    visibility: Visibility = "private"
+
+
+class PlaylistPatch(Content):
+    """The body of `PATCH /v1/playlists/{playlistId}`: a JSON Merge Patch (RFC 7396)."""
+
+    title: Title = ""
+    description: Description | None = None
+    visibility: Visibility = "private"
+
+
+class NewEntry(Content):
+    """The body of `POST /v1/playlists/{playlistId}/entries`."""
+
+    videoId: VideoId
+
+
+class EntryMove(Content):
+    """The body of `PATCH /v1/playlists/{playlistId}/entries/{videoId}`: the entry that it shall stand next to."""
+
+    after: VideoId | None = Field(default=None, description="The entry that it follows; null: it becomes the first")
+    before: VideoId | None = Field(default=None, description="The entry that it precedes; null: it becomes the last")
+
+    @model_validator(mode="after")
+    def _names_one_place(self) -> Self:
+        if len(self.model_fields_set) != 1:
+            raise ValueError("give either `after` or `before`")
+        return self
+
+
+class VideoIds(Content):
+    """The body of `POST /v1/videos/batch-get`."""
+
+    videoIds: Annotated[list[VideoId], Field(min_length=1, max_length=LARGEST_BATCH)]
+
+
+class _Operation(Content):
+    ifMatch: Annotated[str, line(200)] | None = Field(
+        default=None, description='As the header If-Match: an ETag of the video, or its version alone such as `"3"`'
+    )
+
+
+class CreateOperation(Content):
+    """Create a video, as `POST /v1/videos` does."""
+
+    op: Literal["create"]
+    video: NewVideo
+
+
+class PatchOperation(_Operation):
+    """Change a video, as `PATCH /v1/videos/{videoId}` does."""
+
+    op: Literal["patch"]
+    videoId: VideoId
+    patch: VideoPatch
+
+
+class DeleteOperation(_Operation):
+    """Delete a video, as `DELETE /v1/videos/{videoId}` does."""
+
+    op: Literal["delete"]
+    videoId: VideoId
+
+
+class Batch(Content):
+    """The body of `POST /v1/videos/batch`.
+
+    Operations are read one by one, so that one that is not valid does not keep back the others.
+    """
+
+    operations: Annotated[list[Any], Field(min_length=1, max_length=LARGEST_BATCH)]

@@ -1,0 +1,456 @@
+"""Credits and releases of videos, and the videos of a person.
+
+Both are items beside their video, and entries of RelationIndex. They hold no copy of the video but the year that a
+credit is sorted by; `move_credit_years` moves it when the video's changes.
+"""
+
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from shared.attributes import Item, decode_item
+from shared.caller import Caller
+from shared.catalogue import CHANGE_ATTEMPTS, contended
+from shared.cursors import Position
+from shared.dynamodb import LARGEST_TRANSACTION, ConditionFailed, Expression, Key, Table, TransactionConflict, Write
+from shared.errors import IllegalTransition, NotFound, VersionMismatch
+from shared.listing import Found, Lists, Window, hydrated, unsharded
+from shared.models import LAST_YEAR
+from shared.relation_models import CreditContent, LocalTitle, ReleaseContent, Role
+from shared.schema import (
+    CREDIT,
+    PARTITION_KEY,
+    RELEASE,
+    SCHEMA_VERSION,
+    SORT_KEY,
+    VIDEO,
+    Entity,
+    person_relation,
+    region_relation,
+    shard_of,
+)
+from shared.video import SUMMARY_FIELDS, VISIBILITY_ATTRIBUTES, is_shown, owned_by, seen_by, summary
+
+NO_LANGUAGE = "-"
+"""Stands in the key of a release for no language."""
+
+MOVED_AT_A_TIME = LARGEST_TRANSACTION - 1
+"""Credits whose years one transaction moves, beside the check of the video; 1 MB of them ends a page earlier."""
+
+_NO_CREDIT = "There is no such credit."
+_STAMPS = ("version", "schemaVersion", "updatedAt", "updatedBy", "writeId")
+
+Allows = Callable[[Item | None], bool]
+"""The caller's own condition (If-Match, If-None-Match) on what is there; None: there is nothing."""
+
+
+@dataclass(frozen=True)
+class Children:
+    """Items of one kind beside a video, in the order of their sort keys, and where to go on."""
+
+    items: list[Item]
+    resume: Position | None
+
+
+def credit_item(
+    video: Mapping[str, Any], person_id: str, content: CreditContent, *, caller: Caller, now: int, version: int = 1
+) -> Item:
+    """A credit to write, keys and index attributes included; of the video are read `videoId` and `releaseYear`."""
+    item = {
+        **CREDIT.key(videoId=video["videoId"], personId=person_id),
+        "videoId": video["videoId"],
+        "personId": person_id,
+        **content.model_dump(exclude_none=True),
+        "rel": person_relation(person_id),
+        "relShard": 0,
+        "relSort": video.get("releaseYear", 0),
+        "relId": video["videoId"],
+    }
+    return _stamped(item, caller, now, version)
+
+
+def release_item(
+    video: Mapping[str, Any],
+    region: str,
+    language: str | None,
+    content: ReleaseContent,
+    *,
+    caller: Caller,
+    now: int,
+    version: int = 1,
+) -> Item:
+    """A release to write, keys and index attributes included; of the video are read `videoId` and `createdAt`.
+
+    Region and language are spelled as shared.regions returns them.
+    """
+    video_id = video["videoId"]
+    item = {
+        **RELEASE.key(videoId=video_id, region=region, language=language or NO_LANGUAGE),
+        "videoId": video_id,
+        "region": region,
+        **({"language": language} if language else {}),
+        **content.model_dump(exclude_none=True),
+        "rel": region_relation(region),
+        "relShard": shard_of(video_id),
+        "relSort": video["createdAt"],
+        "relId": f"{video_id}#{language or NO_LANGUAGE}",
+    }
+    return _stamped(item, caller, now, version)
+
+
+def credit_document(item: Item) -> dict[str, Any]:
+    """A credit as clients see it."""
+    shown = item | {"roles": [_ordered(role, Role) for role in item["roles"]]}
+    return _picked(shown, ("videoId", "personId", "name", "ordering", "roles", "version", "updatedAt"))
+
+
+def release_document(item: Item) -> dict[str, Any]:
+    """A release as clients see it."""
+    shown = item | {"titles": [_ordered(title, LocalTitle) for title in item["titles"]]}
+    return _picked(shown, ("videoId", "region", "language", "titles", "version", "updatedAt"))
+
+
+def credits_query(caller: Caller, video_id: str) -> str:
+    """What a cursor of a video's credits is bound to."""
+    return repr(("credits", caller.subject, caller.is_admin, video_id))
+
+
+def releases_query(caller: Caller, video_id: str, region: str | None = None) -> str:
+    """What a cursor of a video's releases, or of those in one region, is bound to."""
+    return repr(("releases", caller.subject, caller.is_admin, video_id, region))
+
+
+def children_of(
+    table: Table,
+    video_id: str,
+    prefix: str,
+    *,
+    limit: int,
+    after: Position | None = None,
+    consistent: bool = False,
+) -> Children:
+    """Items beside a video whose sort keys begin with a prefix: one Query, of 1 MB at most."""
+    pk = VIDEO.key(videoId=video_id)[PARTITION_KEY]
+    page = table.query(
+        index=None,
+        condition=Expression(
+            "#pk = :pk AND begins_with(#sk, :sk)",
+            {"#pk": PARTITION_KEY, "#sk": SORT_KEY},
+            {":pk": pk, ":sk": prefix},
+        ),
+        limit=limit + 1,  # one more than is wanted tells whether there is a next page
+        start={PARTITION_KEY: pk, SORT_KEY: after.id} if after else None,
+        consistent=consistent,
+    )
+    items = page.items[:limit]
+    if len(page.items) > limit:
+        return Children(items, Position(0, items[-1][SORT_KEY]))
+    stopped = decode_item(page.last_key)[SORT_KEY] if page.last_key else None
+    return Children(items, Position(0, stopped) if stopped else None)
+
+
+def prefix_of(entity: Entity) -> str:
+    """What the sort keys of all items of an entity begin with."""
+    return entity.sk.partition("{")[0]
+
+
+def region_prefix(region: str) -> str:
+    """What the sort keys of a region's releases begin with."""
+    return f"{prefix_of(RELEASE)}{region}#"
+
+
+class RelationStore:
+    """Credits, releases and people in the table. Methods raise the errors of shared.errors."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+        self.lists = Lists(table)
+
+    def move_credit_years(self, video_id: str, year: int, in_time: Callable[[], bool] = lambda: True) -> bool:
+        """Sort all credits of a video by this year (0: it has none), as long as it is the video's.
+
+        Returns whether it is through; False when `in_time`, asked before each step, told it to stop. It is through too
+        when the video is gone or has another year: each change of the year has a move of its own, which comes later
+        and finds what this one did. Can be broken off and done again: what was moved is then only read. Raises
+        WriteContention.
+        """
+        after, failures = None, 0
+        while in_time():
+            page = self._credits(video_id, after)
+            try:
+                self._sort_credits(video_id, [credit for credit in page.items if credit["relSort"] != year], year)
+            except (ConditionFailed, TransactionConflict) as failure:
+                if isinstance(failure, ConditionFailed) and failure.position == 0:
+                    return True
+                # A credit of this page was written or removed; so the page is read again.
+                failures += 1
+                if failures == CHANGE_ATTEMPTS:
+                    raise contended() from failure
+                self.table.pause(failures)
+            else:
+                after, failures = page.resume, 0
+                if after is None:
+                    return True
+        return False
+
+    def put_credit(
+        self, video_id: str, person_id: str, content: CreditContent, caller: Caller, now: int, allows: Allows
+    ) -> tuple[Item, bool]:
+        """Create or replace a credit; returns it, and whether it is new.
+
+        Raises NotFound or Forbidden for the video, IllegalTransition when that is deleted, VersionMismatch when
+        `allows` refuses, WriteContention.
+        """
+        video = self._own(video_id, caller, now)
+        item, created = self._put(credit_item(video, person_id, content, caller=caller, now=now), allows)
+        # The year may have changed, and been moved on all credits, between the reading and the writing.
+        again = self.table.get(VIDEO.key(videoId=video_id), attributes=["releaseYear"], consistent=True) or {}
+        if again.get("releaseYear", 0) != item["relSort"]:
+            self._sort_credit(item, again.get("releaseYear", 0))
+        return item, created
+
+    def delete_credit(self, video_id: str, person_id: str, caller: Caller, now: int, allows: Allows) -> None:
+        """Remove a credit; raises as `put_credit` does, and NotFound when there is none."""
+        self._own(video_id, caller, now)
+        self._delete(CREDIT.key(videoId=video_id, personId=person_id), allows, _NO_CREDIT)
+
+    def credit(self, video_id: str, person_id: str, caller: Caller, now: int) -> Item:
+        """What a person did for a video; raises NotFound for the video or for the credit."""
+        self._visible(video_id, caller, now)
+        found = self.table.get(CREDIT.key(videoId=video_id, personId=person_id))
+        if found is None:
+            raise NotFound(_NO_CREDIT)
+        return found
+
+    def credits(self, video_id: str, caller: Caller, now: int, limit: int, after: Position | None) -> Children:
+        """A page of a video's credits by personId; raises NotFound when the caller may not see the video."""
+        self._visible(video_id, caller, now)
+        return children_of(self.table, video_id, prefix_of(CREDIT), limit=limit, after=after)
+
+    def videos_of(self, person_id: str, caller: Caller, now: int, window: Window) -> Found[dict[str, Any]]:
+        """A page of the videos of a person that the caller may see, by year: `video`, `releaseYear` and `credit`.
+
+        Raises NotFound when the page is empty and the person has no video in any year that the caller may see.
+        """
+        found = self._videos_of(person_id, caller, now, window)
+        if found.items or found.resume or window.after:
+            return found
+        anything = self._videos_of(person_id, caller, now, Window(0, LAST_YEAR + 1, limit=1))
+        if not anything.items and anything.resume is None:
+            raise NotFound("There is no such person.")
+        return found
+
+    def put_release(
+        self,
+        video_id: str,
+        region: str,
+        language: str | None,
+        content: ReleaseContent,
+        caller: Caller,
+        now: int,
+        allows: Allows,
+    ) -> tuple[Item, bool]:
+        """Create or replace the titles in a region and language; returns and raises as `put_credit` does."""
+        video = self._own(video_id, caller, now)
+        return self._put(release_item(video, region, language, content, caller=caller, now=now), allows)
+
+    def delete_release(
+        self, video_id: str, region: str, language: str | None, caller: Caller, now: int, allows: Allows
+    ) -> None:
+        """Remove the titles in a region and language; raises as `delete_credit` does."""
+        self._own(video_id, caller, now)
+        key = RELEASE.key(videoId=video_id, region=region, language=language or NO_LANGUAGE)
+        self._delete(key, allows, "There is no such release.")
+
+    def release(self, video_id: str, region: str, language: str, caller: Caller, now: int) -> Item:
+        """The titles in a region and language; raises NotFound for the video or for them."""
+        self._visible(video_id, caller, now)
+        found = self.table.get(RELEASE.key(videoId=video_id, region=region, language=language))
+        if found is None:
+            raise NotFound("There is no such release.")
+        return found
+
+    def releases(
+        self, video_id: str, region: str | None, caller: Caller, now: int, limit: int, after: Position | None
+    ) -> Children:
+        """A page of a video's releases, or of those in a region, by region and language; raises NotFound."""
+        self._visible(video_id, caller, now)
+        prefix = region_prefix(region) if region else prefix_of(RELEASE)
+        return children_of(self.table, video_id, prefix, limit=limit, after=after)
+
+    def _own(self, video_id: str, caller: Caller, now: int) -> Item:
+        """A video whose relations the caller may write."""
+        attributes = [*VISIBILITY_ATTRIBUTES, "videoId", "createdAt", "releaseYear"]
+        found = self.table.get(VIDEO.key(videoId=video_id), attributes=attributes, consistent=True)
+        video = owned_by(found, caller, now)
+        if video["status"] == "deleted":
+            raise IllegalTransition("The video is deleted; restore it first.")
+        return video
+
+    def _visible(self, video_id: str, caller: Caller, now: int) -> None:
+        seen_by(self.table.get(VIDEO.key(videoId=video_id), attributes=VISIBILITY_ATTRIBUTES), caller, now)
+
+    def _put(self, item: Item, allows: Allows) -> tuple[Item, bool]:
+        found = self.table.get(_key(item), consistent=True)
+        for _ in range(CHANGE_ATTEMPTS):
+            _require(allows, found)
+            if found and _content(found) == _content(item):
+                return found, False
+            new = item | {"version": found["version"] + 1 if found else 1}
+            try:
+                self.table.write(self.table.put(new, condition=_unchanged(found)))
+            except ConditionFailed as failure:
+                if failure.item is not None and failure.item["writeId"] == new["writeId"]:
+                    return new, found is None
+                found = failure.item
+            except TransactionConflict as conflict:
+                raise contended() from conflict
+            else:
+                return new, found is None
+        raise contended()
+
+    def _delete(self, key: Key, allows: Allows, absent: str) -> None:
+        found = self.table.get(key, consistent=True)
+        if found is None:
+            raise NotFound(absent)
+        for _ in range(CHANGE_ATTEMPTS):
+            _require(allows, found)
+            try:
+                self.table.write(self.table.remove(key, condition=_unchanged(found)))
+            except ConditionFailed as failure:
+                # Gone by now, by another's hand or by an attempt of ours whose answer was lost.
+                if failure.item is None:
+                    return
+                found = failure.item
+            except TransactionConflict as conflict:
+                raise contended() from conflict
+            else:
+                return
+        raise contended()
+
+    def _credits(self, video_id: str, after: Position | None) -> Children:
+        return children_of(self.table, video_id, prefix_of(CREDIT), limit=MOVED_AT_A_TIME, after=after, consistent=True)
+
+    def _sort_credits(self, video_id: str, found: Sequence[Item], year: int) -> None:
+        """Move credits to another year in one transaction, if it is the video's, and they are where they were read.
+
+        Raises ConditionFailed, with position 0 when the video has another year or is gone, and TransactionConflict.
+        """
+        if found:
+            is_the_videos = self.table.check(VIDEO.key(videoId=video_id), condition=_has_year(year))
+            self.table.transact([is_the_videos, *(self._sorting(credit, year) for credit in found)])
+
+    def _sort_credit(self, credit: Item, year: int) -> None:
+        """Move a credit to another year, unless it was moved or removed since it was read."""
+        try:
+            self.table.write(self._sorting(credit, year))
+        except ConditionFailed:
+            return
+        except TransactionConflict as conflict:
+            raise contended() from conflict
+
+    def _sorting(self, credit: Item, year: int) -> Write:
+        return self.table.update(
+            _key(credit),
+            Expression("SET #relSort = :year", {"#relSort": "relSort"}, {":year": year}),
+            condition=Expression("#relSort = :before", {"#relSort": "relSort"}, {":before": credit["relSort"]}),
+        )
+
+    def _videos_of(self, person_id: str, caller: Caller, now: int, window: Window) -> Found[dict[str, Any]]:
+        relation = unsharded(person_relation(person_id))
+        return hydrated(
+            lambda after, size: self.lists.related(relation, replace(window, after=after, limit=size)),
+            lambda entries: self._credited(entries, person_id, caller, now),
+            limit=window.limit,
+            after=window.after,
+        )
+
+    def _credited(
+        self, entries: Sequence[Item], person_id: str, caller: Caller, now: int
+    ) -> list[dict[str, Any] | None]:
+        """The videos of entries with what the person did for them; None for one that the caller may not see."""
+        # The index follows the table a little later: a credit that changes its year may stand in it twice, ...
+        video_ids = list(dict.fromkeys(entry["relId"] for entry in entries))
+        if not video_ids:
+            return []
+        keys = [VIDEO.key(videoId=video_id) for video_id in video_ids]
+        keys += [CREDIT.key(videoId=video_id, personId=person_id) for video_id in video_ids]
+        attributes = dict.fromkeys(
+            [*SUMMARY_FIELDS, *VISIBILITY_ATTRIBUTES, "releaseYear", "relSort", "personId", "name", "ordering", "roles"]
+        )
+        videos: dict[str, Item] = {}
+        did: dict[str, Item] = {}
+        for item in self.table.batch_get(keys, attributes=attributes):
+            (did if "personId" in item else videos)[item["videoId"]] = item
+
+        def looked_up(entry: Item) -> dict[str, Any] | None:
+            video, credit = videos.get(entry["relId"]), did.get(entry["relId"])
+            # ... and one that is gone may still stand in it.
+            if video is None or credit is None or credit["relSort"] != entry["relSort"]:
+                return None
+            return _appearance(video, credit) if is_shown(video, caller, now) else None
+
+        return [looked_up(entry) for entry in entries]
+
+
+def _appearance(video: Item, credit: Item) -> dict[str, Any]:
+    return {
+        "video": summary(video),
+        **_picked(video, ("releaseYear",)),
+        "credit": _picked(credit_document(credit), ("name", "ordering", "roles")),
+    }
+
+
+def _stamped(item: Item, caller: Caller, now: int, version: int) -> Item:
+    return item | {
+        "version": version,
+        "schemaVersion": SCHEMA_VERSION,
+        "updatedAt": now,
+        "updatedBy": caller.subject,
+        # Tells a retry of this very write, whose first answer was lost, from somebody else's write.
+        "writeId": secrets.token_hex(8),
+    }
+
+
+def _key(item: Item) -> Key:
+    return {PARTITION_KEY: item[PARTITION_KEY], SORT_KEY: item[SORT_KEY]}
+
+
+def _content(item: Item) -> Item:
+    return {name: value for name, value in item.items() if name not in _STAMPS}
+
+
+def _require(allows: Allows, found: Item | None) -> None:
+    if allows(found):
+        return
+    if found is None:
+        raise VersionMismatch("There is nothing yet that If-Match could name.")
+    raise VersionMismatch(
+        f'It is there, at version {found["version"]}; If-Match takes its ETag, or "{found["version"]}".'
+    )
+
+
+def _unchanged(found: Item | None) -> Expression:
+    """Not by the version: what was removed and made again begins with the same one."""
+    if found is None:
+        return Expression("attribute_not_exists(#pk)", {"#pk": PARTITION_KEY})
+    return Expression("#writeId = :read", {"#writeId": "writeId"}, {":read": found["writeId"]})
+
+
+def _has_year(year: int) -> Expression:
+    """The condition that a video is there and has this release year (0: none)."""
+    if year:
+        return Expression("#year = :year", {"#year": "releaseYear"}, {":year": year})
+    return Expression(
+        "attribute_exists(#pk) AND attribute_not_exists(#year)", {"#pk": PARTITION_KEY, "#year": "releaseYear"}
+    )
+
+
+def _ordered(entry: Item, model: type[Role] | type[LocalTitle]) -> Item:
+    """DynamoDB keeps no order in a map, and the same thing must have the same ETag each time."""
+    return _picked(entry, tuple(model.model_fields))
+
+
+def _picked(item: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    return {name: item[name] for name in names if name in item}

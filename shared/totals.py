@@ -1,0 +1,61 @@
+"""What was counted beforehand: how much a user has, and how often tags are used."""
+
+from typing import Any
+
+from shared.aggregates import PROFILE_COUNTS
+from shared.attributes import Item
+from shared.cursors import Position
+from shared.dynamodb import Expression, Table
+from shared.schema import PROFILE, RELATION_INDEX, TAG_COUNT, TAGS
+from shared.video import STATUSES
+
+USER_ID = r"[-._~()'!*:@,;=+&$%<> \[\]{}|^\w]{1,255}"
+"""A userId in a path: what the resolver takes for a part of one; any other character would end in 404."""
+
+
+class TotalsStore:
+    """Reads what the stream's worker (shared/aggregates.py) and the playlists' store have counted."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+
+    def user(self, user_id: str) -> dict[str, Any]:
+        """How much a user has; zeros when nothing was counted. Some seconds behind the videos."""
+        counts = self.table.get(PROFILE.key(userId=user_id), attributes=(*PROFILE_COUNTS, "playlists")) or {}
+        return user_document(user_id, counts)
+
+    def tags(self, limit: int, after: Position | None) -> tuple[list[dict[str, Any]], Position | None]:
+        """So many tags after a position, the most used first, and where to go on; ties are in reverse order."""
+        partition = {"rel": TAGS, "relShard": 0}
+        start = None
+        if after:
+            start = {**TAG_COUNT.key(tag=after.id), **partition, "relSort": after.at, "relId": after.id}
+        page = self.table.query(
+            index=RELATION_INDEX.name,
+            condition=Expression(
+                "#rel = :rel AND #relShard = :relShard AND #relSort >= :one",
+                {f"#{name}": name for name in ("rel", "relShard", "relSort")},
+                {":rel": TAGS, ":relShard": 0, ":one": 1},
+            ),
+            attributes=("relSort", "relId"),
+            ascending=False,
+            # One more than is wanted tells whether there is a next page.
+            limit=limit + 1,
+            start=start,
+        )
+        found = [{"tag": item["relId"], "count": int(item["relSort"])} for item in page.items[:limit]]
+        more = len(page.items) > limit
+        return found, Position(found[-1]["count"], found[-1]["tag"]) if more else None
+
+
+def user_document(user_id: str, counts: Item) -> dict[str, Any]:
+    """A user's totals as clients see them; bytes and milliseconds are those of videos that are not deleted."""
+    videos = {status: int(counts.get(status, 0)) for status in STATUSES}
+    alive = sum(videos.values()) - videos["deleted"]
+    return {
+        "userId": user_id,
+        "videos": {"total": alive, **videos},
+        "bytes": int(counts.get("bytes", 0)),
+        "duration": int(counts.get("milliseconds", 0)),
+        "playlists": int(counts.get("playlists", 0)),
+    }

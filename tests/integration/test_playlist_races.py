@@ -1,0 +1,281 @@
+"""Changes of a playlist that meet, or that break off: its entries stay in one order, counted exactly and in pairs."""
+
+import random
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+from typing import TYPE_CHECKING
+
+import pytest
+
+from shared.dynamodb import Table
+from shared.purging import Purge
+from shared.schema import PROFILE, VIDEO
+from tests.harness import Api, Clock, Reply, make_api
+from tests.integration import faults
+from tests.integration.conftest import Connect
+from tests.integration.contents import items_of
+from tests.integration.faults import Incident, Killed, Line
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+THREADS = 8
+FILMS = [f"{number:08d}-0000-4000-8000-000000000000" for number in range(THREADS)]
+KEY = {"Idempotency-Key": "k1"}
+
+Request = Callable[[Api], Reply]
+Instance = Callable[[], Api]
+
+
+@pytest.fixture
+def instance(table: Table, clock: Clock) -> Instance:
+    """Makes instances of the service over one table: a resolver serves one request at a time."""
+    return lambda: make_api(table, clock=clock)
+
+
+@pytest.fixture(scope="module")
+def tapped(connect: Connect) -> tuple["DynamoDBClient", Line]:
+    """A client and its line."""
+    client = connect()
+    return client, Line(client)
+
+
+def at_once(instance: Instance, requests: Sequence[Request]) -> list[Reply]:
+    """The answers to requests that are let go together, each by an instance of its own."""
+    start = Barrier(len(requests))
+
+    def run(request: Request) -> Reply:
+        api = instance()
+        start.wait(timeout=30)
+        return request(api)
+
+    with ThreadPoolExecutor(len(requests)) as pool:
+        return list(pool.map(run, requests))
+
+
+@pytest.fixture(autouse=True)
+def films(api: Api) -> None:
+    """The films are there."""
+    for film in FILMS:
+        api.publish(videoId=film)
+
+
+def playlist(api: Api, films: Sequence[str] = ()) -> str:
+    """The path of a new playlist of these films."""
+    path = f"/v1/{api.post('/v1/playlists', {'title': 't'}).headers['location']}"
+    for film in films:
+        assert api.post(f"{path}/entries", {"videoId": film}).status == 201
+    return path
+
+
+def order(api: Api, path: str) -> list[str]:
+    return [entry["videoId"] for entry in api.get(f"{path}/entries", query="limit=100").json["items"]]
+
+
+def checked(api: Api, table: Table, path: str) -> list[str]:
+    """The list as it is shown, once every entry was found to be stored twice alike, and all of them counted."""
+    stored = [item for item in items_of(table) if item["pk"] == f"PLAYLIST#{path.rpartition('/')[2]}"]
+    entries = {(item["videoId"], item["rank"]) for item in stored if item["sk"].startswith("ENTRY#")}
+    members = {(item["videoId"], item["rank"]) for item in stored if item["sk"].startswith("HAS#")}
+    assert entries == members
+    assert len(stored) == 1 + 2 * len(entries)
+    shown = order(api, path)
+    assert shown == [video for video, _ in sorted(entries, key=lambda entry: entry[1])]
+    assert api.get(path).json["entryCount"] == len(shown)
+    return shown
+
+
+def again(send: Callable[[], Reply], reply: Reply) -> Reply:
+    """The answer at last, when a client comes again as it is told to."""
+    while reply.status == 409 and "retry-after" in reply.headers:
+        reply = send()
+    return reply
+
+
+def test_appends_at_once_are_all_in_the_list(api: Api, table: Table, instance: Instance) -> None:
+    path = playlist(api)
+
+    def appending(film: str) -> Request:
+        return lambda api: api.post(f"{path}/entries", {"videoId": film})
+
+    replies = at_once(instance, [appending(film) for film in FILMS])
+    for film, reply in zip(FILMS, replies, strict=True):
+        assert again(lambda film=film: appending(film)(api), reply).status == 201  # type: ignore[misc]
+    assert set(checked(api, table, path)) == set(FILMS)
+
+
+def test_of_appends_of_one_video_exactly_one_wins(api: Api, table: Table, instance: Instance) -> None:
+    path = playlist(api)
+    replies = at_once(instance, [lambda api: api.post(f"{path}/entries", {"videoId": FILMS[0]})] * THREADS)
+    assert [reply.status for reply in replies].count(201) == 1
+    assert {reply.status for reply in replies} == {201, 409}
+    assert checked(api, table, path) == FILMS[:1]
+
+
+def test_appends_with_one_key_get_one_answer(api: Api, table: Table, instance: Instance) -> None:
+    path = playlist(api)
+
+    def appending(api: Api) -> Reply:
+        return api.post(f"{path}/entries", {"videoId": FILMS[0]}, headers=KEY)
+
+    answers = [again(lambda: appending(api), reply) for reply in at_once(instance, [appending] * THREADS)]
+    assert {(reply.status, reply.body) for reply in answers} == {(201, answers[0].body)}
+    assert checked(api, table, path) == FILMS[:1]
+
+
+def test_moves_at_once_lose_and_double_nothing(api: Api, table: Table, instance: Instance) -> None:
+    path = playlist(api, FILMS)
+    chance = random.Random(1)
+
+    def moving(film: str) -> Request:
+        beside = chance.choice([each for each in FILMS if each != film])
+        return lambda api: api.patch(f"{path}/entries/{film}", {chance.choice(["after", "before"]): beside})
+
+    for _ in range(3):
+        replies = at_once(instance, [moving(film) for film in FILMS])
+        assert {reply.status for reply in replies} <= {200, 409}
+    assert sorted(checked(api, table, path)) == FILMS
+
+
+def test_moves_appends_and_removals_at_once_leave_one_list(api: Api, table: Table, instance: Instance) -> None:
+    path = playlist(api, FILMS[:5])
+    requests: list[Request] = [
+        lambda api: api.delete(f"{path}/entries/{FILMS[0]}"),
+        lambda api: api.delete(f"{path}/entries/{FILMS[0]}"),
+        lambda api: api.patch(f"{path}/entries/{FILMS[1]}", {"after": FILMS[0]}),
+        lambda api: api.patch(f"{path}/entries/{FILMS[0]}", {"before": None}),
+        lambda api: api.post(f"{path}/entries", {"videoId": FILMS[5]}),
+        lambda api: api.patch(path, {"title": "New"}),
+    ]
+    replies = at_once(instance, requests)
+    assert {reply.status for reply in replies} <= {200, 201, 204, 404, 409, 422}
+    shown = checked(api, table, path)
+    assert set(FILMS[1:5]) <= set(shown)
+    assert (FILMS[0] in shown) == (204 not in {reply.status for reply in replies[:2]})
+    assert (FILMS[5] in shown) == (replies[4].status == 201)
+    assert (api.get(path).json["title"] == "New") == (replies[5].status == 200)
+
+
+def test_creates_and_deletes_at_once_are_counted_exactly(api: Api, table: Table, instance: Instance) -> None:
+    doomed = playlist(api)
+    requests: list[Request] = [lambda api: api.post("/v1/playlists", {"title": "t"})] * 4
+    requests += [lambda api: api.delete(doomed)] * 4
+    replies = at_once(instance, requests)
+    assert {reply.status for reply in replies} <= {201, 204, 404, 409}
+    profile = table.get(PROFILE.key(userId="alice"), consistent=True)
+    stored = [item for item in items_of(table) if item["pk"].startswith("PLAYLIST#")]
+    assert profile is not None
+    assert profile["playlists"] == len(stored)
+
+
+@pytest.mark.parametrize("call", range(3))
+def test_a_delete_in_the_middle_of_an_append_leaves_nothing(
+    api: Api, table: Table, tapped: tuple["DynamoDBClient", Line], instance: Instance, call: int
+) -> None:
+    path = playlist(api)
+    client, line = tapped
+    line.arm(faults.meanwhile(lambda: instance().delete(path)), at=call)
+    reply = make_api(Table(table.name, client, sleep=lambda _: None)).post(f"{path}/entries", {"videoId": FILMS[0]})
+    line.disarm()
+    assert reply.status == 404
+    assert [item for item in items_of(table) if item["pk"].startswith("PLAYLIST#")] == []
+
+
+OPERATIONS: dict[str, Callable[[Api, str], Reply]] = {
+    "append": lambda api, path: api.post(f"{path}/entries", {"videoId": FILMS[3]}),
+    "append with a key": lambda api, path: api.post(
+        f"{path}/entries", {"videoId": FILMS[3]}, headers={"Idempotency-Key": path}
+    ),
+    "move": lambda api, path: api.patch(f"{path}/entries/{FILMS[2]}", {"after": None}),
+    "remove": lambda api, path: api.delete(f"{path}/entries/{FILMS[0]}"),
+    "rename": lambda api, path: api.patch(path, {"title": "New"}),
+}
+AFTERWARDS = {
+    "append": FILMS[:4],
+    "append with a key": FILMS[:4],
+    "move": [FILMS[2], *FILMS[:2]],
+    "remove": FILMS[1:3],
+    "rename": FILMS[:3],
+}
+
+
+@pytest.mark.parametrize("incident", [faults.request_lost, faults.answer_lost, faults.throttled, faults.failing])
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_a_call_that_breaks_is_made_again_and_counts_once(
+    api: Api, table: Table, tapped: tuple["DynamoDBClient", Line], operation: str, incident: Incident
+) -> None:
+    client, line = tapped
+    broken = made = 0
+    while broken <= made:
+        path = playlist(api, FILMS[:3])
+        line.arm(incident, at=broken)
+        reply = OPERATIONS[operation](make_api(Table(table.name, client, sleep=lambda _: None)), path)
+        line.disarm()
+        made = len(line.calls)
+        assert reply.status < 300, reply.body
+        assert checked(api, table, path) == AFTERWARDS[operation]
+        broken += 1
+    assert broken > 2
+
+
+@pytest.mark.parametrize("incident", [faults.request_lost, faults.answer_lost])
+def test_creates_and_deletes_whose_answer_is_lost_are_counted_once(
+    api: Api, table: Table, tapped: tuple["DynamoDBClient", Line], incident: Incident
+) -> None:
+    client, line = tapped
+    unlucky = make_api(Table(table.name, client, sleep=lambda _: None))
+    playlist(api)
+    line.arm(incident, at=0)
+    created = unlucky.post("/v1/playlists", {"title": "t"})
+    line.arm(incident, at=1)
+    deleted = unlucky.delete(f"/v1/{created.headers['location']}")
+    line.disarm()
+    assert (created.status, deleted.status) == (201, 204)
+    profile = table.get(PROFILE.key(userId="alice"), consistent=True)
+    assert profile is not None
+    assert profile["playlists"] == len([item for item in items_of(table) if item["pk"].startswith("PLAYLIST#")]) == 1
+
+
+@pytest.mark.parametrize("incident", [faults.killed_before, faults.killed_after])
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_whoever_dies_in_the_middle_leaves_a_whole_list(
+    api: Api, table: Table, tapped: tuple["DynamoDBClient", Line], operation: str, incident: Incident
+) -> None:
+    path = playlist(api, FILMS[:3])
+    client, line = tapped
+    for call in range(5):
+        line.arm(incident, at=call)
+        try:
+            OPERATIONS[operation](make_api(Table(table.name, client, sleep=lambda _: None)), path)
+        except Killed:
+            assert checked(api, table, path) in (FILMS[:3], AFTERWARDS[operation])
+        else:
+            break
+        finally:
+            line.disarm()
+    assert checked(api, table, path) == AFTERWARDS[operation]
+
+
+def test_a_purge_and_changes_at_once_leave_no_entry_of_the_video(api: Api, table: Table, instance: Instance) -> None:
+    path = playlist(api, FILMS)
+    table.delete(VIDEO.key(videoId=FILMS[3]))
+
+    def purging(api: Api) -> Reply:
+        purge = Purge(api.table, _NoObjects(), "sources", "media")
+        assert purge.video(FILMS[3], 1, lambda: True)
+        return Reply(200, {}, b"")
+
+    def moving(film: str) -> Request:
+        return lambda api: api.patch(f"{path}/entries/{film}", {"after": None})
+
+    at_once(instance, [purging, *(moving(film) for film in FILMS[4:7])])
+    assert sorted(checked(api, table, path)) == [film for film in FILMS if film != FILMS[3]]
+
+
+class _NoObjects:
+    """A place without objects."""
+
+    def delete_prefix(self, *_: str) -> int:
+        """There is nothing to delete."""
+        return 0

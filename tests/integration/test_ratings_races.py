@@ -1,0 +1,433 @@
+"""Totals stay exact while many write at once, while one comes in between another's calls, and while calls break."""
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from itertools import product
+from threading import Barrier
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pytest
+
+from shared import schema
+from shared.aggregates import PROFILE_COUNTS, Aggregates, contribution
+from shared.attributes import Item
+from shared.dynamodb import ATTEMPTS, Table
+from shared.errors import WriteContention
+from shared.ratings import ROUNDS, TOTALS, Choice, share
+from shared.reconcile import Reconcile
+from tests.harness import NOW, Api, Clock, Reply, make_api
+from tests.integration import faults
+from tests.integration.conftest import Connect
+from tests.integration.contents import items_of
+from tests.integration.faults import Incident, Killed, Line
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+VIDEO_ID = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
+PATH = f"/v1/videos/{VIDEO_ID}/rating"
+THREADS = 8
+
+_Result = TypeVar("_Result")
+Request = Callable[[Api], Reply]
+
+
+@pytest.fixture(scope="module")
+def tapped(connect: Connect) -> tuple["DynamoDBClient", Line]:
+    """A client and its line."""
+    client = connect()
+    return client, Line(client)
+
+
+@pytest.fixture
+def line(tapped: tuple["DynamoDBClient", Line]) -> Iterator[Line]:
+    """The line, whole again after the test."""
+    yield tapped[1]
+    tapped[1].disarm()
+
+
+def through(table: Table, tapped: tuple["DynamoDBClient", Line], attempts: int = ATTEMPTS) -> Table:
+    """The same table at the other end of the line."""
+    return Table(table.name, tapped[0], attempts=attempts, sleep=lambda _: None)
+
+
+def at_once(*jobs: Callable[[], _Result]) -> list[_Result]:
+    """The results of what is let go together."""
+    start = Barrier(len(jobs))
+
+    def run(job: Callable[[], _Result]) -> _Result:
+        start.wait(timeout=30)
+        return job()
+
+    with ThreadPoolExecutor(len(jobs)) as pool:
+        return list(pool.map(run, jobs))
+
+
+def rating(user: str, value: int) -> Request:
+    return lambda api: api.put(PATH, {"value": value}, user=user)
+
+
+def liking(user: str, like: bool) -> Request:
+    return lambda api: api.put(PATH, {"like": like}, user=user)
+
+
+def taking_back(user: str) -> Request:
+    return lambda api: api.delete(PATH, user=user)
+
+
+def own_ratings(table: Table) -> dict[str, Choice]:
+    """Who rated how."""
+    return {item["userId"]: Choice.of(item) for item in items_of(table) if item["sk"] == f"RATING#{VIDEO_ID}"}
+
+
+def assert_exact_ratings(table: Table) -> None:
+    """There are as many votes as ratings, and their sum is that of the ratings."""
+    sums: Counter[str] = Counter()
+    for choice in own_ratings(table).values():
+        sums.update(share(choice))
+    kept = table.get(schema.RATING_TOTALS.key(videoId=VIDEO_ID), consistent=True) or {}
+    assert {name: kept.get(name, 0) for name in TOTALS} == {name: sums[name] for name in TOTALS}
+
+
+class TestRatingsAtOnce:
+    def test_of_many_users_all_are_counted(self, api: Api, table: Table, clock: Clock) -> None:
+        api.publish(videoId=VIDEO_ID)
+        each = 6
+
+        def run(thread: int) -> list[Reply]:
+            mine = make_api(Table(table.name, table.client), clock)
+            return [rating(f"user-{thread}-{n}", (thread + n) % 10 + 1)(mine) for n in range(each)]
+
+        replies = [reply for batch in at_once(*(lambda t=t: run(t) for t in range(THREADS))) for reply in batch]
+
+        assert {reply.status for reply in replies} == {200}
+        assert sorted(reply.json["votes"] for reply in replies)[-1] == THREADS * each
+        assert_exact_ratings(table)
+        values = [(thread + n) % 10 + 1 for thread in range(THREADS) for n in range(each)]
+        shown = api.get(PATH).json
+        assert (shown["votes"], shown["average"]) == (len(values), round(sum(values) / len(values), 2))
+
+    def test_of_one_user_the_last_counts_once(self, api: Api, table: Table, clock: Clock) -> None:
+        api.publish(videoId=VIDEO_ID)
+
+        def run(value: int) -> Reply:
+            return rating("bob", value)(make_api(Table(table.name, table.client), clock))
+
+        replies = at_once(*(lambda v=v: run(v) for v in range(1, THREADS + 1)))
+
+        assert {reply.status for reply in replies} <= {200, 503}
+        assert len(own_ratings(table)) == 1
+        assert_exact_ratings(table)
+
+    def test_whatever_users_do_the_totals_are_those_of_the_ratings(self, api: Api, table: Table, clock: Clock) -> None:
+        api.publish(videoId=VIDEO_ID)
+
+        def run(seed: int) -> None:
+            chance, mine = random.Random(seed), make_api(Table(table.name, table.client), clock)
+            for _ in range(12):
+                user = chance.choice("abcd")
+                doing = chance.choice([rating(user, chance.randint(1, 10)), liking(user, True), taking_back(user)])
+                assert doing(mine).status in (200, 204, 503)
+
+        at_once(*(lambda s=s: run(s) for s in range(THREADS)))
+
+        assert_exact_ratings(table)
+
+    def test_a_repair_meanwhile_undoes_nothing(self, api: Api, table: Table, clock: Clock) -> None:
+        api.publish(videoId=VIDEO_ID)
+        Aggregates(table).settle([VIDEO_ID], NOW)
+
+        def rate(thread: int) -> int:
+            mine = make_api(Table(table.name, table.client), clock)
+            return max(rating(f"u{thread}-{n % 3}", n % 10 + 1)(mine).status for n in range(10))
+
+        def repair() -> int:
+            run = Reconcile(table, clock=lambda: NOW, sleep=lambda _: None)
+            return max(200 + run.run(True, lambda _: None).outcomes["repaired"] for _ in range(10))
+
+        assert at_once(*(lambda t=t: rate(t) for t in range(4)), repair) == [200] * 5
+        assert_exact_ratings(table)
+
+
+STATES: dict[str, Sequence[Request]] = {
+    "no rating": (),
+    "a rating": (rating("bob", 3),),
+    "ratings": (rating("bob", 3), liking("carol", True)),
+}
+REQUESTS: dict[str, Request] = {
+    "rate": rating("bob", 8),
+    "rate otherwise": rating("bob", 2),
+    "like": liking("bob", True),
+    "take back": taking_back("bob"),
+    "another rates": rating("carol", 5),
+}
+MOST_CALLS = 5
+
+
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("other", REQUESTS)
+@pytest.mark.parametrize("one", REQUESTS)
+def test_one_rating_in_the_middle_of_another_is_as_if_one_came_after_the_other(
+    api: Api, table: Table, tapped: tuple["DynamoDBClient", Line], line: Line, one: str, other: str, state: str
+) -> None:
+    api.publish(videoId=VIDEO_ID)
+
+    def prepare() -> None:
+        for request in (taking_back("bob"), taking_back("carol"), *STATES[state]):
+            assert request(api).status < 300
+
+    def after(*names: str) -> dict[str, Choice]:
+        prepare()
+        for name in names:
+            assert REQUESTS[name](api).status < 300
+        return own_ratings(table)
+
+    possible = (after(one, other), after(other, one))
+    for call in range(MOST_CALLS):
+        prepare()
+        came: list[Reply] = []
+
+        def intrude(came: list[Reply] = came) -> None:
+            came.append(REQUESTS[other](api))
+
+        line.arm(faults.meanwhile(intrude), at=call)
+        assert REQUESTS[one](make_api(through(table, tapped))).status < 300
+        line.disarm()
+        if not came:
+            break  # it makes no more calls than these
+        assert own_ratings(table) in possible
+        assert_exact_ratings(table)
+
+
+INCIDENTS = (faults.throttled, faults.failing, faults.request_lost, faults.answer_lost)
+FATAL = (faults.killed_before, faults.killed_after)
+
+
+def named(incidents: Sequence[Incident]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("incident", incidents, ids=lambda each: each.__name__)
+
+
+class TestBrokenCalls:
+    @pytest.mark.parametrize("attempts", [1, ATTEMPTS], ids=["first", "deployed"])
+    @named((*INCIDENTS, *FATAL))
+    def test_a_rating_is_counted_once_and_a_retry_completes_it(
+        self,
+        api: Api,
+        table: Table,
+        tapped: tuple["DynamoDBClient", Line],
+        line: Line,
+        attempts: int,
+        incident: Incident,
+    ) -> None:
+        api.publish(videoId=VIDEO_ID)
+        wanted: dict[str, tuple[Request, Choice | None]] = {
+            "rate": (rating("bob", 8), Choice(8)),
+            "like": (liking("bob", True), Choice.liked(True)),
+            "take back": (taking_back("bob"), None),
+        }
+        for call, (request, choice) in product(range(MOST_CALLS), wanted.values()):
+            rating("bob", 3)(api)
+            line.arm(incident, at=call)
+            try:
+                reply = request(make_api(through(table, tapped, attempts)))
+                broken = len(line.calls) > call and attempts == 1
+                assert reply.status == 503 if broken else reply.status in (200, 204)
+            except Killed:
+                assert incident in FATAL
+            line.disarm()
+            assert_exact_ratings(table)
+
+            assert request(api).status in (200, 204)
+            assert own_ratings(table).get("bob") == choice
+            assert_exact_ratings(table)
+
+    @pytest.mark.parametrize("conflicts", [1, ATTEMPTS, ATTEMPTS * ROUNDS - 1])
+    def test_conflicts_with_others_are_waited_out(
+        self, api: Api, table: Table, tapped: tuple["DynamoDBClient", Line], line: Line, conflicts: int
+    ) -> None:
+        api.publish(videoId=VIDEO_ID)
+        left = [faults.cancelled("None", "TransactionConflict")] * conflicts
+
+        def conflicting(send: Any) -> Any:
+            return left.pop()(send) if left and line.calls[-1] == "TransactWriteItems" else None
+
+        line.arm(conflicting)
+        assert rating("bob", 8)(make_api(through(table, tapped))).status == 200
+        assert_exact_ratings(table)
+
+    def test_and_when_they_do_not_end_the_client_is_told_to_come_back(
+        self, api: Api, table: Table, tapped: tuple["DynamoDBClient", Line], line: Line
+    ) -> None:
+        api.publish(videoId=VIDEO_ID)
+        cancelled = faults.cancelled("None", "TransactionConflict")
+        line.arm(lambda send: cancelled(send) if line.calls[-1] == "TransactWriteItems" else None)
+        reply = rating("bob", 8)(make_api(through(table, tapped)))
+        assert (reply.status, reply.headers["retry-after"]) == (503, "1")
+        assert line.calls.count("TransactWriteItems") == ATTEMPTS * ROUNDS
+        assert_exact_ratings(table)
+
+
+def assert_exact_totals(table: Table) -> None:
+    """Every total of users and tags is that of the videos."""
+    items = items_of(table)
+    users: dict[str, Counter[str]] = {}
+    tags: Counter[str] = Counter()
+    for item in items:
+        part = contribution(item) if item["sk"] == schema.VIDEO.sk else None
+        if part:
+            users.setdefault(part.user_id, Counter()).update(part.counts())
+            tags.update(part.tags)
+    kept = {item["userId"]: item for item in items if item["sk"] == schema.PROFILE.sk}
+    for user in users.keys() | kept.keys():
+        present: Item = kept.get(user, {})
+        assert {name: present.get(name, 0) for name in PROFILE_COUNTS} == {
+            name: users.get(user, Counter())[name] for name in PROFILE_COUNTS
+        }
+    counts = {item["tag"]: item["count"] for item in items if item["sk"] == schema.TAG_COUNT.sk}
+    assert {tag: count for tag, count in counts.items() if count} == dict(tags)
+
+
+class TestTotals:
+    def test_workers_at_once_count_every_video_once(self, api: Api, table: Table, clock: Clock) -> None:
+        video_ids = [api.publish(f"user-{n % 3}", tags=["a", f"t{n % 4}"], fileSize=n)["videoId"] for n in range(12)]
+
+        def settle(seed: int) -> None:
+            chance, worker = random.Random(seed), Aggregates(Table(table.name, table.client))
+            for _ in range(4):
+                worker.settle(chance.sample(video_ids, 5), NOW)
+            worker.settle(video_ids, NOW)
+
+        def change(seed: int) -> None:
+            chance, mine = random.Random(seed), make_api(Table(table.name, table.client), clock)
+            worker = Aggregates(Table(table.name, table.client))
+            for _ in range(8):
+                video_id = chance.choice(video_ids)
+                body = {"tags": chance.sample("abcd", 2), "fileSize": chance.randint(0, 99)}
+                assert mine.patch(f"/v1/videos/{video_id}", body, user="admin").status in (200, 409)
+                worker.settle([video_id], NOW)
+
+        at_once(*(lambda s=s: settle(s) for s in range(3)), *(lambda s=s: change(s) for s in range(3)))
+
+        assert_exact_totals(table)
+
+    def test_a_repair_counts_what_nobody_has_side_by_side(self, api: Api, table: Table) -> None:
+        video_ids = [api.publish(f"user-{n % 3}", tags=["a", f"t{n % 4}"], fileSize=n)["videoId"] for n in range(24)]
+        waited: list[float] = []
+        found: list[tuple[str, str]] = []
+
+        Reconcile(table, clock=lambda: NOW, sleep=waited.append).run(
+            True, lambda finding: found.append((finding.kind, finding.id))
+        )
+
+        assert sorted(found) == sorted(("marker", video_id) for video_id in video_ids)
+        assert waited == []
+        assert_exact_totals(table)
+
+    @named((*INCIDENTS, *FATAL))
+    def test_a_worker_that_is_broken_off_is_made_up_for_by_the_next_delivery(
+        self, api: Api, table: Table, tapped: tuple["DynamoDBClient", Line], line: Line, incident: Incident
+    ) -> None:
+        video_id = api.publish(tags=["a", "b"], fileSize=3)["videoId"]
+        for call in range(3):
+            api.patch(f"/v1/videos/{video_id}", {"tags": ["b", f"c{call}"], "fileSize": call})
+            line.arm(incident, at=call)
+            try:
+                Aggregates(through(table, tapped)).settle([video_id], NOW)
+            except Killed:
+                assert incident in FATAL
+            line.disarm()
+
+            Aggregates(table).settle([video_id], NOW)
+            assert_exact_totals(table)
+
+
+def credited(api: Api, people: int = 3) -> None:
+    """A video of the year 1990 with credits."""
+    api.publish(videoId=VIDEO_ID, releaseYear=1990)
+    for number in range(people):
+        body = {"ordering": number + 1, "roles": [{"category": "actor"}]}
+        assert api.put(f"/v1/videos/{VIDEO_ID}/credits/nm{number}", body).status == 201
+
+
+def date(api: Api, year: int | None) -> int:
+    return api.patch(f"/v1/videos/{VIDEO_ID}", {"releaseYear": year}).status
+
+
+def credit_years(table: Table) -> set[int]:
+    return {int(item["relSort"]) for item in items_of(table) if item["sk"].startswith("CREDIT#")}
+
+
+def _always() -> bool:
+    return True
+
+
+@pytest.fixture
+def two_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Moves take more than one step."""
+    monkeypatch.setattr("shared.relations.MOVED_AT_A_TIME", 2)
+
+
+@pytest.mark.usefixtures("two_at_a_time")
+class TestYears:
+    def test_credits_end_at_the_last_year_when_each_change_is_followed_by_a_move(
+        self, api: Api, table: Table, clock: Clock
+    ) -> None:
+        credited(api, people=7)
+
+        def run(seed: int) -> None:
+            chance, client = random.Random(seed), table.client
+            mine, worker = make_api(Table(table.name, client), clock), Aggregates(Table(table.name, client))
+            for _ in range(6):
+                assert date(mine, chance.choice([1990, 1991, 1992, None])) in (200, 409, 503)
+                while True:  # as a message comes again
+                    with suppress(WriteContention):
+                        assert worker.move_years(VIDEO_ID, _always)
+                        break
+
+        at_once(*(lambda s=s: run(s) for s in range(4)))
+
+        assert credit_years(table) == {api.get(f"/v1/videos/{VIDEO_ID}").json.get("releaseYear", 0)}
+
+    @pytest.mark.parametrize("year", [1990, 2001, None])
+    def test_a_change_in_the_middle_of_a_move_is_not_undone(
+        self, api: Api, table: Table, tapped: tuple["DynamoDBClient", Line], line: Line, year: int | None
+    ) -> None:
+        credited(api)
+        for call in range(8):
+            assert date(api, 1990) == 200
+            Aggregates(table).move_years(VIDEO_ID, _always)
+            assert date(api, 2000) == 200
+            came: list[int] = []
+
+            def intrude(came: list[int] = came) -> None:
+                came.append(date(api, year))
+                Aggregates(table).move_years(VIDEO_ID, _always)
+
+            line.arm(faults.meanwhile(intrude), at=call)
+            assert Aggregates(through(table, tapped)).move_years(VIDEO_ID, _always)
+            line.disarm()
+            if not came:
+                assert call == 5  # the video, then twice a page and its transaction
+                return
+            assert credit_years(table) == {year or 0}
+        pytest.fail("it never came to an end")
+
+    @named((*INCIDENTS, *FATAL))
+    def test_a_move_that_is_broken_off_is_made_up_for_by_the_next_delivery(
+        self, api: Api, table: Table, tapped: tuple["DynamoDBClient", Line], line: Line, incident: Incident
+    ) -> None:
+        credited(api)
+        for call in range(5):
+            assert date(api, 2000 + call) == 200
+            line.arm(incident, at=call)
+            try:
+                assert Aggregates(through(table, tapped)).move_years(VIDEO_ID, _always)
+            except Killed:
+                assert incident in FATAL
+            line.disarm()
+
+            assert Aggregates(table).move_years(VIDEO_ID, _always)
+            assert credit_years(table) == {2000 + call}

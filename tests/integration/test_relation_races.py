@@ -1,0 +1,183 @@
+"""Writers of credits and releases that meet, break off, or meet the stream that moves years."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from shared.dynamodb import Table
+from shared.relations import RelationStore
+from shared.schema import CREDIT
+from tests.harness import Api, Clock, Reply, make_api
+from tests.integration import faults
+from tests.integration.conftest import Connect, NewTable
+from tests.integration.faults import Incident, Killed, Line
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+VIDEO_ID = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
+PATH = f"/v1/videos/{VIDEO_ID}"
+SAM = f"{PATH}/credits/sam"
+THREADS = 8
+MOST_CALLS = 10
+
+Request = Callable[[Api], Reply]
+
+
+def crediting(ordering: int, **headers: str) -> Request:
+    body = {"ordering": ordering, "roles": [{"category": "actor"}]}
+    return lambda api: api.put(SAM, body, headers={name.replace("_", "-"): value for name, value in headers.items()})
+
+
+def at_once(table: Table, clock: Clock, requests: list[Request]) -> list[Reply]:
+    """The answers to requests that are let go together, each by an instance of its own."""
+    start = Barrier(len(requests))
+
+    def run(request: Request) -> Reply:
+        api = make_api(table, clock=clock)
+        start.wait(timeout=30)
+        return request(api)
+
+    with ThreadPoolExecutor(len(requests)) as pool:
+        return list(pool.map(run, requests))
+
+
+def credit_in(table: Table) -> dict[str, Any] | None:
+    return table.get(CREDIT.key(videoId=VIDEO_ID, personId="sam"), consistent=True)
+
+
+@pytest.fixture(scope="module")
+def tapped(connect: Connect) -> tuple["DynamoDBClient", Line]:
+    """A client and its line."""
+    client = connect()
+    return client, Line(client)
+
+
+@pytest.fixture
+def line(tapped: tuple["DynamoDBClient", Line]) -> Iterator[Line]:
+    """The line, on which nothing happens after the test."""
+    yield tapped[1]
+    tapped[1].disarm()
+
+
+def test_of_creations_that_must_be_the_first_exactly_one_is(api: Api, table: Table, clock: Clock) -> None:
+    api.publish(videoId=VIDEO_ID)
+
+    replies = at_once(table, clock, [crediting(n + 1, If_None_Match="*") for n in range(THREADS)])
+
+    assert sorted(reply.status for reply in replies) == [201] + [412] * (THREADS - 1)
+    (winner,) = (reply.json for reply in replies if reply.status == 201)
+    credit = credit_in(table)
+    assert credit is not None
+    assert (credit["ordering"], credit["version"]) == (winner["ordering"], 1)
+
+
+def test_every_credit_that_was_put_at_once_was_there_for_a_version(api: Api, table: Table, clock: Clock) -> None:
+    api.publish(videoId=VIDEO_ID)
+
+    replies = at_once(table, clock, [crediting(n + 1) for n in range(THREADS)])
+
+    done = [reply.json["version"] for reply in replies if reply.status < 300]
+    assert sorted(done) == list(range(1, len(done) + 1))
+    assert {reply.status for reply in replies} <= {200, 201, 409}
+    assert [reply.status for reply in replies].count(201) == 1
+    credit = credit_in(table)
+    assert credit is not None
+    assert credit["version"] == len(done)
+
+
+@pytest.mark.parametrize("existing", [False, True], ids=["created", "replaced"])
+def test_whenever_the_year_changes_while_a_credit_is_put_it_has_the_last_one(
+    new_table: NewTable, tapped: tuple["DynamoDBClient", Line], line: Line, existing: bool
+) -> None:
+    for call in range(MOST_CALLS):
+        table = new_table()
+        api = make_api(table)
+        api.publish(videoId=VIDEO_ID, releaseYear=1990)
+        if existing:
+            assert crediting(1)(api).status == 201
+        changed: list[bool] = []
+
+        def change(api: Api = api, table: Table = table, changed: list[bool] = changed) -> None:
+            assert api.patch(PATH, {"releaseYear": 1991}).status == 200
+            changed.append(RelationStore(table).move_credit_years(VIDEO_ID, 1991))
+
+        line.arm(faults.meanwhile(change), at=call)
+        reply = crediting(2)(make_api(Table(table.name, tapped[0], sleep=lambda _: None)))
+        line.disarm()
+        if not changed:
+            assert call == 4  # it makes no more calls than these
+            return
+        assert reply.status in (200, 201)
+        credit = credit_in(table)
+        assert credit is not None
+        assert (credit["ordering"], credit["relSort"]) == (2, 1991), f"the year changed before call {call}"
+    pytest.fail("it never came to an end")
+
+
+@pytest.mark.parametrize("incident", [faults.killed_before, faults.killed_after], ids=lambda each: each.__name__)
+@pytest.mark.parametrize("existing", [False, True], ids=["created", "replaced"])
+def test_a_put_that_is_broken_off_anywhere_is_completed_by_its_retry(
+    new_table: NewTable, tapped: tuple["DynamoDBClient", Line], line: Line, existing: bool, incident: Incident
+) -> None:
+    for call in range(4):
+        table = new_table()
+        api = make_api(table)
+        api.publish(videoId=VIDEO_ID, releaseYear=1990)
+        if existing:
+            crediting(1)(api)
+        line.arm(incident, at=call)
+        with pytest.raises(Killed):
+            crediting(2)(make_api(Table(table.name, tapped[0], sleep=lambda _: None)))
+        line.disarm()
+
+        assert crediting(2)(api).status in (200, 201)
+
+        credit = credit_in(table)
+        assert credit is not None
+        assert (credit["ordering"], credit["version"], credit["relSort"]) == (2, 2 if existing else 1, 1990)
+
+
+@pytest.mark.parametrize("incident", [faults.request_lost, faults.answer_lost, faults.throttled, faults.failing])
+def test_a_call_that_fails_once_is_not_noticed(
+    new_table: NewTable, tapped: tuple["DynamoDBClient", Line], line: Line, incident: Incident
+) -> None:
+    for request, status in ((crediting(2), 200), (lambda api: api.delete(SAM), 204)):
+        for call in range(4 if status == 200 else 3):
+            table = new_table()
+            api = make_api(table)
+            api.publish(videoId=VIDEO_ID)
+            crediting(1)(api)
+            line.arm(incident, at=call)
+
+            reply = request(make_api(Table(table.name, tapped[0], sleep=lambda _: None)))
+
+            line.disarm()
+            assert reply.status == status
+            credit = credit_in(table)
+            if status == 200:
+                assert credit is not None
+                assert (credit["ordering"], credit["version"]) == (2, 2)
+            else:
+                assert credit is None
+
+
+@pytest.mark.parametrize("order", ["asc", "desc"])
+def test_no_entry_of_a_person_comes_twice_or_never(api: Api, order: str) -> None:
+    films = [api.publish(releaseYear=1990)["videoId"] for _ in range(5)]
+    for film in films:
+        assert (
+            api.put(f"/v1/videos/{film}/credits/sam", {"ordering": 1, "roles": [{"category": "actor"}]}).status == 201
+        )
+
+    seen: list[str] = []
+    cursor: str | None = ""
+    while cursor is not None:
+        page = api.get("/v1/people/sam/videos", query=f"order={order}&limit=2{cursor and '&cursor=' + cursor}").json
+        seen += [item["video"]["videoId"] for item in page["items"]]
+        cursor = page["nextCursor"]
+
+    assert seen == sorted(films, reverse=order == "desc")

@@ -1,0 +1,662 @@
+"""Totals that the stream keeps: they become those of the videos, whatever is repeated, late, lost or in disorder."""
+
+import json
+import random
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from functions.aggregates import handler
+from shared import schema
+from shared.aggregates import ROUNDS, Aggregates, contribution, counts_otherwise
+from shared.attributes import Item
+from shared.caller import Caller
+from shared.catalogue import CHANGE_ATTEMPTS, VideoStore
+from shared.dynamodb import LARGEST_TRANSACTION, ConditionFailed, Table, TransactionConflict, Write
+from shared.errors import InternalError, Unavailable, WriteContention
+from shared.messages import aggregates_message
+from shared.models import NewVideo
+from shared.relation_models import CreditContent
+from shared.relations import credit_item
+from shared.routing import Router
+from shared.stream import Record
+from shared.video import STATUSES
+from tests import streams
+from tests.backstage import Backstage, FakeQueue
+from tests.harness import NOW, Api, Clock, Context, recorded
+from tests.integration.contents import items_of
+
+JOB = Caller.job("test")
+VIDEO: Item = {
+    **schema.VIDEO.key(videoId="v"),
+    "videoId": "v",
+    "userId": "alice",
+    "status": "ready",
+    "visibility": "public",
+    "fileSize": 10,
+    "duration": 20,
+    "tags": {"Drama"},
+    "schemaVersion": 2,
+}
+
+
+@pytest.fixture
+def backstage(table: Table, clock: Clock) -> Backstage:
+    """The stream, the router and the worker."""
+    return Backstage(table, clock)
+
+
+def assert_exact(table: Table) -> None:
+    """Every total is that of the videos that are there, and so is every marker."""
+    items = items_of(table)
+    parts = [part for item in items if item["sk"] == "#META" if (part := contribution(item))]
+    users: dict[str, Counter[str]] = {}
+    tags: Counter[str] = Counter()
+    for part in parts:
+        users.setdefault(part.user_id, Counter()).update(part.counts())
+        tags.update(part.tags)
+    names = (*STATUSES, "bytes", "milliseconds")
+    for item in items:
+        if item["sk"] == "#PROFILE":
+            expected = users.pop(item["userId"], Counter())
+            assert {name: item.get(name, 0) for name in names} == {name: expected[name] for name in names}
+        if item["sk"] == "#COUNT":
+            assert (item["count"], item["relSort"]) == (tags[item["tag"]], tags.pop(item["tag"], 0))
+    assert not users
+    assert not tags
+    assert len([item for item in items if item["sk"] == "AGG"]) == len(parts)
+
+
+def marker(table: Table, video_id: str) -> Item:
+    """What was last counted of a video."""
+    return table.get(schema.MARKER.key(videoId=video_id), consistent=True) or {}
+
+
+def remove(table: Table, video_id: str) -> None:
+    """What DynamoDB does when a video's time has come."""
+    table.delete(schema.VIDEO.key(videoId=video_id))
+
+
+class TestContribution:
+    def test_a_listed_video_counts_with_its_tags_and_sizes(self) -> None:
+        part = contribution(VIDEO)
+        assert part
+        assert (part.user_id, part.tags) == ("alice", frozenset({"drama"}))
+        assert part.counts() == {"ready": 1, "bytes": 10, "milliseconds": 20}
+
+    @pytest.mark.parametrize("change", [{"visibility": "private"}, {"status": "processing"}])
+    def test_the_tags_of_one_that_is_not_listed_do_not_count(self, change: Item) -> None:
+        part = contribution(VIDEO | change)
+        assert part
+        assert not part.tags
+        assert part.sizes == (10, 20)
+
+    @pytest.mark.parametrize(("publish_at", "tags"), [(NOW - 1, {"drama"}), (NOW, {"drama"}), (NOW + 1, set())])
+    def test_nor_do_those_of_one_that_is_still_a_secret(self, publish_at: int, tags: set[str]) -> None:
+        part = contribution(VIDEO | {"publishAt": publish_at, "updatedAt": NOW})
+        assert part
+        assert part.tags == tags
+
+    def test_the_film_that_arrived_counts_and_not_what_somebody_wrote(self) -> None:
+        part = contribution(VIDEO | {"source": {"fileSize": 4000}})
+        assert part
+        assert part.counts()["bytes"] == 4000
+
+    def test_a_deleted_video_counts_as_such_alone(self) -> None:
+        part = contribution(VIDEO | {"status": "deleted"})
+        assert part
+        assert part.counts() == {"deleted": 1, "bytes": 0, "milliseconds": 0}
+        assert not part.tags
+
+    def test_one_that_is_gone_counts_nothing(self) -> None:
+        assert contribution(None) is None
+
+    def test_tags_of_old_items_that_fit_no_key_do_not_count(self) -> None:
+        part = contribution(
+            VIDEO | {"schemaVersion": 1, "tags": {"\N{ARABIC LIGATURE SALLALLAHOU ALAYHE WASALLAM}" * 64}}
+        )
+        assert part
+        assert not part.tags
+
+
+class TestRouter:
+    def _sent(self, raw: Any) -> dict[str, list[dict[str, Any]]]:
+        queues = {name: FakeQueue() for name in ("aggregates", "purge")}
+        Router(None, queues, "media").route(Record(raw), NOW)  # type: ignore[arg-type]
+        return {name: queue.sent for name, queue in queues.items() if queue.sent}
+
+    def test_a_new_video_is_counted(self) -> None:
+        assert self._sent(streams.change(None, VIDEO)) == {"aggregates": [aggregates_message("v")]}
+
+    @pytest.mark.parametrize(
+        "change",
+        [{"status": "deleted"}, {"tags": {"x"}}, {"fileSize": 11}, {"duration": 1}],
+        ids=str,
+    )
+    def test_so_is_a_change_of_what_counts(self, change: Item) -> None:
+        assert counts_otherwise(VIDEO, VIDEO | change)
+        assert self._sent(streams.change(VIDEO, VIDEO | change)) == {"aggregates": [aggregates_message("v")]}
+
+    def test_a_change_of_the_year_is_one_of_credits_too(self) -> None:
+        dated, message = VIDEO | {"releaseYear": 1999}, aggregates_message("v", years=True)
+        for old, new in ((None, dated), (VIDEO, dated), (dated, VIDEO), (dated, dated | {"releaseYear": 2000})):
+            assert self._sent(streams.change(old, new)) == {"aggregates": [message]}
+        assert self._sent(streams.change(dated, dated | {"fileSize": 11})) == {"aggregates": [aggregates_message("v")]}
+
+    @pytest.mark.parametrize("change", [{"title": "t"}, {"tags": {"DRAMA"}}, {"version": 7}], ids=str)
+    def test_any_other_change_sends_nothing(self, change: Item) -> None:
+        assert self._sent(streams.change(VIDEO, VIDEO | change)) == {}
+
+    @pytest.mark.parametrize("identity", [None, streams.EXPIRY], ids=["by somebody", "by itself"])
+    def test_a_removed_video_is_purged_and_counted_no_more(self, identity: dict[str, str] | None) -> None:
+        sent = self._sent(streams.change(VIDEO, None, identity=identity))
+        assert sent == {
+            "aggregates": [aggregates_message("v")],
+            "purge": [{"schema": "video-metadata/purge/1", "videoId": "v"}],
+        }
+
+    def test_a_removed_playlist_is_purged(self) -> None:
+        playlist = {**schema.PLAYLIST.key(playlistId="p"), "playlistId": "p", "title": "t"}
+        message = {"schema": "video-metadata/purge-playlist/1", "playlistId": "p"}
+        assert self._sent(streams.change(playlist, None)) == {"purge": [message]}
+        assert self._sent(streams.change(None, playlist)) == {}
+        assert self._sent(streams.change(playlist, playlist | {"title": "u"})) == {}
+
+    def test_what_is_in_a_playlist_or_beside_a_video_sends_nothing(self) -> None:
+        for key in (
+            schema.MEMBERSHIP.key(playlistId="p", videoId="v"),
+            schema.MARKER.key(videoId="v"),
+            schema.RATING_TOTALS.key(videoId="v"),
+            schema.PROFILE.key(userId="u"),
+        ):
+            assert self._sent(streams.change({**key}, None)) == {}
+            assert self._sent(streams.change(None, {**key})) == {}
+
+
+class TestSettling:
+    def test_totals_follow_a_video_through_its_life(self, api: Api, table: Table, backstage: Backstage) -> None:
+        video_id = api.create(tags=["a", "b"], fileSize=5)["videoId"]
+        backstage.settle_totals()
+        assert_exact(table)
+        for change in (
+            {"status": "processing"},
+            {"status": "ready", "visibility": "public", "duration": 9},
+            {"tags": ["B", "c"]},
+            {"fileSize": None},
+            {"visibility": "private"},
+        ):
+            assert api.patch(f"/v1/videos/{video_id}", change).status == 200
+            backstage.settle_totals()
+            assert_exact(table)
+        api.delete(f"/v1/videos/{video_id}")
+        backstage.settle_totals()
+        assert_exact(table)
+        api.post(f"/v1/videos/{video_id}/restore")
+        backstage.settle_totals()
+        assert_exact(table)
+
+    def test_a_video_that_is_removed_counts_no_more(self, api: Api, table: Table, backstage: Backstage) -> None:
+        video_id = api.publish(tags=["a"], fileSize=5)["videoId"]
+        backstage.settle_totals()
+        remove(table, video_id)
+        backstage.settle_totals()
+        assert marker(table, video_id) == {}
+        assert_exact(table)
+        assert api.get("/v1/users/alice").json["videos"]["total"] == 0
+
+    def test_messages_may_come_twice_late_and_in_any_order(
+        self, api: Api, table: Table, clock: Clock, backstage: Backstage
+    ) -> None:
+        chance = random.Random(4)
+        messages: list[dict[str, Any]] = []
+        alive: list[str] = []
+        for step in range(40):
+            match chance.choice(["create", "patch", "delete", "remove"]) if alive else "create":
+                case "create":
+                    tags = chance.sample(["a", "b", "c"], 2)
+                    alive.append(api.publish(chance.choice(["alice", "bob"]), tags=tags, fileSize=step)["videoId"])
+                case "patch":
+                    body = {"visibility": chance.choice(["public", "private"]), "tags": chance.sample("abcd", 2)}
+                    api.patch(f"/v1/videos/{chance.choice(alive)}", body, user="admin")
+                case "delete":
+                    api.delete(f"/v1/videos/{chance.choice(alive)}", user="admin")
+                case _:
+                    remove(table, alive.pop(chance.randrange(len(alive))))
+            backstage.settle()
+            messages += backstage.queues["aggregates"].take()
+            if chance.random() < 0.3:
+                backstage.count(*chance.choices(messages, k=3))
+        chance.shuffle(messages)
+        backstage.count(*messages, *messages[:10])
+        assert_exact(table)
+
+    def test_a_message_again_writes_nothing(self, api: Api, table: Table, backstage: Backstage) -> None:
+        video_id = api.publish(tags=["a"])["videoId"]
+        backstage.settle_totals()
+        before = items_of(table)
+        assert Aggregates(table).settle([video_id], NOW + 1) == 0
+        assert items_of(table) == before
+
+    def test_videos_that_come_together_are_one_transaction(self, api: Api, table: Table, backstage: Backstage) -> None:
+        video_ids = [api.publish(tags=["a", f"t{n}"])["videoId"] for n in range(10)]
+        with recorded(table.client) as operations:
+            assert Aggregates(table).settle([*video_ids, *video_ids], NOW) == 10
+        names = [operation.name for operation in operations]
+        assert names == ["BatchGetItem", "TransactWriteItems", "BatchGetItem"]
+        assert_exact(table)
+
+    def test_as_far_as_one_can_hold_them(self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("shared.aggregates.LARGEST_TRANSACTION", 10)
+        video_ids = [api.publish(tags=[f"t{n}-{m}" for m in range(3)])["videoId"] for n in range(5)]
+        with recorded(table.client) as operations:
+            Aggregates(table).settle(video_ids, NOW)
+        sizes = [
+            len(operation.parameters["TransactItems"])
+            for operation in operations
+            if operation.name == "TransactWriteItems"
+        ]
+        # A marker and three tags each, and the user's totals once.
+        assert sizes == [2 * 4 + 1, 2 * 4 + 1, 4 + 1]
+        assert_exact(table)
+
+    def test_the_largest_change_of_one_video_is_one_transaction(self) -> None:
+        NewVideo(title="t", tags=[f"t{n}" for n in range(30)])
+        with pytest.raises(ValidationError):
+            NewVideo(title="t", tags=[f"t{n}" for n in range(31)])
+        # Its marker, the totals of two users, and all its tags, old and new.
+        assert LARGEST_TRANSACTION >= 1 + 2 + 2 * 30
+
+    def test_no_item_has_what_would_place_it_in_an_index_of_videos(
+        self, api: Api, table: Table, backstage: Backstage
+    ) -> None:
+        api.publish(tags=["a"])
+        backstage.settle_totals()
+        kept = [item for item in items_of(table) if item["sk"] in ("AGG", "#PROFILE", "#COUNT")]
+        assert len(kept) == 3
+        for item in kept:
+            assert not {"userId", "createdAt", "videoId"} <= item.keys()
+            assert {"schemaVersion", "updatedAt", "updatedBy", "version"} <= item.keys()
+
+    def test_a_total_that_changes_writes_only_what_an_index_must_have(
+        self, api: Api, table: Table, backstage: Backstage
+    ) -> None:
+        video_id = api.publish(tags=["a"])["videoId"]
+        backstage.settle_totals()
+
+        def projected() -> list[Item]:
+            keys = [each.name for index in schema.INDEXES for each in (*index.partition, *index.sort)]
+            kept = [item for item in items_of(table) if item["sk"] in ("AGG", "#PROFILE")]
+            return [{name: item[name] for name in (*keys, *schema.PROJECTION) if name in item} for item in kept]
+
+        before = projected()
+        api.patch(f"/v1/videos/{video_id}", {"duration": 77, "fileSize": 7, "status": "processing"})
+        backstage.settle_totals()
+        assert projected() == before
+
+
+class _Meanwhile:
+    """A table whose next transaction is preceded, or answered, by something else."""
+
+    def __init__(self, table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.table = table
+        self.patch = monkeypatch
+        self.transact = table.transact
+
+    def before(self, action: Any) -> None:
+        def transact(writes: Sequence[Write]) -> None:
+            self.patch.setattr(self.table, "transact", self.transact)
+            action()
+            self.transact(writes)
+
+        self.patch.setattr(self.table, "transact", transact)
+
+    def always(self, error: Exception) -> list[int]:
+        tries: list[int] = []
+
+        def transact(_: Sequence[Write]) -> None:
+            tries.append(1)
+            raise error
+
+        self.patch.setattr(self.table, "transact", transact)
+        return tries
+
+
+@pytest.fixture
+def meanwhile(table: Table, monkeypatch: pytest.MonkeyPatch) -> _Meanwhile:
+    """What happens between the reading and the writing."""
+    return _Meanwhile(table, monkeypatch)
+
+
+class TestMeetingOthers:
+    def test_another_worker_with_the_same_message_counts_nothing_twice(
+        self, api: Api, table: Table, meanwhile: _Meanwhile
+    ) -> None:
+        video_id = api.publish(tags=["a"])["videoId"]
+        meanwhile.before(lambda: Aggregates(table).settle([video_id], NOW))
+        Aggregates(table).settle([video_id], NOW)
+        assert_exact(table)
+
+    @pytest.mark.parametrize("told", [True, False], ids=["by its message too", "unseen"])
+    def test_a_change_between_the_reading_and_the_writing_is_counted(
+        self, api: Api, table: Table, meanwhile: _Meanwhile, told: bool
+    ) -> None:
+        video_id = api.publish(tags=["a"], fileSize=1)["videoId"]
+
+        def change() -> None:
+            api.patch(f"/v1/videos/{video_id}", {"fileSize": 2})
+            if told:
+                Aggregates(table).settle([video_id], NOW)
+
+        meanwhile.before(change)
+        Aggregates(table).settle([video_id], NOW)
+        assert_exact(table)
+
+    def test_a_removal_between_the_reading_and_the_writing_is_too(
+        self, api: Api, table: Table, meanwhile: _Meanwhile
+    ) -> None:
+        video_id = api.publish(tags=["a"])["videoId"]
+
+        def gone() -> None:
+            remove(table, video_id)
+            assert Aggregates(table).settle([video_id], NOW) == 0
+
+        meanwhile.before(gone)
+        Aggregates(table).settle([video_id], NOW)
+        assert marker(table, video_id) == {}
+        assert_exact(table)
+
+    def test_an_id_that_lives_again_counts_as_what_it_is_now(
+        self, api: Api, table: Table, meanwhile: _Meanwhile
+    ) -> None:
+        video_id = api.publish(tags=["a"], fileSize=1)["videoId"]
+        Aggregates(table).settle([video_id], NOW)
+        api.patch(f"/v1/videos/{video_id}", {"fileSize": 5})
+
+        def again() -> None:
+            remove(table, video_id)
+            Aggregates(table).settle([video_id], NOW)
+            table.delete(schema.TAG.key(videoId=video_id, tag="a"))  # as its purge does
+            api.publish("bob", videoId=video_id, fileSize=3)
+            Aggregates(table).settle([video_id], NOW)
+
+        meanwhile.before(again)
+        Aggregates(table).settle([video_id], NOW)
+        assert_exact(table)
+
+    @pytest.mark.parametrize("error", [ConditionFailed(None), TransactionConflict()], ids=["condition", "conflict"])
+    def test_when_others_are_always_faster_it_gives_up(
+        self, api: Api, table: Table, meanwhile: _Meanwhile, error: Exception
+    ) -> None:
+        video_id = api.publish()["videoId"]
+        tries = meanwhile.always(error)
+        with pytest.raises(Unavailable):
+            Aggregates(table).settle([video_id], NOW)
+        assert len(tries) == ROUNDS
+
+
+def _years(table: Table, video_id: str) -> list[int]:
+    """The years that a video's credits are sorted by."""
+    prefix, pk = "CREDIT#", schema.VIDEO.key(videoId=video_id)["pk"]
+    return [int(item["relSort"]) for item in items_of(table) if item["pk"] == pk and item["sk"].startswith(prefix)]
+
+
+def _credit(api: Api, video_id: str, *people: str, ordering: int = 1) -> None:
+    for person in people:
+        body = {"ordering": ordering, "roles": [{"category": "actor"}]}
+        assert api.put(f"/v1/videos/{video_id}/credits/{person}", body).status in (200, 201)
+
+
+def _credited(api: Api, **fields: Any) -> str:
+    """The id of a video with three credits."""
+    video_id = str(api.publish(**fields)["videoId"])
+    _credit(api, video_id, "nm1", "nm2", "nm3")
+    return video_id
+
+
+def _date(api: Api, video_id: str, year: int | None) -> None:
+    assert api.patch(f"/v1/videos/{video_id}", {"releaseYear": year}).status == 200
+
+
+def _always() -> bool:
+    return True
+
+
+class TestYears:
+    def test_credits_follow_the_year_of_their_video(self, api: Api, table: Table, backstage: Backstage) -> None:
+        video_id = _credited(api, releaseYear=1999)
+        for year in (2001, None, 1950):
+            _date(api, video_id, year)
+            backstage.settle_totals()
+            assert _years(table, video_id) == [year or 0] * 3
+
+    def test_any_other_change_costs_no_look_at_them(self, api: Api, table: Table, backstage: Backstage) -> None:
+        video_id = _credited(api, releaseYear=1999)
+        backstage.settle_totals()
+        api.patch(f"/v1/videos/{video_id}", {"fileSize": 7})
+        with recorded(table.client) as operations:
+            backstage.settle_totals()
+        assert [operation.name for operation in operations] == ["BatchGetItem", "TransactWriteItems", "BatchGetItem"]
+
+    def test_as_many_are_moved_at_a_time_as_a_transaction_holds(self, api: Api, table: Table) -> None:
+        video = api.publish(releaseYear=1999)
+        content = CreditContent.model_validate({"ordering": 1, "roles": [{"category": "actor"}]})
+        credits_ = [credit_item(video, f"nm{n}", content, caller=JOB, now=NOW) for n in range(LARGEST_TRANSACTION)]
+        table.transact([table.put(each) for each in credits_])
+        _date(api, video["videoId"], 2001)
+        with recorded(table.client) as operations:
+            assert Aggregates(table).move_years(video["videoId"], _always)
+        sizes = [
+            len(operation.parameters["TransactItems"])
+            for operation in operations
+            if operation.name == "TransactWriteItems"
+        ]
+        assert sizes == [LARGEST_TRANSACTION, 2]  # with the check of the video
+        assert _years(table, video["videoId"]) == [2001] * LARGEST_TRANSACTION
+
+    def test_a_move_that_is_overtaken_brings_no_former_year_back(
+        self, api: Api, table: Table, meanwhile: _Meanwhile
+    ) -> None:
+        video_id = _credited(api, releaseYear=1999)
+        _date(api, video_id, 2000)
+
+        def overtake() -> None:
+            _date(api, video_id, 2001)
+            assert Aggregates(table).move_years(video_id, _always)
+
+        meanwhile.before(overtake)
+        assert Aggregates(table).move_years(video_id, _always)
+        assert _years(table, video_id) == [2001] * 3
+
+    def test_a_year_that_changed_back_while_a_credit_was_written_is_its_year(
+        self, api: Api, table: Table, backstage: Backstage
+    ) -> None:
+        video_id = _credited(api, releaseYear=1999)
+        backstage.settle_totals()
+        _date(api, video_id, 2000)
+        _credit(api, video_id, "nm4")
+        _date(api, video_id, 1999)
+        backstage.settle_totals()
+        assert _years(table, video_id) == [1999] * 4
+
+    @pytest.mark.parametrize("year", [1999, 2001, None])
+    def test_a_move_that_was_broken_off_leaves_nothing_behind(
+        self, api: Api, table: Table, backstage: Backstage, monkeypatch: pytest.MonkeyPatch, year: int | None
+    ) -> None:
+        monkeypatch.setattr("shared.relations.MOVED_AT_A_TIME", 1)
+        video_id = _credited(api, releaseYear=1999)
+        backstage.settle_totals()
+        _date(api, video_id, 2000)
+        assert not Aggregates(table).move_years(video_id, iter([True, False]).__next__)
+        assert _years(table, video_id) == [2000, 1999, 1999]
+        _date(api, video_id, year)
+        backstage.settle_totals()
+        assert _years(table, video_id) == [year or 0] * 3
+
+    def test_a_credit_that_is_removed_meanwhile_does_not_keep_back_the_others(
+        self, api: Api, table: Table, meanwhile: _Meanwhile
+    ) -> None:
+        video_id = _credited(api, releaseYear=1999)
+        _date(api, video_id, 2000)
+        meanwhile.before(lambda: api.delete(f"/v1/videos/{video_id}/credits/nm2"))
+        assert Aggregates(table).move_years(video_id, _always)
+        assert _years(table, video_id) == [2000] * 2
+
+    def test_nor_does_one_that_is_written(self, api: Api, table: Table, meanwhile: _Meanwhile) -> None:
+        video_id = _credited(api, releaseYear=1999)
+        _date(api, video_id, 2000)
+        meanwhile.before(lambda: _credit(api, video_id, "nm2", ordering=9))
+        assert Aggregates(table).move_years(video_id, _always)
+        assert _years(table, video_id) == [2000] * 3
+
+    @pytest.mark.parametrize("year", [2000, None])
+    def test_of_a_video_that_is_gone_nothing_is_moved(
+        self, api: Api, table: Table, meanwhile: _Meanwhile, year: int | None
+    ) -> None:
+        video_id = _credited(api, releaseYear=1999)
+        _date(api, video_id, year)
+        meanwhile.before(lambda: remove(table, video_id))
+        assert Aggregates(table).move_years(video_id, _always)
+        assert Aggregates(table).move_years(video_id, _always)
+        assert _years(table, video_id) == [1999] * 3
+
+    @pytest.mark.parametrize("error", [ConditionFailed(None, 1), TransactionConflict()], ids=["condition", "conflict"])
+    def test_when_others_are_always_faster_it_gives_up(
+        self, api: Api, table: Table, meanwhile: _Meanwhile, error: Exception
+    ) -> None:
+        video_id = _credited(api, releaseYear=1999)
+        _date(api, video_id, 2000)
+        tries = meanwhile.always(error)
+        with pytest.raises(WriteContention):
+            Aggregates(table).move_years(video_id, _always)
+        assert len(tries) == CHANGE_ATTEMPTS
+
+
+class _ShortContext(Context):
+    """An invocation whose time is up after it was asked for so often."""
+
+    def __init__(self, steps: int) -> None:
+        super().__init__()
+        self.steps = steps
+
+    def get_remaining_time_in_millis(self) -> int:  # type: ignore[override]
+        self.steps -= 1
+        return 60_000 if self.steps >= 0 else handler.SECONDS_TO_STOP * 1000
+
+
+class TestWorker:
+    def _records(self, *bodies: str) -> dict[str, Any]:
+        return {"Records": [{"messageId": f"m{n}", "body": body} for n, body in enumerate(bodies)]}
+
+    def _message(self, video_id: str, *, years: bool = False) -> str:
+        return json.dumps(aggregates_message(video_id, years=years))
+
+    def test_one_bad_message_fails_alone(self, api: Api, table: Table) -> None:
+        good = api.publish()["videoId"]
+        worker = handler.make(Aggregates(table), FakeQueue(), lambda: NOW)
+        event = self._records(self._message(good), "no json", '{"schema": "other"}', self._message("absent"))
+        assert worker(event, Context()) == {"batchItemFailures": [{"itemIdentifier": "m1"}, {"itemIdentifier": "m2"}]}
+        assert_exact(table)
+
+    def test_a_video_that_cannot_be_counted_keeps_back_no_other(
+        self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        good, bad = api.publish()["videoId"], api.publish()["videoId"]
+        aggregates = Aggregates(table)
+        settle = aggregates.settle
+
+        def failing(video_ids: Sequence[str], now: int) -> int:
+            if bad in video_ids:
+                raise InternalError("It broke.")
+            return settle(video_ids, now)
+
+        monkeypatch.setattr(aggregates, "settle", failing)
+        event = self._records(self._message(good), self._message(bad))
+        assert handler.make(aggregates, FakeQueue(), lambda: NOW)(event, Context()) == {
+            "batchItemFailures": [{"itemIdentifier": "m1"}]
+        }
+        assert marker(table, good)
+        assert not marker(table, bad)
+
+    def test_when_the_table_is_busy_all_come_again(self, table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+        aggregates = Aggregates(table)
+        calls = []
+
+        def busy(video_ids: Sequence[str], _: int) -> int:
+            calls.append(video_ids)
+            raise Unavailable
+
+        monkeypatch.setattr(aggregates, "settle", busy)
+        event = self._records(self._message("a"), self._message("b"))
+        answer = handler.make(aggregates, FakeQueue(), lambda: NOW)(event, Context())
+        assert answer == {"batchItemFailures": [{"itemIdentifier": "m0"}, {"itemIdentifier": "m1"}]}
+        assert calls == [["a", "b"]]
+
+    def test_totals_come_before_years_and_what_is_not_reached_is_another_message(
+        self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("shared.relations.MOVED_AT_A_TIME", 1)
+        large, other, plain = _credited(api), _credited(api), str(api.publish()["videoId"])
+        for video_id in (large, other):
+            _date(api, video_id, 2000)
+        queue = FakeQueue()
+        worker = handler.make(Aggregates(table), queue, lambda: NOW)
+        messages = [self._message(large, years=True), self._message(other, years=True), self._message(plain)]
+
+        assert worker(self._records(*messages), _ShortContext(2)) == {"batchItemFailures": []}
+
+        assert_exact(table)
+        assert queue.sent == [aggregates_message(large, years=True), aggregates_message(other, years=True)]
+        assert _years(table, large) == [2000, 2000, 0]
+        for left in ([other], []):
+            again = self._records(*map(json.dumps, queue.take()))
+            assert worker(again, _ShortContext(3)) == {"batchItemFailures": []}
+            assert queue.sent == [aggregates_message(each, years=True) for each in left]
+        assert _years(table, large) == _years(table, other) == [2000] * 3
+
+    def test_a_video_whose_credits_cannot_be_moved_keeps_back_no_other(
+        self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        good, bad = _credited(api), _credited(api)
+        for video_id in (good, bad):
+            _date(api, video_id, 2000)
+        aggregates = Aggregates(table)
+        move_years = aggregates.move_years
+
+        def failing(video_id: str, in_time: Callable[[], bool]) -> bool:
+            if video_id == bad:
+                raise Unavailable
+            return move_years(video_id, in_time)
+
+        monkeypatch.setattr(aggregates, "move_years", failing)
+        event = self._records(self._message(bad, years=True), self._message(good, years=True))
+        assert handler.make(aggregates, FakeQueue(), lambda: NOW)(event, Context()) == {
+            "batchItemFailures": [{"itemIdentifier": "m0"}]
+        }
+        assert _years(table, good) == [2000] * 3
+        assert_exact(table)
+
+    def test_years_wait_for_the_totals_when_these_come_again(
+        self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        video_id = _credited(api)
+        _date(api, video_id, 2000)
+        aggregates = Aggregates(table)
+
+        def busy(*_: Any) -> int:
+            raise Unavailable
+
+        monkeypatch.setattr(aggregates, "settle", busy)
+        event = self._records(self._message(video_id, years=True))
+        answer = handler.make(aggregates, FakeQueue(), lambda: NOW)(event, Context())
+        assert answer == {"batchItemFailures": [{"itemIdentifier": "m0"}]}
+        assert _years(table, video_id) == [0] * 3
+
+
+def test_videos_that_jobs_change_are_counted_too(table: Table, api: Api, backstage: Backstage) -> None:
+    video_id = api.create()["videoId"]
+    VideoStore(table).change(video_id, JOB, NOW, lambda item: item | {"duration": 1234})
+    backstage.settle_totals()
+    assert api.get("/v1/users/alice").json["duration"] == 1234

@@ -1,0 +1,509 @@
+"""Batches: up to 100 videos read, created, changed or deleted in one request, each with a result of its own."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from botocore.exceptions import ClientError
+
+from shared import batches
+from shared.batches import Batches
+from shared.caller import Caller
+from shared.catalogue import VideoStore
+from shared.dynamodb import ATTEMPTS, Table
+from shared.http import Request
+from shared.routes import ROUTES
+from shared.schema import VIDEO
+from shared.video import GRACE_SECONDS
+from tests.harness import LINKS, NOW, Api, Clock, recorded
+
+MISSING = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
+KEY = {"Idempotency-Key": "k"}
+WIDE = "🎬"
+
+
+@pytest.fixture(autouse=True)
+def _one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """moto's transactions are not safe from each other; tests/integration carries operations out side by side."""
+    monkeypatch.setattr(batches, "WORKERS", 1)
+
+
+def _batch(api: Api, *operations: Any, **options: Any) -> list[dict[str, Any]]:
+    reply = api.post("/v1/videos/batch", {"operations": list(operations)}, **options)
+    assert reply.status == 200, reply.body
+    items: list[dict[str, Any]] = reply.json["items"]
+    failed = sum("problem" in item for item in items)
+    assert (reply.json["succeeded"], reply.json["failed"]) == (len(items) - failed, failed)
+    assert len(items) == len(operations)
+    return items
+
+
+def _rehearsed(api: Api, *operations: Any, **options: Any) -> list[dict[str, Any]]:
+    """The results of a dry run, which is held to writing nothing."""
+    with recorded(api.table.client) as sent:
+        items = _batch(api, *operations, query="dryRun=true", **options)
+    assert {operation.name for operation in sent} <= {"BatchGetItem"}
+    return items
+
+
+def _creation(**fields: Any) -> dict[str, Any]:
+    return {"op": "create", "video": {"title": "t"} | fields}
+
+
+def _patch(video: dict[str, Any], patch: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"op": "patch", "videoId": video["videoId"], "patch": patch, **more}
+
+
+def _deletion(video: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"op": "delete", "videoId": video["videoId"], **more}
+
+
+def _statuses(items: list[dict[str, Any]]) -> list[int]:
+    return [item["status"] for item in items]
+
+
+def _slugs(items: list[dict[str, Any]]) -> list[str]:
+    return [item["problem"]["type"].rpartition(":")[2] if "problem" in item else "" for item in items]
+
+
+def _path(video: dict[str, Any]) -> str:
+    return f"/v1/videos/{video['videoId']}"
+
+
+class TestBatchGet:
+    def test_documents_come_as_get_gives_them_in_the_order_asked_for(self, api: Api) -> None:
+        videos = [api.publish("alice", title=str(n), tags=["a"]) for n in range(5)]
+        api.post(f"{_path(videos[2])}/views")
+        ids = [video["videoId"] for video in reversed(videos)]
+
+        reply = api.post("/v1/videos/batch-get", {"videoIds": ids})
+
+        assert reply.json["items"] == [api.get(f"/v1/videos/{each}").json for each in ids]
+        assert (reply.json["missing"], reply.json["remaining"]) == ([], [])
+
+    def test_what_is_not_there_or_hidden_is_missing_alike(self, api: Api, clock: Clock) -> None:
+        hidden, shown = api.create("alice"), api.publish("alice", expiresAt=NOW + 5, title="shown")
+        gone = api.create("bob")
+        api.delete(_path(gone), user="bob")
+        ids = [hidden["videoId"], shown["videoId"], MISSING, gone["videoId"]]
+
+        of_bob = api.post("/v1/videos/batch-get", {"videoIds": ids}, user="bob").json
+        assert [item["videoId"] for item in of_bob["items"]] == [shown["videoId"], gone["videoId"]]
+        assert of_bob["missing"] == [hidden["videoId"], MISSING]
+        assert "purgeAt" not in of_bob["items"][0]
+
+        clock.advance(GRACE_SECONDS + 5)
+        later = api.post("/v1/videos/batch-get", {"videoIds": ids}, user="bob").json
+        assert (later["items"], later["missing"]) == ([], ids)
+
+    def test_an_id_that_is_asked_for_twice_is_answered_once(self, api: Api) -> None:
+        video_id = api.create()["videoId"]
+        ids = [video_id, MISSING, video_id.upper(), MISSING]
+        reply = api.post("/v1/videos/batch-get", {"videoIds": ids})
+        assert [item["videoId"] for item in reply.json["items"]] == [video_id]
+        assert reply.json["missing"] == [MISSING]
+
+    def test_a_hundred_take_two_requests(self, api: Api, table: Table) -> None:
+        ids = [result["videoId"] for result in _batch(api, *[_creation()] * 100)]
+        with recorded(table.client) as operations:
+            reply = api.post("/v1/videos/batch-get", {"videoIds": ids})
+        assert [item["videoId"] for item in reply.json["items"]] == ids
+        assert [operation.name for operation in operations] == ["BatchGetItem", "BatchGetItem"]
+
+    def test_what_would_be_too_large_for_one_answer_remains(self, api: Api) -> None:
+        large: dict[str, Any] = {"metadata": {f"{n:02d}": WIDE * 512 for n in range(50)}}  # 100 KB
+        ids = [api.create(**large)["videoId"] for _ in range(60)]
+        answers: list[str] = []
+        left, size = [*ids[:5], MISSING, *ids[5:]], 0
+        while left:
+            reply = api.post("/v1/videos/batch-get", {"videoIds": left})
+            size = len(json.dumps(reply.body.decode(), ensure_ascii=False).encode())
+            assert size < 6_000_000
+            answers += [item["videoId"] for item in reply.json["items"]]
+            assert reply.json["missing"] == ([MISSING] if MISSING in left else [])
+            left = reply.json["remaining"]
+        assert answers == ids
+
+    @pytest.mark.parametrize(
+        ("body", "pointer"),
+        [
+            ({}, "/videoIds"),
+            ({"videoIds": []}, "/videoIds"),
+            ({"videoIds": [MISSING] * 101}, "/videoIds"),
+            ({"videoIds": ["x"]}, "/videoIds/0"),
+            ({"videoIds": MISSING}, "/videoIds"),
+            ({"videoIds": [MISSING], "x": 1}, "/x"),
+        ],
+    )
+    def test_what_is_not_valid_is_named(self, api: Api, table: Table, body: Any, pointer: str) -> None:
+        with recorded(table.client) as operations:
+            reply = api.post("/v1/videos/batch-get", body)
+        assert (reply.status, reply.json["errors"][0]["pointer"]) == (422, pointer)
+        assert operations == []
+
+    def test_keys_that_dynamodb_leaves_over_every_time_make_it_unavailable(
+        self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def nothing(RequestItems: Any) -> Any:
+            return {"Responses": {}, "UnprocessedKeys": RequestItems}
+
+        monkeypatch.setattr(table.client, "batch_get_item", nothing)
+        assert api.post("/v1/videos/batch-get", {"videoIds": [MISSING]}).status == 503
+
+
+class TestResults:
+    def test_each_operation_does_what_a_request_of_its_own_does(self, api: Api) -> None:
+        changed, gone = api.create(title="old"), api.create()
+
+        made, patched, deleted = _batch(
+            api, _creation(title="new", tags=["a"]), _patch(changed, {"title": "new"}), _deletion(gone)
+        )
+
+        assert made == {"op": "create", "status": 201, "videoId": made["videoId"], "version": 1}
+        assert patched == {"op": "patch", "status": 200, "videoId": changed["videoId"], "version": 2}
+        assert deleted == {"op": "delete", "status": 204, "videoId": gone["videoId"], "version": 2}
+        assert (api.get(_path(made)).json["title"], api.get(_path(changed)).json["title"]) == ("new", "new")
+        assert api.get(_path(gone)).json["status"] == "deleted"
+        assert api.get("/v1/videos", query="tag=A").json["items"][0]["videoId"] == made["videoId"]
+
+    def test_one_that_fails_keeps_none_of_the_others_back(self, api: Api) -> None:
+        mine, yours, hidden = api.create("alice"), api.publish("bob"), api.create("bob")
+        items = _batch(
+            api,
+            _patch(yours, {"title": "x"}),
+            _patch(mine, {"title": "x"}),
+            _deletion(hidden),
+            _deletion({"videoId": MISSING}),
+            _patch(mine, {"title": "y"}, ifMatch='"1"'),
+            _patch(mine, {"status": "ready"}),
+            _creation(),
+        )
+        assert _statuses(items) == [403, 200, 404, 404, 412, 409, 201]
+        assert _slugs(items)[4:6] == ["version-mismatch", "illegal-transition"]
+        assert items[0]["videoId"] == yours["videoId"]
+        assert items[0]["problem"]["status"] == 403
+
+    def test_the_bodies_of_operations_are_held_to_the_same_rules(self, api: Api, table: Table) -> None:
+        video = {"videoId": MISSING}
+        bad: list[tuple[Any, str]] = [
+            ({}, "/op"),
+            ({"op": "explode"}, "/op"),
+            ({"op": ["create"]}, "/op"),
+            ({"op": "create"}, "/video"),
+            (_creation(title=""), "/video/title"),
+            (_creation(tags=["a", "A"]), "/video/tags"),
+            (_creation(metadata={"a/b": []}), "/video/metadata/a~1b"),
+            (_creation() | {"videoId": MISSING}, "/videoId"),
+            (_patch(video, {"duration": "1"}), "/patch/duration"),
+            (_patch(video, {"version": 1}), "/patch/version"),
+            (_patch(video, {}, ifMatch=""), "/ifMatch"),
+            ({"op": "delete", "videoId": "x"}, "/videoId"),
+            ({"op": "delete", "videoId": MISSING, "patch": {}}, "/patch"),
+        ]
+        with recorded(table.client) as operations:
+            items = _batch(api, *(operation for operation, _ in bad))
+        assert _statuses(items) == [422] * len(bad)
+        pointers = [item["problem"]["errors"][0]["pointer"] for item in items]
+        assert pointers == [f"/operations/{position}{pointer}" for position, (_, pointer) in enumerate(bad)]
+        assert [item.get("op") for item in items[:4]] == [None, None, None, "create"]
+        assert operations == []
+
+    def test_what_a_patch_makes_of_a_video_is_pointed_to_in_the_patch(self, api: Api) -> None:
+        video = api.create(metadata={f"a{n}": n for n in range(30)})
+        (item,) = _batch(api, _patch(video, {"metadata": {f"b{n}": n for n in range(21)}}))
+        assert item["problem"]["errors"][0]["pointer"] == "/operations/0/patch/metadata"
+
+    def test_operations_on_one_video_are_done_in_their_order(self, api: Api) -> None:
+        video = api.create()
+        patches = [_patch(video, {"title": str(n)}) for n in range(20)]
+        items = _batch(api, *patches, _deletion(video), _patch(video, {"title": "late"}))
+        assert [item.get("version") for item in items] == [*range(2, 23), None]
+        assert _statuses(items)[-2:] == [204, 409]
+        assert api.get(_path(video)).json["title"] == "19"
+
+    def test_an_admin_brings_ids_and_works_on_what_it_has_just_made(self, api: Api) -> None:
+        video = {"videoId": str(uuid4())}
+        items = _batch(
+            api,
+            _creation(videoId=video["videoId"].upper(), userId="bob", createdAt=5),
+            _creation(videoId=video["videoId"]),
+            _patch(video, {"title": "new"}),
+            user="admin",
+        )
+        assert _statuses(items) == [201, 409, 200]
+        assert [item["videoId"] for item in items] == [video["videoId"]] * 3
+        assert api.get(_path(video), user="bob").json["createdAt"] == 5
+
+    def test_a_user_brings_none(self, api: Api) -> None:
+        (item,) = _batch(api, _creation(videoId=MISSING, userId="bob"))
+        assert item["videoId"] != MISSING
+        assert api.get(_path(item)).json["userId"] == "alice"
+
+    def test_a_hundred_of_them(self, api: Api) -> None:
+        made = _batch(api, *[_creation(title=str(n)) for n in range(100)])
+        assert _statuses(made) == [201] * 100
+        assert len({item["videoId"] for item in made}) == 100
+        assert [api.get(_path(made[n])).json["title"] for n in (0, 57, 99)] == ["0", "57", "99"]
+        assert _statuses(_batch(api, *map(_deletion, made))) == [204] * 100
+
+    def test_pictures_keep_their_addresses_as_in_other_requests(self, api: Api, table: Table) -> None:
+        url = f"{LINKS.url}/thumbnails/x.webp"
+        (item,) = _batch(api, _creation(thumbnails={"poster": {"url": url}}))
+        stored = table.get(VIDEO.key(videoId=item["videoId"]))
+        assert stored is not None
+        assert stored["thumbnails"]["poster"]["url"] == "s3://media/thumbnails/x.webp"
+        assert api.get(_path(item)).json["thumbnails"]["poster"]["url"] == url
+
+    @pytest.mark.parametrize(
+        ("body", "pointer"),
+        [
+            ({}, "/operations"),
+            ({"operations": []}, "/operations"),
+            ({"operations": [{}] * 101}, "/operations"),
+            ({"operations": "x"}, "/operations"),
+            ({"operations": [{}], "dryRun": True}, "/dryRun"),
+        ],
+    )
+    def test_a_body_that_is_no_batch_fails_as_a_whole(self, api: Api, body: Any, pointer: str) -> None:
+        reply = api.post("/v1/videos/batch", body)
+        assert (reply.status, reply.json["errors"][0]["pointer"]) == (422, pointer)
+
+    @pytest.mark.parametrize("query", ["dryRun=yes", "dryRun=", "dryRun=1", "dryRun=true&dryRun=true", "x=1"])
+    def test_other_parameters_are_refused(self, api: Api, query: str) -> None:
+        assert api.post("/v1/videos/batch", {"operations": [_creation()]}, query=query).status == 400
+
+    def test_the_largest_possible_list_of_faults_fits_an_answer(self, api: Api) -> None:
+        bad = [_creation(**{f'"{n:02d}' * 3: 1 for n in range(60)}) for _ in range(100)]
+        reply = api.post("/v1/videos/batch", {"operations": bad})
+        assert reply.json["failed"] == 100
+        assert len(json.dumps(reply.body.decode(), ensure_ascii=False).encode()) < 6_000_000
+
+
+class TestIdempotencyKey:
+    def test_a_batch_that_is_sent_again_creates_nothing_more(self, api: Api) -> None:
+        operations = [_creation(title="a", tags=["x"]), _creation(title="b"), _creation(title="b")]
+        first = _batch(api, *operations, headers=KEY)
+        assert _batch(api, *operations, headers=KEY) == first
+        assert len({item["videoId"] for item in first}) == 3
+        assert len(api.get("/v1/videos", query="userId=alice").json["items"]) == 3
+
+    def test_what_failed_can_be_corrected_under_its_key(self, api: Api) -> None:
+        first = _batch(api, _creation(), _creation(title=""), headers=KEY)
+        again = _batch(api, _creation(), _creation(title="now"), headers=KEY)
+        assert (_statuses(first), _statuses(again)) == ([201, 422], [201, 201])
+        assert again[0] == first[0]
+
+    def test_another_creation_in_the_same_place_is_refused(self, api: Api) -> None:
+        _batch(api, _creation(title="a"), headers=KEY)
+        (item,) = _batch(api, _creation(title="b"), headers=KEY)
+        assert _slugs([item]) == ["idempotency-key-reused"]
+
+    def test_a_key_of_a_batch_is_none_of_a_single_creation(self, api: Api) -> None:
+        (item,) = _batch(api, _creation(), headers=KEY)
+        single = api.post("/v1/videos", {"title": "t"}, headers={"Idempotency-Key": "k#0"})
+        assert single.json["videoId"] != item["videoId"]
+
+    def test_a_key_that_is_not_valid_fails_the_batch(self, api: Api, table: Table) -> None:
+        with recorded(table.client) as operations:
+            body = {"operations": [_deletion({"videoId": MISSING})]}
+            reply = api.post("/v1/videos/batch", body, headers={"Idempotency-Key": "a b"})
+        assert (reply.status, operations) == (400, [])
+
+
+class TestDryRun:
+    def test_it_tells_what_would_change_and_writes_nothing(self, api: Api) -> None:
+        changed, gone = api.create(title="old", tags=["b"], metadata={"x": 1}), api.create()
+        items = _rehearsed(
+            api,
+            _creation(title="new"),
+            _patch(changed, {"title": "new", "tags": ["b", "a"], "metadata": {"x": None, "y": 2}}),
+            _deletion(gone),
+        )
+        assert _statuses(items) == [201, 200, 204]
+        assert "videoId" not in items[0]
+        assert {"field": "/title", "to": "new"} in items[0]["changes"]
+        assert items[1]["changes"] == [
+            {"field": "/metadata/x", "from": 1},
+            {"field": "/metadata/y", "to": 2},
+            {"field": "/tags", "from": ["b"], "to": ["a", "b"]},
+            {"field": "/title", "from": "old", "to": "new"},
+        ]
+        assert (items[1]["videoId"], items[1]["version"]) == (changed["videoId"], 2)
+        assert {"field": "/status", "from": "uploaded", "to": "deleted"} in items[2]["changes"]
+        assert api.get(_path(changed)).json["title"] == "old"
+        assert api.get(_path(gone)).json["status"] == "uploaded"
+
+    def test_it_tells_what_would_fail(self, api: Api) -> None:
+        mine, yours, hidden = api.create("alice"), api.publish("bob"), api.create("bob")
+        operations = [
+            _patch(mine, {"title": "x"}, ifMatch='"7"'),
+            _patch(yours, {"title": "x"}),
+            _deletion(hidden),
+            _deletion({"videoId": MISSING}),
+            _patch(mine, {"status": "ready"}),
+            _patch(mine, {"x": 1}),
+            _creation(title=""),
+        ]
+        expected = _rehearsed(api, *operations)
+        assert _statuses(expected) == [412, 403, 404, 404, 409, 422, 422]
+        assert _batch(api, *operations) == expected
+
+    def test_each_operation_meets_what_those_before_it_would_leave(self, api: Api) -> None:
+        video, new = api.create("admin"), {"videoId": str(uuid4())}
+        operations = [
+            _deletion(video),
+            _patch(video, {"title": "late"}),
+            _patch(new, {"title": "early"}),
+            _creation(videoId=new["videoId"]),
+            _creation(videoId=new["videoId"]),
+            _patch(new, {"title": "new"}, ifMatch='"1"'),
+        ]
+        rehearsed = _rehearsed(api, *operations, user="admin")
+        assert _statuses(rehearsed) == [204, 409, 404, 201, 409, 200]
+        done = _batch(api, *operations, user="admin")
+        assert done == [{name: item[name] for name in item if name != "changes"} for item in rehearsed]
+
+    def test_a_change_that_changes_nothing_says_so(self, api: Api) -> None:
+        video = api.create(title="same")
+        (item,) = _rehearsed(api, _patch(video, {"title": "same"}))
+        assert (item["status"], item["version"], item["changes"]) == (200, 1, [])
+
+    def test_an_id_that_is_gone_for_good_has_to_be_free_first(self, api: Api, clock: Clock) -> None:
+        video = api.create("admin", title="old")
+        api.delete(_path(video), user="admin")
+        creation = _creation(videoId=video["videoId"], title="new")
+        assert _statuses(_rehearsed(api, creation, user="admin")) == [409]
+        clock.advance(GRACE_SECONDS)
+        (item,) = _rehearsed(api, creation, user="admin")
+        assert (item["status"], item["problem"]["title"]) == (409, "Being removed")
+        assert api.get(f"/v1/videos/{video['videoId']}", user="admin").status == 404
+
+    def test_long_values_are_cut(self, api: Api) -> None:
+        video = api.create(description="a" * 5000, metadata={f"{n:02d}": WIDE * 512 for n in range(50)})
+        (item,) = _rehearsed(api, _patch(video, {"description": "b" * 5000, "metadata": None}))
+        assert item["omitted"] > 0
+        assert len(json.dumps(item, ensure_ascii=False).encode()) < batches.LARGEST_CHANGES + 1000
+        (item,) = _rehearsed(api, _patch(api.create(), {"description": '"' * 5000, "title": "t" * 300}))
+        assert item["changes"][0] == {"field": "/description", "to": '"' * 5000}
+
+    def test_the_largest_of_all_fits_an_answer(self, api: Api) -> None:
+        body = {"metadata": {f"{n:02d}": '"' * 512 for n in range(50)}, "description": '"' * 2000}
+        big = [_creation(**body) for _ in range(17)]
+        reply = api.post("/v1/videos/batch", {"operations": big}, query="dryRun=true")
+        size = len(json.dumps(reply.body.decode(), ensure_ascii=False).encode())
+        assert size / len(big) * 100 < 6_000_000
+
+    def test_dry_run_false_is_no_dry_run(self, api: Api) -> None:
+        (item,) = _batch(api, _creation(), query="dryRun=false")
+        assert api.get(_path(item)).status == 200
+
+
+class TestTrouble:
+    """A database that is busy, answers that are lost, and bugs."""
+
+    def test_a_throttled_operation_is_tried_again(
+        self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        _throttle(monkeypatch, table, times=2 * ATTEMPTS + 1)
+        (item,) = _batch(api, _creation())
+        assert item["status"] == 201
+
+    def test_one_that_stays_throttled_is_reported_and_the_others_are_done(
+        self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        videos = [api.create(title=str(n)) for n in range(5)]
+        unlucky = VIDEO.key(videoId=videos[2]["videoId"])["pk"]
+        _throttle(monkeypatch, table, operation="update_item", when=lambda asked: asked["Key"]["pk"]["S"] == unlucky)
+        items = _batch(api, *(_patch(video, {"title": "new"}) for video in videos))
+        assert _statuses(items) == [200, 200, 503, 200, 200]
+        assert items[2]["problem"]["type"].endswith(":unavailable")
+        assert [api.get(_path(video)).json["title"] for video in videos] == ["new", "new", "2", "new", "new"]
+
+    @pytest.mark.parametrize("tags", [[], ["a"]])
+    def test_what_was_done_though_no_answer_came_is_not_taken_for_anothers(
+        self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch, tags: list[str]
+    ) -> None:
+        video = api.create(title="old", tags=["old"])
+        # Longer than a single request is sent again for, so that the operation is tried anew.
+        for name in ("put_item", "update_item", "transact_write_items"):
+            _lose_answers(monkeypatch, table, name, times=ATTEMPTS)
+        made, patched = _batch(
+            api, _creation(videoId=MISSING, tags=tags), _patch(video, {"tags": tags}, ifMatch='"1"'), user="admin"
+        )
+        assert (made["status"], patched["status"], patched["version"]) == (201, 200, 2)
+
+    def test_no_try_begins_when_time_is_up(self, table: Table) -> None:
+        moments = iter([0.0, 1.0, *[batches.LAST_TRY_SECONDS + 1.0] * 9])
+        slow = Batches(VideoStore(table), LINKS, elapsed=lambda: next(moments))
+        route = next(route for route in ROUTES if route.operation == "batchVideos")
+        caller = Caller("admin", frozenset({"videos/admin"}))
+        request = Request(route, caller, NOW, {}, {}, "", {})
+        video_id = str(uuid4())
+        operations = [_creation(videoId=video_id), _patch({"videoId": video_id}, {"title": "new"})]
+        done, late = slow.carry_out(request, operations)
+        assert (done["status"], late["status"]) == (201, 503)
+        assert "no time left" in late["problem"]["detail"]
+
+    def test_a_bug_in_one_is_told_without_internals_and_hides_no_other(
+        self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        video = api.create()
+        monkeypatch.setattr(table.client, "update_item", _failing_with("SecretException"))
+        changed, made = _batch(api, _patch(video, {"title": "x"}), _creation())
+        assert (changed["status"], made["status"]) == (500, 201)
+        assert "Secret" not in json.dumps(changed)
+
+    def test_a_dry_run_that_cannot_read_is_unavailable(
+        self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(table.client, "batch_get_item", _failing_with("ThrottlingException"))
+        body = {"operations": [_deletion({"videoId": MISSING})]}
+        assert api.post("/v1/videos/batch", body, query="dryRun=true").status == 503
+
+
+def _failing_with(code: str) -> Callable[..., Any]:
+    def fail(**_: Any) -> Any:
+        raise ClientError({"Error": {"Code": code, "Message": ""}}, "Any")
+
+    return fail
+
+
+def _throttle(
+    monkeypatch: pytest.MonkeyPatch,
+    table: Table,
+    *,
+    operation: str = "put_item",
+    times: int = 10**6,
+    when: Callable[[Any], bool] = lambda _: True,
+) -> None:
+    real, refused = getattr(table.client, operation), iter(range(times))
+
+    def call(**parameters: Any) -> Any:
+        if when(parameters) and next(refused, None) is not None:
+            _failing_with("ThrottlingException")()
+        return real(**parameters)
+
+    monkeypatch.setattr(table.client, operation, call)
+
+
+def _lose_answers(monkeypatch: pytest.MonkeyPatch, table: Table, operation: str, times: int) -> None:
+    """Carry out, and lose the answer, even that it had been carried out before."""
+    real, lost = getattr(table.client, operation), iter(range(times))
+
+    def call(**parameters: Any) -> Any:
+        turn = next(lost, None)
+        if turn is None or turn == 0:
+            answer = real(**parameters)
+        if turn is None:
+            return answer
+        return _failing_with("InternalServerError")()
+
+    monkeypatch.setattr(table.client, operation, call)
+
+
+def test_what_is_no_operation_fails_alone(api: Api) -> None:
+    reply = api.post("/v1/videos/batch", {"operations": [{"op": "create", "video": {"title": "t"}}, 5, None, []]})
+    assert [item["status"] for item in reply.json["items"]] == [201, 422, 422, 422]
+    assert reply.json["items"][1]["problem"]["errors"] == [{"pointer": "/operations/1", "detail": "must be an object"}]

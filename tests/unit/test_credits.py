@@ -1,0 +1,515 @@
+"""Credits: who was in a video, and what else they did."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from botocore.exceptions import ReadTimeoutError
+
+from shared import relations
+from shared.dynamodb import Table, Write
+from shared.listing import Lists
+from shared.pages import Page
+from shared.relation_models import LARGEST_ROLES, content_bytes
+from shared.relations import RelationStore
+from shared.schema import CREDIT, VIDEO
+from tests.harness import Api, Reply, recorded
+
+SAM: dict[str, Any] = {
+    "name": "Sam Neill",
+    "ordering": 2,
+    "roles": [{"category": "actor", "characters": ["Alisdair Stewart"]}],
+}
+HOLLY: dict[str, Any] = {"ordering": 1, "roles": [{"category": "actress", "job": "pianist", "characters": ["Ada"]}]}
+Film = Callable[..., str]
+
+
+@pytest.fixture
+def film(api: Api) -> Film:
+    """Makes films of alice's that everybody sees."""
+    return lambda **fields: str(api.publish("alice", **fields)["videoId"])
+
+
+def put(api: Api, video_id: str, person: str = "sam", credit: Any = None, **options: Any) -> Reply:
+    return api.put(f"/v1/videos/{video_id}/credits/{person}", SAM if credit is None else credit, **options)
+
+
+def credits_of(api: Api, video_id: str, **options: Any) -> Reply:
+    return api.get(f"/v1/videos/{video_id}/credits", **options)
+
+
+def videos_of(api: Api, person: str = "sam", query: str = "", **options: Any) -> Reply:
+    return api.get(f"/v1/people/{person}/videos", query=query, **options)
+
+
+def years_of(reply: Reply) -> list[int | None]:
+    assert reply.status == 200, reply.body
+    return [item.get("releaseYear") for item in reply.json["items"]]
+
+
+def sort_of(table: Table, video_id: str, person: str = "sam") -> int:
+    item = table.get(CREDIT.key(videoId=video_id, personId=person), consistent=True)
+    assert item is not None
+    return int(item["relSort"])
+
+
+def slug(reply: Reply) -> str:
+    return str(reply.json["type"]).rpartition(":")[2]
+
+
+# Writing ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_credit_is_created_and_comes_back_as_it_was_sent(api: Api, film: Film) -> None:
+    video_id = film()
+
+    reply = put(api, video_id)
+
+    assert reply.status == 201
+    assert reply.json == {"videoId": video_id, "personId": "sam", **SAM, "version": 1, "updatedAt": int(api.clock())}
+    assert reply.etag.startswith('"1.')
+    assert credits_of(api, video_id).json == {"items": [reply.json], "nextCursor": None}
+
+
+def test_putting_a_credit_again_replaces_the_whole_of_it(api: Api, film: Film) -> None:
+    video_id = film()
+    put(api, video_id)
+
+    reply = put(api, video_id, credit=HOLLY)
+
+    assert reply.status == 200
+    assert (reply.json["version"], reply.json["ordering"]) == (2, 1)
+    assert "name" not in reply.json
+    assert credits_of(api, video_id).json["items"] == [reply.json]
+
+
+def test_the_same_credit_once_more_changes_nothing(api: Api, film: Film, table: Table) -> None:
+    video_id = film()
+    first = put(api, video_id)
+    api.clock.advance(10)
+
+    with recorded(table.client) as operations:
+        again = put(api, video_id)
+
+    assert (again.status, again.json, again.etag) == (200, first.json, first.etag)
+    assert {operation.name for operation in operations} == {"GetItem"}
+
+
+def test_if_match_keeps_a_change_of_somebody_else(api: Api, film: Film) -> None:
+    video_id = film()
+    first = put(api, video_id)
+    put(api, video_id, credit=HOLLY)
+
+    late = put(api, video_id, credit=SAM | {"ordering": 9}, headers={"If-Match": first.etag})
+
+    assert (late.status, slug(late)) == (412, "version-mismatch")
+    assert credits_of(api, video_id).json["items"][0]["ordering"] == 1
+    assert put(api, video_id, headers={"If-Match": '"2"'}).status == 200
+
+
+@pytest.mark.parametrize("tag", ['"1"', "*"])
+def test_if_match_fails_when_there_is_no_credit(api: Api, film: Film, tag: str) -> None:
+    video_id = film()
+    assert put(api, video_id, headers={"If-Match": tag}).status == 412
+    assert credits_of(api, video_id).json["items"] == []
+
+
+def test_if_none_match_creates_and_never_replaces(api: Api, film: Film) -> None:
+    video_id = film()
+    assert put(api, video_id, headers={"If-None-Match": "*"}).status == 201
+    assert put(api, video_id, credit=HOLLY, headers={"If-None-Match": "*"}).status == 412
+    assert put(api, video_id, credit=HOLLY, headers={"If-None-Match": '"1"'}).status == 412
+    assert put(api, video_id, credit=HOLLY, headers={"If-None-Match": '"7"'}).status == 200
+
+
+def test_a_write_whose_answer_was_lost_counts_once(
+    api: Api, film: Film, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    video_id = film()
+    put_item, lost = table.client.put_item, [True]
+
+    def lose_the_first_answer(**parameters: Any) -> Any:
+        answer = put_item(**parameters)
+        if lost.pop() if lost else False:
+            raise ReadTimeoutError(endpoint_url="dynamodb")
+        return answer
+
+    monkeypatch.setattr(table.client, "put_item", lose_the_first_answer)
+    reply = put(api, video_id)
+
+    assert (reply.status, reply.json["version"]) == (201, 1)
+
+
+def test_a_credit_that_is_removed_while_it_is_replaced_is_made_anew(
+    api: Api, film: Film, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    video_id = film()
+    put(api, video_id)
+    write = Table.write
+
+    def interrupted(self: Table, wanted: Write, **options: Any) -> Any:
+        monkeypatch.setattr(Table, "write", write)
+        api.delete(f"/v1/videos/{video_id}/credits/sam")
+        return write(self, wanted, **options)
+
+    monkeypatch.setattr(Table, "write", interrupted)
+    reply = put(api, video_id, credit=HOLLY)
+
+    assert (reply.status, reply.json["version"]) == (201, 1)
+    assert credits_of(api, video_id).json["items"] == [reply.json]
+
+
+def test_a_credit_is_removed(api: Api, film: Film) -> None:
+    video_id = film()
+    put(api, video_id)
+
+    assert api.delete(f"/v1/videos/{video_id}/credits/sam", headers={"If-Match": '"9"'}).status == 412
+    assert api.delete(f"/v1/videos/{video_id}/credits/sam").status == 204
+    assert api.delete(f"/v1/videos/{video_id}/credits/sam").status == 404
+    assert credits_of(api, video_id).json["items"] == []
+    assert videos_of(api).status == 404
+
+
+def test_a_removal_whose_answer_was_lost_has_happened(
+    api: Api, film: Film, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    video_id = film()
+    put(api, video_id)
+    delete_item, lost = table.client.delete_item, [True]
+
+    def lose_the_first_answer(**parameters: Any) -> Any:
+        answer = delete_item(**parameters)
+        if lost.pop() if lost else False:
+            raise ReadTimeoutError(endpoint_url="dynamodb")
+        return answer
+
+    monkeypatch.setattr(table.client, "delete_item", lose_the_first_answer)
+
+    assert api.delete(f"/v1/videos/{video_id}/credits/sam").status == 204
+
+
+def test_who_may_write_credits(api: Api, film: Film) -> None:
+    video_id, private = film(), api.create("alice")["videoId"]
+    assert put(api, video_id, user="bob").status == 403
+    assert put(api, private, user="bob").status == 404
+    assert put(api, private).status == 201
+    assert put(api, video_id, user="admin").status == 201
+    assert api.delete(f"/v1/videos/{video_id}/credits/sam", user="bob").status == 403
+
+
+def test_a_deleted_video_takes_no_credits(api: Api, film: Film) -> None:
+    video_id = film()
+    put(api, video_id)
+    api.delete(f"/v1/videos/{video_id}")
+
+    for reply in (put(api, video_id, credit=HOLLY), api.delete(f"/v1/videos/{video_id}/credits/sam")):
+        assert (reply.status, slug(reply)) == (409, "illegal-transition")
+    assert [credit["personId"] for credit in credits_of(api, video_id).json["items"]] == ["sam"]
+
+
+@pytest.mark.parametrize(
+    ("credit", "pointer"),
+    [
+        ({}, "/ordering"),
+        (SAM | {"ordering": 0}, "/ordering"),
+        (SAM | {"roles": []}, "/roles"),
+        (SAM | {"roles": [{"category": "actor"}] * 21}, "/roles"),
+        (SAM | {"roles": [{"category": ""}]}, "/roles/0/category"),
+        (SAM | {"roles": [{"category": "actor", "characters": ["\n"]}]}, "/roles/0/characters/0"),
+        (SAM | {"version": 3}, "/version"),
+    ],
+)
+def test_a_credit_that_is_none_is_refused_with_a_pointer(api: Api, film: Film, credit: Any, pointer: str) -> None:
+    video_id = film()
+    reply = put(api, video_id, credit=credit)
+    assert reply.status == 422
+    assert pointer in [error["pointer"] for error in reply.json["errors"]]
+    assert credits_of(api, video_id).json["items"] == []
+
+
+@pytest.mark.parametrize("person", ["a" * 65, "a%20b", "a:b"])
+def test_a_person_id_that_is_none_is_refused(api: Api, film: Film, person: str) -> None:
+    video_id = film()
+    for reply in (put(api, video_id, person), videos_of(api, person)):
+        assert reply.status == 400
+        assert reply.json["errors"][0]["parameter"] == "personId"
+
+
+def test_an_etag_of_a_credit_that_was_made_again_names_another(api: Api, film: Film) -> None:
+    video_id = film()
+    old = put(api, video_id).etag
+    api.delete(f"/v1/videos/{video_id}/credits/sam")
+    new = put(api, video_id, credit=HOLLY).etag
+
+    assert (old[:3], new[:3]) == ('"1.', '"1.')
+    assert put(api, video_id, headers={"If-Match": old}).status == 412
+    assert put(api, video_id, headers={"If-Match": f"W/{new}"}).status == 412
+    assert api.delete(f"/v1/videos/{video_id}/credits/sam", headers={"If-Match": old}).status == 412
+    assert put(api, video_id, credit=HOLLY, headers={"If-None-Match": f"{old}, {new}"}).status == 412
+    assert put(api, video_id, credit=HOLLY, headers={"If-None-Match": old}).status == 200
+    assert put(api, video_id, headers={"If-Match": f"{old}, {new}"}).status == 200
+
+
+def test_the_roles_of_a_credit_have_a_size_together(api: Api, film: Film) -> None:
+    video_id = film()
+    roles: list[dict[str, Any]] = [
+        {"category": "a", "characters": ["é" * 140] * 20},
+        {"category": "a", "characters": ["é" * 140] * 7},
+        {"category": "a", "job": "x", "characters": []},
+    ]
+    roles[-1]["job"] += "x" * (LARGEST_ROLES - content_bytes(roles))
+    assert put(api, video_id, credit={"ordering": 1, "roles": roles}).status == 201
+
+    roles[-1]["job"] += "x"
+    reply = put(api, video_id, credit={"ordering": 1, "roles": roles})
+
+    assert (reply.status, [error["pointer"] for error in reply.json["errors"]]) == (422, ["/roles"])
+    assert "8000 bytes" in reply.json["errors"][0]["detail"]
+
+
+def test_a_hundred_of_the_largest_credits_fit_what_lambda_answers_with(api: Api, film: Film) -> None:
+    video_id = film(title='"' * 300, category='"' * 100)
+    roles = [{"category": "a", "characters": ['"' * 300] * 4} for _ in range(3)]
+    assert put(api, video_id, credit={"name": '"' * 200, "ordering": 1, "roles": roles}).status == 201
+    assert content_bytes(roles) > 0.9 * LARGEST_ROLES
+
+    for reply in (credits_of(api, video_id), videos_of(api)):
+        assert 100 * len(json.dumps(reply.body.decode(), ensure_ascii=False).encode()) < 5_000_000
+
+
+# Reading ------------------------------------------------------------------------------------------------------------
+
+
+def test_credits_come_page_by_page_in_the_order_of_their_person_ids(api: Api, film: Film) -> None:
+    video_id = film()
+    for number, person in enumerate("dbeca"):
+        put(api, video_id, person, SAM | {"ordering": number + 1})
+
+    seen, pages = [], 0
+    cursor: str | None = ""
+    while cursor is not None:
+        page = credits_of(api, video_id, query=f"limit=2{cursor and '&cursor=' + cursor}").json
+        seen += [credit["personId"] for credit in page["items"]]
+        cursor, pages = page["nextCursor"], pages + 1
+
+    assert (seen, pages) == (list("abcde"), 3)
+
+
+def test_a_cursor_of_credits_belongs_to_its_video_and_caller(api: Api, film: Film) -> None:
+    video_id, other = film(), film()
+    for person in "ab":
+        put(api, video_id, person)
+    cursor = credits_of(api, video_id, query="limit=1").json["nextCursor"]
+
+    assert credits_of(api, other, query=f"cursor={cursor}").status == 400
+    assert credits_of(api, video_id, query=f"cursor={cursor}", user="bob").status == 400
+    assert api.get(f"/v1/videos/{video_id}/releases", query=f"cursor={cursor}").status == 400
+
+
+def test_one_credit_is_read_by_its_person(api: Api, film: Film) -> None:
+    video_id = film()
+    sent = put(api, video_id)
+    path = f"/v1/videos/{video_id}/credits"
+
+    found = api.get(f"{path}/sam", user="bob")
+
+    assert (found.status, found.json, found.etag) == (200, sent.json, sent.etag)
+    assert api.get(f"{path}/sam", headers={"If-None-Match": sent.etag}).status == 304
+    assert api.get(f"{path}/nobody").status == 404
+    assert api.get(f"{path}/sam", query="x=1").status == 400
+    api.patch(f"/v1/videos/{video_id}", {"visibility": "private"})
+    assert api.get(f"{path}/sam", user="bob").status == 404
+
+
+def test_credits_of_a_video_that_the_caller_may_not_see_are_hidden(api: Api) -> None:
+    video_id = api.create("alice")["videoId"]
+    put(api, video_id)
+    assert credits_of(api, video_id).status == 200
+    assert credits_of(api, video_id, user="bob").status == 404
+
+
+# The videos of a person ---------------------------------------------------------------------------------------------
+
+
+def test_a_person_s_videos_say_what_the_person_did(api: Api, film: Film) -> None:
+    video_id = film(title="The Piano", releaseYear=1993)
+    put(api, video_id)
+
+    reply = videos_of(api, user="bob")
+
+    (item,) = reply.json["items"]
+    assert item["video"]["title"] == "The Piano"
+    assert item["video"]["videoId"] == video_id
+    assert "releaseYear" not in item["video"]
+    assert (item["releaseYear"], item["credit"]) == (1993, SAM)
+    assert reply.json["nextCursor"] is None
+
+
+def test_both_years_are_part_of_the_range(api: Api, film: Film) -> None:
+    for year in (1989, 1990, 1995, 1999, 2000):
+        put(api, film(releaseYear=year))
+    put(api, film())
+
+    assert years_of(videos_of(api, query="fromYear=1990&toYear=1999")) == [1999, 1995, 1990]
+    assert years_of(videos_of(api, query="fromYear=1990&toYear=1999&order=asc")) == [1990, 1995, 1999]
+    assert years_of(videos_of(api, query="fromYear=1999")) == [2000, 1999]
+    assert years_of(videos_of(api, query="toYear=1989")) == [1989]
+    assert years_of(videos_of(api)) == [2000, 1999, 1995, 1990, 1989, None]
+
+
+@pytest.mark.parametrize("query", ["fromYear=2000&toYear=1999", "fromYear=0", "toYear=10000", "fromYear=x", "year=1"])
+def test_years_that_are_no_range_are_refused(api: Api, query: str) -> None:
+    assert videos_of(api, query=query).status == 400
+
+
+@pytest.mark.parametrize("order", ["asc", "desc"])
+def test_pages_of_a_person_are_full_though_videos_are_hidden(api: Api, film: Film, order: str) -> None:
+    shown = []
+    for number in range(12):
+        if number % 3:
+            video_id = str(api.create("alice", releaseYear=1990)["videoId"])
+        else:
+            video_id = film(releaseYear=1990)
+            shown.append(video_id)
+        put(api, video_id)
+
+    seen, sizes = [], []
+    cursor: str | None = ""
+    while cursor is not None:
+        query = f"limit=2&order={order}&fromYear=1990{cursor and '&cursor=' + cursor}"
+        page = videos_of(api, query=query, user="bob").json
+        seen += [item["video"]["videoId"] for item in page["items"]]
+        sizes.append(len(page["items"]))
+        cursor = page["nextCursor"]
+
+    assert seen == sorted(shown, reverse=order == "desc")
+    assert sizes == [2, 2]
+
+
+def test_a_person_is_unknown_to_those_who_may_see_none_of_the_videos(api: Api) -> None:
+    put(api, api.create("alice", releaseYear=1990)["videoId"])
+
+    hidden, unknown = videos_of(api, user="bob"), videos_of(api, "nobody", user="bob")
+
+    assert (hidden.status, hidden.body) == (404, unknown.body)
+    assert videos_of(api, query="fromYear=1980", user="bob").body == unknown.body
+    assert years_of(videos_of(api)) == [1990]
+
+
+def test_years_in_which_a_known_person_did_nothing_are_an_empty_list(api: Api, film: Film) -> None:
+    put(api, film(releaseYear=1990))
+    reply = videos_of(api, query="fromYear=2000", user="bob")
+    assert (reply.status, reply.json) == (200, {"items": [], "nextCursor": None})
+
+
+def test_a_deleted_video_leaves_its_people_at_once(api: Api, film: Film) -> None:
+    put(api, film(releaseYear=1990))
+    video_id = film(releaseYear=1991)
+    put(api, video_id)
+    api.delete(f"/v1/videos/{video_id}")
+    assert years_of(videos_of(api)) == [1990]
+
+
+def test_a_cursor_of_a_person_belongs_to_its_years(api: Api, film: Film) -> None:
+    for year in (1990, 1991):
+        put(api, film(releaseYear=year))
+    cursor = videos_of(api, query="limit=1&fromYear=1990").json["nextCursor"]
+    assert years_of(videos_of(api, query=f"limit=1&fromYear=1990&cursor={cursor}")) == [1990]
+    assert videos_of(api, query=f"limit=1&cursor={cursor}").status == 400
+
+
+def test_a_video_whose_year_is_just_being_moved_shows_once(
+    api: Api, film: Film, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    video_id = film(releaseYear=1990)
+    put(api, video_id)
+    related = Lists.related
+
+    def with_the_entry_of_before(self: Lists, *arguments: Any) -> Page:
+        page = related(self, *arguments)
+        return Page([*page.items, *(item | {"relSort": 1980} for item in page.items)], page.resume)
+
+    monkeypatch.setattr(Lists, "related", with_the_entry_of_before)
+
+    assert years_of(videos_of(api)) == [1990]
+
+
+# Years --------------------------------------------------------------------------------------------------------------
+
+
+def test_the_years_of_all_credits_are_moved(
+    api: Api, film: Film, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(relations, "MOVED_AT_A_TIME", 2)
+    video_id = film(releaseYear=1990)
+    for person in "abcde":
+        put(api, video_id, person)
+    api.patch(f"/v1/videos/{video_id}", {"releaseYear": 1991})
+
+    assert RelationStore(table).move_credit_years(video_id, 1991)
+    assert [sort_of(table, video_id, person) for person in "abcde"] == [1991] * 5
+    assert {credit["version"] for credit in credits_of(api, video_id).json["items"]} == {1}
+
+
+def test_a_credit_that_is_gone_is_not_moved(
+    api: Api, film: Film, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    video_id = film(releaseYear=1990)
+    put(api, video_id)
+    api.patch(f"/v1/videos/{video_id}", {"releaseYear": 1991})
+    children_of = relations.children_of
+
+    def then_removed(*arguments: Any, **options: Any) -> Any:
+        found = children_of(*arguments, **options)
+        api.delete(f"/v1/videos/{video_id}/credits/sam")
+        return found
+
+    monkeypatch.setattr(relations, "children_of", then_removed)
+
+    assert RelationStore(table).move_credit_years(video_id, 1991)
+    assert table.get(CREDIT.key(videoId=video_id, personId="sam")) is None
+
+
+def test_a_year_that_changes_while_a_credit_is_written_is_its_year(
+    api: Api, film: Film, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    video_id = film(releaseYear=1990)
+    write = Table.write
+
+    def interrupted(self: Table, wanted: Write, **options: Any) -> Any:
+        if wanted.kind == "Put":
+            # The year changes, and is moved on all credits, before this one is there.
+            monkeypatch.setattr(Table, "write", write)
+            api.patch(f"/v1/videos/{video_id}", {"releaseYear": 1991})
+            RelationStore(table).move_credit_years(video_id, 1991)
+        return write(self, wanted, **options)
+
+    monkeypatch.setattr(Table, "write", interrupted)
+    assert put(api, video_id).status == 201
+
+    assert sort_of(table, video_id) == 1991
+
+
+def test_an_outdated_year_does_not_come_back(
+    api: Api, film: Film, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    video_id = film(releaseYear=1990)
+    get = Table.get
+    reads: list[Any] = []
+
+    def interrupted(self: Table, key: Any, **options: Any) -> Any:
+        found = get(self, key, **options)
+        if options.get("attributes") == ["releaseYear"] and not reads:
+            # After the second look at the year, it changes again and is moved.
+            reads.append(key)
+            api.patch(f"/v1/videos/{video_id}", {"releaseYear": 1992})
+            RelationStore(table).move_credit_years(video_id, 1992)
+            return {"releaseYear": 1991}
+        return found
+
+    monkeypatch.setattr(Table, "get", interrupted)
+    put(api, video_id)
+
+    assert reads == [VIDEO.key(videoId=video_id)]
+    assert sort_of(table, video_id) == 1992

@@ -1,0 +1,94 @@
+"""Pages of what entries lead to: full, in order, nothing lost or repeated, though some entries lead to nothing."""
+
+from collections.abc import Callable, Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.attributes import Item
+from shared.cursors import Position
+from shared.listing import Found, hydrated, located
+from shared.pages import Page
+
+
+def _entries(count: int) -> list[Item]:
+    return [{"relSort": number // 3, "relId": f"{number:04d}"} for number in range(count)]
+
+
+def _reader(entries: Sequence[Item], sizes: list[int] | None = None) -> Callable[[Position | None, int], Page]:
+    """Reads a list of entries as an index would."""
+
+    def read(after: Position | None, limit: int) -> Page:
+        if sizes is not None:
+            sizes.append(limit)
+        rest = [entry for entry in entries if after is None or located(entry) > after]
+        page = rest[:limit]
+        return Page(page, located(page[-1]) if len(rest) > limit else None)
+
+    return read
+
+
+def _page(entries: Sequence[Item], visible: set[str], limit: int, after: Position | None, budget: int) -> Found[str]:
+    return hydrated(
+        _reader(entries),
+        lambda found: [each["relId"] if each["relId"] in visible else None for each in found],
+        limit=limit,
+        after=after,
+        budget=budget,
+    )
+
+
+@given(
+    visible=st.sets(st.integers(0, 59)),
+    limit=st.integers(1, 20),
+    budget=st.sampled_from([1, 10, 1000]),
+)
+def test_all_pages_together_are_the_list(visible: set[int], limit: int, budget: int) -> None:
+    entries = _entries(60)
+    shown = {f"{number:04d}" for number in visible}
+    seen: list[str] = []
+    after: Position | None = None
+    for _ in range(200):
+        page = _page(entries, shown, limit, after, budget)
+        assert len(page.items) <= limit
+        if page.resume and budget == 1000:
+            assert len(page.items) == limit
+        seen += page.items
+        after = page.resume
+        if after is None:
+            break
+    assert after is None
+    assert seen == sorted(shown)
+
+
+def test_the_last_full_page_has_no_next() -> None:
+    entries = _entries(4)
+    page = _page(entries, {each["relId"] for each in entries}, 4, None, 1000)
+    assert (len(page.items), page.resume) == (4, None)
+
+
+def test_what_is_hidden_behind_the_last_is_no_next_page() -> None:
+    page = _page(_entries(9), {"0000", "0001"}, 2, None, 1000)
+    assert (page.items, page.resume) == (["0000", "0001"], None)
+
+
+def test_a_page_that_shows_all_is_read_at_once() -> None:
+    sizes: list[int] = []
+    hydrated(_reader(_entries(60), sizes), lambda found: [each["relId"] for each in found], limit=25, after=None)
+    assert sizes == [26]
+
+
+def test_reads_grow_while_nothing_is_found() -> None:
+    sizes: list[int] = []
+    hydrated(_reader(_entries(500), sizes), lambda found: [None] * len(found), limit=1, after=None)
+    assert sizes == [2, 5, 10, 20, 40, 80, 100, 100, 100, 100]
+
+
+@pytest.mark.parametrize("budget", [10, 50])
+def test_beyond_the_budget_a_page_is_short_and_says_where_to_go_on(budget: int) -> None:
+    page = _page(_entries(200), {"0199"}, 5, None, budget)
+    assert page.items == []
+    assert page.resume is not None
+    rest = _page(_entries(200), {"0199"}, 5, page.resume, 1000)
+    assert (rest.items, rest.resume) == (["0199"], None)

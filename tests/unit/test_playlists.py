@@ -1,0 +1,596 @@
+"""Playlists: who may see and change them, their entries in order, and what becomes of them with their videos."""
+
+import random
+from typing import Any
+from urllib.parse import urlencode
+
+import jsonschema_rs
+import pytest
+
+from shared import playlists, ranks
+from shared.attributes import Item, decode_item
+from shared.dynamodb import ConditionFailed, Table, TransactionConflict
+from shared.openapi.document import document
+from shared.schema import ENTRY, PLAYLIST, PROFILE, VIDEO
+from tests.harness import Api, Reply, recorded
+
+MISSING = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
+KEY = {"Idempotency-Key": "k1"}
+
+
+def _films(api: Api, count: int, **fields: Any) -> list[str]:
+    """Videos that everybody sees."""
+    return [
+        str(api.publish(videoId=f"{number:08d}-0000-4000-8000-000000000000", **fields)["videoId"])
+        for number in range(count)
+    ]
+
+
+def _playlist(api: Api, *video_ids: str, user: str = "alice", **fields: Any) -> str:
+    """The path of a new playlist that holds these videos."""
+    reply = api.post("/v1/playlists", {"title": "A list"} | fields, user=user)
+    assert reply.status == 201, reply.body
+    path = f"/v1/{reply.headers['location']}"
+    for video_id in video_ids:
+        assert _append(api, path, video_id, user=user).status == 201
+    return path
+
+
+def _append(api: Api, path: str, video_id: str, **options: Any) -> Reply:
+    return api.post(f"{path}/entries", {"videoId": video_id}, **options)
+
+
+def _pages(api: Api, path: str, limit: int = 100, query: str = "", **options: Any) -> list[list[dict[str, Any]]]:
+    """All pages of a list."""
+    pages = []
+    cursor = None
+    while True:
+        following = urlencode({"limit": limit} | ({"cursor": cursor} if cursor else {}))
+        reply = api.get(path, query="&".join(each for each in (query, following) if each), **options)
+        assert reply.status == 200, reply.body
+        pages.append(reply.json["items"])
+        cursor = reply.json["nextCursor"]
+        if cursor is None:
+            return pages
+
+
+def _order(api: Api, path: str, limit: int = 100, **options: Any) -> list[str]:
+    """The videos of a playlist as its entries are listed."""
+    return [entry["videoId"] for page in _pages(api, f"{path}/entries", limit, **options) for entry in page]
+
+
+def _ids(api: Api, path: str, **options: Any) -> list[str]:
+    return [item["playlistId"] for page in _pages(api, path, **options) for item in page]
+
+
+def _items(table: Table) -> list[Item]:
+    pages: Any = table.client.get_paginator("scan").paginate(TableName=table.name)
+    return [decode_item(item) for page in pages for item in page["Items"]]
+
+
+def _slug(reply: Reply) -> str:
+    return str(reply.json["type"]).rpartition(":")[2]
+
+
+def _id(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+def _conforms(name: str, content: Any) -> None:
+    schema = {"$ref": f"#/components/schemas/{name}", "components": document()["components"]}
+    jsonschema_rs.Draft202012Validator(schema).validate(content)
+
+
+class TestPlaylists:
+    def test_a_new_playlist_is_the_callers_own_private_and_empty(self, api: Api) -> None:
+        reply = api.post("/v1/playlists", {"title": "Mine", "description": "All of it."})
+        assert reply.status == 201
+        created = reply.json
+        assert reply.headers["location"] == f"playlists/{created['playlistId']}"
+        assert {name: created[name] for name in ("userId", "title", "visibility", "entryCount", "version")} == {
+            "userId": "alice",
+            "title": "Mine",
+            "visibility": "private",
+            "entryCount": 0,
+            "version": 1,
+        }
+        _conforms("Playlist", created)
+        found = api.get(f"/v1/playlists/{created['playlistId']}")
+        assert (found.json, found.etag) == (created, reply.etag)
+
+    def test_two_posts_make_two_of_them(self, api: Api) -> None:
+        assert _playlist(api) != _playlist(api)
+        assert len(_ids(api, "/v1/playlists")) == 2
+
+    def test_a_post_with_a_key_makes_one_however_often_it_is_sent(self, api: Api) -> None:
+        first, again = (api.post("/v1/playlists", {"title": "t"}, headers=KEY) for _ in range(2))
+        assert (again.status, again.body, again.etag) == (201, first.body, first.etag)
+        assert _ids(api, "/v1/playlists") == [first.json["playlistId"]]
+        other = api.post("/v1/playlists", {"title": "u"}, headers=KEY)
+        assert (other.status, _slug(other)) == (422, "idempotency-key-reused")
+
+    def test_an_owner_may_have_so_many_and_no_more(self, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(playlists, "MOST_PLAYLISTS", 2)
+        path, _ = _playlist(api), _playlist(api)
+        refused = api.post("/v1/playlists", {"title": "t"})
+        assert (refused.status, _slug(refused)) == (409, "limit-reached")
+        assert len(_ids(api, "/v1/playlists")) == 2
+        assert api.delete(path).status == 204
+        assert api.post("/v1/playlists", {"title": "t"}).status == 201
+
+    def test_an_owners_totals_count_them(self, api: Api, table: Table) -> None:
+        paths = [_playlist(api) for _ in range(3)]
+        api.delete(paths[0], user="admin")
+        api.delete(paths[0])
+        profile = table.get(PROFILE.key(userId="alice"))
+        assert profile is not None
+        assert (profile["playlists"], profile["version"], profile["relId"]) == (2, 4, "alice")
+
+    def test_strangers_see_public_ones_only(self, api: Api) -> None:
+        private, public = _playlist(api), _playlist(api, visibility="public")
+        assert [api.get(path, user="bob").status for path in (private, public)] == [404, 200]
+        assert [api.get(path, user="admin").status for path in (private, public)] == [200, 200]
+        assert [api.get(f"{path}/entries", user="bob").status for path in (private, public)] == [404, 200]
+
+    @pytest.mark.parametrize(("visibility", "status"), [("public", 403), ("private", 404)])
+    def test_only_owners_and_admins_change_one(self, api: Api, visibility: str, status: int) -> None:
+        (film,) = _films(api, 1)
+        path = _playlist(api, film, visibility=visibility)
+        requests: list[tuple[str, str, Any]] = [
+            ("PATCH", path, {"title": "Theirs"}),
+            ("DELETE", path, None),
+            ("POST", f"{path}/entries", {"videoId": film}),
+            ("PATCH", f"{path}/entries/{film}", {"after": None}),
+            ("DELETE", f"{path}/entries/{film}", None),
+        ]
+        for method, place, body in requests:
+            assert api.request(method, place, json_body=body, user="bob").status == status
+        assert _order(api, path) == [film]
+        assert api.patch(path, {"title": "Tidied"}, user="admin").json["userId"] == "alice"
+
+    def test_a_patch_replaces_and_null_removes(self, api: Api) -> None:
+        path = _playlist(api, description="Old")
+        api.clock.advance(10)
+        reply = api.patch(path, {"title": "New", "description": None, "visibility": "public"})
+        assert reply.status == 200
+        assert (reply.json["title"], reply.json["visibility"], reply.json["version"]) == ("New", "public", 2)
+        assert "description" not in reply.json
+        assert reply.json["updatedAt"] == reply.json["createdAt"] + 10
+        found = api.get(path)
+        assert (found.json, found.etag) == (reply.json, reply.etag)
+
+    def test_a_patch_that_changes_nothing_makes_no_version(self, api: Api) -> None:
+        path = _playlist(api)
+        assert api.patch(path, {"title": "A list"}).json["version"] == 1
+
+    @pytest.mark.parametrize(
+        "body", [{"title": None}, {"title": ""}, {"visibility": "secret"}, {"userId": "bob"}, {"entryCount": 7}]
+    )
+    def test_a_patch_with_a_fault_changes_nothing(self, api: Api, body: dict[str, Any]) -> None:
+        path = _playlist(api)
+        reply = api.patch(path, body)
+        assert (reply.status, reply.json["errors"][0]["pointer"]) == (422, f"/{next(iter(body))}")
+        assert api.get(path).json["version"] == 1
+
+    @pytest.mark.parametrize("method", ["PATCH", "DELETE"])
+    def test_if_match_keeps_another_version_as_it_is(self, api: Api, method: str) -> None:
+        path = _playlist(api)
+        old = api.get(path).etag
+        assert api.patch(path, {"title": "New"}, headers={"If-Match": old}).status == 200
+        body = {"title": "Newer"} if method == "PATCH" else None
+        late = api.request(method, path, json_body=body, headers={"If-Match": old})
+        assert (late.status, _slug(late)) == (412, "version-mismatch")
+        assert api.get(path).json["title"] == "New"
+        assert api.request(method, path, json_body=body, headers={"If-Match": '"2"'}).status in (200, 204)
+
+    def test_an_etag_saves_the_answer(self, api: Api) -> None:
+        path = _playlist(api)
+        assert api.get(path, headers={"If-None-Match": api.get(path).etag}).status == 304
+
+    def test_a_deleted_one_is_gone_with_its_entries(self, api: Api) -> None:
+        (film,) = _films(api, 1)
+        path = _playlist(api, film, visibility="public")
+        assert api.delete(path).status == 204
+        for method, place in (
+            ("GET", path),
+            ("DELETE", path),
+            ("GET", f"{path}/entries"),
+            ("DELETE", f"{path}/entries/{film}"),
+        ):
+            assert api.request(method, place).status == 404
+        assert _ids(api, "/v1/playlists") == _ids(api, f"/v1/videos/{film}/playlists") == []
+
+
+class TestListOfPlaylists:
+    def test_newest_first_or_oldest_in_pages(self, api: Api) -> None:
+        made = []
+        for _ in range(5):
+            made.append(_id(_playlist(api)))
+            api.clock.advance(1)
+        pages = _pages(api, "/v1/playlists", limit=2)
+        assert [len(page) for page in pages] == [2, 2, 1]
+        assert [item["playlistId"] for page in pages for item in page] == made[::-1]
+        assert _ids(api, "/v1/playlists", query="order=asc") == made
+        _conforms("PlaylistPage", {"items": pages[0], "nextCursor": None})
+
+    def test_others_see_the_public_ones_of_an_owner_on_full_pages(self, api: Api) -> None:
+        public = {_id(_playlist(api, visibility=each)) for each in ("public", "private") * 4 if each == "public"}
+        hidden = [_playlist(api) for _ in range(3)]
+        pages = _pages(api, "/v1/playlists", limit=2, query="userId=alice", user="bob")
+        assert [len(page) for page in pages] == [2, 2]
+        assert {item["playlistId"] for page in pages for item in page} == public
+        assert len(_ids(api, "/v1/playlists", query="userId=alice", user="admin")) == len(public) + len(hidden)
+        assert _ids(api, "/v1/playlists", user="bob") == []
+
+    def test_what_is_listed_is_the_present_state(self, api: Api) -> None:
+        path = _playlist(api)
+        api.patch(path, {"title": "New", "description": "Now."})
+        assert _pages(api, "/v1/playlists") == [[api.get(path).json]]
+
+    @pytest.mark.parametrize("query", ["limit=0", "limit=101", "order=up", "userId=", "status=ready", "cursor=x"])
+    def test_bad_parameters_are_refused(self, api: Api, query: str) -> None:
+        assert api.get("/v1/playlists", query=query).status == 400
+
+    def test_a_cursor_belongs_to_its_list_and_caller(self, api: Api) -> None:
+        for _ in range(2):
+            _playlist(api, visibility="public")
+        cursor = api.get("/v1/playlists", query="limit=1&userId=alice").json["nextCursor"]
+        follow = {"limit": 1, "cursor": cursor}
+        for user, query in (("bob", {"userId": "alice"}), ("alice", {"userId": "alice", "order": "asc"})):
+            reply = api.get("/v1/playlists", query=urlencode(query | follow), user=user)
+            assert (reply.status, _slug(reply)) == (400, "invalid-cursor")
+        assert api.get("/v1/playlists", query=urlencode(follow)).status == 200  # alice's own is the same list
+
+
+class TestEntries:
+    def test_videos_are_appended_in_order(self, api: Api) -> None:
+        films = _films(api, 3)
+        path = _playlist(api, *films)
+        assert _order(api, path) == films
+        found = api.get(path).json
+        assert (found["entryCount"], found["version"]) == (3, 4)
+
+    def test_an_entry_is_listed_with_its_video(self, api: Api) -> None:
+        film = api.publish(title="Alien", duration=7_020_000)
+        path = _playlist(api, film["videoId"])
+        reply = api.get(f"{path}/entries")
+        ((entry,),) = [reply.json["items"]]
+        assert entry["addedAt"] == api.get(path).json["createdAt"]
+        assert {**film, **entry["video"]} == film
+        assert entry["video"]["title"] == "Alien"
+        _conforms("EntryPage", reply.json)
+
+    def test_pictures_are_shown_by_their_urls(self, api: Api) -> None:
+        uri = "s3://media/thumbnails/v/x/poster.jpg"
+        film = api.publish(thumbnails={"poster": {"url": uri}})
+        path = _playlist(api, film["videoId"])
+        (entry,) = api.get(f"{path}/entries").json["items"]
+        assert entry["video"]["poster"].startswith("https://pictures.example/thumbnails/v/")
+
+    def test_pages_follow_each_other_in_order(self, api: Api) -> None:
+        films = _films(api, 7)
+        path = _playlist(api, *films)
+        pages = _pages(api, f"{path}/entries", limit=3)
+        assert [len(page) for page in pages] == [3, 3, 1]
+        assert _order(api, path, limit=3) == films
+
+    def test_a_full_last_page_leads_nowhere(self, api: Api) -> None:
+        path = _playlist(api, *_films(api, 4))
+        assert [len(page) for page in _pages(api, f"{path}/entries", limit=2)] == [2, 2]
+
+    def test_what_the_reader_may_not_see_is_left_out_of_full_pages(self, api: Api) -> None:
+        films = _films(api, 8)
+        path = _playlist(api, *films, visibility="public")
+        for film in films[1:7:2]:
+            api.patch(f"/v1/videos/{film}", {"visibility": "private"})
+        shown = [films[0], films[2], films[4], films[6], films[7]]
+        assert _order(api, path, limit=2, user="bob") == shown
+        assert [len(page) for page in _pages(api, f"{path}/entries", 2, user="bob")] == [2, 2, 1]
+        assert _order(api, path, limit=2) == films
+        assert api.get(path, user="bob").json["entryCount"] == 8
+
+    def test_a_deleted_video_is_not_shown_and_comes_back_with_its_restore(self, api: Api) -> None:
+        films = _films(api, 3)
+        path = _playlist(api, *films)
+        api.delete(f"/v1/videos/{films[1]}")
+        assert _order(api, path) == _order(api, path, user="admin") == [films[0], films[2]]
+        api.post(f"/v1/videos/{films[1]}/restore")
+        assert _order(api, path) == films
+
+    def test_a_removed_video_is_not_shown(self, api: Api, table: Table) -> None:
+        films = _films(api, 2)
+        path = _playlist(api, *films)
+        table.delete(VIDEO.key(videoId=films[0]))
+        assert _order(api, path) == films[1:]
+
+    def test_a_video_is_in_a_list_once(self, api: Api) -> None:
+        films = _films(api, 2)
+        path = _playlist(api, *films)
+        again = _append(api, path, films[0])
+        assert (again.status, _slug(again)) == (409, "already-exists")
+        assert _order(api, path) == films
+        assert api.get(path).json["entryCount"] == 2
+
+    def test_a_video_that_the_caller_cannot_see_is_not_appended(self, api: Api) -> None:
+        path = _playlist(api)
+        hidden = api.create("bob")["videoId"]
+        deleted = api.create()["videoId"]
+        api.delete(f"/v1/videos/{deleted}")
+        for video_id in (MISSING, hidden, deleted):
+            reply = _append(api, path, video_id)
+            assert (reply.status, reply.json["errors"][0]["pointer"]) == (422, "/videoId")
+        assert api.get(path).json["version"] == 1
+
+    def test_a_list_may_have_so_many_entries_and_no_more(self, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(playlists, "MOST_ENTRIES", 2)
+        films = _films(api, 3)
+        path = _playlist(api, *films[:2])
+        refused = _append(api, path, films[2])
+        assert (refused.status, _slug(refused)) == (409, "limit-reached")
+        api.delete(f"{path}/entries/{films[0]}")
+        assert _append(api, path, films[2]).status == 201
+        assert _order(api, path) == films[1:]
+
+    def test_with_a_key_it_is_appended_once_and_answered_alike(self, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+        films = _films(api, 2)
+        path = _playlist(api)
+        first = _append(api, path, films[0], headers=KEY)
+        api.clock.advance(5)
+        monkeypatch.setattr(playlists, "MOST_ENTRIES", 1)
+        again = _append(api, path, films[0], headers=KEY)
+        assert (first.status, again.status, again.body) == (201, 201, first.body)
+        other = _append(api, path, films[1], headers=KEY)
+        assert (other.status, _slug(other)) == (422, "idempotency-key-reused")
+        assert _order(api, path) == films[:1]
+
+    def test_an_entry_that_is_removed_can_be_appended_again(self, api: Api) -> None:
+        films = _films(api, 3)
+        path = _playlist(api, *films)
+        assert api.delete(f"{path}/entries/{films[0]}").status == 204
+        assert api.delete(f"{path}/entries/{films[0]}").status == 404
+        assert (_order(api, path), api.get(path).json["entryCount"]) == (films[1:], 2)
+        assert _append(api, path, films[0]).status == 201
+        assert _order(api, path) == [*films[1:], films[0]]
+
+    def test_a_cursor_goes_on_where_its_entry_was_though_that_is_gone(self, api: Api) -> None:
+        films = _films(api, 4)
+        path = _playlist(api, *films)
+        cursor = api.get(f"{path}/entries", query="limit=2").json["nextCursor"]
+        api.delete(f"{path}/entries/{films[1]}")
+        rest = api.get(f"{path}/entries", query=urlencode({"limit": 2, "cursor": cursor})).json
+        assert ([entry["videoId"] for entry in rest["items"]], rest["nextCursor"]) == (films[2:], None)
+
+    def test_a_cursor_belongs_to_its_playlist(self, api: Api) -> None:
+        films = _films(api, 2)
+        path, other = _playlist(api, *films), _playlist(api, *films)
+        cursor = api.get(f"{path}/entries", query="limit=1").json["nextCursor"]
+        reply = api.get(f"{other}/entries", query=urlencode({"limit": 1, "cursor": cursor}))
+        assert (reply.status, _slug(reply)) == (400, "invalid-cursor")
+
+    def test_a_cursor_of_the_longest_rank_fits_its_limit(self, api: Api, table: Table) -> None:
+        films = _films(api, 2)
+        path = _playlist(api, films[1])
+        longest = "A" + "z" * (ranks.LONGEST - 1)
+        entry = {"playlistId": _id(path), "videoId": films[0], "rank": longest}
+        table.write(table.put({**entry, **ENTRY.key(**entry), "addedAt": 1}))
+        assert _order(api, path, limit=1) == films
+
+    def test_only_videos_have_what_puts_them_into_their_owners_index(self, api: Api, table: Table) -> None:
+        _playlist(api, *_films(api, 2))
+        both = {"userId", "createdAt", "videoId"}
+        assert {item["sk"] for item in _items(table) if both <= item.keys()} == {VIDEO.sk}
+        assert {item["pk"].partition("#")[0] for item in _items(table) if both <= item.keys()} == {"VIDEO"}
+
+
+class TestMoves:
+    @pytest.mark.parametrize("moved", range(4))
+    @pytest.mark.parametrize("beside", [None, 0, 1, 2, 3])
+    @pytest.mark.parametrize("side", ["after", "before"])
+    def test_an_entry_moves_next_to_any_other(self, api: Api, moved: int, beside: int | None, side: str) -> None:
+        films = _films(api, 4)
+        path = _playlist(api, *films)
+        reply = api.patch(f"{path}/entries/{films[moved]}", {side: None if beside is None else films[beside]})
+        if moved == beside:
+            assert (reply.status, reply.json["errors"][0]["pointer"]) == (422, f"/{side}")
+            return
+        assert reply.status == 200
+        _conforms("Entry", reply.json)
+        rest = [film for film in films if film != films[moved]]
+        if beside is None:
+            place = 0 if side == "after" else len(rest)
+        else:
+            place = rest.index(films[beside]) + (side == "after")
+        rest.insert(place, films[moved])
+        assert _order(api, path) == rest
+        assert api.get(path).json["entryCount"] == 4
+
+    def test_however_long_the_list_three_items_and_the_playlist_are_written(self, api: Api, table: Table) -> None:
+        films = _films(api, 12)
+        path = _playlist(api, *films)
+        with recorded(table.client) as operations:
+            api.patch(f"{path}/entries/{films[11]}", {"after": films[3]})
+        (transaction,) = [each for each in operations if each.name == "TransactWriteItems"]
+        assert len(transaction.parameters["TransactItems"]) == 4
+
+    @pytest.mark.parametrize("body", [{"after": None}, {"before": 1}])
+    def test_an_entry_that_is_in_its_place_is_left_there(self, api: Api, table: Table, body: dict[str, Any]) -> None:
+        films = _films(api, 3)
+        path = _playlist(api, *films)
+        wanted = {side: None if place is None else films[place] for side, place in body.items()}
+        with recorded(table.client) as operations:
+            assert api.patch(f"{path}/entries/{films[0]}", wanted).status == 200
+        assert "TransactWriteItems" not in {each.name for each in operations}
+        assert api.get(path).json["version"] == 4
+
+    def test_any_sequence_of_moves_appends_and_removals_keeps_its_order(self, api: Api) -> None:
+        films = _films(api, 8)
+        path = _playlist(api, *films[:5])
+        expected, chance = films[:5], random.Random(4)
+        for _ in range(60):
+            film = chance.choice(films)
+            if film not in expected:
+                assert _append(api, path, film).status == 201
+                expected.append(film)
+            elif chance.random() < 0.2:
+                assert api.delete(f"{path}/entries/{film}").status == 204
+                expected.remove(film)
+            else:
+                expected.remove(film)
+                place = chance.randint(0, len(expected))
+                if chance.random() < 0.5:
+                    body = {"after": expected[place - 1] if place else None}
+                else:
+                    body = {"before": expected[place] if place < len(expected) else None}
+                assert api.patch(f"{path}/entries/{film}", body).status == 200
+                expected.insert(place, film)
+            assert _order(api, path) == expected
+        assert api.get(path).json["entryCount"] == len(expected)
+
+    def test_an_append_comes_after_what_was_moved_to_the_end(self, api: Api) -> None:
+        films = _films(api, 4)
+        path = _playlist(api, *films[:3])
+        api.patch(f"{path}/entries/{films[0]}", {"before": None})
+        assert _append(api, path, films[3]).status == 201
+        assert _order(api, path) == [films[1], films[2], films[0], films[3]]
+
+    @pytest.mark.parametrize("side", ["after", "before"])
+    def test_neighbours_make_room_where_many_were_moved_to(
+        self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch, side: str
+    ) -> None:
+        monkeypatch.setattr(ranks, "LONG", 7)
+        films = _films(api, 6)
+        path = _playlist(api, *films)
+        expected = list(films)
+        for number in range(40):
+            film = films[1 + number % 4]
+            expected.remove(film)
+            expected.insert(1 if side == "after" else len(expected) - 1, film)
+            beside = films[0] if side == "after" else films[5]
+            assert api.patch(f"{path}/entries/{film}", {side: beside}).status == 200
+            assert _order(api, path) == expected
+        stored = [item for item in _items(table) if item["sk"].startswith(("ENTRY#", "HAS#"))]
+        assert len(stored) == 12
+        assert len({(item["videoId"], item["rank"]) for item in stored}) == 6
+        assert max(len(item["rank"]) for item in stored) < 10
+
+    def test_a_place_without_room_is_told(self, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(ranks, "LONG", 0)
+        monkeypatch.setattr(ranks, "LONGEST", 0)
+        films = _films(api, 3)
+        path = _playlist(api, *films)
+        reply = api.patch(f"{path}/entries/{films[2]}", {"after": films[0]})
+        assert (reply.status, _slug(reply)) == (409, "limit-reached")
+        assert "append it again" in reply.json["detail"]
+        assert _order(api, path) == films
+
+    def test_what_is_not_in_the_list_is_neither_moved_nor_a_neighbour(self, api: Api) -> None:
+        films = _films(api, 3)
+        path = _playlist(api, *films[:2])
+        assert api.patch(f"{path}/entries/{films[2]}", {"after": None}).status == 404
+        for side in ("after", "before"):
+            reply = api.patch(f"{path}/entries/{films[0]}", {side: films[2]})
+            assert (reply.status, reply.json["errors"][0]["pointer"]) == (422, f"/{side}")
+
+    @pytest.mark.parametrize("body", [{}, {"after": MISSING, "before": MISSING}, {"after": 3}, {"position": 1}])
+    def test_a_move_names_one_place(self, api: Api, body: dict[str, Any]) -> None:
+        (film,) = _films(api, 1)
+        assert api.patch(f"{_playlist(api, film)}/entries/{film}", body).status == 422
+
+
+class TestPlaylistsOfAVideo:
+    def test_the_latest_that_took_it_in_comes_first(self, api: Api) -> None:
+        (film,) = _films(api, 1)
+        paths = [_playlist(api) for _ in range(3)]
+        for path in reversed(paths):
+            _append(api, path, film)
+            api.clock.advance(1)
+        assert _ids(api, f"/v1/videos/{film}/playlists") == [_id(path) for path in paths]
+        assert _ids(api, f"/v1/videos/{film}/playlists", query="order=asc") == [_id(path) for path in paths[::-1]]
+
+    def test_public_ones_and_the_callers_own_on_full_pages(self, api: Api) -> None:
+        (film,) = _films(api, 1)
+        made: dict[tuple[str, str], set[str]] = {}
+        for owner in ("alice", "bob"):
+            for visibility in ("public", "private"):
+                made[owner, visibility] = {
+                    _id(_playlist(api, film, user=owner, visibility=visibility)) for _ in range(2)
+                }
+        pages = _pages(api, f"/v1/videos/{film}/playlists", limit=3, user="bob")
+        assert [len(page) for page in pages] == [3, 3]
+        found = {item["playlistId"] for page in pages for item in page}
+        assert found == made["alice", "public"] | made["bob", "public"] | made["bob", "private"]
+        assert len(_ids(api, f"/v1/videos/{film}/playlists", user="admin")) == 8
+
+    def test_one_that_let_it_go_is_not_among_them(self, api: Api) -> None:
+        (film,) = _films(api, 1)
+        path = _playlist(api, film)
+        api.patch(f"{path}/entries/{film}", {"after": None})
+        api.delete(f"{path}/entries/{film}")
+        assert _ids(api, f"/v1/videos/{film}/playlists") == []
+
+    def test_of_a_hidden_video_nothing_is_told(self, api: Api) -> None:
+        hidden = api.create()["videoId"]
+        _playlist(api, hidden, visibility="public")
+        assert api.get(f"/v1/videos/{hidden}/playlists", user="bob").status == 404
+        assert api.get(f"/v1/videos/{MISSING}/playlists").status == 404
+
+
+class TestTrouble:
+    def test_who_loses_every_race_is_told_to_come_again(
+        self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        films = _films(api, 2)
+        path = _playlist(api, films[0])
+
+        def outrun(*_: Any, **__: Any) -> None:
+            raise ConditionFailed(table.get(PLAYLIST.key(playlistId=_id(path))))
+
+        monkeypatch.setattr(table, "transact", outrun)
+        monkeypatch.setattr(table, "write", outrun)
+        for reply in (
+            api.patch(path, {"title": "New"}),
+            api.delete(path),
+            _append(api, path, films[1]),
+            api.delete(f"{path}/entries/{films[0]}"),
+        ):
+            assert (reply.status, _slug(reply), reply.headers["retry-after"]) == (409, "write-contention", "1")
+
+    def test_conflicts_of_transactions_are_told_apart_by_the_key(
+        self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (film,) = _films(api, 1)
+        path = _playlist(api)
+
+        def conflict(*_: Any) -> None:
+            raise TransactionConflict
+
+        monkeypatch.setattr(table, "transact", conflict)
+        assert _slug(_append(api, path, film)) == "write-contention"
+        assert _slug(_append(api, path, film, headers=KEY)) == "request-in-flight"
+
+    @pytest.mark.parametrize("place", ["/v1/playlists/no-uuid", "/v1/playlists/no-uuid/entries"])
+    def test_an_id_that_is_none_is_refused(self, api: Api, place: str) -> None:
+        assert api.get(place).status == 400
+
+
+class TestIfMatchOnEntries:
+    """The version is the playlist's, which every change of its entries makes another."""
+
+    @pytest.mark.parametrize(("tag", "appended", "moved", "removed"), [('"99"', 412, 412, 412), ("*", 201, 200, 204)])
+    def test_is_kept(self, api: Api, tag: str, appended: int, moved: int, removed: int) -> None:
+        path = f"/v1/playlists/{api.post('/v1/playlists', {'title': 't'}).json['playlistId']}/entries"
+        one, two, three = (api.create()["videoId"] for _ in range(3))
+        for video_id in (one, two):
+            api.post(path, {"videoId": video_id})
+        headers = {"If-Match": tag}
+        assert api.post(path, {"videoId": three}, headers=headers).status == appended
+        assert api.patch(f"{path}/{two}", {"after": None}, headers=headers).status == moved
+        assert api.delete(f"{path}/{one}", headers=headers).status == removed
+
+    def test_a_list_that_changed_meanwhile_is_left_alone(self, api: Api) -> None:
+        playlist = f"/v1/playlists/{api.post('/v1/playlists', {'title': 't'}).json['playlistId']}"
+        tag = api.get(playlist).etag
+        one, two = (api.create()["videoId"] for _ in range(2))
+        assert api.post(f"{playlist}/entries", {"videoId": one}, headers={"If-Match": tag}).status == 201
+        assert api.post(f"{playlist}/entries", {"videoId": two}, headers={"If-Match": tag}).status == 412
+        assert [each["videoId"] for each in api.get(f"{playlist}/entries").json["items"]] == [one]

@@ -1,0 +1,124 @@
+"""Ranks keep any list in order, wherever entries are put, and stay short."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared import ranks
+from shared.ranks import DIGITS, LONG, LONGEST, MOST_SPREAD, WIDTH, NoRoomError
+
+MOVES = st.lists(st.tuples(st.integers(0, 200), st.booleans()), max_size=60)
+
+
+def _fits(rank: str) -> bool:
+    return len(rank) == WIDTH or (len(rank) > WIDTH and rank[-1] != DIGITS[0])
+
+
+def _put(order: list[str], place: int, *, ascending: bool) -> int:
+    """Put one more rank at a place; returns how many neighbours made room for it."""
+    if ascending:
+        anchor, neighbours = (order[place - 1] if place else None), order[place:]
+    else:
+        anchor, neighbours = (order[place] if place < len(order) else None), order[:place][::-1]
+    made = ranks.placed(anchor, neighbours[: MOST_SPREAD + 1], ascending=ascending)
+    moved = len(made) - 1
+    if ascending:
+        order[place : place + moved] = made
+    else:
+        order[place - moved : place] = made[::-1]
+    return moved
+
+
+@given(MOVES)
+def test_entries_put_anywhere_stay_in_order(places: list[tuple[int, bool]]) -> None:
+    order: list[str] = []
+    for place, ascending in places:
+        _put(order, place % (len(order) + 1), ascending=ascending)
+    assert [each.encode() for each in order] == sorted({each.encode() for each in order})
+    assert len(order) == len(places)
+    assert all(_fits(rank) for rank in order)
+
+
+@given(st.data())
+def test_between_any_two_ranks_there_is_another(data: st.DataObject) -> None:
+    whole = st.text(DIGITS, min_size=WIDTH, max_size=WIDTH)
+    fraction = st.text(DIGITS, max_size=8).map(lambda text: text.rstrip(DIGITS[0]))
+    low, high = sorted(
+        data.draw(st.lists(st.builds(str.__add__, whole, fraction), min_size=2, max_size=2, unique=True))
+    )
+    middle = ranks.between(low, high)
+    assert low < middle < high
+    assert _fits(middle)
+
+
+@given(st.integers(0, 50))
+def test_ranks_are_spread_in_order_between_their_bounds(count: int) -> None:
+    low = ranks.first()
+    high = ranks.after(low)
+    made = ranks.spread(low, high, count)
+    assert len(made) == count
+    assert [low, *made, high] == sorted({low, *made, high})
+
+
+def test_appending_and_moving_to_the_front_never_make_a_rank_longer() -> None:
+    last = front = ranks.first()
+    for _ in range(1000):
+        last, front = ranks.after(last), ranks.before(front)
+    assert len(last) == len(front) == WIDTH
+
+
+def test_whole_ranks_come_before_fractions_when_there_is_room() -> None:
+    low = ranks.first()
+    high = ranks.after(ranks.after(low))
+    assert ranks.between(low, high) == ranks.after(low)
+
+
+@pytest.mark.parametrize("ascending", [True, False])
+def test_thousands_of_entries_put_into_one_place_find_room(ascending: bool) -> None:
+    order = [ranks.first(), ranks.after(ranks.first())]
+    spread = [_put(order, 1 if ascending else len(order) - 1, ascending=ascending) for _ in range(1000)]
+    assert order == sorted(set(order))
+    assert len(order) == 1002
+    assert any(spread)
+    assert max(map(len, order)) <= LONGEST
+
+
+def test_two_entries_that_take_turns_in_one_place_never_fill_it() -> None:
+    anchor = ranks.first()
+    one, other, last = ranks.spread(anchor, ranks.after(anchor), 3)
+    for _ in range(1000):
+        rest = [one, last]  # the other one moves before it
+        made = ranks.placed(anchor, rest, ascending=True)
+        one, other, last = [*made, *rest[len(made) - 1 :]]
+        assert anchor < one < other < last
+        assert len(one) <= LONG
+
+
+def test_a_place_without_room_is_told() -> None:
+    low = ranks.first()
+    high = low + DIGITS[0] * LONGEST + DIGITS[1]
+    with pytest.raises(NoRoomError):
+        ranks.placed(low, [high] * (MOST_SPREAD + 1), ascending=True)
+
+
+def test_there_is_an_end_to_whole_ranks() -> None:
+    with pytest.raises(NoRoomError):
+        ranks.after(DIGITS[-1] * WIDTH)
+    with pytest.raises(NoRoomError):
+        ranks.before(DIGITS[0] * WIDTH)
+
+
+def test_ranks_in_the_wrong_order_are_a_mistake() -> None:
+    with pytest.raises(ValueError, match="does not come before"):
+        ranks.between(ranks.after(ranks.first()), ranks.first())
+
+
+def test_the_spelling_of_ranks_never_changes() -> None:
+    # Stored keys depend on it: these values are those of the first release.
+    first = ranks.first()
+    assert [first, ranks.after(first), ranks.before(first), ranks.between(first, ranks.after(first))] == [
+        "V00000",
+        "V00001",
+        "Uzzzzz",
+        "V00000V",
+    ]

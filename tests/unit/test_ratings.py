@@ -1,0 +1,298 @@
+"""Ratings: one of each user for a video, and totals that are always those of the ratings."""
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from shared import schema
+from shared.attributes import Item
+from shared.caller import Caller
+from shared.dynamodb import ConditionFailed, Table, TransactionConflict
+from shared.errors import NotApplied
+from shared.ratings import ROUNDS, Choice, RatingStore, ratings_document, share
+from tests.harness import NOW, Api, Clock, recorded
+from tests.integration.contents import items_of
+
+LIKE, DISLIKE = {"like": True}, {"like": False}
+IMPORTER = Caller.job("import")
+
+
+@pytest.fixture
+def video_id(api: Api) -> str:
+    """A video of alice's that everybody sees."""
+    return str(api.publish()["videoId"])
+
+
+@pytest.fixture
+def path(video_id: str) -> str:
+    """Where it is rated."""
+    return f"/v1/videos/{video_id}/rating"
+
+
+def ratings(table: Table, video_id: str) -> list[Item]:
+    """All ratings of a video."""
+    return [item for item in items_of(table) if item["sk"] == f"RATING#{video_id}"]
+
+
+def totals(table: Table, video_id: str) -> Item:
+    """Its totals, as they are kept."""
+    return table.get(schema.RATING_TOTALS.key(videoId=video_id), consistent=True) or {}
+
+
+def assert_exact(table: Table, video_id: str) -> None:
+    """The totals are those of the ratings."""
+    kept = totals(table, video_id)
+    shares = [share(Choice.of(rating)) for rating in ratings(table, video_id)]
+    assert {name: kept.get(name, 0) for name in ("votes", "sum", "likes", "dislikes")} == {
+        name: sum(each[name] for each in shares) for name in ("votes", "sum", "likes", "dislikes")
+    }
+
+
+class TestRating:
+    def test_a_video_that_nobody_rated_has_no_average(self, api: Api, path: str, video_id: str) -> None:
+        reply = api.get(path)
+        assert (reply.status, reply.json) == (
+            200,
+            {"videoId": video_id, "average": None, "votes": 0, "likes": 0, "dislikes": 0},
+        )
+
+    def test_the_answer_to_a_rating_has_it_and_the_totals(self, api: Api, path: str, video_id: str) -> None:
+        api.put(path, {"value": 9}, user="bob")
+        reply = api.put(path, {"value": 6})
+        expected = {
+            "videoId": video_id,
+            "own": {"value": 6, "ratedAt": NOW},
+            "average": 7.5,
+            "votes": 2,
+            "likes": 0,
+            "dislikes": 0,
+        }
+        assert (reply.status, reply.json) == (200, expected)
+        assert api.get(path).json == expected
+
+    def test_others_see_the_totals_but_not_whose_they_are(self, api: Api, path: str) -> None:
+        api.put(path, {"value": 9}, user="bob")
+        seen = api.get(path, user="carol").json
+        assert seen["votes"] == 1
+        assert "own" not in seen
+
+    def test_the_average_is_shown_with_two_decimals_and_kept_exactly(self, api: Api, path: str, video_id: str) -> None:
+        for user, value in (("a", 10), ("b", 9), ("c", 9)):
+            shown = api.put(path, {"value": value}, user=user).json
+        assert shown["average"] == 9.33
+        assert totals(api.table, video_id)["sum"] == 28
+
+    def test_a_second_rating_takes_the_place_of_the_first(
+        self, api: Api, clock: Clock, path: str, video_id: str
+    ) -> None:
+        api.put(path, {"value": 2})
+        clock.advance(5)
+        changed = api.put(path, {"value": 10}).json
+        assert (changed["average"], changed["votes"]) == (10, 1)
+        assert changed["own"] == {"value": 10, "ratedAt": NOW + 5}
+        assert_exact(api.table, video_id)
+
+    def test_the_same_rating_again_writes_nothing(self, api: Api, clock: Clock, path: str, table: Table) -> None:
+        first = api.put(path, {"value": 7}).json
+        clock.advance(5)
+        with recorded(table.client) as operations:
+            again = api.put(path, {"value": 7})
+        assert (again.status, again.json) == (200, first)
+        assert "TransactWriteItems" not in [operation.name for operation in operations]
+
+    def test_a_like_is_the_best_rating_and_a_dislike_the_worst(self, api: Api, path: str) -> None:
+        liked = api.put(path, LIKE).json
+        assert (liked["own"], liked["likes"]) == ({"value": 10, "like": True, "ratedAt": NOW}, 1)
+        both = api.put(path, DISLIKE, user="bob").json
+        assert (both["own"]["value"], both["own"]["like"]) == (1, False)
+        assert (both["average"], both["likes"], both["dislikes"]) == (5.5, 1, 1)
+
+    def test_a_like_can_become_a_dislike_and_a_value(self, api: Api, path: str, video_id: str) -> None:
+        api.put(path, LIKE)
+        disliked = api.put(path, DISLIKE).json
+        assert (disliked["likes"], disliked["dislikes"], disliked["average"]) == (0, 1, 1)
+        valued = api.put(path, {"value": 1}).json
+        assert (valued["likes"], valued["dislikes"], valued["votes"]) == (0, 0, 1)
+        assert "like" not in valued["own"]
+        assert_exact(api.table, video_id)
+
+    def test_a_rating_can_be_taken_back_when_the_video_is_hidden(self, api: Api, path: str, video_id: str) -> None:
+        api.put(path, {"value": 1}, user="bob")
+        api.patch(f"/v1/videos/{video_id}", {"visibility": "private"})
+        assert api.delete(path, user="bob").status == 204
+        assert api.get(path).json["votes"] == 0
+        assert api.delete(path, user="bob").status == 404
+
+    def test_a_rating_can_be_taken_back_again_and_again(self, api: Api, path: str, video_id: str) -> None:
+        api.put(path, LIKE)
+        api.put(path, {"value": 4}, user="bob")
+        for _ in range(2):
+            reply = api.delete(path)
+            assert (reply.status, reply.body) == (204, b"")
+        after = api.get(path).json
+        assert (after["votes"], after["average"], after["likes"]) == (1, 4, 0)
+        assert "own" not in after
+        assert_exact(api.table, video_id)
+
+    def test_no_rating_has_what_would_place_it_in_an_index_of_videos(
+        self, api: Api, path: str, video_id: str, table: Table
+    ) -> None:
+        api.put(path, LIKE)
+        (rating,) = ratings(table, video_id)
+        for item in (rating, totals(table, video_id)):
+            assert not {"userId", "createdAt", "videoId"} <= item.keys()
+            assert {"schemaVersion", "updatedAt", "updatedBy"} <= item.keys()
+
+
+class TestWhoMayRate:
+    def test_whoever_may_read_may_rate(self, api: Api, path: str) -> None:
+        assert api.put(path, {"value": 5}, user="bob", scopes="videos/read").status == 200
+
+    @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
+    def test_a_hidden_video_is_not_there(self, api: Api, method: str) -> None:
+        video_id = api.create()["videoId"]
+        body = {"value": 5} if method == "PUT" else None
+        reply = api.request(method, f"/v1/videos/{video_id}/rating", json_body=body, user="bob")
+        assert reply.status == 404
+
+    def test_a_deleted_video_cannot_be_rated(self, api: Api, path: str, video_id: str, table: Table) -> None:
+        api.put(path, {"value": 5})
+        api.delete(f"/v1/videos/{video_id}")
+        reply = api.put(path, {"value": 6})
+        assert (reply.status, reply.json["type"]) == (409, "urn:video-metadata:problem:illegal-transition")
+        assert api.put(path, {"value": 6}, user="bob").status == 404
+        assert totals(table, video_id)["sum"] == 5
+
+    @pytest.mark.parametrize(
+        "body",
+        [
+            {},
+            {"value": 0},
+            {"value": 11},
+            {"value": 7.5},
+            {"value": "7"},
+            {"value": True},
+            {"value": None},
+            {"like": 1},
+            {"like": "yes"},
+            {"value": 7, "like": True},
+            {"value": 7, "more": 1},
+            [],
+        ],
+        ids=str,
+    )
+    def test_anything_else_is_no_rating_and_changes_nothing(
+        self, api: Api, path: str, video_id: str, table: Table, body: Any
+    ) -> None:
+        assert api.put(path, body).status == 422
+        assert ratings(table, video_id) == []
+        assert totals(table, video_id) == {}
+
+
+class TestImported:
+    def test_imported_totals_stand_beside_own_votes(self, api: Api, path: str, video_id: str, table: Table) -> None:
+        store = RatingStore(table)
+        api.put(path, {"value": 3})
+        assert store.set_imported(video_id, 7.8, 1200, IMPORTER, NOW)
+        shown = api.put(path, {"value": 4}).json
+        assert shown["imported"] == {"average": 7.8, "votes": 1200}
+        assert (shown["average"], shown["votes"]) == (4, 1)
+
+    def test_the_same_import_again_changes_nothing(self, video_id: str, table: Table) -> None:
+        store = RatingStore(table)
+        assert store.set_imported(video_id, 7.8, 1200, IMPORTER, NOW)
+        before = items_of(table)
+        assert not store.set_imported(video_id, 7.8, 1200, IMPORTER, NOW + 1)
+        assert items_of(table) == before
+        assert store.set_imported(video_id, 7.9, 1201, IMPORTER, NOW + 1)
+        assert ratings_document(totals(table, video_id))["imported"] == {"average": 7.9, "votes": 1201}
+
+
+class TestMeetingOthers:
+    def test_a_double_click_counts_once(self, table: Table, video_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        store, caller = RatingStore(table), Caller("bob", frozenset())
+        transact = table.transact
+
+        def meanwhile(writes: Any) -> None:
+            monkeypatch.setattr(table, "transact", transact)
+            RatingStore(table).rate(video_id, caller, Choice(3), NOW)
+            transact(writes)
+
+        monkeypatch.setattr(table, "transact", meanwhile)
+        shown = store.rate(video_id, caller, Choice(8), NOW)
+        assert (shown["own"]["value"], shown["votes"], shown["average"]) == (8, 1, 8)
+        assert_exact(table, video_id)
+
+    def test_a_lost_answer_is_recognised(self, table: Table, video_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        caller = Caller("bob", frozenset())
+        transact = table.transact
+
+        def twice(writes: Any) -> None:
+            transact(writes)
+            transact(writes)
+
+        monkeypatch.setattr(table, "transact", twice)
+        shown = RatingStore(table).rate(video_id, caller, Choice(8), NOW)
+        assert (shown["own"]["value"], shown["votes"]) == (8, 1)
+        assert_exact(table, video_id)
+
+    def test_conflicts_are_tried_again_for_a_while(
+        self, table: Table, video_id: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        transact = table.transact
+        left = [TransactionConflict()] * (ROUNDS - 1)
+
+        def conflicting(writes: Any) -> None:
+            if left:
+                raise left.pop()
+            transact(writes)
+
+        monkeypatch.setattr(table, "transact", conflicting)
+        shown = RatingStore(table).rate(video_id, Caller("bob", frozenset()), Choice(8), NOW)
+        assert shown["votes"] == 1
+
+    def test_but_not_for_ever(self, api: Api, table: Table, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        def conflicting(_: Any) -> None:
+            raise TransactionConflict
+
+        monkeypatch.setattr(table, "transact", conflicting)
+        with pytest.raises(NotApplied):
+            RatingStore(table).rate(path.split("/")[3], Caller("bob", frozenset()), Choice(8), NOW)
+        reply = api.put(path, {"value": 8})
+        assert (reply.status, reply.headers["retry-after"]) == (503, "1")
+        assert api.delete(path).status == 204  # there was none
+
+    def test_what_changes_at_every_try_ends_too(
+        self, table: Table, video_id: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def changed(_: Any) -> None:
+            raise ConditionFailed({"value": 2, "writeId": "another"})
+
+        monkeypatch.setattr(table, "transact", changed)
+        with pytest.raises(NotApplied):
+            RatingStore(table).rate(video_id, Caller("bob", frozenset()), Choice(8), NOW)
+
+
+ACTIONS = st.sampled_from([None, Choice(1), Choice(5), Choice(10), Choice.liked(True), Choice.liked(False)])
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), ACTIONS), max_size=12))
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_totals_are_those_of_the_ratings_whatever_happens(
+    api: Api, table: Table, steps: list[tuple[str, Choice | None]]
+) -> None:
+    video_id = str(api.publish()["videoId"])
+    store = RatingStore(table)
+    expected: dict[str, Choice] = {}
+    for user, choice in steps:
+        caller = Caller(user, frozenset())
+        if choice:
+            store.rate(video_id, caller, choice, NOW)
+            expected[user] = choice
+        else:
+            store.take_back(video_id, caller, NOW)
+            expected.pop(user, None)
+        assert_exact(table, video_id)
+    assert {rating["userId"]: Choice.of(rating) for rating in ratings(table, video_id)} == expected

@@ -1,0 +1,311 @@
+"""Whatever disagrees in the table is found, told, and repaired; what others are writing meanwhile is left to them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from shared import schema
+from shared.aggregates import Aggregates
+from shared.attributes import Item, encode_item
+from shared.caller import Caller
+from shared.dynamodb import Expression, Key, Table
+from shared.ratings import Choice, RatingStore
+from shared.reconcile import (
+    LOOKS,
+    RECENTLY,
+    SECONDS_BETWEEN,
+    SECONDS_FOR_STREAM,
+    Finding,
+    Reconcile,
+    Summary,
+)
+from tests.backstage import Backstage
+from tests.harness import NOW, Api, Clock, recorded
+from tests.integration.contents import items_of
+
+
+@dataclass
+class Runs:
+    """Runs over one table, without waiting."""
+
+    table: Table
+    findings: list[Finding] = field(default_factory=list)
+    waited: list[float] = field(default_factory=list)
+    meanwhile: Callable[[], object] = lambda: None
+
+    def __call__(self, *, repair: bool = False) -> list[tuple[str, str, str]]:
+        """What a run reports: kind, id and outcome."""
+        self.findings.clear()
+
+        def sleep(seconds: float) -> None:
+            self.waited.append(seconds)
+            self.meanwhile()
+
+        run = Reconcile(self.table, clock=lambda: NOW, sleep=sleep)
+        self.summary = run.run(repair, self.findings.append)
+        assert sum(self.summary.outcomes.values()) == len(self.findings)
+        return [(each.kind, each.id, each.outcome) for each in self.findings]
+
+
+@pytest.fixture
+def run(table: Table) -> Runs:
+    """Runs a comparison."""
+    return Runs(table)
+
+
+@pytest.fixture
+def backstage(table: Table, clock: Clock) -> Backstage:
+    """What moves the totals."""
+    return Backstage(table, clock)
+
+
+@pytest.fixture
+def video_id(api: Api, backstage: Backstage) -> str:
+    """A video with everything that is compared, in a catalogue in which everything agrees."""
+    video_id = str(api.publish(tags=["Drama", "b"], fileSize=7, duration=9, releaseYear=1999)["videoId"])
+    api.create("bob", tags=["b"])
+    for person in ("nm1", "nm2"):
+        credit = {"ordering": 1, "roles": [{"category": "actor"}]}
+        assert api.put(f"/v1/videos/{video_id}/credits/{person}", credit).status == 201
+    for user, body in (("alice", {"value": 7}), ("bob", {"like": True}), ("carol", {"like": False})):
+        assert api.put(f"/v1/videos/{video_id}/rating", body, user=user).status == 200
+    backstage.settle_totals()
+    return video_id
+
+
+def spoil(table: Table, key: Key, **attributes: Any) -> None:
+    """Write attributes as no store would."""
+    change = Expression(
+        "SET " + ", ".join(f"#{name} = :{name}" for name in attributes),
+        {f"#{name}": name for name in attributes},
+        {f":{name}": value for name, value in attributes.items()},
+    )
+    table.write(table.update(key, change))
+
+
+def comparable(table: Table) -> list[Item]:
+    """All items, without what each write makes anew."""
+    noise = ("version", "updatedAt", "updatedBy", "writeId")
+    items = [{name: value for name, value in item.items() if name not in noise} for item in items_of(table)]
+    return sorted(items, key=lambda item: (item["pk"], item["sk"]))
+
+
+SPOILED: dict[str, tuple[Callable[[Table, str], None], str]] = {
+    "a tag's entry is missing": (lambda t, v: t.delete(schema.TAG.key(videoId=v, tag="drama")), "tags"),
+    "a tag's entry stands at another time": (
+        lambda t, v: spoil(t, schema.TAG.key(videoId=v, tag="drama"), relSort=1),
+        "tags",
+    ),
+    "a credit stands at another year": (
+        lambda t, v: spoil(t, schema.CREDIT.key(videoId=v, personId="nm2"), relSort=1950),
+        "credit-years",
+    ),
+    "the votes are wrong": (lambda t, v: spoil(t, schema.RATING_TOTALS.key(videoId=v), votes=9, sum=1), "ratings"),
+    "the likes are wrong": (lambda t, v: spoil(t, schema.RATING_TOTALS.key(videoId=v), likes=0), "ratings"),
+    "the ratings' totals are gone": (lambda t, v: t.delete(schema.RATING_TOTALS.key(videoId=v)), "ratings"),
+    "a user's totals are wrong": (
+        lambda t, _: spoil(t, schema.PROFILE.key(userId="alice"), ready=5, bytes=0),
+        "user",
+    ),
+    "a user's totals are gone": (lambda t, _: t.delete(schema.PROFILE.key(userId="alice")), "user"),
+    "a tag's count is wrong": (
+        lambda t, _: spoil(t, schema.TAG_COUNT.key(tag="drama"), count=5, relSort=5),
+        "tag-count",
+    ),
+    "a tag's count is gone": (lambda t, _: t.delete(schema.TAG_COUNT.key(tag="drama")), "tag-count"),
+}
+
+
+class TestFinding:
+    def test_where_everything_agrees_nothing_is_found_and_nothing_waits(
+        self, table: Table, video_id: str, run: Runs
+    ) -> None:
+        before = items_of(table)
+        assert run(repair=True) == []
+        assert run.summary.agrees
+        assert (run.summary.videos, run.summary.users, run.summary.tags) == (2, 2, 2)
+        assert run.waited == []
+        assert items_of(table) == before
+
+    def test_an_empty_table_agrees(self, run: Runs) -> None:
+        assert run() == []
+        assert run.summary.agrees
+
+    @pytest.mark.parametrize("damage", SPOILED)
+    def test_damage_is_found_and_left_unless_repair_is_asked_for(
+        self, table: Table, video_id: str, run: Runs, damage: str
+    ) -> None:
+        spoil_it, kind = SPOILED[damage]
+        spoil_it(table, video_id)
+        before = items_of(table)
+        assert [(kind, outcome) for kind, _, outcome in run()] == [(kind, "found")]
+        assert not run.summary.agrees
+        assert items_of(table) == before
+        wait = {"tags": [], "credit-years": [SECONDS_FOR_STREAM]}
+        assert run.waited == wait.get(kind, [SECONDS_BETWEEN])
+
+    @pytest.mark.parametrize("damage", SPOILED)
+    def test_repair_puts_it_back_as_it_was(self, table: Table, video_id: str, run: Runs, damage: str) -> None:
+        before = comparable(table)
+        SPOILED[damage][0](table, video_id)
+        assert [outcome for _, _, outcome in run(repair=True)] == ["repaired"]
+        assert run.summary.agrees
+        assert comparable(table) == before
+        assert run() == []
+
+    def test_a_finding_tells_what_should_be_and_what_was(self, table: Table, video_id: str, run: Runs) -> None:
+        spoil(table, schema.PROFILE.key(userId="alice"), ready=5, bytes=0)
+        run()
+        expected = {"ready": 1, "bytes": 7}
+        assert run.findings == [Finding("user", "alice", expected, {"ready": 5, "bytes": 0}, "found")]
+
+    def test_an_entry_of_a_tag_that_the_video_does_not_have_is_removed(
+        self, table: Table, video_id: str, run: Runs
+    ) -> None:
+        before = comparable(table)
+        (entry,) = [item for item in items_of(table) if item["sk"] == "TAG#drama"]
+        stray = entry | schema.TAG.key(videoId=video_id, tag="x") | {"tag": "x", "rel": schema.tag_relation("x")}
+        table.client.put_item(TableName=table.name, Item=encode_item(stray))
+        assert run(repair=True) == [("tags", video_id, "repaired")]
+        assert comparable(table) == before
+
+    def test_videos_of_before_tags_had_entries_get_them(self, table: Table, api: Api, run: Runs) -> None:
+        video_id = api.publish(tags=["a", "A b"])["videoId"]
+        Aggregates(table).settle([video_id], NOW)
+        for tag in ("a", "a b"):
+            table.delete(schema.TAG.key(videoId=video_id, tag=tag))
+        spoil(table, schema.VIDEO.key(videoId=video_id), schemaVersion=1)
+        assert run(repair=True) == [("tags", video_id, "repaired")]
+        assert run() == []
+        listed = api.get("/v1/videos", query="tag=A%20B").json["items"]
+        assert [item["videoId"] for item in listed] == [video_id]
+
+    def test_a_message_that_was_lost_is_made_up_for(self, table: Table, api: Api, run: Runs) -> None:
+        video_id = api.publish(tags=["a"], fileSize=3)["videoId"]
+        assert run() == [("marker", video_id, "found")]
+        assert run(repair=True) == [("marker", video_id, "repaired")]
+        assert api.get("/v1/users/alice").json["bytes"] == 3
+        assert api.get("/v1/tags").json["items"] == [{"tag": "a", "count": 1}]
+
+    def test_a_removal_whose_message_was_lost_is_too(self, table: Table, api: Api, video_id: str, run: Runs) -> None:
+        table.delete(schema.VIDEO.key(videoId=video_id))
+        assert run() == [("marker", video_id, "found")]
+        assert ("marker", video_id, "repaired") in run(repair=True)
+        assert api.get("/v1/users/alice").json["videos"]["total"] == 0
+        assert api.get("/v1/tags").json["items"] == []
+        assert run() == []
+
+    def test_the_playlists_of_a_user_are_counted(self, api: Api, table: Table, run: Runs) -> None:
+        assert api.post("/v1/playlists", {"title": "One"}).status == 201
+        assert run() == []
+        spoil(table, schema.PROFILE.key(userId="alice"), playlists=0)
+        assert run(repair=True) == [("user", "alice", "repaired")]
+        assert api.get("/v1/users/alice").json["playlists"] == 1
+
+    def test_imported_ratings_stay_as_they_are(self, table: Table, video_id: str, run: Runs) -> None:
+        RatingStore(table).set_imported(video_id, 7.1, 99, Caller.job("import"), NOW)
+        spoil(table, schema.RATING_TOTALS.key(videoId=video_id), votes=1)
+        run(repair=True)
+        kept = table.get(schema.RATING_TOTALS.key(videoId=video_id)) or {}
+        assert (kept["imported"], kept["votes"]) == ({"average": 7.1, "votes": 99}, 3)
+
+    def test_nothing_is_scanned(self, table: Table, video_id: str, run: Runs) -> None:
+        with recorded(table.client) as operations:
+            run()
+        assert {operation.name for operation in operations} == {"Query", "GetItem", "BatchGetItem"}
+
+    def test_progress_is_told(self, table: Table, video_id: str) -> None:
+        told: list[tuple[int, int, int]] = []
+
+        def progress(summary: Summary) -> None:
+            told.append((summary.videos, summary.users, summary.tags))
+
+        Reconcile(table).run(False, lambda _: None, progress)
+        assert told == [(1, 0, 0), (2, 0, 0), (2, 1, 0), (2, 2, 0), (2, 2, 1), (2, 2, 2)]
+
+
+class TestUnderTraffic:
+    def test_what_agrees_at_the_second_look_is_no_finding(
+        self, table: Table, api: Api, run: Runs, backstage: Backstage
+    ) -> None:
+        api.publish(tags=["a"])
+        run.meanwhile = backstage.settle_totals
+        assert run() == []
+        assert run.waited == [SECONDS_FOR_STREAM]
+
+    def test_the_stream_is_awaited_once_for_all_videos_together(self, api: Api, run: Runs) -> None:
+        late = {("marker", api.publish(tags=["a"])["videoId"], "found") for _ in range(5)}
+        assert set(run()) == late
+        assert run.waited == [SECONDS_FOR_STREAM]
+
+    def test_what_moves_but_never_agrees_is_busy_and_not_found(self, api: Api, run: Runs) -> None:
+        path = f"/v1/videos/{api.publish()['videoId']}"
+        run.meanwhile = lambda: api.patch(path, {"fileSize": len(run.waited)})
+        assert [(kind, outcome) for kind, _, outcome in run()] == [("marker", "busy")]
+        assert run.waited == [SECONDS_FOR_STREAM] * (LOOKS - 1)
+
+    def test_a_run_does_not_wait_for_the_stream_for_ever(
+        self, api: Api, run: Runs, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("shared.reconcile.VIDEOS_AHEAD", 1)
+        monkeypatch.setattr("shared.reconcile.MOST_WAITS", 2)
+        for _ in range(4):
+            api.publish()
+        assert len(run()) == 4
+        assert run.waited == [SECONDS_FOR_STREAM] * 2
+
+    @pytest.mark.parametrize(("age", "recent"), [(RECENTLY - 1, 1), (RECENTLY, 0)])
+    def test_what_may_only_be_late_is_told_from_what_is_not(
+        self, api: Api, run: Runs, age: int, recent: int, table: Table
+    ) -> None:
+        video_id = api.publish(tags=["a"])["videoId"]
+        spoil(table, schema.VIDEO.key(videoId=video_id), updatedAt=NOW - age)
+        run()
+        assert (run.summary.outcomes["found"], run.summary.recent) == (1, recent)
+
+    def test_what_is_only_late_is_moved_without_waiting(self, api: Api, run: Runs) -> None:
+        video_id = api.publish(tags=["a"])["videoId"]
+        assert run(repair=True) == [("marker", video_id, "repaired")]
+        assert run.waited == []
+
+    def test_what_changes_at_every_look_is_busy(self, table: Table, video_id: str, run: Runs) -> None:
+        def rate() -> None:
+            choice = Choice(len(run.waited) % 9 + 1)
+            RatingStore(table).rate(video_id, Caller("zoe", frozenset()), choice, NOW)
+
+        spoil(table, schema.RATING_TOTALS.key(videoId=video_id), votes=9)
+        run.meanwhile = rate
+        assert run(repair=True) == [("ratings", video_id, "busy")]
+        assert not run.summary.agrees
+        assert len(run.waited) == LOOKS - 1
+        run.meanwhile = lambda: None
+        assert run(repair=True) == [("ratings", video_id, "repaired")]
+
+    @pytest.mark.parametrize("kind", ["ratings", "user", "tag-count"])
+    def test_a_change_just_before_the_repair_is_not_undone(
+        self, table: Table, api: Api, video_id: str, run: Runs, monkeypatch: pytest.MonkeyPatch, kind: str
+    ) -> None:
+        match kind:
+            case "ratings":
+                spoil(table, schema.RATING_TOTALS.key(videoId=video_id), votes=9)
+            case "user":
+                spoil(table, schema.PROFILE.key(userId="alice"), ready=9)
+            case _:
+                spoil(table, schema.TAG_COUNT.key(tag="drama"), count=9, relSort=9)
+        write = table.write
+
+        def meanwhile(*arguments: Any, **options: Any) -> Item:
+            monkeypatch.setattr(table, "write", write)
+            RatingStore(table).rate(video_id, Caller("zoe", frozenset()), Choice(2), NOW)
+            another = api.publish(tags=["drama"])["videoId"]
+            Aggregates(table).settle([another], NOW)
+            return write(*arguments, **options)
+
+        monkeypatch.setattr(table, "write", meanwhile)
+        assert [(each, outcome) for each, _, outcome in run(repair=True)] == [(kind, "repaired")]
+        assert run() == []
+        assert api.get("/v1/users/alice").json["videos"]["ready"] == 2
+        assert api.get("/v1/tags").json["items"][0] == {"tag": "drama", "count": 2}
+        assert api.get(f"/v1/videos/{video_id}/rating").json["votes"] == 4

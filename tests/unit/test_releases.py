@@ -1,0 +1,209 @@
+"""Releases: what a video is called in a region, and in a language there."""
+
+from typing import Any
+
+import pytest
+
+from shared.dynamodb import Table
+from shared.relation_models import LARGEST_TITLES, content_bytes
+from shared.schema import RELEASE, shard_of
+from tests.harness import Api, Reply, recorded
+
+VIDEO_ID = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
+PATH = f"/v1/videos/{VIDEO_ID}/releases"
+
+
+@pytest.fixture(autouse=True)
+def film(api: Api) -> None:
+    api.publish("alice", videoId=VIDEO_ID, createdAt=1_000_000)
+
+
+def titles(*names: str) -> dict[str, Any]:
+    return {"titles": [{"title": name, "types": [], "attributes": []} for name in names]}
+
+
+def put(api: Api, place: str, name: str = "The Piano", **options: Any) -> Reply:
+    return api.put(f"{PATH}/{place}", titles(name), **options)
+
+
+def places(reply: Reply) -> list[tuple[str, str | None]]:
+    assert reply.status == 200, reply.body
+    return [(release["region"], release.get("language")) for release in reply.json["items"]]
+
+
+def test_a_release_is_created_and_comes_back_as_it_was_sent(api: Api) -> None:
+    sent = {"titles": [{"title": "Das Piano", "types": ["imdbDisplay"], "attributes": ["new title"]}]}
+
+    reply = api.put(f"{PATH}/AT/de", sent)
+
+    assert reply.status == 201
+    stamps = {"version": 1, "updatedAt": int(api.clock())}
+    assert reply.json == {"videoId": VIDEO_ID, "region": "AT", "language": "de", **sent, **stamps}
+    found = api.get(f"{PATH}/AT/de")
+    assert (found.json, found.etag) == (reply.json, reply.etag)
+    assert api.get(f"{PATH}/AT/de", headers={"If-None-Match": reply.etag}).status == 304
+
+
+def test_a_region_s_titles_may_have_no_language(api: Api) -> None:
+    put(api, "NZ")
+    put(api, "NZ/mi", "Te Piano")
+
+    assert places(api.get(f"{PATH}/NZ")) == [("NZ", None), ("NZ", "mi")]
+    assert api.delete(f"{PATH}/NZ").status == 204
+    assert places(api.get(f"{PATH}/NZ")) == [("NZ", "mi")]
+    assert api.delete(f"{PATH}/NZ").status == 404
+
+
+@pytest.mark.parametrize("place", ["nz/en-nz", "Nz/EN-nZ", "NZ/en-NZ"])
+def test_regions_and_languages_are_the_same_in_any_case(api: Api, place: str) -> None:
+    put(api, "NZ/en-NZ", "Before")
+
+    reply = put(api, place)
+
+    assert (reply.status, reply.json["region"], reply.json["language"]) == (200, "NZ", "en-NZ")
+    assert len(places(api.get(PATH))) == 1
+    assert api.get(f"{PATH}/{place}").status == 200
+
+
+@pytest.mark.parametrize("region", ["ZZ", "XX", "N", "NZL", "1", "NZ%20", "-"])
+def test_a_region_that_does_not_exist_is_refused(api: Api, region: str) -> None:
+    for reply in (put(api, region), api.get(f"{PATH}/{region}"), put(api, f"{region}/en")):
+        assert reply.status == 400
+        assert reply.json["errors"][0]["parameter"] == "region"
+
+
+@pytest.mark.parametrize("region", ["SUHH", "XWW", "XEU", "GB"])
+def test_former_countries_and_the_world_are_regions(api: Api, region: str) -> None:
+    assert put(api, region).status == 201
+
+
+@pytest.mark.parametrize("language", ["-", "en_NZ", "1", "en-", "e" * 9, "en-" + "-".join(["aaaaaaaa"] * 4)])
+def test_a_language_that_is_none_is_refused(api: Api, language: str) -> None:
+    for reply in (put(api, f"NZ/{language}"), api.get(f"{PATH}/NZ/{language}")):
+        assert reply.status == 400
+        assert reply.json["errors"][0]["parameter"] == "language"
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer"),
+    [
+        ({"titles": []}, "/titles"),
+        ({"titles": [{"title": "x"}] * 21}, "/titles"),
+        ({"titles": [{"title": ""}]}, "/titles/0/title"),
+        ({"titles": [{"title": "x", "types": ["\n"]}]}, "/titles/0/types/0"),
+        ({"titles": [{"title": "x"}], "region": "NZ"}, "/region"),
+    ],
+)
+def test_a_release_that_is_none_is_refused_with_a_pointer(api: Api, body: Any, pointer: str) -> None:
+    reply = api.put(f"{PATH}/NZ", body)
+    assert reply.status == 422
+    assert [error["pointer"] for error in reply.json["errors"]] == [pointer]
+
+
+def test_the_titles_of_a_release_have_a_size_together(api: Api) -> None:
+    content = titles(*["é" * 90] * 18)
+    last = content["titles"][-1]
+    last["title"] += "x" * (LARGEST_TITLES - content_bytes(content["titles"]))
+    assert content_bytes(content["titles"]) == LARGEST_TITLES
+    assert api.put(f"{PATH}/NZ", content).status == 201
+
+    last["title"] += "x"
+    reply = api.put(f"{PATH}/NZ", content)
+
+    assert (reply.status, [error["pointer"] for error in reply.json["errors"]]) == (422, ["/titles"])
+    assert "4000 bytes" in reply.json["errors"][0]["detail"]
+
+
+def test_an_etag_of_a_release_that_was_made_again_names_another(api: Api) -> None:
+    old = put(api, "NZ/en").etag
+    api.delete(f"{PATH}/NZ/en")
+    put(api, "NZ/en", "Another")
+
+    assert put(api, "NZ/en", "A third", headers={"If-Match": old}).status == 412
+    assert api.delete(f"{PATH}/NZ/en", headers={"If-Match": old}).status == 412
+    assert put(api, "NZ/en", "A third", headers={"If-Match": '"1"'}).status == 200
+
+
+def test_conditions_hold_for_releases_too(api: Api) -> None:
+    assert put(api, "NZ", headers={"If-Match": "*"}).status == 412
+    first = put(api, "NZ", headers={"If-None-Match": "*"})
+    assert first.status == 201
+    assert put(api, "NZ", "Another", headers={"If-None-Match": "*"}).status == 412
+    assert put(api, "NZ", "Another", headers={"If-Match": first.etag}).status == 200
+    assert api.delete(f"{PATH}/NZ", headers={"If-Match": first.etag}).status == 412
+    assert api.delete(f"{PATH}/NZ", headers={"If-Match": '"2"'}).status == 204
+
+
+def test_who_may_write_and_read_releases(api: Api) -> None:
+    private = api.create("alice")["videoId"]
+    assert put(api, "NZ", user="bob").status == 403
+    assert put(api, "NZ", user="admin").status == 201
+    assert api.get(PATH, user="bob").status == 200
+    assert api.put(f"/v1/videos/{private}/releases/NZ", titles("x"), user="bob").status == 404
+    assert api.get(f"/v1/videos/{private}/releases", user="bob").status == 404
+    assert api.get(f"/v1/videos/{private}/releases/NZ/en", user="bob").status == 404
+
+
+def test_a_deleted_video_takes_no_releases(api: Api) -> None:
+    api.delete(f"/v1/videos/{VIDEO_ID}")
+    assert put(api, "NZ").status == 409
+    assert api.delete(f"{PATH}/NZ").status == 409
+
+
+def test_releases_come_page_by_page_by_region_and_language(api: Api) -> None:
+    for place in ("NZ/mi", "AT/de", "NZ", "NZ/en", "DE/de"):
+        put(api, place)
+
+    seen = []
+    cursor: str | None = ""
+    while cursor is not None:
+        page = api.get(PATH, query=f"limit=2{cursor and '&cursor=' + cursor}")
+        seen += places(page)
+        cursor = page.json["nextCursor"]
+        assert ("link" in page.headers) == (cursor is not None)
+
+    assert seen == [("AT", "de"), ("DE", "de"), ("NZ", None), ("NZ", "en"), ("NZ", "mi")]
+
+
+def test_a_page_that_dynamodb_ends_early_still_leads_on(
+    api: Api, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for place in ("AT", "DE", "NZ"):
+        put(api, place)
+    query = table.client.query
+
+    def two_at_most(**parameters: Any) -> Any:
+        return query(**{**parameters, "Limit": min(parameters["Limit"], 2)})
+
+    monkeypatch.setattr(table.client, "query", two_at_most)
+    first = api.get(PATH)
+    rest = api.get(PATH, query=f"cursor={first.json['nextCursor']}")
+
+    assert places(first) + places(rest) == [("AT", None), ("DE", None), ("NZ", None)]
+    assert rest.json["nextCursor"] is None
+
+
+def test_a_cursor_of_one_region_is_not_one_of_another(api: Api) -> None:
+    for language in ("de", "en"):
+        put(api, f"NZ/{language}")
+    cursor = api.get(f"{PATH}/NZ", query="limit=1").json["nextCursor"]
+    assert places(api.get(f"{PATH}/NZ", query=f"cursor={cursor}")) == [("NZ", "en")]
+    assert api.get(f"{PATH}/AU", query=f"cursor={cursor}").status == 400
+    assert api.get(PATH, query=f"cursor={cursor}").status == 400
+
+
+def test_a_release_is_found_by_its_region_in_the_index(api: Api, table: Table) -> None:
+    with recorded(table.client) as operations:
+        put(api, "NZ/en")
+
+    assert [operation.name for operation in operations] == ["GetItem", "GetItem", "PutItem"]
+    item = table.get(RELEASE.key(videoId=VIDEO_ID, region="NZ", language="en"))
+    assert item is not None
+    relation = {name: item[name] for name in ("rel", "relShard", "relSort", "relId")}
+    assert relation == {
+        "rel": "REGION#NZ",
+        "relShard": shard_of(VIDEO_ID),
+        "relSort": 1_000_000,
+        "relId": f"{VIDEO_ID}#en",
+    }
+    assert not {"userId", "createdAt"} & item.keys()

@@ -1,0 +1,349 @@
+"""The page of one video: its title where the reader is, and all that belongs to it in one Query."""
+
+import json
+from typing import Any
+
+import pytest
+
+from shared import title_page
+from shared.dynamodb import Expression, Table
+from shared.schema import RATING_TOTALS, SCHEMA_VERSION
+from shared.title_page import Place, accepted_languages, local_title
+from tests.backstage import Backstage
+from tests.harness import Api, Reply, recorded
+
+VIDEO_ID = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
+PATH = f"/v1/videos/{VIDEO_ID}"
+ALL = "include=credits,releases,ratings,tags,jobs"
+
+
+@pytest.fixture
+def film(api: Api) -> dict[str, Any]:
+    """A film that everybody sees."""
+    return api.publish("alice", videoId=VIDEO_ID, title="The Piano", tags=["drama", "NZ"], releaseYear=1993)
+
+
+def release(api: Api, *places: str) -> None:
+    """Give the film a title in each place, named for the place."""
+    for place in places:
+        assert (
+            api.put(f"{PATH}/releases/{place}", {"titles": [{"title": place}, {"title": "less usual"}]}).status == 201
+        )
+
+
+def credit(api: Api, person: str, ordering: int) -> None:
+    body = {"ordering": ordering, "roles": [{"category": "actor"}]}
+    assert api.put(f"{PATH}/credits/{person}", body).status == 201
+
+
+def read(api: Api, query: str = "", languages: str | None = None, **options: Any) -> Reply:
+    headers = {} if languages is None else {"Accept-Language": languages}
+    return api.get(PATH, query=query, headers=headers | options.pop("headers", {}), **options)
+
+
+def people(reply: Reply) -> list[str]:
+    assert reply.status == 200, reply.body
+    return [each["personId"] for each in reply.json["included"]["credits"]["items"]]
+
+
+# Accept-Language ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("header", "ranges"),
+    [
+        (None, ()),
+        ("", ()),
+        ("*", ()),
+        ("en", ("en",)),
+        ("en-nz, MI;q=0.5", ("en-NZ", "mi")),
+        ("de;q=0.1,fr;q=0.9, en", ("en", "fr", "de")),
+        ("de;q=0,fr", ("fr",)),
+        ("de ; Q = 0.5 , fr;q=0.500", ("de", "fr")),
+        ("zh-hant-tw", ("zh-Hant-TW",)),
+        ("en,EN;q=0.3", ("en",)),
+        ("en;q=2,fr;q=x,de_DE,;,mi", ("mi",)),
+        ("en;q=0.1234", ()),
+        (",".join(f"x{letter}" for letter in "abcdefghijklmnop"), tuple(f"x{letter}" for letter in "abcdefghij")),
+    ],
+)
+def test_the_languages_of_a_header_come_in_the_order_of_their_weights(header: str | None, ranges: Any) -> None:
+    assert accepted_languages(header) == ranges
+
+
+# The title in a place -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("places", "region", "languages", "title", "match"),
+    [
+        # A region alone.
+        ("NZ NZ/mi AU", "NZ", "", "NZ", "region"),
+        ("NZ/mi NZ/en", "NZ", "", "NZ/en", "region"),
+        ("AU AU/en", "NZ", "", "The Piano", "original"),
+        # A region and languages.
+        ("NZ NZ/mi NZ/en", "NZ", "en", "NZ/en", "region-and-language"),
+        ("NZ NZ/mi NZ/en", "NZ", "en-GB", "NZ/en", "region-and-language"),
+        ("NZ NZ/mi", "NZ", "fr,mi;q=0.5", "NZ/mi", "region-and-language"),
+        ("NZ/en-NZ NZ/mi", "NZ", "en", "NZ/en-NZ", "region-and-language"),
+        ("NZ NZ/mi FR/fr", "NZ", "fr", "NZ", "region"),
+        ("NZ/mi FR/fr", "NZ", "fr", "NZ/mi", "region"),
+        ("FR/fr CA/fr", "NZ", "fr", "CA/fr", "language"),
+        ("DE/de", "NZ", "fr", "The Piano", "original"),
+        # Languages alone.
+        ("FR/fr DE/de", "", "de,fr;q=0.5", "DE/de", "language"),
+        ("FR/fr DE", "", "de", "The Piano", "original"),
+        ("TW/zh-Hant CN/zh-Hans", "", "zh-Hant-TW", "TW/zh-Hant", "region-and-language"),
+        ("CN/zh-Hans", "", "zh-Hant", "The Piano", "original"),
+        # A region in a language tag.
+        ("GB/en NZ/en", "", "en-NZ", "NZ/en", "region-and-language"),
+        ("GB/en NZ", "", "en-NZ", "NZ", "region"),
+        ("CH/fr DE/de", "", "de-CH", "DE/de", "language"),
+        ("CH/fr", "", "de-CH", "The Piano", "original"),
+        ("US DE/de", "", "de-CH,en-US;q=0.5", "DE/de", "language"),
+        ("NZ/en AU/en", "AU", "en-NZ", "AU/en", "region-and-language"),
+    ],
+)
+def test_the_title_that_fits_best_is_chosen(
+    api: Api, film: dict[str, Any], places: str, region: str, languages: str, title: str, match: str
+) -> None:
+    release(api, *places.split())
+
+    found = read(api, f"region={region}" if region else "", languages).json["localTitle"]
+
+    assert (found["title"], found["match"]) == (title, match)
+    where, _, language = title.partition("/")
+    expected = {} if match == "original" else {"region": where} | ({"language": language} if language else {})
+    assert found == expected | {"title": title, "match": match}
+
+
+def test_a_reader_of_the_video_s_own_language_gets_its_own_title(api: Api) -> None:
+    api.publish("alice", videoId=VIDEO_ID, title="The Piano", language="en")
+    release(api, "IN/en", "FR/fr", "NZ/en")
+
+    assert read(api, languages="en-GB,fr;q=0.5").json["localTitle"] == {
+        "title": "The Piano",
+        "language": "en",
+        "match": "original",
+    }
+    assert read(api, languages="fr,en;q=0.5").json["localTitle"]["title"] == "FR/fr"
+    assert read(api, languages="en-NZ").json["localTitle"]["title"] == "NZ/en"
+
+
+def test_a_singleton_is_left_out_when_a_tag_is_cut_short() -> None:
+    video = {"title": "Original"}
+    releases = [{"region": "DE", "language": "de", "titles": [{"title": "Deutsch"}]}]
+    assert local_title(video, releases, Place(None, ("de-x-custom",)))["title"] == "Deutsch"
+
+
+def test_without_a_place_nothing_more_is_read_or_shown(api: Api, film: dict[str, Any], table: Table) -> None:
+    release(api, "NZ")
+    for languages in (None, "*", "_"):
+        with recorded(table.client) as operations:
+            reply = read(api, languages=languages)
+        assert [operation.name for operation in operations] == ["BatchGetItem"]
+        assert "localTitle" not in reply.json
+        assert reply.headers["vary"] == "Accept-Language"
+
+
+def test_a_local_title_can_be_all_that_is_asked_for(api: Api, film: dict[str, Any], table: Table) -> None:
+    release(api, "NZ")
+    local = {"localTitle": {"title": "NZ", "region": "NZ", "match": "region"}}
+
+    with recorded(table.client) as operations:
+        assert read(api, "fields=localTitle&region=NZ").json == local
+    assert [operation.name for operation in operations] == ["GetItem", "Query"]
+    assert read(api, "fields=videoId,localTitle,viewCount&region=NZ").json == {
+        "videoId": VIDEO_ID,
+        **local,
+        "viewCount": 0,
+    }
+    assert read(api, "fields=localTitle").json == {"localTitle": {"title": "The Piano", "match": "original"}}
+    assert read(api, "fields=title&region=NZ").json == {"title": "The Piano"}
+
+
+def test_the_etag_tells_titles_apart(api: Api, film: dict[str, Any]) -> None:
+    release(api, "NZ", "AU")
+    here = read(api, "region=NZ")
+    assert read(api, "region=NZ", headers={"If-None-Match": here.etag}).status == 304
+    assert read(api, "region=AU", headers={"If-None-Match": here.etag}).status == 200
+
+
+@pytest.mark.parametrize("region", ["ZZ", "NZL", "", "n%00"])
+def test_a_region_that_does_not_exist_is_refused(api: Api, film: dict[str, Any], region: str) -> None:
+    reply = read(api, f"region={region}")
+    assert (reply.status, reply.json["errors"][0]["parameter"]) == (400, "region")
+
+
+def test_a_hidden_video_tells_no_title(api: Api) -> None:
+    api.create("admin", userId="alice", videoId=VIDEO_ID)
+    release(api, "NZ")
+    assert read(api, "region=NZ", user="bob").status == 404
+    assert read(api, ALL, user="bob").status == 404
+
+
+# All that belongs to it ---------------------------------------------------------------------------------------------
+
+
+def test_a_title_page_is_one_query_and_the_counter(api: Api, film: dict[str, Any], table: Table) -> None:
+    release(api, "NZ/mi", "AU")
+    credit(api, "a", 2)
+    credit(api, "b", 1)
+    api.post(f"{PATH}/views")
+
+    with recorded(table.client) as operations:
+        reply = read(api, ALL, languages="mi")
+
+    assert [operation.name for operation in operations] == ["Query", "GetItem"]
+    included = reply.json["included"]
+    assert people(reply) == ["b", "a"]
+    assert included["credits"]["nextCursor"] is None
+    assert included["releases"] == api.get(f"{PATH}/releases").json
+    assert included["ratings"]["votes"] == 0
+    assert included["tags"] == ["NZ", "drama"]
+    assert included["jobs"] == []
+    assert reply.json["viewCount"] == 1
+    assert reply.json["localTitle"] == {"title": "NZ/mi", "region": "NZ", "language": "mi", "match": "language"}
+    plain = read(api, languages="mi").json
+    assert {name: value for name, value in reply.json.items() if name != "included"} == plain
+
+
+@pytest.mark.parametrize("section", title_page.SECTIONS)
+def test_only_what_is_asked_for_is_included(api: Api, film: dict[str, Any], section: str) -> None:
+    release(api, "NZ")
+    credit(api, "a", 1)
+    reply = read(api, f"include={section}")
+    assert reply.json["included"].keys() == {section}
+    assert "localTitle" not in reply.json
+
+
+def test_ratings_are_shown_as_totals(api: Api, film: dict[str, Any], table: Table) -> None:
+    totals = {"videoId": VIDEO_ID, "votes": 2, "sum": 15, "likes": 1, "dislikes": 0, "schemaVersion": SCHEMA_VERSION}
+    item = RATING_TOTALS.key(videoId=VIDEO_ID) | totals
+    table.write(table.put(item, condition=Expression("attribute_not_exists(#pk)", {"#pk": "pk"})))
+
+    ratings = read(api, "include=ratings").json["included"]["ratings"]
+
+    assert (ratings["average"], ratings["votes"], ratings["likes"]) == (7.5, 2, 1)
+
+
+def test_jobs_are_for_the_owner_and_admins(api: Api, table: Table) -> None:
+    video_id = Backstage(table, api.clock).uploaded_film(api)
+    path = f"/v1/videos/{video_id}"
+    assert api.patch(path, {"visibility": "public", "status": "ready"}).status == 200
+
+    jobs = api.get(path, query="include=jobs").json["included"]["jobs"]
+
+    assert jobs
+    assert jobs == api.get(f"{path}/jobs").json["items"]
+    assert api.get(path, query="include=jobs", user="admin").json["included"]["jobs"] == jobs
+    assert api.get(path, query="include=jobs,tags", user="bob").json["included"] == {"tags": []}
+
+
+def test_strangers_see_no_owner_s_fields_on_a_title_page(api: Api) -> None:
+    api.publish("alice", videoId=VIDEO_ID, expiresAt=2_000_000_000)
+    assert "purgeAt" in read(api, ALL).json
+    stranger = read(api, ALL, user="bob").json
+    assert "purgeAt" not in stranger
+    assert "jobs" not in stranger["included"]
+
+
+def test_a_title_page_that_is_too_long_says_where_its_lists_go_on(
+    api: Api, film: dict[str, Any], table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(title_page, "LARGEST_SECTION", 2)
+    names = list("abcdefg")
+    for ordering, person in enumerate(reversed(names)):
+        credit(api, person, ordering + 1)
+    release(api, "AU", "FR", "NZ")
+
+    with recorded(table.client) as operations:
+        reply = read(api, ALL)
+
+    # One for the beginning of the partition, then the counter, and one for each section that was not reached.
+    assert [operation.name for operation in operations] == ["Query", "GetItem", "Query", "Query"]
+    shown, cursor = people(reply), reply.json["included"]["credits"]["nextCursor"]
+    rest = api.get(f"{PATH}/credits", query=f"cursor={cursor}").json
+    assert sorted(shown) + [each["personId"] for each in rest["items"]] == names
+    assert rest["nextCursor"] is None
+    releases = reply.json["included"]["releases"]
+    assert [each["region"] for each in releases["items"]] == ["AU", "FR"]
+    rest = api.get(f"{PATH}/releases", query=f"cursor={releases['nextCursor']}").json
+    assert [each["region"] for each in rest["items"]] == ["NZ"]
+
+
+def test_lists_on_a_title_page_have_a_size(api: Api, film: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    for ordering, person in enumerate("dcba"):
+        credit(api, person, ordering + 1)
+    release(api, "AU", "FR", "NZ")
+    size = len(json.dumps(json.dumps(api.get(f"{PATH}/credits/a").json, separators=(",", ":"))))
+    monkeypatch.setattr(title_page, "LARGEST_LIST", 2 * size)
+
+    reply = read(api, "include=credits,releases")
+
+    # Cut in the order of the cursor, then sorted.
+    assert people(reply) == ["b", "a"]
+    for section, name, shown, left in (
+        ("credits", "personId", ["b", "a"], ["c", "d"]),
+        ("releases", "region", ["AU"], ["FR", "NZ"]),
+    ):
+        part = reply.json["included"][section]
+        rest = api.get(f"{PATH}/{section}", query=f"cursor={part['nextCursor']}").json["items"]
+        assert [each[name] for each in part["items"]] == shown
+        assert [each[name] for each in rest] == left
+
+
+def test_a_title_page_with_the_largest_lists_fits_what_lambda_answers_with() -> None:
+    largest_item = 400 * 1024
+    assert 2 * (title_page.LARGEST_LIST + largest_item) < 5_000_000
+
+
+def test_jobs_are_whole_wherever_reading_breaks_off(api: Api, table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = f"/v1/videos/{Backstage(table, api.clock).uploaded_film(api)}"
+    jobs = api.get(f"{path}/jobs").json["items"]
+    monkeypatch.setattr(title_page, "LARGEST_SECTION", len(jobs))
+
+    assert api.get(path, query="include=jobs").json["included"]["jobs"] == jobs
+
+
+def test_only_so_many_releases_are_read_for_a_title(
+    api: Api, film: dict[str, Any], table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(title_page, "MOST_RELEASES", 2)
+    release(api, "AT/de", "AU/en", "NZ/en", "NZ/mi")
+
+    def title(query: str, languages: str | None = None) -> Any:
+        return read(api, query, languages).json["localTitle"]["title"]
+
+    assert title("", "en") == "AU/en"
+    assert title("", "mi") == "The Piano"
+    assert title("region=NZ", "mi") == "NZ/mi"
+    assert title("region=FR", "en") == "AU/en"
+    with recorded(table.client) as operations:
+        title("region=NZ", "fr")
+    assert [operation.name for operation in operations] == ["BatchGetItem", "Query"]
+    assert {operation.parameters["Limit"] for operation in operations if operation.name == "Query"} == {3}
+
+
+def test_the_title_on_a_title_page_does_not_depend_on_what_is_included(
+    api: Api, film: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    release(api, "AU", "FR", "NZ")
+    monkeypatch.setattr(title_page, "LARGEST_SECTION", 2)
+    for sections in ("tags", "releases", "credits,releases"):
+        assert read(api, f"include={sections}&region=NZ").json["localTitle"]["title"] == "NZ"
+
+
+@pytest.mark.parametrize(
+    ("query", "parameter"),
+    [
+        ("include=stars", "include"),
+        ("include=", "include"),
+        ("include=credits,", "include"),
+        ("include=credits&fields=title", "include"),
+        ("includes=credits", "includes"),
+    ],
+)
+def test_what_cannot_be_included_is_refused(api: Api, film: dict[str, Any], query: str, parameter: str) -> None:
+    reply = read(api, query)
+    assert (reply.status, reply.json["errors"][0]["parameter"]) == (400, parameter)

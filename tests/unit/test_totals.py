@@ -1,0 +1,144 @@
+"""The totals of users, and the most used tags, as clients are told."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from shared import schema
+from shared.cursors import LONGEST
+from shared.dynamodb import Table
+from shared.models import LONGEST_FOLDED_TAG
+from shared.tags import folded
+from tests.backstage import Backstage
+from tests.harness import Api, Clock
+
+ZEROS = {"total": 0, "uploaded": 0, "processing": 0, "ready": 0, "failed": 0, "deleted": 0}
+
+
+@pytest.fixture
+def backstage(table: Table, clock: Clock) -> Backstage:
+    """What moves the totals."""
+    return Backstage(table, clock)
+
+
+class TestUsers:
+    def test_a_user_that_has_nothing_has_zeros(self, api: Api) -> None:
+        reply = api.get("/v1/users/alice")
+        assert reply.status == 200
+        assert reply.json == {"userId": "alice", "videos": ZEROS, "bytes": 0, "duration": 0, "playlists": 0}
+
+    def test_videos_are_counted_by_status_and_size(self, api: Api, backstage: Backstage) -> None:
+        api.create(fileSize=100, duration=1000)
+        api.publish(fileSize=50)
+        gone = api.publish(fileSize=25, duration=500)["videoId"]
+        api.delete(f"/v1/videos/{gone}")
+        backstage.settle_totals()
+        shown = api.get("/v1/users/alice").json
+        assert shown["videos"] == ZEROS | {"total": 2, "uploaded": 1, "ready": 1, "deleted": 1}
+        assert (shown["bytes"], shown["duration"]) == (150, 1000)
+
+    def test_only_the_user_and_admins_are_told(self, api: Api) -> None:
+        assert api.get("/v1/users/alice", user="bob").status == 403
+        assert api.get("/v1/users/alice", user="admin").json["userId"] == "alice"
+
+    def test_a_name_has_a_longest(self, api: Api) -> None:
+        reply = api.get(f"/v1/users/{'x' * 256}", user="admin")
+        assert reply.status == 400
+        assert reply.json["errors"][0]["parameter"] == "userId"
+
+    @pytest.mark.parametrize("user_id", ["a\nb", "a\x7fb", "a\u2028b"])
+    def test_a_name_has_no_control_characters(self, api: Api, user_id: str) -> None:
+        # The resolver takes some of them for no part of a path at all.
+        assert api.get(f"/v1/users/{user_id}", user="admin").status in (400, 404)
+
+    @pytest.mark.parametrize("name", ["auth0|5f7c", "me@example.com", "Zoë Ó Súilleabháin", "50%25", "a:b"])
+    def test_a_user_may_have_any_other_name(self, api: Api, name: str) -> None:
+        assert api.get(f"/v1/users/{name}", user=name).json["userId"] == name
+
+    def test_no_parameter_is_known(self, api: Api) -> None:
+        assert api.get("/v1/users/alice", query="x=1").status == 400
+
+
+def pages(api: Api, limit: int) -> Iterator[list[tuple[str, int]]]:
+    """All pages of the list of tags."""
+    cursor = ""
+    while cursor is not None:
+        query = f"limit={limit}" + (f"&cursor={cursor}" if cursor else "")
+        reply = api.get("/v1/tags", query=query)
+        assert reply.status == 200, reply.body
+        yield [(entry["tag"], entry["count"]) for entry in reply.json["items"]]
+        cursor = reply.json["nextCursor"]
+
+
+class TestTags:
+    def test_without_any_the_list_is_empty(self, api: Api) -> None:
+        assert api.get("/v1/tags").json == {"items": [], "nextCursor": None}
+
+    def test_the_most_used_come_first(self, api: Api, backstage: Backstage) -> None:
+        for tags in (["Drama", "b"], ["DRAMA"], ["drama", "c"], ["c"]):
+            api.publish(tags=tags)
+        backstage.settle_totals()
+        assert list(pages(api, 100)) == [[("drama", 3), ("c", 2), ("b", 1)]]
+
+    def test_only_listed_videos_count(self, api: Api, backstage: Backstage) -> None:
+        api.create(tags=["private"])
+        deleted = api.publish(tags=["deleted"])["videoId"]
+        hidden = api.publish(tags=["hidden"])["videoId"]
+        backstage.settle_totals()
+        assert list(pages(api, 100)) == [[("hidden", 1), ("deleted", 1)]]
+        api.delete(f"/v1/videos/{deleted}")
+        api.patch(f"/v1/videos/{hidden}", {"visibility": "private"})
+        backstage.settle_totals()
+        assert list(pages(api, 100)) == [[]]
+
+    @pytest.mark.parametrize("limit", [1, 2, 3, 7, 8])
+    def test_pages_hold_every_tag_once(self, api: Api, backstage: Backstage, limit: int) -> None:
+        for number in range(1, 4):
+            api.publish(tags=[f"t{n}" for n in range(7) if n % number == 0])
+        backstage.settle_totals()
+        found = list(pages(api, limit))
+        assert {len(page) for page in found[:-1]} <= {limit}
+        listed = [entry for page in found for entry in page]
+        assert len(listed) == len(dict(listed)) == 7
+        assert [count for _, count in listed] == sorted((count for _, count in listed), reverse=True)
+
+    def test_the_next_page_is_also_a_link(self, api: Api, backstage: Backstage) -> None:
+        api.publish(tags=["a", "b"])
+        backstage.settle_totals()
+        reply = api.get("/v1/tags", query="limit=1")
+        assert 'rel="next"' in reply.headers["link"]
+
+    def test_a_cursor_holds_the_longest_tag(self, api: Api, backstage: Backstage) -> None:
+        tag = "\N{CUNEIFORM SIGN A}" * 64
+        api.publish(tags=[tag, "z"])
+        api.publish(tags=[tag])
+        backstage.settle_totals()
+        assert len(folded(tag).encode()) <= LONGEST_FOLDED_TAG
+        assert list(pages(api, 1)) == [[(tag, 2)], [("z", 1)]]
+        cursor = api.get("/v1/tags", query="limit=1").json["nextCursor"]
+        assert len(cursor) <= LONGEST
+
+    def test_the_longest_position_fits_a_cursor(self, api: Api, table: Table) -> None:
+        for tag, count in (("é" * 256, 10**9), ("z", 1)):
+            table.client.put_item(
+                TableName=table.name,
+                Item={
+                    **{name: {"S": value} for name, value in schema.TAG_COUNT.key(tag=tag).items()},
+                    "rel": {"S": schema.TAGS},
+                    "relShard": {"N": "0"},
+                    "relSort": {"N": str(count)},
+                    "relId": {"S": tag},
+                },
+            )
+        assert list(pages(api, 1)) == [[("é" * 256, 10**9)], [("z", 1)]]
+
+    def test_a_cursor_belongs_to_its_caller(self, api: Api, backstage: Backstage) -> None:
+        api.publish(tags=["a", "b"])
+        backstage.settle_totals()
+        cursor = api.get("/v1/tags", query="limit=1").json["nextCursor"]
+        reply = api.get("/v1/tags", query=f"limit=1&cursor={cursor}", user="bob")
+        assert (reply.status, reply.json["type"]) == (400, "urn:video-metadata:problem:invalid-cursor")
+
+    @pytest.mark.parametrize("query", ["limit=0", "limit=101", "limit=x", "cursor=x", "tag=a", "limit=1&limit=2"])
+    def test_what_it_does_not_know_is_refused(self, api: Api, query: str) -> None:
+        assert api.get("/v1/tags", query=query).status == 400
