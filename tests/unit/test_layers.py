@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-OURS = {"functions", "infra", "local", "shared", "tests"}
+OURS = {"functions", "infra", "local", "shared", "tests", "tools"}
 
 
 def _imports(folder: str) -> Iterator[tuple[Path, str]]:
@@ -32,6 +32,7 @@ def _imports(folder: str) -> Iterator[tuple[Path, str]]:
         ("functions", {"functions", "shared"}),
         ("infra", {"infra", "shared"}),
         ("local", {"local", "shared"}),
+        ("tools", {"tools", "local", "shared"}),
     ],
 )
 def test_a_layer_imports_only_what_is_below_it(folder: str, allowed: set[str]) -> None:

@@ -1,0 +1,65 @@
+"""The tools with all their threads: what is written side by side, and broken off, ends up whole."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shared.dynamodb import Table
+from tests.integration.conftest import NewTable
+from tools.exporting import Export
+from tools.generator import generate
+from tools.imdb_import import ImdbImport, Selection
+from tools.importing import LineImport
+from tools.pace import Pool, Rate
+from tools.progress import Bars
+from tools.work import work_file
+
+TITLES = 150
+
+
+class Crash(Exception):
+    """The end of the process, in a test."""
+
+
+def import_imdb(folder: Path, table: Table) -> dict[str, dict[str, int]]:
+    """What `python -m tools import-imdb` does; the outcomes by file."""
+    with Pool() as pool, work_file(folder / "state", {}) as work:
+        ImdbImport(folder, table, work, Selection(), rate=Rate(None), pool=pool, bars=Bars()).run()
+        outcomes = work.outcomes()
+        assert list(work.refused()) == []
+        work.remove()
+    return outcomes
+
+
+def test_a_catalogue_is_imported_by_many_threads_and_comes_back_from_its_export(
+    table: Table, new_table: NewTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    generate(tmp_path, TITLES, people=40)
+    with monkeypatch.context() as patched:
+        patched.setattr(Table, "write", _dying_after(500, Table.write))
+        with pytest.raises(Crash):
+            import_imdb(tmp_path, table)
+    import_imdb(tmp_path, table)
+    again = import_imdb(tmp_path, table)
+    assert {what for counts in again.values() for what in counts} == {"unchanged", "read"}
+    Export(table, tmp_path / "one.jsonl.gz", bars=Bars()).run()
+    other = new_table()
+    with Pool() as pool, work_file(tmp_path / "lines", {}) as work:
+        LineImport(tmp_path / "one.jsonl.gz", other, work, rate=Rate(None), pool=pool, bars=Bars()).run()
+        assert list(work.refused()) == []
+    counts = Export(other, tmp_path / "two.jsonl.gz", bars=Bars()).run()
+    assert counts["Video"] == TITLES
+    assert (tmp_path / "one.jsonl.gz").read_bytes() == (tmp_path / "two.jsonl.gz").read_bytes()
+
+
+def _dying_after(calls: int, method: Callable[..., Any]) -> Callable[..., Any]:
+    left = iter(range(calls))
+
+    def call(*arguments: Any, **options: Any) -> Any:
+        if next(left, None) is None:
+            raise Crash
+        return method(*arguments, **options)
+
+    return call

@@ -1,0 +1,235 @@
+"""`python -m tools`: what the person at the terminal sees, and the exit status."""
+
+import gzip
+import json
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from shared.dynamodb import Table
+from shared.errors import Unavailable
+from shared.schema import VIDEO
+from tests.harness import NOW, Api
+from tools import target
+from tools.__main__ import main
+from tools.imdb import BASICS, video_id
+from tools.pace import Pool
+
+FILES = ("title.basics", "title.principals", "title.akas", "title.ratings", "name.basics")
+
+
+@pytest.fixture(autouse=True)
+def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """moto copies all its tables for each transaction, and puts the copy back when that fails."""
+    initialise = Pool.__init__
+    monkeypatch.setattr(Pool, "__init__", lambda pool, threads=1: initialise(pool, 1))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with three generated titles."""
+    assert main(["generate", str(tmp_path / "imdb"), "--titles", "3", "--people", "3"]) == 0
+    return tmp_path / "imdb"
+
+
+def test_a_catalogue_goes_all_the_way(table: Table, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert {path.name for path in folder.iterdir()} == {f"{name}.tsv.gz" for name in FILES}
+    arguments = ["import-imdb", str(folder), "--table", table.name]
+    assert main(arguments) == 0
+    assert "created" in capsys.readouterr().out
+    assert main(arguments) == 0
+    assert "Nothing was changed" in capsys.readouterr().out
+    file = folder / "all.jsonl.gz"
+    assert main(["export", str(file), "--table", table.name]) == 0
+    assert "3 Video" in capsys.readouterr().out
+    assert len(gzip.decompress(file.read_bytes()).splitlines()) > 3
+    assert main(["import", str(file), "--table", table.name]) == 0
+    assert "Nothing was changed" in capsys.readouterr().out
+    raw = folder / "raw.json"
+    assert main(["export", str(raw), "--table", table.name, "--dynamodb-json"]) == 0
+    assert "Item" in json.loads(raw.read_text(encoding="utf-8").splitlines()[0])
+
+
+def test_what_was_refused_is_counted_and_written_down(
+    table: Table, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "all.jsonl"
+    file.write_text("{}\n[]\n{}\n", encoding="utf-8")
+    report = tmp_path / "report.jsonl"
+    assert main(["import", str(file), "--table", table.name, "--rejects", str(report)]) == 1
+    captured = capsys.readouterr()
+    assert "unknown entity" in captured.out
+    assert captured.err == "Nothing was imported: every line of all.jsonl was refused.\n"
+    entries = [json.loads(line) for line in report.read_text(encoding="utf-8").splitlines()]
+    assert [(entry["file"], entry["line"]) for entry in entries] == [("all.jsonl", n) for n in (1, 2, 3)]
+
+
+@pytest.mark.parametrize("name", ["all.jsonl", "all.jsonl.gz"])
+def test_an_empty_file_is_an_error(table: Table, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    (tmp_path / name).write_bytes(b"")
+    assert main(["import", str(tmp_path / name), "--table", table.name]) == 1
+    assert capsys.readouterr().err == f"Nothing was imported: {name} is empty.\n"
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def write_titles(folder: Path, *rows: str) -> list[str]:
+    """Write title.basics alone; returns the command that imports it."""
+    folder.mkdir()
+    lines = ["\t".join(BASICS.columns), *(row.replace(" ", "\t") for row in rows)]
+    (folder / "title.basics.tsv").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return ["import-imdb", str(folder), "--table", "VideoMetadata", "--without", "credits,releases,ratings"]
+
+
+MOVIE = r"tt1 movie T T 0 1999 \N \N \N"
+
+
+def test_titles_without_any_row_are_an_error(table: Table, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(write_titles(tmp_path / "imdb")) == 1
+    assert "title.basics.tsv.gz has nothing but its header" in capsys.readouterr().err
+
+
+def test_that_every_title_was_refused_is_an_error(
+    table: Table, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(write_titles(tmp_path / "imdb", MOVIE.replace("1999", "x"))) == 1
+    assert "every line of title.basics.tsv.gz was refused" in capsys.readouterr().err
+
+
+def test_that_no_title_was_selected_is_said(table: Table, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*write_titles(tmp_path / "imdb", MOVIE), "--types", "Movie"]) == 0
+    assert "Nothing was imported: no title was selected of 1 in title.basics.tsv.gz." in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ([], "Rows of titles that are not there: 1\n"),
+        (["--from-year", "1990"], "Rows of titles that are not selected, or not there: 1\n"),
+    ],
+)
+def test_rows_of_other_titles_are_counted_in_the_summary(
+    table: Table, tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], sentence: str
+) -> None:
+    arguments = write_titles(tmp_path / "imdb", MOVIE)[:-1]
+    rows = "tconst\taverageRating\tnumVotes\ntt1\t5.0\t5\ntt2\t5.0\t5\n"
+    (tmp_path / "imdb/title.ratings.tsv").write_text(rows, encoding="utf-8")
+    assert main([*arguments, "credits,releases", *options]) == 0
+    assert sentence in capsys.readouterr().out
+
+
+def test_no_state_is_left_when_nothing_was_begun(table: Table, folder: Path) -> None:
+    (folder / "title.akas.tsv.gz").unlink()
+    assert main(["import-imdb", str(folder), "--table", table.name]) == 1
+    assert [path.name for path in folder.parent.rglob("*.state")] == []
+
+
+def test_a_termination_ends_an_import_as_an_interrupt_does(
+    table: Table, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["import-imdb", str(folder), "--table", table.name]
+    before = signal.getsignal(signal.SIGTERM)
+    with monkeypatch.context() as patched:
+        patched.setattr(Table, "transact", lambda *_, **__: signal.raise_signal(signal.SIGTERM))
+        patched.setattr(Pool, "map", lambda _, action, tasks: [action(task) for task in tasks])
+        assert main(arguments) == 1
+    assert capsys.readouterr().err == "Stopped; run the same command again to go on.\n"
+    assert signal.getsignal(signal.SIGTERM) == before
+    assert main(arguments) == 0
+
+
+def test_a_damaged_file_is_an_error_and_the_whole_one_goes_on(
+    table: Table, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ratings = folder / "title.ratings.tsv.gz"
+    whole = ratings.read_bytes()
+    ratings.write_bytes(whole[:-9])
+    arguments = ["import-imdb", str(folder), "--table", table.name]
+    assert main(arguments) == 1
+    assert "is cut off" in capsys.readouterr().err
+    ratings.write_bytes(whole)
+    assert main(arguments) == 0
+    assert table.get(VIDEO.key(videoId=video_id("tt0000001")))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["import-imdb", "nowhere", "--table", "VideoMetadata"], "nowhere is not a folder."),
+        (["import", "nowhere", "--table", "VideoMetadata"], "nowhere is not there."),
+        (["import-imdb", ".", "--table", "Other"], "The table Other cannot be read"),
+        (["import-imdb", ".", "--table", "VideoMetadata", "--from-year", "2000", "--to-year", "1999"], "is after"),
+        (["export", "/nowhere/all.jsonl", "--table", "VideoMetadata"], "No such file or directory."),
+    ],
+)
+def test_errors_are_one_sentence(
+    table: Table, capsys: pytest.CaptureFixture[str], arguments: list[str], sentence: str
+) -> None:
+    assert main(arguments) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert sentence in line
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["generate", "folder", "--titles", "0"],
+        ["import", "file"],
+        ["import", "file", "--table", "T", "--local"],
+        ["import", "file", "--table", "T", "--rate", "fast"],
+        ["import-imdb", "folder", "--table", "T", "--without", "titles"],
+        ["import-imdb", "folder", "--table", "T", "--from-year", "12345"],
+        ["import-imdb", "folder", "--table", "T", "--owner", ""],
+        *(["import-imdb", "folder", "--table", "T", "--owner", f"me{each}you"] for each in "/#?%\n\x7f"),
+        ["import-imdb", "folder", "--table", "T", "--owner", ".."],
+    ],
+)
+def test_wrong_arguments_are_told(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
+    with pytest.raises(SystemExit) as exit_:
+        main(arguments)
+    assert exit_.value.code == 2
+    assert "usage: python -m tools" in capsys.readouterr().err
+
+
+def test_a_table_that_stays_busy_ends_the_import_which_can_go_on(
+    table: Table, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def busy(*_: object, **__: object) -> None:
+        raise Unavailable
+
+    arguments = ["import-imdb", str(folder), "--table", table.name]
+    with monkeypatch.context() as patched:
+        patched.setattr(Table, "transact", busy)
+        assert main(arguments) == 1
+    assert "Run the same command again to go on." in capsys.readouterr().err
+    assert main(arguments) == 0
+
+
+def test_reconcile_says_when_all_agrees(api: Api, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["reconcile", "--table", api.table.name]
+    assert main(arguments) == 0
+    assert "All of it agrees." in capsys.readouterr().out
+
+
+def test_reconcile_says_what_may_only_be_late(
+    api: Api, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("shared.reconcile.SECONDS_FOR_STREAM", 0)
+    api.clock.advance(time.time() - NOW)
+    api.publish()
+    assert main(["reconcile", "--table", api.table.name]) == 1
+    shown = capsys.readouterr().out
+    assert "What did not agree: 1 found." in shown
+    assert "1 of it is of videos that were changed less than a minute ago, and may only be late" in shown
+
+
+def test_the_local_service_is_found_and_no_other_account(monkeypatch: pytest.MonkeyPatch) -> None:
+    base_url = "http://127.0.0.1:4566/_aws/execute-api/abc/$default"
+    monkeypatch.setattr(target, "running_service", lambda: {"baseUrl": base_url})
+    environment = {"AWS_PROFILE": "mine", "HOME": "/home/me"}
+    target.use_local_service(environment)
+    assert environment["AWS_ENDPOINT_URL"] == "http://127.0.0.1:4566"
+    assert environment["AWS_ACCESS_KEY_ID"] == "test"
+    assert "AWS_PROFILE" not in environment

@@ -1,0 +1,500 @@
+"""Export and import in the service's own form: what comes back, bad lines, and runs that are broken off."""
+
+import gzip
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from shared.aggregates import Aggregates
+from shared.attributes import AttributeMap, Item, decode_item
+from shared.dynamodb import Table, make_client
+from shared.jobs import JobStore
+from shared.schema import MEMBERSHIP, PLAYLIST, RATING_TOTALS, VIDEO
+from tests.harness import NOW, Api, create_table, make_api, recorded
+from tools import ToolError
+from tools.exporting import Export
+from tools.form import parse_line
+from tools.imdb import Refused
+from tools.importing import LineImport
+from tools.lines import Corrupt, Damaged
+from tools.pace import Pool, Rate
+from tools.progress import Bars
+from tools.work import WorkFile
+
+VIDEO_ID = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
+OTHER_ID = "5c9b2f8e-1111-4222-8333-0305e82c3302"
+LIST_ID = "9b2f8e5c-1111-4222-8333-0305e82c3303"
+FILM: dict[str, Any] = {"entity": "Video", "videoId": VIDEO_ID, "userId": "alice", "createdAt": 5, "status": "ready", "title": "A film"}  # fmt: skip
+DERIVED = ("AGG", "#PROFILE", "#COUNT")
+"""Sort keys of what an export leaves out and the stream makes again."""
+
+
+class Crash(Exception):
+    """The end of the process, in a test."""
+
+
+@pytest.fixture
+def target(table: Table) -> Table:
+    """Another table, which is empty."""
+    client = make_client()
+    create_table(client, "Target")
+    return Table("Target", client, sleep=lambda _: None)
+
+
+@pytest.fixture
+def full(api: Api) -> Api:
+    """The service with one of everything that an export has."""
+    film = api.publish(videoId=VIDEO_ID, tags=["Äpfel", "b"], category="film", releaseYear=1999, duration=5000, metadata={"a": 1.5, "b": True})  # fmt: skip
+    api.create(videoId=OTHER_ID, user="admin", userId="bob", expiresAt=NOW + 50)
+    api.delete(f"/v1/videos/{api.create('bob')['videoId']}", user="bob")
+    path = f"/v1/videos/{film['videoId']}"
+    for person in ("nm1", "nm-2"):
+        body = {"name": "Zoë", "ordering": 1, "roles": [{"category": "actor", "characters": ["Eve"]}]}
+        assert api.put(f"{path}/credits/{person}", body).status == 201
+    for place in ("NZ", "NZ/mi", "SUHH"):
+        assert api.put(f"{path}/releases/{place}", {"titles": [{"title": "Āporo"}]}).status == 201
+    ratings: dict[str, dict[str, Any]] = {"alice": {"value": 7}, "bob": {"like": True}, "carol": {"like": False}}
+    for user, rating in ratings.items():
+        assert api.put(f"{path}/rating", rating, user=user).status == 200
+    for _ in range(3):
+        api.post(f"{path}/views", user="bob")
+    made = api.post("/v1/playlists", {"title": "Mine", "visibility": "public"}, user="bob").json["playlistId"]
+    for video_id in (VIDEO_ID, OTHER_ID):
+        assert api.post(f"/v1/playlists/{made}/entries", {"videoId": video_id}, user="bob").status == 201
+    assert api.patch(f"/v1/playlists/{made}/entries/{VIDEO_ID}", {"before": None}, user="bob").status == 200
+    api.post("/v1/playlists", {"title": "Empty"}, user="alice")
+    video = api.table.get(VIDEO.key(videoId=VIDEO_ID)) or {}
+    JobStore(api.table).want(video | {"source": {"arrivedAt": 1, "uploadId": "1"}}, "probe", {"uri": "s3://a/b"}, NOW)
+    settle(api.table)
+    return api
+
+
+def settle(table: Table) -> None:
+    """What the stream does after everything."""
+    ids = {item["videoId"] for item in contents(table).values() if "videoId" in item}
+    Aggregates(table).settle(sorted(ids), NOW)
+
+
+def contents(table: Table) -> dict[tuple[str, str], Item]:
+    """Everything in the table."""
+    pages = table.client.get_paginator("scan").paginate(TableName=table.name)
+    items = [decode_item(cast(AttributeMap, raw)) for page in pages for raw in page["Items"]]
+    return {(item["pk"], item["sk"]): item for item in items}
+
+
+def export(table: Table, file: Path, *, raw: bool = False, page: int = 50) -> dict[str, int]:
+    """What `python -m tools export` does."""
+    return Export(table, file, raw=raw, bars=Bars(), clock=lambda: NOW, page=page).run()
+
+
+def lines(file: Path) -> list[dict[str, Any]]:
+    """The lines of an export."""
+    content = file.read_bytes()
+    text = gzip.decompress(content) if file.suffix == ".gz" else content
+    return [json.loads(line) for line in text.splitlines()]
+
+
+class Run:
+    """What an import came to."""
+
+    def __init__(self, outcomes: dict[str, int], refused: Sequence[tuple[int, str]]) -> None:
+        self.outcomes = outcomes
+        self.refused = list(refused)
+
+
+def bring_in(table: Table, file: Path, now: int = NOW) -> Run:
+    """What `python -m tools import` does."""
+    with Pool(1) as pool:
+        work = WorkFile(file.with_suffix(".state"), {})
+        try:
+            LineImport(file, table, work, rate=Rate(None), pool=pool, bars=Bars(), clock=lambda: now).run()
+            run = Run(work.outcomes().get(file.name, {}), [(line, reason) for _, line, reason, _ in work.refused()])
+            work.remove()
+        finally:
+            work.close()
+    return run
+
+
+def bring_in_lines(table: Table, tmp_path: Path, entries: Sequence[Any], now: int = NOW) -> Run:
+    """Import these lines, each as it is or to be written as JSON."""
+    file = tmp_path / "lines.jsonl"
+    texts = [entry if isinstance(entry, bytes) else json.dumps(entry).encode() for entry in entries]
+    file.write_bytes(b"".join(text + b"\n" for text in texts))
+    return bring_in(table, file, now)
+
+
+@pytest.mark.parametrize("name", ["all.jsonl", "all.jsonl.gz"])
+def test_what_was_exported_comes_back_item_by_item(full: Api, target: Table, tmp_path: Path, name: str) -> None:
+    counts = export(full.table, tmp_path / name)
+    assert counts == {"Video": 3, "Credit": 2, "Release": 3, "Job": 1, "Views": 1, "Rating": 3, "Playlist": 2, "Entry": 2}  # fmt: skip
+    run = bring_in(target, tmp_path / name)
+    assert run.refused == []
+    settle(target)
+    before, after = contents(full.table), contents(target)
+    assert after.keys() == before.keys()
+    for key, item in before.items():
+        if key[1] in DERIVED or key[1] == RATING_TOTALS.sk:
+            continue
+        assert after[key] == item
+
+
+def test_totals_are_made_again(full: Api, target: Table, tmp_path: Path) -> None:
+    export(full.table, tmp_path / "all.jsonl")
+    bring_in(target, tmp_path / "all.jsonl")
+    settle(target)
+    copy = make_api(target)
+    for path, user in (
+        (f"/v1/videos/{VIDEO_ID}/rating", "bob"),
+        ("/v1/tags", "bob"),
+        ("/v1/users/alice", "alice"),
+        ("/v1/users/bob", "bob"),
+        (f"/v1/videos/{VIDEO_ID}", "alice"),
+        (f"/v1/videos/{VIDEO_ID}/playlists", "alice"),
+        ("/v1/people/nm1/videos", "alice"),
+    ):
+        assert copy.get(path, user=user).json == full.get(path, user=user).json
+
+
+def test_imported_ratings_are_exported_beside_own_ones(api: Api, target: Table, tmp_path: Path) -> None:
+    run = bring_in_lines(api.table, tmp_path, [FILM, {"entity": "ImportedRating", "videoId": VIDEO_ID, "imported": {"average": 7.5, "votes": 9}}])  # fmt: skip
+    assert run.outcomes == {"created": 2}
+    export(api.table, tmp_path / "all.jsonl")
+    bring_in(target, tmp_path / "all.jsonl")
+    totals = target.get(RATING_TOTALS.key(videoId=VIDEO_ID)) or {}
+    assert totals["imported"] == {"average": 7.5, "votes": 9}
+
+
+def test_a_second_import_changes_nothing(full: Api, target: Table, tmp_path: Path) -> None:
+    export(full.table, tmp_path / "all.jsonl")
+    bring_in(target, tmp_path / "all.jsonl")
+    before = contents(target)
+    run = bring_in(target, tmp_path / "all.jsonl")
+    assert (run.outcomes, run.refused) == ({"unchanged": 17}, [])
+    assert contents(target) == before
+
+
+def test_an_export_of_the_import_is_the_same(full: Api, target: Table, tmp_path: Path) -> None:
+    export(full.table, tmp_path / "one.jsonl")
+    bring_in(target, tmp_path / "one.jsonl")
+    settle(target)
+    export(target, tmp_path / "two.jsonl")
+    assert lines(tmp_path / "one.jsonl") == lines(tmp_path / "two.jsonl")
+
+
+def test_the_raw_form_has_every_item_as_it_is(full: Api, tmp_path: Path) -> None:
+    export(full.table, tmp_path / "all.json.gz", raw=True)
+    items = [decode_item(line["Item"]) for line in lines(tmp_path / "all.json.gz")]
+    assert {(item["pk"], item["sk"]): item for item in items} == contents(full.table)
+
+
+def test_an_export_scans_nothing(full: Api, tmp_path: Path) -> None:
+    with recorded(full.table.client) as operations:
+        export(full.table, tmp_path / "all.jsonl")
+    assert {operation.name for operation in operations} == {"Query", "GetItem", "BatchGetItem"}
+
+
+def test_an_empty_table_is_exported_as_an_empty_file(table: Table, target: Table, tmp_path: Path) -> None:
+    assert export(table, tmp_path / "all.jsonl.gz") == {}
+    assert lines(tmp_path / "all.jsonl.gz") == []
+    assert bring_in(target, tmp_path / "all.jsonl.gz").outcomes == {}
+
+
+@pytest.mark.parametrize("raw", [False, True])
+@pytest.mark.parametrize("queries", [1, 3, 9, 25, 33])
+def test_an_export_that_crashed_goes_on_and_ends_like_an_undisturbed_one(
+    full: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, queries: int, raw: bool
+) -> None:
+    export(full.table, tmp_path / "whole.jsonl.gz", raw=raw, page=1)
+    with monkeypatch.context() as patched:
+        _crash_after(queries, patched, "query")
+        with pytest.raises(Crash):
+            export(full.table, tmp_path / "all.jsonl.gz", raw=raw, page=1)
+    assert not (tmp_path / "all.jsonl.gz").exists()
+    # As when the power fails after a part of a page was written.
+    with (tmp_path / "all.jsonl.gz.part").open("ab") as file:
+        file.write(b"half a li")
+    export(full.table, tmp_path / "all.jsonl.gz", raw=raw, page=1)
+    assert lines(tmp_path / "all.jsonl.gz") == lines(tmp_path / "whole.jsonl.gz")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["all.jsonl.gz", "whole.jsonl.gz"]
+
+
+def test_an_export_replaces_no_file(table: Table, tmp_path: Path) -> None:
+    (tmp_path / "all.jsonl").write_text("precious")
+    with pytest.raises(ToolError, match="is there already"):
+        export(table, tmp_path / "all.jsonl")
+
+
+@pytest.mark.parametrize("writes", [0, 1, 4, 9, 12, 14])
+def test_an_import_that_crashed_goes_on_and_ends_like_an_undisturbed_one(
+    full: Api, target: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writes: int
+) -> None:
+    export(full.table, tmp_path / "all.jsonl")
+    with monkeypatch.context() as patched:
+        _crash_after(writes, patched, "write", "transact")
+        with pytest.raises(Crash):
+            bring_in(target, tmp_path / "all.jsonl")
+    run = bring_in(target, tmp_path / "all.jsonl")
+    assert run.refused == []
+    settle(target)
+    export(target, tmp_path / "again.jsonl")
+    assert lines(tmp_path / "again.jsonl") == lines(tmp_path / "all.jsonl")
+
+
+def _crash_after(calls: int, patched: pytest.MonkeyPatch, *names: str) -> None:
+    left = iter([True] * calls)
+
+    def dying(method: Callable[..., object]) -> Callable[..., object]:
+        def call(*arguments: object, **options: object) -> object:
+            if not next(left, False):
+                raise Crash
+            return method(*arguments, **options)
+
+        return call
+
+    for name in names:
+        patched.setattr(Table, name, dying(getattr(Table, name)))
+
+
+def test_of_an_export_that_was_cut_off_everything_whole_is_imported(full: Api, target: Table, tmp_path: Path) -> None:
+    export(full.table, tmp_path / "all.jsonl")
+    whole = (tmp_path / "all.jsonl").read_bytes()
+    (tmp_path / "all.jsonl").write_bytes(whole[:-20])
+    with pytest.raises(Damaged, match="ends within line 17"):
+        bring_in(target, tmp_path / "all.jsonl")
+    (tmp_path / "all.jsonl").write_bytes(whole)
+    assert bring_in(target, tmp_path / "all.jsonl").refused == []
+
+
+BAD = {
+    b"{": "the line is not JSON",
+    b'{"entity": "Video", "title": NaN}': "the line is not JSON",
+    b'{"entity": "Video", "title": "\xff"}': "the line is not UTF-8",
+    b'{"entity": "Video", "title": "\\ud800"}': "the line is not UTF-8",
+    b"[]": "the line is not a JSON object",
+    b"{}": "unknown entity",
+    b'{"entity": "Film"}': "unknown entity",
+}
+
+
+@pytest.mark.parametrize("line", BAD, ids=range(len(BAD)))
+def test_what_is_no_line_is_refused(table: Table, tmp_path: Path, line: bytes) -> None:
+    run = bring_in_lines(table, tmp_path, [line, FILM])
+    assert (run.refused, run.outcomes) == ([(1, BAD[line])], {"created": 1})
+
+
+@pytest.mark.parametrize(
+    ("entity", "attributes"),
+    [
+        ("Video", {"title": "T", "userId": "alice", "createdAt": 5, "status": "ready"}),
+        ("Video", {"videoId": "no uuid", "title": "T", "userId": "alice", "createdAt": 5, "status": "ready"}),
+        ("Video", {"videoId": OTHER_ID, "title": "T", "userId": "alice", "createdAt": 5, "status": "lost"}),
+        ("Video", {"videoId": OTHER_ID, "title": "T", "userId": "alice", "createdAt": 5, "status": "deleted"}),
+        ("Video", {"videoId": OTHER_ID, "title": "", "userId": "alice", "createdAt": 5, "status": "ready"}),
+        ("Credit", {"videoId": VIDEO_ID, "ordering": 1, "roles": [{"category": "self"}]}),
+        ("Credit", {"videoId": VIDEO_ID, "personId": "nm1", "ordering": 1, "roles": []}),
+        ("Release", {"videoId": VIDEO_ID, "region": "QQ", "titles": [{"title": "T"}]}),
+        ("Release", {"videoId": VIDEO_ID, "region": "NZ", "language": "-", "titles": [{"title": "T"}]}),
+        ("Views", {"videoId": VIDEO_ID}),
+        ("Rating", {"videoId": VIDEO_ID, "userId": "bob", "value": 11, "ratedAt": 5}),
+        ("Rating", {"videoId": VIDEO_ID, "value": 10, "ratedAt": 5}),
+        ("ImportedRating", {"videoId": VIDEO_ID, "imported": {"average": 11.0, "votes": 1}}),
+        ("Job", {"videoId": VIDEO_ID, "kind": "probe", "state": "queued", "input": {}, "inputHash": "x"}),
+        ("Views", {"videoId": VIDEO_ID, "views": -1}),
+        ("Playlist", {"playlistId": LIST_ID, "title": "T", "createdAt": 5}),
+        ("Entry", {"playlistId": LIST_ID, "videoId": VIDEO_ID, "rank": "#", "addedAt": 5}),
+    ],
+)
+def test_a_line_that_is_not_valid_is_refused_and_leaves_nothing(
+    table: Table, tmp_path: Path, entity: str, attributes: dict[str, Any]
+) -> None:
+    bring_in_lines(table, tmp_path, [FILM])
+    before = contents(table)
+    run = bring_in_lines(table, tmp_path, [{"entity": entity} | attributes])
+    assert run.refused == [(1, f"not a valid {entity}")]
+    assert contents(table) == before
+
+
+@pytest.mark.parametrize(
+    ("entity", "attributes"),
+    [
+        ("Video", FILM),
+        ("Credit", {"personId": "nm1", "ordering": 1, "roles": [{"category": "self"}]}),
+        ("Release", {"region": "NZ", "titles": [{"title": "T"}]}),
+        ("Rating", {"userId": "bob", "value": 5}),
+        ("ImportedRating", {"imported": {"average": 5.0, "votes": 1}}),
+        ("Job", {"kind": "probe", "owner": "alice", "state": "done", "input": {}, "inputHash": "x", "since": "1", "attempt": 1}),
+        ("Views", {"views": 7}),
+        ("Playlist", {"playlistId": LIST_ID, "userId": "bob", "title": "T"}),
+        ("Entry", {"playlistId": LIST_ID}),
+    ],
+)  # fmt: skip
+def test_attributes_that_nobody_knows_are_refused_by_name(
+    table: Table, entity: str, attributes: dict[str, Any]
+) -> None:
+    line = attributes | {"entity": entity} | ({} if entity == "Playlist" else {"videoId": VIDEO_ID})
+    parse_line(1, json.dumps(line).encode())
+    with pytest.raises(Refused) as refused:
+        parse_line(1, json.dumps(line | {"viewCount": 7}).encode())
+    assert refused.value.detail.startswith("/viewCount: This field is unknown")
+
+
+def test_what_a_line_does_not_say_is_filled_in(api: Api, tmp_path: Path) -> None:
+    entries: list[dict[str, Any]] = [
+        {
+            "entity": "Video",
+            "videoId": VIDEO_ID,
+            "userId": "alice",
+            "status": "ready",
+            "title": "T",
+            "visibility": "public",
+        },
+        {"entity": "Release", "videoId": VIDEO_ID, "region": "nz", "language": "MI", "titles": [{"title": "T"}]},
+        {"entity": "Rating", "videoId": VIDEO_ID, "userId": "bob", "value": 5},
+        {"entity": "Views", "videoId": VIDEO_ID, "views": 7},
+        {"entity": "Playlist", "playlistId": LIST_ID, "userId": "bob", "title": "T"},
+        {"entity": "Entry", "playlistId": LIST_ID, "videoId": VIDEO_ID},
+    ]
+    assert bring_in_lines(api.table, tmp_path, entries).outcomes == {"created": 6}
+    video = api.get(f"/v1/videos/{VIDEO_ID}").json
+    assert (video["createdAt"], video["updatedAt"], video["version"], video["viewCount"]) == (NOW, NOW, 1, 7)
+    assert api.get(f"/v1/videos/{VIDEO_ID}/rating", user="bob").json["own"] == {"value": 5, "ratedAt": NOW}
+    (release,) = api.get(f"/v1/videos/{VIDEO_ID}/releases/NZ").json["items"]
+    assert (release["region"], release["language"]) == ("NZ", "mi")
+    assert api.get(f"/v1/playlists/{LIST_ID}", user="bob").json["createdAt"] == NOW
+    membership = api.table.get(MEMBERSHIP.key(playlistId=LIST_ID, videoId=VIDEO_ID)) or {}
+    assert membership["addedAt"] == NOW
+    again = bring_in_lines(api.table, tmp_path, entries, now=NOW + 100)
+    assert (again.outcomes, again.refused) == ({"unchanged": 6}, [])
+
+
+def test_entries_without_a_rank_follow_the_others_in_the_order_of_their_lines(
+    api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    videos = [api.publish()["videoId"] for _ in range(5)]
+    ranks = {videos[3]: "V00007", videos[1]: "V00003"}
+    entries = [{"entity": "Playlist", "playlistId": LIST_ID, "userId": "alice", "title": "T"}]
+    for video_id in videos:
+        rank = {"rank": ranks[video_id]} if video_id in ranks else {}
+        entries.append({"entity": "Entry", "playlistId": LIST_ID, "videoId": video_id} | rank)
+    with monkeypatch.context() as patched:
+        _crash_after(2, patched, "transact")
+        with pytest.raises(Crash):
+            bring_in_lines(api.table, tmp_path, entries)
+    bring_in_lines(api.table, tmp_path, entries)
+    listed = api.get(f"/v1/playlists/{LIST_ID}/entries").json["items"]
+    assert [entry["videoId"] for entry in listed] == [videos[n] for n in (1, 3, 0, 2, 4)]
+
+
+def test_an_entry_behind_the_last_rank_of_all_is_refused(api: Api, tmp_path: Path) -> None:
+    playlist = {"entity": "Playlist", "playlistId": LIST_ID, "userId": "alice", "title": "T"}
+    entry = {"entity": "Entry", "playlistId": LIST_ID}
+    last = entry | {"videoId": VIDEO_ID, "rank": "zzzzzz"}
+    run = bring_in_lines(api.table, tmp_path, [playlist, last, entry | {"videoId": OTHER_ID}])
+    assert run.refused == [(3, "no rank is left behind those of the other entries")]
+
+
+def test_a_packed_export_that_is_damaged_within_is_refused_as_a_whole(full: Api, target: Table, tmp_path: Path) -> None:
+    file = tmp_path / "all.jsonl.gz"
+    export(full.table, file)
+    content = bytearray(file.read_bytes())
+    content[-6] ^= 0xFF
+    file.write_bytes(bytes(content))
+    with pytest.raises(Corrupt, match="does not match its checksum"):
+        bring_in(target, file)
+    assert contents(target) == {}
+
+
+@pytest.mark.parametrize("left", [1, 2, 9])
+def test_a_packed_export_that_is_cut_off_where_a_page_begins_is_no_damage(
+    full: Api, target: Table, tmp_path: Path, left: int
+) -> None:
+    file = tmp_path / "all.jsonl.gz"
+    file.write_bytes(gzip.compress(json.dumps(FILM).encode() + b"\n") + gzip.compress(b"{}\n")[:left])
+    with pytest.raises(Damaged, match="is cut off after line 1"):
+        bring_in(target, file)
+
+
+def test_keys_and_index_attributes_are_not_taken_from_a_line(table: Table, tmp_path: Path) -> None:
+    run = bring_in_lines(table, tmp_path, [FILM | {"rel": "FEED"}, FILM | {"pk": "VIDEO#x"}])
+    assert {reason for _, reason in run.refused} == {"keys and index attributes are made by the import"}
+    assert contents(table) == {}
+
+
+def test_what_belongs_to_no_video_or_playlist_is_refused(table: Table, tmp_path: Path) -> None:
+    rating = {"entity": "Rating", "videoId": VIDEO_ID, "userId": "bob", "value": 5, "ratedAt": 5}
+    entry = {"entity": "Entry", "playlistId": LIST_ID, "videoId": VIDEO_ID, "rank": "V00000", "addedAt": 5}
+    run = bring_in_lines(table, tmp_path, [rating, entry])
+    assert run.refused == [(1, "there is no such video"), (2, "there is no such playlist")]
+    assert contents(table) == {}
+
+
+def test_lines_of_ones_own_making_need_no_versions(api: Api, tmp_path: Path) -> None:
+    entries = [
+        {"entity": "Rating", "videoId": VIDEO_ID, "userId": "bob", "value": 5, "ratedAt": 5},
+        FILM | {"visibility": "public", "tags": ["a"]},
+        {"entity": "Credit", "videoId": VIDEO_ID, "personId": "nm1", "ordering": 1, "roles": [{"category": "self"}]},
+        {"entity": "Entry", "playlistId": LIST_ID, "videoId": VIDEO_ID, "rank": "V00000", "addedAt": 5},
+        {"entity": "Playlist", "playlistId": LIST_ID, "userId": "bob", "title": "T", "createdAt": 5},
+    ]
+    assert bring_in_lines(api.table, tmp_path, entries).outcomes == {"created": 5}
+    assert bring_in_lines(api.table, tmp_path, entries).outcomes == {"unchanged": 5}
+    assert api.get(f"/v1/videos/{VIDEO_ID}/rating").json["votes"] == 1
+    assert len(api.get("/v1/videos", query="tag=A").json["items"]) == 1
+    assert api.post(f"/v1/playlists/{LIST_ID}/entries", {"videoId": api.publish()["videoId"]}, user="bob").status == 201
+    assert api.get(f"/v1/playlists/{LIST_ID}", user="bob").json["entryCount"] == 2
+    assert api.put(f"/v1/videos/{VIDEO_ID}/rating", {"value": 6}, user="bob").json["average"] == 6
+
+
+def test_what_is_there_and_different_is_left_alone(full: Api, tmp_path: Path) -> None:
+    export(full.table, tmp_path / "all.jsonl")
+    full.patch(f"/v1/videos/{VIDEO_ID}", {"title": "Newer"})
+    full.put(f"/v1/videos/{VIDEO_ID}/rating", {"value": 1}, user="alice")
+    before = contents(full.table)
+    run = bring_in(full.table, tmp_path / "all.jsonl")
+    assert {reason for _, reason in run.refused} == {"is there already, and different: left alone"}
+    assert run.outcomes == {"unchanged": 15, "left alone": 2}
+    assert contents(full.table) == before
+
+
+def test_thousands_of_ratings_are_imported_in_few_transactions(api: Api, tmp_path: Path) -> None:
+    ratings = [{"entity": "Rating", "videoId": VIDEO_ID, "userId": f"user-{n}", "value": n % 10 + 1, "ratedAt": n} for n in range(130)]  # fmt: skip
+    with recorded(api.table.client) as operations:
+        bring_in_lines(api.table, tmp_path, [FILM, *ratings])
+    assert [operation.name for operation in operations].count("TransactWriteItems") == 3
+    totals = api.table.get(RATING_TOTALS.key(videoId=VIDEO_ID)) or {}
+    assert (totals["votes"], totals["sum"]) == (130, sum(n % 10 + 1 for n in range(130)))
+
+
+def test_a_playlist_has_the_entries_that_were_valid(api: Api, tmp_path: Path) -> None:
+    entry = {"entity": "Entry", "playlistId": LIST_ID, "rank": "V00000", "addedAt": 5}
+    run = bring_in_lines(
+        api.table,
+        tmp_path,
+        [
+            {
+                "entity": "Playlist",
+                "playlistId": LIST_ID,
+                "userId": "bob",
+                "title": "T",
+                "createdAt": 5,
+                "entryCount": 9,
+            },
+            entry | {"videoId": VIDEO_ID},
+            entry | {"videoId": VIDEO_ID, "rank": "V00001"},
+            entry | {"videoId": "no uuid"},
+        ],
+    )
+    assert run.refused == [(3, "the playlist has this video already"), (4, "not a valid Entry")]
+    playlist = api.table.get(PLAYLIST.key(playlistId=LIST_ID)) or {}
+    assert (playlist["entryCount"], playlist["lastRank"]) == (1, "V00000")
+    assert api.table.get(MEMBERSHIP.key(playlistId=LIST_ID, videoId=VIDEO_ID))
+
+
+def test_a_video_whose_time_is_over_is_not_brought_back(table: Table, tmp_path: Path) -> None:
+    over = {"status": "deleted", "deletedAt": 5, "statusBeforeDelete": "ready", "purgeAt": NOW}
+    run = bring_in_lines(table, tmp_path, [FILM | over])
+    assert run.refused == [(1, "its time is over: it would be removed at once")]
+    assert contents(table) == {}

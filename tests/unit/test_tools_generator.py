@@ -1,0 +1,76 @@
+"""The generator: files in the IMDb layout, of any size, and the same for the same seed."""
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from tools.generator import FIRST_YEAR, LAST_YEAR, generate
+from tools.imdb import AKAS, BASICS, NAMES, PRINCIPALS, RATINGS, Layout
+
+LAYOUTS = (BASICS, PRINCIPALS, AKAS, RATINGS, NAMES)
+
+
+def rows(folder: Path, layout: Layout) -> list[list[str]]:
+    """The rows of a file, after its header."""
+    with gzip.open(folder / layout.file, "rt", encoding="utf-8", newline="\n") as file:
+        header, *lines = file.read().removesuffix("\n").split("\n")
+    assert tuple(header.split("\t")) == layout.columns
+    return [line.split("\t") for line in lines]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a catalogue of 400 titles."""
+    made = tmp_path_factory.mktemp("imdb")
+    generate(made, 400, people=60, seed=1)
+    return made
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: layout.file)
+def test_every_row_has_all_columns(folder: Path, layout: Layout) -> None:
+    assert {len(row) for row in rows(folder, layout)} == {len(layout.columns)}
+
+
+def test_there_are_as_many_titles_and_people_as_were_asked_for(folder: Path) -> None:
+    assert len({row[0] for row in rows(folder, BASICS)}) == 400
+    assert len({row[0] for row in rows(folder, NAMES)}) == 60
+
+
+def test_rows_lead_to_titles_and_people_that_exist(folder: Path) -> None:
+    titles = {row[0] for row in rows(folder, BASICS)}
+    people = {row[0] for row in rows(folder, NAMES)}
+    assert {row[0] for layout in (PRINCIPALS, AKAS, RATINGS) for row in rows(folder, layout)} <= titles
+    assert {row[2] for row in rows(folder, PRINCIPALS)} <= people
+
+
+def test_the_values_are_of_the_kinds_that_imdb_has(folder: Path) -> None:
+    basics = rows(folder, BASICS)
+    years = [int(row[5]) for row in basics if row[5] != r"\N"]
+    assert FIRST_YEAR <= min(years) <= max(years) <= LAST_YEAR
+    assert any(row[5] == r"\N" for row in basics)
+    assert any('"' in row[2] for row in basics)
+    assert any(not row[2].isascii() for row in basics)
+    played = [json.loads(row[5]) for row in rows(folder, PRINCIPALS) if row[5] != r"\N"]
+    assert any(len(names) == 2 for names in played)
+    assert any("\x02" in row[5] for row in rows(folder, AKAS))
+    assert all(1 <= float(row[1]) <= 10 for row in rows(folder, RATINGS))
+
+
+def test_the_same_seed_makes_the_same_files_and_another_seed_others(folder: Path, tmp_path: Path) -> None:
+    generate(tmp_path / "again", 400, people=60, seed=1)
+    generate(tmp_path / "other", 400, people=60, seed=2)
+    for layout in LAYOUTS:
+        made = (folder / layout.file).read_bytes()
+        assert (tmp_path / "again" / layout.file).read_bytes() == made
+        assert (tmp_path / "other" / layout.file).read_bytes() != made
+
+
+def test_a_larger_catalogue_begins_like_a_smaller_one(folder: Path, tmp_path: Path) -> None:
+    generate(tmp_path, 10, people=60, seed=1)
+    assert rows(folder, BASICS)[:10] == rows(tmp_path, BASICS)
+
+
+def test_nothing_unfinished_is_left(folder: Path) -> None:
+    assert {path.name for path in folder.iterdir()} == {layout.file for layout in LAYOUTS}

@@ -1,0 +1,635 @@
+"""The import of the IMDb files: what becomes of the rows, of bad rows and files, and of an import that is broken off."""
+
+import gzip
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from shared.aggregates import Aggregates
+from shared.attributes import Item
+from shared.dynamodb import Table
+from shared.relations import children_of
+from shared.schema import RATING_TOTALS, VIDEO
+from tests.harness import NOW, Api, Clock
+from tools import ToolError
+from tools.generator import generate
+from tools.imdb import AKAS, BASICS, NAMES, PRINCIPALS, RATINGS, Layout, created_at, video_id
+from tools.imdb_import import ImdbImport, Selection
+from tools.lines import Corrupt, Damaged
+from tools.pace import Pool, Rate
+from tools.progress import Bars
+from tools.work import WorkFile, write_report
+
+TITLES = 6
+EVERYTHING = Selection()
+LAYOUTS = (BASICS, PRINCIPALS, AKAS, RATINGS, NAMES)
+FILM = ("tt1", "movie", 'The "Last" River', "Der letzte Fluß", "0", "1999", r"\N", "90", "Drama,War")
+
+
+class Crash(Exception):
+    """The end of the process, in a test."""
+
+
+class Importer:
+    """Imports a folder into a table, as `python -m tools import-imdb` does."""
+
+    def __init__(self, table: Table, folder: Path) -> None:
+        self.table = table
+        self.folder = folder
+        self.state = folder / "state"
+        self.rejects = folder / "rejects.jsonl"
+
+    def write(self, layout: Layout, rows: Sequence[Sequence[str]], *, ending: bytes = b"") -> Path:
+        """Write one of the files; `ending` is added as it is."""
+        lines = ["\t".join(row) for row in (layout.columns, *rows)]
+        content = "".join(f"{line}\n" for line in lines).encode() + ending
+        path = self.folder / layout.file
+        path.write_bytes(gzip.compress(content, mtime=0))
+        return path
+
+    def write_all(self, files: Mapping[Layout, Sequence[Sequence[str]]]) -> None:
+        """Write all the files; those that are not named have no rows."""
+        for layout in LAYOUTS:
+            self.write(layout, files.get(layout, ()))
+
+    def run(self, selection: Selection = EVERYTHING) -> dict[str, dict[str, int]]:
+        """The outcomes by file; what was refused is in `rejects` afterwards."""
+        # One thread: moto copies all its tables for each transaction, and puts the copy back when that fails.
+        with Pool(1) as pool:
+            work = WorkFile(self.state, {"types": sorted(selection.types)})
+            try:
+                ImdbImport(
+                    self.folder,
+                    self.table,
+                    work,
+                    selection,
+                    rate=Rate(None),
+                    pool=pool,
+                    bars=Bars(),
+                    clock=lambda: NOW,
+                ).run()
+                outcomes = work.outcomes()
+                write_report(work, self.rejects)
+                work.remove()
+            finally:
+                work.close()
+        return outcomes
+
+    @property
+    def refused(self) -> list[tuple[str, int, str]]:
+        """File, line and reason of everything that the last run refused."""
+        if not self.rejects.exists():
+            return []
+        entries = [json.loads(line) for line in self.rejects.read_text(encoding="utf-8").splitlines()]
+        return [(entry["file"], entry["line"], entry["reason"]) for entry in entries]
+
+    def children(self, title: str, prefix: str) -> list[Item]:
+        """The items beside a title's video."""
+        return children_of(self.table, video_id(title), prefix, limit=1000).items
+
+    def video(self, title: str) -> Item | None:
+        """A title's video."""
+        return self.table.get(VIDEO.key(videoId=video_id(title)))
+
+
+@pytest.fixture
+def imdb(table: Table, tmp_path: Path) -> Importer:
+    """An importer, and a folder without files."""
+    return Importer(table, tmp_path)
+
+
+def contents(table: Table) -> dict[tuple[str, str], Item]:
+    """Everything in the table, but who wrote it when."""
+    found: dict[tuple[str, str], Item] = {}
+    for page in table.client.get_paginator("scan").paginate(TableName=table.name):
+        for raw in page["Items"]:
+            item = {name: value for name, value in raw.items() if name not in ("writeId", "updatedAt")}
+            found[raw["pk"]["S"], raw["sk"]["S"]] = item
+    return found
+
+
+def test_a_title_becomes_a_video(imdb: Importer, api: Api) -> None:
+    imdb.write_all({BASICS: [FILM]})
+    assert imdb.run()["title.basics.tsv.gz"] == {"created": 1}
+    document = api.get(f"/v1/videos/{video_id('tt1')}").json
+    shown = {name: document[name] for name in ("title", "duration", "releaseYear", "category", "tags", "userId")}
+    assert shown == {
+        "title": 'The "Last" River',
+        "duration": 90 * 60_000,
+        "releaseYear": 1999,
+        "category": "Drama",
+        "tags": ["Drama", "War"],
+        "userId": "imdb",
+    }
+    assert (document["status"], document["visibility"]) == ("ready", "public")
+    assert document["createdAt"] == 915_148_800 == created_at(1999)
+    assert document["origins"] == {"duration": "import"}
+    assert document["metadata"] == {"imdbId": "tt1", "titleType": "movie", "originalTitle": "Der letzte Fluß"}
+    assert "importDigest" not in document
+
+
+def test_a_video_is_found_by_its_tags(imdb: Importer, api: Api) -> None:
+    imdb.write_all({BASICS: [FILM]})
+    imdb.run()
+    assert [each["videoId"] for each in api.get("/v1/videos", query="tag=war").json["items"]] == [video_id("tt1")]
+
+
+def test_a_title_without_year_or_of_before_1970_is_created_at_0() -> None:
+    assert created_at(None) == 0
+    assert created_at(1894) == 0
+
+
+def test_rows_of_one_person_become_one_credit(imdb: Importer) -> None:
+    imdb.write_all(
+        {
+            BASICS: [FILM],
+            NAMES: [("nm1", "Ada Çelik", "1970", r"\N", "actor", "tt1")],
+            PRINCIPALS: [
+                ("tt1", "2", "nm1", "writer", "screenplay", r"\N"),
+                ("tt1", "1", "nm1", "actress", r"\N", '["Eve \\"E\\"","Zoë"]'),
+                ("tt1", "3", "nm2", "director", r"\N", r"\N"),
+            ],
+        }
+    )
+    assert imdb.run()["title.principals.tsv.gz"] == {"created": 2}
+    first, second = imdb.children("tt1", "CREDIT#")
+    assert (first["name"], first["ordering"]) == ("Ada Çelik", 1)
+    assert first["roles"] == [
+        {"category": "actress", "characters": ['Eve "E"', "Zoë"]},
+        {"category": "writer", "job": "screenplay", "characters": []},
+    ]
+    assert (first["rel"], first["relShard"], first["relSort"]) == ("PERSON#nm1", 0, 1999)
+    assert (second["personId"], "name" in second) == ("nm2", False)
+
+
+def test_rows_of_one_region_and_language_become_one_release(imdb: Importer) -> None:
+    imdb.write_all(
+        {
+            BASICS: [FILM],
+            AKAS: [
+                ("tt1", "1", "Der letzte Fluß", r"\N", r"\N", "original", r"\N", "1"),
+                ("tt1", "2", "Working", "NZ", "en", "working\x02tv", "literal title", "0"),
+                ("tt1", "3", "The Last River", "NZ", "en", "imdbDisplay", r"\N", "0"),
+                ("tt1", "4", "Река", "SUHH", r"\N", r"\N", r"\N", "0"),
+            ],
+        }
+    )
+    assert imdb.run()["title.akas.tsv.gz"] == {"created": 2}
+    zealand, soviet = imdb.children("tt1", "RELEASE#")
+    assert (zealand["region"], zealand["language"], zealand["rel"]) == ("NZ", "en", "REGION#NZ")
+    assert zealand["titles"] == [
+        {"title": "The Last River", "types": ["imdbDisplay"], "attributes": []},
+        {"title": "Working", "types": ["working", "tv"], "attributes": ["literal title"]},
+    ]
+    assert (soviet["region"], "language" in soviet) == ("SUHH", False)
+    assert imdb.refused == []
+
+
+def test_ratings_are_kept_beside_own_votes(imdb: Importer, api: Api) -> None:
+    imdb.write_all({BASICS: [FILM], RATINGS: [("tt1", "7.6", "1234")]})
+    imdb.run()
+    api.put(f"/v1/videos/{video_id('tt1')}/rating", {"value": 4})
+    imdb.write(RATINGS, [("tt1", "7.7", "1240")])
+    assert imdb.run()["title.ratings.tsv.gz"] == {"changed": 1}
+    shown = api.get(f"/v1/videos/{video_id('tt1')}/rating").json
+    assert (shown["average"], shown["votes"], shown["imported"]) == (4, 1, {"average": 7.7, "votes": 1240})
+
+
+def test_titles_are_selected_by_type_and_year(imdb: Importer) -> None:
+    def title(number: int, kind: str, year: str) -> Sequence[str]:
+        return (f"tt{number}", kind, "T", "T", "0", year, r"\N", r"\N", r"\N")
+
+    imdb.write_all(
+        {
+            BASICS: [
+                title(1, "movie", "1989"),
+                title(2, "movie", "1990"),
+                title(3, "short", "1995"),
+                title(4, "movie", "1999"),
+                title(5, "movie", "2000"),
+                title(6, "movie", r"\N"),
+            ],
+            PRINCIPALS: [(f"tt{n}", "1", "nm1", "self", r"\N", r"\N") for n in range(1, 7)],
+        }
+    )
+    outcomes = imdb.run(Selection(types=frozenset({"movie", "video"}), from_year=1990, to_year=1999))
+    assert [n for n in range(1, 7) if imdb.video(f"tt{n}")] == [2, 4]
+    assert outcomes["title.basics.tsv.gz"] == {"created": 2, "not selected": 4}
+    assert outcomes["title.principals.tsv.gz"] == {"created": 2, "of no title": 4}
+    assert imdb.refused == []
+
+
+def test_rows_of_titles_that_are_not_there_are_counted_and_not_listed(imdb: Importer) -> None:
+    refused = ("tt2", "movie", "x" * 301, *FILM[3:])
+    titles = ("tt1", "tt2", "tt3", "no title")
+    imdb.write_all(
+        {
+            BASICS: [FILM, refused],
+            PRINCIPALS: [(title, str(n), "nm1", "self", r"\N", r"\N") for title in titles for n in (1, 2)],
+            AKAS: [(title, "1", "T", "NZ", r"\N", r"\N", r"\N", "0") for title in titles],
+            RATINGS: [(title, "5.0", "5") for title in titles],
+        }
+    )
+    outcomes = imdb.run()
+    assert [outcomes[layout.file]["of no title"] for layout in (PRINCIPALS, AKAS, RATINGS)] == [6, 3, 3]
+    assert imdb.refused == [("title.basics.tsv.gz", 3, "title is not valid")]
+
+
+def test_rows_that_are_left_out_are_counted_once_when_an_import_goes_on(
+    imdb: Importer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [(title, "1", "nm1", "self", r"\N", r"\N") for title in ("tt2", "tt1", "tt3")]
+    imdb.write_all({BASICS: [FILM], PRINCIPALS: rows})
+    with monkeypatch.context() as patched:
+        _crash_after(1, patched)
+        with pytest.raises(Crash):
+            imdb.run()
+    assert imdb.run()["title.principals.tsv.gz"] == {"created": 1, "of no title": 2}
+
+
+def test_bad_rows_are_refused_with_their_reasons_and_the_others_imported(imdb: Importer) -> None:
+    good = ["tt9", "movie", "Good", "Good", "0", "2000", r"\N", "5", "Drama"]
+
+    def bad(column: int, value: str) -> list[str]:
+        return [*good[:column], value, *good[column + 1 :]]
+
+    imdb.write_all(
+        {
+            BASICS: [
+                FILM,
+                ["tt9", "movie", "Good"],
+                [*good, "more"],
+                bad(5, "19x9"),
+                bad(5, "0"),
+                bad(7, "99999999"),
+                bad(4, "2"),
+                bad(2, "x" * 301),
+                bad(2, r"\N"),
+                bad(8, "x" * 101),
+                bad(0, r"\N"),
+                bad(0, "nm9"),
+                bad(7, "-5"),
+                bad(7, "1" * 5000),
+                good,
+                good,
+            ],
+            PRINCIPALS: [
+                ("tt1", "1", "nm1", "actor", r"\N", '["Eve'),
+                ("tt1", "2", "nm1", "actor", r"\N", '{"a": 1}'),
+                ("tt1", "x", "nm1", "actor", r"\N", r"\N"),
+                ("tt1", "4", "nm 1", "actor", r"\N", r"\N"),
+                ("tt1", "5", "nm1", r"\N", r"\N", r"\N"),
+                ("tt1", "6", "nm1", "director", r"\N", r"\N"),
+                ("tt9", "1", "nm1", "director", r"\N", r"\N"),
+                ("tt1", "7", "nm1", "writer", r"\N", r"\N"),
+            ],
+            AKAS: [
+                ("tt1", "1", "T", "QQ", r"\N", r"\N", r"\N", "0"),
+                ("tt1", "2", "T", r"\N", r"\N", r"\N", r"\N", "0"),
+                ("tt1", "3", "T", r"\N", r"\N", r"\N", r"\N", "1"),
+                ("tt1", "4", "T", "NZ", "not a language", r"\N", r"\N", "0"),
+                *(("tt1", str(n), "T", "NZ", r"\N", r"\N", r"\N", "0") for n in range(5, 26)),
+            ],
+            RATINGS: [("tt1", "-110.5", "5"), ("tt9", "high", "5"), ("tt9", "5.5", "5")],
+            NAMES: [("nm1", "", r"\N", r"\N", r"\N", r"\N"), ("tt1", "Ada", r"\N", r"\N", r"\N", r"\N")],
+        }
+    )
+    imdb.run()
+    assert imdb.refused == [
+        ("name.basics.tsv.gz", 2, "primaryName is not valid"),
+        ("name.basics.tsv.gz", 3, "nconst is not nm and digits"),
+        ("title.akas.tsv.gz", 2, "the region does not exist"),
+        ("title.akas.tsv.gz", 3, "no region"),
+        ("title.akas.tsv.gz", 5, "language is not valid"),
+        ("title.akas.tsv.gz", 26, "more than 20 titles in one region"),
+        ("title.basics.tsv.gz", 3, "wrong number of columns"),
+        ("title.basics.tsv.gz", 4, "wrong number of columns"),
+        ("title.basics.tsv.gz", 5, "startYear is not a number"),
+        ("title.basics.tsv.gz", 6, "releaseYear is not valid"),
+        ("title.basics.tsv.gz", 7, "runtimeMinutes is too large"),
+        ("title.basics.tsv.gz", 8, "isAdult is neither 0 nor 1"),
+        ("title.basics.tsv.gz", 9, "title is not valid"),
+        ("title.basics.tsv.gz", 10, "no primaryTitle"),
+        ("title.basics.tsv.gz", 11, "tags is not valid"),
+        ("title.basics.tsv.gz", 12, "no tconst"),
+        ("title.basics.tsv.gz", 13, "tconst is not tt and digits"),
+        ("title.basics.tsv.gz", 14, "runtimeMinutes is negative"),
+        ("title.basics.tsv.gz", 15, "runtimeMinutes is too large"),
+        ("title.basics.tsv.gz", 17, "the title is there twice"),
+        ("title.principals.tsv.gz", 2, "characters is not a JSON array"),
+        ("title.principals.tsv.gz", 3, "characters is not a JSON array of strings"),
+        ("title.principals.tsv.gz", 4, "ordering is not a number"),
+        ("title.principals.tsv.gz", 5, "nconst is not nm and digits"),
+        ("title.principals.tsv.gz", 6, "category is not valid"),
+        ("title.principals.tsv.gz", 9, "rows of this title came before, apart from these"),
+        ("title.ratings.tsv.gz", 2, "averageRating is not from 1 to 10"),
+        ("title.ratings.tsv.gz", 3, "averageRating is not a number"),
+        ("title.ratings.tsv.gz", 4, "the title is there twice"),
+    ]
+    assert imdb.video("tt9")
+    assert [credit["roles"] for credit in imdb.children("tt1", "CREDIT#")] == [
+        [{"category": "director", "characters": []}]
+    ]
+
+
+def test_rows_that_make_a_credit_or_release_too_large_are_refused(imdb: Importer) -> None:
+    characters, attributes = json.dumps(["é" * 250] * 20, ensure_ascii=False), "\x02".join(["é" * 200] * 10)
+    imdb.write_all(
+        {
+            BASICS: [FILM],
+            PRINCIPALS: [
+                ("tt1", "1", "nm1", "actor", r"\N", characters),
+                ("tt1", "2", "nm2", "actor", r"\N", r"\N"),
+                ("tt1", "3", "nm2", "writer", r"\N", characters),
+            ],
+            AKAS: [
+                ("tt1", "1", "T", "AU", r"\N", r"\N", attributes, "0"),
+                ("tt1", "2", "T", "NZ", r"\N", r"\N", r"\N", "0"),
+            ],
+        }
+    )
+
+    imdb.run()
+
+    assert imdb.refused == [
+        ("title.akas.tsv.gz", 2, "more than 4000 bytes of titles in one region"),
+        ("title.principals.tsv.gz", 2, "more than 8000 bytes of roles of one person"),
+        ("title.principals.tsv.gz", 4, "more than 8000 bytes of roles of one person"),
+    ]
+    assert [credit["personId"] for credit in imdb.children("tt1", "CREDIT#")] == ["nm2"]
+    assert [release["region"] for release in imdb.children("tt1", "RELEASE#")] == ["NZ"]
+
+
+def test_a_line_that_is_not_utf_8_or_far_too_long_is_refused(imdb: Importer) -> None:
+    imdb.write_all({})
+    imdb.write(
+        BASICS,
+        [FILM],
+        ending=b"tt2\tmo\xffvie\n" + b"x" * 3_000_000 + b"\n" + "\t".join(FILM).replace("tt1", "tt3").encode() + b"\n",
+    )
+    imdb.run()
+    assert [reason for _, _, reason in imdb.refused] == ["the line is not UTF-8", "the line is too long"]
+    assert imdb.video("tt3")
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: layout.file)
+def test_nothing_is_written_when_a_file_is_missing_or_has_other_columns(imdb: Importer, layout: Layout) -> None:
+    imdb.write_all({BASICS: [FILM]})
+    (imdb.folder / layout.file).unlink()
+    with pytest.raises(ToolError, match="is not there"):
+        imdb.run()
+    imdb.write(Layout(layout.file, ("a", "b")), [])
+    with pytest.raises(ToolError, match="begins with 'a, b', and not with the columns"):
+        imdb.run()
+    (imdb.folder / layout.file).write_bytes(b"")
+    with pytest.raises(ToolError, match="is empty"):
+        imdb.run()
+    assert contents(imdb.table) == {}
+
+
+def test_parts_can_be_left_out(imdb: Importer) -> None:
+    imdb.write(BASICS, [FILM])
+    imdb.run(Selection(parts=frozenset()))
+    assert imdb.video("tt1")
+
+
+def test_unpacked_files_are_read_too(imdb: Importer) -> None:
+    packed = imdb.write(BASICS, [FILM])
+    packed.with_suffix("").write_bytes(gzip.decompress(packed.read_bytes()))
+    packed.unlink()
+    imdb.run(Selection(parts=frozenset()))
+    assert imdb.video("tt1")
+
+
+@pytest.fixture
+def generated(imdb: Importer) -> Importer:
+    """An importer with some titles to import."""
+    generate(imdb.folder, TITLES, people=8, seed=7)
+    return imdb
+
+
+def test_a_generated_catalogue_is_imported_whole(generated: Importer) -> None:
+    outcomes = generated.run()
+    assert outcomes["title.basics.tsv.gz"] == {"created": TITLES}
+    assert outcomes["title.principals.tsv.gz"].keys() == {"created"}
+    assert generated.refused == []
+
+
+def test_a_second_run_changes_nothing(generated: Importer) -> None:
+    generated.run()
+    before = contents(generated.table)
+    outcomes = generated.run()
+    assert {what for counts in outcomes.values() for what in counts} == {"unchanged", "read"}
+    assert contents(generated.table) == before
+
+
+@pytest.mark.parametrize("writes", [0, 3, 6, 25])
+def test_an_import_that_crashed_goes_on_and_ends_like_an_undisturbed_one(
+    generated: Importer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writes: int
+) -> None:
+    with monkeypatch.context() as patched:
+        _crash_after(writes, patched)
+        with pytest.raises(Crash):
+            generated.run()
+    generated.run()
+    after_crash = contents(generated.table)
+    for key in after_crash:
+        generated.table.delete({"pk": key[0], "sk": key[1]})
+    generated.run()
+    undisturbed = contents(generated.table)
+    assert after_crash == undisturbed
+
+
+def _crash_after(writes: int, patched: pytest.MonkeyPatch) -> None:
+    left = iter([True] * writes)
+
+    def dying(method: Callable[..., object]) -> Callable[..., object]:
+        def call(*arguments: object, **options: object) -> object:
+            if not next(left, False):
+                raise Crash
+            return method(*arguments, **options)
+
+        return call
+
+    for name in ("write", "transact"):
+        patched.setattr(Table, name, dying(getattr(Table, name)))
+
+
+def test_of_a_file_that_was_cut_off_everything_whole_is_kept_and_the_rest_comes_with_the_whole_file(
+    generated: Importer,
+) -> None:
+    path = generated.folder / PRINCIPALS.file
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(Damaged, match="is cut off after line"):
+        generated.run()
+    before = sum(len(generated.children(f"tt{n:07}", "CREDIT#")) for n in range(1, TITLES + 1))
+    path.write_bytes(whole)
+    outcomes = generated.run()
+    rows = gzip.decompress(whole).decode().splitlines()[1:]
+    pairs = {tuple(row.split("\t")[::2][:2]) for row in rows}
+    assert 0 < before < len(pairs)
+    assert outcomes["title.principals.tsv.gz"]["created"] == len(pairs)
+    assert sum(len(generated.children(f"tt{n:07}", "CREDIT#")) for n in range(1, TITLES + 1)) == len(pairs)
+
+
+def test_the_last_title_before_the_damage_is_not_written_in_part(imdb: Importer) -> None:
+    imdb.write_all({BASICS: [FILM, ("tt2", *FILM[1:])]})
+    rows = [("tt1", "1", "nm1", "self", r"\N", r"\N"), ("tt2", "1", "nm1", "self", r"\N", r"\N")]
+    imdb.write(PRINCIPALS, rows, ending=b"tt2\t2\tnm2\tse")
+    with pytest.raises(Damaged, match="ends within line 4"):
+        imdb.run()
+    assert (len(imdb.children("tt1", "CREDIT#")), len(imdb.children("tt2", "CREDIT#"))) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("position", "bits", "sentence"),
+    [
+        (-6, 0xFF, "does not match its checksum"),
+        (-2, 0xFF, "does not match its checksum"),
+        (10, 0x06, "is damaged and cannot be unpacked"),  # a block of a type that does not exist
+        (0, 0xFF, "is damaged and cannot be unpacked"),
+    ],
+)
+def test_of_files_that_are_damaged_within_nothing_is_written(
+    imdb: Importer, position: int, bits: int, sentence: str
+) -> None:
+    titles = [(f"tt{n}", *FILM[1:]) for n in range(1, 151)]
+    imdb.write_all({BASICS: titles})
+    path = imdb.write(PRINCIPALS, [(f"tt{n}", "1", "nm1", "self", r"\N", r"\N") for n in range(1, 150)])
+    last = bytearray(gzip.compress(b"tt150\t1\tnm1\tself\t\\N\t\\N\n"))
+    last[position] = last[position] | bits if position == 10 else last[position] ^ bits
+    path.write_bytes(path.read_bytes() + last)
+    with pytest.raises(Corrupt, match=sentence):
+        imdb.run()
+    assert contents(imdb.table) == {}
+    assert not imdb.state.exists()
+
+
+def test_a_file_that_is_not_packed_as_its_name_says_is_refused_in_plain_words(imdb: Importer) -> None:
+    imdb.write_all({})
+    (imdb.folder / BASICS.file).write_bytes(b"not gzip at all")
+    with pytest.raises(Corrupt, match=r"title.basics.tsv.gz is not a gzip file, though its name says so\.$"):
+        imdb.run()
+
+
+def test_a_byte_order_mark_is_skipped(imdb: Importer) -> None:
+    imdb.write_all({BASICS: [FILM]})
+    path = imdb.folder / BASICS.file
+    path.write_bytes(gzip.compress(b"\xef\xbb\xbf" + gzip.decompress(path.read_bytes())))
+    assert imdb.run()["title.basics.tsv.gz"] == {"created": 1}
+
+
+def test_two_imports_do_not_use_one_state_file(imdb: Importer) -> None:
+    imdb.write_all({BASICS: [FILM]})
+    other = WorkFile(imdb.state, {"types": []})
+    try:
+        with pytest.raises(ToolError, match="another import of this folder is running"):
+            imdb.run()
+    finally:
+        other.close()
+    assert imdb.run()["title.basics.tsv.gz"] == {"created": 1}
+
+
+def test_another_file_is_begun_anew_when_an_import_goes_on_and_those_that_depend_on_it_too(imdb: Importer) -> None:
+    credits_ = [(title, "1", "nm1", "self", r"\N", r"\N") for title in ("tt1", "tt2")]
+    imdb.write_all({BASICS: [FILM], RATINGS: [("tt1", "5.0", "5")], PRINCIPALS: credits_})
+    ratings = imdb.folder / RATINGS.file
+    whole = ratings.read_bytes()
+    ratings.write_bytes(whole[:-12])
+    with pytest.raises(Damaged):
+        imdb.run()
+    ratings.write_bytes(whole)
+    imdb.write(BASICS, [("tt2", *FILM[1:]), ("tt1", *FILM[1:])])
+    outcomes = imdb.run()
+    assert outcomes["title.basics.tsv.gz"] == outcomes["title.principals.tsv.gz"] == {"created": 1, "unchanged": 1}
+
+
+def test_options_that_differ_do_not_mix_with_an_import_that_was_broken_off(imdb: Importer) -> None:
+    imdb.write_all({BASICS: [FILM]})
+    path = imdb.folder / BASICS.file
+    path.write_bytes(path.read_bytes()[:-12])
+    with pytest.raises(Damaged):
+        imdb.run()
+    with pytest.raises(ToolError, match="other options"):
+        imdb.run(Selection(types=frozenset({"movie"})))
+
+
+def test_news_change_what_only_the_import_wrote(imdb: Importer, api: Api) -> None:
+    imdb.write_all({BASICS: [FILM], PRINCIPALS: [("tt1", "1", "nm1", "self", r"\N", r"\N")]})
+    imdb.run()
+    imdb.write(BASICS, [("tt1", "movie", "New", "New", "0", "2001", r"\N", r"\N", "Drama,News")])
+    imdb.write(PRINCIPALS, [("tt1", "2", "nm1", "director", r"\N", r"\N")])
+    outcomes = imdb.run()
+    assert outcomes["title.basics.tsv.gz"] == outcomes["title.principals.tsv.gz"] == {"changed": 1}
+    document = api.get(f"/v1/videos/{video_id('tt1')}").json
+    assert (document["title"], document["releaseYear"], document["tags"]) == ("New", 2001, ["Drama", "News"])
+    assert "duration" not in document
+    assert document["createdAt"] == created_at(1999)
+    assert api.get("/v1/videos", query="tag=War").json["items"] == []
+    (credit,) = imdb.children("tt1", "CREDIT#")
+    assert (credit["ordering"], credit["version"]) == (2, 2)
+
+
+def test_what_a_person_has_changed_is_left_alone_and_reported(imdb: Importer, api: Api) -> None:
+    files: dict[Layout, Sequence[Sequence[str]]] = {
+        BASICS: [FILM],
+        PRINCIPALS: [("tt1", "1", "nm1", "self", r"\N", r"\N")],
+        AKAS: [("tt1", "1", "T", "NZ", r"\N", r"\N", r"\N", "0")],
+    }
+    imdb.write_all(files)
+    imdb.run()
+    path = f"/v1/videos/{video_id('tt1')}"
+    api.patch(path, {"title": "Mine"}, user="admin")
+    credit = {"ordering": 9, "roles": [{"category": "writer"}]}
+    assert api.put(f"{path}/credits/nm1", credit, user="admin").status == 200
+    assert api.put(f"{path}/releases/NZ", {"titles": [{"title": "Mine"}]}, user="admin").status == 200
+    imdb.write(BASICS, [("tt1", "movie", "News", *FILM[3:])])
+    outcomes = imdb.run()
+    assert {file: counts for file, counts in outcomes.items() if "left alone" in counts} == {
+        layout.file: {"left alone": 1} for layout in (BASICS, PRINCIPALS, AKAS)
+    }
+    assert {reason for _, _, reason in imdb.refused} == {"somebody else has changed it: left alone"}
+    assert api.get(path).json["title"] == "Mine"
+
+
+def test_a_deleted_video_stays_deleted_and_gets_no_relations(imdb: Importer, api: Api) -> None:
+    imdb.write_all({BASICS: [FILM]})
+    imdb.run()
+    api.delete(f"/v1/videos/{video_id('tt1')}", user="admin")
+    imdb.write(RATINGS, [("tt1", "5.0", "5")])
+    imdb.write(PRINCIPALS, [("tt1", "1", "nm1", "self", r"\N", r"\N")])
+    imdb.run()
+    assert {reason for _, _, reason in imdb.refused} == {"its video is deleted: left alone"}
+    assert imdb.table.get(RATING_TOTALS.key(videoId=video_id("tt1"))) is None
+    assert imdb.children("tt1", "CREDIT#") == []
+
+
+def test_totals_of_an_import_add_up(generated: Importer, api: Api) -> None:
+    generated.run()
+    Aggregates(generated.table).settle([video_id(f"tt{n:07}") for n in range(1, TITLES + 1)], NOW)
+    assert api.get("/v1/users/imdb", user="admin").json["videos"]["ready"] == TITLES
+
+
+def test_the_work_file_is_gone_after_a_whole_import(imdb: Importer) -> None:
+    imdb.write_all({BASICS: [FILM]})
+    imdb.run()
+    assert not imdb.state.exists()
+
+
+def test_writes_wait_for_the_rate() -> None:
+    clock = Clock(0.0)
+    waits: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        waits.append(seconds)
+        clock.advance(seconds)
+
+    rate = Rate(10, clock=clock, sleep=sleep)
+    for _ in range(40):
+        rate.take(1)
+    assert clock() == pytest.approx(3.0)
+    rate.take(25)
+    assert clock() == pytest.approx(5.5)

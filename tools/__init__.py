@@ -1,0 +1,8 @@
+"""`python -m tools`: brings catalogues in and out, makes them up for tests, and proves the totals.
+
+The tools write to the table by the same stores and conditions as the service. Nothing imports them.
+"""
+
+
+class ToolError(Exception):
+    """Something the person at the terminal can act on; the message is one whole sentence."""

@@ -1,0 +1,268 @@
+"""The command line of the tools: `python -m tools --help`."""
+
+import argparse
+import signal
+import sqlite3
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table as Grid
+
+from shared.errors import ServiceError
+from tools import ToolError
+from tools.exporting import Export
+from tools.generator import generate
+from tools.imdb import BASICS
+from tools.imdb_import import ACCEPTED, CHANGED, CREATED, HOMELESS, NOT_SELECTED, ImdbImport, Selection
+from tools.importing import LineImport
+from tools.pace import Pool, Rate
+from tools.progress import Bars
+from tools.proving import prove
+from tools.target import open_table
+from tools.work import WorkFile, work_file, write_report
+
+PARTS = ("credits", "releases", "ratings")
+NO_PATH = "/#?%"
+"""Characters that mean something else in the path of a URL."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Carry out one command; the exit status is 0 when all went well, else 1, and 2 for wrong arguments."""
+    options = _parser().parse_args(arguments)
+    try:
+        with _ending_like_an_interrupt(signal.SIGTERM):
+            return int(options.run(options))
+    except ToolError as error:
+        print(error, file=sys.stderr)
+    except ServiceError as error:
+        print(f"The table did not do as asked: {error.detail} Run the same command again to go on.", file=sys.stderr)
+    except sqlite3.Error as error:
+        print(f"The state file cannot be written: {error}. Run the same command again to go on.", file=sys.stderr)
+    except OSError as error:
+        print(f"{error.filename or 'A file'}: {error.strerror}.", file=sys.stderr)
+    except KeyboardInterrupt:
+        print("Stopped; run the same command again to go on.", file=sys.stderr)
+    return 1
+
+
+@contextmanager
+def _ending_like_an_interrupt(number: signal.Signals) -> Iterator[None]:
+    """Let a signal end the block as Ctrl-C does."""
+
+    def interrupt(_: int, __: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(number, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(number, before)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tools", description="Moves catalogues in and out of the table.")
+    commands = parser.add_subparsers(required=True, metavar="command")
+
+    def command(name: str, run: Callable[[argparse.Namespace], int], text: str) -> argparse.ArgumentParser:
+        added = commands.add_parser(name, help=text, description=text)
+        added.set_defaults(run=run)
+        return added
+
+    made = command("generate", _generate, "Make up a catalogue in the layout of the IMDb files.")
+    made.add_argument("folder", type=Path)
+    made.add_argument("--titles", type=_positive, required=True, metavar="N")
+    made.add_argument("--people", type=_positive, metavar="M", help="default: half as many as titles, and 10")
+    made.add_argument("--seed", type=int, default=0, metavar="S", help="the same seed makes the same files (default 0)")
+
+    imdb = command("import-imdb", _import_imdb, "Import a folder of IMDb files (TSV, gzip or not).")
+    imdb.add_argument("folder", type=Path)
+    imdb.add_argument("--types", type=_words, default=frozenset(), metavar="movie,short", help="default: all")
+    imdb.add_argument("--from-year", type=_year, metavar="Y", help="first year of release that is imported")
+    imdb.add_argument("--to-year", type=_year, metavar="Y", help="last year of release that is imported")
+    imdb.add_argument(
+        "--without", type=_parts, default=frozenset(), metavar="credits,ratings", help=f"of {', '.join(PARTS)}"
+    )
+    imdb.add_argument("--owner", type=_owner, default="imdb", help="userId of the videos (default imdb)")
+    lines = command("import", _import_lines, "Import a file that `export` made: JSON lines, gzip or not.")
+    lines.add_argument("file", type=Path)
+    for each in (imdb, lines):
+        _add_target(each)
+        each.add_argument("--rate", type=_positive, metavar="N", help="items written per second at most")
+        each.add_argument("--state", type=Path, metavar="FILE", help="where an import that was broken off goes on")
+        each.add_argument("--rejects", type=Path, metavar="FILE", help="report of what was not imported (JSON lines)")
+
+    out = command("export", _export, "Export everything to a file of JSON lines.")
+    out.add_argument("file", type=Path, help="ends in .gz: it is packed")
+    out.add_argument("--dynamodb-json", action="store_true", help="raw items, as DynamoDB's import from S3 takes them")
+    _add_target(out)
+
+    proof = command("reconcile", _reconcile, "Prove that totals and index entries are what they should be.")
+    proof.add_argument("--repair", action="store_true", help="and put right what is not")
+    _add_target(proof)
+    return parser
+
+
+def _add_target(parser: argparse.ArgumentParser) -> None:
+    target = parser.add_mutually_exclusive_group(required=True)
+    target.add_argument("--table", metavar="NAME", help="a deployed table, by the usual AWS credentials and region")
+    target.add_argument("--local", action="store_true", help="the table of the running `make run`")
+
+
+def _positive(text: str) -> int:
+    if not text.isascii() or not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1")
+    return int(text)
+
+
+def _year(text: str) -> int:
+    if _positive(text) > 9999:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a year")
+    return int(text)
+
+
+def _owner(text: str) -> str:
+    if not 1 <= len(text.strip()) <= 255 or not text.isprintable():
+        raise argparse.ArgumentTypeError("a userId has 1 to 255 characters")
+    if set(text) & set(NO_PATH) or text in (".", ".."):
+        raise argparse.ArgumentTypeError(f"a userId stands in paths of the API, which cannot carry {' '.join(NO_PATH)}")
+    return text
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(word.strip() for word in text.split(",") if word.strip())
+
+
+def _parts(text: str) -> frozenset[str]:
+    found = _words(text)
+    if not found <= set(PARTS):
+        raise argparse.ArgumentTypeError(f"{text!r} is not of {', '.join(PARTS)}")
+    return found
+
+
+def _generate(options: argparse.Namespace) -> int:
+    people = options.people or options.titles // 2 + 10
+    with Bars().bar("Titles and people", options.titles + people, counted=True) as advance:
+        generate(options.folder, options.titles, people=people, seed=options.seed, progress=advance)
+    print(f"{options.titles} titles and {people} people are in {options.folder}.")
+    return 0
+
+
+def _import_imdb(options: argparse.Namespace) -> int:
+    if options.from_year and options.to_year and options.from_year > options.to_year:
+        raise ToolError("--from-year is after --to-year.")
+    if not options.folder.is_dir():
+        raise ToolError(f"{options.folder} is not a folder.")
+    table = open_table(options.table)
+    selection = Selection(
+        options.owner, options.types, options.from_year, options.to_year, frozenset(PARTS) - options.without
+    )
+    settings = {
+        "table": options.table or "local",
+        "owner": options.owner,
+        "types": sorted(options.types),
+        "years": [options.from_year, options.to_year],
+        "without": sorted(options.without),
+    }
+
+    def run(work: WorkFile, pool: Pool) -> None:
+        ImdbImport(options.folder, table, work, selection, rate=Rate(options.rate), pool=pool, bars=Bars()).run()
+
+    whose = "not there" if selection.takes_all else "not selected, or not there"
+    return _import(options, options.folder / "import", settings, run, of=BASICS.file, homeless=whose)
+
+
+def _import_lines(options: argparse.Namespace) -> int:
+    if not options.file.is_file():
+        raise ToolError(f"{options.file} is not there.")
+    table = open_table(options.table)
+
+    def run(work: WorkFile, pool: Pool) -> None:
+        LineImport(options.file, table, work, rate=Rate(options.rate), pool=pool, bars=Bars()).run()
+
+    settings = {"table": options.table or "local", "file": options.file.name}
+    return _import(options, options.file, settings, run, of=options.file.name)
+
+
+def _import(
+    options: argparse.Namespace,
+    beside: Path,
+    settings: dict[str, object],
+    run: Callable[[WorkFile, Pool], None],
+    *,
+    of: str,
+    homeless: str = "",
+) -> int:
+    """Carry out an import; `of` is the file on whose lines all others depend, `homeless` what rows of no title are."""
+    state = options.state or beside.with_name(f"{beside.name}.state")
+    rejects = options.rejects or beside.with_name(f"{beside.name}.rejects.jsonl")
+    with Pool() as pool, work_file(state, settings) as work:
+        try:
+            run(work, pool)
+        finally:
+            write_report(work, rejects)
+            _summarise(work, rejects, homeless)
+        status = _conclude(work, of)
+        work.remove()
+    return status
+
+
+def _conclude(work: WorkFile, file: str) -> int:
+    """Say what it means when nothing was written; the exit status, 1 when there was nothing that could be."""
+    outcomes = work.outcomes()
+    counts = outcomes.get(file, {})
+    if any(counts.get(name) for name in ACCEPTED):
+        if not any(each.get(name) for each in outcomes.values() for name in (CREATED, CHANGED)):
+            print("Nothing was changed: the table has all that could be imported.")
+        return 0
+    not_selected = counts.get(NOT_SELECTED, 0)
+    refused = sum(count for name, _, count in work.refused_by_reason() if name == file)
+    if not_selected:
+        rest = f", and {refused} more were refused" if refused else ""
+        print(f"Nothing was imported: no title was selected of {not_selected} in {file}{rest}.")
+        return 0
+    empty = "has nothing but its header" if file == BASICS.file else "is empty"
+    why = f"every line of {file} was refused" if refused else f"{file} {empty}"
+    print(f"Nothing was imported: {why}.", file=sys.stderr)
+    return 1
+
+
+def _summarise(work: WorkFile, rejects: Path, homeless: str) -> None:
+    """Print what has happened so far."""
+    console = Console(highlight=False, soft_wrap=True)
+    grid = Grid("file", *ACCEPTED)
+    outcomes = work.outcomes()
+    shown = {file: counts for file, counts in outcomes.items() if any(counts.get(name) for name in ACCEPTED)}
+    for file, counts in shown.items():
+        grid.add_row(escape(file), *(str(counts.get(name, 0)) for name in ACCEPTED))
+    if shown:
+        console.print(grid)
+    left_out = sum(counts.get(HOMELESS, 0) for counts in outcomes.values())
+    if left_out:
+        console.print(f"Rows of titles that are {homeless}: {left_out}")
+    refused = work.refused_by_reason()
+    if refused:
+        reasons = Grid("file", "not imported because", "rows")
+        for file, reason, count in refused:
+            reasons.add_row(escape(file), reason, str(count))
+        console.print(reasons)
+        console.print(f"Each of them is in {rejects}.", markup=False)
+
+
+def _export(options: argparse.Namespace) -> int:
+    table = open_table(options.table)
+    counts = Export(table, options.file, raw=options.dynamodb_json, bars=Bars()).run()
+    print(f"{options.file}: " + (", ".join(f"{n} {name}" for name, n in counts.items()) or "the table is empty") + ".")
+    return 0
+
+
+def _reconcile(options: argparse.Namespace) -> int:
+    return prove(open_table(options.table), repair=options.repair, bars=Bars())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,279 @@
+"""Writes everything that the table has of its catalogue to a file, as a stream.
+
+Videos are found by the index of feed and statuses, playlists by that of users: nothing scans the table. The file
+has its name only once it is whole; until then, a state file beside it tells up to where the last run came, and the
+next one goes on from there.
+"""
+
+import gzip
+import json
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import IO, Any
+
+from shared.attributes import Item, decode_item, encode_item
+from shared.dynamodb import Expression, Table
+from shared.schema import (
+    CREDIT,
+    FEED,
+    JOB,
+    MEMBERSHIP,
+    PARTITION_KEY,
+    PLAYLIST,
+    PROFILE,
+    RATING,
+    RATING_TOTALS,
+    RELATION_INDEX,
+    RELEASE,
+    SHARDS,
+    SORT_KEY,
+    TAG_COUNT,
+    TAGS,
+    UPLOAD,
+    USERS,
+    VIDEO,
+    VIEW_COUNTER,
+    Entity,
+    playlists_relation,
+    rated_relation,
+    status_relation,
+)
+from shared.video import STATUSES, is_purged
+from tools import ToolError
+from tools.form import line_of
+from tools.pace import Pool
+from tools.progress import Bars
+
+PAGE = 50
+"""Videos that are read side by side, and after which the state is kept."""
+CHILDREN = 1000
+"""Items of one video that are held in memory at a time."""
+
+Form = Callable[[str, Item], Item | None]
+"""What is written of an item, of which it is said what it is; None: nothing."""
+
+
+class Export:
+    """One export to a file."""
+
+    def __init__(
+        self,
+        table: Table,
+        file: Path,
+        *,
+        raw: bool = False,
+        bars: Bars,
+        clock: Callable[[], float] = time.time,
+        page: int = PAGE,
+    ) -> None:
+        self._table = table
+        self._file = file
+        self._raw = raw
+        self._bars = bars
+        self._clock = clock
+        self._page = page
+        self._unfinished = file.with_name(f"{file.name}.part")
+        self._state = file.with_name(f"{file.name}.state")
+        partitions = [
+            (relation, shard) for relation in (FEED, *map(status_relation, STATUSES)) for shard in range(SHARDS)
+        ]
+        self._sources: list[tuple[str, int]] = [*partitions, (USERS, 0), *([(TAGS, 0)] if raw else [])]
+
+    def run(self) -> dict[str, int]:
+        """Write the file, or what is missing of it; returns how many items of each entity it has."""
+        if self._file.exists():
+            raise ToolError(f"{self._file} is there already: delete it, or name another file.")
+        state = self._resumed()
+        counts = Counter(state["counts"])
+        with self._unfinished.open("ab") as out, Pool() as pool, self._bars.bar("Items", None, counted=True) as advance:
+            out.truncate(state["bytes"])
+            out.seek(0, os.SEEK_END)
+            for source, (relation, shard) in enumerate(self._sources):
+                if source < state["source"]:
+                    continue
+                start = state["after"] if source == state["source"] else None
+                for items, after in self._pages(relation, shard, start, pool):
+                    counts += self._written(out, items)
+                    advance(counts.total())
+                    # After the last page of a partition comes the first one of the next.
+                    self._remember(source if after else source + 1, after, out.tell(), counts)
+        os.replace(self._unfinished, self._file)
+        self._state.unlink(missing_ok=True)
+        return dict(counts)
+
+    def _resumed(self) -> dict[str, Any]:
+        start = {"table": self._table.name, "raw": self._raw, "source": 0, "after": None, "bytes": 0, "counts": {}}
+        if not self._state.exists() or not self._unfinished.exists():
+            self._unfinished.unlink(missing_ok=True)
+            return start
+        state: dict[str, Any] = json.loads(self._state.read_text(encoding="utf-8"))
+        if (state["table"], state["raw"]) != (self._table.name, self._raw):
+            raise ToolError(f"{self._state} is of another export that was broken off: delete it, or name another file.")
+        return state
+
+    def _remember(self, source: int, after: Item | None, size: int, counts: Counter[str]) -> None:
+        state = {
+            "table": self._table.name,
+            "raw": self._raw,
+            "source": source,
+            "after": after,
+            "bytes": size,
+            "counts": counts,
+        }
+        new = self._state.with_name(f"{self._state.name}.new")
+        new.write_text(json.dumps(state), encoding="utf-8")
+        os.replace(new, self._state)
+
+    def _written(self, out: IO[bytes], items: Iterator[tuple[str, Item]]) -> Counter[str]:
+        """Append items and make sure that they are on the disk. A packed file has one gzip member for each page."""
+        counts: Counter[str] = Counter()
+        packed = gzip.GzipFile("", "wb", 6, out, mtime=0) if self._file.suffix == ".gz" else None
+        for entity, item in items:
+            line = {"Item": encode_item(item)} if self._raw else line_of(entity, item)
+            (packed or out).write(json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
+            counts[entity] += 1
+        if packed:
+            packed.close()
+        out.flush()
+        os.fsync(out.fileno())
+        return counts
+
+    def _pages(
+        self, relation: str, shard: int, after: Item | None, pool: Pool
+    ) -> Iterator[tuple[Iterator[tuple[str, Item]], Item | None]]:
+        """The items that a partition of the index leads to, page by page, and where the next page begins."""
+        while True:
+            page = self._table.query(
+                index=RELATION_INDEX.name,
+                condition=Expression(
+                    "#rel = :rel AND #shard = :shard",
+                    {"#rel": RELATION_INDEX.partition[0].name, "#shard": RELATION_INDEX.partition[1].name},
+                    {":rel": relation, ":shard": shard},
+                ),
+                attributes=("relId",),
+                limit=self._page,
+                start=after,
+            )
+            after = decode_item(page.last_key) if page.last_key else None
+            ids = [entry["relId"] for entry in page.items]
+            yield self._behind(relation, ids, pool), after
+            if after is None:
+                return
+
+    def _behind(self, relation: str, ids: Sequence[str], pool: Pool) -> Iterator[tuple[str, Item]]:
+        if relation == USERS:
+            for user in ids:
+                yield from self._user(user)
+        elif relation == TAGS:
+            keys = [TAG_COUNT.key(tag=tag) for tag in ids]
+            yield from (("TagCount", item) for item in self._table.batch_get(keys, consistent=True))
+        else:
+            # The first items of all videos side by side; of the few that have more, the rest one after the other.
+            def begun(video_id: str) -> tuple[list[tuple[str, Item]], Iterator[tuple[str, Item]]]:
+                items = self._video(video_id)
+                return list(islice(items, CHILDREN)), items
+
+            for first, rest in pool.map(begun, ids):
+                yield from first
+                yield from rest
+
+    def _video(self, video_id: str) -> Iterator[tuple[str, Item]]:
+        items = self._partition(VIDEO.key(videoId=video_id)[PARTITION_KEY])
+        first = next(items, None)
+        # Sort keys that begin with # come first; what a purged video has left is on its way out.
+        if first is None or first[SORT_KEY] != VIDEO.sk or is_purged(first, int(self._clock())):
+            return
+        yield "Video", first
+        rated = False
+        for item in items:
+            entity = _entity_of(item)
+            if entity == "ImportedRating":
+                rated = bool(item.get("votes"))
+                if not self._raw and "imported" not in item:
+                    continue
+                item = item if self._raw else {name: item[name] for name in ("videoId", "imported")}
+            if entity is not None and (self._raw or entity != "Derived"):
+                yield entity, item
+        counter = self._table.get(VIEW_COUNTER.key(videoId=video_id, shard=0), consistent=True)
+        if counter:
+            yield "Views", counter if self._raw else counter | {"videoId": video_id}
+        if rated:
+            yield from (("Rating", item) for item in self._ratings(video_id))
+
+    def _ratings(self, video_id: str) -> Iterator[Item]:
+        for users in self._related(rated_relation(video_id)):
+            keys = [RATING.key(userId=user, videoId=video_id) for user in users]
+            yield from self._table.batch_get(keys, consistent=True)
+
+    def _user(self, user: str) -> Iterator[tuple[str, Item]]:
+        if self._raw and (profile := self._table.get(PROFILE.key(userId=user), consistent=True)):
+            yield "Profile", profile
+        for playlists in self._related(playlists_relation(user)):
+            for playlist in playlists:
+                yield from self._playlist(playlist)
+
+    def _playlist(self, playlist_id: str) -> Iterator[tuple[str, Item]]:
+        items = self._partition(PLAYLIST.key(playlistId=playlist_id)[PARTITION_KEY])
+        first = next(items, None)
+        if first is None or first[SORT_KEY] != PLAYLIST.sk:
+            return
+        yield "Playlist", first
+        for item in items:
+            if _is_a(MEMBERSHIP, item):
+                yield "Entry", item
+            elif self._raw:
+                yield "Derived", item
+
+    def _partition(self, partition: str) -> Iterator[Item]:
+        """All items of a partition in the order of their sort keys."""
+        after = None
+        while True:
+            page = self._table.query(
+                index=None,
+                condition=Expression("#pk = :pk", {"#pk": PARTITION_KEY}, {":pk": partition}),
+                limit=CHILDREN,
+                start=after,
+                consistent=True,
+            )
+            yield from page.items
+            if page.last_key is None:
+                return
+            after = decode_item(page.last_key)
+
+    def _related(self, relation: str) -> Iterator[list[str]]:
+        """The ids of an index partition that is not spread, page by page."""
+        after = None
+        while True:
+            page = self._table.query(
+                index=RELATION_INDEX.name,
+                condition=Expression(
+                    "#rel = :rel AND #shard = :shard",
+                    {"#rel": RELATION_INDEX.partition[0].name, "#shard": RELATION_INDEX.partition[1].name},
+                    {":rel": relation, ":shard": 0},
+                ),
+                attributes=("relId",),
+                limit=CHILDREN,
+                start=after,
+            )
+            yield [entry["relId"] for entry in page.items]
+            if page.last_key is None:
+                return
+            after = decode_item(page.last_key)
+
+
+_CHILDREN: dict[str, Entity] = {"Credit": CREDIT, "Release": RELEASE, "ImportedRating": RATING_TOTALS, "Job": JOB}
+
+
+def _entity_of(item: Item) -> str | None:
+    """What a child of a video is in an export; None of an upload, which S3 forgets too."""
+    if _is_a(UPLOAD, item):
+        return None
+    return next((name for name, entity in _CHILDREN.items() if _is_a(entity, item)), "Derived")
+
+
+def _is_a(entity: Entity, item: Item) -> bool:
+    return str(item[SORT_KEY]).startswith(entity.sk.partition("{")[0])

@@ -1,0 +1,262 @@
+"""The service's own exchange form: one item a line, as a JSON object with its `entity` and all its attributes.
+
+What a line does not have is what can be made of the rest: keys, index attributes, and items that are derived from
+others (entries of tags, totals, memberships). See docs/import-export.md.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, StringConstraints, model_validator
+
+from shared.attributes import Item
+from shared.errors import ServiceError
+from shared.models import (
+    LARGEST_INTEGER,
+    Content,
+    Language,
+    Milliseconds,
+    Name,
+    Seconds,
+    UserId,
+    VideoContent,
+    VideoId,
+    parse,
+    whole,
+)
+from shared.ranks import LONGEST, WIDTH
+from shared.regions import language, region
+from shared.relation_models import BEST_RATING, CreditContent, NewPlaylist, ReleaseContent
+from shared.schema import PARTITION_KEY, RELATION_INDEX, SORT_KEY
+from shared.video import SOURCE_FIELDS
+from tools.imdb import Refused
+
+ENTITY = "entity"
+DUE = "dueAt"
+"""Of a job, when the sweeper looks at it: in the table that is an index attribute."""
+
+MADE = (
+    PARTITION_KEY,
+    SORT_KEY,
+    "categoryShard",
+    *(attribute.name for attribute in (*RELATION_INDEX.partition, *RELATION_INDEX.sort)),
+)
+"""The attributes that the import makes itself."""
+
+
+def _existing_region(code: str) -> str:
+    if region(code) is None:
+        raise ValueError("must be the code of a region")
+    return code
+
+
+Count = Annotated[int, Field(strict=True, ge=0, le=LARGEST_INTEGER), BeforeValidator(whole)]
+Version = Annotated[int, Field(strict=True, ge=1, le=LARGEST_INTEGER), BeforeValidator(whole)]
+Rank = Annotated[str, StringConstraints(pattern=rf"^[0-9A-Za-z]{{{WIDTH},{LONGEST}}}$")]
+
+
+class _Stamped(Content):
+    version: Version = 1
+    schemaVersion: Version = 1
+    updatedAt: Seconds = 0
+    updatedBy: UserId = "-"
+    writeId: str = "-"
+
+
+class _OfVideo(_Stamped):
+    videoId: VideoId
+
+
+class VideoLine(VideoContent, _OfVideo):
+    userId: UserId
+    createdAt: Seconds = 0
+    status: Literal["uploaded", "processing", "ready", "failed", "deleted"]
+    deletedAt: Seconds | None = None
+    statusBeforeDelete: Literal["uploaded", "processing", "ready", "failed"] | None = None
+    purgeAt: Seconds | None = None
+    origins: dict[str, str] = Field(default={})
+    source: dict[str, Any] | None = None
+    failure: dict[str, Any] | None = None
+    pictures: dict[str, Any] | None = None
+    posterTime: Milliseconds | None = None
+    poster: str | None = None
+    importDigest: str | None = None
+    updatedAs: str | None = None
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> Self:
+        if self.status == "deleted" and (self.deletedAt is None or self.statusBeforeDelete is None):
+            raise ValueError("a deleted video needs deletedAt and statusBeforeDelete")
+        if self.source is not None and not set(SOURCE_FIELDS) <= self.source.keys():
+            raise ValueError(f"a source needs {', '.join(SOURCE_FIELDS)}")
+        return self
+
+
+class CreditLine(CreditContent, _OfVideo):
+    personId: Name
+
+
+class ReleaseLine(ReleaseContent, _OfVideo):
+    region: Annotated[str, AfterValidator(_existing_region)]
+    language: Language | None = None
+
+
+class RatingLine(_OfVideo):
+    userId: UserId
+    value: Annotated[int, Field(strict=True, ge=1, le=BEST_RATING), BeforeValidator(whole)]
+    like: bool | None = None
+    ratedAt: Seconds = 0
+
+
+class Imported(Content):
+    average: Annotated[float, Field(strict=True, ge=0, le=BEST_RATING)]
+    votes: Count
+
+
+class ImportedRatingLine(_OfVideo):
+    imported: Imported
+
+
+class JobLine(_OfVideo):
+    kind: Name
+    owner: UserId
+    state: Literal["queued", "running", "done", "failed", "withdrawn"]
+    dueAt: Seconds | None = None
+    input: dict[str, Any]
+    inputHash: str
+    since: str
+    attempt: Count
+    spent: Count | None = None
+    progress: Count | None = None
+    output: dict[str, Any] | None = None
+    error: dict[str, Any] | None = None
+    worker: str | None = None
+    lease: str | None = None
+    leaseUntil: Seconds | None = None
+    sends: Count | None = None
+    sentAt: Seconds | None = None
+    queuedAt: Seconds | None = None
+    startedAt: Seconds | None = None
+    finishedAt: Seconds | None = None
+    updatedAs: str | None = None
+
+    @model_validator(mode="after")
+    def _is_due(self) -> Self:
+        if (self.dueAt is not None) != (self.state in DUE_STATES):
+            raise ValueError(f"dueAt belongs to jobs that are {', '.join(DUE_STATES)}, and only to those")
+        return self
+
+
+class ViewsLine(_OfVideo):
+    views: Count | None = None
+    total: Count | None = None
+
+    @model_validator(mode="after")
+    def _counts(self) -> Self:
+        if self.views is None and self.total is None:
+            raise ValueError("views is missing")
+        return self
+
+
+class PlaylistLine(NewPlaylist, _Stamped):
+    playlistId: VideoId
+    userId: UserId
+    createdAt: Seconds = 0
+    entryCount: Count = 0
+    lastRank: Rank | None = None
+
+
+class EntryLine(_OfVideo):
+    playlistId: VideoId
+    rank: Rank | None = None
+    addedAt: Seconds = 0
+
+
+DUE_STATES = ("queued", "running", "failed")
+LINES: Mapping[str, type[BaseModel]] = {
+    "Video": VideoLine,
+    "Credit": CreditLine,
+    "Release": ReleaseLine,
+    "ImportedRating": ImportedRatingLine,
+    "Rating": RatingLine,
+    "Job": JobLine,
+    "Views": ViewsLine,
+    "Playlist": PlaylistLine,
+    "Entry": EntryLine,
+}
+"""The entities, in the order in which an export writes those of one video or playlist."""
+
+
+@dataclass(frozen=True)
+class ItemLine:
+    """One line of an export that is valid."""
+
+    line: int
+    entity: str
+    attributes: Item
+    """As the table has them, but for what the import makes itself; times and versions only if the line has any."""
+
+    @property
+    def home(self) -> tuple[str, str]:
+        """What the line belongs to: a playlist or a video, by id."""
+        name = "playlistId" if self.entity in ("Playlist", "Entry") else "videoId"
+        return name, self.attributes[name]
+
+
+def line_of(entity: str, item: Item) -> Item:
+    """An item of the table as a line."""
+    kept = {name: value for name, value in item.items() if name not in MADE}
+    if entity == "Job" and RELATION_INDEX.sort[0].name in item:
+        kept[DUE] = item[RELATION_INDEX.sort[0].name]
+    return {ENTITY: entity} | {
+        name: sorted(value) if isinstance(value, set) else value for name, value in sorted(kept.items())
+    }
+
+
+def parse_line(number: int, content: bytes | None) -> ItemLine:
+    """A line of a file; raises Refused."""
+    if content is None:
+        raise Refused("the line is too long")
+    try:
+        found = json.loads(content.decode(), parse_constant=_refuse_constant)
+        json.dumps(found, ensure_ascii=False).encode()  # half a surrogate pair is no text
+    except UnicodeError as error:
+        raise Refused("the line is not UTF-8") from error
+    except (ValueError, RecursionError) as error:
+        raise Refused("the line is not JSON", str(error)) from error
+    if not isinstance(found, dict):
+        raise Refused("the line is not a JSON object")
+    entity = found.pop(ENTITY, None)
+    model = LINES.get(entity) if isinstance(entity, str) else None
+    if model is None:
+        raise Refused("unknown entity", str(entity))
+    made = [name for name in MADE if name in found]
+    if made:
+        raise Refused("keys and index attributes are made by the import", ", ".join(made))
+    try:
+        parse(model, json.dumps(found).encode())
+    except ServiceError as error:
+        first = error.errors[0] if error.errors else {"pointer": "", "detail": error.detail}
+        raise Refused(f"not a valid {entity}", f"{first['pointer']}: {first['detail']}") from error
+    for name in ("videoId", "playlistId"):
+        if name in found:
+            found[name] = found[name].lower()
+    return ItemLine(number, str(entity), _as_stored(str(entity), found))
+
+
+def _as_stored(entity: str, found: Item) -> Item:
+    """Without null members, which stand for nothing, and tags as a set."""
+    kept = {name: value for name, value in found.items() if value is not None}
+    if entity == "Release":
+        spoken = {"language": language(kept["language"])} if "language" in kept else {}
+        return kept | {"region": region(kept["region"])} | spoken
+    if entity == "Video":
+        tags = set(kept.pop("tags", ()))
+        return kept | ({"tags": tags} if tags else {})
+    return kept
+
+
+def _refuse_constant(name: str) -> Callable[[], None]:
+    raise ValueError(f"{name} is no JSON number")

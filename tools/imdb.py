@@ -1,0 +1,328 @@
+"""The IMDb non-commercial data files: their layout, and what their rows are in this service.
+
+The files are tab-separated text without quoting, so that `"` is a character like any other, and `\\N` is nothing:
+https://developer.imdb.com/non-commercial-datasets/
+"""
+
+import hashlib
+import json
+import re
+import uuid
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Annotated, TypeVar
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from shared.attributes import Item
+from shared.errors import ServiceError
+from shared.models import LAST_YEAR, Language, VideoContent, line, parse
+from shared.regions import language, region
+from shared.relation_models import (
+    LARGEST_ROLES,
+    LARGEST_TITLES,
+    MOST_ROLES,
+    MOST_TITLES,
+    LocalTitle,
+    Role,
+    content_bytes,
+)
+from shared.tags import folded
+
+NULL = r"\N"
+NAMESPACE = uuid.UUID("2f9a6b6e-3c0e-5d57-9d6b-3f1f2c1c7a10")
+"""Of the videoIds that are made of IMDb's. Frozen: with another, an import would create every title again."""
+MOST_VOTES = 2**53 - 1
+_TITLE = re.compile(r"tt\d{1,20}", re.ASCII)
+_PERSON_ID = re.compile(r"nm\d{1,20}", re.ASCII)
+LONGEST_DETAIL = 200
+
+
+@dataclass(frozen=True)
+class Layout:
+    """One of the files."""
+
+    file: str
+    columns: tuple[str, ...]
+
+
+def _layout(name: str, columns: str) -> Layout:
+    return Layout(f"{name}.tsv.gz", tuple(columns.split()))
+
+
+BASICS = _layout(
+    "title.basics", "tconst titleType primaryTitle originalTitle isAdult startYear endYear runtimeMinutes genres"
+)
+PRINCIPALS = _layout("title.principals", "tconst ordering nconst category job characters")
+AKAS = _layout("title.akas", "titleId ordering title region language types attributes isOriginalTitle")
+RATINGS = _layout("title.ratings", "tconst averageRating numVotes")
+NAMES = _layout("name.basics", "nconst primaryName birthYear deathYear primaryProfession knownForTitles")
+
+
+class Refused(Exception):
+    """A row that is not imported: the reason in general, and what exactly."""
+
+    def __init__(self, reason: str, detail: str = "") -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.detail = detail[:LONGEST_DETAIL]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row: its line number, from 1, and its values, None for `\\N`."""
+
+    line: int
+    values: tuple[str | None, ...]
+
+    @property
+    def id(self) -> str:
+        """The first column, which says what the row is about."""
+        return self.values[0] or ""
+
+
+def parse_row(number: int, content: bytes | None, layout: Layout) -> Row:
+    """A line as a row; raises Refused."""
+    if content is None:
+        raise Refused("the line is too long")
+    try:
+        text = content.decode()
+    except UnicodeDecodeError as error:
+        raise Refused("the line is not UTF-8", f"at byte {error.start + 1}") from error
+    values = text.split("\t")
+    if len(values) != len(layout.columns):
+        raise Refused("wrong number of columns", f"{len(values)}, not {len(layout.columns)}")
+    if values[0] in ("", NULL):
+        raise Refused(f"no {layout.columns[0]}")
+    return Row(number, tuple(None if value == NULL else value for value in values))
+
+
+def video_id(title_id: str) -> str:
+    """The videoId of a title such as `tt0000001`: the same each time."""
+    return str(uuid.uuid5(NAMESPACE, title_id))
+
+
+def created_at(year: int | None) -> int:
+    """Epoch seconds of the beginning of a year in UTC; 0 for those before 1970, and without one."""
+    return max(0, int(datetime(year, 1, 1, tzinfo=UTC).timestamp())) if year else 0
+
+
+def digest(content: Item) -> str:
+    """16 hexadecimal digits that tell one imported content from another."""
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+def video_content(row: Row) -> Item:
+    """What title.basics says of a video, with tags as a list; raises Refused."""
+    title_id, kind, title, original, adult, start, end, minutes, genres = row.values
+    _identifier(_TITLE, title_id, "tconst", "tt")
+    if kind is None or title is None:
+        raise Refused("no titleType" if kind is None else "no primaryTitle")
+    duration = _number(minutes, "runtimeMinutes")
+    tags = list({folded(tag): tag for tag in reversed((genres or "").split(",")) if tag}.values())[::-1]
+    metadata = {
+        "imdbId": title_id,
+        "titleType": kind,
+        "originalTitle": original if original != title else None,
+        "isAdult": _flag(adult, "isAdult") or None,
+        "endYear": _number(end, "endYear", LAST_YEAR),
+    }
+    content = {
+        "title": title,
+        "duration": None if duration is None else duration * 60_000,
+        "releaseYear": _number(start, "startYear", LAST_YEAR),
+        "category": tags[0] if tags else None,
+        "tags": tags or None,
+        "visibility": "public",
+        "metadata": {name: value for name, value in metadata.items() if value is not None},
+    }
+    given = {name: value for name, value in content.items() if value is not None}
+    _checked(VideoContent, given)
+    return given
+
+
+@dataclass(frozen=True)
+class Relation:
+    """What some rows of a title say of one person, or of one region and language."""
+
+    line: int
+    """Of the first of the rows."""
+    parts: tuple[tuple[str, str], ...]
+    """What its key is made of besides the video, by name."""
+    content: Item
+    rows: int
+
+
+Refuse = Callable[[int, Refused], None]
+"""Called with the line number and the reason of each row that is left out."""
+
+
+def credits_of(rows: Iterable[Row], name_of: Callable[[str], str | None], refuse: Refuse) -> list[Relation]:
+    """The credits of one title, one for each person; rows that are not valid are left out."""
+
+    def read(row: Row) -> tuple[str, tuple[int, Item]]:
+        _, ordering, person, category, job, characters = row.values
+        person_id = _identifier(_PERSON_ID, person, "nconst", "nm")
+        place = _number(ordering, "ordering", 100_000)
+        if not place:
+            raise Refused("ordering is not a number from 1 to 100000", ordering or NULL)
+        role = {"category": category, "job": job, "characters": _strings(characters)}
+        _checked(Role, role)
+        return person_id, (place, {name: value for name, value in role.items() if value is not None})
+
+    found = []
+    for person_id, first, entries in _grouped(rows, read, MOST_ROLES, LARGEST_ROLES, "roles of one person", refuse):
+        entries.sort(key=lambda entry: entry[0])
+        content: Item = {"ordering": entries[0][0], "roles": [role for _, role in entries]}
+        if name := name_of(person_id):
+            content["name"] = name
+        found.append(Relation(first, (("personId", person_id),), content, len(entries)))
+    return found
+
+
+def releases_of(rows: Iterable[Row], refuse: Refuse) -> list[Relation]:
+    """The releases of one title, one for each region and language; rows that are not valid are left out."""
+
+    def read(row: Row) -> tuple[tuple[str, str], tuple[tuple[bool, int], Item]]:
+        _, ordering, title, region_code, tag, types, attributes, _ = row.values
+        if region_code is None:
+            raise Refused("no region")
+        where = region(region_code)
+        if where is None:
+            raise Refused("the region does not exist", region_code)
+        spoken = "-" if tag is None else language(str(_valid(_LANGUAGE, tag, "language")))
+        place = _number(ordering, "ordering")
+        if place is None:
+            raise Refused("ordering is not a number", NULL)
+        kinds = _list(types)
+        local = {"title": title, "types": kinds, "attributes": _list(attributes)}
+        _checked(LocalTitle, local)
+        # The title that IMDb itself shows is the most usual one.
+        return (where, spoken), (("imdbDisplay" not in kinds, place), local)
+
+    # The original title has no region: it is the video's own.
+    of_regions = [row for row in rows if row.values[3] is not None or not _is_original(row, refuse)]
+    found = []
+    what = "titles in one region"
+    for (where, spoken), first, entries in _grouped(of_regions, read, MOST_TITLES, LARGEST_TITLES, what, refuse):
+        entries.sort(key=lambda entry: entry[0])
+        parts = (("region", where), ("language", spoken))
+        found.append(Relation(first, parts, {"titles": [local for _, local in entries]}, len(entries)))
+    return found
+
+
+def rating_of(row: Row) -> Item:
+    """Average and votes of title.ratings; raises Refused."""
+    _, average, votes = row.values
+    if average is None or not re.fullmatch(r"-?\d{1,40}(\.\d{1,40})?", average, re.ASCII):
+        raise Refused("averageRating is not a number", average or NULL)
+    if not 1 <= float(average) <= 10:
+        raise Refused("averageRating is not from 1 to 10", average)
+    count = _number(votes, "numVotes", MOST_VOTES)
+    if count is None:
+        raise Refused("numVotes is not a number", NULL)
+    return {"average": float(average), "votes": count}
+
+
+def person_of(row: Row) -> tuple[str, str]:
+    """A person's id and name; raises Refused."""
+    return _identifier(_PERSON_ID, row.values[0], "nconst", "nm"), str(_valid(_PERSON, row.values[1], "primaryName"))
+
+
+_LANGUAGE: TypeAdapter[str] = TypeAdapter(Language)
+_PERSON: TypeAdapter[str] = TypeAdapter(Annotated[str, line(200)])
+
+_Kind = TypeVar("_Kind")
+_Place = TypeVar("_Place")
+
+
+def _grouped(
+    rows: Iterable[Row],
+    read: Callable[[Row], tuple[_Kind, tuple[_Place, Item]]],
+    most: int,
+    largest: int,
+    what: str,
+    refuse: Refuse,
+) -> list[tuple[_Kind, int, list[tuple[_Place, Item]]]]:
+    """The rows by what `read` says they are about: with the first line of each; `largest` in bytes."""
+    groups: dict[_Kind, tuple[int, list[tuple[_Place, Item]]]] = {}
+    for row in rows:
+        try:
+            about, entry = read(row)
+            first, entries = groups.get(about, (row.line, []))
+            if len(entries) == most:
+                raise Refused(f"more than {most} {what}")
+            entries = [*entries, entry]
+            if content_bytes([content for _, content in entries]) > largest:
+                raise Refused(f"more than {largest} bytes of {what}")
+            groups[about] = (first, entries)
+        except Refused as refused:
+            refuse(row.line, refused)
+    return [(about, first, entries) for about, (first, entries) in groups.items()]
+
+
+def _is_original(row: Row, refuse: Refuse) -> bool:
+    try:
+        return _flag(row.values[7], "isOriginalTitle")
+    except Refused as refused:
+        refuse(row.line, refused)
+        return True
+
+
+def _number(value: str | None, column: str, largest: int = 10_000_000) -> int | None:
+    if value is None:
+        return None
+    if re.fullmatch(r"-\d+", value, re.ASCII):
+        raise Refused(f"{column} is negative", value)
+    if not re.fullmatch(r"\d+", value, re.ASCII):
+        raise Refused(f"{column} is not a number", value)
+    # Python makes no number of thousands of digits.
+    if len(value.lstrip("0")) > len(str(largest)) or int(value.lstrip("0") or "0") > largest:
+        raise Refused(f"{column} is too large", value)
+    return int(value)
+
+
+def _identifier(form: re.Pattern[str], value: str | None, column: str, prefix: str) -> str:
+    if value is None or not form.fullmatch(value):
+        raise Refused(f"{column} is not {prefix} and digits", value or NULL)
+    return value
+
+
+def _flag(value: str | None, column: str) -> bool:
+    if value not in ("0", "1", None):
+        raise Refused(f"{column} is neither 0 nor 1", value)
+    return value == "1"
+
+
+def _list(value: str | None) -> list[str]:
+    return value.split("\x02") if value else []
+
+
+def _strings(value: str | None) -> list[str]:
+    if value is None:
+        return []
+    try:
+        found = json.loads(value)
+    except (ValueError, RecursionError) as error:
+        raise Refused("characters is not a JSON array", value) from error
+    if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+        raise Refused("characters is not a JSON array of strings", value)
+    return found
+
+
+def _checked(model: type[BaseModel], content: Item) -> None:
+    try:
+        parse(model, json.dumps(content).encode())
+    except ServiceError as error:
+        first = error.errors[0] if error.errors else {"pointer": "", "detail": error.detail}
+        field = first["pointer"].split("/")[1] if first["pointer"] else "the row"
+        raise Refused(f"{field} is not valid", f"{first['pointer']}: {first['detail']}") from error
+
+
+def _valid(adapter: TypeAdapter[str], value: str | None, column: str) -> str:
+    try:
+        return adapter.validate_python(value)
+    except ValidationError as error:
+        raise Refused(f"{column} is not valid", value or NULL) from error

@@ -1,0 +1,497 @@
+"""Brings the IMDb files into the table: videos, then their credits, releases and ratings.
+
+A file is read in batches of titles. A batch is compared with what the table has, what differs is written side by
+side under conditions, and then the work file remembers how far the import is. So it may end at any point: what was
+written of a batch is found unchanged when the batch comes again.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from shared.attributes import Item
+from shared.caller import Caller
+from shared.catalogue import VideoStore
+from shared.dynamodb import ConditionFailed, Expression, Key, Table, TransactionConflict
+from shared.errors import AlreadyExists, BeingRemoved, NotApplied, VersionMismatch
+from shared.ratings import RatingStore
+from shared.relation_models import CreditContent, ReleaseContent
+from shared.relations import NO_LANGUAGE, RelationStore, credit_item, release_item
+from shared.schema import PARTITION_KEY, RATING_TOTALS, SORT_KEY, TTL_ATTRIBUTE, VIDEO
+from shared.video import is_purged, new_item
+from tools import ToolError
+from tools.imdb import (
+    AKAS,
+    BASICS,
+    NAMES,
+    PRINCIPALS,
+    RATINGS,
+    Layout,
+    Refused,
+    Relation,
+    Row,
+    created_at,
+    credits_of,
+    digest,
+    parse_row,
+    person_of,
+    rating_of,
+    releases_of,
+    video_content,
+    video_id,
+)
+from tools.lines import Damaged, Mark, OtherFile, check, read_lines
+from tools.pace import Pool, Rate
+from tools.progress import Bars
+from tools.work import WorkFile
+
+IMPORTER = Caller.job("import")
+DIGEST = "importDigest"
+"""The attribute of a video that tells what the last import made of it."""
+
+TITLES_AT_A_TIME = 100
+NAMES_AT_A_TIME = 5000
+ROWS_AT_A_TIME = 20_000
+"""After which the work file remembers the place, also when nothing was written."""
+LONGEST_HEADER = 200
+"""Characters that are shown of one that is wrong."""
+MOST_ROWS = 10_000
+"""Of one title in one file."""
+
+CREATED, CHANGED, UNCHANGED, LEFT_ALONE = "created", "changed", "unchanged", "left alone"
+ACCEPTED = (CREATED, CHANGED, UNCHANGED, LEFT_ALONE)
+"""What becomes of a row that is taken for what it says."""
+NOT_SELECTED, HOMELESS = "not selected", "of no title"
+"""Of titles, and of rows whose title was not selected, was refused, or is in no file."""
+REMOVED = "being removed"
+TOUCHED = Refused("somebody else has changed it: left alone")
+GOING = Refused("an earlier video of this id is being removed: import it again")
+DELETED = Refused("its video is deleted: left alone")
+
+IMPORTED = ("title", "duration", "releaseYear", "category", "tags", "metadata", DIGEST)
+"""The attributes of a video that an import sets."""
+
+Groups = Sequence[Sequence[Row]]
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which titles are imported, and whose they are."""
+
+    owner: str = "imdb"
+    types: frozenset[str] = frozenset()
+    """None: all."""
+    from_year: int | None = None
+    to_year: int | None = None
+    parts: frozenset[str] = frozenset({"credits", "releases", "ratings"})
+
+    @property
+    def takes_all(self) -> bool:
+        """Whether all titles are to be imported."""
+        return not self.types and self.from_year is None and self.to_year is None
+
+    def takes_type(self, kind: str | None) -> bool:
+        """Whether titles of a type are to be imported."""
+        return not self.types or kind in self.types
+
+    def takes_year(self, year: int | None) -> bool:
+        """Whether titles of a year are to be imported; with a range of years, those without one are not."""
+        if self.from_year is None and self.to_year is None:
+            return True
+        return year is not None and (self.from_year or 0) <= year <= (self.to_year or year)
+
+
+@dataclass(frozen=True)
+class Task:
+    """One thing that may have to be written: what is there, and what shall be."""
+
+    line: int
+    new: Item
+    found: Item | None
+
+
+class ImdbImport:
+    """One import of a folder of IMDb files."""
+
+    def __init__(
+        self,
+        folder: Path,
+        table: Table,
+        work: WorkFile,
+        selection: Selection,
+        *,
+        rate: Rate,
+        pool: Pool,
+        bars: Bars,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._folder = folder
+        self._table = table
+        self._videos = VideoStore(table)
+        self._relations = RelationStore(table)
+        self._ratings = RatingStore(table)
+        self._work = work
+        self._selection = selection
+        self._rate = rate
+        self._pool = pool
+        self._bars = bars
+        self._clock = clock
+
+    def run(self) -> None:
+        """Import all files; raises ToolError. The work file then has what happened, also when it raises.
+
+        Nothing is written when one of the files is not what it should be, unless it was merely cut off.
+        """
+        steps: list[tuple[Layout, str, Callable[[Groups], Counter[str]]]] = [
+            (BASICS, "Videos", self._import_videos),
+            (PRINCIPALS, "Credits", self._import_credits),
+            (AKAS, "Releases", self._import_releases),
+            (RATINGS, "Ratings", self._import_ratings),
+        ]
+        steps = [step for step in steps if step[1] == "Videos" or step[1].lower() in self._selection.parts]
+        if "credits" in self._selection.parts:
+            steps.insert(0, (NAMES, "Names", self._remember_names))
+        # All of them before anything is written.
+        for layout, _, _ in steps:
+            self._check_header(layout)
+        for layout, title, _ in steps:
+            path = self._path(layout)
+            with self._bars.bar(f"{title}: reading through", path.stat().st_size) as advance:
+                check(path, advance)
+        for position, (layout, title, step) in enumerate(steps):
+            while not self._is_carried_out(layout, title, step):
+                # What was made of later files depends on this one.
+                for later, _, _ in steps[position:]:
+                    self._work.forget(later.file)
+
+    def _path(self, layout: Layout) -> Path:
+        """The file, or the unpacked one when only that is there."""
+        packed = self._folder / layout.file
+        plain = packed.with_suffix("")
+        return plain if plain.exists() and not packed.exists() else packed
+
+    def _check_header(self, layout: Layout) -> None:
+        path = self._path(layout)
+        if not path.is_file():
+            raise ToolError(f"{path} is not there.")
+        header = next(iter(read_lines(path)), None)
+        found = (header.content or b"").decode(errors="replace").split("\t") if header else []
+        if tuple(found) != layout.columns:
+            begins = f"begins with {', '.join(found)[:LONGEST_HEADER]!r}" if found else "is empty"
+            raise ToolError(
+                f"{path} {begins}, and not with the columns {', '.join(layout.columns)}; nothing was imported."
+            )
+
+    def _is_carried_out(self, layout: Layout, title: str, step: Callable[[Groups], Counter[str]]) -> bool:
+        """Carry out what is left of a file; False when it is not the one that was begun."""
+        try:
+            with self._bars.bar(title, self._path(layout).stat().st_size) as advance:
+                self._read(layout, step, advance)
+        except OtherFile:
+            return False
+        return True
+
+    def _read(self, layout: Layout, step: Callable[[Groups], Counter[str]], advance: Callable[[int], None]) -> None:
+        size = NAMES_AT_A_TIME if layout is NAMES else TITLES_AT_A_TIME
+        batch: list[Sequence[Row]] = []
+        done = self._work.mark(layout.file)
+        last = done
+        homeless = 0
+        damage: Damaged | None = None
+
+        def carry_out() -> None:
+            left_out = {HOMELESS: homeless} if homeless else {}
+            self._work.commit(layout.file, last, step(batch) + Counter(left_out))
+
+        try:
+            for group, unwanted, last in self._groups(layout, done, advance):
+                homeless += unwanted
+                if group:
+                    batch.append(group)
+                if len(batch) == size or last.line - done.line >= ROWS_AT_A_TIME:
+                    carry_out()
+                    batch, homeless, done = [], 0, last
+        except Damaged as error:
+            damage = error
+        # Before damage, titles are whole as far as another one had begun.
+        carry_out()
+        if damage:
+            raise damage
+
+    def _groups(
+        self, layout: Layout, after: Mark, advance: Callable[[int], None]
+    ) -> Iterator[tuple[Sequence[Row], int, Mark]]:
+        """The rows of one title after the other, how many were left out as nobody wants the title, and where the file
+        stands after them."""
+        title: str | None = None
+        rows: list[Row] = []
+        wanted, unwanted = True, 0
+        last = after
+        for line in read_lines(self._path(layout), after, advance):
+            try:
+                row = parse_row(line.mark.line, line.content, layout) if line.mark.line > 1 else None
+            except Refused as refused:
+                self._refuse(layout, line.mark.line, refused)
+                row = None
+            if row is not None:
+                if row.id != title:
+                    yield self._once(layout, rows), unwanted, last
+                    title, rows, unwanted, wanted = row.id, [], 0, self._is_wanted(layout, row.id)
+                if wanted:
+                    self._collect(layout, row, rows)
+                else:
+                    unwanted += 1
+            last = line.mark
+        yield self._once(layout, rows), unwanted, last
+
+    def _is_wanted(self, layout: Layout, title: str) -> bool:
+        return layout in (BASICS, NAMES) or self._work.has_seen(BASICS.file, title)
+
+    def _collect(self, layout: Layout, row: Row, rows: list[Row]) -> None:
+        if len(rows) == MOST_ROWS:
+            self._refuse(layout, row.line, Refused(f"more than {MOST_ROWS} rows of one title", row.id))
+        else:
+            rows.append(row)
+
+    def _once(self, layout: Layout, rows: Sequence[Row]) -> Sequence[Row]:
+        """The rows of a title, unless the file had rows of it before: those were written as if they were all."""
+        if not rows or layout in (BASICS, NAMES) or self._work.see(layout.file, rows[0].id):
+            return rows
+        for row in rows:
+            self._refuse(layout, row.line, Refused("rows of this title came before, apart from these", row.id))
+        return []
+
+    def _refuse(self, layout: Layout, line: int, refused: Refused) -> None:
+        self._work.refuse(layout.file, line, refused.reason, refused.detail)
+
+    # What is done with a batch
+
+    def _remember_names(self, groups: Groups) -> Counter[str]:
+        names = []
+        for row in (row for rows in groups for row in rows):
+            try:
+                names.append(person_of(row))
+            except Refused as refused:
+                self._refuse(NAMES, row.line, refused)
+        self._work.add_names(names)
+        return Counter(read=len(names))
+
+    def _import_videos(self, groups: Groups) -> Counter[str]:
+        contents = []
+        not_selected = 0
+        for row in (row for rows in groups for row in rows):
+            try:
+                content = self._selected(row)
+                if content is None:
+                    not_selected += 1
+                else:
+                    contents.append((row, content))
+            except Refused as refused:
+                self._refuse(BASICS, row.line, refused)
+        now = int(self._clock())
+        attributes = ("videoId", "updatedBy", "version", TTL_ATTRIBUTE, DIGEST)
+        found = {
+            item["videoId"]: item
+            for item in self._batch_get([VIDEO.key(videoId=video_id(row.id)) for row, _ in contents], attributes)
+            if not is_purged(item, now)
+        }
+        tasks = []
+        for row, content in contents:
+            new = new_item(
+                content,
+                video_id=video_id(row.id),
+                owner=self._selection.owner,
+                created_at=created_at(content.get("releaseYear")),
+                status="ready",
+                origin="import",
+            )
+            tasks.append(Task(row.line, new | {DIGEST: digest(content)}, found.get(new["videoId"])))
+        left_out = {NOT_SELECTED: not_selected} if not_selected else {}
+        return self._written(BASICS, self._write_video, tasks) + Counter(left_out)
+
+    def _selected(self, row: Row) -> Item | None:
+        """The content of a title to import, None of one that is not selected; raises Refused."""
+        # What nobody wants is not worth a report when it is not valid.
+        if not self._selection.takes_type(row.values[1]):
+            return None
+        content = video_content(row)
+        if not self._selection.takes_year(content.get("releaseYear")):
+            return None
+        if not self._work.see(BASICS.file, row.id):
+            raise Refused("the title is there twice", row.id)
+        return content
+
+    def _write_video(self, task: Task) -> str:
+        new, found = task.new, task.found
+        if found and found.get(DIGEST) == new[DIGEST]:
+            return UNCHANGED
+        if found and found["updatedBy"] != IMPORTER.subject:
+            return LEFT_ALONE
+        self._rate.take(1 + len(new.get("tags", ())))
+        now = int(self._clock())
+        try:
+            if found is None:
+                self._videos.create(new, IMPORTER, now, brought=True)
+                return CREATED
+            self._videos.change(
+                new["videoId"],
+                IMPORTER,
+                now,
+                lambda item: _replaced(item, new),
+                matches=lambda version: version == found["version"],
+            )
+        except (AlreadyExists, VersionMismatch):
+            return LEFT_ALONE
+        except BeingRemoved:
+            return REMOVED
+        return CHANGED
+
+    def _import_credits(self, groups: Groups) -> Counter[str]:
+        found = [
+            (rows[0].id, relation)
+            for rows in groups
+            for relation in credits_of(rows, self._work.name, lambda line, why: self._refuse(PRINCIPALS, line, why))
+        ]
+
+        def make(video: Item, relation: Relation, now: int) -> Item:
+            content = CreditContent.model_validate(relation.content)
+            return credit_item(video, dict(relation.parts)["personId"], content, caller=IMPORTER, now=now)
+
+        videos = self._targets([title for title, _ in found])
+        outcomes = self._import_relations(PRINCIPALS, found, videos, make, ("name", "ordering", "roles"))
+        # A video's year may have changed, and been moved on all its credits, while these were written.
+        again = self._targets([title for title, _ in found])
+        for key, video in videos.items():
+            year = again.get(key, video).get("releaseYear", 0)
+            if year != video.get("releaseYear", 0):
+                self._relations.move_credit_years(video["videoId"], year)
+        return outcomes
+
+    def _import_releases(self, groups: Groups) -> Counter[str]:
+        found = [
+            (rows[0].id, relation)
+            for rows in groups
+            for relation in releases_of(rows, lambda line, why: self._refuse(AKAS, line, why))
+        ]
+
+        def make(video: Item, relation: Relation, now: int) -> Item:
+            parts = dict(relation.parts)
+            language = None if parts["language"] == NO_LANGUAGE else parts["language"]
+            content = ReleaseContent.model_validate(relation.content)
+            return release_item(video, parts["region"], language, content, caller=IMPORTER, now=now)
+
+        videos = self._targets([title for title, _ in found])
+        return self._import_relations(AKAS, found, videos, make, ("titles",))
+
+    def _import_relations(
+        self,
+        layout: Layout,
+        relations: Sequence[tuple[str, Relation]],
+        videos: Mapping[str, Item],
+        make: Callable[[Item, Relation, int], Item],
+        content: Sequence[str],
+    ) -> Counter[str]:
+        now = int(self._clock())
+        items = []
+        for title, relation in relations:
+            if video := self._target(layout, relation.line, videos.get(title)):
+                items.append((relation.line, make(video, relation, now)))
+        there = {_place(item): item for item in self._batch_get([_key(item) for _, item in items])}
+        tasks = [Task(line, item, there.get(_place(item))) for line, item in items]
+        return self._written(layout, lambda task: self._write_relation(task, content), tasks)
+
+    def _write_relation(self, task: Task, content: Sequence[str]) -> str:
+        new, found = task.new, task.found
+        if found and all(found.get(name) == new.get(name) for name in content):
+            return UNCHANGED
+        if found and found["updatedBy"] != IMPORTER.subject:
+            return LEFT_ALONE
+        condition = Expression("attribute_not_exists(#pk)", {"#pk": PARTITION_KEY})
+        if found:
+            new = new | {"version": found["version"] + 1}
+            condition = Expression("#writeId = :writeId", {"#writeId": "writeId"}, {":writeId": found["writeId"]})
+        self._rate.take(1)
+        try:
+            self._table.write(self._table.put(new, condition=condition))
+        except ConditionFailed as failure:
+            if failure.item is None or failure.item.get("writeId") != new["writeId"]:
+                return LEFT_ALONE
+        except TransactionConflict as conflict:
+            raise NotApplied from conflict
+        return CHANGED if found else CREATED
+
+    def _import_ratings(self, groups: Groups) -> Counter[str]:
+        valid = []
+        for rows in groups:
+            for again in rows[1:]:
+                self._refuse(RATINGS, again.line, Refused("the title is there twice", again.id))
+            try:
+                valid.append((rows[0], rating_of(rows[0])))
+            except Refused as refused:
+                self._refuse(RATINGS, rows[0].line, refused)
+        videos = self._targets([row.id for row, _ in valid])
+        keys = [RATING_TOTALS.key(videoId=video["videoId"]) for video in videos.values()]
+        there = {item["videoId"]: item for item in self._batch_get(keys, ("videoId", "imported"))}
+        tasks = [
+            Task(row.line, {"videoId": video["videoId"], "imported": rating}, there.get(video["videoId"]))
+            for row, rating in valid
+            if (video := self._target(RATINGS, row.line, videos.get(row.id)))
+        ]
+        return self._written(RATINGS, self._write_rating, tasks)
+
+    def _write_rating(self, task: Task) -> str:
+        before = (task.found or {}).get("imported")
+        imported = task.new["imported"]
+        if before == imported:
+            return UNCHANGED
+        self._rate.take(1)
+        now = int(self._clock())
+        self._ratings.set_imported(task.new["videoId"], imported["average"], imported["votes"], IMPORTER, now)
+        return CHANGED if before else CREATED
+
+    # What they share
+
+    def _targets(self, titles: Sequence[str]) -> dict[str, Item]:
+        """The videos of titles, as far as relations need them."""
+        ids = {video_id(title): title for title in titles}
+        attributes = ("videoId", "status", "createdAt", "releaseYear")
+        found = self._batch_get([VIDEO.key(videoId=each) for each in ids], attributes)
+        return {ids[item["videoId"]]: item for item in found}
+
+    def _target(self, layout: Layout, line: int, video: Item | None) -> Item | None:
+        """A video that can be written to; else the line is refused."""
+        if video is None:
+            self._refuse(layout, line, Refused("its video is not there any more"))
+        elif video["status"] == "deleted":
+            self._refuse(layout, line, DELETED)
+        else:
+            return video
+        return None
+
+    def _batch_get(self, keys: Sequence[Key], attributes: Sequence[str] = ()) -> list[Item]:
+        return self._table.batch_get(keys, attributes=attributes, consistent=True)
+
+    def _written(self, layout: Layout, write: Callable[[Task], str], tasks: Sequence[Task]) -> Counter[str]:
+        outcomes = self._pool.map(write, tasks)
+        for task, outcome in zip(tasks, outcomes, strict=True):
+            if outcome in (LEFT_ALONE, REMOVED):
+                self._refuse(layout, task.line, TOUCHED if outcome == LEFT_ALONE else GOING)
+        return Counter(outcomes)
+
+
+def _replaced(item: Item, new: Item) -> Item:
+    """A video with what an import says now; what else it has stays."""
+    kept = {name: value for name, value in item.items() if name not in IMPORTED}
+    changed = kept | {name: new[name] for name in IMPORTED if name in new}
+    return changed | {"origins": {**item.get("origins", {}), **new["origins"]}}
+
+
+def _key(item: Item) -> Key:
+    return {PARTITION_KEY: item[PARTITION_KEY], SORT_KEY: item[SORT_KEY]}
+
+
+def _place(item: Mapping[str, Any]) -> tuple[str, str]:
+    return item[PARTITION_KEY], item[SORT_KEY]

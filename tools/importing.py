@@ -1,0 +1,462 @@
+"""Brings an export in the service's own form into the table.
+
+Lines that stand together and belong to one video, or one playlist, are carried out together. What is missing in the
+table is written, each line whole or not at all; what is there already is left as it is.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+from shared.aggregates import user_addition
+from shared.attributes import Item, encode
+from shared.dynamodb import ConditionFailed, Expression, Key, Table, TransactionConflict, Write, absent_or_purged
+from shared.errors import ContentTooLarge, InternalError, NotApplied
+from shared.playlists import MOST_ENTRIES
+from shared.ranks import NoRoomError, between
+from shared.ratings import TOTALS, Choice, RatingStore, addition, share
+from shared.relations import NO_LANGUAGE
+from shared.schema import (
+    CREDIT,
+    ENTRY,
+    JOB,
+    MEMBERSHIP,
+    PARTITION_KEY,
+    PLAYLIST,
+    PROFILE,
+    RATING,
+    RATING_TOTALS,
+    RELEASE,
+    SCHEMA_VERSION,
+    SORT_KEY,
+    TTL_ATTRIBUTE,
+    VIDEO,
+    VIEW_COUNTER,
+    in_playlist_relation,
+    job_relation,
+    person_relation,
+    playlists_relation,
+    rated_relation,
+    region_relation,
+    shard_of,
+)
+from shared.video import MAPS, is_purged, stamp, tag_entries, upgraded
+from tools.form import DUE, ItemLine, parse_line
+from tools.imdb import Refused
+from tools.imdb_import import CREATED, IMPORTER, LEFT_ALONE, UNCHANGED
+from tools.lines import Damaged, Mark, OtherFile, check, read_lines
+from tools.pace import Pool, Rate
+from tools.progress import Bars
+from tools.work import WorkFile
+
+LINES_AT_A_TIME = 2000
+MOST_TOGETHER = MOST_ENTRIES + 1
+"""Lines of one video or playlist that are carried out together: a playlist is written whole."""
+RATINGS_AT_A_TIME = 50
+"""In one transaction with their totals."""
+ROUNDS = 8
+
+CHILDREN = ("Credit", "Release", "Job", "Views")
+"""Entities that are one item beside their video, and nothing else."""
+COUNTED = ("entryCount", "lastRank")
+"""Attributes of a playlist that follow from its entries."""
+STAMPS = ("updatedAt", "updatedBy", "updatedAs", "writeId")
+
+TWICE = Refused("the playlist has this video already")
+DIFFERENT = Refused("is there already, and different: left alone")
+NO_VIDEO = Refused("there is no such video")
+NO_PLAYLIST = Refused("there is no such playlist")
+NO_ROOM = Refused("no rank is left behind those of the other entries")
+
+Outcome = tuple[int, str | Refused]
+"""A line, and what became of it."""
+
+_ABSENT = Expression("attribute_not_exists(#pk)", {"#pk": PARTITION_KEY})
+
+
+class LineImport:
+    """One import of a file."""
+
+    def __init__(
+        self,
+        file: Path,
+        table: Table,
+        work: WorkFile,
+        *,
+        rate: Rate,
+        pool: Pool,
+        bars: Bars,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._file = file
+        self._work = work
+        self._pool = pool
+        self._bars = bars
+        self._restore = Restore(table, rate, clock)
+
+    def run(self) -> None:
+        """Import the file; raises ToolError. The work file then has what happened, also when it raises."""
+        size = self._file.stat().st_size
+        with self._bars.bar("Reading through", size) as advance:
+            check(self._file, advance)
+        while True:
+            try:
+                with self._bars.bar("Items", size) as advance:
+                    self._read(advance)
+            except OtherFile:
+                self._work.forget(self._file.name)
+            else:
+                return
+
+    def _read(self, advance: Callable[[int], None]) -> None:
+        done = self._work.mark(self._file.name)
+        last = done
+        batch: list[list[ItemLine]] = []
+        damage: Damaged | None = None
+        try:
+            for group, last, whole in self._groups(done, advance):
+                batch.append(group)
+                lines = sum(map(len, batch))
+                # What belongs together is not carried out side by side.
+                if not whole or lines >= LINES_AT_A_TIME or last.line - done.line >= 10 * LINES_AT_A_TIME:
+                    self._carry_out(batch, last)
+                    batch, done = [], last
+        except Damaged as error:
+            damage = error
+        # Before damage, videos and playlists are whole as far as another one had begun.
+        self._carry_out(batch, last)
+        if damage:
+            raise damage
+
+    def _carry_out(self, batch: Sequence[Sequence[ItemLine]], mark: Mark) -> None:
+        counts: Counter[str] = Counter()
+        for outcomes in self._pool.map(self._restore.carry_out, batch):
+            for line, outcome in outcomes:
+                if isinstance(outcome, Refused):
+                    self._work.refuse(self._file.name, line, outcome.reason, outcome.detail)
+                    if outcome is DIFFERENT:
+                        counts[LEFT_ALONE] += 1
+                else:
+                    counts[outcome] += 1
+        self._work.commit(self._file.name, mark, counts)
+
+    def _groups(self, after: Mark, advance: Callable[[int], None]) -> Iterator[tuple[list[ItemLine], Mark, bool]]:
+        """Lines of one home, where the file stands after them, and whether no more of them follow."""
+        group: list[ItemLine] = []
+        last = after
+        for line in read_lines(self._file, after, advance):
+            try:
+                found = parse_line(line.mark.line, line.content)
+            except Refused as refused:
+                self._work.refuse(self._file.name, line.mark.line, refused.reason, refused.detail)
+            else:
+                same = bool(group) and found.home == group[0].home
+                if group and (not same or len(group) == MOST_TOGETHER):
+                    yield group, last, not same
+                    group = []
+                group.append(found)
+            last = line.mark
+        yield group, last, True
+
+
+class Restore:
+    """Writes items as an export had them."""
+
+    def __init__(self, table: Table, rate: Rate, clock: Callable[[], float] = time.time) -> None:
+        self._table = table
+        self._rate = rate
+        self._clock = clock
+        self._ratings = RatingStore(table)
+
+    def carry_out(self, lines: Sequence[ItemLine]) -> list[Outcome]:
+        """Write what the lines of one home say, as far as the table does not have it."""
+        if not lines:
+            return []
+        name, home = lines[0].home
+        return self._playlist(home, lines) if name == "playlistId" else self._video(home, lines)
+
+    def _video(self, video_id: str, lines: Sequence[ItemLine]) -> list[Outcome]:
+        outcomes: list[Outcome] = [
+            (line.line, _tried(partial(self._put_video, line))) for line in lines if line.entity == "Video"
+        ]
+        children = [line for line in lines if line.entity != "Video"]
+        if not children:
+            return outcomes
+        key = VIDEO.key(videoId=video_id)
+        video = self._table.get(key, attributes=("videoId", "createdAt", "releaseYear", TTL_ATTRIBUTE), consistent=True)
+        if video is None or is_purged(video, self._now()):
+            return [*outcomes, *((line.line, NO_VIDEO) for line in children)]
+        ratings = [line for line in children if line.entity == "Rating"]
+        items = [(line, _child(line, video, self._now())) for line in children if line.entity in CHILDREN]
+        there = self._there([item for _, item in items])
+        for line, item in items:
+            outcomes.append((line.line, _tried(partial(self._put, line, item, there.get(_place(item))))))
+        outcomes += [(line.line, self._put_imported(line)) for line in children if line.entity == "ImportedRating"]
+        for start in range(0, len(ratings), RATINGS_AT_A_TIME):
+            outcomes += self._put_ratings(video_id, ratings[start : start + RATINGS_AT_A_TIME])
+        return outcomes
+
+    def _put_video(self, line: ItemLine) -> str | Refused:
+        item = _video(line.attributes, self._now())
+        if is_purged(item, self._now()):
+            return Refused("its time is over: it would be removed at once")
+        found = self._table.get(_key(item), consistent=True)
+        if found is not None and not is_purged(found, self._now()):
+            return _compared(line, found)
+        entries = tag_entries(item)
+        self._rate.take(1 + len(entries))
+        put = self._table.put(item, condition=absent_or_purged(self._now()))
+        return self._written([put, *map(self._table.put, entries)], line, item)
+
+    def _put(self, line: ItemLine, item: Item, found: Item | None) -> str | Refused:
+        if found:
+            return _compared(line, found)
+        self._rate.take(1)
+        return self._written([self._table.put(item, condition=_ABSENT)], line, item)
+
+    def _written(self, writes: Sequence[Write], line: ItemLine, item: Item) -> str | Refused:
+        """Carry out the writes of one line, of which the first is that of the item itself."""
+        try:
+            if len(writes) == 1:
+                self._table.write(writes[0])
+            else:
+                self._table.transact(writes)
+        except ConditionFailed:
+            # By an attempt of ours whose answer was lost, or by somebody else in this moment.
+            return _compared(line, self._table.get(_key(item), consistent=True) or {})
+        except TransactionConflict as conflict:
+            raise NotApplied from conflict
+        return CREATED
+
+    def _put_imported(self, line: ItemLine) -> str | Refused:
+        video_id, imported = line.attributes["videoId"], line.attributes["imported"]
+        found = self._table.get(RATING_TOTALS.key(videoId=video_id), attributes=("imported",), consistent=True)
+        if found and "imported" in found:
+            return UNCHANGED if found["imported"] == imported else DIFFERENT
+        self._rate.take(1)
+        self._ratings.set_imported(video_id, imported["average"], imported["votes"], IMPORTER, self._now())
+        return CREATED
+
+    def _put_ratings(self, video_id: str, lines: Sequence[ItemLine]) -> list[Outcome]:
+        """Write ratings and what they add to their video's totals, all of them in one transaction."""
+        items = {_place(item): item for item in (_rating(line.attributes, self._now()) for line in lines)}
+        for attempt in range(1, ROUNDS + 1):
+            there = self._there(list(items.values()))
+            try:
+                self._add_ratings(video_id, [item for place, item in items.items() if place not in there])
+            except (ConditionFailed, TransactionConflict):
+                self._table.pause(attempt)
+            else:
+                return [(line.line, _became(line, there, items)) for line in lines]
+        raise NotApplied
+
+    def _add_ratings(self, video_id: str, ratings: Sequence[Item]) -> None:
+        if not ratings:
+            return
+        self._rate.take(len(ratings) + 1)
+        shares = [share(Choice.of(rating)) for rating in ratings]
+        sums = {name: sum(each[name] for each in shares) for name in TOTALS}
+        totals = self._table.update(
+            RATING_TOTALS.key(videoId=video_id), addition(video_id, sums, IMPORTER, self._now())
+        )
+        self._table.transact([*(self._table.put(rating, condition=_ABSENT) for rating in ratings), totals])
+
+    def _playlist(self, playlist_id: str, lines: Sequence[ItemLine]) -> list[Outcome]:
+        """Write the entries of a playlist, which nobody sees, and then the playlist itself."""
+        heads = [line for line in lines if line.entity == "Playlist"]
+        entries = [line for line in lines if line.entity == "Entry"]
+        found = self._table.get(PLAYLIST.key(playlistId=playlist_id), consistent=True)
+        there = {item["videoId"]: item for item in self._there([_membership_key(line) for line in entries]).values()}
+        if found:
+            compared = [(line.line, _compared(line, found, COUNTED)) for line in heads]
+            return compared + [(line.line, _compared(line, there.get(_video_of(line), {}))) for line in entries]
+        if not heads:
+            return [(line.line, NO_PLAYLIST) for line in entries]
+        ranks = _ranks(heads[0], entries, there)
+        outcomes: list[Outcome] = []
+        kept: dict[str, Item] = {}
+        for line, rank in zip(entries, ranks, strict=True):
+            video_id = _video_of(line)
+            outcome: str | Refused = NO_ROOM
+            if video_id in kept:
+                outcome = TWICE
+            elif rank is not None:
+                entry, membership = _entry(line.attributes | {"rank": rank}, self._now())
+                outcome = _tried(partial(self._put_entry, line, entry, membership, there.get(video_id)))
+                if not isinstance(outcome, Refused):
+                    kept[video_id] = membership
+            outcomes.append((line.line, outcome))
+        outcomes.append((heads[0].line, _tried(partial(self._put_playlist, heads[0], list(kept.values())))))
+        return outcomes + [(line.line, DIFFERENT) for line in heads[1:]]
+
+    def _put_entry(self, line: ItemLine, entry: Item, membership: Item, found: Item | None) -> str | Refused:
+        if found:
+            return _compared(line, found)
+        self._rate.take(2)
+        writes = [self._table.put(each, condition=_ABSENT) for each in (membership, entry)]
+        return self._written(writes, line, membership)
+
+    def _put_playlist(self, line: ItemLine, entries: Sequence[Item]) -> str | Refused:
+        now, owner = self._now(), line.attributes["userId"]
+        item = _playlist(line.attributes, entries, now)
+        counted = self._table.update(PROFILE.key(userId=owner), user_addition(owner, {"playlists": 1}, IMPORTER, now))
+        self._rate.take(2)
+        return self._written([self._table.put(item, condition=_ABSENT), counted], line, item)
+
+    def _there(self, items: Sequence[Item]) -> Mapping[tuple[str, str], Item]:
+        """What the table has under the keys of these items."""
+        keys = {_place(item): _key(item) for item in items}
+        return {_place(item): item for item in self._table.batch_get(list(keys.values()), consistent=True)}
+
+    def _now(self) -> int:
+        return int(self._clock())
+
+
+def _video(attributes: Item, now: int) -> Item:
+    """A video as the export had it, with the keys and index attributes that fit its content."""
+    fallback: Item = {name: {} for name in (*MAPS, "origins")}
+    fallback |= {"visibility": "private", "schemaVersion": SCHEMA_VERSION, "createdAt": now}
+    whole = upgraded(fallback | attributes)
+    stamped = stamp(whole, caller=IMPORTER, now=now, version=attributes.get("version", 1))
+    item = stamped | {name: attributes[name] for name in STAMPS if name in attributes}
+    if TTL_ATTRIBUTE in stamped and TTL_ATTRIBUTE in attributes:
+        item[TTL_ATTRIBUTE] = attributes[TTL_ATTRIBUTE]
+    return item
+
+
+def _stamped(item: Item, now: int) -> Item:
+    """An item with what a line of somebody's own making may leave out."""
+    made = {"schemaVersion": SCHEMA_VERSION, "updatedAt": now, "updatedBy": IMPORTER.subject, "writeId": "import"}
+    return made | item
+
+
+def _child(line: ItemLine, video: Item, now: int) -> Item:
+    """A credit, release, job or counter of a video."""
+    item, video_id = line.attributes, video["videoId"]
+    if line.entity == "Views":
+        counter = {name: value for name, value in item.items() if name != "videoId"}
+        return {"schemaVersion": SCHEMA_VERSION} | counter | VIEW_COUNTER.key(videoId=video_id, shard=0)
+    if line.entity == "Job":
+        return _job(item, now)
+    if line.entity == "Credit":
+        person = item["personId"]
+        key = CREDIT.key(videoId=video_id, personId=person)
+        relation = _relation(person_relation(person), 0, video.get("releaseYear", 0), video_id)
+    else:
+        spoken = item.get("language", NO_LANGUAGE)
+        key = RELEASE.key(videoId=video_id, region=item["region"], language=spoken)
+        relation = _relation(
+            region_relation(item["region"]), shard_of(video_id), video["createdAt"], f"{video_id}#{spoken}"
+        )
+    return _stamped({"version": 1} | item, now) | key | relation
+
+
+def _job(item: Item, now: int) -> Item:
+    due = item.get(DUE)
+    made = {"queuedAt": now, "sentAt": now, "sends": 1, "progress": 0}
+    kept = _stamped(made | {name: value for name, value in item.items() if name != DUE}, now)
+    place = f"{item['videoId']}/{item['kind']}"
+    relation = {} if due is None else _relation(job_relation(item["state"]), 0, due, place)
+    return kept | JOB.key(videoId=item["videoId"], kind=item["kind"]) | relation
+
+
+def _rating(attributes: Item, now: int) -> Item:
+    item: Item = {"ratedAt": now} | attributes
+    user, video_id = item["userId"], item["videoId"]
+    relation = _relation(rated_relation(video_id), 0, item["ratedAt"], user)
+    return _stamped(item, now) | RATING.key(userId=user, videoId=video_id) | relation
+
+
+def _playlist(attributes: Item, entries: Sequence[Item], now: int) -> Item:
+    """A playlist that has these entries."""
+    playlist_id, owner = attributes["playlistId"], attributes["userId"]
+    item: Item = {"visibility": "private", "version": 1, "createdAt": now} | attributes | {"entryCount": len(entries)}
+    last = max([attributes.get("lastRank", ""), *(entry["rank"] for entry in entries)])
+    if last:
+        item["lastRank"] = last
+    relation = _relation(playlists_relation(owner), 0, item["createdAt"], playlist_id)
+    return _stamped(item, now) | PLAYLIST.key(playlistId=playlist_id) | relation
+
+
+def _ranks(head: ItemLine, entries: Sequence[ItemLine], there: Mapping[str, Item]) -> list[str | None]:
+    """The ranks of a playlist's entries: those without one follow all others, in the order of their lines.
+
+    What an import that was broken off has written of them, by video, keeps its rank. None: there is no room left.
+    """
+    known = [line.attributes.get("rank") or there.get(_video_of(line), {}).get("rank") for line in entries]
+    last = max([head.attributes.get("lastRank", ""), *filter(None, known)]) or None
+    ranks: list[str | None] = []
+    for rank in known:
+        try:
+            ranks.append(rank or between(last, None))
+        except NoRoomError:
+            ranks.append(None)
+        if rank is None:
+            last = ranks[-1] or last
+    return ranks
+
+
+def _video_of(line: ItemLine) -> str:
+    return str(line.attributes["videoId"])
+
+
+def _membership_key(line: ItemLine) -> Key:
+    return MEMBERSHIP.key(playlistId=line.attributes["playlistId"], videoId=line.attributes["videoId"])
+
+
+def _entry(attributes: Item, now: int) -> tuple[Item, Item]:
+    """The two items of an entry: that which stands in the list, and that which tells that it is there."""
+    playlist_id, video_id = attributes["playlistId"], attributes["videoId"]
+    stamps = ("schemaVersion", "updatedAt", "updatedBy")
+    full = _stamped({"addedAt": now} | attributes, now)
+    entry = {name: full[name] for name in ("playlistId", "videoId", "rank", "addedAt", *stamps)}
+    relation = _relation(in_playlist_relation(video_id), 0, full["addedAt"], playlist_id)
+    return (
+        entry | ENTRY.key(playlistId=playlist_id, rank=attributes["rank"], videoId=video_id),
+        entry | {"writeId": full["writeId"]} | MEMBERSHIP.key(playlistId=playlist_id, videoId=video_id) | relation,
+    )
+
+
+def _relation(relation: str, shard: int, sort: int, of: str) -> Item:
+    return {"rel": relation, "relShard": shard, "relSort": sort, "relId": of}
+
+
+def _tried(action: Callable[[], str | Refused]) -> str | Refused:
+    """The outcome of one line; what DynamoDB does not take as an item is refused, and no reason to stop."""
+    try:
+        return action()
+    except ContentTooLarge:
+        return Refused("the item is larger than 400 KB")
+    except InternalError as error:
+        if "Validation" not in error.detail:
+            raise
+        return Refused("DynamoDB does not take it as an item")
+
+
+def _compared(line: ItemLine, found: Item, but: Sequence[str] = ()) -> str | Refused:
+    """What becomes of a line whose item is there: it is left as it is."""
+    # A counter does not name its video, but for its key.
+    unkept = (*but, DUE, *(("videoId",) if line.entity == "Views" else ()))
+    given = {name: value for name, value in line.attributes.items() if name not in unkept}
+    same = all(name in found and encode(found[name]) == encode(value) for name, value in given.items())
+    return UNCHANGED if same else DIFFERENT
+
+
+def _became(
+    line: ItemLine, there: Mapping[tuple[str, str], Item], written: Mapping[tuple[str, str], Item]
+) -> str | Refused:
+    """What became of a rating; of two of one user, the last was written."""
+    place = _place(RATING.key(userId=line.attributes["userId"], videoId=line.attributes["videoId"]))
+    if place in there:
+        return _compared(line, there[place])
+    return CREATED if _compared(line, written[place]) == UNCHANGED else DIFFERENT
+
+
+def _key(item: Item) -> Key:
+    return {PARTITION_KEY: item[PARTITION_KEY], SORT_KEY: item[SORT_KEY]}
+
+
+def _place(item: Item) -> tuple[str, str]:
+    return item[PARTITION_KEY], item[SORT_KEY]

@@ -1,0 +1,68 @@
+"""Many writes side by side, and no faster than was asked for."""
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Self, TypeVar
+
+THREADS = 16
+
+_Task = TypeVar("_Task")
+_Result = TypeVar("_Result")
+
+
+class Rate:
+    """A token bucket: so many items a second on average, and at most those of one second at once."""
+
+    def __init__(
+        self,
+        per_second: float | None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._per_second = per_second
+        self._clock = clock
+        self._sleep = sleep
+        self._lock = threading.Lock()
+        self._tokens = per_second or 0.0
+        self._seen = clock()
+
+    def take(self, items: int) -> None:
+        """Wait until so many items may be written; more than the bucket holds are owed, and waited for afterwards."""
+        if self._per_second is None:
+            return
+        with self._lock:
+            now = self._clock()
+            self._tokens = min(self._per_second, self._tokens + (now - self._seen) * self._per_second)
+            self._seen = now
+            self._tokens -= items
+            wait = -self._tokens / self._per_second
+        if wait > 0:
+            self._sleep(wait)
+
+
+class Pool:
+    """Threads that carry out one batch at a time, so that memory holds no more than a batch."""
+
+    def __init__(self, threads: int = THREADS) -> None:
+        self._executor = ThreadPoolExecutor(threads, thread_name_prefix="write")
+
+    def map(self, action: Callable[[_Task], _Result], tasks: Iterable[_Task]) -> list[_Result]:
+        """The results in order, once all are done; raises the first error after the others have ended."""
+        futures = [self._executor.submit(action, task) for task in tasks]
+        try:
+            return [future.result() for future in futures]
+        finally:
+            for future in futures:
+                future.cancel()
+            for future in futures:
+                if not future.cancelled():
+                    future.exception()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._executor.shutdown()

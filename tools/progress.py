@@ -1,0 +1,32 @@
+"""What the person at the terminal sees while a tool works: bars on a terminal, nothing in a log."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+Advance = Callable[[int], None]
+"""Called with how much is done in all."""
+
+
+class Bars:
+    """Progress bars on standard error."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self._console = console or Console(stderr=True, highlight=False)
+
+    @contextmanager
+    def bar(self, title: str, total: int | None, *, counted: bool = False) -> Iterator[Advance]:
+        """A bar for one piece of work; `total` None when nobody knows, `counted` to show numbers, not percent."""
+        amount = MofNCompleteColumn() if counted else TaskProgressColumn(show_speed=False)
+        with Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            amount,
+            TimeRemainingColumn(),
+            console=self._console,
+            disable=not self._console.is_terminal,
+        ) as progress:
+            task = progress.add_task(title, total=total)
+            yield lambda done: progress.update(task, completed=done)

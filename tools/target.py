@@ -1,0 +1,55 @@
+"""The table that a tool works on: a deployed one by the usual credentials, or that of `make run`."""
+
+import os
+import time
+from collections.abc import MutableMapping
+
+from botocore.exceptions import BotoCoreError
+
+from local import LocalError, running_service
+from shared.dynamodb import Table, make_client
+from shared.errors import ServiceError
+from shared.schema import HEALTH, TABLE_NAME
+from tools import ToolError
+
+ATTEMPTS = 20
+"""Tries of one request: a table that grows under an import throttles for some seconds."""
+
+
+def open_table(name: str | None) -> Table:
+    """The named table, or the local service's; raises ToolError unless it can be read."""
+    if name is None:
+        use_local_service(os.environ)
+    try:
+        table = Table(name or TABLE_NAME, make_client(), attempts=ATTEMPTS, sleep=time.sleep)
+    except BotoCoreError as error:
+        raise ToolError(f"AWS cannot be reached: {error}") from error
+    try:
+        Table(table.name, table.client, attempts=2).get(HEALTH.key())
+    except ServiceError as error:
+        cause = f" ({error.__cause__})" if error.__cause__ else ""
+        raise ToolError(f"The table {table.name} cannot be read: {error.detail}{cause}") from error
+    return table
+
+
+def use_local_service(environment: MutableMapping[str, str]) -> None:
+    """Point the environment to the running local service, and away from every real account."""
+    try:
+        base_url = str(running_service()["baseUrl"])
+    except LocalError as error:
+        raise ToolError(str(error)) from error
+    for name in [name for name in environment if name.startswith("AWS_")]:
+        del environment[name]
+    environment.update(
+        {
+            "AWS_ENDPOINT_URL": base_url.partition("/_aws/")[0],
+            "AWS_ACCESS_KEY_ID": "test",
+            "AWS_SECRET_ACCESS_KEY": "test",
+            "AWS_REGION": "us-east-1",
+            "AWS_DEFAULT_REGION": "us-east-1",
+            "AWS_EC2_METADATA_DISABLED": "true",
+            "AWS_CONFIG_FILE": os.devnull,
+            "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+            "NO_PROXY": "127.0.0.1,localhost",
+        }
+    )
