@@ -21,7 +21,7 @@ KEY: Any = encode_item({"pk": ITEM["pk"], "sk": ITEM["sk"]})
 ENCODED: Any = encode_item(ITEM)
 
 
-class _Raw:
+class Raw:
     def __init__(self, body: bytes) -> None:
         self._body = body
 
@@ -41,7 +41,7 @@ def answering(client: Any) -> Any:
     def answer(request: Any, **_: Any) -> AWSResponse:
         target = request.headers["X-Amz-Target"]
         operation = (target.decode() if isinstance(target, bytes) else target).rpartition(".")[2]
-        raw: Any = _Raw(bodies[operation])
+        raw: Any = Raw(bodies[operation])
         return AWSResponse("https://dynamodb", 200, HTTPHeaders(), raw)
 
     client.meta.events.register("before-send.dynamodb", answer)

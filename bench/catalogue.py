@@ -1,0 +1,101 @@
+"""Does importing a catalogue take memory or time that grows with its size? `python -m bench.catalogue`.
+
+Made-up catalogues of two sizes are imported against a DynamoDB that takes everything at once, each in a process of its
+own. What is left is what the import itself takes: reading, checking, making items and remembering.
+"""
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from botocore.awsrequest import AWSResponse
+from botocore.compat import HTTPHeaders
+
+from bench.client import Raw
+from local import ROOT
+from shared.dynamodb import Table, make_client
+from tools.generator import generate
+from tools.imdb_import import DIGEST, ImdbImport, Selection
+from tools.pace import Pool, Rate
+from tools.progress import Bars
+from tools.work import work_file
+
+SMALL, LARGE = 1_000, 10_000
+"""Titles; a title has about six credits, four releases and two tags."""
+
+
+def main(arguments: list[str]) -> None:
+    """Print the ratios; with a number, import so many titles and print what that took."""
+    if arguments:
+        print(json.dumps(_imported(int(arguments[0]))))
+        return
+    print("Import of a catalogue in IMDb's layout")
+    measured = {titles: _measured(titles) for titles in (SMALL, LARGE)}
+    for titles, taken in measured.items():
+        print(
+            f"  {titles:6,} titles, {taken['items']:8,.0f} items     {taken['seconds'] / titles * 1e3:6.2f} ms a title   "
+            f"x{taken['seconds'] / titles / (measured[SMALL]['seconds'] / SMALL):.2f}   "
+            f"{taken['peak'] / 1e6:4.0f} MB at most   x{taken['peak'] / measured[SMALL]['peak']:.2f}"
+        )
+
+
+def _measured(titles: int) -> dict[str, float]:
+    command = [sys.executable, "-m", "bench.catalogue", str(titles)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    taken: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return taken
+
+
+def _imported(titles: int) -> dict[str, float]:
+    os.environ |= {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": "us-east-1"}
+    client, counts = _taking_everything(make_client())
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        generate(folder, titles, people=titles // 2, seed=1, progress=lambda _: None)
+        selection = Selection("imdb", frozenset(), None, None, frozenset({"credits", "releases", "ratings"}))
+        started = time.perf_counter()
+        with Pool() as pool, work_file(folder / "state", {}) as work:
+            ImdbImport(folder, Table("T", client), work, selection, rate=Rate(None), pool=pool, bars=Bars()).run()
+        seconds = time.perf_counter() - started
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return {"seconds": seconds, "peak": peak, "items": counts["items"]}
+
+
+def _taking_everything(client: Any) -> tuple[Any, dict[str, int]]:
+    """The client, with a DynamoDB in which each title is missing at first and there later, and no relation is."""
+    counts = {"items": 0}
+
+    def answer(request: Any, **_: Any) -> AWSResponse:
+        target = request.headers["X-Amz-Target"]
+        operation = (target.decode() if isinstance(target, bytes) else target).rpartition(".")[2]
+        sent = json.loads(request.body)
+        told: dict[str, Any] = {}
+        if operation == "BatchGetItem":
+            asked = sent["RequestItems"]["T"]
+            is_there = DIGEST not in asked.get("ExpressionAttributeNames", {}).values()
+            found = [_video(key) for key in asked["Keys"] if is_there and key["sk"]["S"] == "#META"]
+            told = {"Responses": {"T": found}}
+        elif operation == "TransactWriteItems":
+            counts["items"] += len(sent["TransactItems"])
+        elif operation in ("PutItem", "UpdateItem"):
+            counts["items"] += 1
+        raw: Any = Raw(json.dumps(told).encode())
+        return AWSResponse("https://dynamodb", 200, HTTPHeaders(), raw)
+
+    client.meta.events.register("before-send.dynamodb", answer)
+    return client, counts
+
+
+def _video(key: dict[str, Any]) -> dict[str, Any]:
+    video_id = key["pk"]["S"].removeprefix("VIDEO#")
+    return {"videoId": {"S": video_id}, "status": {"S": "ready"}, "createdAt": {"N": "0"}}
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
