@@ -29,19 +29,51 @@ expected-statuses = ["2xx", "304", "403", "404", "409", "412"]
 expected-statuses = ["400", "401", "403", "404", "405", "412", "413", "415", "422"]
 
 # What two parameters must be to each other, and that a cursor is one the service gave out, no schema can say;
-# nor that a patch leaves a video within its limits, that parts are numbered without a gap, and what a report of
-# `done` needs.
+# nor that tags differ by more than their spelling, that a patch leaves a video within its limits, that parts are
+# numbered without a gap, and what a report of `done` needs.
 [[operations]]
 include-name = "GET /v1/videos"
 checks.positive_data_acceptance.expected-statuses = ["200", "400", "403"]
+
+[[operations]]
+include-name = "POST /v1/videos"
+checks.positive_data_acceptance.expected-statuses = ["201", "403", "409", "422"]
+
+# An operation that is not valid fails alone. Other methods take the last word for a videoId, which is not valid.
+[[operations]]
+include-name = ["POST /v1/videos/batch", "POST /v1/videos/batch-get"]
+checks.unsupported_method.enabled = false
+
+[[operations]]
+include-name = "POST /v1/videos/batch"
+checks.negative_data_rejection.expected-statuses = ["200", "400", "401", "403", "404", "405", "413", "415", "422"]
 
 [[operations]]
 include-name = "PATCH /v1/videos/{videoId}"
 checks.positive_data_acceptance.expected-statuses = ["200", "403", "404", "409", "412", "422"]
 
 [[operations]]
-include-name = "GET /v1/videos/{videoId}/audit"
+include-name = [
+    "GET /v1/videos/{videoId}/audit",
+    "GET /v1/videos/{videoId}/credits",
+    "GET /v1/videos/{videoId}/releases",
+    "GET /v1/videos/{videoId}/releases/{region}",
+    "GET /v1/videos/{videoId}/playlists",
+    "GET /v1/people/{personId}/videos",
+    "GET /v1/playlists",
+    "GET /v1/playlists/{playlistId}/entries",
+    "GET /v1/tags",
+]
 checks.positive_data_acceptance.expected-statuses = ["200", "400", "403", "404"]
+
+[[operations]]
+include-name = "GET /v1/videos/{videoId}"
+checks.positive_data_acceptance.expected-statuses = ["200", "304", "400", "403", "404"]
+
+# An entry needs a video that is there, and stands next to another one.
+[[operations]]
+include-name = ["POST /v1/playlists/{playlistId}/entries", "PATCH /v1/playlists/{playlistId}/entries/{videoId}"]
+checks.positive_data_acceptance.expected-statuses = ["200", "201", "403", "404", "409", "412", "422"]
 
 [[operations]]
 include-name = "POST /v1/videos/{videoId}/upload"

@@ -1,0 +1,224 @@
+"""People, titles, ratings, tags and playlists over HTTP, and what stream and queues make of them."""
+
+from typing import Any
+
+import boto3
+import pytest
+
+from local.deployment import REGION
+from shared.schema import TABLE_NAME
+from tests.e2e.conftest import Service, eventually
+
+pytestmark = pytest.mark.xdist_group("e2e")
+
+PEOPLE = 60
+"""More than one page of a purge takes at a time."""
+
+
+def _path(video: dict[str, Any], below: str = "") -> str:
+    return f"/v1/videos/{video['videoId']}{below}"
+
+
+def _get(service: Service, path: str, user: str = "alice") -> Any:
+    reply = service.request("GET", path, user)
+    assert reply.status_code == 200, reply.text
+    return reply.json()
+
+
+def _put(service: Service, path: str, body: dict[str, Any], user: str = "alice") -> Any:
+    reply = service.request("PUT", path, user, json=body)
+    assert reply.status_code in (200, 201), reply.text
+    return reply.json()
+
+
+def _published(service: Service, **fields: Any) -> dict[str, Any]:
+    published = {"userId": "alice", "status": "ready", "visibility": "public"}
+    return service.create("admin", **(published | fields))
+
+
+def _playlist(service: Service, title: str = "Evening") -> str:
+    made = service.request("POST", "/v1/playlists", json={"title": title, "visibility": "public"})
+    assert made.status_code == 201, made.text
+    return f"/v1/playlists/{made.json()['playlistId']}"
+
+
+def _append(service: Service, playlist: str, video: dict[str, Any]) -> None:
+    appended = service.request("POST", f"{playlist}/entries", json={"videoId": video["videoId"]})
+    assert appended.status_code == 201, appended.text
+
+
+def _entries(service: Service, playlist: str, user: str = "alice") -> list[str]:
+    return [entry["videoId"] for entry in _get(service, f"{playlist}/entries", user)["items"]]
+
+
+@pytest.fixture(scope="module")
+def film(service: Service) -> dict[str, Any]:
+    """A video of alice's with something of everything; tests leave it as it is."""
+    film = _published(service, title="The Piano", releaseYear=1993, tags=["Drama"])
+    role = {"roles": [{"category": "actress", "characters": ["Ada McGrath"]}], "ordering": 1}
+    _put(service, _path(film, "/credits/nm0000456"), role)
+    _put(service, _path(film, "/releases/NZ"), {"titles": [{"title": "The Piano (NZ)"}]})
+    _put(service, _path(film, "/releases/FR/fr"), {"titles": [{"title": "La leçon de piano"}]})
+    _put(service, _path(film, "/rating"), {"value": 9}, "bob")
+    return film
+
+
+class TestATitlePage:
+    def test_is_one_answer(self, service: Service, film: dict[str, Any]) -> None:
+        page = _get(service, _path(film, "?include=credits,releases,ratings,tags,jobs"))
+        assert page["title"] == "The Piano"
+        assert [credit["personId"] for credit in page["included"]["credits"]["items"]] == ["nm0000456"]
+        assert len(page["included"]["releases"]["items"]) == 2
+        assert (page["included"]["ratings"]["average"], page["included"]["ratings"]["votes"]) == (9, 1)
+
+    def test_has_its_title_in_a_region(self, service: Service, film: dict[str, Any]) -> None:
+        assert _get(service, _path(film, "?region=NZ"))["localTitle"]["title"] == "The Piano (NZ)"
+        french = service.request("GET", _path(film), headers={"Accept-Language": "fr-FR, en;q=0.5"}).json()
+        assert french["localTitle"]["title"] == "La leçon de piano"
+
+    def test_leads_to_what_else_somebody_did(self, service: Service, film: dict[str, Any]) -> None:
+        found = _get(service, "/v1/people/nm0000456/videos?fromYear=1993&toYear=1993", "bob")
+        assert [each["video"]["videoId"] for each in found["items"]] == [film["videoId"]]
+
+    def test_moves_to_another_year_with_its_credits(self, service: Service) -> None:
+        film = _published(service, releaseYear=2001)
+        role = {"roles": [{"category": "director"}], "ordering": 1}
+        person = f"p-{film['videoId']}"
+        _put(service, _path(film, f"/credits/{person}"), role)
+        patched = service.request("PATCH", _path(film), json={"releaseYear": 2002})
+        assert patched.status_code == 200
+        eventually(lambda: _get(service, f"/v1/people/{person}/videos?fromYear=2002&toYear=2002")["items"])
+        assert _get(service, f"/v1/people/{person}/videos?fromYear=2001&toYear=2001")["items"] == []
+
+
+class TestTags:
+    def test_lead_to_videos_whatever_their_spelling(self, service: Service, unique: str) -> None:
+        film = _published(service, tags=[f"Tag {unique}"])
+        for spelling in (f"Tag%20{unique}", f"TAG%20{unique}"):
+            found = _get(service, f"/v1/videos?tag={spelling}", "bob")
+            assert [each["videoId"] for each in found["items"]] == [film["videoId"]]
+
+    def test_are_counted_while_videos_are_listed(self, service: Service, unique: str) -> None:
+        films = [_published(service, tags=[unique]) for _ in range(2)]
+
+        def count() -> int:
+            page = _get(service, "/v1/tags?limit=100")
+            items = list(page["items"])
+            while page["nextCursor"]:
+                page = _get(service, f"/v1/tags?limit=100&cursor={page['nextCursor']}")
+                items += page["items"]
+            return sum(each["count"] for each in items if each["tag"] == unique)
+
+        eventually(count, lambda counted: counted == 2)
+        assert service.request("DELETE", _path(films[0])).status_code == 204
+        eventually(count, lambda counted: counted == 1)
+
+
+class TestRatings:
+    def test_no_vote_is_lost(self, service: Service) -> None:
+        film = _published(service)
+        users = ("alice", "bob", "admin")
+        replies = service.at_once(
+            9, "PUT", _path(film, "/rating"), user=lambda n: users[n % 3], json=lambda n: {"value": 1 + n % 3}
+        )
+        assert {reply.status_code for reply in replies} <= {200, 503}
+        for number, user in enumerate(users):
+            _put(service, _path(film, "/rating"), {"value": 8 + number}, user)
+        totals = _get(service, _path(film, "/rating"))
+        assert (totals["votes"], totals["average"]) == (3, 9)
+
+
+class TestPlaylists:
+    def test_keep_their_order(self, service: Service) -> None:
+        playlist = _playlist(service)
+        films = [_published(service) for _ in range(3)]
+        for film in films:
+            _append(service, playlist, film)
+        one, two, three = (film["videoId"] for film in films)
+        assert _entries(service, playlist, "bob") == [one, two, three]
+        moved = service.request("PATCH", f"{playlist}/entries/{three}", json={"after": one})
+        assert moved.status_code == 200, moved.text
+        assert _entries(service, playlist, "bob") == [one, three, two]
+
+    def test_lose_nothing_that_is_appended_at_once(self, service: Service) -> None:
+        playlist = _playlist(service)
+        films = [_published(service)["videoId"] for _ in range(4)]
+        replies = service.at_once(4, "POST", f"{playlist}/entries", json=lambda n: {"videoId": films[n]})
+        appended = [film for film, reply in zip(films, replies, strict=True) if reply.status_code == 201]
+        assert {reply.status_code for reply in replies} <= {201, 409, 503}
+        assert sorted(_entries(service, playlist)) == sorted(appended)
+
+    def test_show_no_video_that_is_deleted(self, service: Service) -> None:
+        playlist, film = _playlist(service), _published(service)
+        _append(service, playlist, film)
+        assert service.request("DELETE", _path(film)).status_code == 204
+        assert _entries(service, playlist) == []
+        assert service.request("POST", _path(film, "/restore")).status_code == 200
+        assert _entries(service, playlist) == [film["videoId"]]
+
+
+class TestTotals:
+    def test_of_a_user_follow_what_happens(self, service: Service) -> None:
+        def totals() -> Any:
+            return _get(service, "/v1/users/bob", "bob")
+
+        before = totals()
+        film = service.create("bob", duration=1000, fileSize=7)
+        wanted = before["videos"]["uploaded"] + 1
+        after = eventually(totals, lambda told: told["videos"]["uploaded"] == wanted)
+        assert after["bytes"] == before["bytes"] + 7
+        assert service.request("DELETE", _path(film), "bob").status_code == 204
+        eventually(totals, lambda told: told["videos"]["deleted"] == before["videos"]["deleted"] + 1)
+        assert service.request("GET", "/v1/users/bob", "alice").status_code == 403
+
+
+class TestBatches:
+    def test_each_operation_has_its_own_result(self, service: Service) -> None:
+        mine, others = service.create(), service.create("bob")
+        operations = [
+            {"op": "create", "video": {"title": "In a batch"}},
+            {"op": "patch", "videoId": mine["videoId"], "patch": {"title": "Changed"}},
+            {"op": "delete", "videoId": others["videoId"]},
+            {"op": "create", "video": {"title": ""}},
+        ]
+        reply = service.request("POST", "/v1/videos/batch", json={"operations": operations})
+        assert reply.status_code == 200, reply.text
+        assert [item["status"] for item in reply.json()["items"]] == [201, 200, 404, 422]
+        made = reply.json()["items"][0]["videoId"]
+        wanted = {"videoIds": [made, others["videoId"], mine["videoId"]]}
+        found = service.request("POST", "/v1/videos/batch-get", json=wanted).json()
+        assert [video["title"] for video in found["items"]] == ["In a batch", "Changed"]
+        assert found["missing"] == [others["videoId"]]
+
+
+class TestTheEnd:
+    def test_a_removed_video_leaves_no_relation(self, service: Service) -> None:
+        film = _published(service, tags=["a", "b"])
+        playlist = _playlist(service)
+        _append(service, playlist, film)
+        _put(service, _path(film, "/rating"), {"like": True}, "bob")
+        for number in range(PEOPLE):
+            _put(service, _path(film, f"/credits/p{number}"), {"roles": [{"category": "actor"}], "ordering": 1})
+        dynamodb = boto3.client(
+            "dynamodb",
+            endpoint_url=service.endpoint,
+            region_name=REGION,
+            aws_access_key_id="test",
+            aws_secret_access_key="test",
+        )
+        partition = {"S": f"VIDEO#{film['videoId']}"}
+        # As TTL does it, 90 days after the deletion.
+        dynamodb.delete_item(TableName=TABLE_NAME, Key={"pk": partition, "sk": {"S": "#META"}})
+
+        def left() -> list[str]:
+            found = dynamodb.query(
+                TableName=TABLE_NAME,
+                KeyConditionExpression="pk = :pk",
+                ExpressionAttributeValues={":pk": partition},
+            )
+            return [item["sk"]["S"] for item in found["Items"]]
+
+        eventually(left, lambda keys: not keys)
+        rating = {"pk": {"S": "USER#bob"}, "sk": {"S": f"RATING#{film['videoId']}"}}
+        eventually(lambda: dynamodb.get_item(TableName=TABLE_NAME, Key=rating), lambda found: "Item" not in found)
+        eventually(lambda: _get(service, playlist), lambda told: told["entryCount"] == 0)
