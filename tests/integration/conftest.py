@@ -14,7 +14,9 @@ import pytest
 from local.ministack import MiniStack
 from local.ports import free_port
 from shared.dynamodb import Table, make_client
-from tests.harness import create_table
+from tests.harness import Clock, create_table, make_api
+from tests.integration.faults import Line
+from tests.integration.together import Instance
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -79,3 +81,23 @@ def new_table(client: "DynamoDBClient") -> Iterator[NewTable]:
 def table(new_table: NewTable) -> Table:
     """An empty table."""
     return new_table()
+
+
+@pytest.fixture
+def instance(table: Table, clock: Clock) -> Instance:
+    """Makes instances of the service over one table: a resolver serves one request at a time."""
+    return lambda: make_api(table, clock=clock)
+
+
+@pytest.fixture(scope="module")
+def tapped(connect: Connect) -> tuple["DynamoDBClient", Line]:
+    """A client and its line."""
+    client = connect()
+    return client, Line(client)
+
+
+@pytest.fixture
+def line(tapped: tuple["DynamoDBClient", Line]) -> Iterator[Line]:
+    """The line, whole again after the test."""
+    yield tapped[1]
+    tapped[1].disarm()

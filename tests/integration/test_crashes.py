@@ -18,7 +18,7 @@ from shared.dynamodb import ATTEMPTS, Table
 from shared.schema import ACCESS_PATTERNS
 from tests.harness import Api, Clock, Reply, make_api
 from tests.integration import faults
-from tests.integration.conftest import Connect, NewTable
+from tests.integration.conftest import NewTable
 from tests.integration.contents import anonymous_answer, contents, videos_of
 from tests.integration.faults import Incident, Killed, Line, Send
 
@@ -197,13 +197,6 @@ class Service:
 
 
 NewService = Callable[[int], Service]
-
-
-@pytest.fixture(scope="module")
-def tapped(connect: Connect) -> tuple["DynamoDBClient", Line]:
-    """A client, and its line."""
-    client = connect()
-    return client, Line(client)
 
 
 @pytest.fixture

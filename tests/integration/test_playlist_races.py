@@ -2,8 +2,6 @@
 
 import random
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,11 +9,11 @@ import pytest
 from shared.dynamodb import Table
 from shared.purging import Purge
 from shared.schema import PROFILE, VIDEO
-from tests.harness import Api, Clock, Reply, make_api
+from tests.harness import Api, Reply, make_api
 from tests.integration import faults
-from tests.integration.conftest import Connect
 from tests.integration.contents import items_of
 from tests.integration.faults import Incident, Killed, Line
+from tests.integration.together import Instance, Request, at_once
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -23,35 +21,6 @@ if TYPE_CHECKING:
 THREADS = 8
 FILMS = [f"{number:08d}-0000-4000-8000-000000000000" for number in range(THREADS)]
 KEY = {"Idempotency-Key": "k1"}
-
-Request = Callable[[Api], Reply]
-Instance = Callable[[], Api]
-
-
-@pytest.fixture
-def instance(table: Table, clock: Clock) -> Instance:
-    """Makes instances of the service over one table: a resolver serves one request at a time."""
-    return lambda: make_api(table, clock=clock)
-
-
-@pytest.fixture(scope="module")
-def tapped(connect: Connect) -> tuple["DynamoDBClient", Line]:
-    """A client and its line."""
-    client = connect()
-    return client, Line(client)
-
-
-def at_once(instance: Instance, requests: Sequence[Request]) -> list[Reply]:
-    """The answers to requests that are let go together, each by an instance of its own."""
-    start = Barrier(len(requests))
-
-    def run(request: Request) -> Reply:
-        api = instance()
-        start.wait(timeout=30)
-        return request(api)
-
-    with ThreadPoolExecutor(len(requests)) as pool:
-        return list(pool.map(run, requests))
 
 
 @pytest.fixture(autouse=True)

@@ -4,7 +4,7 @@ First with threads, let go at once, each with an instance of the service of its 
 step: one whole request between any two DynamoDB calls of another.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from threading import Barrier
@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from shared.dynamodb import Table
-from tests.harness import Api, Clock, Reply, make_api
+from tests.harness import Api, Reply, make_api
 from tests.integration import faults
-from tests.integration.conftest import Connect, NewTable
+from tests.integration.conftest import NewTable
 from tests.integration.contents import contents, items_of, videos_of
 from tests.integration.faults import Line
+from tests.integration.together import Instance, Request, at_once
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -26,28 +27,6 @@ VIDEO_ID = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 PATH = f"/v1/videos/{VIDEO_ID}"
 KEY = {"Idempotency-Key": "key-1"}
 THREADS = 8
-
-Request = Callable[[Api], Reply]
-Instance = Callable[[], Api]
-
-
-@pytest.fixture
-def instance(table: Table, clock: Clock) -> Instance:
-    """Makes instances of the service over one table: a resolver serves one request at a time."""
-    return lambda: make_api(table, clock=clock)
-
-
-def at_once(instance: Instance, requests: Sequence[Request]) -> list[Reply]:
-    """The answers to requests that are let go together, each by an instance of its own."""
-    start = Barrier(len(requests))
-
-    def run(request: Request) -> Reply:
-        api = instance()
-        start.wait(timeout=30)
-        return request(api)
-
-    with ThreadPoolExecutor(len(requests)) as pool:
-        return list(pool.map(run, requests))
 
 
 def statuses(replies: Sequence[Reply]) -> list[int]:
@@ -312,20 +291,6 @@ STATES: dict[str, Callable[[Api], object]] = {
     "a deleted video": lambda api: (api.publish(videoId=VIDEO_ID, category="film"), api.delete(PATH)),
 }
 MOST_CALLS = 3
-
-
-@pytest.fixture(scope="module")
-def tapped(connect: Connect) -> tuple["DynamoDBClient", Line]:
-    """A client and its line."""
-    client = connect()
-    return client, Line(client)
-
-
-@pytest.fixture
-def line(tapped: tuple["DynamoDBClient", Line]) -> Iterator[Line]:
-    """The line of the request that others come in between."""
-    yield tapped[1]
-    tapped[1].disarm()
 
 
 Outcome = tuple[tuple[int, bytes], tuple[int, bytes], list[str]]

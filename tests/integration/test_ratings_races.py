@@ -2,12 +2,10 @@
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from contextlib import suppress
 from itertools import product
-from threading import Barrier
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -20,9 +18,9 @@ from shared.ratings import ROUNDS, TOTALS, Choice, share
 from shared.reconcile import Reconcile
 from tests.harness import NOW, Api, Clock, Reply, make_api
 from tests.integration import faults
-from tests.integration.conftest import Connect
 from tests.integration.contents import items_of
 from tests.integration.faults import Incident, Killed, Line
+from tests.integration.together import Request, together
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -31,39 +29,10 @@ VIDEO_ID = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 PATH = f"/v1/videos/{VIDEO_ID}/rating"
 THREADS = 8
 
-_Result = TypeVar("_Result")
-Request = Callable[[Api], Reply]
-
-
-@pytest.fixture(scope="module")
-def tapped(connect: Connect) -> tuple["DynamoDBClient", Line]:
-    """A client and its line."""
-    client = connect()
-    return client, Line(client)
-
-
-@pytest.fixture
-def line(tapped: tuple["DynamoDBClient", Line]) -> Iterator[Line]:
-    """The line, whole again after the test."""
-    yield tapped[1]
-    tapped[1].disarm()
-
 
 def through(table: Table, tapped: tuple["DynamoDBClient", Line], attempts: int = ATTEMPTS) -> Table:
     """The same table at the other end of the line."""
     return Table(table.name, tapped[0], attempts=attempts, sleep=lambda _: None)
-
-
-def at_once(*jobs: Callable[[], _Result]) -> list[_Result]:
-    """The results of what is let go together."""
-    start = Barrier(len(jobs))
-
-    def run(job: Callable[[], _Result]) -> _Result:
-        start.wait(timeout=30)
-        return job()
-
-    with ThreadPoolExecutor(len(jobs)) as pool:
-        return list(pool.map(run, jobs))
 
 
 def rating(user: str, value: int) -> Request:
@@ -101,7 +70,7 @@ class TestRatingsAtOnce:
             mine = make_api(Table(table.name, table.client), clock)
             return [rating(f"user-{thread}-{n}", (thread + n) % 10 + 1)(mine) for n in range(each)]
 
-        replies = [reply for batch in at_once(*(lambda t=t: run(t) for t in range(THREADS))) for reply in batch]
+        replies = [reply for batch in together(*(lambda t=t: run(t) for t in range(THREADS))) for reply in batch]
 
         assert {reply.status for reply in replies} == {200}
         assert sorted(reply.json["votes"] for reply in replies)[-1] == THREADS * each
@@ -116,7 +85,7 @@ class TestRatingsAtOnce:
         def run(value: int) -> Reply:
             return rating("bob", value)(make_api(Table(table.name, table.client), clock))
 
-        replies = at_once(*(lambda v=v: run(v) for v in range(1, THREADS + 1)))
+        replies = together(*(lambda v=v: run(v) for v in range(1, THREADS + 1)))
 
         assert {reply.status for reply in replies} <= {200, 503}
         assert len(own_ratings(table)) == 1
@@ -132,7 +101,7 @@ class TestRatingsAtOnce:
                 doing = chance.choice([rating(user, chance.randint(1, 10)), liking(user, True), taking_back(user)])
                 assert doing(mine).status in (200, 204, 503)
 
-        at_once(*(lambda s=s: run(s) for s in range(THREADS)))
+        together(*(lambda s=s: run(s) for s in range(THREADS)))
 
         assert_exact_ratings(table)
 
@@ -148,7 +117,7 @@ class TestRatingsAtOnce:
             run = Reconcile(table, clock=lambda: NOW, sleep=lambda _: None)
             return max(200 + run.run(True, lambda _: None).outcomes["repaired"] for _ in range(10))
 
-        assert at_once(*(lambda t=t: rate(t) for t in range(4)), repair) == [200] * 5
+        assert together(*(lambda t=t: rate(t) for t in range(4)), repair) == [200] * 5
         assert_exact_ratings(table)
 
 
@@ -309,7 +278,7 @@ class TestTotals:
                 assert mine.patch(f"/v1/videos/{video_id}", body, user="admin").status in (200, 409)
                 worker.settle([video_id], NOW)
 
-        at_once(*(lambda s=s: settle(s) for s in range(3)), *(lambda s=s: change(s) for s in range(3)))
+        together(*(lambda s=s: settle(s) for s in range(3)), *(lambda s=s: change(s) for s in range(3)))
 
         assert_exact_totals(table)
 
@@ -387,7 +356,7 @@ class TestYears:
                         assert worker.move_years(VIDEO_ID, _always)
                         break
 
-        at_once(*(lambda s=s: run(s) for s in range(4)))
+        together(*(lambda s=s: run(s) for s in range(4)))
 
         assert credit_years(table) == {api.get(f"/v1/videos/{VIDEO_ID}").json.get("releaseYear", 0)}
 

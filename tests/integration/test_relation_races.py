@@ -1,8 +1,5 @@
 """Writers of credits and releases that meet, break off, or meet the stream that moves years."""
 
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,10 +7,11 @@ import pytest
 from shared.dynamodb import Table
 from shared.relations import RelationStore
 from shared.schema import CREDIT
-from tests.harness import Api, Clock, Reply, make_api
+from tests.harness import Api, make_api
 from tests.integration import faults
-from tests.integration.conftest import Connect, NewTable
+from tests.integration.conftest import NewTable
 from tests.integration.faults import Incident, Killed, Line
+from tests.integration.together import Instance, Request, at_once
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -24,49 +22,20 @@ SAM = f"{PATH}/credits/sam"
 THREADS = 8
 MOST_CALLS = 10
 
-Request = Callable[[Api], Reply]
-
 
 def crediting(ordering: int, **headers: str) -> Request:
     body = {"ordering": ordering, "roles": [{"category": "actor"}]}
     return lambda api: api.put(SAM, body, headers={name.replace("_", "-"): value for name, value in headers.items()})
 
 
-def at_once(table: Table, clock: Clock, requests: list[Request]) -> list[Reply]:
-    """The answers to requests that are let go together, each by an instance of its own."""
-    start = Barrier(len(requests))
-
-    def run(request: Request) -> Reply:
-        api = make_api(table, clock=clock)
-        start.wait(timeout=30)
-        return request(api)
-
-    with ThreadPoolExecutor(len(requests)) as pool:
-        return list(pool.map(run, requests))
-
-
 def credit_in(table: Table) -> dict[str, Any] | None:
     return table.get(CREDIT.key(videoId=VIDEO_ID, personId="sam"), consistent=True)
 
 
-@pytest.fixture(scope="module")
-def tapped(connect: Connect) -> tuple["DynamoDBClient", Line]:
-    """A client and its line."""
-    client = connect()
-    return client, Line(client)
-
-
-@pytest.fixture
-def line(tapped: tuple["DynamoDBClient", Line]) -> Iterator[Line]:
-    """The line, on which nothing happens after the test."""
-    yield tapped[1]
-    tapped[1].disarm()
-
-
-def test_of_creations_that_must_be_the_first_exactly_one_is(api: Api, table: Table, clock: Clock) -> None:
+def test_of_creations_that_must_be_the_first_exactly_one_is(api: Api, table: Table, instance: Instance) -> None:
     api.publish(videoId=VIDEO_ID)
 
-    replies = at_once(table, clock, [crediting(n + 1, If_None_Match="*") for n in range(THREADS)])
+    replies = at_once(instance, [crediting(n + 1, If_None_Match="*") for n in range(THREADS)])
 
     assert sorted(reply.status for reply in replies) == [201] + [412] * (THREADS - 1)
     (winner,) = (reply.json for reply in replies if reply.status == 201)
@@ -75,10 +44,10 @@ def test_of_creations_that_must_be_the_first_exactly_one_is(api: Api, table: Tab
     assert (credit["ordering"], credit["version"]) == (winner["ordering"], 1)
 
 
-def test_every_credit_that_was_put_at_once_was_there_for_a_version(api: Api, table: Table, clock: Clock) -> None:
+def test_every_credit_that_was_put_at_once_was_there_for_a_version(api: Api, table: Table, instance: Instance) -> None:
     api.publish(videoId=VIDEO_ID)
 
-    replies = at_once(table, clock, [crediting(n + 1) for n in range(THREADS)])
+    replies = at_once(instance, [crediting(n + 1) for n in range(THREADS)])
 
     done = [reply.json["version"] for reply in replies if reply.status < 300]
     assert sorted(done) == list(range(1, len(done) + 1))
