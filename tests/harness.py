@@ -28,10 +28,11 @@ from functions.uploads import handler as uploads
 from functions.videos import handler as videos
 from functions.views import handler as views
 from shared import schema
+from shared.attributes import Item
 from shared.audit import AuditStore
 from shared.catalogue import VideoStore
 from shared.cursors import Cursors
-from shared.dynamodb import Table
+from shared.dynamodb import Expression, Table
 from shared.http import JSON
 from shared.jobs import JobStore
 from shared.links import Links
@@ -332,6 +333,16 @@ def create_table(client: "DynamoDBClient", name: str) -> None:
         ],
     }
     client.create_table(**definition)
+
+
+def remove_video(table: Table, video_id: str) -> list[Item]:
+    """Remove a video with all that lies beside it, as TTL and the purge do; returns what that was."""
+    condition = Expression(
+        "#pk = :pk", {"#pk": schema.PARTITION_KEY}, {":pk": schema.VIDEO.key(videoId=video_id)["pk"]}
+    )
+    items = table.query(index=None, condition=condition, limit=100).items
+    table.batch_delete([{name: item[name] for name in (schema.PARTITION_KEY, schema.SORT_KEY)} for item in items])
+    return items
 
 
 def create_audit_table(client: "DynamoDBClient", name: str) -> None:

@@ -18,7 +18,7 @@ from shared.dynamodb import Table, change_between
 from shared.objects import Objects
 from shared.settings import LambdaHandler
 from shared.uploads import UploadStore
-from tests.harness import NOW, SOURCES_BUCKET, Api, Clock, Context, make_api, recorded
+from tests.harness import NOW, SOURCES_BUCKET, Api, Clock, Context, make_api, recorded, remove_video
 from tests.integration.faults import (
     Killed,
     Line,
@@ -382,7 +382,7 @@ class TestOrder:
     ) -> None:
         video_id = api.create()["videoId"]
         _deliver(arrivals, _created(_upload(api, objects, video_id)))
-        table.delete(schema.VIDEO.key(videoId=video_id))
+        remove_video(table, video_id)
         api.create("admin", videoId=video_id, userId="alice")
         key = _upload(api, objects, video_id, b"second life")
         _deliver(arrivals, _created(key))

@@ -10,7 +10,7 @@ from shared.dynamodb import Table
 from shared.jobs import LAST_ATTEMPT, kind_of
 from shared.schema import VIDEO
 from tests.backstage import RENDITIONS, Backstage
-from tests.harness import Api, Clock, Reply
+from tests.harness import Api, Clock, Reply, remove_video
 
 TRANSCODER: dict[str, Any] = {"user": "transcoder", "scopes": "videos/transcode"}
 
@@ -58,8 +58,11 @@ class TestListing:
         self, api: Api, backstage: Backstage, table: Table
     ) -> None:
         video_id = backstage.uploaded_film(api)
-        table.delete(VIDEO.key(videoId=video_id))
+        left = remove_video(table, video_id)
         api.create("admin", videoId=video_id, userId="bob")
+        for job in left:
+            if job["sk"].startswith("JOB#"):  # written by a worker that was late
+                table.write(table.put(job))
         assert api.get(f"/v1/videos/{video_id}/jobs", user="bob").json == {"items": []}
 
     def test_a_video_without_a_film_has_none(self, api: Api) -> None:
