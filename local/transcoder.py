@@ -186,7 +186,7 @@ class Worker:
             self._reports.send(message, "failed", reason=str(error), retry=False)
         except NotWanted:
             raise
-        except Exception:
+        except Exception:  # whatever broke, the job is to be told at once and not to wait for its lease to end
             LOGGER.exception("failed at %s", name)
             reason = "The transcoder could not finish; its log tells why."
             self._reports.send(message, "failed", reason=reason, retry=True)
@@ -359,7 +359,7 @@ def main(arguments: list[str]) -> int:
                     worker.work()
                 except (ClientError, BotoCoreError):
                     LOGGER.exception("the queue does not answer")
-                    time.sleep(1)
+                    time.sleep(1)  # or it would ask without a pause for as long as the queue is away
     except Stop:
         return 0
 

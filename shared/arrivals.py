@@ -42,7 +42,7 @@ class Arrivals:
         for bucket, key in _created(notification):
             try:
                 outcome = self._object(bucket, key, now)
-            except Exception as error:
+            except Exception as error:  # one that fails keeps back no other; it is raised after the last
                 failure = failure or error
             else:
                 self._logger.info("an object was created", extra={"key": key, "outcome": outcome})

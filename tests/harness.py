@@ -123,6 +123,18 @@ class Context(LambdaContext):
         return 60_000
 
 
+class ShortContext(Context):
+    """An invocation whose time is up after it was asked for so often."""
+
+    def __init__(self, steps: int) -> None:
+        super().__init__()
+        self.steps = steps
+
+    def get_remaining_time_in_millis(self) -> int:  # type: ignore[override]
+        self.steps -= 1
+        return 60_000 if self.steps >= 0 else 1000
+
+
 @dataclass
 class Reply:
     """An HTTP answer, as a client sees it."""

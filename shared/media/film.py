@@ -89,7 +89,7 @@ def opened(source: Source) -> Iterator[Film]:
         with _container(file, kind) as container:
             _refuse_encrypted(file, container)
             yield Film(file, container, _video(container), _format(file, container))
-    except Exception as error:
+    except Exception as error:  # sorted out below; what is not about the film is raised again
         if file.failure is not None:
             raise file.failure from None
         # Some of its errors are also MemoryError or EOFError: they speak of numbers in the file.

@@ -126,7 +126,7 @@ class SourceFile:
         ahead = min((start for start in self._ranges if start > position), default=self.size)
         try:
             data = self._source.read(position, min(block, ahead - position))
-        except Exception as error:
+        except Exception as error:  # FFmpeg swallows what its reader raises, so it is kept for the caller
             self.failure = error
             return b""
         self.requests += 1

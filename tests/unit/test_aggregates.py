@@ -26,7 +26,7 @@ from shared.stream import Record
 from shared.video import STATUSES
 from tests import streams
 from tests.backstage import Backstage, FakeQueue
-from tests.harness import NOW, Api, Clock, Context, recorded
+from tests.harness import NOW, Api, Clock, Context, ShortContext, recorded
 from tests.integration.contents import items_of
 
 JOB = Caller.job("test")
@@ -534,18 +534,6 @@ class TestYears:
         assert len(tries) == CHANGE_ATTEMPTS
 
 
-class _ShortContext(Context):
-    """An invocation whose time is up after it was asked for so often."""
-
-    def __init__(self, steps: int) -> None:
-        super().__init__()
-        self.steps = steps
-
-    def get_remaining_time_in_millis(self) -> int:  # type: ignore[override]
-        self.steps -= 1
-        return 60_000 if self.steps >= 0 else handler.SECONDS_TO_STOP * 1000
-
-
 class TestWorker:
     def _records(self, *bodies: str) -> dict[str, Any]:
         return {"Records": [{"messageId": f"m{n}", "body": body} for n, body in enumerate(bodies)]}
@@ -605,14 +593,14 @@ class TestWorker:
         worker = handler.make(Aggregates(table), queue, lambda: NOW)
         messages = [self._message(large, years=True), self._message(other, years=True), self._message(plain)]
 
-        assert worker(self._records(*messages), _ShortContext(2)) == {"batchItemFailures": []}
+        assert worker(self._records(*messages), ShortContext(2)) == {"batchItemFailures": []}
 
         assert_exact(table)
         assert queue.sent == [aggregates_message(large, years=True), aggregates_message(other, years=True)]
         assert _years(table, large) == [2000, 2000, 0]
         for left in ([other], []):
             again = self._records(*map(json.dumps, queue.take()))
-            assert worker(again, _ShortContext(3)) == {"batchItemFailures": []}
+            assert worker(again, ShortContext(3)) == {"batchItemFailures": []}
             assert queue.sent == [aggregates_message(each, years=True) for each in left]
         assert _years(table, large) == _years(table, other) == [2000] * 3
 

@@ -17,7 +17,7 @@ from shared.purging import Purge
 from shared.schema import CREDIT, MARKER, PLAYLIST, RATING, RATING_TOTALS, RELEASE, TAG, VIDEO, rated_relation
 from shared.video import GRACE_SECONDS
 from tests.backstage import Backstage, FakeQueue
-from tests.harness import MEDIA_BUCKET, SOURCES_BUCKET, Api, Clock, Context
+from tests.harness import MEDIA_BUCKET, SOURCES_BUCKET, Api, Clock, Context, ShortContext
 
 FILM = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 
@@ -26,18 +26,6 @@ FILM = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 def purge(table: Table, objects: Objects) -> Purge:
     """The purge over the tests' stores."""
     return Purge(table, objects, SOURCES_BUCKET, MEDIA_BUCKET)
-
-
-class ShortContext(Context):
-    """An invocation whose time is up after it was asked for so often."""
-
-    def __init__(self, steps: int) -> None:
-        super().__init__()
-        self.steps = steps
-
-    def get_remaining_time_in_millis(self) -> int:  # type: ignore[override]
-        self.steps -= 1
-        return 60_000 if self.steps >= 0 else handler.SECONDS_TO_STOP * 1000
 
 
 def _run(
