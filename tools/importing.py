@@ -12,7 +12,7 @@ from pathlib import Path
 
 from shared.aggregates import user_addition
 from shared.attributes import Item, encode
-from shared.dynamodb import ConditionFailed, Expression, Key, Table, TransactionConflict, Write, absent_or_purged
+from shared.dynamodb import ConditionFailed, Expression, Key, Table, TransactionConflict, Write
 from shared.errors import ContentTooLarge, InternalError, NotApplied
 from shared.playlists import MOST_ENTRIES
 from shared.ranks import NoRoomError, between
@@ -203,11 +203,14 @@ class Restore:
         if is_purged(item, self._now()):
             return Refused("its time is over: it would be removed at once")
         found = self._table.get(_key(item), consistent=True)
-        if found is not None and not is_purged(found, self._now()):
+        if found is not None and is_purged(found, self._now()):
+            # Replaced, it would leave the new one all that belonged to it.
+            return Refused("an earlier video of this id waits for its removal: import it again after that")
+        if found is not None:
             return _compared(line, found)
         entries = tag_entries(item)
         self._rate.take(1 + len(entries))
-        put = self._table.put(item, condition=absent_or_purged(self._now()))
+        put = self._table.put(item, condition=_ABSENT)
         return self._written([put, *map(self._table.put, entries)], line, item)
 
     def _put(self, line: ItemLine, item: Item, found: Item | None) -> str | Refused:

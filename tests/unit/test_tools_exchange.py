@@ -498,3 +498,12 @@ def test_a_video_whose_time_is_over_is_not_brought_back(table: Table, tmp_path: 
     run = bring_in_lines(table, tmp_path, [FILM | over])
     assert run.refused == [(1, "its time is over: it would be removed at once")]
     assert contents(table) == {}
+
+
+def test_a_video_that_waits_for_its_removal_is_not_replaced(table: Table, tmp_path: Path) -> None:
+    """The new one would have all that belonged to it."""
+    waiting = {**VIDEO.key(videoId=VIDEO_ID), "videoId": VIDEO_ID, "purgeAt": 1}
+    table.write(table.put(waiting))
+    run = bring_in_lines(table, tmp_path, [FILM])
+    assert run.refused == [(1, "an earlier video of this id waits for its removal: import it again after that")]
+    assert table.get(VIDEO.key(videoId=VIDEO_ID)) == waiting
