@@ -1,13 +1,15 @@
 """What must not be lost: the table, the audit trail's table, and the key that seals cursors."""
 
-from typing import Any
+from typing import Any, cast
 
 import aws_cdk as cdk
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
+from infra.encryption import Encryption
 from infra.nag import accept
+from infra.retention import retain
 from infra.settings import Settings
 from shared import schema
 
@@ -20,31 +22,34 @@ class DataStack(cdk.Stack):
             scope,
             id_,
             description="Video metadata: the tables and what else must not be lost",
-            termination_protection=not settings.disposable,
+            termination_protection=settings.deletion_protection,
             **kwargs,
         )
+        self.encryption = Encryption.chosen(self, settings)
         self.table = self._table(settings)
         self.audit_table = self._audit_table(settings)
         self.cursor_secret = self._cursor_secret()
 
     def _table(self, settings: Settings) -> dynamodb.TableV2:
         """The one table, entirely from shared/schema.py."""
-        return dynamodb.TableV2(
+        table = dynamodb.TableV2(
             self,
             "Table",
             table_name=settings.table_name,
-            global_secondary_indexes=[_index(index) for index in schema.INDEXES],
+            global_secondary_indexes=[_index(index) for index in schema.INDEXES if index.name in settings.indexes],
             dynamo_stream=dynamodb.StreamViewType.NEW_AND_OLD_IMAGES,
             # Only throttled keys are recorded, so it costs nothing until there is something to look for.
             contributor_insights_specification=dynamodb.ContributorInsightsSpecification(
                 enabled=True, mode=dynamodb.ContributorInsightsMode.THROTTLED_KEYS
             ),
-            **_common(settings),
+            **self._common(settings),
         )
+        return self._kept(table, settings)
 
     def _audit_table(self, settings: Settings) -> dynamodb.TableV2:
         """The audit trail: asked by video only, so without an index, and nobody follows it, so without a stream."""
-        return dynamodb.TableV2(self, "AuditTable", table_name=settings.audit_table_name, **_common(settings))
+        table = dynamodb.TableV2(self, "AuditTable", table_name=settings.audit_table_name, **self._common(settings))
+        return self._kept(table, settings)
 
     def _cursor_secret(self) -> secretsmanager.Secret:
         """The videos function derives from it the key that seals cursors; nobody ever sees it."""
@@ -52,6 +57,7 @@ class DataStack(cdk.Stack):
             self,
             "CursorSecret",
             description="Key material for the list cursors of the video metadata API",
+            encryption_key=self.encryption.data,
             generate_secret_string=secretsmanager.SecretStringGenerator(password_length=64, exclude_punctuation=True),
         )
         accept(
@@ -62,22 +68,33 @@ class DataStack(cdk.Stack):
         )
         return secret
 
+    def _common(self, settings: Settings) -> dict[str, Any]:
+        """Keys, expiry, price, encryption, and what keeps a table from being lost."""
+        kinds = dynamodb.TableEncryptionV2
+        return {
+            "partition_key": _attribute(schema.Attribute(schema.PARTITION_KEY)),
+            "sort_key": _attribute(schema.Attribute(schema.SORT_KEY)),
+            "time_to_live_attribute": schema.TTL_ATTRIBUTE,
+            "billing": dynamodb.Billing.on_demand(),
+            "encryption": kinds.aws_managed_key() if self.encryption.data else kinds.dynamo_owned_key(),
+            "point_in_time_recovery_specification": dynamodb.PointInTimeRecoverySpecification(
+                point_in_time_recovery_enabled=True, recovery_period_in_days=settings.recovery_days
+            ),
+            "deletion_protection": settings.deletion_protection,
+        }
 
-def _common(settings: Settings) -> dict[str, Any]:
-    """Keys, expiry, price, and what keeps a table from being lost."""
-    return {
-        "partition_key": _attribute(schema.Attribute(schema.PARTITION_KEY)),
-        "sort_key": _attribute(schema.Attribute(schema.SORT_KEY)),
-        "time_to_live_attribute": schema.TTL_ATTRIBUTE,
-        "billing": dynamodb.Billing.on_demand(),
-        # Encrypted with a key that DynamoDB owns: no charge and no call to KMS for each request.
-        "encryption": dynamodb.TableEncryptionV2.dynamo_owned_key(),
-        "point_in_time_recovery_specification": dynamodb.PointInTimeRecoverySpecification(
-            point_in_time_recovery_enabled=True
-        ),
-        "deletion_protection": not settings.disposable,
-        "removal_policy": cdk.RemovalPolicy.DESTROY if settings.disposable else cdk.RemovalPolicy.RETAIN,
-    }
+    def _kept(self, table: dynamodb.TableV2, settings: Settings) -> dynamodb.TableV2:
+        """As long as the settings say, and encrypted with the chosen key, if there is one instead of DynamoDB's own.
+
+        The key is set on the underlying resource, because CDK's way asks for the region, which only whoever deploys
+        knows.
+        """
+        retain(table, settings)
+        if self.encryption.data:
+            resource = cast(dynamodb.CfnGlobalTable, table.node.default_child)
+            key_arn = self.encryption.data.key_arn
+            resource.add_property_override("Replicas.0.SSESpecification.KMSMasterKeyId", key_arn)
+        return table
 
 
 def _attribute(attribute: schema.Attribute) -> dynamodb.Attribute:

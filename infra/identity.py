@@ -8,6 +8,7 @@ from aws_cdk import aws_cognito as cognito
 from constructs import Construct
 
 from infra.nag import accept
+from infra.retention import retain
 from infra.settings import Issuer, Settings
 from shared import routes
 
@@ -23,8 +24,14 @@ class IdentityStack(cdk.Stack):
     """
 
     def __init__(self, scope: Construct, id_: str, *, settings: Settings, **kwargs: Any) -> None:
-        super().__init__(scope, id_, description="Video metadata: who may call", termination_protection=True, **kwargs)
-        pool = self._pool()
+        super().__init__(
+            scope,
+            id_,
+            description="Video metadata: who may call",
+            termination_protection=settings.deletion_protection,
+            **kwargs,
+        )
+        pool = self._pool(settings)
         scopes = _resource_server_scopes(pool)
         # Unique in the region over all accounts, as Cognito asks.
         domain = pool.add_domain(
@@ -88,7 +95,7 @@ class IdentityStack(cdk.Stack):
         for name, (description, value) in outputs.items():
             cdk.CfnOutput(self, name, description=description, value=value)
 
-    def _pool(self) -> cognito.UserPool:
+    def _pool(self, settings: Settings) -> cognito.UserPool:
         pool = cognito.UserPool(
             self,
             "Pool",
@@ -102,9 +109,9 @@ class IdentityStack(cdk.Stack):
                 min_length=12, require_lowercase=True, require_uppercase=True, require_digits=True, require_symbols=True
             ),
             feature_plan=cognito.FeaturePlan.ESSENTIALS,
-            deletion_protection=True,
-            removal_policy=cdk.RemovalPolicy.RETAIN,
+            deletion_protection=settings.deletion_protection,
         )
+        retain(pool, settings)
         accept(
             pool,
             rule="AwsSolutions-COG8",

@@ -9,8 +9,10 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
+from infra.encryption import Encryption
 from infra.nag import accept
 from infra.queue import WorkQueue
+from infra.retention import retain
 from infra.settings import Settings
 
 PICTURES = "thumbnails/*"
@@ -23,15 +25,19 @@ ARRIVALS_TIMEOUT = cdk.Duration.seconds(30)
 class MediaStack(cdk.Stack):
     """Destroying or replacing it is made hard on purpose, but for the local target."""
 
-    def __init__(self, scope: Construct, id_: str, *, settings: Settings, **kwargs: Any) -> None:
+    def __init__(
+        self, scope: Construct, id_: str, *, settings: Settings, encryption: Encryption, **kwargs: Any
+    ) -> None:
         super().__init__(
             scope,
             id_,
             description="Video metadata: the buckets of films, pictures and the archive",
-            termination_protection=not settings.disposable,
+            termination_protection=settings.deletion_protection,
             **kwargs,
         )
-        self.arrivals = WorkQueue(self, "ArrivalsQueue", worker_timeout=ARRIVALS_TIMEOUT).queue
+        self._encryption = encryption
+        self.arrivals_queue = WorkQueue(self, "ArrivalsQueue", encryption=encryption, worker_timeout=ARRIVALS_TIMEOUT)
+        self.arrivals = self.arrivals_queue.queue
         self.sources = self._sources(settings)
         self.media = self._bucket("Media", settings)
         self.archive = self._bucket(
@@ -63,11 +69,15 @@ class MediaStack(cdk.Stack):
         transitions: list[s3.Transition] | None = None,
         cors: list[s3.CorsRule] | None = None,
     ) -> s3.Bucket:
+        key = self._encryption.data
         bucket = s3.Bucket(
             self,
             name,
             bucket_name=bucket_name,
-            encryption=s3.BucketEncryption.S3_MANAGED,
+            encryption=s3.BucketEncryption.KMS if key else s3.BucketEncryption.S3_MANAGED,
+            encryption_key=key,
+            # KMS is asked for a key of the bucket now and then, and not for each object.
+            bucket_key_enabled=True if key else None,
             block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
             object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
             enforce_ssl=True,
@@ -78,9 +88,9 @@ class MediaStack(cdk.Stack):
                     id="Tidy", abort_incomplete_multipart_upload_after=cdk.Duration.days(2), transitions=transitions
                 )
             ],
-            # A bucket with objects in it cannot be deleted, and on AWS nothing here empties one.
-            removal_policy=cdk.RemovalPolicy.DESTROY if settings.disposable else cdk.RemovalPolicy.RETAIN,
         )
+        # A bucket with objects in it cannot be deleted, and on AWS nothing here empties one.
+        retain(bucket, settings)
         accept(
             bucket,
             rule="AwsSolutions-S1",
@@ -94,7 +104,7 @@ class MediaStack(cdk.Stack):
         S3 tries out the queue while the bucket is made. So the queue's policy comes first, and must name a
         bucket that is not there yet: that is why this one bucket has a name that is known beforehand.
         """
-        name = f"videos-{settings.env}-sources-{cdk.Aws.ACCOUNT_ID}-{cdk.Aws.REGION}"
+        name = settings.sources_bucket_name
         self.arrivals.add_to_resource_policy(
             iam.PolicyStatement(
                 principals=[iam.ServicePrincipal("s3.amazonaws.com")],

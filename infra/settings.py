@@ -1,14 +1,22 @@
 """What a deployment can choose, from CDK's context: `-c name=value` or cdk.json."""
 
 import re
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar, get_args
 
+from aws_cdk import Aws, RemovalPolicy
+from aws_cdk import aws_logs as logs
 from constructs import Node
 
 from shared import schema
 
 Target = Literal["aws", "local"]
+Architecture = Literal["arm64", "x86_64"]
+Shift = Literal["none", "canary", "linear"]
+LogLevel = Literal["INFO", "WARNING", "ERROR"]
+"""Not DEBUG: at that level botocore would log whole requests, with people's data and the role's credentials."""
+
 DEFAULT_ENV = "dev"
 DEFAULT_RENDITIONS: dict[Target, str] = {
     "aws": "1080p,720p,480p,240p",
@@ -22,6 +30,34 @@ LADDER = ("1080p", "720p", "480p", "360p", "240p")
 
 class Misconfigured(Exception):
     """A sentence for whoever deploys; `app.py` shows it without a traceback."""
+
+
+LOG_PERIODS: Mapping[int, logs.RetentionDays] = {
+    1: logs.RetentionDays.ONE_DAY,
+    3: logs.RetentionDays.THREE_DAYS,
+    7: logs.RetentionDays.ONE_WEEK,
+    14: logs.RetentionDays.TWO_WEEKS,
+    30: logs.RetentionDays.ONE_MONTH,
+    60: logs.RetentionDays.TWO_MONTHS,
+    90: logs.RetentionDays.THREE_MONTHS,
+    180: logs.RetentionDays.SIX_MONTHS,
+    365: logs.RetentionDays.ONE_YEAR,
+    731: logs.RetentionDays.TWO_YEARS,
+    3653: logs.RetentionDays.TEN_YEARS,
+}
+"""Of the periods for which CloudWatch keeps logs, those that one may ask for, in days."""
+
+LOCAL: Mapping[str, Any] = {
+    "keepData": False,
+    "deletionProtection": False,
+    "alarms": False,
+    "coldStart": "none",
+    "shift": "none",
+    "kmsKey": "none",
+}
+"""What holds for the local target, whatever cdk.json says for its environment: it comes and goes as a whole."""
+
+_Choice = TypeVar("_Choice", bound=str)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,42 +90,103 @@ class Settings:
     """Which of the ladder's renditions are made of every film that is large enough."""
     audit_days: int
     """How long the audit trail can be asked; the archive in S3 is kept for good."""
+    log_days: int
+    """How long logs are kept."""
+    log_level: LogLevel
+    recovery_days: int
+    """How far back in time the tables can be restored: 1 to 35 days."""
+    keep_data: bool
+    """Whether tables, buckets and users outlive their stacks."""
+    deletion_protection: bool
+    """Whether tables, users and the stacks that hold data refuse to be deleted at all."""
+    alarms: bool
+    """Whether there are alarms, and a topic that tells of them."""
+    alarm_email: str | None
+    """Who is written to when an alarm goes off; None: whoever subscribes to the topic."""
+    anomaly_usd: int
+    """From how many US dollars a day above what was expected an unusual cost is told; 0: never."""
+    snap_start: bool
+    """Whether functions that answer requests start from a snapshot."""
+    provisioned: int
+    """How many instances of the functions that answer most requests are kept warm; 0: none."""
+    shift: Shift
+    """How requests move to a new version: all at once, or a tenth first, or a tenth each minute; then an alarm takes
+    them back."""
+    kms_key: str | None
+    """What data is encrypted with: None for the services' own keys, `create`, or the ARN of a KMS key."""
+    indexes: tuple[str, ...]
+    """The table's indexes. All, but while an upgrade adds several: CloudFormation makes one in each update."""
+    architecture: Architecture
+    """Of the processors that the functions run on, on AWS."""
 
     @classmethod
     def from_context(cls, node: Node) -> "Settings":
-        """Read the context; what is wrong with it is said by Misconfigured."""
-        target: Target = node.try_get_context("target") or "aws"
-        if target not in get_args(Target):
-            raise Misconfigured(f"Context 'target' is one of {', '.join(get_args(Target))}, not {target!r}.")
+        """Read the context; what is wrong with it is said by Misconfigured.
+
+        What is given by itself (`-c name=value`, or in cdk.json) comes before what `environments` in cdk.json says for
+        the present `env`; an environment that is not listed there is made like the default one.
+        """
+        target = _choice("target", node.try_get_context("target") or "aws", get_args(Target))
         env = node.try_get_context("env") or DEFAULT_ENV
         if not re.fullmatch(r"[a-z][a-z0-9]{0,15}", env):
             raise Misconfigured(f"Context 'env' is up to 16 lower-case letters and digits, not {env!r}.")
-        issuer = _issuer(node.try_get_context("issuer"), node.try_get_context("audience"))
+        context = _Context(node, env, target)
+        issuer = _issuer(context.get("issuer"), context.get("audience"))
         if target == "local" and issuer is None:
             raise Misconfigured("The local target has no Cognito: give its issuer by '-c issuer=... -c audience=...'.")
-        endpoint = node.try_get_context("endpoint") or None
+        endpoint = context.get("endpoint") or None
         if (target == "local") != (endpoint is not None):
             raise Misconfigured(
                 "The local target, and it alone, needs '-c endpoint=http://...', where MiniStack answers."
             )
-        return cls(
+        snap_start, provisioned = _cold_start(context.get("coldStart") or "none")
+        settings = cls(
             target=target,
             env=env,
             issuer=issuer,
-            allow_origins=_several(node.try_get_context("allowOrigins") or "*"),
-            callback_urls=_several(node.try_get_context("callbackUrls") or "http://localhost:3000/callback"),
-            throttle_rate=int(node.try_get_context("throttleRate") or 200),
-            throttle_burst=int(node.try_get_context("throttleBurst") or 400),
+            allow_origins=_several(context.get("allowOrigins") or "*"),
+            callback_urls=_several(context.get("callbackUrls") or "http://localhost:3000/callback"),
+            throttle_rate=context.count("throttleRate", 200),
+            throttle_burst=context.count("throttleBurst", 400),
             endpoint=endpoint.rstrip("/") if endpoint else None,
-            jobs_per_day=_count(node, "jobsPerDay", 500),
-            renditions=_renditions(node.try_get_context("renditions") or DEFAULT_RENDITIONS[target]),
-            audit_days=_count(node, "auditDays", 400),
+            jobs_per_day=context.count("jobsPerDay", 500),
+            renditions=_renditions(context.get("renditions") or DEFAULT_RENDITIONS[target]),
+            audit_days=context.count("auditDays", 400),
+            log_days=context.count("logDays", 30, among=LOG_PERIODS),
+            log_level=_choice("logLevel", context.get("logLevel") or "INFO", get_args(LogLevel)),
+            recovery_days=context.count("recoveryDays", 35, among=range(1, 36)),
+            keep_data=context.flag("keepData", True),
+            deletion_protection=context.flag("deletionProtection", True),
+            alarms=context.flag("alarms", True),
+            alarm_email=context.get("alarmEmail") or None,
+            anomaly_usd=context.count("anomalyUsd", 0, among=range(100_000)),
+            snap_start=snap_start,
+            provisioned=provisioned,
+            shift=_choice("shift", context.get("shift") or "none", get_args(Shift)),
+            kms_key=_key(context.get("kmsKey")),
+            indexes=_indexes(context.get("indexes")),
+            architecture=_choice("architecture", context.get("architecture") or "arm64", get_args(Architecture)),
         )
+        context.check_names()
+        if settings.alarms and settings.log_level != "INFO":
+            raise Misconfigured(
+                "Alarms need context 'logLevel' INFO: metrics are log lines of that level, and Lambda drops those "
+                "below the level that is set. Give '-c alarms=false' with another one."
+            )
+        return settings
 
     @property
-    def disposable(self) -> bool:
-        """Whether `cdk destroy` takes the data too."""
-        return self.target == "local"
+    def log_retention(self) -> logs.RetentionDays:
+        """How long logs are kept, as the CDK has it."""
+        return LOG_PERIODS[self.log_days]
+
+    @property
+    def removal_policy(self) -> RemovalPolicy:
+        """What becomes of data when its stack is deleted.
+
+        What a failed deployment has just made is never kept: it is empty, and would stand in the way of the next.
+        """
+        return RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE if self.keep_data else RemovalPolicy.DESTROY
 
     @property
     def table_name(self) -> str:
@@ -101,9 +198,81 @@ class Settings:
         """Named like the table beside it."""
         return self.table_name.replace(schema.TABLE_NAME, schema.AUDIT_TABLE_NAME)
 
+    @property
+    def sources_bucket_name(self) -> str:
+        """The one bucket whose name has to be known before it is there."""
+        return f"videos-{self.env}-sources-{Aws.ACCOUNT_ID}-{Aws.REGION}"
+
     def stack_name(self, part: str) -> str:
         """Such as `VideoMetadata-dev-Api`."""
-        return f"{schema.TABLE_NAME}-{self.env}-{part}"
+        return f"{self.deployment}-{part}"
+
+    @property
+    def deployment(self) -> str:
+        """Such as `VideoMetadata-dev`: one name for all of it, in alarms, on the dashboard and on the bill."""
+        return f"{schema.TABLE_NAME}-{self.env}"
+
+    @property
+    def tags(self) -> dict[str, str]:
+        """What CloudFormation puts on everything that can have tags."""
+        return {"app": schema.TABLE_NAME, "environment": self.env, "deployment": self.deployment}
+
+
+class _Context:
+    """The context's values for one environment."""
+
+    def __init__(self, node: Node, env: str, target: Target) -> None:
+        environments = node.try_get_context("environments") or {}
+        self._node = node
+        self._asked: set[str] = set()
+        self._env = environments.get(env, environments.get(DEFAULT_ENV, {})) | (LOCAL if target == "local" else {})
+
+    def get(self, name: str) -> Any:
+        """A value, or None."""
+        self._asked.add(name)
+        given = self._node.try_get_context(name)
+        return self._env.get(name) if given is None else given
+
+    def check_names(self) -> None:
+        """Once every value was asked for: no other may be given to an environment, where it would have no effect."""
+        unknown = sorted(set(self._env) - self._asked)
+        if unknown:
+            known = ", ".join(sorted(self._asked))
+            raise Misconfigured(f"The environment has no value {unknown[0]!r}; there are {known}.")
+
+    def count(self, name: str, default: int, *, among: Container[int] | None = None) -> int:
+        """A whole number from 1, or one of some."""
+        given = self.get(name)
+        text = str(default if given is None else given)
+        if not re.fullmatch(r"[0-9]{1,9}", text):
+            raise Misconfigured(f"Context '{name}' is a whole number, not {given!r}.")
+        if int(text) not in among if among is not None else int(text) == 0:
+            told = "is a whole number from 1" if among is None else f"has no such value; there are {_told(among)}"
+            raise Misconfigured(f"Context '{name}' {told}, not {given!r}.")
+        return int(text)
+
+    def flag(self, name: str, default: bool) -> bool:
+        """True or false, as JSON or as text."""
+        given = self.get(name)
+        text = str(default if given is None else given).lower()
+        return _choice(name, text, ("true", "false")) == "true"
+
+
+def _told(numbers: Container[int]) -> str:
+    match numbers:
+        case range():
+            return f"{numbers.start} to {numbers.stop - 1}"
+        case Mapping():
+            return ", ".join(map(str, numbers))
+        case _:
+            raise TypeError(numbers)
+
+
+def _choice(name: str, value: str, choices: tuple[_Choice, ...]) -> _Choice:
+    for choice in choices:
+        if value == choice:
+            return choice
+    raise Misconfigured(f"Context '{name}' is one of {', '.join(choices)}, not {value!r}.")
 
 
 def _issuer(url: str | None, audience: Any) -> Issuer | None:
@@ -114,12 +283,30 @@ def _issuer(url: str | None, audience: Any) -> Issuer | None:
     return Issuer(url=url, audience=_several(audience)) if url else None
 
 
-def _count(node: Node, name: str, default: int) -> int:
-    given = node.try_get_context(name)
-    text = str(default if given is None else given)
-    if not re.fullmatch(r"[1-9][0-9]{0,8}", text):
-        raise Misconfigured(f"Context '{name}' is a whole number from 1, not {given!r}.")
-    return int(text)
+def _cold_start(text: str) -> tuple[bool, int]:
+    """`none`, `snapstart`, or `provisioned:2`: whether there are snapshots, and how many instances are kept warm."""
+    found = re.fullmatch(r"none|snapstart|provisioned:([1-9][0-9]{0,2})", text)
+    if found is None:
+        raise Misconfigured(f"Context 'coldStart' is none, snapstart or such as provisioned:2, not {text!r}.")
+    return text == "snapstart", int(found[1] or 0)
+
+
+def _key(text: str | None) -> str | None:
+    if not text or text == "none":
+        return None
+    if text != "create" and not re.fullmatch(r"arn:aws[\w-]*:kms:[\w-]+:\d{12}:key/[\w-]+", text):
+        raise Misconfigured(f"Context 'kmsKey' is none, create, or the ARN of a KMS key, not {text!r}.")
+    return text
+
+
+def _indexes(value: Any) -> tuple[str, ...]:
+    known = tuple(index.name for index in schema.INDEXES)
+    if value is None:
+        return known
+    names = tuple(name for name in _several(value) if name)
+    if not set(names) <= set(known) or len(set(names)) < len(names):
+        raise Misconfigured(f"Context 'indexes' is some of {', '.join(known)}, each once, not {value!r}.")
+    return names
 
 
 def _renditions(value: Any) -> tuple[str, ...]:

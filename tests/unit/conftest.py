@@ -21,6 +21,13 @@ if TYPE_CHECKING:
 Synthesize = Callable[[dict[str, Any]], "Templates"]
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let one worker of `pytest -n` have all that looks at templates: making them takes seconds for each choice."""
+    for item in items:
+        if "synthesize" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("templates"))
+
+
 @pytest.fixture
 def account() -> Iterator[None]:
     """An empty account."""
@@ -75,6 +82,24 @@ def synthesize(tmp_path_factory: pytest.TempPathFactory) -> Synthesize:
 def aws(synthesize: Synthesize) -> "Templates":
     """What `cdk deploy` creates when nothing is chosen."""
     return synthesize({})
+
+
+@pytest.fixture(scope="session")
+def staging(synthesize: Synthesize) -> "Templates":
+    """What `cdk deploy -c env=staging` creates."""
+    return synthesize({"env": "staging"})
+
+
+@pytest.fixture(scope="session")
+def prod(synthesize: Synthesize) -> "Templates":
+    """What `cdk deploy -c env=prod` creates."""
+    return synthesize({"env": "prod"})
+
+
+@pytest.fixture(scope="session")
+def encrypted(synthesize: Synthesize) -> "Templates":
+    """What production is with a KMS key of its own."""
+    return synthesize({"env": "prod", "kmsKey": "create"})
 
 
 @pytest.fixture(scope="session")

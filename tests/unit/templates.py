@@ -35,14 +35,22 @@ class Templates:
         add_stacks(app)
         stacks = [child for child in app.node.children if isinstance(child, cdk.Stack)]
         self.names = [stack.stack_name for stack in stacks]
-        self._templates = {stack.stack_name.split("-")[-1]: Template.from_stack(stack).to_json() for stack in stacks}
-        self.data, self.media = self._templates["Data"], self._templates["Media"]
-        self.jobs, self.api = self._templates["Jobs"], self._templates["Api"]
-        self.identity = self._templates.get("Identity")
+        self._parts: dict[str, Json] = {
+            stack.stack_name.split("-")[-1]: dict(Template.from_stack(stack).to_json()) for stack in stacks
+        }
+        self.data, self.media = self._parts["Data"], self._parts["Media"]
+        self.jobs, self.api = self._parts["Jobs"], self._parts["Api"]
+        self.identity = self._parts.get("Identity")
+        self.operations = self._parts.get("Operations")
+        self.protected = {stack.stack_name.split("-")[-1] for stack in stacks if stack.termination_protection}
+
+    def parts(self) -> dict[str, Json]:
+        """The template of every stack, by the last part of its name."""
+        return self._parts
 
     def all(self, type_: str) -> dict[str, Json]:
         """Every resource of a type, by logical id."""
-        resources = {name: made for each in self._templates.values() for name, made in each["Resources"].items()}
+        resources = {name: made for each in self._parts.values() for name, made in each["Resources"].items()}
         return {name: resource for name, resource in resources.items() if resource["Type"] == type_}
 
     def one(self, type_: str, part: str = "") -> Json:
@@ -59,6 +67,16 @@ class Templates:
         )
         return found
 
+    def alias(self, folder: str) -> str:
+        """The logical id of the alias by which a folder's function is called."""
+        function = {"Ref": self.function(folder)[0]}
+        (found,) = (
+            name
+            for name, made in self.all("AWS::Lambda::Alias").items()
+            if made["Properties"]["FunctionName"] == function
+        )
+        return found
+
     def statements(self, folder: str) -> list[Json]:
         """What the function's role allows."""
         role = self.function(folder)[1]["Role"]["Fn::GetAtt"][0]
@@ -72,26 +90,33 @@ class Templates:
     def allowed(self, folder: str) -> set[str]:
         """What the function's role allows, a line for each action and resource: `s3:GetObject Sources/*`.
 
-        Behind it stands what the request must name besides: the partition keys, or the prefix.
+        Behind it stands what the request must name besides: the partition keys, or the prefix; and after a colon the
+        attributes that it may name besides its keys, if not all.
         """
         lines = set()
         for statement in self.statements(folder):
             assert statement["Effect"] == "Allow"
             conditions = dict(statement.get("Condition", {}))
+            attributes = set(conditions.pop("ForAllValues:StringEquals", {}).get("dynamodb:Attributes", ()))
             # ForAllValues alone is true when a request has no keys at all.
             if "ForAllValues:StringLike" in conditions:
-                assert conditions.pop("Null") == {"dynamodb:LeadingKeys": "false"}
-            named = [pattern for each in conditions.values() for value in each.values() for pattern in as_list(value)]
+                guarded = ["dynamodb:LeadingKeys", *(["dynamodb:Attributes"] if attributes else [])]
+                assert conditions.pop("Null") == dict.fromkeys(guarded, "false")
+            # A read that names no attributes gets all of them.
+            if attributes and any(action.endswith("GetItem") for action in as_list(statement["Action"])):
+                assert conditions.pop("StringEqualsIfExists") == {"dynamodb:Select": "SPECIFIC_ATTRIBUTES"}
+            named = [plain(part) for each in conditions.values() for value in each.values() for part in as_list(value)]
             for action in as_list(statement["Action"]):
                 for resource in as_list(statement["Resource"]):
-                    lines.add(" ".join([action, plain(resource), *sorted(named)]))
+                    line = " ".join([action, plain(resource), *sorted(named)])
+                    lines.add(": ".join([line, *([" ".join(sorted(attributes - {"pk", "sk"}))] if attributes else [])]))
         return lines
 
     def route_target(self, route: Json) -> str:
-        """The logical id of the function that a route calls."""
+        """The logical id of the alias that a route calls."""
         integration = route["Target"]["Fn::Join"][1][1]["Ref"]
         uri = self.api["Resources"][integration]["Properties"]["IntegrationUri"]
-        return str(uri["Fn::GetAtt"][0])
+        return str(uri["Ref"])
 
 
 def as_list(value: Any) -> list[Any]:

@@ -55,11 +55,13 @@ class TestTable:
     def test_is_encrypted_with_the_key_that_dynamodb_owns(self, table: Json) -> None:
         assert table["Properties"]["SSESpecification"] == {"SSEEnabled": False}
 
-    def test_cannot_be_lost_by_mistake(self, aws: Templates, table: Json) -> None:
+    def test_cannot_be_lost_by_mistake_in_production(self, prod: Templates) -> None:
+        table = _table(prod)
         (replica,) = table["Properties"]["Replicas"]
         assert replica["DeletionProtectionEnabled"] is True
-        assert replica["PointInTimeRecoverySpecification"] == {"PointInTimeRecoveryEnabled": True}
-        assert table["DeletionPolicy"] == table["UpdateReplacePolicy"] == "Retain"
+        recovery = {"PointInTimeRecoveryEnabled": True, "RecoveryPeriodInDays": 35}
+        assert replica["PointInTimeRecoverySpecification"] == recovery
+        assert (table["DeletionPolicy"], table["UpdateReplacePolicy"]) == ("RetainExceptOnCreate", "Retain")
 
     def test_goes_with_its_stack_locally(self, local: Templates) -> None:
         table = _table(local)
@@ -86,8 +88,8 @@ class TestAuditTable:
     def test_forgets_by_the_internal_attribute(self, table: Json) -> None:
         assert table["Properties"]["TimeToLiveSpecification"] == {"AttributeName": "purgeAt", "Enabled": True}
 
-    def test_is_paid_and_kept_like_the_other(self, aws: Templates, local: Templates, table: Json) -> None:
-        for made in (aws, local):
+    def test_is_paid_and_kept_like_the_other(self, aws: Templates, prod: Templates, local: Templates) -> None:
+        for made in (aws, prod, local):
             one, other = _table(made), _table(made, "AuditTable")
             assert one["DeletionPolicy"] == other["DeletionPolicy"]
             for name in ("BillingMode", "SSESpecification"):
@@ -117,11 +119,11 @@ class TestRoutes:
     def test_call_the_function_of_the_route_table(
         self, aws: Templates, made: dict[str, Json], route: routes.Route
     ) -> None:
-        assert aws.route_target(made[f"{route.method} {route.path}"]) == aws.function(route.function)[0]
+        assert aws.route_target(made[f"{route.method} {route.path}"]) == aws.alias(route.function)
 
     def test_default_needs_no_token(self, aws: Templates, made: dict[str, Json]) -> None:
         assert made["$default"].get("AuthorizationType", "NONE") == "NONE"
-        assert aws.route_target(made["$default"]) == aws.function(routes.DEFAULT_FUNCTION)[0]
+        assert aws.route_target(made["$default"]) == aws.alias(routes.DEFAULT_FUNCTION)
 
     def test_leave_scopes_to_the_functions(self, made: dict[str, Json]) -> None:
         """The gateway's 403 would not be the service's problem+json."""
@@ -138,12 +140,10 @@ class TestRoutes:
             for made in aws.all("AWS::Lambda::Permission").values()
             if made["Properties"]["Principal"] == "apigateway.amazonaws.com"
         ]
-        granted = {
-            (made["FunctionName"]["Fn::GetAtt"][0], made["SourceArn"]["Fn::Join"][1][-1]) for made in permissions
-        }
+        granted = {(made["FunctionName"]["Ref"], made["SourceArn"]["Fn::Join"][1][-1]) for made in permissions}
         assert granted == {
-            *((aws.function(route.function)[0], f"/*/*{route.path}") for route in routes.ROUTES),
-            (aws.function(routes.DEFAULT_FUNCTION)[0], "/*/*"),
+            *((aws.alias(route.function), f"/*/*{route.path}") for route in routes.ROUTES),
+            (aws.alias(routes.DEFAULT_FUNCTION), "/*/*"),
         }
 
 
@@ -155,9 +155,9 @@ class TestGateway:
         assert set(cors["AllowHeaders"]) >= {"Authorization", "Content-Type", "If-Match", "Idempotency-Key"}
         assert set(cors["ExposeHeaders"]) == {"ETag", "Location", "Link", "Retry-After"}
 
-    def test_throttles(self, aws: Templates) -> None:
-        settings = aws.one("AWS::ApiGatewayV2::Stage")["Properties"]["DefaultRouteSettings"]
-        assert settings == {"ThrottlingRateLimit": 200, "ThrottlingBurstLimit": 400}
+    def test_throttles(self, prod: Templates) -> None:
+        settings = prod.one("AWS::ApiGatewayV2::Stage")["Properties"]["DefaultRouteSettings"]
+        assert settings == {"ThrottlingRateLimit": 500, "ThrottlingBurstLimit": 1000}
 
     def test_logs_every_request_as_json(self, aws: Templates) -> None:
         log = aws.one("AWS::ApiGatewayV2::Stage")["Properties"]["AccessLogSettings"]
@@ -183,7 +183,7 @@ class TestIdentity:
         pool = aws.one("AWS::Cognito::UserPool")
         assert pool["Properties"]["AdminCreateUserConfig"] == {"AllowAdminCreateUserOnly": True}
         assert pool["Properties"]["MfaConfiguration"] == "ON"
-        assert pool["DeletionPolicy"] == "Retain"
+        assert pool["DeletionPolicy"] == "RetainExceptOnCreate"
 
     def test_has_the_scopes_of_the_route_table(self, aws: Templates) -> None:
         server = aws.one("AWS::Cognito::UserPoolResourceServer")["Properties"]
@@ -236,7 +236,8 @@ class TestSecrets:
 
 class TestSettings:
     def test_the_default_environment_has_the_products_own_table_name(self, aws: Templates) -> None:
-        assert aws.names == [f"VideoMetadata-dev-{part}" for part in ("Data", "Media", "Identity", "Jobs", "Api")]
+        parts = ("Data", "Media", "Identity", "Jobs", "Api", "Operations")
+        assert aws.names == [f"VideoMetadata-dev-{part}" for part in parts]
         assert aws.api["Outputs"]["TableName"]["Value"] == "VideoMetadata"
 
     def test_a_second_environment_stands_beside_it(self) -> None:

@@ -1,0 +1,541 @@
+"""Environments: what each value of the context does, what is kept apart, and what is encrypted with which key."""
+
+import json
+import re
+from collections.abc import Iterator
+from itertools import combinations
+from typing import Any, cast
+
+import aws_cdk as cdk
+import pytest
+from constructs import Node
+
+from infra.settings import LOCAL as LOCAL_VALUES
+from infra.settings import Misconfigured, Settings
+from tests.unit.conftest import Synthesize
+from tests.unit.templates import LOCAL, ROOT, Json, Templates, as_list, plain
+
+CONTEXT: Json = json.loads((ROOT / "cdk.json").read_text())["context"]
+ENVIRONMENTS: dict[str, Json] = CONTEXT["environments"]
+PAGE = (ROOT / "docs" / "environments.md").read_text(encoding="utf-8")
+GIVEN_KEY = "arn:aws:kms:eu-west-1:111122223333:key/12345678-90ab-cdef-1234-567890abcdef"
+
+KEEPING_DATA = {"Data", "Media", "Identity"}
+"""The stacks that hold what cannot be made again."""
+
+DATA_TYPES = ("AWS::DynamoDB::GlobalTable", "AWS::S3::Bucket", "AWS::Cognito::UserPool")
+
+DYNAMODB, S3, SQS, SECRETS = (
+    f"{service}.AWS::Region.amazonaws.com" for service in ("dynamodb", "s3", "sqs", "secretsmanager")
+)
+LISTS = {f"Decrypt {DYNAMODB}", f"Decrypt {SECRETS}"}
+READS_STREAM = {f"Decrypt {DYNAMODB}", f"GenerateDataKey {S3}"}
+CONSUMES = {f"Decrypt {DYNAMODB}", f"Decrypt {SQS}"}
+SENDS = {f"Decrypt {SQS}", f"GenerateDataKey {SQS}"}
+
+KEY_USES = {
+    "videos": LISTS,
+    "relations": LISTS,
+    "playlists": LISTS,
+    "totals": LISTS,
+    "history": LISTS,
+    "views": {f"Decrypt {DYNAMODB}"},
+    "ratings": {f"Decrypt {DYNAMODB}"},
+    "jobs": {f"Decrypt {DYNAMODB}"},
+    "public": {f"Decrypt {DYNAMODB}"},
+    "sweeper": {f"Decrypt {DYNAMODB}"},
+    "uploads": {f"Decrypt {DYNAMODB}", f"Decrypt {S3}", f"GenerateDataKey {S3}"},
+    "router": READS_STREAM | SENDS,
+    "audit": READS_STREAM,
+    "arrivals": CONSUMES | {f"Decrypt {S3}"},
+    "probe": CONSUMES | {f"Decrypt {S3}"},
+    "thumbnails": CONSUMES | {f"Decrypt {S3}", f"GenerateDataKey {S3}"},
+    "purge": CONSUMES | SENDS,
+    "aggregates": CONSUMES | SENDS,
+}
+"""What each function may have done with the KMS key, and by which service; by itself it may do nothing."""
+
+
+@pytest.fixture(scope="session")
+def made(aws: Templates, staging: Templates, prod: Templates) -> dict[str, Templates]:
+    """What each environment of cdk.json creates."""
+    return {"dev": aws, "staging": staging, "prod": prod}
+
+
+@pytest.fixture(scope="session")
+def given(synthesize: Synthesize) -> Templates:
+    """What production is with a KMS key that somebody else owns."""
+    return synthesize({"env": "prod", "kmsKey": GIVEN_KEY})
+
+
+@pytest.fixture(scope="session")
+def fleeting(synthesize: Synthesize) -> Templates:
+    """An environment that leaves nothing behind, encrypted, and that logs little."""
+    values = {"keepData": "false", "deletionProtection": "false", "alarms": "false", "logLevel": "WARNING"}
+    return synthesize({"env": "trial", "kmsKey": "create", **values})
+
+
+def test_these_are_the_environments(made: dict[str, Templates]) -> None:
+    assert set(made) == set(ENVIRONMENTS)
+
+
+@pytest.mark.parametrize("env", ENVIRONMENTS)
+class TestEveryEnvironment:
+    def test_keeps_logs_as_long_as_it_says(self, made: dict[str, Templates], env: str) -> None:
+        groups = made[env].all("AWS::Logs::LogGroup").values()
+        assert {group["Properties"]["RetentionInDays"] for group in groups} == {ENVIRONMENTS[env]["logDays"]}
+
+    def test_can_be_restored_as_far_back_as_it_says(self, made: dict[str, Templates], env: str) -> None:
+        for table in made[env].all("AWS::DynamoDB::GlobalTable").values():
+            (replica,) = table["Properties"]["Replicas"]
+            assert replica["PointInTimeRecoverySpecification"] == {
+                "PointInTimeRecoveryEnabled": True,
+                "RecoveryPeriodInDays": ENVIRONMENTS[env]["recoveryDays"],
+            }
+
+    def test_is_protected_from_deletion_as_it_says(self, made: dict[str, Templates], env: str) -> None:
+        protected = ENVIRONMENTS[env].get("deletionProtection", True)
+        assert made[env].protected == (KEEPING_DATA if protected else set())
+        for table in made[env].all("AWS::DynamoDB::GlobalTable").values():
+            assert table["Properties"]["Replicas"][0]["DeletionProtectionEnabled"] is protected
+        pool = made[env].one("AWS::Cognito::UserPool")["Properties"]
+        assert pool["DeletionProtection"] == ("ACTIVE" if protected else "INACTIVE")
+
+    @pytest.mark.parametrize("type_", DATA_TYPES)
+    def test_leaves_its_data_when_it_is_destroyed(self, made: dict[str, Templates], env: str, type_: str) -> None:
+        """But not when it is only just being made: what that leaves is empty, and in the way of the next deploy."""
+        for resource in made[env].all(type_).values():
+            assert resource["DeletionPolicy"] == "RetainExceptOnCreate"
+            assert resource["UpdateReplacePolicy"] == "Retain"
+
+    def test_throttles_as_it_says(self, made: dict[str, Templates], env: str) -> None:
+        assert made[env].one("AWS::ApiGatewayV2::Stage")["Properties"]["DefaultRouteSettings"] == {
+            "ThrottlingRateLimit": ENVIRONMENTS[env]["throttleRate"],
+            "ThrottlingBurstLimit": ENVIRONMENTS[env]["throttleBurst"],
+        }
+
+    def test_logs_at_its_level_and_tells_its_name(self, made: dict[str, Templates], env: str) -> None:
+        for function in made[env].all("AWS::Lambda::Function").values():
+            variables = function["Properties"]["Environment"]["Variables"]
+            level = function["Properties"]["LoggingConfig"]["ApplicationLogLevel"]
+            assert level == variables["POWERTOOLS_LOG_LEVEL"] == ENVIRONMENTS[env]["logLevel"]
+            assert variables["ENVIRONMENT"] == env
+
+
+class TestAnEnvironmentThatLeavesNothing:
+    @pytest.mark.parametrize("type_", [*DATA_TYPES, "AWS::KMS::Key"])
+    def test_takes_its_data_with_it(self, fleeting: Templates, type_: str) -> None:
+        assert {made["DeletionPolicy"] for made in fleeting.all(type_).values()} == {"Delete"}
+
+    @pytest.mark.parametrize("type_", [*DATA_TYPES, "AWS::KMS::Key"])
+    def test_can_be_made_of_one_that_kept_everything(
+        self, fleeting: Templates, encrypted: Templates, type_: str
+    ) -> None:
+        """CloudFormation takes a new deletion policy only if something else of a resource changes too."""
+        for id_, made in fleeting.all(type_).items():
+            assert made["Metadata"]["KeepData"] is False
+            assert encrypted.all(type_)[id_]["Metadata"]["KeepData"] is True
+
+    def test_can_be_destroyed(self, fleeting: Templates) -> None:
+        assert not fleeting.protected
+        assert fleeting.one("AWS::Cognito::UserPool")["Properties"]["DeletionProtection"] == "INACTIVE"
+
+    def test_logs_warnings_only(self, fleeting: Templates) -> None:
+        """Lambda's name for the level is another than Python's."""
+        levels = {
+            made["Properties"]["LoggingConfig"]["ApplicationLogLevel"]
+            for made in fleeting.all("AWS::Lambda::Function").values()
+        }
+        assert levels == {"WARN"}
+
+
+WITHIN = {
+    ("AWS::ApiGatewayV2::Authorizer", "Name"): "in its API",
+    ("AWS::ApiGatewayV2::Stage", "StageName"): "in its API",
+    ("AWS::CloudWatch::Alarm", "MetricName"): "in its namespace; dimensions tell the environment",
+    ("AWS::CloudWatch::Alarm", "Name"): "of a dimension",
+    ("AWS::CloudWatch::Alarm", "Namespace"): "of AWS, or the service's own, where dimensions tell the environment",
+    ("AWS::CodeDeploy::DeploymentGroup", "DeploymentConfigName"): "AWS's own",
+    ("AWS::CodeDeploy::DeploymentGroup", "DeploymentGroupName"): "in its application",
+    ("AWS::Cognito::UserPool", "Name"): "of a way to recover an account",
+    ("AWS::Cognito::UserPoolResourceServer", "Name"): "in its pool",
+    ("AWS::Cognito::UserPoolResourceServer", "ScopeName"): "in its pool",
+    ("AWS::DynamoDB::GlobalTable", "AttributeName"): "in its table",
+    ("AWS::DynamoDB::GlobalTable", "IndexName"): "in its table",
+    ("AWS::IAM::Policy", "PolicyName"): "in its role",
+    ("AWS::Lambda::Alias", "Name"): "of its function",
+    ("AWS::Lambda::EventSourceMapping", "FunctionName"): "refers to a function's alias",
+    ("AWS::Logs::MetricFilter", "MetricName"): "in its namespace, which has the environment",
+}
+"""Names that environments share, because they are inside of what has a name of its own."""
+
+
+class TestNames:
+    """Environments stand beside each other in one account and region."""
+
+    def test_stacks_and_exports_are_all_different(self, made: dict[str, Templates]) -> None:
+        for of in (
+            lambda each: each.names,
+            lambda each: [
+                json.dumps(output["Export"]["Name"])
+                for template in each.parts().values()
+                for output in template.get("Outputs", {}).values()
+                if "Export" in output
+            ],
+        ):
+            names = [name for each in made.values() for name in of(each)]
+            assert len(names) == len(set(names))
+            assert names
+
+    def test_no_physical_name_is_shared(self, made: dict[str, Templates]) -> None:
+        found = {env: _names(each) for env, each in made.items()}
+        for one, other in combinations(made, 2):
+            shared = {each for each in found[one] & found[other] if each[:2] not in WITHIN}
+            assert not shared, f"{one} and {other} share {sorted(shared)}"
+
+    def test_what_has_a_name_is_looked_at(self, prod: Templates) -> None:
+        """The test above would also pass if it saw none."""
+        assert {name for _, _, name in _names(prod)} >= {
+            "VideoMetadata-prod",
+            "VideoAudit-prod",
+            "VideoMetadata-prod-Api",
+            "/aws/vendedlogs/VideoMetadata-prod-Api",
+            "VideoMetadata-prod-Media-...",
+            "videos-prod-sources-...-...",
+            "video-metadata-prod-...",
+        }
+
+    def test_the_keys_alias_has_the_environment(self, encrypted: Templates, fleeting: Templates) -> None:
+        aliases = [made.one("AWS::KMS::Alias")["Properties"]["AliasName"] for made in (encrypted, fleeting)]
+        assert aliases == ["alias/video-metadata-prod", "alias/video-metadata-trial"]
+
+
+def _names(templates: Templates) -> set[tuple[str, str, str]]:
+    """The names that resources are given, behind the resource's type and the property: not references to others."""
+    return {
+        (resource["Type"], key, value if isinstance(value, str) else _literals(value))
+        for template in templates.parts().values()
+        for resource in template["Resources"].values()
+        for key, value in _properties(resource.get("Properties", {}))
+        if re.search(r"(Name|Namespace|Domain|Alias|Prefix)$", key) and _is_written_out(value)
+    }
+
+
+def _properties(value: Any) -> Iterator[tuple[str, Any]]:
+    """Every property and what it is, however deep."""
+    if isinstance(value, list):
+        for each in value:
+            yield from _properties(each)
+    elif isinstance(value, dict):
+        for key, each in value.items():
+            yield key, each
+            yield from _properties(each)
+
+
+def _is_written_out(value: Any) -> bool:
+    """Whether there is more to it than a reference, whose target has a name of its own."""
+    return isinstance(value, str) or (isinstance(value, dict) and "Fn::Join" in value)
+
+
+def _literals(join: Json) -> str:
+    """What is put together, with dots for its references."""
+    separator, parts = join["Fn::Join"]
+    return str(separator).join(part if isinstance(part, str) else "..." for part in parts)
+
+
+class TestWithoutAKey:
+    def test_there_is_none_and_nobody_is_allowed_to_use_any(self, prod: Templates) -> None:
+        for part in ("Data", "Media", "Identity", "Jobs", "Api"):
+            assert "kms" not in json.dumps(prod.parts()[part]).lower()
+
+
+class TestKey:
+    """Of an environment whose `kmsKey` is `create`."""
+
+    def test_rotates_every_year(self, encrypted: Templates) -> None:
+        key = _key(encrypted)["Properties"]
+        assert (key["EnableKeyRotation"], key["RotationPeriodInDays"]) == (True, 365)
+
+    def test_stays_with_the_data(self, encrypted: Templates) -> None:
+        key = _key(encrypted)
+        assert (key["DeletionPolicy"], key["UpdateReplacePolicy"]) == ("RetainExceptOnCreate", "Retain")
+
+    def test_is_the_accounts_to_give(self, encrypted: Templates) -> None:
+        """Its policy leaves it to IAM who may use it; else whoever loses a role loses the key."""
+        (statement,) = [each for each in _key_policy(encrypted) if "Sid" not in each]
+        assert plain(statement["Principal"]["AWS"]) == "arn:AWS::Partition:iam::AWS::AccountId:root"
+        assert statement["Action"] == "kms:*"
+
+    def test_lets_s3_tell_of_this_accounts_uploads_only(self, encrypted: Templates) -> None:
+        statement = _statement(encrypted, "UploadsAreTold")
+        assert statement["Principal"] == {"Service": "s3.amazonaws.com"}
+        assert statement["Action"] == ["kms:Decrypt", "kms:GenerateDataKey"]
+        bucket = plain(encrypted.one("AWS::S3::Bucket", "Sources")["Properties"]["BucketName"])
+        assert plain(statement["Condition"]["ArnEquals"]["aws:SourceArn"]) == f"arn:AWS::Partition:s3:::{bucket}"
+        assert statement["Condition"]["StringEquals"] == {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}
+
+    def test_lets_cloudfront_read_for_this_accounts_distributions_only(self, encrypted: Templates) -> None:
+        statement = _statement(encrypted, "PicturesAreShown")
+        assert statement["Principal"] == {"Service": "cloudfront.amazonaws.com"}
+        assert statement["Action"] == "kms:Decrypt"
+        source = plain(statement["Condition"]["ArnLike"]["aws:SourceArn"])
+        assert source == "arn:AWS::Partition:cloudfront::AWS::AccountId:distribution/*"
+
+    def test_lets_cloudwatch_encrypt_this_environments_logs_only(self, encrypted: Templates) -> None:
+        statement = _statement(encrypted, "LogsAreKept")
+        assert plain(statement["Principal"]["Service"]) == "logs.AWS::Region.amazonaws.com"
+        groups = statement["Condition"]["ArnLike"]["kms:EncryptionContext:aws:logs:arn"]
+        assert [plain(group).split(":log-group:")[1] for group in groups] == [
+            "VideoMetadata-prod-*",
+            "/aws/vendedlogs/VideoMetadata-prod-*",
+        ]
+
+    def test_lets_no_other_service_in(self, encrypted: Templates) -> None:
+        assert [each.get("Sid") for each in _key_policy(encrypted)] == [
+            None,
+            "UploadsAreTold",
+            "LogsAreKept",
+            "PicturesAreShown",
+        ]
+
+
+@pytest.fixture(params=["create", "given"])
+def with_a_key(request: pytest.FixtureRequest, encrypted: Templates, given: Templates) -> tuple[Templates, str]:
+    """An environment with a KMS key, and what its templates call the key."""
+    return (encrypted, "Key") if request.param == "create" else (given, GIVEN_KEY)
+
+
+class TestEncryption:
+    def test_of_tables(self, with_a_key: tuple[Templates, str]) -> None:
+        templates, key = with_a_key
+        tables = [table["Properties"] for table in templates.all("AWS::DynamoDB::GlobalTable").values()]
+        assert [table["SSESpecification"] for table in tables] == [{"SSEEnabled": True, "SSEType": "KMS"}] * 2
+        assert {_named_key(table["Replicas"][0]["SSESpecification"], "KMSMasterKeyId") for table in tables} == {key}
+
+    def test_of_buckets_with_a_key_of_the_bucket_in_between(self, with_a_key: tuple[Templates, str]) -> None:
+        templates, key = with_a_key
+        for bucket in templates.all("AWS::S3::Bucket").values():
+            (rule,) = bucket["Properties"]["BucketEncryption"]["ServerSideEncryptionConfiguration"]
+            assert rule["BucketKeyEnabled"] is True
+            assert rule["ServerSideEncryptionByDefault"]["SSEAlgorithm"] == "aws:kms"
+            assert _named_key(rule["ServerSideEncryptionByDefault"], "KMSMasterKeyID") == key
+
+    def test_of_queues_and_what_was_set_aside(self, with_a_key: tuple[Templates, str]) -> None:
+        templates, key = with_a_key
+        queues = [queue["Properties"] for queue in templates.all("AWS::SQS::Queue").values()]
+        assert [_named_key(queue, "KmsMasterKeyId") for queue in queues] == [key] * 12
+        assert not [queue for queue in queues if "SqsManagedSseEnabled" in queue]
+
+    def test_of_the_secret(self, with_a_key: tuple[Templates, str]) -> None:
+        templates, key = with_a_key
+        assert _named_key(templates.one("AWS::SecretsManager::Secret")["Properties"], "KmsKeyId") == key
+
+    def test_of_logs_with_the_environments_own_key_only(self, encrypted: Templates, given: Templates) -> None:
+        """CloudWatch asks the key's policy, which is not ours to write when the key is given."""
+        groups = [group["Properties"] for group in encrypted.all("AWS::Logs::LogGroup").values()]
+        assert [_named_key(group, "KmsKeyId") for group in groups] == ["Key"] * (len(KEY_USES) + 1)
+        assert not [made for made in given.all("AWS::Logs::LogGroup").values() if "KmsKeyId" in made["Properties"]]
+
+    def test_makes_no_key_when_one_is_given(self, given: Templates) -> None:
+        assert not [made for made in given.data["Resources"].values() if made["Type"].startswith("AWS::KMS")]
+
+    @pytest.mark.parametrize("folder", KEY_USES)
+    def test_lets_a_function_use_the_key_through_these_services(
+        self, with_a_key: tuple[Templates, str], folder: str
+    ) -> None:
+        templates, key = with_a_key
+        allowed = {line.removeprefix("kms:") for line in templates.allowed(folder) if line.startswith("kms:")}
+        assert allowed == {use.replace(" ", f" {key} ") for use in KEY_USES[folder]}
+
+    @pytest.mark.parametrize("folder", KEY_USES)
+    def test_allows_a_function_nothing_else(self, encrypted: Templates, prod: Templates, folder: str) -> None:
+        assert {line for line in encrypted.allowed(folder) if not line.startswith("kms:")} == prod.allowed(folder)
+
+    def test_every_permission_says_through_which_service(self, encrypted: Templates) -> None:
+        for statement in _statements_about_keys(encrypted):
+            assert statement["Condition"].keys() == {"StringEquals"}
+            assert statement["Condition"]["StringEquals"].keys() == {"kms:ViaService"}
+
+    def test_nobody_else_may_use_the_key(self, encrypted: Templates) -> None:
+        of_functions = [each for folder in KEY_USES for each in encrypted.statements(folder) if _is_about_keys(each)]
+        assert len(_statements_about_keys(encrypted)) == len(of_functions)
+
+    def test_no_function_is_forgotten_here(self, encrypted: Templates) -> None:
+        handlers = {made["Properties"]["Handler"] for made in encrypted.all("AWS::Lambda::Function").values()}
+        assert handlers == {f"functions.{folder}.handler.lambda_handler" for folder in KEY_USES}
+
+
+class TestSettings:
+    def test_the_environment_is_dev_unless_another_is_chosen(self) -> None:
+        assert _settings({}) == _settings({"env": "dev"})
+
+    @pytest.mark.parametrize("env", ENVIRONMENTS)
+    def test_an_environment_has_what_is_listed_for_it(self, env: str) -> None:
+        assert _settings({"env": env}) == _settings({**ENVIRONMENTS[env], "env": env, "environments": {}})
+
+    def test_what_is_given_by_itself_comes_first(self) -> None:
+        settings = _settings({"env": "prod", "throttleRate": "7", "alarms": "false"})
+        assert (settings.throttle_rate, settings.alarms) == (7, False)
+        assert settings.throttle_burst == ENVIRONMENTS["prod"]["throttleBurst"]
+
+    def test_an_empty_address_takes_back_that_of_the_environment(self) -> None:
+        listed = {"environments": {"prod": {"alarmEmail": "oncall@example.com"}}, "env": "prod"}
+        assert _settings(listed).alarm_email == "oncall@example.com"
+        assert _settings({**listed, "alarmEmail": ""}).alarm_email is None
+
+    def test_an_environment_that_is_not_listed_is_made_like_dev(self) -> None:
+        assert _settings({"env": "trial"}) == _settings({**ENVIRONMENTS["dev"], "env": "trial", "environments": {}})
+
+    def test_data_is_kept_when_nothing_is_said(self) -> None:
+        settings = _settings({"environments": {}})
+        assert (settings.keep_data, settings.deletion_protection, settings.recovery_days) == (True, True, 35)
+        assert settings.removal_policy == cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
+
+    @pytest.mark.parametrize("env", ENVIRONMENTS)
+    def test_every_listed_environment_keeps_its_data(self, env: str) -> None:
+        assert _settings({"env": env}).keep_data
+
+    def test_a_laptop_keeps_nothing_whatever_its_environment_says(self) -> None:
+        settings = _settings({**LOCAL, "env": "prod"})
+        assert (settings.keep_data, settings.deletion_protection, settings.alarms) == (False, False, False)
+        assert (settings.kms_key, settings.shift, settings.snap_start, settings.provisioned) == (None, "none", False, 0)
+
+    @pytest.mark.parametrize(
+        ("text", "snap_start", "provisioned"),
+        [("none", False, 0), ("snapstart", True, 0), ("provisioned:2", False, 2), ("provisioned:100", False, 100)],
+    )
+    def test_a_cold_start_is_avoided_in_one_way_at_most(self, text: str, snap_start: bool, provisioned: int) -> None:
+        settings = _settings({"coldStart": text})
+        assert (settings.snap_start, settings.provisioned) == (snap_start, provisioned)
+
+    def test_no_key_is_said_in_two_ways(self) -> None:
+        assert _settings({"kmsKey": "none"}).kms_key is _settings({}).kms_key is None
+
+    @pytest.mark.parametrize(
+        ("context", "sentence"),
+        [
+            ({"logDays": 15}, "Context 'logDays' has no such value; there are 1, 3, 7, 14, 30, .*, not 15."),
+            ({"logDays": "long"}, "Context 'logDays' is a whole number, not 'long'."),
+            ({"logLevel": "DEBUG"}, "Context 'logLevel' is one of INFO, WARNING, ERROR, not 'DEBUG'."),
+            ({"env": "prod", "logLevel": "ERROR"}, "Alarms need context 'logLevel' INFO"),
+            ({"recoveryDays": "36"}, "Context 'recoveryDays' has no such value; there are 1 to 35, not '36'."),
+            ({"recoveryDays": "0"}, "Context 'recoveryDays' has no such value"),
+            ({"keepData": "no"}, "Context 'keepData' is one of true, false, not 'no'."),
+            ({"deletionProtection": "off"}, "Context 'deletionProtection' is one of true, false"),
+            ({"alarms": "loud"}, "Context 'alarms' is one of true, false"),
+            ({"anomalyUsd": "-1"}, "Context 'anomalyUsd' is a whole number, not '-1'."),
+            ({"throttleRate": "0"}, "Context 'throttleRate' is a whole number from 1, not '0'."),
+            ({"throttleBurst": "1.5"}, "Context 'throttleBurst' is a whole number, not '1.5'."),
+            ({"coldStart": "snapstart,provisioned:1"}, "Context 'coldStart' is none, snapstart or such as provisioned"),
+            ({"coldStart": "provisioned:0"}, "Context 'coldStart' is none, snapstart or such as provisioned"),
+            ({"shift": "slow"}, "Context 'shift' is one of none, canary, linear, not 'slow'."),
+            ({"kmsKey": "alias/mine"}, "Context 'kmsKey' is none, create, or the ARN of a KMS key, not 'alias/mine'."),
+            ({"indexes": "UserIdIndex,UserIdIndex"}, "Context 'indexes' is some of UserIdIndex, .*, each once"),
+            ({"indexes": "TitleIndex"}, "Context 'indexes' is some of UserIdIndex"),
+            ({"architecture": "mips"}, "Context 'architecture' is one of arm64, x86_64, not 'mips'."),
+            (
+                {"environments": {"dev": {"logdays": 3}}},
+                "The environment has no value 'logdays'; there are .*logDays",
+            ),
+        ],
+    )
+    def test_each_mistake_has_its_sentence(self, context: Json, sentence: str) -> None:
+        with pytest.raises(Misconfigured, match=sentence):
+            _settings(context)
+
+
+class TestPage:
+    """docs/environments.md tells every value, and what it tells is so."""
+
+    @pytest.fixture
+    def rows(self) -> dict[str, list[str]]:
+        lines = re.findall(r"^\| `(\w+)` \|(.*)\|$", PAGE, flags=re.MULTILINE)
+        return {name: [cell.strip() for cell in rest.split("|")] for name, rest in lines}
+
+    def test_has_every_value_and_no_other(self, rows: dict[str, list[str]]) -> None:
+        assert set(rows) == _asked_for()
+
+    def test_tells_the_defaults(self, rows: dict[str, list[str]]) -> None:
+        for name, (_, default, *_) in rows.items():
+            if default.startswith("`"):
+                assert _settings({name: default.strip("`"), "environments": {}}) == _settings({"environments": {}}), (
+                    name
+                )
+
+    def test_tells_what_each_environment_has(self, rows: dict[str, list[str]]) -> None:
+        for name, (_, _, *cells) in rows.items():
+            listed = [ENVIRONMENTS[env].get(name) for env in ENVIRONMENTS]
+            told = [json.loads(cell) if re.fullmatch(r"\d+|true|false", cell) else cell or None for cell in cells]
+            assert told == listed, name
+
+    def test_tells_what_a_laptop_has(self) -> None:
+        told = dict(re.findall(r"^- `(\w+)`: `(\w+)`$", PAGE, flags=re.MULTILINE))
+        assert told == {name: str(value).lower() for name, value in LOCAL_VALUES.items()}
+
+    def test_tells_the_owner_of_a_key_what_its_policy_needs(self, encrypted: Templates) -> None:
+        """The same that the environment's own key has for all but logs."""
+        (told,) = (json.loads(block) for block in re.findall(r"```json\n(.*?)```", PAGE, flags=re.DOTALL))
+        assert told == [_written_out(_statement(encrypted, sid)) for sid in ("UploadsAreTold", "PicturesAreShown")]
+
+
+def _asked_for() -> set[str]:
+    """The names of the context's values, as the settings ask for them."""
+
+    class Recorder:
+        """A node without any context."""
+
+        def __init__(self) -> None:
+            self.names: set[str] = set()
+
+        def try_get_context(self, name: str) -> None:
+            self.names.add(name)
+
+    node = Recorder()
+    Settings.from_context(cast(Node, node))
+    return node.names - {"environments"}
+
+
+def _settings(context: Json) -> Settings:
+    return Settings.from_context(cdk.App(context={**CONTEXT, **context}).node)
+
+
+def _key(templates: Templates) -> Json:
+    (key,) = [made for made in templates.data["Resources"].values() if made["Type"] == "AWS::KMS::Key"]
+    return dict(key)
+
+
+def _key_policy(templates: Templates) -> list[Json]:
+    return list(_key(templates)["Properties"]["KeyPolicy"]["Statement"])
+
+
+def _statement(templates: Templates, sid: str) -> Json:
+    (statement,) = [each for each in _key_policy(templates) if each.get("Sid") == sid]
+    return statement
+
+
+def _written_out(value: Any) -> Any:
+    """A part of a template as it would be in an account of the documentation's."""
+    if isinstance(value, list):
+        return [_written_out(each) for each in value]
+    if isinstance(value, dict) and not value.keys() & {"Ref", "Fn::Join"}:
+        return {key: _written_out(each) for key, each in value.items()}
+    example = {"AWS::Partition": "aws", "AWS::AccountId": "111122223333", "AWS::Region": "eu-west-1"}
+    return re.sub(r"AWS::\w+", lambda found: example[found[0]], plain(value))
+
+
+def _named_key(properties: Json, name: str) -> str:
+    return plain(properties[name])
+
+
+def _is_about_keys(statement: Json) -> bool:
+    return any(action.startswith("kms:") for action in as_list(statement["Action"]))
+
+
+def _statements_about_keys(templates: Templates) -> list[Json]:
+    """Of all roles."""
+    return [
+        statement
+        for policy in templates.all("AWS::IAM::Policy").values()
+        for statement in policy["Properties"]["PolicyDocument"]["Statement"]
+        if _is_about_keys(statement)
+    ]
