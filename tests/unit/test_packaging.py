@@ -1,20 +1,33 @@
 """What is deployed holds what the functions need for the right machine, and not much else.
 
-These run uv for real, from its cache when the wheels are there.
+These run uv and the compiler for real; uv from its cache when the wheels are there.
 """
 
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from aws_cdk import App
 
 from infra import packaging
 from infra.packaging import bundle
-from infra.settings import Misconfigured
+from infra.settings import Misconfigured, Settings
+from tests.unit.templates import LOCAL
 
-AARCH64 = 183
+pytestmark = pytest.mark.xdist_group("packages")
+"""One worker of `pytest -n` for all: making a package takes half a minute."""
+
+AARCH64, X86_64 = 183, 62
 """How an ELF file names its machine."""
+
+PYTHON_313 = b"\xf3\r\r\n"
+"""How bytecode begins that Python 3.13 takes."""
+UNCHECKED = b"\x01\0\0\0"
+"""How it goes on when it is taken without a look at the source."""
 
 
 @pytest.fixture(scope="module")
@@ -53,8 +66,14 @@ def test_compiled_modules_are_for_python_313_on_arm(for_aws: Path, films_for_aws
         assert not [module for module in compiled if "cpython-" in module.name and "cpython-313" not in module.name]
 
 
+def test_the_other_architecture_can_be_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packaging, "compile_modules", lambda _: None)  # it is the same for both, and takes long
+    bundle(tmp_path, target="aws", films=False, architecture="x86_64")
+    assert {_machine(module) for module in tmp_path.rglob("*.so*")} == {X86_64}
+
+
 def test_fits_lambda_with_room_to_spare(for_aws: Path, films_for_aws: Path) -> None:
-    """Lambda takes 250 MB; a jump means that something came in by mistake. Bytecode is part of it where it is made."""
+    """Lambda takes 250 MB; a jump means that something came in by mistake."""
     assert _size(for_aws) < 60_000_000
     assert 100_000_000 < _size(films_for_aws) < 200_000_000
 
@@ -89,9 +108,37 @@ def test_nothing_is_left_from_building(for_aws: Path, films_for_aws: Path, patte
     assert not [*for_aws.glob(pattern), *films_for_aws.glob(pattern)]
 
 
-def test_bytecode_is_from_python_313_or_absent(for_aws: Path) -> None:
-    """Bytecode that Lambda's Python cannot use would only make the package larger."""
-    assert not [file for file in for_aws.rglob("*.pyc") if not file.name.endswith(".cpython-313.pyc")]
+def test_every_module_comes_with_bytecode_that_lambdas_python_takes_unseen(for_aws: Path, films_for_aws: Path) -> None:
+    for package in (for_aws, films_for_aws):
+        modules = _modules(package)
+        assert "functions/videos/handler.py" in modules
+        assert sorted(modules) == sorted(_source(file, package) for file in package.rglob("*.pyc"))
+        assert {file.read_bytes()[:8] for file in package.rglob("*.pyc")} == {PYTHON_313 + UNCHECKED}
+
+
+def test_the_same_sources_give_the_same_bytes_at_another_time_and_place(for_aws: Path, tmp_path: Path) -> None:
+    """CDK takes a package for a new one when a byte of it is different."""
+    again = tmp_path / "again"
+    shutil.copytree(for_aws, again, ignore=shutil.ignore_patterns("__pycache__"))
+    for file in again.rglob("*.py"):
+        os.utime(file, (0, 0))
+    packaging.compile_modules(again)
+    files = [file.relative_to(for_aws) for file in sorted(for_aws.rglob("*.pyc"))]
+    assert files
+    assert not [file for file in files if (again / file).read_bytes() != (for_aws / file).read_bytes()]
+
+
+def test_tracebacks_name_a_file_as_it_is_called_in_lambda(for_aws: Path) -> None:
+    (bytecode,) = (for_aws / "functions/videos/__pycache__").glob("handler.*.pyc")
+    assert b"/var/task/functions/videos/handler.py" in bytecode.read_bytes()
+    assert str(for_aws).encode() not in bytecode.read_bytes()
+
+
+def test_a_module_that_cannot_be_compiled_stops_the_packaging(tmp_path: Path) -> None:
+    (tmp_path / "good.py").write_text("x = 1")
+    (tmp_path / "bad.py").write_text("def (")
+    with pytest.raises(RuntimeError, match=r"(?s)could not be compiled.*/var/task/bad\.py.*SyntaxError"):
+        packaging.compile_modules(tmp_path)
 
 
 def test_the_local_package_has_no_bytecode(for_this_machine: Path) -> None:
@@ -141,7 +188,30 @@ print(all(name in av.codecs_available for name in ("h264", "hevc", "vp9", "av1")
 def test_a_missing_uv_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
     with pytest.raises(Misconfigured, match="uv is missing"):
-        packaging.service_code(target="aws")
+        packaging.service_code(_settings())
+
+
+def test_a_missing_compiler_is_named_unless_nothing_is_to_be_compiled(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(packaging, "PYODIDE", tmp_path / "pyodide")
+    with pytest.raises(Misconfigured, match="Pyodide is missing"):
+        packaging.service_code(_settings())
+    packaging.service_code(_settings(**LOCAL))
+
+
+def _settings(**context: Any) -> Settings:
+    return Settings.from_context(App(context=context).node)
+
+
+def _modules(package: Path) -> list[str]:
+    return sorted(str(file.relative_to(package)) for file in package.rglob("*.py"))
+
+
+def _source(bytecode: Path, package: Path) -> str:
+    name, tag, _ = bytecode.name.split(".")
+    assert tag == "cpython-313"
+    return str((bytecode.parent.parent / f"{name}.py").relative_to(package))
 
 
 def _size(package: Path) -> int:

@@ -1,0 +1,139 @@
+"""How requests move from one version of a function to the next."""
+
+from collections.abc import Mapping
+
+from aws_cdk import Aws, Duration
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_codedeploy as codedeploy
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_logs as logs
+from constructs import Construct
+
+from infra.function import LIVE, ServiceFunction
+from infra.nag import accept
+from infra.settings import Settings
+
+RUNBOOK = "Runbook: docs/runbooks/rolled-back.md"
+
+
+class GradualShift(Construct):
+    """Moves a tenth of the requests to a new version first, and all of them back when that version fails.
+
+    CodeDeploy moves the alias of each function by itself, while CloudFormation waits: a version that is taken back
+    fails the deployment, and CloudFormation takes back the rest. The alarms look at the new version only, and each
+    version has its own, so that those of a version that fails already do not stop the one that mends it.
+    """
+
+    def __init__(
+        self, scope: Construct, id_: str, *, settings: Settings, functions: Mapping[str, ServiceFunction]
+    ) -> None:
+        super().__init__(scope, id_)
+        self._settings = settings
+        self._application = codedeploy.LambdaApplication(
+            self, "Application", application_name=settings.stack_name("Api")
+        )
+        self._role = iam.Role(
+            self,
+            "Role",
+            assumed_by=iam.ServicePrincipal(
+                "codedeploy.amazonaws.com", conditions={"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}}
+            ),
+        )
+        self._allow(functions)
+        for folder, function in functions.items():
+            self._shift(folder, function)
+
+    def _allow(self, functions: Mapping[str, ServiceFunction]) -> None:
+        """What AWS's own policy for this allows on everything; that one allows hooks and files of S3 besides."""
+        self._role.add_to_policy(
+            iam.PolicyStatement(
+                actions=["lambda:GetAlias", "lambda:GetProvisionedConcurrencyConfig", "lambda:UpdateAlias"],
+                resources=[
+                    arn
+                    for each in functions.values()
+                    for arn in (each.function.function_arn, f"{each.function.function_arn}:{LIVE}")
+                ],
+            )
+        )
+        self._role.add_to_policy(iam.PolicyStatement(actions=["cloudwatch:DescribeAlarms"], resources=["*"]))
+        accept(
+            self._role,
+            rule="AwsSolutions-IAM5[Resource::*]",
+            reason="CloudWatch lets nobody describe some alarms only. What they say is no secret.",
+        )
+
+    def _shift(self, folder: str, function: ServiceFunction) -> None:
+        gradually = {
+            "canary": codedeploy.LambdaDeploymentConfig.CANARY_10_PERCENT_5_MINUTES,
+            "linear": codedeploy.LambdaDeploymentConfig.LINEAR_10_PERCENT_EVERY_1_MINUTE,
+        }
+        group = codedeploy.LambdaDeploymentGroup(
+            self,
+            folder.capitalize(),
+            application=self._application,
+            deployment_group_name=folder,
+            alias=function.alias,
+            deployment_config=gradually[self._settings.shift],
+            # It would get AWS's policy otherwise.
+            role=self._role.without_policy_updates(),
+            alarms=[self._crashes(folder, function), self._unhandled_errors(folder, function)],
+            auto_rollback=codedeploy.AutoRollbackConfig(
+                failed_deployment=True, stopped_deployment=True, deployment_in_alarm=True
+            ),
+        )
+        group.node.add_dependency(self._role)  # with its policy
+        # First the alarms look at the new version, then requests move to it.
+        function.alias.node.add_dependency(group)
+
+    def _crashes(self, folder: str, function: ServiceFunction) -> cloudwatch.Alarm:
+        """What ends without an answer: it cannot be loaded, it runs too long, or it needs too much memory."""
+        metric = cloudwatch.Metric(
+            namespace="AWS/Lambda",
+            metric_name="Errors",
+            # Lambda has these three together while an alias leads to two versions.
+            dimensions_map={
+                "FunctionName": function.function.function_name,
+                "Resource": f"{function.function.function_name}:{LIVE}",
+                "ExecutedVersion": function.function.current_version.version,
+            },
+            statistic="Sum",
+            period=Duration.minutes(1),
+        )
+        return self._alarm(folder, function, "crashes", "did not answer a request", metric)
+
+    def _unhandled_errors(self, folder: str, function: ServiceFunction) -> cloudwatch.Alarm:
+        """What is answered with 500, which is no error for Lambda: shared/http.py logs each with its version."""
+        failed = logs.MetricFilter(
+            self,
+            f"{folder.capitalize()}UnhandledErrors",
+            log_group=function.log_group,
+            filter_pattern=logs.FilterPattern.string_value("$.message", "=", "unhandled error"),
+            metric_namespace=self._settings.stack_name("Api"),
+            metric_name="UnhandledErrors",
+            metric_value="1",
+            dimensions={"service": "$.service", "version": "$.function_version"},
+        )
+        version = {"service": folder, "version": function.function.current_version.version}
+        metric = failed.metric(statistic="Sum", period=Duration.minutes(1), dimensions_map=version)
+        return self._alarm(folder, function, "fails", "answered a request with 500", metric)
+
+    def _alarm(
+        self, folder: str, function: ServiceFunction, kind: str, what: str, metric: cloudwatch.IMetric
+    ) -> cloudwatch.Alarm:
+        version = function.function.current_version.version
+        return cloudwatch.Alarm(
+            self,
+            f"{folder.capitalize()}{kind.capitalize()}Alarm",
+            # Another name is another alarm. One that looked at the next version under its former name would keep its
+            # state until it is evaluated again, and CodeDeploy starts nothing while an alarm is on.
+            alarm_name=f"{self._settings.env} version {version} of {folder} {kind}",
+            alarm_description=f"The version of '{folder}' that is being deployed {what}, so that CodeDeploy moves all "
+            f"requests back to the version before. {RUNBOOK}",
+            metric=metric,
+            # One is enough: both are bugs, and a deployment that was taken back for nothing can be started again.
+            threshold=1,
+            evaluation_periods=1,
+            comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
+            # There is no datum while nothing fails, and none for a version that is not being deployed.
+            treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,
+        )

@@ -1,0 +1,323 @@
+"""A new version of a function is published, called by its alias, and taken back when it fails."""
+
+import json
+from typing import Any
+
+import pytest
+
+from infra.api_stack import MOST_ASKED
+from infra.function import MEMORY_MB
+from shared.dynamodb import Table
+from shared.routes import ROUTES
+from tests.harness import make_api
+from tests.unit.conftest import Synthesize
+from tests.unit.templates import ROOT, Json, Templates, as_list
+
+FUNCTIONS = sorted(path.parent.name for path in (ROOT / "functions").glob("*/handler.py"))
+ANSWERING = sorted({route.function for route in ROUTES})
+WORKING = sorted(set(FUNCTIONS) - set(ANSWERING))
+CODEDEPLOY = ("AWS::CodeDeploy::Application", "AWS::CodeDeploy::DeploymentGroup")
+
+
+@pytest.fixture(scope="session")
+def snapshots(synthesize: Synthesize) -> Templates:
+    """What starts from snapshots."""
+    return synthesize({"coldStart": "snapstart"})
+
+
+@pytest.fixture(scope="session")
+def warm(synthesize: Synthesize) -> Templates:
+    """What has three instances ready."""
+    return synthesize({"coldStart": "provisioned:3"})
+
+
+@pytest.fixture(scope="session")
+def linear(synthesize: Synthesize) -> Templates:
+    """What shifts bit by bit."""
+    return synthesize({"shift": "linear"})
+
+
+class TestVersions:
+    @pytest.mark.parametrize("folder", FUNCTIONS)
+    def test_each_function_has_one_and_the_live_alias_leads_to_it(
+        self, aws: Templates, local: Templates, folder: str
+    ) -> None:
+        for made in (aws, local):
+            alias = _alias(made, folder)["Properties"]
+            version = made.all("AWS::Lambda::Version")[alias["FunctionVersion"]["Fn::GetAtt"][0]]
+            assert alias["Name"] == "live"
+            assert version["Properties"]["FunctionName"] == alias["FunctionName"] == {"Ref": made.function(folder)[0]}
+
+    def test_old_ones_are_deleted_once_nobody_calls_them(self, aws: Templates) -> None:
+        """With snapshots, each that is left would cost something."""
+        assert not [made for made in aws.all("AWS::Lambda::Version").values() if "DeletionPolicy" in made]
+
+    def test_another_configuration_is_another_version(self, aws: Templates, synthesize: Synthesize) -> None:
+        quiet = synthesize({"logLevel": "ERROR"})
+        assert not set(aws.all("AWS::Lambda::Version")) & set(quiet.all("AWS::Lambda::Version"))
+
+    def test_nobody_calls_a_function_past_its_alias(self, aws: Templates) -> None:
+        functions = set(aws.all("AWS::Lambda::Function"))
+        callers = ("Permission", "EventSourceMapping")
+        called = [made["Properties"]["FunctionName"] for type_ in callers for made in _lambda(aws, type_)]
+        called += [made["Properties"]["IntegrationUri"] for made in aws.all("AWS::ApiGatewayV2::Integration").values()]
+        called += [target["Arn"] for made in aws.all("AWS::Events::Rule").values() for target in _targets(made)]
+        assert len(called) > len(FUNCTIONS)
+        for each in called:
+            assert not functions & set(_references(each))
+
+    @pytest.mark.parametrize("folder", ANSWERING)
+    def test_requests_go_to_a_function_only_once_the_gateway_may_call_it(self, aws: Templates, folder: str) -> None:
+        """Where both change in one deployment, the gateway would answer 500 meanwhile."""
+        alias = {"Ref": aws.alias(folder)}
+        permissions = aws.all("AWS::Lambda::Permission").items()
+        (integration,) = (
+            made
+            for made in aws.all("AWS::ApiGatewayV2::Integration").values()
+            if made["Properties"]["IntegrationUri"] == alias
+        )
+        allowing = {name for name, made in permissions if made["Properties"]["FunctionName"] == alias}
+        assert allowing
+        assert allowing <= set(integration["DependsOn"])
+
+
+class TestColdStart:
+    def test_nothing_is_paid_for_it_unless_it_is_chosen(
+        self, aws: Templates, local: Templates, prod: Templates
+    ) -> None:
+        for made in (aws, local, prod):
+            assert not _starting_from_snapshots(made)
+            assert not _kept_warm(made)
+
+    def test_what_answers_requests_can_start_from_a_snapshot(self, snapshots: Templates) -> None:
+        assert _starting_from_snapshots(snapshots) == dict.fromkeys(ANSWERING, "PublishedVersions")
+        assert _kept_warm(snapshots) == {}
+
+    def test_what_is_asked_most_can_be_kept_warm(self, warm: Templates) -> None:
+        assert _kept_warm(warm) == dict.fromkeys(sorted(MOST_ASKED), 3)
+        assert _starting_from_snapshots(warm) == {}
+
+    def test_a_laptop_ignores_both(self, synthesize: Synthesize, local: Templates) -> None:
+        environments = json.loads((ROOT / "cdk.json").read_text())["context"]["environments"]
+        environments["dev"] |= {"coldStart": "snapstart", "shift": "canary"}
+        context = {"environments": environments, "target": "local", "endpoint": "http://127.0.0.1:4566"}
+        made = synthesize(context | {"issuer": "http://127.0.0.1:9000", "audience": "video-metadata"})
+        assert _starting_from_snapshots(made) == {}
+        assert not [type_ for type_ in CODEDEPLOY if made.all(type_)]
+
+    def test_the_architecture_is_a_choice_and_arm64_the_default(self, aws: Templates, synthesize: Synthesize) -> None:
+        assert _architectures(aws) == {"arm64"}
+        assert _architectures(synthesize({"architecture": "x86_64"})) == {"x86_64"}
+
+
+class TestWhatItCosts:
+    """docs/cold-start.md computes it from list prices."""
+
+    GIGABYTE_MONTH = MEMORY_MB / 1024 * 30 * 24 * 3600
+
+    def test_of_snapshots(self) -> None:
+        page = (ROOT / "docs/cold-start.md").read_text(encoding="utf-8")
+        assert f"**{len(ANSWERING) * self.GIGABYTE_MONTH * 0.0000015046:.2f} USD**" in page
+        assert f"**{1000 * MEMORY_MB / 1024 * 0.0001397998:.2f} USD**" in page
+
+    def test_of_instances_that_are_kept_warm(self) -> None:
+        page = (ROOT / "docs/cold-start.md").read_text(encoding="utf-8")
+        instance = self.GIGABYTE_MONTH * 0.0000033334
+        assert f"**{instance:.2f} USD**" in page
+        assert f"**{len(MOST_ASKED) * instance:.2f} USD** for `provisioned:1`" in page
+
+
+class TestGradualShift:
+    def test_there_is_none_unless_it_is_chosen(self, aws: Templates, local: Templates) -> None:
+        for made in (aws, local):
+            assert not [type_ for type_ in CODEDEPLOY if made.all(type_)]
+            assert not [folder for folder in FUNCTIONS if "UpdatePolicy" in _alias(made, folder)]
+
+    def test_production_tries_a_tenth_of_the_requests_for_five_minutes(self, prod: Templates) -> None:
+        configurations = {group["DeploymentConfigName"] for group in _groups(prod).values()}
+        assert configurations == {"CodeDeployDefault.LambdaCanary10Percent5Minutes"}
+
+    def test_a_tenth_more_each_minute_is_the_other_choice(self, linear: Templates) -> None:
+        configurations = {group["DeploymentConfigName"] for group in _groups(linear).values()}
+        assert configurations == {"CodeDeployDefault.LambdaLinear10PercentEvery1Minute"}
+
+    @pytest.mark.parametrize("folder", ANSWERING)
+    def test_each_function_that_answers_requests_shifts_by_itself(self, prod: Templates, folder: str) -> None:
+        policy = _alias(prod, folder)["UpdatePolicy"]["CodeDeployLambdaAliasUpdate"]
+        group = prod.all("AWS::CodeDeploy::DeploymentGroup")[policy["DeploymentGroupName"]["Ref"]]
+        assert group["Properties"]["ApplicationName"] == policy["ApplicationName"]
+        assert group["Properties"]["DeploymentGroupName"] == folder
+
+    @pytest.mark.parametrize("folder", WORKING)
+    def test_workers_shift_at_once(self, prod: Templates, folder: str) -> None:
+        assert "UpdatePolicy" not in _alias(prod, folder)
+
+    @pytest.mark.parametrize("folder", ANSWERING)
+    def test_alarms_look_at_the_new_version_before_the_first_request_moves(self, prod: Templates, folder: str) -> None:
+        group_id, group = _group_of(prod, folder)
+        assert group_id in _alias(prod, folder)["DependsOn"]
+        version = _alias(prod, folder)["Properties"]["FunctionVersion"]
+        crashes, failures = _alarms_of(prod, group)
+        function = {"Ref": prod.function(folder)[0]}
+        assert _dimensions(crashes) == {
+            "FunctionName": function,
+            "Resource": {"Fn::Join": ["", [function, ":live"]]},
+            "ExecutedVersion": version,
+        }
+        assert _dimensions(failures) == {"service": folder, "version": version}
+        assert (crashes["Namespace"], crashes["MetricName"]) == ("AWS/Lambda", "Errors")
+        assert (failures["Namespace"], failures["MetricName"]) == ("VideoMetadata-prod-Api", "UnhandledErrors")
+
+    @pytest.mark.parametrize("folder", ANSWERING)
+    def test_one_failure_is_enough_to_take_it_back(self, prod: Templates, folder: str) -> None:
+        group = _group_of(prod, folder)[1]
+        assert group["AutoRollbackConfiguration"] == {
+            "Enabled": True,
+            "Events": ["DEPLOYMENT_FAILURE", "DEPLOYMENT_STOP_ON_REQUEST", "DEPLOYMENT_STOP_ON_ALARM"],
+        }
+        for alarm in _alarms_of(prod, group):
+            assert (alarm["Threshold"], alarm["EvaluationPeriods"], alarm["Period"]) == (1, 1, 60)
+            assert alarm["ComparisonOperator"] == "GreaterThanOrEqualToThreshold"
+            assert alarm["TreatMissingData"] == "notBreaching"
+
+    @pytest.mark.parametrize("folder", ANSWERING)
+    def test_alarms_of_a_version_that_fails_already_do_not_stop_the_one_that_mends_it(
+        self, prod: Templates, folder: str
+    ) -> None:
+        """An alarm with another name is a new one, which is not on yet; the version is part of the name."""
+        version = _alias(prod, folder)["Properties"]["FunctionVersion"]
+        names = [alarm["AlarmName"]["Fn::Join"] for alarm in _alarms_of(prod, _group_of(prod, folder)[1])]
+        assert names == [["", ["prod version ", version, f" of {folder} {what}"]] for what in ("crashes", "fails")]
+
+    def test_every_alarm_names_a_page_that_is_there(self, prod: Templates) -> None:
+        for folder in ANSWERING:
+            for alarm in _alarms_of(prod, _group_of(prod, folder)[1]):
+                page = alarm["AlarmDescription"].partition(" Runbook: ")[2]
+                assert (ROOT / page).read_text(encoding="utf-8").startswith("# ")
+
+    @pytest.mark.parametrize("folder", ANSWERING)
+    def test_answers_of_500_are_counted_in_the_functions_own_log(self, prod: Templates, folder: str) -> None:
+        log = prod.function(folder)[1]["LoggingConfig"]["LogGroup"]
+        (counted,) = (
+            made["Properties"]
+            for made in prod.all("AWS::Logs::MetricFilter").values()
+            if made["Properties"]["LogGroupName"] == log
+        )
+        (metric,) = counted["MetricTransformations"]
+        assert counted["FilterPattern"] == '{ $.message = "unhandled error" }'
+        assert metric["Dimensions"] == [
+            {"Key": "service", "Value": "$.service"},
+            {"Key": "version", "Value": "$.function_version"},
+        ]
+        assert metric["MetricValue"] == "1"
+
+    def test_an_answer_of_500_leaves_the_line_that_is_counted(
+        self, table: Table, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        def broken(**_: Any) -> None:
+            raise RuntimeError("a bug")
+
+        monkeypatch.setenv("AWS_LAMBDA_FUNCTION_VERSION", "7")
+        monkeypatch.setattr(table.client, "get_item", broken)
+        assert make_api(table).get("/health").status == 500
+        (failed,) = [vars(record) for record in caplog.records if record.getMessage() == "unhandled error"]
+        assert (failed["levelname"], failed["function_version"]) == ("ERROR", "7")
+
+
+class TestCodeDeploysRole:
+    def test_may_move_these_aliases_and_look_at_alarms(self, prod: Templates) -> None:
+        lambdas = [prod.function(folder)[0] for folder in ANSWERING]
+        moving, looking = _statements(prod)
+        assert moving["Action"] == ["lambda:GetAlias", "lambda:GetProvisionedConcurrencyConfig", "lambda:UpdateAlias"]
+        allowed = {json.dumps(resource, sort_keys=True) for resource in as_list(moving["Resource"])}
+        functions: list[Json] = [{"Fn::GetAtt": [each, "Arn"]} for each in lambdas]
+        aliases: list[Json] = [{"Fn::Join": ["", [arn, ":live"]]} for arn in functions]
+        assert allowed == {json.dumps(arn, sort_keys=True) for arn in (*functions, *aliases)}
+        assert (looking["Action"], looking["Resource"]) == ("cloudwatch:DescribeAlarms", "*")
+
+    def test_is_taken_by_codedeploy_for_this_account_only(self, prod: Templates) -> None:
+        role = _role(prod)[1]["Properties"]
+        (trust,) = role["AssumeRolePolicyDocument"]["Statement"]
+        assert trust["Principal"] == {"Service": "codedeploy.amazonaws.com"}
+        assert trust["Condition"] == {"StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}}
+        assert "ManagedPolicyArns" not in role
+
+    def test_has_its_policy_before_it_is_used(self, prod: Templates) -> None:
+        (policy,) = _policies(prod)
+        for group in prod.all("AWS::CodeDeploy::DeploymentGroup").values():
+            assert policy in group["DependsOn"]
+
+
+def _lambda(templates: Templates, type_: str) -> list[Json]:
+    return list(templates.all(f"AWS::Lambda::{type_}").values())
+
+
+def _targets(rule: Json) -> list[Json]:
+    return list(rule["Properties"]["Targets"])
+
+
+def _references(value: Any) -> list[str]:
+    """The logical ids that a value refers to."""
+    if isinstance(value, list):
+        return [name for each in value for name in _references(each)]
+    if not isinstance(value, dict):
+        return []
+    ((function, argument),) = value.items()
+    return [as_list(argument)[0]] if function in ("Ref", "Fn::GetAtt") else _references(argument)
+
+
+def _alias(templates: Templates, folder: str) -> Json:
+    return templates.all("AWS::Lambda::Alias")[templates.alias(folder)]
+
+
+def _starting_from_snapshots(templates: Templates) -> dict[str, str]:
+    made = {folder: templates.function(folder)[1].get("SnapStart", {}).get("ApplyOn") for folder in FUNCTIONS}
+    return {folder: when for folder, when in made.items() if when}
+
+
+def _kept_warm(templates: Templates) -> dict[str, int]:
+    name, count = "ProvisionedConcurrencyConfig", "ProvisionedConcurrentExecutions"
+    made = {folder: _alias(templates, folder)["Properties"].get(name, {}).get(count) for folder in FUNCTIONS}
+    return {folder: instances for folder, instances in made.items() if instances}
+
+
+def _architectures(templates: Templates) -> set[str]:
+    return {each for folder in FUNCTIONS for each in templates.function(folder)[1]["Architectures"]}
+
+
+def _groups(templates: Templates) -> dict[str, Json]:
+    groups = templates.all("AWS::CodeDeploy::DeploymentGroup").items()
+    return {name: group["Properties"] for name, group in groups}
+
+
+def _group_of(templates: Templates, folder: str) -> tuple[str, Json]:
+    (found,) = (each for each in _groups(templates).items() if each[1]["DeploymentGroupName"] == folder)
+    return found
+
+
+def _alarms_of(templates: Templates, group: Json) -> list[Json]:
+    """Of what crashes, and of what is answered with 500."""
+    watched = group["AlarmConfiguration"]
+    assert watched["Enabled"] is True
+    alarms = templates.all("AWS::CloudWatch::Alarm")
+    return [alarms[each["Name"]["Ref"]]["Properties"] for each in watched["Alarms"]]
+
+
+def _dimensions(alarm: Json) -> Json:
+    return {each["Name"]: each["Value"] for each in alarm["Dimensions"]}
+
+
+def _role(templates: Templates) -> tuple[str, Json]:
+    (role,) = {group["ServiceRoleArn"]["Fn::GetAtt"][0] for group in _groups(templates).values()}
+    return role, templates.all("AWS::IAM::Role")[role]
+
+
+def _policies(templates: Templates) -> dict[str, Json]:
+    role = {"Ref": _role(templates)[0]}
+    policies = templates.all("AWS::IAM::Policy").items()
+    return {name: made for name, made in policies if role in made["Properties"]["Roles"]}
+
+
+def _statements(templates: Templates) -> list[Json]:
+    (policy,) = _policies(templates).values()
+    return list(policy["Properties"]["PolicyDocument"]["Statement"])
