@@ -12,10 +12,12 @@ from aws_cdk.aws_apigatewayv2_authorizers import HttpJwtAuthorizer
 from aws_cdk.aws_apigatewayv2_integrations import HttpLambdaIntegration
 from constructs import Construct
 
+from infra import attributes
 from infra.data_stack import DataStack
-from infra.function import LOG_RETENTION, ServiceFunction
+from infra.function import ServiceFunction
 from infra.media_stack import MediaStack
 from infra.nag import accept
+from infra.release import GradualShift
 from infra.settings import Issuer, Settings
 from shared import routes, schema
 
@@ -31,6 +33,9 @@ REQUEST_HEADERS = (
 
 RESPONSE_HEADERS = ("ETag", "Location", "Link", "Retry-After")
 """What a browser may read from another origin."""
+
+MOST_ASKED = ("videos", "views")
+"""The functions that answer most requests: if any are kept warm, these."""
 
 ACCESS_LOG = {
     "requestId": "$context.requestId",
@@ -66,7 +71,7 @@ class ApiStack(cdk.Stack):
     ) -> None:
         super().__init__(scope, id_, description="Video metadata: the HTTP API and its functions", **kwargs)
         self._settings, self._code, self._data, self._media = settings, code, data, media
-        functions = {
+        self.functions = {
             "videos": self._videos(),
             "views": self._views(),
             "uploads": self._uploads(),
@@ -78,11 +83,13 @@ class ApiStack(cdk.Stack):
             "totals": self._totals(),
             "public": self._public(),
         }
-        api = self._api(settings)
-        self._add_routes(api, functions, issuer)
-        self._add_stage(api, settings)
-        cdk.CfnOutput(self, "ApiId", value=api.api_id)
-        cdk.CfnOutput(self, "ApiUrl", value=api.api_endpoint)
+        self.api = self._api(settings)
+        self._add_routes(self.api, self.functions, issuer)
+        self._add_stage(self.api, settings)
+        if settings.shift != "none":
+            GradualShift(self, "Shift", settings=settings, functions=self.functions)
+        cdk.CfnOutput(self, "ApiId", value=self.api.api_id)
+        cdk.CfnOutput(self, "ApiUrl", value=self.api.api_endpoint)
         cdk.CfnOutput(self, "TableName", value=settings.table_name)
 
     def _function(self, folder: str, environment: Mapping[str, str] | None = None) -> ServiceFunction:
@@ -90,8 +97,12 @@ class ApiStack(cdk.Stack):
             self,
             folder.capitalize(),
             folder=folder,
+            settings=self._settings,
             code=self._code,
             table=self._data.table,
+            snap_start=self._settings.snap_start,
+            warm=self._settings.provisioned if folder in MOST_ASKED else 0,
+            encryption=self._data.encryption,
             environment=environment,
         )
 
@@ -110,7 +121,10 @@ class ApiStack(cdk.Stack):
         return lister
 
     def _videos(self) -> ServiceFunction:
-        """The catalogue. It reads view counters and cannot write them; what it deletes are entries of tags."""
+        """The catalogue. It reads view counters and cannot write them; what it deletes are entries of tags.
+
+        Whole videos are its own to write, so it alone updates items whose attributes no list names.
+        """
         videos = self._lister("videos")
         videos.allow_items("GetItem", of=[schema.VIDEO, schema.VIEW_COUNTER, schema.IDEMPOTENCY])
         videos.allow_items("PutItem", of=[schema.VIDEO, schema.IDEMPOTENCY])
@@ -122,9 +136,8 @@ class ApiStack(cdk.Stack):
     def _relations(self) -> ServiceFunction:
         """Credits and releases, which lie beside their videos."""
         relations = self._lister("relations")
-        relations.allow_items(
-            "BatchGetItem", "DeleteItem", "GetItem", "PutItem", "Query", "UpdateItem", of=[schema.VIDEO]
-        )
+        relations.allow_items("BatchGetItem", "DeleteItem", "GetItem", "PutItem", "Query", of=[schema.VIDEO])
+        relations.allow_items("UpdateItem", of=[schema.CREDIT], attributes=attributes.CREDIT)
         relations.allow_queries(schema.RELATION_INDEX)
         return relations
 
@@ -133,17 +146,20 @@ class ApiStack(cdk.Stack):
         ratings = self._function("ratings")
         ratings.allow_items("BatchGetItem", "GetItem", of=[schema.VIDEO, schema.RATING])
         ratings.allow_items("DeleteItem", "PutItem", of=[schema.RATING])
-        ratings.allow_items("UpdateItem", of=[schema.RATING_TOTALS])
+        ratings.allow_items("UpdateItem", of=[schema.RATING_TOTALS], attributes=attributes.RATING_TOTALS)
         return ratings
 
     def _playlists(self) -> ServiceFunction:
         """Playlists. It reads videos and cannot write them; a user's totals have the number of playlists."""
         playlists = self._lister("playlists")
-        playlists.allow_items("GetItem", of=[schema.PLAYLIST, schema.VIDEO, schema.IDEMPOTENCY])
-        playlists.allow_items("BatchGetItem", of=[schema.PLAYLIST, schema.VIDEO])
+        playlists.allow_items("GetItem", of=[schema.PLAYLIST, schema.IDEMPOTENCY])
+        playlists.allow_items("BatchGetItem", of=[schema.PLAYLIST])
+        playlists.allow_items("GetItem", "BatchGetItem", of=[schema.VIDEO], attributes=attributes.SUMMARY)
         playlists.allow_items("PutItem", of=[schema.PLAYLIST, schema.IDEMPOTENCY])
-        playlists.allow_items("DeleteItem", "Query", of=[schema.PLAYLIST])
-        playlists.allow_items("UpdateItem", of=[schema.PLAYLIST, schema.PROFILE])
+        playlists.allow_items("DeleteItem", "Query", "UpdateItem", of=[schema.PLAYLIST])
+        playlists.allow_items(
+            "UpdateItem", of=[schema.PROFILE], attributes=(*attributes.USER_PLAYLISTS, *attributes.USER_TOTALS)
+        )
         playlists.allow_queries(schema.RELATION_INDEX)
         return playlists
 
@@ -151,7 +167,9 @@ class ApiStack(cdk.Stack):
         """Totals, to be read only."""
         secret = self._data.cursor_secret
         totals = self._function("totals", {"CURSOR_SECRET_ARN": secret.secret_arn})
-        totals.allow_items("GetItem", of=[schema.PROFILE])
+        totals.allow_items(
+            "GetItem", of=[schema.PROFILE], attributes=(*attributes.USER_VIDEOS, *attributes.USER_PLAYLISTS)
+        )
         totals.allow_queries(schema.RELATION_INDEX)
         totals.allow_secret(secret)
         return totals
@@ -159,8 +177,9 @@ class ApiStack(cdk.Stack):
     def _views(self) -> ServiceFunction:
         """The counters, which nobody else can write. It reads videos to know who may see them."""
         views = self._function("views")
-        views.allow_items("GetItem", of=[schema.VIDEO, schema.VIEW_COUNTER])
-        views.allow_items("UpdateItem", of=[schema.VIEW_COUNTER])
+        views.allow_items("GetItem", of=[schema.VIDEO], attributes=attributes.VISIBILITY)
+        views.allow_items("GetItem", of=[schema.VIEW_COUNTER])
+        views.allow_items("UpdateItem", of=[schema.VIEW_COUNTER], attributes=attributes.VIEWS)
         views.allow_items("PutItem", of=[schema.VIEW_ID])
         return views
 
@@ -175,8 +194,9 @@ class ApiStack(cdk.Stack):
                 "RENDITIONS": ",".join(self._settings.renditions),
             },
         )
-        uploads.allow_items("GetItem", "PutItem", "UpdateItem", of=[schema.VIDEO, schema.UPLOAD])
-        uploads.allow_items("UpdateItem", of=[schema.QUOTA])
+        uploads.allow_items("GetItem", "PutItem", of=[schema.VIDEO, schema.UPLOAD])
+        uploads.allow_items("UpdateItem", of=[schema.UPLOAD], attributes=attributes.UPLOAD)
+        uploads.allow_items("UpdateItem", of=[schema.QUOTA], attributes=attributes.QUOTA)
         uploads.allow_objects("PutObject", "AbortMultipartUpload", bucket=sources)
         uploads.allow_listing(sources)  # it may see that a film is there, and not read it
         return uploads
@@ -190,8 +210,13 @@ class ApiStack(cdk.Stack):
                 "MEDIA_BUCKET": self._media.media.bucket_name,  # where reported renditions must lie
             },
         )
-        jobs.allow_items("GetItem", "PutItem", "Query", "UpdateItem", of=[schema.VIDEO, schema.JOB])
-        jobs.allow_items("UpdateItem", of=[schema.QUOTA])
+        jobs.allow_items("GetItem", "PutItem", "Query", of=[schema.VIDEO, schema.JOB])
+        jobs.allow_items(
+            "UpdateItem",
+            of=[schema.VIDEO, schema.JOB],
+            attributes=(*attributes.REPORTED_FILM, *attributes.RETRIED_JOB),
+        )
+        jobs.allow_items("UpdateItem", of=[schema.QUOTA], attributes=attributes.QUOTA)
         return jobs
 
     def _history(self) -> ServiceFunction:
@@ -200,7 +225,7 @@ class ApiStack(cdk.Stack):
         history = self._function(
             "history", {"AUDIT_TABLE_NAME": audit_table.table_name, "CURSOR_SECRET_ARN": secret.secret_arn}
         )
-        history.allow_items("GetItem", of=[schema.VIDEO])
+        history.allow_items("GetItem", of=[schema.VIDEO], attributes=attributes.VISIBILITY)
         history.allow_items("Query", of=[schema.AUDIT], table=audit_table)
         history.allow_secret(secret)
         return history
@@ -233,9 +258,7 @@ class ApiStack(cdk.Stack):
         missing one in the service's own form.
         """
         authorizer = HttpJwtAuthorizer("Tokens", issuer.url, jwt_audience=list(issuer.audience))
-        integrations = {
-            folder: HttpLambdaIntegration(folder, function.function) for folder, function in functions.items()
-        }
+        integrations = {folder: HttpLambdaIntegration(folder, function.alias) for folder, function in functions.items()}
         for route in routes.ROUTES:
             made = apigateway.HttpRoute(
                 self,
@@ -255,6 +278,20 @@ class ApiStack(cdk.Stack):
             integration=integrations[routes.DEFAULT_FUNCTION],
         )
         _acknowledge_public(default, "It only answers 404 and 405, which callers without a token must get as well.")
+        self._allow_before_calling()
+
+    def _allow_before_calling(self) -> None:
+        """Lead requests to a function only once the gateway may call it for all of its routes.
+
+        Both change when something else is to be called, and the gateway answers 500 while it may not call.
+        """
+        made = self.node.find_all()
+        permissions = [
+            (self.resolve(each.function_name), each) for each in made if isinstance(each, lambda_.CfnPermission)
+        ]
+        for integration in (each for each in made if isinstance(each, apigateway.CfnIntegration)):
+            called = self.resolve(integration.integration_uri)
+            integration.node.add_dependency(*(each for function, each in permissions if function == called))
 
     def _add_stage(self, api: apigateway.HttpApi, settings: Settings) -> None:
         stage = apigateway.HttpStage(
@@ -272,7 +309,8 @@ class ApiStack(cdk.Stack):
             "AccessLogs",
             # Log groups under this prefix share one resource policy; elsewhere each takes of the account's ten.
             log_group_name=f"/aws/vendedlogs/{settings.stack_name('Api')}",
-            retention=LOG_RETENTION,
+            encryption_key=self._data.encryption.logs,
+            retention=settings.log_retention,
             removal_policy=cdk.RemovalPolicy.DESTROY,
         )
         # Set on the underlying resource, because the stage's own `access_log_settings` fails from Python.

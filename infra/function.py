@@ -14,10 +14,10 @@ from aws_cdk import aws_secretsmanager as secretsmanager
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
+from infra.encryption import Encryption
 from infra.nag import accept
+from infra.settings import Architecture, LogLevel, Settings
 from shared import schema
-
-LOG_RETENTION = logs.RetentionDays.ONE_MONTH
 
 MEMORY_MB = 512
 """Memory buys CPU: 1769 MB are one core, so this is 0.29 of one. The imports need about 65 MB. A request takes
@@ -41,9 +41,38 @@ is early enough to lose none."""
 FAILED_RECORDS = "aws/lambda/*"
 """Where Lambda puts the records that it gives up, in the archive bucket; Lambda chooses the names."""
 
+LIVE = "live"
+"""The alias that everybody calls: it is moved to a new version of a function once that is ready."""
+
+ARCHITECTURES: Mapping[Architecture, lambda_.Architecture] = {
+    "arm64": lambda_.Architecture.ARM_64,
+    "x86_64": lambda_.Architecture.X86_64,
+}
+
+LOG_LEVELS: Mapping[LogLevel, lambda_.ApplicationLogLevel] = {
+    "INFO": lambda_.ApplicationLogLevel.INFO,
+    "WARNING": lambda_.ApplicationLogLevel.WARN,
+    "ERROR": lambda_.ApplicationLogLevel.ERROR,
+}
+
+OBJECT_KEYS: Mapping[str, tuple[str, ...]] = {
+    "GetObject": ("Decrypt",),
+    "PutObject": ("GenerateDataKey",),
+    "AbortMultipartUpload": ("Decrypt",),  # stands for uploads in parts, which S3 reads again to put them together
+    "DeleteObject": (),
+}
+"""What S3 asks of a KMS key for whoever does this with an object; a new action has to say so here."""
+
+
+UPDATING, READING = frozenset({"UpdateItem"}), frozenset({"GetItem", "BatchGetItem"})
+"""The actions whose attributes a role can be bound to."""
+
 
 class ServiceFunction(Construct):
     """A folder below `functions/` as a Lambda function, with its own role and its own log group.
+
+    Whoever calls it calls its alias, `live`. Each deployment that changes its code or its configuration publishes
+    a version, moves the alias to it, and only then deletes the version before.
 
     The role can write its own log and nothing else, until the `allow_...` methods add to it. No managed policy
     is used, because those name every log group of the account; and none of CDK's grants, because those allow
@@ -56,36 +85,55 @@ class ServiceFunction(Construct):
         id_: str,
         *,
         folder: str,
+        settings: Settings,
         code: lambda_.Code,
         table: dynamodb.ITableV2,
+        encryption: Encryption,
         environment: Mapping[str, str] | None = None,
         memory_mb: int = MEMORY_MB,
         timeout: Duration = TIMEOUT,
         feeds_itself: bool = False,
+        snap_start: bool = False,
+        warm: int = 0,
     ) -> None:
-        """`feeds_itself`: what it does not reach, it sends to its own queue; Lambda would stop that after 16 rounds."""
+        """`feeds_itself`: what it does not reach, it sends to its own queue; Lambda would stop that after 16 rounds.
+
+        `snap_start`: it starts from a snapshot. `warm`: how many instances are started already. Not both.
+        """
         super().__init__(scope, id_)
         self._table = table
-        log_group = logs.LogGroup(self, "Logs", retention=LOG_RETENTION, removal_policy=RemovalPolicy.DESTROY)
+        self._key = encryption.data
+        self.log_group = logs.LogGroup(
+            self,
+            "Logs",
+            encryption_key=encryption.logs,
+            retention=settings.log_retention,
+            removal_policy=RemovalPolicy.DESTROY,
+        )
+        self.stream_mapping_id: str | None = None
         self._role = iam.Role(self, "Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
-        self._allow(["logs:CreateLogStream", "logs:PutLogEvents"], log_group.log_group_arn)
+        self._allow(["logs:CreateLogStream", "logs:PutLogEvents"], self.log_group.log_group_arn)
         self.function = lambda_.Function(
             self,
             "Function",
             code=code,
             handler=f"functions.{folder}.handler.lambda_handler",
             runtime=lambda_.Runtime.PYTHON_3_13,
-            architecture=lambda_.Architecture.ARM_64,
+            architecture=ARCHITECTURES[settings.architecture],
             memory_size=memory_mb,
             timeout=timeout,
             role=self._role,
-            log_group=log_group,
+            log_group=self.log_group,
             logging_format=lambda_.LoggingFormat.JSON,
+            # Powertools takes this level, and not its own variable, where Lambda has one.
+            application_log_level_v2=LOG_LEVELS[settings.log_level],
             recursive_loop=lambda_.RecursiveLoop.ALLOW if feeds_itself else None,
+            snap_start=lambda_.SnapStartConf.ON_PUBLISHED_VERSIONS if snap_start else None,
             environment={
                 "TABLE_NAME": table.table_name,
                 "POWERTOOLS_SERVICE_NAME": folder,
-                "POWERTOOLS_LOG_LEVEL": "INFO",
+                "POWERTOOLS_LOG_LEVEL": settings.log_level,
+                "ENVIRONMENT": settings.env,
                 **(environment or {}),
             },
         )
@@ -94,36 +142,65 @@ class ServiceFunction(Construct):
             rule="AwsSolutions-L1",
             reason="Python 3.13 is what the service is tested and measured on; Lambda supports it until 2029.",
         )
+        self.alias = lambda_.Alias(
+            self,
+            "Alias",
+            alias_name=LIVE,
+            version=self.function.current_version,
+            provisioned_concurrent_executions=warm or None,
+        )
 
-    def allow_items(self, *actions: str, of: Iterable[schema.Entity], table: dynamodb.ITableV2 | None = None) -> None:
+    def allow_items(
+        self,
+        *actions: str,
+        of: Iterable[schema.Entity],
+        table: dynamodb.ITableV2 | None = None,
+        attributes: Iterable[str] = (),
+    ) -> None:
         """Allow DynamoDB actions on the items of these entities only, told by the start of their partition keys.
 
         A Query that is allowed so must name one of those partitions. Transactions need the actions of their parts.
+        With `attributes` a request may name the keys and these, and no others; what it reads, it has to name. That
+        holds for updates and reads only: whoever may put or delete whole items gets past any such list.
         """
-        self._allow(
-            [f"dynamodb:{action}" for action in actions],
-            (table or self._table).table_arn,
-            conditions={
-                # Entities of one partition have one start.
-                "ForAllValues:StringLike": {
-                    "dynamodb:LeadingKeys": list(dict.fromkeys(_leading_key(entity) for entity in of))
-                },
-                # ForAllValues is also true when a request has no keys at all.
-                "Null": {"dynamodb:LeadingKeys": "false"},
+        conditions: dict[str, Any] = {
+            # Entities of one partition have one start.
+            "ForAllValues:StringLike": {
+                "dynamodb:LeadingKeys": list(dict.fromkeys(_leading_key(entity) for entity in of))
             },
+            # ForAllValues is also true when a request has no keys at all.
+            "Null": {"dynamodb:LeadingKeys": "false"},
+        }
+        named = sorted({*attributes})
+        if named:
+            if not {*actions} <= UPDATING | READING:
+                raise ValueError(f"attributes hold for updates and reads, not for all of {actions}")
+            conditions["ForAllValues:StringEquals"] = {
+                "dynamodb:Attributes": [schema.PARTITION_KEY, schema.SORT_KEY, *named]
+            }
+            conditions["Null"]["dynamodb:Attributes"] = "false"
+            if {*actions} & READING:
+                # Else a read that names no attributes would get all of them.
+                conditions["StringEqualsIfExists"] = {"dynamodb:Select": "SPECIFIC_ATTRIBUTES"}
+        self._allow_key("dynamodb", "Decrypt")
+        self._allow(
+            [f"dynamodb:{action}" for action in actions], (table or self._table).table_arn, conditions=conditions
         )
 
     def allow_queries(self, *indexes: schema.Index) -> None:
         """Allow Query on these indexes, and not on the table."""
         self._allow(["dynamodb:Query"], *(f"{self._table.table_arn}/index/{index.name}" for index in indexes))
+        self._allow_key("dynamodb", "Decrypt")
 
     def allow_secret(self, secret: secretsmanager.ISecret) -> None:
         """Allow to read one secret."""
         self._allow(["secretsmanager:GetSecretValue"], secret.secret_arn)
+        self._allow_key("secretsmanager", "Decrypt")
 
     def allow_objects(self, *actions: str, bucket: s3.IBucket, below: Collection[str] = ("*",)) -> None:
         """Allow S3 actions on the objects of another stack's bucket whose keys match one of the patterns."""
         self._allow([f"s3:{action}" for action in actions], *(bucket.arn_for_objects(pattern) for pattern in below))
+        self._allow_key("s3", *(needed for action in actions for needed in OBJECT_KEYS[action]))
         # cdk-nag asks about each pattern by itself, and names the bucket as CloudFormation will.
         owner = Stack.of(bucket)
         imported = owner.resolve(owner.export_value(bucket.bucket_arn))["Fn::ImportValue"]
@@ -146,6 +223,8 @@ class ServiceFunction(Construct):
     def allow_send(self, *queues: sqs.IQueue) -> None:
         """Allow to send messages to these queues."""
         self._allow(["sqs:SendMessage"], *(queue.queue_arn for queue in queues))
+        # SQS may have a key at hand for this role; then it is decrypted, and used for some minutes.
+        self._allow_key("sqs", "GenerateDataKey", "Decrypt")
 
     def consume(
         self,
@@ -163,10 +242,11 @@ class ServiceFunction(Construct):
             ["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"],
             queue.queue_arn,
         )
+        self._allow_key("sqs", "Decrypt")
         lambda_.EventSourceMapping(
             self,
             "Messages",
-            target=self.function,
+            target=self.alias,
             event_source_arn=queue.queue_arn,
             batch_size=batch_size,
             max_concurrency=max_concurrency,
@@ -195,13 +275,14 @@ class ServiceFunction(Construct):
         # On the stream and not on "*", as some examples have it: Lambda asks for this stream only.
         reading = ("DescribeStream", "GetRecords", "GetShardIterator", "ListStreams")
         self._allow([f"dynamodb:{action}" for action in reading], stream)
+        self._allow_key("dynamodb", "Decrypt")
         # Lambda asks for both before it takes a bucket as destination.
         self.allow_objects("PutObject", bucket=given_up, below=(FAILED_RECORDS,))
         self.allow_listing(given_up)
         mapping = lambda_.CfnEventSourceMapping(
             self,
             "Records",
-            function_name=self.function.function_name,
+            function_name=self.alias.function_arn,
             event_source_arn=stream,
             # From the oldest record: a mapping that is replaced misses nothing, and repeats are harmless.
             starting_position="TRIM_HORIZON",
@@ -212,6 +293,8 @@ class ServiceFunction(Construct):
             bisect_batch_on_function_error=True,
             maximum_retry_attempts=STREAM_RETRIES,
             maximum_record_age_in_seconds=STREAM_MAX_AGE.to_seconds(),
+            # Counts what is given up, which nothing else tells.
+            metrics_config=lambda_.CfnEventSourceMapping.MetricsConfigProperty(metrics=["EventCount"]),
             destination_config=lambda_.CfnEventSourceMapping.DestinationConfigProperty(
                 on_failure=lambda_.CfnEventSourceMapping.OnFailureProperty(destination=given_up.bucket_arn)
             ),
@@ -222,8 +305,19 @@ class ServiceFunction(Construct):
                 ]
             ),
         )
+        self.stream_mapping_id = mapping.ref
         # Lambda checks the role while it makes the mapping.
         mapping.node.add_dependency(self._role)
+
+    def _allow_key(self, service: str, *actions: str) -> None:
+        """Let a service use the KMS key, if there is one, for what this role asks of that service."""
+        if self._key and actions:
+            via = f"{service}.{Stack.of(self).region}.amazonaws.com"
+            self._allow(
+                [f"kms:{action}" for action in dict.fromkeys(actions)],
+                self._key.key_arn,
+                conditions={"StringEquals": {"kms:ViaService": via}},
+            )
 
     def _allow(self, actions: list[str], *resources: str, conditions: Mapping[str, object] | None = None) -> None:
         self._role.add_to_policy(iam.PolicyStatement(actions=actions, resources=list(resources), conditions=conditions))

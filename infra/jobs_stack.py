@@ -1,6 +1,6 @@
 """What happens behind the API: the readers of the table's stream, the queues, and the workers."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import aws_cdk as cdk
@@ -10,6 +10,7 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
+from infra import attributes
 from infra.data_stack import DataStack
 from infra.function import ServiceFunction
 from infra.media_stack import ARRIVALS_TIMEOUT, PICTURES, MediaStack
@@ -105,21 +106,16 @@ class JobsStack(cdk.Stack):
         super().__init__(scope, id_, description="Video metadata: stream readers, queues and workers", **kwargs)
         self._settings, self._data, self._media = settings, data, media
         self._code, self._films_code = code, films_code
-        probe = WorkQueue(self, "ProbeQueue", worker_timeout=PROBE_TIMEOUT).queue
-        thumbnails = WorkQueue(self, "ThumbnailsQueue", worker_timeout=THUMBNAILS_TIMEOUT).queue
-        transcode = WorkQueue(self, "TranscodeQueue", visibility=TRANSCODER_VISIBILITY).queue
-        purge = WorkQueue(self, "PurgeQueue", worker_timeout=PURGE_TIMEOUT).queue
-        aggregates = WorkQueue(self, "AggregatesQueue", worker_timeout=AGGREGATES_TIMEOUT).queue
-
-        self._router(
-            {
-                "PROBE": probe,
-                "THUMBNAILS": thumbnails,
-                "TRANSCODE": transcode,
-                "PURGE": purge,
-                "AGGREGATES": aggregates,
-            }
-        )
+        self.functions: dict[str, ServiceFunction] = {}
+        self.queues = {
+            "probe": self._queue("ProbeQueue", worker_timeout=PROBE_TIMEOUT),
+            "thumbnails": self._queue("ThumbnailsQueue", worker_timeout=THUMBNAILS_TIMEOUT),
+            "transcode": self._queue("TranscodeQueue", visibility=TRANSCODER_VISIBILITY),
+            "purge": self._queue("PurgeQueue", worker_timeout=PURGE_TIMEOUT),
+            "aggregates": self._queue("AggregatesQueue", worker_timeout=AGGREGATES_TIMEOUT),
+        }
+        probe, thumbnails, transcode, purge, aggregates = (each.queue for each in self.queues.values())
+        self._router({name.upper(): each.queue for name, each in self.queues.items()})
         self._audit()
         self._arrivals()
         # One message at a time, so that a film that takes long delays no other, and counts as its own failure.
@@ -132,19 +128,25 @@ class JobsStack(cdk.Stack):
         )
         self._sweeper()
 
-        cdk.CfnOutput(self, "TranscodeQueueUrl", description="Transcoders receive here", value=transcode.queue_url)
         cdk.CfnOutput(self, "TranscodeQueueArn", description="For a transcoder's policy", value=transcode.queue_arn)
 
     def _function(self, id_: str, *, films: bool = False, **kwargs: Any) -> ServiceFunction:
         """The function of the folder of the same name; `films`: it has what it takes to read them."""
-        return ServiceFunction(
+        made = ServiceFunction(
             self,
             id_,
             folder=id_.lower(),
+            settings=self._settings,
             code=self._films_code if films else self._code,
             table=self._data.table,
+            encryption=self._data.encryption,
             **kwargs,
         )
+        self.functions[id_.lower()] = made
+        return made
+
+    def _queue(self, id_: str, **kwargs: Any) -> WorkQueue:
+        return WorkQueue(self, id_, encryption=self._data.encryption, **kwargs)
 
     def _router(self, queues: Mapping[str, sqs.IQueue]) -> None:
         """Makes jobs of videos and messages of jobs; nobody else sends any."""
@@ -156,7 +158,8 @@ class JobsStack(cdk.Stack):
                 **{f"{name}_QUEUE_URL": queue.queue_url for name, queue in queues.items()},
             },
         )
-        router.allow_items("GetItem", "PutItem", "UpdateItem", of=[schema.VIDEO, schema.JOB])
+        router.allow_items("GetItem", "PutItem", of=[schema.VIDEO, schema.JOB])
+        router.allow_items("UpdateItem", of=[schema.JOB], attributes=attributes.WANTED_JOB)
         router.allow_send(*queues.values())
         router.read_stream(
             filters=ROUTER_FILTERS,
@@ -191,7 +194,12 @@ class JobsStack(cdk.Stack):
         """Puts an uploaded film into its video."""
         sources = self._media.sources
         arrivals = self._function("Arrivals", timeout=ARRIVALS_TIMEOUT)
-        arrivals.allow_items("GetItem", "UpdateItem", of=[schema.VIDEO, schema.UPLOAD])
+        arrivals.allow_items("GetItem", of=[schema.VIDEO, schema.UPLOAD])
+        arrivals.allow_items(
+            "UpdateItem",
+            of=[schema.VIDEO, schema.UPLOAD],
+            attributes=(*attributes.ARRIVED_FILM, *attributes.UPLOAD),
+        )
         arrivals.allow_objects("GetObject", bucket=sources)
         arrivals.allow_listing(sources)
         arrivals.consume(self._media.arrivals, batch_size=10)
@@ -205,7 +213,7 @@ class JobsStack(cdk.Stack):
             timeout=PROBE_TIMEOUT,
             environment={"RENDITIONS": ",".join(self._settings.renditions)},
         )
-        self._allow_work_on_films(probe)
+        self._allow_work_on_films(probe, changing=attributes.PROBED_FILM)
         return probe
 
     def _thumbnails(self) -> ServiceFunction:
@@ -218,12 +226,14 @@ class JobsStack(cdk.Stack):
             timeout=THUMBNAILS_TIMEOUT,
             environment={"MEDIA_BUCKET": media.bucket_name},
         )
-        self._allow_work_on_films(thumbnails)
+        self._allow_work_on_films(thumbnails, changing=attributes.PICTURES)
         thumbnails.allow_objects("PutObject", bucket=media, below=(PICTURES,))
         return thumbnails
 
-    def _allow_work_on_films(self, worker: ServiceFunction) -> None:
-        worker.allow_items("GetItem", "UpdateItem", of=[schema.VIDEO, schema.JOB])
+    def _allow_work_on_films(self, worker: ServiceFunction, *, changing: Iterable[str]) -> None:
+        """Allow to read films, and to change jobs and these attributes of videos: films may come from anybody."""
+        worker.allow_items("GetItem", of=[schema.VIDEO, schema.JOB])
+        worker.allow_items("UpdateItem", of=[schema.VIDEO, schema.JOB], attributes=(*changing, *attributes.JOB))
         worker.allow_objects("GetObject", bucket=self._media.sources)
         worker.allow_listing(self._media.sources)
 
@@ -243,7 +253,7 @@ class JobsStack(cdk.Stack):
         purge.allow_items("GetItem", "Query", of=[schema.VIDEO, schema.PLAYLIST])
         purge.allow_items("BatchWriteItem", of=[schema.VIDEO, schema.RATING, schema.PLAYLIST])
         purge.allow_items("DeleteItem", of=[schema.PLAYLIST, schema.VIEW_COUNTER])
-        purge.allow_items("UpdateItem", of=[schema.PLAYLIST])
+        purge.allow_items("UpdateItem", of=[schema.PLAYLIST], attributes=attributes.PLAYLIST_ENTRIES)
         purge.allow_queries(schema.RELATION_INDEX)
         purge.allow_send(queue)
         purge.allow_listing(sources)
@@ -263,14 +273,21 @@ class JobsStack(cdk.Stack):
         aggregates.allow_items(
             "BatchGetItem", "ConditionCheckItem", "DeleteItem", "PutItem", "Query", of=[schema.VIDEO]
         )
-        aggregates.allow_items("UpdateItem", of=[schema.VIDEO, schema.PROFILE, schema.TAG_COUNT])
+        aggregates.allow_items("UpdateItem", of=[schema.CREDIT], attributes=attributes.CREDIT)
+        aggregates.allow_items(
+            "UpdateItem", of=[schema.PROFILE], attributes=(*attributes.USER_VIDEOS, *attributes.USER_TOTALS)
+        )
+        aggregates.allow_items("UpdateItem", of=[schema.TAG_COUNT], attributes=attributes.TAG_COUNT)
         aggregates.allow_send(queue)
         return aggregates
 
     def _sweeper(self) -> None:
         """Queues again what got stuck."""
         sweeper = self._function("Sweeper", timeout=SWEEPER_TIMEOUT)
-        sweeper.allow_items("GetItem", "PutItem", "Query", "UpdateItem", of=[schema.VIDEO, schema.JOB])
+        sweeper.allow_items("GetItem", "PutItem", "Query", of=[schema.VIDEO, schema.JOB])
+        sweeper.allow_items(
+            "UpdateItem", of=[schema.VIDEO, schema.JOB], attributes=(*attributes.FAILED_FILM, *attributes.WANTED_JOB)
+        )
         sweeper.allow_queries(schema.RELATION_INDEX)
         events.Rule(
             self,
@@ -278,5 +295,5 @@ class JobsStack(cdk.Stack):
             description="Video metadata: looks for jobs whose time is up",
             schedule=events.Schedule.rate(SWEEP_EVERY),
             # One that failed need not be tried again: the next one comes anyway.
-            targets=[targets.LambdaFunction(sweeper.function, retry_attempts=0)],
+            targets=[targets.LambdaFunction(sweeper.alias, retry_attempts=0)],
         )

@@ -1,0 +1,93 @@
+"""Which attributes the roles may name, where items of several kinds lie in one partition.
+
+DynamoDB counts every attribute that a request names: keys, changes, conditions and projections. So each list has what
+the code names and no more; tests/unit/test_permissions.py sends the real requests past the roles.
+"""
+
+from shared import schema
+
+_STAMP = ("schemaVersion", "updatedAt", "updatedBy", "updatedFor")
+_RELATION = ("rel", "relShard", "relSort", "relId")
+
+VISIBILITY = ("userId", "status", "visibility", "publishAt", "expiresAt", "purgeAt")
+"""What tells who may see a video."""
+
+SUMMARY = tuple(dict.fromkeys((*schema.PROJECTION, *VISIBILITY)))
+"""What lists show of a video, to whom it may be shown."""
+
+VIEWS = ("views", "schemaVersion")
+
+RATING_TOTALS = ("votes", "sum", "likes", "dislikes", "version", "videoId", *_STAMP)
+
+QUOTA = ("jobs", "last", "purgeAt", "schemaVersion")
+
+UPLOAD = ("state",)
+
+CREDIT = ("relSort",)
+"""The year by which a credit is sorted."""
+
+USER_VIDEOS = ("uploaded", "processing", "ready", "failed", "deleted", "bytes", "milliseconds")
+USER_PLAYLISTS = ("playlists",)
+USER_TOTALS = ("userId", "version", *_STAMP, *_RELATION)
+"""What is written with either of the counts of a user's totals."""
+
+TAG_COUNT = ("count", "tag", "version", *_STAMP, *_RELATION)
+
+PLAYLIST_ENTRIES = ("entryCount", "version", "updatedAt", "updatedBy", "updatedFor", "writeId")
+
+JOB = (
+    "state",
+    "attempt",
+    "inputHash",
+    "progress",
+    "error",
+    "output",
+    "worker",
+    "lease",
+    "leaseUntil",
+    "queuedAt",
+    "sentAt",
+    "sends",
+    "startedAt",
+    "finishedAt",
+    "updatedAt",
+    "updatedBy",
+    "updatedAs",
+    "updatedFor",
+    "writeId",
+    *_RELATION,
+)
+"""What changes in a job from one state to the next: not whose it is, nor what it works on."""
+
+WANTED_JOB = (*JOB, "since")
+"""What changes when a video asks for the job again, or no longer."""
+
+RETRIED_JOB = (*JOB, "since", "spent", "createdAt")
+"""What changes when a person asks for the job again."""
+
+_VIDEO_VERSION = (
+    "version",
+    *_STAMP,
+    "updatedAs",
+    "writeId",
+    *_RELATION,
+    "categoryShard",
+    "poster",
+    "purgeAt",
+)
+"""What is written with every change of a video, whatever it is: who and when, and the places in the indexes."""
+
+_PROBED = ("duration", "fileSize", "format", "resolution", "videoCodec", "audioCodec", "frameRate", "origins")
+
+ARRIVED_FILM = (*_VIDEO_VERSION, "source", "status", "statusBeforeDelete", "failure", "pictures", "posterTime")
+
+PROBED_FILM = (*_VIDEO_VERSION, *_PROBED, "source", "status", "failure")
+
+PICTURES = (*_VIDEO_VERSION, "pictures")
+
+FAILED_FILM = (*_VIDEO_VERSION, *_PROBED, "status", "failure")
+"""What changes in a video that cannot become ready without a job that was given up; a failed probe takes its facts."""
+
+REPORTED_FILM = (*FAILED_FILM, "source", "posterTime", "thumbnails", "tags")
+"""What changes in a video by a transcoder's reports, a retry, and the choice of a poster; tags when that is the first
+change of a video of an earlier schema."""

@@ -1,0 +1,247 @@
+"""What IAM would say: the statements of a synthesised role against the requests that its function really sends.
+
+Only what this service's policies use is known here: anything else raises, so that no statement is misread. What AWS
+documents of the condition keys is in https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/specifying-conditions.html
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any
+
+from botocore.client import BaseClient
+
+from shared.schema import AUDIT_TABLE_NAME, PARTITION_KEY, TABLE_NAME
+from shared.settings import LambdaHandler
+from tests.harness import MEDIA_BUCKET, SOURCES_BUCKET
+from tests.unit.templates import Json, as_list, plain
+
+ARCHIVE_BUCKET = "archive"
+
+RESOURCES = {
+    TABLE_NAME: "Table",
+    AUDIT_TABLE_NAME: "AuditTable",
+    SOURCES_BUCKET: "Sources",
+    MEDIA_BUCKET: "Media",
+    ARCHIVE_BUCKET: "Archive",
+}
+"""What the tests' tables and buckets are called in the CDK app."""
+
+OBJECT_ACTIONS = {
+    "AbortMultipartUpload": "AbortMultipartUpload",
+    "CompleteMultipartUpload": "PutObject",
+    "CreateMultipartUpload": "PutObject",
+    "GetObject": "GetObject",
+    "HeadObject": "GetObject",
+    "PutObject": "PutObject",
+    "UploadPart": "PutObject",
+}
+"""Which permission on an object an operation of S3 needs."""
+
+WORDS = frozenset(
+    {"ADD", "AND", "BETWEEN", "DELETE", "IN", "NOT", "OR", "REMOVE", "SET"}
+    | {"attribute_exists", "attribute_not_exists", "begins_with", "if_not_exists", "size"}
+)
+"""What stands in expressions beside placeholders."""
+
+EXPRESSIONS = (
+    "ConditionExpression",
+    "FilterExpression",
+    "KeyConditionExpression",
+    "ProjectionExpression",
+    "UpdateExpression",
+)
+
+
+@dataclass(frozen=True)
+class Access:
+    """One thing that a request does, as IAM sees it: a transaction does as many as it has parts."""
+
+    action: str
+    resource: str
+    context: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """The condition keys that the request has, with their values."""
+
+
+def accesses(service: str, operation: str, parameters: Mapping[str, Any]) -> Iterator[Access]:
+    """What a request needs leave for, part by part."""
+    if service == "s3":
+        yield from _of_s3(operation, parameters)
+    elif service != "dynamodb":
+        raise NotImplementedError(service)
+    elif operation == "TransactWriteItems":
+        for part in parameters["TransactItems"]:
+            ((kind, write),) = part.items()
+            yield _on_item("ConditionCheckItem" if kind == "ConditionCheck" else f"{kind}Item", write)
+    elif operation == "BatchGetItem":
+        for name, wanted in parameters["RequestItems"].items():
+            yield _on_items(operation, name, wanted["Keys"], wanted)
+    elif operation == "BatchWriteItem":
+        for name, writes in parameters["RequestItems"].items():
+            keys = [write["DeleteRequest"]["Key"] for write in writes]
+            yield _on_items(operation, name, keys, {})
+    elif operation == "Query":
+        yield _query(parameters)
+    elif operation in ("DeleteItem", "GetItem", "PutItem", "UpdateItem"):
+        yield _on_item(operation, parameters)
+    else:
+        raise NotImplementedError(f"{service}:{operation}")
+
+
+def _on_item(action: str, request: Mapping[str, Any]) -> Access:
+    item = request["Item"] if "Item" in request else request["Key"]
+    return _on_items(action, request["TableName"], [item], request)
+
+
+def _on_items(action: str, table: str, items: Sequence[Mapping[str, Any]], request: Mapping[str, Any]) -> Access:
+    named = {name for item in items for name in item} | _named(request)
+    context = {
+        "dynamodb:LeadingKeys": frozenset(item[PARTITION_KEY]["S"] for item in items),
+        "dynamodb:Attributes": frozenset(named),
+    }
+    return Access(f"dynamodb:{action}", RESOURCES[table], context | _selection(action, request))
+
+
+def _query(request: Mapping[str, Any]) -> Access:
+    index = request.get("IndexName")
+    names, values = request["ExpressionAttributeNames"], request["ExpressionAttributeValues"]
+    equal = re.findall(r"(#\w+) = (:\w+)", request["KeyConditionExpression"])
+    leading = [next(iter(values[value].values())) for name, value in equal if index or names[name] == PARTITION_KEY]
+    context = {
+        "dynamodb:LeadingKeys": frozenset(str(value) for value in leading),
+        "dynamodb:Attributes": frozenset(_named(request)),
+    }
+    resource = RESOURCES[request["TableName"]] + (f"/index/{index}" if index else "")
+    return Access("dynamodb:Query", resource, context | _selection("Query", request))
+
+
+def _selection(action: str, request: Mapping[str, Any]) -> dict[str, frozenset[str]]:
+    if action not in ("BatchGetItem", "GetItem", "Query"):
+        return {}
+    return {
+        "dynamodb:Select": frozenset({"SPECIFIC_ATTRIBUTES" if "ProjectionExpression" in request else "ALL_ATTRIBUTES"})
+    }
+
+
+def _named(request: Mapping[str, Any]) -> set[str]:
+    """The top-level attributes that a request's expressions name."""
+    named = set()
+    for expression in EXPRESSIONS:
+        text = re.sub(r":\w+", "", request.get(expression, ""))
+        for word in re.findall(r"(?<![\w.#])#?\w+", text):
+            if word.startswith("#"):
+                named.add(request["ExpressionAttributeNames"][word])
+            elif word not in WORDS:
+                raise NotImplementedError(f"{word} in {expression}")
+    return named
+
+
+def _of_s3(operation: str, request: Mapping[str, Any]) -> Iterator[Access]:
+    bucket = RESOURCES[request["Bucket"]]
+    if operation == "ListObjectsV2":
+        yield Access("s3:ListBucket", bucket, {"s3:prefix": frozenset({request.get("Prefix", "")})})
+    elif operation == "DeleteObjects":
+        for found in request["Delete"]["Objects"]:
+            yield Access("s3:DeleteObject", f"{bucket}/{found['Key']}")
+    else:
+        yield Access(f"s3:{OBJECT_ACTIONS[operation]}", f"{bucket}/{request['Key']}")
+
+
+@dataclass(frozen=True)
+class Role:
+    """What one function may do: what no statement allows is refused."""
+
+    statements: Sequence[Json]
+
+    def refusal(self, access: Access) -> str | None:
+        """None if the role allows it; else why not."""
+        about = [
+            statement
+            for statement in self.statements
+            if access.action in as_list(statement["Action"])
+            and any(fnmatchcase(access.resource, plain(each)) for each in as_list(statement["Resource"]))
+        ]
+        if not about:
+            return f"no statement allows {access.action} on {access.resource}"
+        reasons = [_unmet(statement.get("Condition", {}), access.context) for statement in about]
+        return None if None in reasons else f"{access.action} on {access.resource}: " + "; or ".join(map(str, reasons))
+
+
+def _unmet(conditions: Mapping[str, Mapping[str, Any]], context: Mapping[str, frozenset[str]]) -> str | None:
+    """The first condition that a request does not meet, in words."""
+    for operator, wanted in conditions.items():
+        for key, expected in wanted.items():
+            if not _holds(operator, [plain(each) for each in as_list(expected)], context.get(key)):
+                found = sorted(context.get(key, ()))
+                return f"{key} is {found}, not {operator} {expected}"
+    return None
+
+
+def _holds(operator: str, expected: Sequence[str], found: frozenset[str] | None) -> bool:
+    """Whether a condition holds for the values that a request has of its key; None: it has no such key."""
+    if operator == "Null":
+        return expected == ["false" if found else "true"]
+    if operator == "ForAllValues:StringLike":
+        return all(any(fnmatchcase(value, pattern) for pattern in expected) for value in found or ())
+    if operator == "ForAllValues:StringEquals":
+        return all(value in expected for value in found or ())
+    if operator == "StringEqualsIfExists":
+        return found is None or all(value in expected for value in found)
+    if operator == "StringLike":
+        return bool(found) and all(any(fnmatchcase(value, pattern) for pattern in expected) for value in found or ())
+    raise NotImplementedError(f"the condition operator {operator}")
+
+
+class Watch:
+    """Holds functions to their roles: each request that one sends through a watched client is looked up in its role."""
+
+    def __init__(self, roles: Mapping[str, Role]) -> None:
+        self.roles = roles
+        self.seen: list[tuple[str, Access]] = []
+        """Which function did what, in order."""
+        self.refused: list[str] = []
+        self._at_work: str | None = None
+
+    def over(self, function: str, handler: LambdaHandler) -> LambdaHandler:
+        """The same handler; what it sends, its function sends."""
+
+        def watched(event: Any, context: Any) -> Any:
+            with self._as(function):
+                return handler(event, context)
+
+        return watched
+
+    def on(self, *clients: BaseClient) -> None:
+        """Watch what these clients send, and sign for others to send."""
+        for client in clients:
+            service = client.meta.service_model.service_name
+            client.meta.events.register(f"provide-client-params.{service}", self._sent)
+
+    def aside(self) -> AbstractContextManager[None]:
+        """What is sent within, the test sends."""
+        return self._as(None)
+
+    def look_up(self, access: Access) -> None:
+        """Note what the function at work does, and whether its role refuses it."""
+        if self._at_work is None:
+            return
+        self.seen.append((self._at_work, access))
+        reason = self.roles[self._at_work].refusal(access)
+        if reason:
+            self.refused.append(f"{self._at_work}: {reason}")
+
+    @contextmanager
+    def _as(self, function: str | None) -> Iterator[None]:
+        before, self._at_work = self._at_work, function
+        try:
+            yield
+        finally:
+            self._at_work = before
+
+    def _sent(self, params: Mapping[str, Any], model: Any, **_: Any) -> None:
+        if self._at_work is None:
+            return  # the test itself
+        for access in accesses(model.service_model.service_name, model.name, params):
+            self.look_up(access)

@@ -1,0 +1,386 @@
+"""Who may do what to which thing: every route, as a table of callers and things.
+
+`ok` is any answer below 300; every other answer is exactly the status and problem type that stands there. Tokens that
+the gateway refuses itself (none, forged, expired, of another issuer) are in tests/e2e/test_service.py.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from shared.dynamodb import Table
+from shared.routes import ADMIN, READ, ROUTES, TRANSCODE, WRITE, Route
+from tests.backstage import Backstage
+from tests.harness import Api, Reply
+from tests.unit.test_declared_statuses import BODIES, PLACES
+
+BY_OPERATION = {route.operation: route for route in ROUTES}
+
+REFUSALS = {403: "forbidden", 404: "not-found", 409: "illegal-transition"}
+"""The problem type of each refusal."""
+
+TOKENS = {
+    "no scopes": ("alice", "", set()),
+    "other scopes": ("alice", "openid videos/reads", set()),
+    "read": ("alice", READ, {READ}),
+    "write": ("alice", WRITE, {WRITE}),
+    "transcode": ("alice", TRANSCODE, {TRANSCODE}),
+    "admin": ("alice", ADMIN, {READ, WRITE, TRANSCODE}),
+    "no subject": ("", f"{READ} {WRITE} {TRANSCODE} {ADMIN}", set()),
+}
+"""By what a token has: its subject, its scopes, and the scopes of the routes that it is good for."""
+
+CALLERS = {
+    "owner": ("alice", f"{READ} {WRITE}"),
+    "owner, read only": ("alice", READ),
+    "writer": ("bob", f"{READ} {WRITE}"),
+    "reader": ("bob", READ),
+    "transcoder": ("tom", TRANSCODE),
+    "admin": ("root", ADMIN),
+}
+"""The columns of the tables: subject and scopes. Everything belongs to alice."""
+
+# What a caller gets:        owner  (read)  writer reader  transc. admin
+SEEN = """
+    private                  ok     ok      404    404     403     ok
+    processing               ok     ok      404    404     403     ok
+    public                   ok     ok      ok     ok      403     ok
+    deleted                  ok     ok      404    404     403     ok
+"""
+SEEN_ALIVE = """
+    private                  ok     ok      404    404     403     ok
+    processing               ok     ok      404    404     403     ok
+    public                   ok     ok      ok     ok      403     ok
+    deleted                  409    409     404    404     403     409
+"""
+SEEN_BY_OWNER = """
+    private                  ok     ok      404    404     403     ok
+    processing               ok     ok      404    404     403     ok
+    public                   ok     ok      403    403     403     ok
+    deleted                  ok     ok      404    404     403     ok
+"""
+CHANGED = """
+    private                  ok     403     404    403     403     ok
+    processing               ok     403     404    403     403     ok
+    public                   ok     403     403    403     403     ok
+    deleted                  409    403     404    403     403     409
+"""
+CHANGED_EVEN_DELETED = """
+    private                  ok     403     404    403     403     ok
+    processing               ok     403     404    403     403     ok
+    public                   ok     403     403    403     403     ok
+    deleted                  ok     403     404    403     403     ok
+"""
+POSTER_CHOSEN = """
+    private                  ok     403     404    403     403     ok
+    processing               ok     403     404    403     403     ok
+    public                   ok     403     403    403     403     ok
+    deleted       409:no-source     403     404    403     403     409:no-source
+"""
+RESTORED = """
+    private                  409    403     404    403     403     409
+    processing               409    403     404    403     403     409
+    public                   409    403     403    403     403     409
+    deleted                  ok     403     404    403     403     ok
+"""
+COMPLETED = """
+    private                  409    403     404    403     403     409
+    processing               409    403     404    403     403     409
+    public                   409    403     403    403     403     409
+    deleted                  409    403     404    403     403     409
+"""
+"""Of an upload by one PUT, which its PUT completes."""
+REPORTED = """
+    private                  403    403     403    403     ok      ok
+    processing               403    403     403    403     ok      ok
+    public                   403    403     403    403     ok      ok
+    deleted                  403    403     403    403     404     404
+"""
+VIDEOS = {
+    "getVideo": SEEN,
+    "patchVideo": CHANGED,
+    "deleteVideo": CHANGED_EVEN_DELETED,
+    "restoreVideo": RESTORED,
+    "countView": SEEN,
+    "createUpload": CHANGED,
+    "completeUpload": COMPLETED,
+    "abortUpload": CHANGED_EVEN_DELETED,
+    "chooseThumbnail": POSTER_CHOSEN,
+    "reportRendition": REPORTED,
+    "listJobs": SEEN_BY_OWNER,
+    "retryJob": CHANGED,
+    "whyNotReady": SEEN_BY_OWNER,
+    "listCredits": SEEN,
+    "getCredit": SEEN,
+    "putCredit": CHANGED,
+    "deleteCredit": CHANGED,
+    "listReleases": SEEN,
+    "listRegionReleases": SEEN,
+    "getRelease": SEEN,
+    "putRegionRelease": CHANGED,
+    "putRelease": CHANGED,
+    "deleteRegionRelease": CHANGED,
+    "deleteRelease": CHANGED,
+    "getRating": SEEN,
+    "putRating": SEEN_ALIVE,
+    "deleteRating": SEEN,
+    "listVideoPlaylists": SEEN,
+    "listAudit": SEEN_BY_OWNER,
+}
+"""What is done to one video. Whoever may not see it is told that there is none; who may see it, that it is not theirs."""
+
+SEEN_LIST = """
+    private                  ok     ok      404    404     403     ok
+    public                   ok     ok      ok     ok      403     ok
+"""
+CHANGED_LIST = """
+    private                  ok     403     404    403     403     ok
+    public                   ok     403     403    403     403     ok
+"""
+PLAYLISTS = {
+    "getPlaylist": SEEN_LIST,
+    "patchPlaylist": CHANGED_LIST,
+    "deletePlaylist": CHANGED_LIST,
+    "listEntries": SEEN_LIST,
+    "appendEntry": CHANGED_LIST,
+    "moveEntry": CHANGED_LIST,
+    "removeEntry": CHANGED_LIST,
+}
+"""What is done to one playlist."""
+
+LISTED = """
+    private                  shown  shown   hidden hidden  403     shown
+    public                   shown  shown   shown  shown   403     shown
+"""
+LISTED_OF_A_PERSON = """
+    private                  shown  shown   404    404     403     shown
+    public                   shown  shown   shown  shown   403     shown
+"""
+"""There is no such person for whoever may see none of its videos."""
+LISTED_TO_ALL = """
+    private                  hidden hidden  hidden hidden  403     hidden
+    public                   shown  shown   shown  shown   403     shown
+"""
+LISTED_TO_ADMINS = """
+    private                  403    403     403    403     403     shown
+    public                   403    403     403    403     403     shown
+"""
+LISTS = {
+    ("listVideos", "userId=alice"): LISTED,
+    ("listVideos", "tag=t"): LISTED,
+    ("listVideos", "region=NZ"): LISTED,
+    ("listVideos", "category=c"): LISTED_TO_ALL,
+    ("listVideos", ""): LISTED_TO_ALL,
+    ("listVideos", "status=ready"): LISTED_TO_ADMINS,
+    ("listPersonVideos", ""): LISTED_OF_A_PERSON,
+    ("batchGetVideos", ""): LISTED,
+    ("listEntries", ""): LISTED,
+}
+"""Whether a list shows a video; that of `listEntries` is one of a public playlist."""
+
+ANYBODY = """
+    -                        ok     ok      ok     ok      403     ok
+"""
+ANY_WRITER = """
+    -                        ok     403     ok     403     403     ok
+"""
+OWNER = """
+    -                        ok     ok      403    403     403     ok
+"""
+OTHERS = {"createVideo": ANY_WRITER, "createPlaylist": ANY_WRITER, "listTags": ANYBODY, "getUser": OWNER}
+"""What is done to no one thing; `getUser` is asked for alice's totals."""
+
+PLAYLISTS_LISTED = LISTED
+"""`GET /v1/playlists?userId=alice`: whether a playlist is shown."""
+
+
+def _rows(operations: dict[Any, str]) -> list[Any]:
+    """Each operation with each thing of its table, and what each caller gets."""
+    rows = []
+    for operation, table in operations.items():
+        for line in table.split("\n"):
+            if line.strip():
+                thing, *cells = line.split()
+                name = operation if isinstance(operation, str) else "?".join(operation)
+                expected = dict(zip(CALLERS, cells, strict=True))
+                rows.append(pytest.param(operation, thing, expected, id=f"{name}-{thing}"))
+    return rows
+
+
+def _outcome(reply: Reply) -> str:
+    """`ok`, or the status of a refusal whose problem type is the one that belongs to it."""
+    if reply.status < 300:
+        return "ok"
+    slug = reply.json["type"].rpartition("/")[2].rpartition(":")[2]
+    return str(reply.status) if slug == REFUSALS.get(reply.status) else f"{reply.status}:{slug}"
+
+
+@dataclass
+class World:
+    """Things of alice's, made as they are asked for."""
+
+    api: Api
+    backstage: Backstage
+    upload_id: str = ""
+    input_hash: str = ""
+
+    def video(self, state: str, function: str) -> str:
+        """The id of a video in a state, with what a function deals with: an upload, a film, or relations."""
+        video_id = self._film() if function == "jobs" else self._blank()
+        path = f"/v1/videos/{video_id}"
+        if function in ("relations", "videos"):
+            assert self.api.put(f"{path}/credits/sam", BODIES["putCredit"]).status == 201
+            for place in ("NZ", "NZ/mi"):
+                assert self.api.put(f"{path}/releases/{place}", BODIES["putRelease"]).status == 201
+        if function == "uploads":
+            self.upload_id = self.api.post(f"{path}/upload", BODIES["createUpload"]).json["uploadId"]
+        if state in ("private", "public"):
+            change = {"status": "ready", "visibility": state}
+            assert self.api.patch(path, change, user="admin").status == 200
+        if state == "deleted":
+            assert self.api.delete(path).status == 204
+            self.backstage.settle()
+        return video_id
+
+    def _blank(self) -> str:
+        fields = {"tags": ["t"], "category": "c", "visibility": "private", "status": "processing"}
+        return str(self.api.create("admin", userId="alice", **fields)["videoId"])
+
+    def _film(self) -> str:
+        video_id = self.backstage.uploaded_film(self.api, visibility="private")
+        self.input_hash = self.backstage.message("transcode", "transcode.360p").inputHash
+        return video_id
+
+    def playlist(self, visibility: str, *video_ids: str) -> str:
+        """The id of a playlist of these videos."""
+        playlist_id = str(self.api.post("/v1/playlists", {"title": "t", "visibility": visibility}).json["playlistId"])
+        for video_id in video_ids:
+            assert self.api.post(f"/v1/playlists/{playlist_id}/entries", {"videoId": video_id}).status == 201
+        return playlist_id
+
+    def ask(self, operation: str, caller: str, query: str = "", body: Any = None, **places: str) -> Reply:
+        """One request of a caller's."""
+        route, (user, scopes) = BY_OPERATION[operation], CALLERS[caller]
+        body = BODIES.get(operation) if body is None else body
+        return self.api.request(
+            route.method, _path(route, **places), json_body=body, query=query, user=user, scopes=scopes
+        )
+
+
+def _path(route: Route, **places: str) -> str:
+    path = route.path
+    for name, value in (PLACES | {f"{{{name}}}": value for name, value in places.items()}).items():
+        path = path.replace(name, value)
+    return path.replace("{videoId}", PLACES["{playlistId}"])
+
+
+@pytest.fixture
+def world(api: Api, table: Table) -> World:
+    """The service, and what goes on behind it."""
+    return World(api, Backstage(table, api.clock))
+
+
+def _each_caller(ask: Callable[[str], str], expected: dict[str, str]) -> None:
+    """Refused callers first: what they leave behind is what the others find."""
+    order = sorted(CALLERS, key=lambda caller: expected[caller] == "ok")
+    assert {caller: ask(caller) for caller in order} == expected
+
+
+def test_every_route_that_needs_a_token_is_in_the_tables() -> None:
+    listed = {operation for operation, _ in LISTS} | {"listPlaylists", "batchVideos"}
+    tables = {*VIDEOS, *PLAYLISTS, *OTHERS, *listed}
+    assert tables == {route.operation for route in ROUTES if route.scope}
+
+
+@pytest.mark.parametrize("token", TOKENS)
+@pytest.mark.parametrize("route", [route for route in ROUTES if route.scope], ids=lambda route: route.operation)
+def test_a_token_without_the_scope_of_the_route_is_refused(api: Api, route: Route, token: str) -> None:
+    subject, scopes, good_for = TOKENS[token]
+    body = BODIES.get(route.operation)
+    reply = api.request(route.method, _path(route), json_body=body, user=subject, scopes=scopes)
+    refused = reply.status == 403 and ("scope" in reply.json["detail"] or "subject" in reply.json["detail"])
+    assert refused == (route.scope not in good_for)
+    assert not refused or _outcome(reply) == "403"
+
+
+@pytest.mark.parametrize("route", [route for route in ROUTES if not route.scope], ids=lambda route: route.operation)
+def test_what_needs_no_token_is_there_for_all(api: Api, route: Route) -> None:
+    reply = api.request(route.method, _path(route, asset="start.js"), user="", scopes="")
+    assert reply.status == 200
+
+
+@pytest.mark.parametrize(("operation", "thing", "expected"), _rows({**VIDEOS, "batchVideos": CHANGED}))
+def test_a_video(world: World, operation: str, thing: str, expected: dict[str, str]) -> None:
+    made: list[str] = []
+
+    def ask(caller: str) -> str:
+        video_id = made[-1] if made else world.video(thing, BY_OPERATION[operation].function)
+        made.append(video_id)
+        body = None
+        if operation == "reportRendition":
+            body = {"inputHash": world.input_hash, "attempt": 1, "state": "running"}
+        if operation == "batchVideos":
+            body = {"operations": [{"op": "patch", "videoId": video_id, "patch": {"title": "u"}}]}
+        reply = world.ask(operation, caller, videoId=video_id, uploadId=world.upload_id, name="360p", body=body)
+        if operation == "batchVideos" and reply.status == 200:
+            (result,) = reply.json["items"]
+            return "ok" if "problem" not in result else str(result["status"])
+        if reply.status < 300 and BY_OPERATION[operation].method != "GET":
+            made.clear()  # for the next caller a new one
+        return _outcome(reply)
+
+    _each_caller(ask, expected)
+
+
+@pytest.mark.parametrize(("operation", "thing", "expected"), _rows(PLAYLISTS))
+def test_a_playlist(world: World, operation: str, thing: str, expected: dict[str, str]) -> None:
+    first, second, new = (str(world.api.publish()["videoId"]) for _ in range(3))
+    made: list[str] = []
+
+    def ask(caller: str) -> str:
+        playlist_id = made[-1] if made else world.playlist(thing, first, second)
+        made.append(playlist_id)
+        body = {"videoId": new} if operation == "appendEntry" else None
+        reply = world.ask(operation, caller, playlistId=playlist_id, videoId=second, body=body)
+        if reply.status < 300:
+            made.clear()
+        return _outcome(reply)
+
+    _each_caller(ask, expected)
+
+
+@pytest.mark.parametrize(("of", "thing", "expected"), _rows(LISTS))
+def test_a_list_of_videos(world: World, of: tuple[str, str], thing: str, expected: dict[str, str]) -> None:
+    operation, query = of
+    video_id = world.video(thing, "videos")
+    playlist_id = world.playlist("public", video_id)
+
+    def ask(caller: str) -> str:
+        body = {"videoIds": [video_id]} if operation == "batchGetVideos" else None
+        reply = world.ask(operation, caller, query, body, playlistId=playlist_id)
+        if reply.status != 200:
+            return _outcome(reply)
+        videos = [item.get("video", item) for item in reply.json["items"]]
+        return "shown" if video_id in [video["videoId"] for video in videos] else "hidden"
+
+    _each_caller(ask, expected)
+
+
+@pytest.mark.parametrize(("operation", "thing", "expected"), _rows({"listPlaylists": PLAYLISTS_LISTED}))
+def test_a_list_of_playlists(world: World, operation: str, thing: str, expected: dict[str, str]) -> None:
+    playlist_id = world.playlist(thing)
+
+    def ask(caller: str) -> str:
+        reply = world.ask(operation, caller, "userId=alice")
+        if reply.status != 200:
+            return _outcome(reply)
+        return "shown" if playlist_id in [item["playlistId"] for item in reply.json["items"]] else "hidden"
+
+    _each_caller(ask, expected)
+
+
+@pytest.mark.parametrize(("operation", "thing", "expected"), _rows(OTHERS))
+def test_what_is_done_to_no_one_thing(world: World, operation: str, thing: str, expected: dict[str, str]) -> None:
+    _each_caller(lambda caller: _outcome(world.ask(operation, caller)), expected)

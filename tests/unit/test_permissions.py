@@ -1,0 +1,570 @@
+"""Each role allows all that its function does, and nothing that it does not: by the requests that are really sent.
+
+The service runs as in the other tests, over moto, which refuses nobody. Every request is looked up in the role that
+`cdk deploy` would make for the function that sends it (tests/policies.py).
+"""
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from fnmatch import fnmatchcase
+from typing import Any
+
+import pytest
+from moto import mock_aws
+
+from functions.aggregates import handler as aggregates
+from functions.arrivals import handler as arrivals
+from functions.audit import handler as audit
+from functions.probe import handler as probe
+from functions.purge import handler as purge
+from functions.thumbnails import handler as thumbnails
+from shared import schema
+from shared.aggregates import Aggregates
+from shared.arrivals import Arrivals
+from shared.audit import Archive, AuditStore
+from shared.catalogue import VideoStore
+from shared.dynamodb import Expression, Table, make_client
+from shared.jobs import LAST_ATTEMPT
+from shared.messages import aggregates_message, purge_message
+from shared.objects import Objects
+from shared.objects import make_client as make_s3_client
+from shared.purging import Purge
+from shared.routes import ROUTES
+from shared.settings import LambdaHandler
+from shared.uploads import UploadStore
+from tests.backstage import RENDITIONS, Backstage, FakeQueue
+from tests.films import film
+from tests.harness import (
+    MEDIA_BUCKET,
+    SOURCES_BUCKET,
+    Api,
+    Clock,
+    Context,
+    create_audit_table,
+    create_table,
+    make_api,
+)
+from tests.policies import ARCHIVE_BUCKET, Access, Role, Watch
+from tests.unit.templates import ROOT, Templates, as_list, plain
+from tests.unit.test_access_patterns import CALLS
+from tests.unit.test_declared_statuses import BODIES, PLACES
+from tests.unit.test_infra_functions import FUNCTIONS
+
+CREDIT: dict[str, Any] = {"ordering": 1, "roles": [{"category": "actor"}]}
+
+
+class WatchedQueue(FakeQueue):
+    """A queue of the tests; to send to it needs leave as well."""
+
+    def __init__(self, watch: Watch, name: str) -> None:
+        super().__init__()
+        self._watch, self._name = watch, name
+
+    def send(self, body: Mapping[str, object], delay_seconds: int = 0) -> None:
+        """Keep a message, and note who sends it."""
+        self._watch.look_up(Access("sqs:SendMessage", f"{self._name.capitalize()}Queue"))
+        super().send(body, delay_seconds)
+
+
+class Ended(Context):
+    """An invocation whose time is up."""
+
+    @staticmethod
+    def get_remaining_time_in_millis() -> int:
+        """None is left."""
+        return 0
+
+
+class Service:
+    """The whole service over an empty account, each function under the eyes of a watch."""
+
+    def __init__(self, watch: Watch) -> None:
+        self.watch = watch
+        client = make_client()
+        create_table(client, schema.TABLE_NAME)
+        create_audit_table(client, schema.AUDIT_TABLE_NAME)
+        self.table = Table(schema.TABLE_NAME, client, sleep=lambda _: None)
+        self.objects = Objects(make_s3_client(), sleep=lambda _: None)
+        for bucket in (SOURCES_BUCKET, MEDIA_BUCKET, ARCHIVE_BUCKET):
+            self.objects.client.create_bucket(Bucket=bucket)
+        watch.on(client, self.objects.client)
+        clock = Clock()
+        made = make_api(self.table, clock, self.objects)
+        self.api = Api(self.table, {name: watch.over(name, each) for name, each in made.handlers.items()}, clock)
+        self.backstage = Backstage(self.table, clock)
+        self.backstage.router = watch.over("router", self.backstage.router)
+        self.backstage.sweeper = watch.over("sweeper", self.backstage.sweeper)
+        queues = {
+            name: WatchedQueue(watch, name) for name in ("probe", "thumbnails", "transcode", "purge", "aggregates")
+        }
+        self.backstage.queues.update(queues)
+        self.backstage.aggregates = watch.over(
+            "aggregates", aggregates.make(Aggregates(self.table), queues["aggregates"], clock)
+        )
+        self._audit = watch.over(
+            "audit",
+            audit.make(
+                AuditStore(Table(schema.AUDIT_TABLE_NAME, client, sleep=lambda _: None)),
+                Archive(self.objects, ARCHIVE_BUCKET),
+                400,
+            ),
+        )
+        jobs = self.backstage.jobs
+        taker = Arrivals(UploadStore(self.table), self.objects, VideoStore(self.table))
+        remover = Purge(self.table, self.objects, SOURCES_BUCKET, MEDIA_BUCKET)
+        self._workers: dict[str, LambdaHandler] = {
+            "arrivals": watch.over("arrivals", arrivals.make(taker, clock)),
+            "probe": watch.over("probe", probe.make(jobs, self.objects, tuple(RENDITIONS), clock)),
+            "thumbnails": watch.over("thumbnails", thumbnails.make(jobs, self.objects, MEDIA_BUCKET, clock)),
+            "purge": watch.over("purge", purge.make(remover, queues["purge"], clock)),
+        }
+
+    def deliver(self, worker: str, *bodies: dict[str, Any], context: Context | None = None) -> None:
+        """Hand messages to a worker, those that wait for it unless others are given; then the router sees the rest."""
+        waiting = bodies or self.backstage.queues[worker].take()
+        records = [{"messageId": str(number), "body": json.dumps(body)} for number, body in enumerate(waiting)]
+        assert self._workers[worker]({"Records": records}, context or Context()) == {"batchItemFailures": []}
+        self.backstage.settle()
+
+    def keep_history(self) -> None:
+        """Let the audit read all that the router has read."""
+        assert self._audit({"Records": self.backstage.seen}, Context()) == {"batchItemFailures": []}
+
+    def upload(self, video_id: str, data: bytes, size: int | None = None) -> None:
+        """Upload a film as a client does, and let it arrive."""
+        announced = {"contentType": "video/mp4", "fileSize": len(data) if size is None else size}
+        begun = self.api.post(f"/v1/videos/{video_id}/upload", announced).json
+        key = f"{video_id}/{begun['uploadId']}"
+        self.objects.client.put_object(Bucket=SOURCES_BUCKET, Key=key, Body=data, ContentType="video/mp4")
+        found = {"bucket": {"name": SOURCES_BUCKET}, "object": {"key": key}}
+        self.deliver("arrivals", {"Records": [{"eventName": "ObjectCreated:Put", "s3": found}]})
+
+    def work(self) -> None:
+        """Let probe and thumbnails do what there is to do."""
+        for worker in ("probe", "thumbnails"):
+            self.deliver(worker)
+
+    def make_older(self, video_id: str, *tags: str) -> None:
+        """Make a video what it was in the first schema version."""
+        change = Expression("SET schemaVersion = :one, tags = :tags", {}, {":one": 1, ":tags": set(tags)})
+        self.table.write(self.table.update(schema.VIDEO.key(videoId=video_id), change))
+
+
+def every_route(service: Service) -> None:
+    """Each route, sensibly or not, as the owner and as somebody else, of things that are there or deleted."""
+    api = service.api
+    made: tuple[str, str, str] | None = None
+    for route in ROUTES:
+        here, gone, playlist = made or _things(api)
+        for video_id in (here, gone):
+            path = route.path.replace("{videoId}", video_id).replace("{playlistId}", playlist)
+            for name, value in PLACES.items():
+                path = path.replace(name, value)
+            body = BODIES.get(route.operation)
+            key = {"Idempotency-Key": f"{route.operation}-{video_id}"}
+            for user, headers in (("bob", {}), ("alice", key), ("alice", key), ("alice", {})):
+                api.request(route.method, path, json_body=body, user=user, headers=headers)
+        made = (here, gone, playlist) if route.method == "GET" else None
+
+
+def _things(api: Api) -> tuple[str, str, str]:
+    """A video, one that is deleted, and a playlist of the first."""
+    here, gone = api.publish()["videoId"], api.create()["videoId"]
+    api.delete(f"/v1/videos/{gone}")
+    api.put(f"/v1/videos/{here}/credits/sam", CREDIT)
+    playlist = api.post("/v1/playlists", {"title": "t", "visibility": "public"}).json["playlistId"]
+    api.post(f"/v1/playlists/{playlist}/entries", {"videoId": here})
+    return here, gone, playlist
+
+
+def from_upload_to_pictures(service: Service) -> None:
+    """A film that all goes well with, and its pictures are chosen again; a transcoder reports on the renditions."""
+    video_id = service.api.create(tags=["t"])["videoId"]
+    service.upload(video_id, film(2, (640, 360), audio=True))
+    service.work()
+    for name in RENDITIONS:
+        message = service.backstage.message("transcode", f"transcode.{name}")
+        report: dict[str, Any] = {"inputHash": message.inputHash, "attempt": message.attempt}
+        uri = f"s3://{MEDIA_BUCKET}/renditions/{video_id}/{message.inputHash}/{name}.mp4"
+        for state in ({"state": "running"}, {"state": "running", "progress": 50}, {"state": "done", "uri": uri}):
+            path = f"/v1/videos/{video_id}/renditions/{name}"
+            answer = service.api.put(path, report | state, user="transcoder", scopes="videos/transcode")
+            assert answer.status == 200, answer.body
+    assert service.api.get(f"/v1/videos/{video_id}").json["status"] == "ready"
+    service.make_older(video_id, "Cats", "cats")
+    service.api.post(f"/v1/videos/{video_id}/thumbnail", {"time": 1000})
+    service.backstage.settle()
+    service.work()
+    service.upload(video_id, film(1))
+    service.work()
+    service.keep_history()
+
+
+def what_is_no_film(service: Service) -> None:
+    """Films that nothing can be made of, are not what was announced, or come to a video that is deleted."""
+    video_id = service.api.create()["videoId"]
+    service.upload(video_id, film(1, audio=True))
+    service.work()
+    service.upload(video_id, b"This is no film.")
+    service.work()
+    service.api.post(f"/v1/videos/{video_id}/jobs/probe/retry")
+    service.backstage.settle()
+    service.work()
+    service.upload(video_id, b"short", size=6)
+    service.api.delete(f"/v1/videos/{video_id}")
+    service.backstage.settle()
+    service.upload(service.api.create()["videoId"], b"short", size=6)
+    late = service.api.create()["videoId"]
+    begun = service.api.post(f"/v1/videos/{late}/upload", {"contentType": "video/mp4", "fileSize": 1}).json
+    service.api.delete(f"/v1/videos/{late}")
+    key = f"{late}/{begun['uploadId']}"
+    service.objects.client.put_object(Bucket=SOURCES_BUCKET, Key=key, Body=b"x", ContentType="video/mp4")
+    found = {"bucket": {"name": SOURCES_BUCKET}, "object": {"key": key}}
+    service.deliver("arrivals", {"Records": [{"eventName": "ObjectCreated:Put", "s3": found}]})
+    service.api.post(f"/v1/videos/{late}/restore")
+    service.backstage.settle()
+    service.work()
+
+
+def jobs_that_get_stuck(service: Service) -> None:
+    """Workers that die, messages and jobs that get lost, and a person who tries again."""
+    api, backstage = service.api, service.backstage
+    video_id = backstage.uploaded_film(api)
+    transcode = backstage.message("transcode", "transcode.360p")
+    path = f"/v1/videos/{video_id}/renditions/360p"
+    for attempt in range(1, LAST_ATTEMPT + 1):
+        api.clock.advance(3600)
+        report = {"inputHash": transcode.inputHash, "attempt": attempt, "state": "running"}
+        assert api.put(path, report, user="transcoder", scopes="videos/transcode").status == 200
+        api.clock.advance(3600)
+        backstage.sweep()
+    api.post(f"/v1/videos/{video_id}/jobs/transcode.360p/retry")
+    backstage.settle()
+    report = {"inputHash": transcode.inputHash, "attempt": LAST_ATTEMPT + 1, "state": "running"}
+    api.put(path, report, user="transcoder", scopes="videos/transcode")
+    broken = report | {"state": "failed", "reason": "It broke."}
+    assert api.put(path, broken, user="transcoder", scopes="videos/transcode").status == 200
+    service.table.delete(schema.JOB.key(videoId=video_id, kind="poster"))
+    api.post(f"/v1/videos/{video_id}/jobs/poster/retry")
+    for _ in range(4):
+        api.clock.advance(24 * 3600)
+        backstage.sweep()
+    other = backstage.uploaded_film(api)
+    service.table.delete(schema.JOB.key(videoId=other, kind="poster"))
+    api.clock.now = (api.clock.now // 3600 + 1) * 3600  # once an hour it looks for jobs that are missing
+    backstage.sweep()
+
+
+def totals_and_years(service: Service) -> None:
+    """What is counted of videos as they change, and credits whose video gets another year."""
+    api, backstage = service.api, service.backstage
+    video_id = api.publish(tags=["a"], releaseYear=1993)["videoId"]
+    api.put(f"/v1/videos/{video_id}/credits/sam", CREDIT)
+    backstage.settle_totals()
+    api.patch(f"/v1/videos/{video_id}", {"tags": ["b"], "releaseYear": 1994})
+    backstage.settle_totals()
+    year_moved: list[str] = []
+
+    def move_year(**_: Any) -> None:
+        if not year_moved:
+            year_moved.append(video_id)
+            with service.watch.aside():
+                change = Expression("SET releaseYear = :year", {}, {":year": 1995})
+                service.table.write(service.table.update(schema.VIDEO.key(videoId=video_id), change))
+
+    # Between the reading of a credit's video and the writing of the credit.
+    service.table.client.meta.events.register("provide-client-params.dynamodb.PutItem", move_year)
+    api.put(f"/v1/videos/{video_id}/credits/kim", CREDIT)
+    assert year_moved
+    waiting = {"messageId": "m", "body": json.dumps(aggregates_message(video_id, years=True))}
+    backstage.aggregates({"Records": [waiting]}, Ended())
+    service.table.delete(schema.VIDEO.key(videoId=video_id))
+    backstage.settle_totals()
+
+
+def what_is_removed(service: Service) -> None:
+    """A video and a playlist with something of every kind, which are gone."""
+    api = service.api
+    video_id, other = api.publish(videoId=PLACES["{playlistId}"])["videoId"], api.publish()["videoId"]
+    for user in ("alice", "bob"):
+        api.put(f"/v1/videos/{video_id}/rating", {"value": 7}, user=user)
+    api.post(f"/v1/videos/{video_id}/views")
+    api.put(f"/v1/videos/{video_id}/credits/sam", CREDIT)
+    playlists = [api.post("/v1/playlists", {"title": "t"}).json["playlistId"] for _ in range(2)]
+    for playlist_id in playlists:
+        for each in (video_id, other):
+            api.post(f"/v1/playlists/{playlist_id}/entries", {"videoId": each})
+    for bucket, key in (
+        (SOURCES_BUCKET, f"{video_id}/0001"),
+        (MEDIA_BUCKET, f"thumbnails/{video_id}/x/poster.jpg"),
+        (MEDIA_BUCKET, f"renditions/{video_id}/x/240p.mp4"),
+    ):
+        service.objects.put(bucket, key, b"x", "video/mp4")
+    api.delete(f"/v1/playlists/{playlists[0]}")
+    service.table.delete(schema.VIDEO.key(videoId=video_id))
+    service.backstage.settle()
+    service.deliver("purge")
+    service.deliver("purge", purge_message(video_id), context=Ended())
+    # The same id once more, while something of the first is there, and when its time has passed.
+    api.publish(videoId=video_id)
+    api.delete(f"/v1/videos/{video_id}")
+    api.clock.advance(100 * 24 * 3600)
+    api.post("/v1/videos", {"title": "t", "videoId": video_id}, user="admin")
+
+
+WALKS: dict[str, Callable[[Service], None]] = {
+    walk.__name__: walk
+    for walk in (
+        every_route,
+        from_upload_to_pictures,
+        what_is_no_film,
+        jobs_that_get_stuck,
+        totals_and_years,
+        what_is_removed,
+    )
+}
+
+
+@pytest.fixture(scope="module")
+def roles(aws: Templates) -> dict[str, Role]:
+    """The role of each function."""
+    return {folder: Role(aws.statements(folder)) for folder in FUNCTIONS}
+
+
+@pytest.fixture(scope="module")
+def watched(roles: dict[str, Role]) -> Watch:
+    """What all functions did on all walks and in all access patterns."""
+    watch = Watch(roles)
+    for walk in WALKS.values():
+        with mock_aws():
+            walk(Service(watch))
+    with mock_aws():
+        api = Service(watch).api
+        for arrange, call in CALLS.values():
+            call(api, arrange(api))
+    return watch
+
+
+UNSEEN: dict[str, str] = {
+    "logs:CreateLogStream": "Lambda writes the log",
+    "logs:PutLogEvents": "Lambda writes the log",
+    "sqs:DeleteMessage": "Lambda empties the queue",
+    "sqs:GetQueueAttributes": "Lambda empties the queue",
+    "sqs:ReceiveMessage": "Lambda empties the queue",
+    "dynamodb:DescribeStream": "Lambda reads the stream",
+    "dynamodb:GetRecords": "Lambda reads the stream",
+    "dynamodb:GetShardIterator": "Lambda reads the stream",
+    "dynamodb:ListStreams": "Lambda reads the stream",
+    "s3:PutObject Archive/aws/lambda/*": "Lambda keeps what it gives up of the stream",
+    "s3:ListBucket Archive": "Lambda asks for it before it takes a bucket for what it gives up",
+    "s3:ListBucket Sources": "without it S3 answers 403 instead of 404 for a film that is gone",
+    "secretsmanager:GetSecretValue CursorSecret": "read once, before the first cursor; the tests have a secret of their own",
+}
+"""What is allowed and none of the walks sends, and why it is needed: an action, or an action and its resource."""
+
+
+def test_each_role_allows_all_that_its_function_does_and_nothing_else(aws: Templates, watched: Watch) -> None:
+    unused = {line for folder in FUNCTIONS for line in _unused(aws, watched, folder)}
+    assert (sorted(set(watched.refused)), sorted(unused)) == ([], [])
+
+
+def _unused(aws: Templates, watched: Watch, folder: str) -> Iterator[str]:
+    """What a function's role allows and the function never did: actions, resources and starts of keys."""
+    done = [access for function, access in watched.seen if function == folder]
+    for statement in aws.statements(folder):
+        patterns = statement.get("Condition", {}).get("ForAllValues:StringLike", {}).get("dynamodb:LeadingKeys", ["*"])
+        for action in as_list(statement["Action"]):
+            for resource in map(plain, as_list(statement["Resource"])):
+                if {action, f"{action} {resource}"} & UNSEEN.keys():
+                    continue
+                keys = {
+                    key
+                    for each in done
+                    if each.action == action and fnmatchcase(each.resource, resource)
+                    for key in each.context.get("dynamodb:LeadingKeys", [""])
+                }
+                for pattern in as_list(patterns):
+                    if not any(fnmatchcase(key, pattern) for key in keys):
+                        yield f"{folder}: {action} {resource} {pattern}"
+
+
+WILDCARDS = {
+    "Sources/*": "a film's key holds its video's id, and a role cannot know ids",
+    "Media/thumbnails/*": "as above, below one folder",
+    "Media/renditions/*": "as above, below one folder",
+    "Archive/audit/*": "objects of the archive are named after their first entry",
+    "Archive/aws/lambda/*": "Lambda chooses the names of what it gives up",
+}
+"""All resources of roles that end in `*`, and why. No action has one, and nothing else names more than one thing."""
+
+
+def test_wildcards_are_only_where_names_cannot_be_known(aws: Templates) -> None:
+    found = set()
+    for folder in FUNCTIONS:
+        for statement in aws.statements(folder):
+            assert not [action for action in as_list(statement["Action"]) if "*" in action]
+            found |= {resource for resource in map(plain, as_list(statement["Resource"])) if "*" in resource}
+    assert found == WILDCARDS.keys()
+
+
+def _item(action: str, pk: str, *attributes: str, table: str = "Table", select: str | None = None) -> Access:
+    context = {
+        "dynamodb:LeadingKeys": frozenset({pk}),
+        "dynamodb:Attributes": frozenset({"pk", "sk", *attributes}),
+    }
+    return Access(f"dynamodb:{action}", table, context | ({"dynamodb:Select": frozenset({select})} if select else {}))
+
+
+WRITES = ("BatchWriteItem", "DeleteItem", "PutItem", "UpdateItem")
+READS = ("BatchGetItem", "GetItem", "Query")
+
+FORBIDDEN: list[tuple[str, set[str], list[Access]]] = [
+    (
+        "scan a table or an index",
+        set(),
+        [_item("Scan", "VIDEO#v", table=each) for each in ("Table", "AuditTable", "Table/index/RelationIndex")],
+    ),
+    (
+        "use PartiQL, which takes no heed of leading keys",
+        set(),
+        [_item(f"PartiQL{action}", "VIDEO#v") for action in ("Select", "Insert", "Update", "Delete")],
+    ),
+    (
+        "export, restore, delete or change a table",
+        set(),
+        [
+            _item(action, "VIDEO#v", table=table)
+            for table in ("Table", "AuditTable")
+            for action in ("DeleteTable", "UpdateTable", "ExportTableToPointInTime", "UpdateTimeToLive", "CreateBackup")
+        ],
+    ),
+    ("touch a table of somebody else", set(), [_item(each, "VIDEO#v", table="Other") for each in (*READS, *WRITES)]),
+    (
+        "read or write without naming whose items",
+        set(),
+        [Access(f"dynamodb:{action}", table) for action in (*READS, *WRITES) for table in ("Table", "AuditTable")],
+    ),
+    ("count a view", {"views"}, [_item("UpdateItem", "VIEWS#v#0", "views", "schemaVersion")]),
+    ("set or move a count in another way", set(), [_item("UpdateItem", "VIEWS#v#0", "total")]),
+    ("put a count", set(), [_item(action, "VIEWS#v#0", "views") for action in ("PutItem", "BatchWriteItem")]),
+    ("remove a count, with its video", {"purge"}, [_item("DeleteItem", "VIEWS#v#0")]),
+    ("change a title or an owner", {"videos"}, [_item("UpdateItem", "VIDEO#v", name) for name in ("title", "userId")]),
+    ("publish", {"videos"}, [_item("UpdateItem", "VIDEO#v", "visibility")]),
+    ("change a video and ratings at once", {"videos"}, [_item("UpdateItem", "VIDEO#v", "votes", "title")]),
+    ("move a video's votes", {"videos", "ratings"}, [_item("UpdateItem", "VIDEO#v", "votes", "sum")]),
+    ("replace what other services' users think", {"videos"}, [_item("UpdateItem", "VIDEO#v", "imported")]),
+    (
+        "raise an owner's allowance of jobs",
+        {"uploads", "jobs"},
+        [_item("UpdateItem", "USER#alice", "jobs", "last", "purgeAt")],
+    ),
+    ("say how many playlists a user has", {"playlists"}, [_item("UpdateItem", "USER#alice", "playlists")]),
+    ("say how many videos a user has", {"aggregates"}, [_item("UpdateItem", "USER#alice", "ready", "bytes")]),
+    ("change what somebody rated", set(), [_item("UpdateItem", "USER#alice", "value")]),
+    ("give or replace a rating", {"ratings"}, [_item("PutItem", "USER#alice", "value")]),
+    ("take back a rating", {"ratings"}, [_item("DeleteItem", "USER#alice")]),
+    ("change how often a tag is used", {"aggregates"}, [_item("UpdateItem", "TAGCOUNT#t", "count")]),
+    ("see what a key once answered", {"videos", "playlists"}, [_item("GetItem", "IDEMPOTENCY#alice#createVideo#k")]),
+    ("add to the audit trail", {"audit"}, [_item("PutItem", "VIDEO#v", table="AuditTable")]),
+    ("read the audit trail", {"history"}, [_item("Query", "VIDEO#v", table="AuditTable")]),
+    (
+        "change or remove what the audit trail has",
+        set(),
+        [_item(action, "VIDEO#v", table="AuditTable") for action in ("UpdateItem", "DeleteItem", "BatchWriteItem")],
+    ),
+    ("remove from the archive", set(), [Access("s3:DeleteObject", f"Archive/{each}/x") for each in ("audit", "aws")]),
+    ("read the archive", set(), [Access("s3:GetObject", "Archive/audit/x")]),
+    ("read a film", {"arrivals", "probe", "thumbnails"}, [Access("s3:GetObject", "Sources/v/u")]),
+    ("write a film", {"uploads"}, [Access("s3:PutObject", "Sources/v/u")]),
+    ("write a picture", {"thumbnails"}, [Access("s3:PutObject", "Media/thumbnails/v/x.jpg")]),
+    ("write a rendition", set(), [Access("s3:PutObject", "Media/renditions/v/x.mp4")]),
+    (
+        "remove films and pictures",
+        {"purge"},
+        [Access("s3:DeleteObject", each) for each in ("Sources/v/u", "Media/thumbnails/v/x")],
+    ),
+    ("change what a bucket is", set(), [Access(f"s3:{each}", "Media") for each in ("PutBucketPolicy", "DeleteBucket")]),
+    ("take a message of the transcoders", set(), [Access("sqs:ReceiveMessage", "TranscodeQueue")]),
+    (
+        "let a job be worked on",
+        {"router"},
+        [Access("sqs:SendMessage", f"{each}Queue") for each in ("Probe", "Thumbnails", "Transcode")],
+    ),
+    (
+        "take a role or make a key",
+        set(),
+        [Access(each, "*") for each in ("sts:AssumeRole", "iam:PassRole", "iam:CreateAccessKey")],
+    ),
+    (
+        "learn of a video more than who may see it",
+        {"arrivals", "jobs", "probe", "purge", "ratings", "relations", "router", "sweeper", "thumbnails"}
+        | {"uploads", "videos"},
+        [
+            _item("GetItem", "VIDEO#v", select="ALL_ATTRIBUTES"),
+            _item("GetItem", "VIDEO#v", "source", select="SPECIFIC_ATTRIBUTES"),
+        ],
+    ),
+]
+"""What is asked of every role, which may do it, and what it would be to try. A role that may, may do at least one of it."""
+
+
+@pytest.mark.parametrize(("deed", "allowed", "attempts"), FORBIDDEN, ids=[deed for deed, _, _ in FORBIDDEN])
+def test_only_these_may(roles: dict[str, Role], deed: str, allowed: set[str], attempts: list[Access]) -> None:
+    may = {folder for folder, role in roles.items() for each in attempts if role.refusal(each) is None}
+    assert may == allowed
+
+
+@pytest.mark.parametrize(
+    ("folder", "indexes"),
+    [
+        ("videos", {"UserIdIndex", "CategoryIndex", "RelationIndex"}),
+        *((folder, {"RelationIndex"}) for folder in ("relations", "playlists", "totals", "purge", "sweeper")),
+    ],
+)
+def test_others_than_these_query_no_index(roles: dict[str, Role], folder: str, indexes: set[str]) -> None:
+    asking = {name: Access("dynamodb:Query", f"Table/index/{name}") for name in (each.name for each in schema.INDEXES)}
+    found = {name: {role for role in roles if roles[role].refusal(access) is None} for name, access in asking.items()}
+    assert {name for name, who in found.items() if folder in who} == indexes
+    assert set().union(*found.values()) == {"videos", "relations", "playlists", "totals", "purge", "sweeper"}
+
+
+def test_a_condition_that_is_not_known_here_is_not_passed_over() -> None:
+    statement = {
+        "Action": "s3:GetObject",
+        "Resource": "Media/x",
+        "Condition": {"IpAddress": {"aws:SourceIp": "192.0.2.0/24"}},
+    }
+    with pytest.raises(NotImplementedError, match="IpAddress"):
+        Role([statement]).refusal(Access("s3:GetObject", "Media/x"))
+
+
+PAGE = ROOT / "docs" / "permissions.md"
+
+
+def permissions_of(templates: Templates, folder: str) -> str:
+    """What the page says of a function: a row for each resource, and what has to be named with it."""
+    rows = defaultdict(list)
+    for line in sorted(templates.allowed(folder)):
+        if not line.startswith("logs:"):
+            request, _, attributes = line.partition(": ")
+            action, resource, *named = request.split()
+            rows[resource, " ".join(named), attributes].append(action)
+    lines = ["| May | On | Only |", "|---|---|---|"]
+    for (resource, keys, attributes), actions in rows.items():
+        limits = [*([f"below `{keys}`"] if keys else []), *([f"attributes `{attributes}`"] if attributes else [])]
+        may = ", ".join(f"`{action}`" for action in actions)
+        lines.append(f"| {may} | `{resource}` | {'; '.join(limits)} |")
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize("folder", FUNCTIONS)
+def test_the_page_says_what_a_function_may_do(aws: Templates, folder: str) -> None:
+    sections = dict(re.findall(r"^### (\w+)\n.*?^(\|.*?)(?=\n\n|\Z)", PAGE.read_text(encoding="utf-8"), re.M | re.S))
+    assert sections[folder].strip() == permissions_of(aws, folder)
+
+
+def test_the_page_names_every_wildcard() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    assert [each for each in WILDCARDS if f"| `{each}` |" not in page] == []
