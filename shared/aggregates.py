@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from shared.attributes import Item
-from shared.caller import Caller
+from shared.caller import UPDATED_FOR, Caller
 from shared.dynamodb import (
     LARGEST_TRANSACTION,
     ConditionFailed,
@@ -22,6 +22,7 @@ from shared.dynamodb import (
     Table,
     TransactionConflict,
     Write,
+    change_between,
 )
 from shared.errors import Unavailable
 from shared.relations import RelationStore
@@ -115,6 +116,8 @@ class _Move:
     video_id: str
     video: Item | None
     marker: Item | None
+    correlation_id: str | None
+    """Of the request that asked for the move."""
 
     @property
     def is_due(self) -> bool:
@@ -152,16 +155,17 @@ class Aggregates:
         self.table = table
         self.relations = RelationStore(table)
 
-    def settle(self, video_ids: Sequence[str], now: int) -> int:
+    def settle(self, video_ids: Sequence[str], now: int, requests: Mapping[str, str | None] | None = None) -> int:
         """Make totals those of these videos' present states; returns how many videos were due.
 
         Looks again after each write, until nothing is due: a video that changed while it was looked at may have sent
         its message to somebody who then saw nothing to do. Raises Unavailable when others are faster every time.
+        `requests` are the correlation ids, by video, of those who asked for it.
         """
         pending = list(dict.fromkeys(video_ids))
         settled: set[str] = set()
         for attempt in range(ROUNDS):
-            due = [move for move in self._moves(pending) if move.is_due]
+            due = [move for move in self._moves(pending, requests or {}) if move.is_due]
             if not due:
                 return len(settled)
             pending = [move.video_id for move in due]
@@ -180,12 +184,12 @@ class Aggregates:
         )
         return not found or self.relations.move_credit_years(video_id, year_of(found[0]), in_time)
 
-    def _moves(self, video_ids: Sequence[str]) -> Iterator[_Move]:
+    def _moves(self, video_ids: Sequence[str], requests: Mapping[str, str | None]) -> Iterator[_Move]:
         keys = [entity.key(videoId=video_id) for video_id in video_ids for entity in (VIDEO, MARKER)]
         found = {(item[PARTITION_KEY], item[SORT_KEY]): item for item in self.table.batch_get(keys, consistent=True)}
         for video_id in video_ids:
             video, marker = (found.get((key[PARTITION_KEY], key[SORT_KEY])) for key in _keys(video_id))
-            yield _Move(video_id, video, marker)
+            yield _Move(video_id, video, marker, requests.get(video_id))
 
     def _carry_out(self, moves: Sequence[_Move], now: int) -> bool:
         """Carry the moves out, as many as fit in a transaction at a time; tells whether all were."""
@@ -193,7 +197,8 @@ class Aggregates:
         for batch in _batches(moves):
             writes = [_marker_write(self.table, move, now) for move in batch]
             writes += [
-                _total_write(self.table, *total, counts, now) for total, counts in sorted(_summed(batch).items())
+                _total_write(self.table, *total, counts, _together(batch), now)
+                for total, counts in sorted(_summed(batch).items())
             ]
             try:
                 self.table.transact(writes)
@@ -248,7 +253,7 @@ def _marker_write(table: Table, move: _Move, now: int) -> Write:
 
 
 def _marker(move: _Move, part: Contribution, version: int, now: int) -> Item:
-    return {
+    marker = {
         **MARKER.key(videoId=move.video_id),
         "videoId": move.video_id,
         "userId": part.user_id,
@@ -256,19 +261,25 @@ def _marker(move: _Move, part: Contribution, version: int, now: int) -> Item:
         "counted": {"status": part.status, **dict(zip(SIZES, part.sizes, strict=True))},
         **({"tags": set(part.tags)} if part.tags else {}),
         "version": version,
-        **_stamp(AGGREGATES, now),
         "writeId": secrets.token_hex(8),
         "rel": counted_relation(part.user_id),
         "relShard": shard_of(move.video_id),
         "relSort": 0,
         "relId": move.video_id,
     }
+    return _stamped(marker, AGGREGATES.acting_for(move.correlation_id), now)
 
 
-def _total_write(table: Table, kind: str, whose: str, counts: Mapping[str, int], now: int) -> Write:
+def _together(moves: Sequence[_Move]) -> Caller:
+    """Who writes the totals of several videos: for the request, if one asked for all that moves them."""
+    requests = {move.correlation_id for move in moves}
+    return AGGREGATES.acting_for(requests.pop() if len(requests) == 1 else None)
+
+
+def _total_write(table: Table, kind: str, whose: str, counts: Mapping[str, int], caller: Caller, now: int) -> Write:
     if kind == "user":
-        return table.update(PROFILE.key(userId=whose), user_addition(whose, counts, AGGREGATES, now))
-    return table.update(TAG_COUNT.key(tag=whose), tag_addition(whose, counts["count"], AGGREGATES, now))
+        return table.update(PROFILE.key(userId=whose), user_addition(whose, counts, caller, now))
+    return table.update(TAG_COUNT.key(tag=whose), tag_addition(whose, counts["count"], caller, now))
 
 
 def user_addition(user_id: str, counts: Mapping[str, int], caller: Caller, now: int) -> Expression:
@@ -277,36 +288,30 @@ def user_addition(user_id: str, counts: Mapping[str, int], caller: Caller, now: 
     Like `tag_addition` it raises `version`, so that a sum whose version stayed is one that nobody moved meanwhile.
     """
     added = {**counts, "version": 1}
-    fixed = {"userId": user_id, "rel": USERS, "relShard": 0, "relSort": 0, "relId": user_id, **_stamp(caller, now)}
+    place = {"userId": user_id, "rel": USERS, "relShard": 0, "relSort": 0, "relId": user_id}
+    fixed = _fixed(place, caller, now)
     return Expression(
-        f"{_assignments(fixed)} ADD " + ", ".join(f"#{name} :{name}" for name in added),
-        _names({**added, **fixed}),
-        _values({**added, **fixed}),
+        f"{fixed.text} ADD " + ", ".join(f"#{name} :{name}" for name in added),
+        fixed.names | {f"#{name}": name for name in added},
+        fixed.values | {f":{name}": value for name, value in added.items()},
     )
 
 
 def tag_addition(tag: str, difference: int, caller: Caller, now: int) -> Expression:
     """The change that adds to the count of a tag, and makes it when it is not there."""
-    fixed = {"tag": tag, "rel": TAGS, "relShard": 0, "relId": tag, **_stamp(caller, now)}
+    fixed = _fixed({"tag": tag, "rel": TAGS, "relShard": 0, "relId": tag}, caller, now)
     counts = ", ".join(f"#{name} = if_not_exists(#{name}, :zero) + :difference" for name in ("count", "relSort"))
     return Expression(
-        f"{_assignments(fixed)}, {counts} ADD #version :version",
-        _names(fixed) | {"#count": "count", "#relSort": "relSort", "#version": "version"},
-        _values(fixed) | {":zero": 0, ":difference": difference, ":version": 1},
+        f"{fixed.text.replace('SET ', f'SET {counts}, ', 1)} ADD #version :version",
+        fixed.names | {"#count": "count", "#relSort": "relSort", "#version": "version"},
+        fixed.values | {":zero": 0, ":difference": difference, ":version": 1},
     )
 
 
-def _stamp(caller: Caller, now: int) -> Item:
-    return {"schemaVersion": SCHEMA_VERSION, "updatedAt": now, "updatedBy": caller.subject}
+def _fixed(place: Item, caller: Caller, now: int) -> Expression:
+    """The change that says of a total what it is, and who wrote it when and for which request."""
+    return change_between({UPDATED_FOR: None}, _stamped(place, caller, now))
 
 
-def _assignments(attributes: Item) -> str:
-    return "SET " + ", ".join(f"#{name} = :{name}" for name in attributes)
-
-
-def _names(attributes: Item) -> dict[str, str]:
-    return {f"#{name}": name for name in attributes}
-
-
-def _values(attributes: Item) -> Item:
-    return {f":{name}": value for name, value in attributes.items()}
+def _stamped(item: Item, caller: Caller, now: int) -> Item:
+    return caller.signed(item) | {"schemaVersion": SCHEMA_VERSION, "updatedAt": now}

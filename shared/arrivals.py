@@ -12,11 +12,12 @@ from urllib.parse import unquote_plus
 from aws_lambda_powertools import Logger
 
 from shared.attributes import Item
-from shared.caller import Caller
+from shared.caller import Caller, request_of
 from shared.catalogue import VideoStore
 from shared.errors import NotFound
 from shared.objects import ObjectFacts, Objects, object_uri
 from shared.queues import BadMessage
+from shared.telemetry import correlated
 from shared.uploads import UPLOAD_ID, UploadStore
 from shared.video import arrived, upload_refused
 
@@ -41,19 +42,27 @@ class Arrivals:
         failure: Exception | None = None
         for bucket, key in _created(notification):
             try:
-                outcome = self._object(bucket, key, now)
+                self._object(bucket, key, now)
             except Exception as error:  # one that fails keeps back no other; it is raised after the last
                 failure = failure or error
-            else:
-                self._logger.info("an object was created", extra={"key": key, "outcome": outcome})
         if failure:
             raise failure
 
-    def _object(self, bucket: str, key: str, now: int) -> str:
-        """Take one object in; returns in a few words what became of it."""
+    def _object(self, bucket: str, key: str, now: int) -> None:
+        """Take one object in, for the request that began its upload."""
         parts = KEY.fullmatch(key)
         upload = self.uploads.find(*parts.groups()) if parts else None
-        if upload is None or upload["uri"] != object_uri(bucket, key):
+        with correlated(request_of(upload)):
+            try:
+                outcome = self._taken_in(upload, object_uri(bucket, key), now)
+            except Exception as error:
+                self._logger.warning("an object could not be taken in", extra={"key": key, "cause": repr(error)})
+                raise
+            self._logger.info("an object was created", extra={"key": key, "outcome": outcome})
+
+    def _taken_in(self, upload: Item | None, uri: str, now: int) -> str:
+        """Take in what was uploaded; returns in a few words what became of it."""
+        if upload is None or upload["uri"] != uri:
             return "ignored: no such upload was begun"
         if upload["state"] in ("aborted", "refused"):
             return f"ignored: the upload is {upload['state']}"
@@ -74,7 +83,7 @@ class Arrivals:
     def _change(self, upload: Item, now: int, edit: Callable[[Item], Item]) -> str | None:
         """Edit the upload's video; returns why not, if so."""
         try:
-            self.videos.change(upload["videoId"], CALLER, now, edit)
+            self.videos.change(upload["videoId"], CALLER.acting_for(request_of(upload)), now, edit)
         except NotFound:
             return "ignored: the video is gone"
         return None

@@ -7,11 +7,11 @@ So a conditional put keeps each exactly once, however often it is delivered.
 import base64
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
 from shared.attributes import Item, Value, encode
+from shared.caller import UPDATED_FOR, request_of
 from shared.cursors import Position
 from shared.dynamodb import ConditionFailed, Expression, Table
 from shared.objects import Objects
@@ -22,6 +22,7 @@ from shared.stream import Record
 INTERNAL = frozenset(
     {
         *("pk", "sk", "videoId", "schemaVersion", "version", "writeId", "updatedAt", "updatedBy", "updatedAs"),
+        UPDATED_FOR,
         *("rel", "relShard", "relSort", "relId", "categoryShard", "poster", "deletedAt", "statusBeforeDelete"),
         "importDigest",
     }
@@ -40,7 +41,10 @@ LONGEST_WHEN_CUT = 1000
 """What stays of a value that is cut, in characters."""
 
 ACTIONS = ("created", "changed", "deleted", "restored", "expired", "removed", *JOB_STATES)
-FIELDS = ("sequence", "videoId", "entity", "kind", "action", "by", "at", "version", "attempt", "changes", "omitted")
+FIELDS = (
+    *("sequence", "videoId", "entity", "kind", "action", "by", "correlationId", "at", "version", "attempt"),
+    *("changes", "omitted"),
+)
 """An entry as clients and the archive see it, in this order."""
 
 LAST_MILLISECOND = 10**13 - 1
@@ -84,7 +88,7 @@ def _of_video(record: Record, old: Item, new: Item) -> Item | None:
         "entity": "video",
         "owner": present.get("userId"),
         "action": _action(record, old, new),
-        "by": _author(record, old, new),
+        **_author(record, old, new),
         "version": present.get("version"),
         "changes": changes,
     }
@@ -112,20 +116,23 @@ def _of_job(record: Record, old: Item, new: Item) -> Item | None:
         "kind": record.sk.removeprefix(_JOB_PREFIX),
         "owner": new.get("owner"),
         "action": action,
-        "by": _author(record, old, new),
+        **_author(record, old, new),
         "attempt": new.get("attempt"),
         "changes": list(_changes(_picked(old), _picked(new))),
     }
 
 
 def _author(record: Record, old: Item, new: Item) -> Item:
-    """Who made a change: every write says so, a removal does not, nor does an edit that bypassed the service."""
+    """Who made a change, and for which request: every write says so, a removal does not, nor does an edit that bypassed
+    the service.
+    """
     if not new:
-        return {"kind": "service", "id": "dynamodb.amazonaws.com"} if record.expired else _UNKNOWN
+        return {"by": {"kind": "service", "id": "dynamodb.amazonaws.com"} if record.expired else _UNKNOWN}
     bypassed = "writeId" in old and all(old.get(name) == new.get(name) for name in ("version", "writeId", "updatedAt"))
     if bypassed or "updatedBy" not in new:
-        return _UNKNOWN
-    return {"kind": new.get("updatedAs", "person"), "id": new["updatedBy"]}
+        return {"by": _UNKNOWN}
+    by = {"kind": new.get("updatedAs", "person"), "id": new["updatedBy"]}
+    return {"by": by, "correlationId": request_of(new)}
 
 
 def _audited(item: Item) -> Item:
@@ -224,11 +231,17 @@ class AuditStore:
     def __init__(self, table: Table) -> None:
         self.table = table
 
-    def add(self, entry: Item) -> None:
-        """Keep an entry, unless it is there already: one PutItem."""
+    def add(self, entry: Item) -> bool:
+        """Keep an entry, unless it is there already: one PutItem; tells whether it is new.
+
+        One whose first answer was lost counts as there already.
+        """
         absent = Expression("attribute_not_exists(#pk)", {"#pk": PARTITION_KEY})
-        with suppress(ConditionFailed):
+        try:
             self.table.write(self.table.put(entry, condition=absent))
+        except ConditionFailed:
+            return False
+        return True
 
     def of_video(
         self,

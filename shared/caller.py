@@ -1,11 +1,18 @@
-"""Who is asking, and what that token allows."""
+"""Who is asking, what that token allows, and for which request something is done."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from shared.attributes import Item
 from shared.errors import Forbidden
 from shared.routes import ADMIN
+
+UPDATED_FOR = "updatedFor"
+"""The attribute that says for which request an item was written last: that request's correlation id.
+
+It is in no index and in no document; the audit trail shows it as `correlationId`.
+"""
 
 
 @dataclass(frozen=True)
@@ -16,16 +23,27 @@ class Caller:
     scopes: frozenset[str]
     kind: Literal["person", "job"] = "person"
     """A job is a part of this service; whoever has a token counts as a person."""
+    correlation_id: str | None = None
+    """The id of the request that all of it is done for; None when no request asked for it."""
 
     @classmethod
-    def from_claims(cls, claims: Mapping[str, Any]) -> "Caller":
+    def from_claims(cls, claims: Mapping[str, Any], correlation_id: str | None = None) -> "Caller":
         """From a JWT's claims; `scope` is a space-separated list (RFC 8693, section 4.2)."""
-        return cls(str(claims.get("sub", "")), frozenset(str(claims.get("scope", "")).split()))
+        scopes = frozenset(str(claims.get("scope", "")).split())
+        return cls(str(claims.get("sub", "")), scopes, correlation_id=correlation_id)
 
     @classmethod
     def job(cls, name: str) -> "Caller":
         """One of the service's own background functions, such as `job:probe`."""
         return cls(f"job:{name}", frozenset({ADMIN}), "job")
+
+    def acting_for(self, correlation_id: str | None) -> "Caller":
+        """The same caller, doing something for this request, or for none."""
+        return replace(self, correlation_id=correlation_id)
+
+    def signed(self, item: Item) -> Item:
+        """The item as this caller writes it: whose write it is, and for which request."""
+        return done_for(item | {"updatedBy": self.subject}, self.correlation_id)
 
     @property
     def is_admin(self) -> bool:
@@ -42,3 +60,14 @@ class Caller:
             raise Forbidden("The token names no subject (sub).")
         if scope not in self.scopes and not self.is_admin:
             raise Forbidden(f"This needs a token with the scope {scope}.")
+
+
+def done_for(item: Item, correlation_id: str | None) -> Item:
+    """The item as it is written for a request; for none, without the id of the write before."""
+    kept = {name: value for name, value in item.items() if name != UPDATED_FOR}
+    return kept if correlation_id is None else kept | {UPDATED_FOR: correlation_id}
+
+
+def request_of(item: Item | None) -> str | None:
+    """The correlation id of the request that an item was written for last, if it tells any."""
+    return item.get(UPDATED_FOR) if item else None

@@ -7,6 +7,7 @@ query strings here, because the resolver splits every query value on its commas.
 import base64
 import hashlib
 import json
+import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -95,7 +96,7 @@ class Request:
             return None
         text = json.dumps(identity, sort_keys=True, default=sorted)
         fingerprint = hashlib.sha256(text.encode()).hexdigest()
-        return Once(self.caller.subject, self.route.operation, key, fingerprint, self.now)
+        return Once(self.caller, self.route.operation, key, fingerprint, self.now)
 
     def idempotency_key(self) -> str | None:
         """The Idempotency-Key header; raises InvalidParameter when it is empty, too long or not printable ASCII."""
@@ -240,7 +241,9 @@ def make_handler(
         return problem(error)
 
     def failed(error: Exception) -> Answer:
-        logger.exception("unhandled error", exc_info=error)
+        # infra/release.py counts these lines by version, to take back one that fails.
+        version = os.environ.get("AWS_LAMBDA_FUNCTION_VERSION")
+        logger.exception("unhandled error", exc_info=error, function_version=version)
         return problem(InternalError("The service failed; it has been logged under this request's id."))
 
     app.not_found(not_found)
@@ -261,7 +264,7 @@ def _adapter(
         event = app.current_event.raw_event
         context = event["requestContext"]
         claims = context.get("authorizer", {}).get("jwt", {}).get("claims", {})
-        caller = Caller.from_claims(claims)
+        caller = Caller.from_claims(claims, context.get("requestId"))
         if route.scope is not None:
             caller.require(route.scope)
         request = Request(

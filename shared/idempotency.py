@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shared.attributes import Item
+from shared.caller import Caller
 from shared.dynamodb import Key, Table, Write, absent_or_purged
 from shared.errors import KeyReused, RequestInFlight
 from shared.schema import IDEMPOTENCY, SCHEMA_VERSION, TTL_ATTRIBUTE
@@ -22,7 +23,7 @@ LONGEST_KEY = 255
 class Once:
     """One request that must happen once: whose it is, what it does, its key and a digest of its content."""
 
-    subject: str
+    caller: Caller
     operation: str
     key: str
     fingerprint: str
@@ -31,21 +32,18 @@ class Once:
     @property
     def item_key(self) -> Key:
         """Where the record lies."""
-        return IDEMPOTENCY.key(subject=self.subject, operation=self.operation, key=self.key)
+        return IDEMPOTENCY.key(subject=self.caller.subject, operation=self.operation, key=self.key)
 
     def record(self, table: Table, answer: dict[str, Any]) -> Write:
         """The write that keeps the answer, unless a record is there that has not expired."""
-        return table.put(
-            {
-                **self.item_key,
-                "fingerprint": self.fingerprint,
-                "answer": zlib.compress(json.dumps(answer, separators=(",", ":")).encode()),
-                "schemaVersion": SCHEMA_VERSION,
-                "updatedBy": self.subject,
-                TTL_ATTRIBUTE: self.now + LIFETIME_SECONDS,
-            },
-            condition=absent_or_purged(self.now),
-        )
+        record = {
+            **self.item_key,
+            "fingerprint": self.fingerprint,
+            "answer": zlib.compress(json.dumps(answer, separators=(",", ":")).encode()),
+            "schemaVersion": SCHEMA_VERSION,
+            TTL_ATTRIBUTE: self.now + LIFETIME_SECONDS,
+        }
+        return table.put(self.caller.signed(record), condition=absent_or_purged(self.now))
 
     def recorded(self, record: Item | None) -> dict[str, Any] | None:
         """The answer that was given before, if any; raises KeyReused when it was to another request."""

@@ -12,6 +12,9 @@ message, nor the other way round. Everything else is a conditional write on hash
 An attempt is counted when a worker has had it: waiting for one costs none. The number of an attempt never comes
 again for the same input, so that a late word on one is not taken for a word on another.
 
+A job is done for the request that wanted it, tried it again or ended it: `updatedFor` stays while workers, the sweeper
+and reports of transcoders write the job, and what they write of its video has it as well.
+
 Repeated and late messages and stream records therefore change nothing, a result for another input than the
 present one is dropped, and the sweeper queues again whatever is past its time.
 """
@@ -19,15 +22,14 @@ present one is dropped, and the sweeper queues again whatever is past its time.
 import hashlib
 import json
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from shared.attributes import Item, Value, decode_item
-from shared.caller import Caller
+from shared.caller import Caller, done_for, request_of
 from shared.dynamodb import ConditionFailed, Expression, Table, TransactionConflict, Write, change_between
 from shared.errors import IllegalTransition, NotFound, Unavailable
-from shared.models import LAST_SECOND
 from shared.schema import (
     JOB,
     PARTITION_KEY,
@@ -182,27 +184,26 @@ class JobStore:
     def __init__(self, table: Table) -> None:
         self.table = table
 
-    def want(self, video: Item, kind: str, job_input: Item, now: int, actor: Caller = ROUTER) -> None:
+    def want(self, video: Item, kind: str, job_input: Item, now: int, actor: Caller | None = None) -> None:
         """Let a job be done for this state of a video; does nothing when a later state has asked already.
+
+        Without an `actor`, for the request that the video was written for last.
 
         The same input is not worked on twice; only what was withdrawn is queued again. An attempt that was under
         way then counts, so that deleting and restoring a video is no way to work without end.
         """
-        new = _queued(
-            {
-                **JOB.key(videoId=video["videoId"], kind=kind),
-                "videoId": video["videoId"],
-                "kind": kind,
-                "owner": video["userId"],
-                "input": job_input,
-                "inputHash": input_hash(job_input),
-                "since": since(video),
-                "schemaVersion": SCHEMA_VERSION,
-            },
-            actor,
-            now,
-            attempt=1,
-        )
+        actor = actor or ROUTER.acting_for(request_of(video))
+        job = {
+            **JOB.key(videoId=video["videoId"], kind=kind),
+            "videoId": video["videoId"],
+            "kind": kind,
+            "owner": video["userId"],
+            "input": job_input,
+            "inputHash": input_hash(job_input),
+            "since": since(video),
+            "schemaVersion": SCHEMA_VERSION,
+        }
+        new = _wanted(job, actor, now, attempt=1)
         condition = Expression(
             "attribute_not_exists(#pk) OR (#since < :since AND #inputHash <> :inputHash)",
             {"#pk": PARTITION_KEY, "#since": "since", "#inputHash": "inputHash"},
@@ -219,9 +220,10 @@ class JobStore:
                 changed = present | _author(actor, now)
             elif tries(present | {"attempt": attempt}) > LAST_ATTEMPT:
                 error = {"reason": "It was begun too often and never finished.", "at": now, "attempt": attempt - 1}
-                changed = _at_rest(present | {"state": "failed", "error": error, "finishedAt": now}, actor, now)
+                failed = {**present, "state": "failed", "error": error, "finishedAt": now}
+                changed = _at_rest(done_for(failed, actor.correlation_id), actor, now)
             else:
-                changed = _queued(present, actor, now, attempt=attempt)
+                changed = _wanted(present, actor, now, attempt=attempt)
             self._replace(present, changed | {"since": new["since"]})
 
     def want_missing(self, video: Item, now: int) -> int:
@@ -239,7 +241,8 @@ class JobStore:
         present = self.table.get(key, consistent=True)
         if present is None or present["since"] >= since(video) or not (even_done or present["state"] in PENDING):
             return
-        changed = _at_rest({**present, "state": "withdrawn", "since": since(video)}, ROUTER, now)
+        withdrawn = done_for({**present, "state": "withdrawn", "since": since(video)}, request_of(video))
+        changed = _at_rest(withdrawn, ROUTER, now)
         self._replace(present, changed)
 
     def take(self, ticket: Ticket, worker: Caller, now: int, instance: str = "") -> Item | None:
@@ -302,7 +305,7 @@ class JobStore:
             done.pop("error", None)
             done = _at_rest(done, worker, now)
             edited = edit(video)
-            new = stamp(edited, caller=worker, now=now, version=video["version"] + 1)
+            new = stamp(edited, caller=_for_job(worker, job), now=now, version=video["version"] + 1)
             if self._together(job, done, video, new):
                 return done
         raise Unavailable("Others are changing the video; try again.")
@@ -330,7 +333,7 @@ class JobStore:
                     return failed
                 continue
             edited = job_failed(video, job["kind"], reason, now)
-            new = stamp(edited, caller=worker, now=now, version=video["version"] + 1)
+            new = stamp(edited, caller=_for_job(worker, job), now=now, version=video["version"] + 1)
             if self._together(job, failed, video, new):
                 return failed
         raise Unavailable("Others are changing the video; try again.")
@@ -378,7 +381,7 @@ class JobStore:
             if known is None:
                 self.want(video, kind, asked, now, caller)
                 continue  # to what it is now
-            again = _queued(known, caller, now, attempt=int(known["attempt"]) + 1)
+            again = _wanted(known, caller, now, attempt=int(known["attempt"]) + 1)
             again = {name: value for name, value in again.items() if name != "error"} | {"spent": known["attempt"]}
             freed = self._freed(video, kind)
             if freed == video:
@@ -419,40 +422,49 @@ class JobStore:
         )
         return [job for job in page.items if job["state"] in STATES]
 
-    def overdue(self, state: str, now: int) -> Iterator[Item]:
-        """The jobs in a pending state whose time is up, the longest overdue first."""
-        for job in self._related(job_relation(state), 0, now):
-            # The index follows the table a little later.
-            if job.get("rel") == job_relation(state) and job["relSort"] < now:
-                yield job
+    def pending(self, state: str) -> Iterator[Item]:
+        """The places of the jobs in a pending state, the first one due first: `relSort` is when that is.
+
+        `relId` is `videoId/kind`, and `createdAt` when it was wanted; a job of before that was kept has none.
+        """
+        yield from self._places(job_relation(state), 0, ("relSort", "relId", "createdAt"))
+
+    def overdue(self, place: Item, state: str, now: int) -> Item | None:
+        """The job at a place, if it is still in this state and its time is up."""
+        job = self._at(place)
+        # The index follows the table a little later.
+        still = job is not None and job.get("rel") == job_relation(state) and job["relSort"] < now
+        return job if still else None
 
     def processing(self) -> Iterator[Item]:
         """All videos that are on their way to ready."""
         relation = status_relation("processing")
         for shard in range(SHARDS):
-            for video in self._related(relation, shard, LAST_SECOND):
-                if video.get("rel") == relation:
+            for place in self._places(relation, shard):
+                video = self._at(place)
+                if video is not None and video.get("rel") == relation:
                     yield video
 
-    def _related(self, relation: str, shard: int, before: int) -> Iterator[Item]:
-        """The whole items below one key of the RelationIndex whose sort value is smaller, in its order."""
+    def _at(self, place: Item) -> Item | None:
+        """The whole item of an entry of the index."""
+        return self.table.get({name: place[name] for name in (PARTITION_KEY, SORT_KEY)}, consistent=True)
+
+    def _places(self, relation: str, shard: int, attributes: Sequence[str] = ()) -> Iterator[Item]:
+        """The entries below one key of the RelationIndex, in its order: their items' keys, and these attributes."""
         start: Item | None = None
         while True:
             page = self.table.query(
                 index=RELATION_INDEX.name,
                 condition=Expression(
-                    "#rel = :rel AND #relShard = :shard AND #sort < :before",
-                    {"#rel": "rel", "#relShard": "relShard", "#sort": RELATION_INDEX.sort[0].name},
-                    {":rel": relation, ":shard": shard, ":before": before},
+                    "#rel = :rel AND #relShard = :shard",
+                    {"#rel": "rel", "#relShard": "relShard"},
+                    {":rel": relation, ":shard": shard},
                 ),
-                attributes=(PARTITION_KEY, SORT_KEY),
+                attributes=(PARTITION_KEY, SORT_KEY, *attributes),
                 limit=100,
                 start=start,
             )
-            for key in page.items:
-                item = self.table.get(key, consistent=True)
-                if item is not None:
-                    yield item
+            yield from page.items
             if page.last_key is None:
                 return
             start = decode_item(page.last_key)
@@ -530,6 +542,16 @@ def _queued(job: Item, actor: Caller, now: int, *, attempt: int) -> Item:
     due = now + delay_before(tries(job | {"attempt": attempt})) + kind_of(job["kind"]).patience
     state = {"state": "queued", "attempt": attempt, "progress": 0, "queuedAt": now, "sentAt": now, "sends": 1}
     return kept | state | _relation(job, "queued", due) | _author(actor, now)
+
+
+def _wanted(job: Item, actor: Caller, now: int, *, attempt: int) -> Item:
+    """The job as somebody wants it from now on: queued, and done for that request."""
+    return done_for(_queued(job, actor, now, attempt=attempt), actor.correlation_id) | {"createdAt": now}
+
+
+def _for_job(worker: Caller, job: Item) -> Caller:
+    """A worker, which writes for whom the job is done."""
+    return worker.acting_for(request_of(job) or worker.correlation_id)
 
 
 _OF_AN_ATTEMPT = ("startedAt", "finishedAt", "worker", "lease", "leaseUntil", "output")

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from shared.attributes import Item
+from shared.caller import request_of
 from shared.jobs import Ticket, kind_of
 from shared.queues import BadMessage
 
@@ -41,7 +42,15 @@ class JobInput(_Message):
     rendition: Rendition | None = None
 
 
-class JobMessage(_Message):
+class _OfRequest(_Message):
+    # Messages of before have none.
+    correlationId: str | None = Field(
+        default=None,
+        description="The id of the HTTP request that it all began with; of use for logs, and for nothing else",
+    )
+
+
+class JobMessage(_OfRequest):
     """One attempt at one job."""
 
     schema_: Literal["video-metadata/job/1"] = Field(alias="schema")
@@ -59,21 +68,21 @@ class JobMessage(_Message):
         return Ticket(self.videoId, self.kind, self.inputHash, self.attempt)
 
 
-class PurgeMessage(_Message):
+class PurgeMessage(_OfRequest):
     """A video that is gone: what belongs to it is to go too."""
 
     schema_: Literal["video-metadata/purge/1"] = Field(alias="schema")
     videoId: str
 
 
-class PurgePlaylistMessage(_Message):
+class PurgePlaylistMessage(_OfRequest):
     """A playlist that is gone: its entries are to go too."""
 
     schema_: Literal["video-metadata/purge-playlist/1"] = Field(alias="schema")
     playlistId: str
 
 
-class AggregatesMessage(_Message):
+class AggregatesMessage(_OfRequest):
     """A video that counts for something else than before. It says not what: the present state is what counts."""
 
     schema_: Literal["video-metadata/aggregates/1"] = Field(alias="schema")
@@ -100,22 +109,27 @@ def job_message(job: Item, media_bucket: str) -> dict[str, Any]:
         name = job["input"]["rendition"]["name"]
         message["output"] = f"{rendition_folder(media_bucket, job['videoId'], job['inputHash'])}{name}.mp4"
         message["report"] = f"/v1/videos/{job['videoId']}/renditions/{name}"
-    return message
+    return message | _correlation(request_of(job))
 
 
-def purge_message(video_id: str) -> dict[str, Any]:
+def purge_message(video_id: str, correlation_id: str | None = None) -> dict[str, Any]:
     """The message of a removed video."""
-    return {"schema": PURGE_SCHEMA, "videoId": video_id}
+    return {"schema": PURGE_SCHEMA, "videoId": video_id, **_correlation(correlation_id)}
 
 
-def purge_playlist_message(playlist_id: str) -> dict[str, Any]:
+def purge_playlist_message(playlist_id: str, correlation_id: str | None = None) -> dict[str, Any]:
     """The message of a removed playlist."""
-    return {"schema": PURGE_PLAYLIST_SCHEMA, "playlistId": playlist_id}
+    return {"schema": PURGE_PLAYLIST_SCHEMA, "playlistId": playlist_id, **_correlation(correlation_id)}
 
 
-def aggregates_message(video_id: str, *, years: bool = False) -> dict[str, Any]:
+def aggregates_message(video_id: str, correlation_id: str | None = None, *, years: bool = False) -> dict[str, Any]:
     """The message of a video whose totals are to move, and with `years` its credits as well."""
-    return {"schema": AGGREGATES_SCHEMA, "videoId": video_id, **({"years": True} if years else {})}
+    message = {"schema": AGGREGATES_SCHEMA, "videoId": video_id, **({"years": True} if years else {})}
+    return message | _correlation(correlation_id)
+
+
+def _correlation(correlation_id: str | None) -> dict[str, str]:
+    return {} if correlation_id is None else {"correlationId": correlation_id}
 
 
 _Model = TypeVar("_Model", JobMessage, PurgeMessage, PurgePlaylistMessage, AggregatesMessage)
@@ -126,4 +140,6 @@ def parse(model: type[_Model], body: dict[str, Any]) -> _Model:
     try:
         return model.model_validate(body)
     except ValidationError as error:
-        raise BadMessage(f"{len(error.errors())} parts of the message are not what they should be") from error
+        # Their places and not the error itself, which quotes the message: this is logged.
+        places = sorted({".".join(map(str, fault["loc"])) for fault in error.errors()})
+        raise BadMessage(f"These parts of the message are not what they should be: {', '.join(places)}") from None

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from shared import ranks
 from shared.attributes import Item, Value
-from shared.caller import Caller
+from shared.caller import UPDATED_FOR, Caller
 from shared.catalogue import VideoStore
 from shared.cursors import Position
 from shared.dynamodb import ConditionFailed, Expression, Table, TransactionConflict, Write, change_between
@@ -108,7 +108,7 @@ class PlaylistStore:
             "relSort": now,
             "relId": playlist_id,
         }
-        new = item | _stamp(caller, now, version=1, write_id=secrets.token_hex(8))
+        new = _stamped(item, caller, now, version=1, write_id=secrets.token_hex(8))
         writes = [self.table.put(new, condition=_ABSENT), self._counted(caller.subject, 1, caller, now)]
         try:
             return self._transact(writes, new["writeId"], document(new), once)
@@ -149,7 +149,7 @@ class PlaylistStore:
             edited = merge_patch(item, patch)
             if not change_between(item, edited).text:
                 return document(item)
-            new = edited | _stamp(caller, now, version=item["version"] + 1, write_id=write_id)
+            new = _next(edited, caller, now, write_id)
             try:
                 self.table.write(self._changed(item, new))
             except ConditionFailed as failure:
@@ -231,10 +231,9 @@ class PlaylistStore:
                 raise LimitReached(f"The playlist has {MOST_ENTRIES} entries, as many as one may have.")
             rank = ranks.after(playlist["lastRank"]) if "lastRank" in playlist else ranks.first()
             entry = {"playlistId": playlist_id, "videoId": video_id, "rank": rank, "addedAt": now}
-            stamp = _stamp(caller, now, version=playlist["version"] + 1, write_id=write_id)
             counted = {"entryCount": playlist["entryCount"] + 1, "lastRank": rank}
             writes = [
-                self._changed(playlist, playlist | counted | stamp),
+                self._changed(playlist, _next(playlist | counted, caller, now, write_id)),
                 self.table.put(_membership(entry, caller, now, write_id), condition=_ABSENT),
                 self.table.put(_entry(entry, caller, now)),
             ]
@@ -286,9 +285,8 @@ class PlaylistStore:
                 return _entry_document(moved)
             others = [each for each in neighbours if each["videoId"] != video_id]
             places = _places(anchor["rank"] if anchor else None, [each["rank"] for each in others], behind=behind)
-            stamp = _stamp(caller, now, version=playlist["version"] + 1, write_id=write_id)
             last = {"lastRank": max(playlist["lastRank"], *places)}
-            writes = [self._changed(playlist, playlist | last | stamp)]
+            writes = [self._changed(playlist, _next(playlist | last, caller, now, write_id))]
             for entry, rank in zip([moved, *others], places, strict=False):
                 writes += self._reranked(entry, rank, caller, now)
             return self._transact(writes, write_id, _entry_document(moved))
@@ -336,9 +334,9 @@ class PlaylistStore:
         self._again(attempt)
 
     def _take_out(self, playlist: Item, entry: Item, caller: Caller, now: int, write_id: str) -> None:
-        stamp = _stamp(caller, now, version=playlist["version"] + 1, write_id=write_id)
+        left = playlist | {"entryCount": playlist["entryCount"] - 1}
         writes = [
-            self._changed(playlist, playlist | {"entryCount": playlist["entryCount"] - 1} | stamp),
+            self._changed(playlist, _next(left, caller, now, write_id)),
             self.table.remove(_entry_key(entry)),
             self.table.remove(_key_of(entry)),
         ]
@@ -403,14 +401,14 @@ class PlaylistStore:
         """The writes that give an entry another rank; none when it has that one already."""
         if rank == entry["rank"]:
             return []
-        stamp = {"rank": rank, "updatedAt": now, "updatedBy": caller.subject}
+        stamp = caller.signed({"rank": rank, "updatedAt": now})
         key = MEMBERSHIP.key(playlistId=entry["playlistId"], videoId=entry["videoId"])
         return [
             self.table.remove(_entry_key(entry)),
             self.table.put(_entry(entry | stamp, caller, now)),
             self.table.update(
                 key,
-                change_between({}, stamp),
+                change_between({UPDATED_FOR: None}, stamp),
                 condition=Expression("#rank = :rank", {"#rank": "rank"}, {":rank": entry["rank"]}),
             ),
         ]
@@ -418,7 +416,7 @@ class PlaylistStore:
     def _counted(self, owner: str, difference: int, caller: Caller, now: int) -> Write:
         """The write that counts playlists of an owner; one more only below the limit."""
         fixed = {"rel": USERS, "relShard": 0, "relSort": 0, "relId": owner, "schemaVersion": SCHEMA_VERSION}
-        change = change_between({}, fixed | {"updatedAt": now, "updatedBy": caller.subject})
+        change = change_between({UPDATED_FOR: None}, caller.signed(fixed | {"updatedAt": now}))
         added = Expression(
             f"{change.text} ADD #playlists :difference, #version :one",
             change.names | {"#playlists": "playlists", "#version": "version"},
@@ -464,12 +462,16 @@ def document(item: Item) -> dict[str, Any]:
     return {name: item[name] for name in FIELDS if name in item}
 
 
-def _stamp(caller: Caller, now: int, *, version: int, write_id: str) -> Item:
-    return {
+def _next(changed: Item, caller: Caller, now: int, write_id: str) -> Item:
+    """The next version of a playlist that was changed."""
+    return _stamped(changed, caller, now, version=changed["version"] + 1, write_id=write_id)
+
+
+def _stamped(item: Item, caller: Caller, now: int, *, version: int, write_id: str) -> Item:
+    return caller.signed(item) | {
         "version": version,
         "schemaVersion": SCHEMA_VERSION,
         "updatedAt": now,
-        "updatedBy": caller.subject,
         # Tells a retry of this very write, whose first answer was lost, from somebody else's write.
         "writeId": write_id,
     }
@@ -477,13 +479,14 @@ def _stamp(caller: Caller, now: int, *, version: int, write_id: str) -> Item:
 
 def _entry(entry: Item, caller: Caller, now: int) -> Item:
     """The item of an entry that stands in the list."""
-    return {
-        **_entry_key(entry),
-        **{name: entry[name] for name in ("playlistId", "videoId", "rank", "addedAt")},
-        "schemaVersion": SCHEMA_VERSION,
-        "updatedAt": now,
-        "updatedBy": caller.subject,
-    }
+    return caller.signed(
+        {
+            **_entry_key(entry),
+            **{name: entry[name] for name in ("playlistId", "videoId", "rank", "addedAt")},
+            "schemaVersion": SCHEMA_VERSION,
+            "updatedAt": now,
+        }
+    )
 
 
 def _membership(entry: Item, caller: Caller, now: int, write_id: str) -> Item:

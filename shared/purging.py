@@ -21,6 +21,8 @@ from shared.schema import (
     rated_relation,
 )
 
+PURGE = Caller.job("purge")
+
 PAGE = 100
 """Items that are looked for at a time."""
 
@@ -50,17 +52,18 @@ class Purge:
         self.sources_bucket = sources_bucket
         self.media_bucket = media_bucket
 
-    def video(self, video_id: str, now: int, in_time: InTime) -> bool:
-        """Remove what one video left; does nothing when a video of this id exists again. `now` in epoch seconds.
+    def video(self, video_id: str, now: int, in_time: InTime, correlation_id: str | None = None) -> bool:
+        """Remove what one video left; nothing more once a video of this id exists again. `now` in epoch seconds.
 
         What totals have counted of it stays: the worker that takes it off them removes it.
         """
         key = VIDEO.key(videoId=video_id)
         if self._is_there(key):
             return True
-        if not (self._ratings(video_id, in_time) and self._memberships(video_id, now, in_time)):
+        caller = PURGE.acting_for(correlation_id)
+        if not (self._ratings(video_id, in_time) and self._memberships(video_id, caller, now, in_time)):
             return False
-        # Asked again, because all that may have taken its time, and a film is lost for good.
+        # Asked with each page and once more, because all that may take its time, and a film is lost for good.
         if self._is_there(key):
             return True
         # The items last: they are what tells of the objects.
@@ -77,12 +80,15 @@ class Purge:
         for user_ids in self._related(rated_relation(video_id)):
             if not in_time():
                 return False
+            if self._is_there(VIDEO.key(videoId=video_id)):
+                return True
             self.table.batch_delete([RATING.key(userId=each, videoId=video_id) for each in user_ids])
         return True
 
-    def _memberships(self, video_id: str, now: int, in_time: InTime) -> bool:
-        caller = Caller.job("purge")
+    def _memberships(self, video_id: str, caller: Caller, now: int, in_time: InTime) -> bool:
         for playlist_ids in self._related(in_playlist_relation(video_id)):
+            if self._is_there(VIDEO.key(videoId=video_id)):
+                return True
             for each in playlist_ids:
                 if not in_time():
                     return False

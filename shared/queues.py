@@ -16,6 +16,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from shared.errors import InternalError, ServiceError, Unavailable
+from shared.telemetry import correlated
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
@@ -41,27 +42,21 @@ class Message:
     receive_count: int
     """How often it has been delivered, this time included."""
 
+    @property
+    def correlation_id(self) -> str | None:
+        """Of the request that it was sent for, if it tells any."""
+        found = self.body.get("correlationId")
+        return found if isinstance(found, str) else None
+
 
 def process(event: Mapping[str, Any], handle: Callable[[Message], None]) -> dict[str, Any]:
     """Hand each message of a batch to `handle`, and answer which of them SQS shall deliver again.
 
-    One that fails does not keep back the others.
+    One that fails does not keep back the others. Each is logged under the id of the request that it was sent for.
     https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-errorhandling.html#services-sqs-batchfailurereporting
     """
-    logger = Logger()
-    failed = []
-    for record in event["Records"]:
-        try:
-            handle(_message(record))
-        except Exception as error:  # also a bug: the message is to come again, and the others to be done
-            failed.append({"itemIdentifier": record["messageId"]})
-            # Not the body: it may name what logs should not.
-            known = {"message_id": record["messageId"], "reason": _said(error), "cause": repr(error.__cause__)}
-            if isinstance(error, BadMessage | Unavailable):
-                logger.warning("message not done", extra=known)
-            else:
-                logger.exception("message not done", extra=known)
-    return {"batchItemFailures": failed}
+    failed = [record["messageId"] for record in event["Records"] if not _is_done(record, handle)]
+    return {"batchItemFailures": [{"itemIdentifier": id_} for id_ in failed]}
 
 
 def process_together(event: Mapping[str, Any], handle: Callable[[Sequence[Message]], None]) -> dict[str, Any]:
@@ -77,12 +72,38 @@ def process_together(event: Mapping[str, Any], handle: Callable[[Sequence[Messag
     try:
         handle(messages)
     except Unavailable as error:
-        known = {"messages": len(messages), "reason": error.detail, "cause": repr(error.__cause__)}
-        Logger().warning("messages not done", extra=known)
+        for message in messages:
+            with correlated(message.correlation_id):
+                _tell(message.id, error)
         return {"batchItemFailures": [{"itemIdentifier": record["messageId"]} for record in event["Records"]]}
     except Exception:
         return process(event, lambda message: handle([message]))
     return report
+
+
+def _is_done(record: Mapping[str, Any], handle: Callable[[Message], None]) -> bool:
+    """Whether a message could be handled; if not, it is logged why."""
+    try:
+        message = _message(record)
+    except Exception as error:
+        _tell(record["messageId"], error)
+        return False
+    with correlated(message.correlation_id):
+        try:
+            handle(message)
+        except Exception as error:  # also a bug: the message is to come again, and the others to be done
+            _tell(message.id, error)
+            return False
+    return True
+
+
+def _tell(message_id: str, error: Exception) -> None:
+    # Not the body: it may name what logs should not.
+    known = {"message_id": message_id, "reason": _said(error), "cause": repr(error.__cause__)}
+    if isinstance(error, BadMessage | Unavailable):
+        Logger().warning("message not done", extra=known)
+    else:
+        Logger().exception("message not done", exc_info=error, extra=known)
 
 
 def _message(record: Mapping[str, Any]) -> Message:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from shared.attributes import Item
-from shared.caller import Caller
-from shared.dynamodb import ConditionFailed, Expression, Key, Table, TransactionConflict, Write
+from shared.caller import UPDATED_FOR, Caller
+from shared.dynamodb import ConditionFailed, Expression, Key, Table, TransactionConflict, Write, change_between
 from shared.errors import IllegalTransition, NotApplied
 from shared.relation_models import BEST_RATING
 from shared.schema import PARTITION_KEY, RATING, RATING_TOTALS, SCHEMA_VERSION, SORT_KEY, VIDEO, rated_relation
@@ -93,7 +93,7 @@ class RatingStore:
         Raises NotFound, IllegalTransition when the video is deleted, and NotApplied when too many rate it at once.
         """
         self._require(video_id, caller, now)
-        new = {
+        content = {
             **_rating_key(video_id, caller),
             "userId": caller.subject,
             "videoId": video_id,
@@ -102,7 +102,6 @@ class RatingStore:
             "ratedAt": now,
             "schemaVersion": SCHEMA_VERSION,
             "updatedAt": now,
-            "updatedBy": caller.subject,
             "writeId": secrets.token_hex(8),
             "rel": rated_relation(video_id),
             "relShard": 0,
@@ -110,7 +109,7 @@ class RatingStore:
             "relId": caller.subject,
         }
         before = self.table.get(_rating_key(video_id, caller), consistent=True)
-        own = self._replace(video_id, caller, choice, new, now, before)
+        own = self._replace(video_id, caller, choice, caller.signed(content), now, before)
         return _document(video_id, self.table.get(_totals_key(video_id), consistent=True), own)
 
     def take_back(self, video_id: str, caller: Caller, now: int) -> None:
@@ -128,12 +127,12 @@ class RatingStore:
         imported = {"average": average, "votes": votes}
         write = self.table.update(
             _totals_key(video_id),
-            Expression(
-                f"{_STAMPING}, #imported = :imported",
-                {"#imported": "imported"} | _NAMES,
-                {":imported": imported} | _stamp(video_id, caller, now),
+            _stamping(video_id, caller, now, {"imported": imported}),
+            condition=Expression(
+                "attribute_not_exists(#imported) OR #imported <> :imported",
+                {"#imported": "imported"},
+                {":imported": imported},
             ),
-            condition=Expression("attribute_not_exists(#imported) OR #imported <> :imported"),
         )
         try:
             self.table.write(write)
@@ -190,25 +189,18 @@ def addition(video_id: str, difference: Mapping[str, int], caller: Caller, now: 
 
     It raises `version`, so that a sum whose version stayed is one that nobody moved meanwhile.
     """
-    added = {**difference, "version": 1}
+    added, stamping = {**difference, "version": 1}, _stamping(video_id, caller, now)
     return Expression(
-        "ADD " + ", ".join(f"#{name} :{name}" for name in added) + " " + _STAMPING,
-        {f"#{name}": name for name in added} | _NAMES,
-        {f":{name}": value for name, value in added.items()} | _stamp(video_id, caller, now),
+        "ADD " + ", ".join(f"#{name} :{name}" for name in added) + " " + stamping.text,
+        {f"#{name}": name for name in added} | stamping.names,
+        {f":{name}": value for name, value in added.items()} | stamping.values,
     )
 
 
-_NAMES = {f"#{name}": name for name in ("videoId", "schemaVersion", "updatedAt", "updatedBy")}
-_STAMPING = "SET " + ", ".join(f"{name} = :{name[1:]}" for name in _NAMES)
-
-
-def _stamp(video_id: str, caller: Caller, now: int) -> Item:
-    return {
-        ":videoId": video_id,
-        ":schemaVersion": SCHEMA_VERSION,
-        ":updatedAt": now,
-        ":updatedBy": caller.subject,
-    }
+def _stamping(video_id: str, caller: Caller, now: int, content: Item | None = None) -> Expression:
+    """The change that says of totals what they are, and who wrote them when and for which request."""
+    stamp = {"videoId": video_id, "schemaVersion": SCHEMA_VERSION, "updatedAt": now}
+    return change_between({UPDATED_FOR: None}, caller.signed({**stamp, **(content or {})}))
 
 
 def _document(video_id: str, totals: Item | None, own: Item | None) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from shared.attributes import Item, decode_item
-from shared.caller import Caller
+from shared.caller import UPDATED_FOR, Caller
 from shared.catalogue import CHANGE_ATTEMPTS, contended
 from shared.cursors import Position
 from shared.dynamodb import LARGEST_TRANSACTION, ConditionFailed, Expression, Key, Table, TransactionConflict, Write
@@ -39,7 +39,7 @@ MOVED_AT_A_TIME = LARGEST_TRANSACTION - 1
 """Credits whose years one transaction moves, beside the check of the video; 1 MB of them ends a page earlier."""
 
 _NO_CREDIT = "There is no such credit."
-_STAMPS = ("version", "schemaVersion", "updatedAt", "updatedBy", "writeId")
+_STAMPS = ("version", "schemaVersion", "updatedAt", "updatedBy", UPDATED_FOR, "writeId")
 
 Allows = Callable[[Item | None], bool]
 """The caller's own condition (If-Match, If-None-Match) on what is there; None: there is nothing."""
@@ -403,11 +403,10 @@ def _appearance(video: Item, credit: Item) -> dict[str, Any]:
 
 
 def _stamped(item: Item, caller: Caller, now: int, version: int) -> Item:
-    return item | {
+    return caller.signed(item) | {
         "version": version,
         "schemaVersion": SCHEMA_VERSION,
         "updatedAt": now,
-        "updatedBy": caller.subject,
         # Tells a retry of this very write, whose first answer was lost, from somebody else's write.
         "writeId": secrets.token_hex(8),
     }

@@ -3,8 +3,11 @@
 from collections.abc import Mapping
 from typing import Protocol
 
+from aws_lambda_powertools import Logger
+
 from shared.aggregates import counts_otherwise, year_of
 from shared.attributes import Item
+from shared.caller import request_of
 from shared.jobs import JobStore, delay_before, input_hash, kind_of, tries, wanted
 from shared.messages import aggregates_message, job_message, purge_message, purge_playlist_message
 from shared.schema import JOB, PLAYLIST, VIDEO
@@ -27,18 +30,21 @@ class Router:
         self.jobs = jobs
         self.queues = queues
         self.media_bucket = media_bucket
+        self._logger = Logger()
 
     def route(self, record: Record, now: int) -> None:
         """Handle one record; raises Unavailable, and then the record is to be delivered again."""
         if record.pk.startswith(PLAYLIST.partition_prefix):
             if record.sk == PLAYLIST.sk and record.name == "REMOVE":
-                self.queues[PURGE].send(purge_playlist_message(record.old["playlistId"]))
+                playlist_id = record.old["playlistId"]
+                self._send(PURGE, purge_playlist_message(playlist_id, record.correlation_id), playlist_id=playlist_id)
         elif not record.pk.startswith(VIDEO.partition_prefix):
             return
         elif record.sk == VIDEO.sk:
             if record.name == "REMOVE":
-                self.queues[PURGE].send(purge_message(record.old["videoId"]))
-                self.queues[AGGREGATES].send(aggregates_message(record.old["videoId"]))
+                video_id = record.old["videoId"]
+                self._send(PURGE, purge_message(video_id, record.correlation_id), video_id=video_id)
+                self._send(AGGREGATES, aggregates_message(video_id, record.correlation_id), video_id=video_id)
             else:
                 self._video_changed(None if record.name == "INSERT" else record.old, record.new, now)
         elif record.sk.startswith(JOB.sk.partition("{")[0]) and record.name != "REMOVE":
@@ -46,24 +52,36 @@ class Router:
 
     def _video_changed(self, old: Item | None, new: Item, now: int) -> None:
         if counts_otherwise(old, new):
-            years = year_of(old) != year_of(new)
-            self.queues[AGGREGATES].send(aggregates_message(new["videoId"], years=years))
+            message = aggregates_message(new["videoId"], request_of(new), years=year_of(old) != year_of(new))
+            self._send(AGGREGATES, message, video_id=new["videoId"])
         if "source" not in new:
             return
         before, after = wanted(old), wanted(new)
         for kind, job_input in after.items():
             if kind not in before or input_hash(before[kind]) != input_hash(job_input):
                 self.jobs.want(new, kind, job_input, now)
+                self._logger.info("job wanted", extra={"video_id": new["videoId"], "kind": kind})
         replaced = new["status"] != "deleted"
         for kind in before.keys() - after.keys():
             self.jobs.withdraw(new, kind, now, even_done=replaced)
+            self._logger.info("job no longer wanted", extra={"video_id": new["videoId"], "kind": kind})
 
     def _job_changed(self, old: Item | None, new: Item) -> None:
         if new["state"] != "queued" or (old is not None and _attempt(old) == _attempt(new)):
             return
-        queue = self.queues[kind_of(new["kind"]).queue]
         delay = delay_before(tries(new)) if new["sentAt"] == new["queuedAt"] else 0
-        queue.send(job_message(new, self.media_bucket), delay_seconds=delay)
+        self._send(
+            kind_of(new["kind"]).queue,
+            job_message(new, self.media_bucket),
+            delay,
+            video_id=new["videoId"],
+            kind=new["kind"],
+            attempt=int(new["attempt"]),
+        )
+
+    def _send(self, queue: str, message: Mapping[str, object], delay: int = 0, **log: object) -> None:
+        self.queues[queue].send(message, delay_seconds=delay)
+        self._logger.info("message sent", extra={"queue": queue, **log})
 
 
 def _attempt(job: Item) -> tuple[object, ...]:

@@ -377,7 +377,7 @@ ACCESS_PATTERNS = (
         ("Query", "GetItem"),
         None,
         f"pk = {VIDEO.pk}, sk up to the last kind that is asked for; and the counter",
-        "0.5 RRU per 4 KB of all items together",
+        "0.5 RRU per 4 KB of all items together, 0.5 for the counter",
     ),
     AccessPattern(
         "Read up to 100 videos",
@@ -458,7 +458,7 @@ ACCESS_PATTERNS = (
         None,
         f"the video; pk = {RATING.pk}, sk = {RATING.sk}; then it, if nobody wrote it meanwhile, together with ADD on "
         f"pk = {RATING_TOTALS.pk}, sk = {RATING_TOTALS.sk}; the totals",
-        "3 RRU, 6 WRU with the index",
+        "3 RRU, 8 WRU with the index; 6 the first time",
     ),
     AccessPattern(
         "Take a rating back",
@@ -500,7 +500,7 @@ ACCESS_PATTERNS = (
         f"the video and pk = {MARKER.pk}, sk = {MARKER.sk}; then the marker if it is as read, with ADD on "
         f"pk = {PROFILE.pk}, sk = {PROFILE.sk} and pk = {TAG_COUNT.pk}, sk = {TAG_COUNT.sk}; both again, as the video may "
         "have changed meanwhile",
-        "4 RRU, 4 WRU, 1 more for a new video's place in the index, and 4 for each tag that comes or goes; less for videos "
+        "4 RRU, 4 WRU, 2 more for a new video's place in the index, and 6 for each tag that comes or goes; less for videos "
         "that come together",
     ),
     AccessPattern(
@@ -509,7 +509,7 @@ ACCESS_PATTERNS = (
         ("TransactWriteItems",),
         None,
         f"pk = {PLAYLIST.pk}, sk = {PLAYLIST.sk}, if absent; ADD on pk = {PROFILE.pk}, sk = {PROFILE.sk}",
-        "6 WRU with the index",
+        "6 WRU with the index; 2 more for a user's first",
     ),
     AccessPattern(
         "One owner's playlists",
@@ -601,7 +601,7 @@ ACCESS_PATTERNS = (
         ("GetItem", "TransactWriteItems", "GetItem"),
         None,
         f"pk = {VIEW_ID.pk} if absent, and ADD on pk = VIEWS#{{videoId}}#0",
-        "4 WRU, 1 RRU",
+        "4 WRU, 1 RRU; 0.5 more when the video is not cached",
     ),
     AccessPattern(
         "Begin the upload of a film",
@@ -641,7 +641,7 @@ ACCESS_PATTERNS = (
         ("GetItem", "Query"),
         None,
         f"pk = {VIDEO.pk}, sk begins with JOB#; the video, to know who asks for its own",
-        "1 RRU per 4 KB",
+        "0.5 RRU, and 0.5 per 4 KB of jobs",
     ),
     AccessPattern(
         "What keeps a video from being ready",
@@ -649,7 +649,7 @@ ACCESS_PATTERNS = (
         ("GetItem", "Query"),
         None,
         f"pk = {VIDEO.pk}, sk begins with JOB#; and the video",
-        "1 RRU per 4 KB",
+        "0.5 RRU, and 0.5 per 4 KB of jobs",
     ),
     AccessPattern(
         "Try a failed job again",
@@ -658,7 +658,7 @@ ACCESS_PATTERNS = (
         None,
         f"the video and pk = {JOB.pk}, sk = {JOB.sk}; ADD on pk = {QUOTA.pk}, sk = {QUOTA.sk} below the cap; then the job "
         "if nobody wrote it meanwhile",
-        "2 RRU, 3 WRU; 4 more in a transaction when the video had failed",
+        "2 RRU, 4 WRU with the index; in one transaction with the video, and its indexes, when that had failed",
     ),
     AccessPattern(
         "Choose the moment that the poster shows",
@@ -689,8 +689,9 @@ ACCESS_PATTERNS = (
         "every minute: the sweeper",
         ("Query", "Query"),
         RELATION_INDEX,
-        f"rel = {job_relation('running')}, and rel = {job_relation('queued')}; relShard = 0, relSort before now",
-        "1 RRU when there are none: 43,200 a month",
+        f"rel = {job_relation('running')}, and rel = {job_relation('queued')}; relShard = 0: those that are due, and up to "
+        "1,000 others, whose number and age are measured",
+        "1 RRU when there are none: 43,200 a month; 0.5 RRU per 4 KB of them",
     ),
     AccessPattern(
         "Does the table answer?",

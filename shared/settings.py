@@ -1,6 +1,7 @@
 """What a function is told by its environment, read when its handler is made and not at import."""
 
 import os
+import random
 from collections.abc import Callable
 from functools import cache
 from typing import Any, TypeAlias
@@ -81,11 +82,13 @@ def entry_point(make: Callable[[], LambdaHandler]) -> LambdaHandler:
     Lambda gives a starting function more processor time than it will ever have again, so clients are made
     then; tests that import a handler module need no environment.
     """
-    made = cache(make)
+    made, seeded = cache(make), cache(random.seed)
     if "AWS_LAMBDA_FUNCTION_NAME" in os.environ:
         made()
 
     def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
+        # Anew in each instance: those that start from one snapshot would all pause as long before they try again.
+        seeded()
         return made()(event, context)
 
     return lambda_handler

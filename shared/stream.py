@@ -5,13 +5,15 @@ https://docs.aws.amazon.com/lambda/latest/dg/with-ddb.html
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any
 
 from aws_lambda_powertools import Logger
 
 from shared.attributes import Item, decode_item
+from shared.caller import UPDATED_FOR
 from shared.schema import PARTITION_KEY, SORT_KEY
+from shared.telemetry import correlated
 
 _TTL_PRINCIPAL = "dynamodb.amazonaws.com"
 
@@ -80,6 +82,14 @@ class Record:
         return identity.get("type") == "Service" and identity.get("principalId") == _TTL_PRINCIPAL
 
     @property
+    def correlation_id(self) -> str | None:
+        """Of the request that the item was written for: of a removal, the last one before it. None if none is told."""
+        change = self.raw.get("dynamodb") or {}
+        image = change.get("NewImage") or change.get("OldImage") or {}
+        found: str | None = image.get(UPDATED_FOR, {}).get("S")
+        return found
+
+    @property
     def _change(self) -> Mapping[str, Any]:
         change: Mapping[str, Any] = self.raw["dynamodb"]
         return change
@@ -98,27 +108,25 @@ def process(event: Mapping[str, Any], handle: Callable[[Record], None]) -> dict[
     records too. Only an invocation that raises is bisected. So when the very first of several records fails, its
     exception is raised: then a record that always fails ends up in a batch by itself, and alone is given up.
     https://docs.aws.amazon.com/lambda/latest/dg/services-ddb-batchfailurereporting.html
+
+    Each is logged under the id of the request that it was written for.
     """
     batch = records(event)
     for position, record in enumerate(batch):
-        try:
-            handle(record)
-        except Exception:
-            change = record.raw.get("dynamodb") or {}
-            _logger().exception(
-                "record failed",
-                event_id=record.raw.get("eventID"),
-                sequence=change.get("SequenceNumber"),
-                keys=change.get("Keys"),
-                position=position,
-                batch=len(batch),
-            )
-            if position == 0 and len(batch) > 1:
-                raise
-            return {"batchItemFailures": [{"itemIdentifier": record.sequence}]}
+        with correlated(record.correlation_id):
+            try:
+                handle(record)
+            except Exception:
+                change = record.raw.get("dynamodb") or {}
+                Logger().exception(
+                    "record failed",
+                    event_id=record.raw.get("eventID"),
+                    sequence=change.get("SequenceNumber"),
+                    keys=change.get("Keys"),
+                    position=position,
+                    batch=len(batch),
+                )
+                if position == 0 and len(batch) > 1:
+                    raise
+                return {"batchItemFailures": [{"itemIdentifier": record.sequence}]}
     return {"batchItemFailures": []}
-
-
-@cache
-def _logger() -> Logger:
-    return Logger()

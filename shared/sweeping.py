@@ -1,51 +1,100 @@
-"""Finds jobs that nobody works on any more, and lets them go on or fail."""
+"""Finds jobs that nobody works on any more, and lets them go on or fail; and tells how many wait, and for how long."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from aws_lambda_powertools import Logger
 
 from shared.attributes import Item
-from shared.caller import Caller
-from shared.jobs import JobStore, ticket_of
+from shared.caller import Caller, request_of
+from shared.jobs import KINDS, JobStore, ticket_of
+from shared.telemetry import correlated
 
 SILENT = "The worker did not finish in time, or died."
 RECONCILE_EVERY = 60
 """Minutes. Only a stream record that was given up after all its retries leaves a video without its jobs."""
+MOST_MEASURED = 1000
+"""Jobs of one state that are counted. The first ones due come first; whoever has more has a backlog all the same."""
 
 
-def sweep(store: JobStore, now: int, in_time: Callable[[], bool]) -> dict[str, int]:
-    """Queue overdue jobs again, or fail them after their last attempt; counts by what became of them.
+@dataclass
+class Sweep:
+    """What one sweep has done and seen."""
+
+    counts: Counter[str] = field(
+        default_factory=lambda: Counter(dict.fromkeys(("requeued", "resent", "failed", "skipped", "recovered"), 0))
+    )
+    """Jobs by what became of them; `recovered` are those that were missing."""
+    ages: dict[str, int | None] = field(default_factory=dict)
+    """Of each open job, `videoId/kind`: seconds since it was wanted; None for one that does not tell."""
+
+    def open_jobs(self) -> dict[str, list[int | None]]:
+        """The ages of the open jobs by their queue, of queues that have any."""
+        found: dict[str, list[int | None]] = {}
+        for place, age in self.ages.items():
+            kind = KINDS.get(place.partition("/")[2].partition(".")[0])
+            if kind:  # else of a later release
+                found.setdefault(kind.queue, []).append(age)
+        return found
+
+
+def sweep(store: JobStore, now: int, in_time: Callable[[], bool]) -> Sweep:
+    """Queue overdue jobs again, or fail them after their last attempt, and look at all that are open.
 
     One that cannot be handled now is met again by the next sweep, and does not keep the others waiting.
     """
-    swept = Counter(dict.fromkeys(("requeued", "resent", "failed", "skipped", "recovered"), 0))
+    swept = Sweep()
 
-    def each(items: Iterable[Item], handle: Callable[[Item], None]) -> None:
-        for item in items:
-            if not in_time():
-                return
+    def carefully(handle: Callable[[Item], str | None], item: Item) -> str | None:
+        """What became of an item; it is logged for the request that it belongs to."""
+        log = {"video_id": item["videoId"], "kind": item.get("kind")}
+        with correlated(request_of(item)):
             try:
-                handle(item)
+                outcome = handle(item)
             except Exception:
-                swept["skipped"] += 1
-                Logger().exception("not swept", extra={"video_id": item["videoId"], "kind": item.get("kind")})
+                swept.counts["skipped"] += 1
+                Logger().exception("not swept", extra=log)
+                return None
+            if outcome:
+                swept.counts[outcome] += 1
+                Logger().warning("job was overdue", extra=log | {"outcome": outcome})
+            return outcome
 
-    def silent(job: Item) -> None:
+    def silent(job: Item) -> str | None:
         after = store.fail(ticket_of(job), SILENT, Caller.job("sweeper"), now, retry=True)
-        if after:
-            swept["failed" if after["state"] == "failed" else "requeued"] += 1
+        return _outcome(after, "requeued")
 
-    def waiting(job: Item) -> None:
-        after = store.send_again(job, now)
-        if after:
-            swept["failed" if after["state"] == "failed" else "resent"] += 1
+    def waiting(job: Item) -> str | None:
+        return _outcome(store.send_again(job, now), "resent")
 
     def processing(video: Item) -> None:
-        swept["recovered"] += store.want_missing(video, now)
+        swept.counts["recovered"] += store.want_missing(video, now)
 
-    each(store.overdue("running", now), silent)
-    each(store.overdue("queued", now), waiting)
+    def look_at(state: str, handle: Callable[[Item], str | None]) -> None:
+        for seen, place in enumerate(store.pending(state)):
+            if place["relSort"] < now:
+                if not in_time():
+                    return
+                job = store.overdue(place, state, now)
+                if job is None or carefully(handle, job) == "failed":
+                    continue  # it is not open any more
+            elif seen >= MOST_MEASURED:
+                return
+            swept.ages[place["relId"]] = now - int(place["createdAt"]) if "createdAt" in place else None
+
+    look_at("running", silent)
+    look_at("queued", waiting)
     if now // 60 % RECONCILE_EVERY == 0:
-        each(store.processing(), processing)
-    return dict(swept)
+        for video in store.processing():
+            if not in_time():
+                break
+            carefully(processing, video)
+    return swept
+
+
+def _outcome(after: Item | None, done: str) -> str | None:
+    """What became of a job that was overdue; None when it had gone on by itself."""
+    if after is None:
+        return None
+    return "failed" if after["state"] == "failed" else done

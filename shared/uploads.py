@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from shared.attributes import Item
-from shared.caller import Caller
+from shared.caller import Caller, done_for
 from shared.dynamodb import ConditionFailed, Expression, Table, TransactionConflict, absent_or_purged
 from shared.errors import IllegalTransition, InvalidContent, NotFound, Unavailable
 from shared.models import MOST_PARTS
@@ -114,7 +114,7 @@ class UploadService:
         self.quota.reserve(video["userId"], self.jobs, now)
         upload_id = new_upload_id(milliseconds)
         uri = object_uri(self.bucket, f"{video_id}/{upload_id}")
-        item: Item = {
+        upload: Item = {
             **UPLOAD.key(videoId=video_id, uploadId=upload_id),
             "videoId": video_id,
             "uploadId": upload_id,
@@ -127,6 +127,8 @@ class UploadService:
             "schemaVersion": SCHEMA_VERSION,
             TTL_ATTRIBUTE: now + KEPT_SECONDS,
         }
+        # For `arrivals`: the notification of S3 names no request.
+        item = done_for(upload, caller.correlation_id)
         if size <= LARGEST_PUT:
             self.store.create(item, now)
             put = self.objects.presigned_put(uri, content_type, size, PUT_SECONDS)

@@ -10,7 +10,7 @@ from collections.abc import Container, Mapping
 from typing import Any, Literal
 
 from shared.attributes import Item, Value
-from shared.caller import Caller
+from shared.caller import Caller, done_for, request_of
 from shared.errors import Forbidden, IllegalTransition, InvalidContent, NotFound
 from shared.models import LONGEST_FOLDED_TAG, VideoContent, check_content
 from shared.schema import FEED, SCHEMA_VERSION, TAG, TTL_ATTRIBUTE, VIDEO, shard_of, status_relation, tag_relation
@@ -135,11 +135,10 @@ def stamp(item: Item, *, caller: Caller, now: int, version: int, write_id: str |
 
     The schema version of an item that there was stays: see `upgraded`.
     """
-    stamped = item | {
+    stamped = caller.signed(item) | {
         "version": version,
         "schemaVersion": item.get("schemaVersion", SCHEMA_VERSION),
         "updatedAt": now,
-        "updatedBy": caller.subject,
         "updatedAs": caller.kind,
         # Tells a retry of this very write, whose first answer was lost, from somebody else's write.
         "writeId": write_id or secrets.token_hex(8),
@@ -177,19 +176,23 @@ def folded_tags(item: Item) -> set[str]:
 
 def tag_entries(item: Item) -> list[Item]:
     """The entries of a video's tags, which lead from the lists of tags to it, whoever may see it then."""
+    written_for = request_of(item)
     return [
-        {
-            **TAG.key(videoId=item["videoId"], tag=tag),
-            "videoId": item["videoId"],
-            "tag": tag,
-            "schemaVersion": SCHEMA_VERSION,
-            "updatedAt": item["updatedAt"],
-            "updatedBy": item["updatedBy"],
-            "rel": tag_relation(tag),
-            "relShard": shard_of(item["videoId"]),
-            "relSort": item["createdAt"],
-            "relId": item["videoId"],
-        }
+        done_for(
+            {
+                **TAG.key(videoId=item["videoId"], tag=tag),
+                "videoId": item["videoId"],
+                "tag": tag,
+                "schemaVersion": SCHEMA_VERSION,
+                "updatedAt": item["updatedAt"],
+                "updatedBy": item["updatedBy"],
+                "rel": tag_relation(tag),
+                "relShard": shard_of(item["videoId"]),
+                "relSort": item["createdAt"],
+                "relId": item["videoId"],
+            },
+            written_for,
+        )
         for tag in sorted(folded_tags(item))
     ]
 

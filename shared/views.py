@@ -51,8 +51,9 @@ class ViewStore:
                 "The view may have been counted or not. An Idempotency-Key makes it safe to try again."
             ) from error
 
-    def count_once(self, video_id: str, subject: str, key: str, now: int) -> int:
-        """Count one view, once for this subject's key, and return the present count."""
+    def count_once(self, video_id: str, subject: str, key: str, now: int) -> tuple[int, bool]:
+        """Count one view, once for this subject's key; returns the present count, and whether this view is new to it."""
+        is_new = True
         record = {
             **VIEW_ID.key(subject=subject, id=key),
             "videoId": video_id,
@@ -66,10 +67,11 @@ class ViewStore:
                 raise Unavailable from failure
             if failure.item["videoId"] != video_id:
                 raise KeyReused("This Idempotency-Key was used before, for another video.") from failure
+            is_new = False
         except TransactionConflict as conflict:
             # Transactions on one counter exclude each other: this is load, and not this key's own retry.
             raise NotApplied from conflict
-        return view_count(self.table.get(VIEW_COUNTER.key(videoId=video_id, shard=0), consistent=True))
+        return view_count(self.table.get(VIEW_COUNTER.key(videoId=video_id, shard=0), consistent=True)), is_new
 
     def _addition(self, video_id: str) -> Write:
         return self.table.update(

@@ -19,6 +19,7 @@ os.environ |= {
     "AWS_ACCOUNT_ID_ENDPOINT_MODE": "disabled",
     "POWERTOOLS_METRICS_NAMESPACE": "VideoMetadata",
     "POWERTOOLS_SERVICE_NAME": "test",
+    "ENVIRONMENT": "test",
 }
 for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN"):
     os.environ.pop(name, None)

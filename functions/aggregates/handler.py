@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from shared.aggregates import Aggregates
@@ -13,6 +14,7 @@ from shared.queues import Message, Queue, process, process_together
 from shared.queues import make_client as make_sqs_client
 from shared.routing import Sender
 from shared.settings import LambdaHandler, aggregates_queue_url, entry_point, table_name
+from shared.telemetry import correlated, logged
 
 SECONDS_TO_STOP = 30
 """How long before its time-out it leaves the rest to other messages: longer than one step, and sending them, may take."""
@@ -21,9 +23,15 @@ SECONDS_TO_STOP = 30
 def make(aggregates: Aggregates, queue: Sender, clock: Callable[[], float] = time.time) -> LambdaHandler:
     """The handler over the totals; `queue` is its own, `clock` gives epoch seconds."""
 
+    logger = Logger()
+
     def settle(messages: Sequence[Message]) -> None:
-        video_ids = [parse(AggregatesMessage, message.body).videoId for message in messages]
-        aggregates.settle(video_ids, int(clock()))
+        bodies = [parse(AggregatesMessage, message.body) for message in messages]
+        requests = {body.videoId: body.correlationId for body in bodies}
+        aggregates.settle([body.videoId for body in bodies], int(clock()), requests)
+        for body in bodies:
+            with correlated(body.correlationId):
+                logger.info("totals settled", extra={"video_id": body.videoId})
 
     def handle(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
         def in_time() -> bool:
@@ -33,7 +41,7 @@ def make(aggregates: Aggregates, queue: Sender, clock: Callable[[], float] = tim
             body = parse(AggregatesMessage, message.body)
             if body.years and not aggregates.move_years(body.videoId, in_time):
                 # A message of its own, because receiving this one again and again would end in the DLQ.
-                queue.send(aggregates_message(body.videoId, years=True))
+                queue.send(aggregates_message(body.videoId, body.correlationId, years=True))
 
         unsettled = process_together(event, settle)["batchItemFailures"]
         kept_back = {failure["itemIdentifier"] for failure in unsettled}
@@ -42,7 +50,7 @@ def make(aggregates: Aggregates, queue: Sender, clock: Callable[[], float] = tim
         unmoved = process({"Records": settled}, move_years)["batchItemFailures"]
         return {"batchItemFailures": [*unsettled, *unmoved]}
 
-    return handle
+    return logged(handle)
 
 
 def _deployed() -> LambdaHandler:

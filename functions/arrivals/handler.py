@@ -13,6 +13,7 @@ from shared.objects import Objects
 from shared.objects import make_client as make_s3_client
 from shared.queues import process
 from shared.settings import LambdaHandler, entry_point, table_name
+from shared.telemetry import logged
 from shared.uploads import UploadStore
 
 
@@ -22,7 +23,7 @@ def make(arrivals: Arrivals, clock: Callable[[], float] = time.time) -> LambdaHa
     def handle(event: dict[str, Any], _: LambdaContext) -> dict[str, Any]:
         return process(event, lambda message: arrivals.handle(message.body, int(clock())))
 
-    return handle
+    return logged(handle)
 
 
 def _deployed() -> LambdaHandler:

@@ -1,7 +1,10 @@
 """The audit trail's writer, a reader of the table's stream. Its role may add entries and objects, and nothing else."""
 
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
+from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from shared.attributes import Item
@@ -11,26 +14,64 @@ from shared.objects import Objects
 from shared.objects import make_client as make_s3_client
 from shared.settings import LambdaHandler, archive_bucket, audit_days, audit_table_name, entry_point
 from shared.stream import Record, process
+from shared.telemetry import emit, logged
+
+LOGGED = {"video_id": "videoId", "entity": "entity", "kind": "kind", "action": "action"}
+"""What a log line tells of an entry, by its names there: not who, nor from what to what."""
+
+VIDEO_METRICS = {
+    "created": "VideosCreated",
+    "deleted": "VideosDeleted",
+    "expired": "VideosRemoved",
+    "removed": "VideosRemoved",
+}
+JOB_METRICS = {"done": "JobsDone", "failed": "JobsFailed"}
+"""What is counted of the changes, by their action."""
 
 
 def make(store: AuditStore, archive: Archive, days: int) -> LambdaHandler:
     """The handler over a store and an archive; the store keeps an entry for so many days."""
 
+    logger = Logger()
+
     def handle(event: dict[str, Any], _: LambdaContext) -> dict[str, Any]:
         done: list[Item] = []
+        new: list[Item] = []
 
         def keep(record: Record) -> None:
             found = entry(record, days)
             if found:
-                store.add(found)
+                is_new = store.add(found)
                 done.append(found)
+                logger.info(
+                    "entry kept" if is_new else "entry is there",
+                    extra={name: found.get(field) for name, field in LOGGED.items()},
+                )
+                if is_new:
+                    new.append(found)
 
         answer = process(event, keep)
+        # Before the archive: what is new is so once, and the archive may fail.
+        _measure(new)
         # Only what is done, and last: when this fails, Lambda delivers all of it again.
         archive.write(done)
         return answer
 
-    return handle
+    return logged(handle)
+
+
+def _measure(entries: Sequence[Item]) -> None:
+    """Count what has happened; each change once, however often it is delivered."""
+    videos = Counter(VIDEO_METRICS.get(each["action"]) for each in entries if each["entity"] == "video")
+    emit({metric: count for metric, count in videos.items() if metric})
+    jobs = Counter((_kind(each), JOB_METRICS.get(each["action"])) for each in entries if each["entity"] == "job")
+    for kind in {kind for kind, _ in jobs}:
+        emit({metric: count for (of, metric), count in jobs.items() if metric and of == kind}, kind=kind)
+
+
+def _kind(entry: Item) -> str:
+    """A job's kind without the name of its rendition: each value of a dimension is a metric that is paid for."""
+    return str(entry["kind"]).partition(".")[0]
 
 
 def _deployed() -> LambdaHandler:

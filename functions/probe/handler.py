@@ -16,6 +16,7 @@ from shared.objects import Objects, ObjectSource
 from shared.objects import make_client as make_s3_client
 from shared.queues import process
 from shared.settings import LambdaHandler, entry_point, rendition_names, table_name
+from shared.telemetry import logged
 from shared.worker import Result, Worker
 
 
@@ -48,7 +49,7 @@ def make(
     def handle(event: dict[str, Any], _: LambdaContext) -> dict[str, Any]:
         return process(event, worker.handle)
 
-    return handle
+    return logged(handle)
 
 
 def _deployed() -> LambdaHandler:

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from shared.dynamodb import Table, make_client
@@ -15,6 +16,7 @@ from shared.queues import Message, Queue, process
 from shared.queues import make_client as make_sqs_client
 from shared.routing import Sender
 from shared.settings import LambdaHandler, entry_point, media_bucket, purge_queue_url, sources_bucket, table_name
+from shared.telemetry import logged
 
 SECONDS_TO_STOP = 20
 """How long before its time-out it leaves the rest to another message: longer than one step of it may take."""
@@ -22,11 +24,19 @@ SECONDS_TO_STOP = 20
 
 def make(purge: Purge, queue: Sender, clock: Callable[[], float] = time.time) -> LambdaHandler:
     """The handler over the stores; `queue` is its own, `clock` gives epoch seconds."""
+    logger = Logger()
 
     def carried_out(body: dict[str, Any], in_time: InTime) -> bool:
         if body.get("schema") == PURGE_PLAYLIST_SCHEMA:
-            return purge.playlist(parse(PurgePlaylistMessage, body).playlistId, in_time)
-        return purge.video(parse(PurgeMessage, body).videoId, int(clock()), in_time)
+            playlist_id = parse(PurgePlaylistMessage, body).playlistId
+            return told(purge.playlist(playlist_id, in_time), playlist_id=playlist_id)
+        message = parse(PurgeMessage, body)
+        through = purge.video(message.videoId, int(clock()), in_time, message.correlationId)
+        return told(through, video_id=message.videoId)
+
+    def told(through: bool, **log: str) -> bool:
+        logger.info("remains removed" if through else "remains removed in part", extra=log)
+        return through
 
     def handle(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
         def in_time() -> bool:
@@ -39,7 +49,7 @@ def make(purge: Purge, queue: Sender, clock: Callable[[], float] = time.time) ->
 
         return process(event, take)
 
-    return handle
+    return logged(handle)
 
 
 def _deployed() -> LambdaHandler:

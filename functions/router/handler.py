@@ -13,6 +13,7 @@ from shared.queues import make_client as make_queue_client
 from shared.routing import Router
 from shared.settings import LambdaHandler, entry_point, media_bucket, queue_url, table_name
 from shared.stream import process
+from shared.telemetry import logged
 
 QUEUES = ("probe", "thumbnails", "transcode", "purge", "aggregates")
 
@@ -23,7 +24,7 @@ def make(router: Router, clock: Callable[[], float] = time.time) -> LambdaHandle
     def handle(event: dict[str, Any], _: LambdaContext) -> dict[str, Any]:
         return process(event, lambda record: router.route(record, int(clock())))
 
-    return handle
+    return logged(handle)
 
 
 def _deployed() -> LambdaHandler:

@@ -4,32 +4,41 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from shared.dynamodb import Table, make_client
 from shared.jobs import JobStore
 from shared.settings import LambdaHandler, entry_point, table_name
-from shared.sweeping import sweep
+from shared.sweeping import Sweep, sweep
+from shared.telemetry import emit, logged
 
 SECONDS_TO_STOP = 10
 """How long before its time-out it leaves the rest to the next minute: longer than one DynamoDB request may take."""
 
+METRICS = {"JobsRequeued": "requeued", "JobsResent": "resent", "JobsGivenUp": "failed", "JobsSkipped": "skipped"}
+"""What is counted of a sweep, and the outcome that it is the count of."""
+
 
 def make(store: JobStore, clock: Callable[[], float] = time.time) -> LambdaHandler:
     """The handler over a store; `clock` gives epoch seconds."""
-    logger = Logger()
 
     def handle(_: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
         def in_time() -> bool:
             return context.get_remaining_time_in_millis() > SECONDS_TO_STOP * 1000
 
         swept = sweep(store, int(clock()), in_time)
-        if any(swept.values()):
-            logger.warning("jobs were overdue", extra=swept)
-        return swept
+        _measure(swept)
+        return dict(swept.counts)
 
-    return handle
+    return logged(handle)
+
+
+def _measure(swept: Sweep) -> None:
+    """Count what the sweep did, and tell what is open in each queue."""
+    emit({metric: swept.counts[outcome] for metric, outcome in METRICS.items() if swept.counts[outcome]})
+    for queue, ages in swept.open_jobs().items():
+        known = [age for age in ages if age is not None]
+        emit({"OpenJobs": len(ages), **({"OldestJobSeconds": max(known)} if known else {})}, queue=queue)
 
 
 def _deployed() -> LambdaHandler:

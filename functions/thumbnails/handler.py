@@ -18,6 +18,7 @@ from shared.objects import Objects, ObjectSource, object_uri
 from shared.objects import make_client as make_s3_client
 from shared.queues import process
 from shared.settings import LambdaHandler, entry_point, media_bucket, table_name
+from shared.telemetry import logged
 from shared.worker import Result, Worker
 
 FOR_EVER = "public, max-age=31536000, immutable"
@@ -77,7 +78,7 @@ def make(jobs: JobStore, objects: Objects, bucket: str, clock: Callable[[], floa
     def handle(event: dict[str, Any], _: LambdaContext) -> dict[str, Any]:
         return process(event, worker.handle)
 
-    return handle
+    return logged(handle)
 
 
 def _deployed() -> LambdaHandler:

@@ -8,6 +8,7 @@ from shared.http import JSON, Answer, Handler, Request, respond
 from shared.http import make_handler as make_http_handler
 from shared.models import NoContent, parse
 from shared.settings import LambdaHandler, entry_point, table_name
+from shared.telemetry import emit
 from shared.views import ViewStore
 
 
@@ -28,9 +29,11 @@ class Views:
         video_id, key = request.video_id(), request.idempotency_key()
         self.store.require_visible(video_id, request.caller, request.now)
         if key is None:
-            count = self.store.count(video_id)
+            count, is_new = self.store.count(video_id), True
         else:
-            count = self.store.count_once(video_id, request.caller.subject, key, request.now)
+            count, is_new = self.store.count_once(video_id, request.caller.subject, key, request.now)
+        if is_new:
+            emit({"ViewsCounted": 1})
         return respond(200, {"videoId": video_id, "viewCount": count})
 
 

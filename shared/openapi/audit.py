@@ -25,6 +25,7 @@ ENTRY: Schema = {
     "entity": "video",
     "action": "changed",
     "by": {"kind": "person", "id": "user_789"},
+    "correlationId": "JKJaXmPLvHcESHA=",
     "at": 1717645200000,
     "version": 3,
     "changes": [
@@ -39,6 +40,7 @@ JOB_ENTRY: Schema = {
     "kind": "probe",
     "action": "failed",
     "by": {"kind": "job", "id": "job:probe"},
+    "correlationId": "JKJbNnPLvHcESKQ=",
     "at": 1717645260000,
     "attempt": 1,
     "changes": [{"field": "/state", "from": "running", "to": "failed"}],
@@ -105,6 +107,11 @@ def schemas() -> Schema:
             **object_of({"kind": {"enum": ["person", "job", "service"]}, "id": {"type": "string"}}),
             "description": "The subject of a token, a job of the service, or the database",
         },
+        "correlationId": {
+            "type": "string",
+            "description": "The id of the request that the change was made for, as its answer and the service's logs have "
+            "it; of a job, the request that wanted the job. Left out when no request asked for it",
+        },
         "at": {"type": "integer", "minimum": 0, "description": "Epoch milliseconds"},
         "version": {"type": "integer", "minimum": 1, "description": "Of the video, after the change"},
         "attempt": {"type": "integer", "minimum": 1, "description": "Of the job"},
@@ -112,6 +119,6 @@ def schemas() -> Schema:
         "omitted": {**size, "description": "How many changes more there were than an entry can hold"},
     }
     return {
-        "AuditEntry": object_of(properties, optional=("kind", "version", "attempt", "omitted")),
+        "AuditEntry": object_of(properties, optional=("kind", "correlationId", "version", "attempt", "omitted")),
         "AuditPage": page_of("AuditEntry"),
     }

@@ -3,7 +3,7 @@
 import json
 import random
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -555,10 +555,10 @@ class TestWorker:
         aggregates = Aggregates(table)
         settle = aggregates.settle
 
-        def failing(video_ids: Sequence[str], now: int) -> int:
+        def failing(video_ids: Sequence[str], now: int, requests: Mapping[str, str | None]) -> int:
             if bad in video_ids:
                 raise InternalError("It broke.")
-            return settle(video_ids, now)
+            return settle(video_ids, now, requests)
 
         monkeypatch.setattr(aggregates, "settle", failing)
         event = self._records(self._message(good), self._message(bad))
@@ -572,7 +572,7 @@ class TestWorker:
         aggregates = Aggregates(table)
         calls = []
 
-        def busy(video_ids: Sequence[str], _: int) -> int:
+        def busy(video_ids: Sequence[str], *_: object) -> int:
             calls.append(video_ids)
             raise Unavailable
 

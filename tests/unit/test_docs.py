@@ -29,6 +29,7 @@ def test_the_example_message_fits_the_schema_and_what_the_router_sends() -> None
     message = parse(JobMessage, EXAMPLE)
     assert message.inputHash == jobs.input_hash(EXAMPLE["input"])
     job = {name: EXAMPLE[name] for name in ("videoId", "kind", "inputHash", "attempt", "input")}
+    job |= {"updatedFor": EXAMPLE["correlationId"]}
     assert job_message(job, "media") == EXAMPLE
 
 

@@ -9,6 +9,7 @@ from botocore.exceptions import ClientError
 
 from shared.attributes import Item
 from shared.audit import FIELDS, MOST_QUERIES, AuditStore, entry
+from shared.caller import request_of
 from shared.cursors import LIFETIME_SECONDS
 from shared.dynamodb import ATTEMPTS, Table
 from shared.openapi.document import document
@@ -83,7 +84,7 @@ def _cut_entry(video_id: str) -> Item:
     )
     found = entry(Record(raw), DAYS)
     assert found is not None
-    return found | {"attempt": 1}
+    return found | {"attempt": 1, "correlationId": "r"}
 
 
 @pytest.fixture
@@ -105,6 +106,7 @@ class TestWhatIsTold:
             "entity": "video",
             "action": "changed",
             "by": {"kind": "person", "id": "admin"},
+            "correlationId": request_of(trail.api.table.get(VIDEO.key(videoId=video_id))),
             "at": (NOW + 1) * 1000,
             "version": 2,
             "changes": [{"field": "/title", "from": "A film", "to": "New"}],

@@ -300,7 +300,7 @@ class TestChange:
             api.patch(_path(video), {"title": "new"})
         written = set(operations[-1].parameters["ExpressionAttributeNames"].values())
         # The clock stands still here, or updatedAt would be among them.
-        assert written == {"title", "version", "writeId"}
+        assert written == {"title", "version", "writeId", "updatedFor"}
 
     def test_if_match_with_the_present_version_wins_and_with_an_older_one_loses(self, api: Api) -> None:
         video = api.create()

@@ -1,0 +1,63 @@
+"""What functions tell of their work: log lines that name the request they belong to, and metrics.
+
+docs/logs-and-metrics.md says what there is and how to read it.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from aws_lambda_powertools import Logger
+from aws_lambda_powertools.metrics.provider.cloudwatch_emf.cloudwatch import AmazonCloudWatchEMFProvider
+
+from shared.settings import LambdaHandler
+
+NAMESPACE = "VideoMetadata"
+"""The CloudWatch namespace of all metrics."""
+
+COUNTS = (
+    *("VideosCreated", "VideosDeleted", "VideosRemoved", "JobsDone", "JobsFailed", "ViewsCounted", "OpenJobs"),
+    *("JobsRequeued", "JobsResent", "JobsGivenUp", "JobsSkipped"),
+)
+METRICS = {**dict.fromkeys(COUNTS, "Count"), "OldestJobSeconds": "Seconds"}
+"""Every metric and its unit."""
+
+
+def logged(handle: LambdaHandler) -> LambdaHandler:
+    """The handler, with the function's request id in each of its log lines."""
+    wrapped: LambdaHandler = Logger().inject_lambda_context(handle)
+    return wrapped
+
+
+@contextmanager
+def correlated(correlation_id: str | None) -> Iterator[None]:
+    """Log under the id of the request that something is done for, or under none; afterwards as before."""
+    logger = Logger()
+    before = logger.get_correlation_id()
+    logger.set_correlation_id(correlation_id)
+    try:
+        yield
+    finally:
+        logger.set_correlation_id(before)
+
+
+def emit(values: Mapping[str, float], **dimensions: str) -> None:
+    """Write metrics into the log, where CloudWatch finds them; no values, no line.
+
+    All have the dimension `environment`, and these further ones. An emitter of its own for each call, because
+    Powertools' `Metrics` keeps its values in the class. A failure is logged: no work is undone for a number.
+    """
+    if not values:
+        return
+    try:
+        # An empty name, or the function would be one more dimension.
+        emitter = AmazonCloudWatchEMFProvider(
+            namespace=NAMESPACE,
+            service="",
+            default_dimensions={"environment": os.environ["ENVIRONMENT"], **dimensions},
+        )
+        for name, value in values.items():
+            emitter.add_metric(name, METRICS[name], value)
+        emitter.flush_metrics()
+    except Exception as error:
+        Logger().exception("metrics not emitted", exc_info=error, extra={"metrics": sorted(values)})

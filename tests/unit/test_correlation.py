@@ -1,0 +1,478 @@
+"""One request's id goes with everything that is done for it, through stream, queues and workers."""
+
+import json
+from typing import Any
+
+import pytest
+from aws_lambda_powertools import Logger
+from aws_lambda_powertools.utilities.typing import LambdaContext
+
+from functions.arrivals import handler as arrivals_handler
+from functions.audit import handler as audit_handler
+from functions.probe import handler as probe_handler
+from functions.purge import handler as purge_handler
+from functions.thumbnails import handler as thumbnails_handler
+from shared.aggregates import Aggregates
+from shared.arrivals import Arrivals
+from shared.attributes import Item, decode_item
+from shared.audit import Archive, AuditStore
+from shared.caller import Caller, done_for, request_of
+from shared.catalogue import VideoStore
+from shared.dynamodb import Table
+from shared.errors import Unavailable
+from shared.jobs import kind_of
+from shared.objects import Objects
+from shared.purging import Purge
+from shared.queues import Message, process_together
+from shared.queues import process as process_messages
+from shared.ratings import RatingStore
+from shared.schema import (
+    AUDIT_TABLE_NAME,
+    INDEXES,
+    MARKER,
+    PLAYLIST,
+    PROFILE,
+    PROJECTION,
+    RATING_TOTALS,
+    UPLOAD,
+    VIDEO,
+)
+from shared.settings import LambdaHandler
+from shared.stream import Record
+from shared.stream import process as process_records
+from shared.uploads import UploadStore
+from shared.video import new_item
+from tests import streams
+from tests.backstage import Backstage
+from tests.films import film
+from tests.harness import MEDIA_BUCKET, NOW, SOURCES_BUCKET, Api, Clock, Context, make_api, remove_video
+from tests.logs import Line, log_lines
+
+SOURCE_IP = "127.0.0.1"
+"""The address that the tests' requests come from."""
+
+
+class Service:
+    """All functions over one table and one S3, and the requests that were sent to them."""
+
+    def __init__(self, table: Table, clock: Clock, objects: Objects) -> None:
+        self.table = table
+        self.clock = clock
+        self.objects = objects
+        self.api = make_api(table, clock, objects)
+        self.api.handlers = {name: self._noting(handle) for name, handle in self.api.handlers.items()}
+        self.requests: list[str] = []
+        """The ids of the requests so far."""
+        self.backstage = Backstage(table, clock)
+        self.audit = audit_handler.make(
+            AuditStore(Table(AUDIT_TABLE_NAME, table.client)), Archive(objects, MEDIA_BUCKET), 400
+        )
+        self.workers = {
+            "arrivals": arrivals_handler.make(Arrivals(UploadStore(table), objects, VideoStore(table)), clock),
+            "probe": probe_handler.make(self.backstage.jobs, objects, ("240p",), clock),
+            "thumbnails": thumbnails_handler.make(self.backstage.jobs, objects, MEDIA_BUCKET, clock),
+            "aggregates": self.backstage.aggregates,
+            "purge": purge_handler.make(
+                Purge(table, objects, SOURCES_BUCKET, MEDIA_BUCKET), self.backstage.queues["purge"], clock
+            ),
+        }
+
+    def _noting(self, handle: LambdaHandler) -> LambdaHandler:
+        def noted(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
+            self.requests.append(event["requestContext"]["requestId"])
+            return handle(event, context)
+
+        return noted
+
+    def deliver(self, queue: str, *bodies: dict[str, Any]) -> None:
+        """Let a worker do what waits for it, or the given messages, and the router what follows."""
+        waiting = list(bodies) or self.backstage.queues[queue].take()
+        records = [{"messageId": str(number), "body": json.dumps(body)} for number, body in enumerate(waiting)]
+        assert self.workers[queue]({"Records": records}, Context()) == {"batchItemFailures": []}
+        self.settle()
+
+    def settle(self) -> None:
+        """Let both readers of the stream see everything."""
+        before = len(self.backstage.seen)
+        self.backstage.settle()
+        records = self.backstage.seen[before:]
+        if records:
+            assert self.audit({"Records": records}, Context()) == {"batchItemFailures": []}
+
+    def upload(self, video_id: str, data: bytes, **options: Any) -> str:
+        """Begin an upload and put its film into the bucket; returns the id of the request that began it."""
+        content = {"contentType": "video/mp4", "fileSize": len(data)}
+        begun = self.send("POST", f"/v1/videos/{video_id}/upload", content, **options)
+        (upload,) = self.items(video_id, UPLOAD.sk.partition("{")[0])
+        key = f"{video_id}/{upload['uploadId']}"
+        self.objects.put(SOURCES_BUCKET, key, data, "video/mp4")
+        self.deliver("arrivals", _notification(key))
+        return begun
+
+    def send(self, method: str, path: str, body: Any = None, **options: Any) -> str:
+        """Send a request that is carried out; returns its id."""
+        reply = self.api.request(method, path, json_body=body, **options)
+        assert reply.status < 300, reply.body
+        return self.requests[-1]
+
+    def items(self, video_id: str, prefix: str = "") -> list[Item]:
+        """What lies beside a video whose sort key begins so."""
+        return [
+            item for item in _all(self.table) if item["pk"] == f"VIDEO#{video_id}" and item["sk"].startswith(prefix)
+        ]
+
+
+def _all(table: Table) -> list[Item]:
+    pages: Any = table.client.get_paginator("scan").paginate(TableName=table.name)
+    return [decode_item(item) for page in pages for item in page["Items"]]
+
+
+def _notification(key: str) -> dict[str, Any]:
+    place = {"bucket": {"name": SOURCES_BUCKET}, "object": {"key": key}}
+    return {"Records": [{"eventSource": "aws:s3", "eventName": "ObjectCreated:Put", "s3": place}]}
+
+
+@pytest.fixture
+def service(table: Table, clock: Clock, objects: Objects) -> Service:
+    """The service over empty stores."""
+    return Service(table, clock, objects)
+
+
+def _messages(lines: list[Line], correlation_id: str) -> list[str]:
+    return [line["message"] for line in lines if line.get("correlation_id") == correlation_id]
+
+
+class TestAnUpload:
+    def test_its_id_is_on_all_that_is_done_with_the_film(self, service: Service) -> None:
+        video_id = service.api.create()["videoId"]
+        service.settle()
+        with log_lines() as lines:
+            begun = service.upload(video_id, film(1, (426, 240)))
+            service.deliver("probe")
+            service.deliver("thumbnails")
+
+        # Items: the upload, the video and all jobs that came of it.
+        written = {item["sk"]: request_of(item) for item in service.items(video_id)}
+        jobs = ("JOB#probe", "JOB#poster", "JOB#storyboard", "JOB#transcode.240p")
+        assert {name: id_ for name, id_ in written.items() if name in ("#META", *jobs)} == dict.fromkeys(
+            ("#META", *jobs), begun
+        )
+        # Messages, also that of the transcoder, which is not part of the service.
+        assert {body["correlationId"] for body in service.backstage.queues["transcode"].take()} == {begun}
+        # The audit trail, as clients read it.
+        trail = service.api.get(f"/v1/videos/{video_id}/audit", query="order=asc&limit=100").json["items"]
+        first, *rest = trail
+        assert first["action"] == "created"
+        assert first["correlationId"] != begun
+        assert {(each["action"], each.get("kind")) for each in rest} >= {
+            ("changed", None),
+            ("queued", "probe"),
+            ("done", "probe"),
+            ("done", "poster"),
+            ("queued", "transcode.240p"),
+        }
+        assert {each["correlationId"] for each in rest} == {begun}
+        # Log lines of every stage, and none without an id.
+        assert {
+            "an object was created",  # arrivals
+            *("job wanted", "message sent"),  # router
+            "job done",  # probe, thumbnails
+            "entry kept",  # audit
+        } <= set(_messages(lines, begun))
+        assert [line["kind"] for line in lines if line["message"] == "job done"] == ["probe", "poster", "storyboard"]
+        assert {line.get("correlation_id") for line in lines} == {begun}
+        assert all(line["function_request_id"] for line in lines)
+
+    def test_what_the_sweeper_tries_again_is_still_done_for_it(self, service: Service) -> None:
+        video_id = service.api.create()["videoId"]
+        begun = service.upload(video_id, film(1))
+        service.backstage.queues["probe"].take()  # and lost
+        service.clock.advance(kind_of("probe").patience + 1)
+        with log_lines() as lines:
+            assert service.backstage.sweep()["resent"] == 1
+        assert _messages(lines, begun) == ["job was overdue", "message sent"]
+        assert [body["correlationId"] for body in service.backstage.queues["probe"].take()] == [begun]
+
+    def test_a_transcoder_reports_for_it_and_not_for_its_own_request(self, service: Service) -> None:
+        video_id = service.api.create()["videoId"]
+        begun = service.upload(video_id, film(1, (426, 240)))
+        service.deliver("probe")
+        (message,) = service.backstage.queues["transcode"].take()
+        told = {"inputHash": message["inputHash"], "attempt": message["attempt"]}
+        for report in ({"state": "running"}, {"state": "done", "uri": message["output"]}):
+            service.send("PUT", message["report"], told | report, user="transcoder", scopes="videos/transcode")
+        service.settle()
+        (job,) = service.items(video_id, "JOB#transcode.240p")
+        (video,) = service.items(video_id, "#META")
+        assert (job["state"], job["updatedBy"], request_of(job)) == ("done", "transcoder", begun)
+        assert (video["status"], request_of(video)) == ("ready", begun)
+
+    def test_a_retry_is_another_request(self, service: Service) -> None:
+        video_id = service.api.create()["videoId"]
+        service.upload(video_id, film(1))
+        ticket = service.backstage.message("probe", "probe").ticket
+        service.backstage.queues["probe"].take()
+        service.backstage.jobs.fail(ticket, "It broke.", Caller.job("probe"), NOW, retry=False)
+        retried = service.send("POST", f"/v1/videos/{video_id}/jobs/probe/retry")
+        service.settle()
+        assert [body["correlationId"] for body in service.backstage.queues["probe"].take()] == [retried]
+        assert service.backstage.job(video_id, "probe")["updatedFor"] == retried
+
+    def test_deleting_the_video_withdraws_its_jobs_for_that_request(self, service: Service) -> None:
+        video_id = service.api.create()["videoId"]
+        service.upload(video_id, film(1))
+        deleted = service.send("DELETE", f"/v1/videos/{video_id}")
+        with log_lines() as lines:
+            service.settle()
+        (job,) = service.items(video_id, "JOB#probe")
+        assert (job["state"], request_of(job)) == ("withdrawn", deleted)
+        assert "job no longer wanted" in _messages(lines, deleted)
+
+    def test_a_notification_of_no_upload_has_none(self, service: Service) -> None:
+        key = "3f2504e0-4f89-41d3-9a0c-0305e82c3301/019775a1c00-9f86d081884c7d65"
+        with log_lines() as lines:
+            service.deliver("arrivals", _notification(key))
+        (line,) = lines
+        assert line["outcome"] == "ignored: no such upload was begun"
+        assert "correlation_id" not in line
+
+    def test_one_that_cannot_be_taken_in_is_told_under_its_id(
+        self, service: Service, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def busy(_: str) -> None:
+            raise Unavailable
+
+        video_id = service.api.create()["videoId"]
+        begun = service.send("POST", f"/v1/videos/{video_id}/upload", {"contentType": "video/mp4", "fileSize": 9})
+        (upload,) = service.items(video_id, "UPLOAD#")
+        monkeypatch.setattr(service.objects, "head", busy)
+        body = json.dumps(_notification(f"{video_id}/{upload['uploadId']}"))
+        with log_lines() as lines:
+            service.workers["arrivals"]({"Records": [{"messageId": "1", "body": body}]}, Context())
+        assert _messages(lines, begun) == ["an object could not be taken in"]
+
+
+class TestOtherWrites:
+    def test_each_item_that_names_its_author_names_the_request(self, service: Service) -> None:
+        new = {"title": "t", "tags": ["Short"], "userId": "alice", "status": "ready"}
+        created = service.send("POST", "/v1/videos", new, user="admin", headers={"Idempotency-Key": "k"})
+        (video,) = [item for item in _all(service.table) if item["sk"] == VIDEO.sk]
+        path = f"/v1/videos/{video['videoId']}"
+        published = service.send("PATCH", path, {"visibility": "public"})
+        service.settle()
+        service.deliver("aggregates")
+        listed = service.send("POST", "/v1/playlists", {"title": "t"}, user="bob")
+        (playlist,) = [item for item in _all(service.table) if item["pk"].startswith(PLAYLIST.partition_prefix)]
+        added = service.send(
+            "POST", f"/v1/playlists/{playlist['playlistId']}/entries", {"videoId": video["videoId"]}, user="bob"
+        )
+        rated = service.send("PUT", f"{path}/rating", {"value": 7}, user="carol")
+        credited = service.send(
+            "PUT", f"{path}/credits/p", {"name": "P", "ordering": 1, "roles": [{"category": "actor"}]}
+        )
+        released = service.send("PUT", f"{path}/releases/NZ/en", {"titles": [{"title": "t"}]})
+
+        items = _all(service.table)
+        assert [item for item in items if ("updatedBy" in item) != ("updatedFor" in item)] == []
+        found = {(item["pk"].partition("#")[0], item["sk"].partition("#")[0] or item["sk"]): item for item in items}
+        told = {place: request_of(item) for place, item in found.items() if "updatedBy" in item}
+        assert told[("IDEMPOTENCY", "#KEY")] == told[("VIDEO", "TAG")] == created
+        assert told[("VIDEO", "#META")] == told[("VIDEO", "AGG")] == told[("TAGCOUNT", "#COUNT")] == published
+        assert told[("VIDEO", "CREDIT")] == credited
+        assert told[("VIDEO", "RELEASE")] == released
+        assert told[("VIDEO", "#RATING")] == told[("USER", "RATING")] == rated
+        assert told[("USER", "#PROFILE")] == listed
+        assert told[("PLAYLIST", "#META")] == told[("PLAYLIST", "ENTRY")] == told[("PLAYLIST", "HAS")] == added
+
+    def test_a_write_that_no_request_asked_for_takes_away_the_id_of_the_one_before(self, table: Table) -> None:
+        alice, nobody = Caller("alice", frozenset(), correlation_id="first"), Caller.job("import")
+        videos, ratings, totals = VideoStore(table), RatingStore(table), Aggregates(table)
+        keys = [VIDEO.key(videoId="v"), RATING_TOTALS.key(videoId="v"), PROFILE.key(userId="alice")]
+        content = {"title": "t", "visibility": "private"}
+        item = new_item(content, video_id="v", owner="alice", created_at=NOW, status="ready")
+
+        videos.create(item, alice, NOW)
+        ratings.set_imported("v", 7.0, 10, alice, NOW)
+        totals.settle(["v"], NOW, {"v": "first"})
+        assert [request_of(table.get(key)) for key in keys] == ["first"] * 3
+
+        videos.change("v", nobody, NOW, lambda found: found | {"title": "u", "duration": 1})
+        ratings.set_imported("v", 7.5, 10, nobody, NOW)
+        totals.settle(["v"], NOW)
+        assert [request_of(table.get(key)) for key in keys] == [None] * 3
+
+    def test_totals_that_several_requests_moved_at_once_name_none(self, table: Table) -> None:
+        videos = VideoStore(table)
+        for each in ("v", "w"):
+            item = new_item(
+                {"title": "t", "visibility": "private"}, video_id=each, owner="a", created_at=1, status="ready"
+            )
+            videos.create(item, Caller("a", frozenset(), correlation_id=each), NOW)
+        Aggregates(table).settle(["v", "w"], NOW, {"v": "v", "w": "w"})
+        assert request_of(table.get(PROFILE.key(userId="a"))) is None
+        assert [request_of(table.get(MARKER.key(videoId=each))) for each in ("v", "w")] == ["v", "w"]
+
+    def test_putting_the_same_again_for_another_request_writes_nothing(self, api: Api, table: Table) -> None:
+        path = f"/v1/videos/{api.create()['videoId']}/credits/p"
+        body = {"name": "P", "ordering": 1, "roles": [{"category": "actor"}]}
+        assert api.put(path, body).status == 201
+        (before,) = [item for item in _all(table) if item["sk"].startswith("CREDIT#")]
+        assert api.put(path, body).status == 200
+        assert [item for item in _all(table) if item["sk"].startswith("CREDIT#")] == [before]
+
+    def test_the_end_of_a_playlist_is_purged_for_who_wrote_it_last(self, service: Service) -> None:
+        created = service.send("POST", "/v1/playlists", {"title": "t"})
+        (playlist,) = [item for item in _all(service.table) if item["pk"].startswith(PLAYLIST.partition_prefix)]
+        service.send("DELETE", f"/v1/playlists/{playlist['playlistId']}")
+        with log_lines() as lines:
+            service.settle()
+            service.deliver("purge")
+        assert _messages(lines, created) == ["message sent", "remains removed"]
+
+
+class TestWhatIsNotTold:
+    def test_no_index_has_the_id(self) -> None:
+        keys = {attribute.name for index in INDEXES for attribute in (*index.partition, *index.sort)}
+        assert "updatedFor" not in {*PROJECTION, *keys}
+
+    def test_no_document_but_the_audit_trail_s_has_it(self, service: Service) -> None:
+        video_id = service.api.publish()["videoId"]
+        service.upload(video_id, film(1))
+        path = f"/v1/videos/{video_id}"
+        assert service.api.put(f"{path}/rating", {"value": 7}).status == 200
+        replies = [
+            service.api.get(path, query="include=credits,releases,ratings,tags,jobs"),
+            *(service.api.get(f"{path}/{part}") for part in ("jobs", "rating", "why-not-ready")),
+            service.api.get("/v1/videos", query="userId=alice"),
+            service.api.get("/v1/users/alice"),
+        ]
+        assert {reply.status for reply in replies} == {200}
+        for reply in replies:
+            text = reply.body.decode()
+            assert "updatedFor" not in text
+            assert not [request for request in service.requests if request in text]
+
+    def test_a_log_line_holds_nothing_of_people_or_content(
+        self, service: Service, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        hidden: dict[str, Any] = {"user": "hidden-subject", "headers": {"Authorization": "Bearer hidden-token"}}
+        content = {
+            "title": "Hidden Title",
+            "description": "Hidden Description",
+            "tags": ["hiddentag"],
+            "metadata": {"note": "hidden@example.com"},
+        }
+        credit = {"name": "Hidden Name", "ordering": 1, "roles": [{"category": "actor", "characters": ["Hidden"]}]}
+
+        def create() -> str:
+            reply = service.api.post("/v1/videos", {**content, "visibility": "public"}, **hidden)
+            return str(reply.json["videoId"])
+
+        with log_lines() as lines:
+            video_id, broken = create(), create()
+            path = f"/v1/videos/{video_id}"
+            service.upload(video_id, film(1, (426, 240)), **hidden)
+            service.upload(broken, b"Hidden bytes, and no film", **hidden)
+            for queue in ("probe", "thumbnails"):
+                service.deliver(queue)
+            (message,) = service.backstage.queues["transcode"].take()
+            told = {"inputHash": message["inputHash"], "attempt": message["attempt"]}
+            service.clock.advance(kind_of(message["kind"]).patience + 1)
+            assert service.backstage.sweep()["resent"] == 1
+            for report in ({"state": "running"}, {"state": "done", "uri": message["output"]}):
+                service.send("PUT", message["report"], told | report, **hidden | {"scopes": "videos/transcode"})
+            for method, rest, body in (
+                ("GET", "", None),
+                ("PATCH", "", {"title": "Hidden Title 2"}),
+                ("PUT", "/rating", {"value": 7}),
+                ("PUT", "/credits/p", credit),
+                ("PUT", "/releases/NZ", {"titles": [{"title": "Hidden Name"}]}),
+                ("POST", "/views", None),
+                ("GET", "/audit", None),
+            ):
+                service.send(method, path + rest, body, **hidden)
+            service.send("POST", "/v1/playlists", {"title": "Hidden Title"}, **hidden)
+            service.send("GET", "/v1/users/hidden-subject", **hidden)
+            assert service.api.patch(path, {"hidden": "Hidden"}, **hidden).status == 422
+            service.send("DELETE", path, **hidden)
+            service.settle()
+            remove_video(service.table, video_id)
+            service.settle()
+            for queue in ("aggregates", "purge"):
+                service.deliver(queue)
+
+        # Every stage had something to say.
+        assert {line["message"] for line in lines} >= {
+            "an object was created",  # arrivals
+            *("job wanted", "job no longer wanted", "message sent"),  # router
+            "entry kept",  # audit
+            *("job done", "film not usable"),  # probe, thumbnails
+            "job was overdue",  # sweeper
+            "totals settled",  # aggregates
+            "remains removed",  # purge
+        }
+        told_metrics = capsys.readouterr().out
+        assert "ViewsCounted" in told_metrics
+        texts = [*map(json.dumps, lines), *told_metrics.splitlines()]
+        assert [text for text in texts if "hidden" in text.lower() or SOURCE_IP in text] == []
+
+
+class TestBatches:
+    def test_messages_of_one_batch_are_logged_each_under_its_own_id(self) -> None:
+        def handle(message: Message) -> None:
+            Logger().info("seen")
+            if message.body.get("fail"):
+                raise Unavailable
+
+        bodies = [{"correlationId": "one"}, {}, {"correlationId": "two", "fail": True}, {"correlationId": 7}]
+        records = [{"messageId": str(n), "body": json.dumps(body)} for n, body in enumerate(bodies)]
+        with log_lines() as lines:
+            process_messages({"Records": records}, handle)
+            Logger().info("after")
+        assert [(line["message"], line.get("correlation_id")) for line in lines] == [
+            ("seen", "one"),
+            ("seen", None),
+            ("seen", "two"),
+            ("message not done", "two"),
+            ("seen", None),
+            ("after", None),
+        ]
+
+    def test_messages_that_are_handled_together_fail_each_under_its_own_id(self) -> None:
+        def handle(_: object) -> None:
+            raise Unavailable
+
+        records = [{"messageId": id_, "body": json.dumps({"correlationId": id_})} for id_ in ("one", "two")]
+        with log_lines() as lines:
+            process_together({"Records": records}, handle)
+        assert [(line["message_id"], line["correlation_id"]) for line in lines] == [("one", "one"), ("two", "two")]
+
+    def test_records_are_logged_under_the_id_of_the_new_item_or_else_the_old_one(self) -> None:
+        def handle(record: Record) -> None:
+            Logger().info("seen")
+            if record.name == "REMOVE":
+                raise OSError
+
+        item = {"pk": "VIDEO#v", "sk": "#META"}
+        old, new = item | {"updatedFor": "old"}, item | {"updatedFor": "new"}
+        batch = [
+            streams.change(old, new, sequence=1),
+            streams.change(old, item, sequence=2),
+            streams.change(None, new, sequence=3),
+            streams.change(old, None, sequence=4),
+        ]
+        with log_lines() as lines:
+            process_records(streams.event(*batch), handle)
+            Logger().info("after")
+        assert [line.get("correlation_id") for line in lines] == ["new", None, "new", "old", "old", None]
+        assert [line["message"] for line in lines[-2:]] == ["record failed", "after"]
+
+
+class TestCaller:
+    def test_a_write_is_signed_with_who_and_for_which_request(self) -> None:
+        caller = Caller("alice", frozenset(), correlation_id="r")
+        assert caller.signed({"a": 1}) == {"a": 1, "updatedBy": "alice", "updatedFor": "r"}
+        assert caller.acting_for(None).signed({"updatedFor": "before"}) == {"updatedBy": "alice"}
+
+    def test_an_item_of_before_tells_no_request(self) -> None:
+        assert (request_of(None), request_of({}), request_of(done_for({}, "r"))) == (None, None, "r")

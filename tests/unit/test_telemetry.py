@@ -1,0 +1,317 @@
+"""Metrics: what is counted, once, with which dimensions; and that their page says so."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from aws_lambda_powertools import Logger
+
+from functions.audit import handler as audit
+from functions.sweeper import handler as sweeper
+from shared import sweeping, telemetry
+from shared.attributes import Item
+from shared.audit import Archive, AuditStore
+from shared.caller import Caller
+from shared.dynamodb import Table
+from shared.jobs import kind_of
+from shared.objects import Objects
+from shared.schema import AUDIT_TABLE_NAME, JOB, SORT_KEY, VIDEO
+from shared.settings import LambdaHandler
+from shared.telemetry import METRICS, correlated, emit
+from tests import streams
+from tests.backstage import Backstage
+from tests.harness import MEDIA_BUCKET, NOW, Api, Clock, Context
+from tests.logs import log_lines, metrics
+
+PAGE = (Path(__file__).parents[2] / "docs" / "logs-and-metrics.md").read_text(encoding="utf-8")
+VIDEO_ITEM: Item = {
+    **VIDEO.key(videoId="v"),
+    "userId": "alice",
+    "status": "uploaded",
+    "version": 1,
+    "writeId": "1",
+    "updatedBy": "alice",
+}
+Printed = pytest.CaptureFixture[str]
+
+
+class TestEmit:
+    def test_a_metric_has_the_environment_and_its_unit(self, capsys: Printed) -> None:
+        emit({"OldestJobSeconds": 61, "OpenJobs": 2}, queue="probe")
+        line = json.loads(capsys.readouterr().out)
+        assert line["_aws"]["CloudWatchMetrics"] == [
+            {
+                "Namespace": "VideoMetadata",
+                "Dimensions": [["environment", "queue"]],
+                "Metrics": [
+                    {"Name": "OldestJobSeconds", "Unit": "Seconds"},
+                    {"Name": "OpenJobs", "Unit": "Count"},
+                ],
+            }
+        ]
+        assert (line["environment"], line["queue"]) == ("test", "probe")
+        assert (line["OldestJobSeconds"], line["OpenJobs"]) == ([61], [2])
+
+    def test_nothing_to_tell_is_no_line(self, capsys: Printed) -> None:
+        emit({})
+        assert capsys.readouterr().out == ""
+
+    def test_one_call_leaves_nothing_for_the_next(self, capsys: Printed) -> None:
+        emit({"ViewsCounted": 1})
+        emit({"JobsDone": 2}, kind="probe")
+        assert metrics(capsys) == [
+            {"environment": "test", "ViewsCounted": 1},
+            {"environment": "test", "kind": "probe", "JobsDone": 2},
+        ]
+
+    def test_a_failure_is_logged_and_breaks_nothing(self, capsys: Printed, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.delenv("ENVIRONMENT")
+        with log_lines() as lines:
+            emit({"ViewsCounted": 1})
+        assert [(line["message"], line["metrics"]) for line in lines] == [("metrics not emitted", ["ViewsCounted"])]
+        assert metrics(capsys) == []
+
+
+class TestAudit:
+    @pytest.fixture
+    def handle(self, table: Table, objects: Objects) -> LambdaHandler:
+        """The function, over a table and an archive."""
+        store = AuditStore(Table(AUDIT_TABLE_NAME, table.client))
+        return audit.make(store, Archive(objects, MEDIA_BUCKET), 400)
+
+    def test_what_becomes_of_videos_is_counted(self, handle: LambdaHandler, capsys: Printed) -> None:
+        deleted = VIDEO_ITEM | {"status": "deleted", "version": 2, "writeId": "2"}
+        batch = [
+            streams.change(None, VIDEO_ITEM, sequence=1),
+            streams.change(VIDEO_ITEM, deleted, sequence=2),
+            streams.change(deleted, None, sequence=3, identity=streams.EXPIRY),
+            streams.change(None, VIDEO_ITEM | VIDEO.key(videoId="w"), sequence=4),
+            streams.change(VIDEO_ITEM | VIDEO.key(videoId="w"), None, sequence=5),
+        ]
+        handle(streams.event(*batch), Context())
+        assert metrics(capsys) == [
+            {"environment": "test", "VideosCreated": 2, "VideosDeleted": 1, "VideosRemoved": 2},
+        ]
+
+    def test_what_is_delivered_twice_is_counted_once(self, handle: LambdaHandler, capsys: Printed) -> None:
+        batch = [streams.change(None, VIDEO_ITEM | VIDEO.key(videoId=each), sequence=n) for n, each in enumerate("abc")]
+        for part in (batch[:2], batch, batch):
+            handle(streams.event(*part), Context())
+        assert [line["VideosCreated"] for line in metrics(capsys)] == [2, 1]
+
+    def test_what_is_new_is_counted_although_the_archive_fails(
+        self, table: Table, objects: Objects, capsys: Printed, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def broken(*_: object, **__: object) -> None:
+            raise OSError("broken")
+
+        handle = audit.make(AuditStore(Table(AUDIT_TABLE_NAME, table.client)), Archive(objects, MEDIA_BUCKET), 400)
+        event = streams.event(streams.change(None, VIDEO_ITEM))
+        with monkeypatch.context() as patched:
+            patched.setattr(objects, "put", broken)
+            with pytest.raises(OSError, match="broken"):
+                handle(event, Context())
+        handle(event, Context())
+        assert metrics(capsys) == [{"environment": "test", "VideosCreated": 1}]
+
+    def test_jobs_are_counted_by_their_kind_without_the_rendition(self, handle: LambdaHandler, capsys: Printed) -> None:
+        def ended(kind: str, state: str) -> streams.Raw:
+            before = {**JOB.key(videoId="v", kind=kind), "state": "running", "attempt": 1, "writeId": "1"}
+            return streams.change(before, before | {"state": state, "writeId": "2"}, sequence=next(numbers))
+
+        numbers = iter(range(10))
+        batch = [ended("transcode.240p", "done"), ended("transcode.720p", "done"), ended("transcode.1080p", "failed")]
+        handle(streams.event(*batch, ended("poster", "failed"), ended("probe", "withdrawn")), Context())
+        found = sorted(metrics(capsys), key=lambda line: str(line["kind"]))
+        assert found == [
+            {"environment": "test", "kind": "poster", "JobsFailed": 1},
+            {"environment": "test", "kind": "transcode", "JobsDone": 2, "JobsFailed": 1},
+        ]
+
+    def test_a_change_that_is_neither_is_not_counted(self, handle: LambdaHandler, capsys: Printed) -> None:
+        handle(streams.event(streams.change(VIDEO_ITEM, VIDEO_ITEM | {"title": "t", "version": 2})), Context())
+        assert metrics(capsys) == []
+
+
+class TestViews:
+    def test_each_view_is_counted_and_a_replay_is_none(self, api: Api, capsys: Printed) -> None:
+        path = f"/v1/videos/{api.publish()['videoId']}/views"
+        capsys.readouterr()
+        assert api.post(path).status == 200
+        for _ in range(3):
+            assert api.post(path, headers={"Idempotency-Key": "k"}).json["viewCount"] == 2
+        assert metrics(capsys) == [{"environment": "test", "ViewsCounted": 1}] * 2
+
+    def test_a_view_that_is_refused_is_none(self, api: Api, capsys: Printed) -> None:
+        hidden = api.create()["videoId"]
+        assert api.post(f"/v1/videos/{hidden}/views", user="bob").status == 404
+        assert metrics(capsys) == []
+
+
+class TestSweeper:
+    def _sweep(self, backstage: Backstage, capsys: Printed) -> dict[str, dict[str, float]]:
+        """The metrics of one sweep by queue; those without a queue under ``."""
+        capsys.readouterr()
+        backstage.sweeper({}, Context())
+        found = metrics(capsys)
+        assert {line.pop("environment") for line in found} <= {"test"}
+        return {line.pop("queue", ""): line for line in found}
+
+    def test_without_open_jobs_it_tells_nothing(self, api: Api, table: Table, clock: Clock, capsys: Printed) -> None:
+        api.create()
+        assert self._sweep(Backstage(table, clock), capsys) == {}
+
+    def test_open_jobs_are_told_by_queue_with_the_age_of_the_oldest(
+        self, api: Api, table: Table, clock: Clock, capsys: Printed
+    ) -> None:
+        backstage = Backstage(table, clock)
+        backstage.uploaded_film(api)
+        clock.advance(100)
+        backstage.arrive(api.create()["videoId"])
+        clock.advance(20)
+        assert self._sweep(backstage, capsys) == {
+            "probe": {"OpenJobs": 1, "OldestJobSeconds": 20},
+            "thumbnails": {"OpenJobs": 2, "OldestJobSeconds": 120},
+            "transcode": {"OpenJobs": 2, "OldestJobSeconds": 120},
+        }
+
+    def test_a_job_grows_old_from_when_it_was_wanted_whatever_is_tried(
+        self, api: Api, table: Table, clock: Clock, capsys: Printed
+    ) -> None:
+        backstage = Backstage(table, clock)
+        backstage.uploaded_film(api)
+        ticket = backstage.message("thumbnails", "poster").ticket
+        clock.advance(100)
+        assert backstage.jobs.take(ticket, Caller.job("thumbnails"), int(clock()))
+        clock.advance(kind_of("poster").lease + 1)
+        assert self._sweep(backstage, capsys)[""] == {"JobsRequeued": 1}
+        clock.advance(10)
+        # The next attempt has waited for 10 seconds; whoever waits for the picture, for longer.
+        assert self._sweep(backstage, capsys)["thumbnails"]["OldestJobSeconds"] == 100 + 361 + 10
+
+    def test_a_job_that_is_tried_again_by_hand_is_new(
+        self, api: Api, table: Table, clock: Clock, capsys: Printed
+    ) -> None:
+        backstage = Backstage(table, clock)
+        video_id = api.create()["videoId"]
+        backstage.arrive(video_id)
+        backstage.jobs.fail(
+            backstage.message("probe", "probe").ticket, "No film.", Caller.job("probe"), int(clock()), retry=False
+        )
+        assert self._sweep(backstage, capsys) == {}
+        clock.advance(1000)
+        assert api.post(f"/v1/videos/{video_id}/jobs/probe/retry").status == 202
+        clock.advance(5)
+        assert self._sweep(backstage, capsys) == {"probe": {"OpenJobs": 1, "OldestJobSeconds": 5}}
+
+    def test_what_it_gives_up_is_counted_and_not_open_any_more(
+        self, api: Api, table: Table, clock: Clock, capsys: Printed
+    ) -> None:
+        backstage = Backstage(table, clock)
+        backstage.arrive(api.create()["videoId"])
+        clock.advance(kind_of("probe").patience + 1)
+        assert self._sweep(backstage, capsys)[""] == {"JobsResent": 1}
+        clock.advance(10**6)
+        assert self._sweep(backstage, capsys) == {"": {"JobsGivenUp": 1}}
+
+    def test_one_that_it_had_to_skip_is_counted(
+        self, api: Api, table: Table, clock: Clock, capsys: Printed, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        backstage = Backstage(table, clock)
+        backstage.arrive(api.create()["videoId"])
+        clock.advance(10**6)
+
+        def broken(*_: object, **__: object) -> None:
+            raise OSError("broken")
+
+        monkeypatch.setattr(backstage.jobs, "fail", broken)
+        assert self._sweep(backstage, capsys)[""] == {"JobsSkipped": 1}
+
+    def test_a_job_of_before_its_age_was_kept_counts_as_open(
+        self, api: Api, table: Table, clock: Clock, capsys: Printed
+    ) -> None:
+        backstage = Backstage(table, clock)
+        video_id = api.create()["videoId"]
+        backstage.arrive(video_id)
+        job = backstage.job(video_id, "probe")
+        table.write(table.put({name: value for name, value in job.items() if name != "createdAt"}))
+        assert self._sweep(backstage, capsys) == {"probe": {"OpenJobs": 1}}
+
+    def test_a_job_of_a_kind_of_a_later_release_is_left_out(
+        self, api: Api, table: Table, clock: Clock, capsys: Printed
+    ) -> None:
+        backstage = Backstage(table, clock)
+        video_id = api.create()["videoId"]
+        backstage.arrive(video_id)
+        job = backstage.job(video_id, "probe")
+        table.write(table.put(job | {SORT_KEY: "JOB#scent", "kind": "scent", "relId": f"{video_id}/scent"}))
+        assert self._sweep(backstage, capsys) == {"probe": {"OpenJobs": 1, "OldestJobSeconds": 0}}
+
+    def test_a_backlog_is_counted_up_to_a_bound_and_all_that_is_overdue_is_handled(
+        self, api: Api, table: Table, clock: Clock, capsys: Printed, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(sweeping, "MOST_MEASURED", 3)
+        backstage = Backstage(table, clock)
+        for _ in range(5):
+            backstage.arrive(api.create()["videoId"])
+        assert self._sweep(backstage, capsys) == {"probe": {"OpenJobs": 3, "OldestJobSeconds": 0}}
+        clock.advance(kind_of("probe").patience + 1)
+        assert self._sweep(backstage, capsys)[""] == {"JobsResent": 5}
+
+    def test_jobs_are_in_the_index_of_relations_alone(self, api: Api, table: Table, clock: Clock) -> None:
+        backstage = Backstage(table, clock)
+        video_id = backstage.uploaded_film(api)
+        job = backstage.job(video_id, "poster")
+        assert job["createdAt"] == NOW
+        # Else they would be listed among their owner's videos.
+        assert not {"userId", "category", "categoryShard"} & job.keys()
+
+    def test_its_metrics_are_of_outcomes_that_there_are(self) -> None:
+        assert set(sweeper.METRICS.values()) <= sweeping.Sweep().counts.keys()
+
+
+class TestLogger:
+    def test_the_id_of_before_is_back_afterwards(self) -> None:
+        logger = Logger()
+        with log_lines() as lines:
+            with correlated("outer"):
+                with correlated("inner"):
+                    logger.info("1")
+                with correlated(None):
+                    logger.info("2")
+                with pytest.raises(OSError, match="broken"), correlated("failing"):
+                    raise OSError("broken")
+                logger.info("3")
+            logger.info("4")
+        assert [line.get("correlation_id") for line in lines] == ["inner", None, "outer", None]
+
+    def test_each_line_names_its_invocation(self) -> None:
+        def handle(*_: object) -> dict[str, object]:
+            Logger().info("here")
+            return {}
+
+        context = Context()
+        with log_lines() as lines:
+            telemetry.logged(handle)({}, context)
+        assert [line["function_request_id"] for line in lines] == [context.aws_request_id]
+
+
+class TestThePage:
+    def test_it_lists_every_metric_with_its_unit_and_no_other(self) -> None:
+        table = PAGE.partition("## Metrics")[2].partition("\n## ")[0]
+        listed = dict(re.findall(r"^\| `(\w+)` \| (\w+) \|", table, re.MULTILINE))
+        assert listed == METRICS
+
+    def test_every_metric_is_emitted_by_some_function(self) -> None:
+        sources = [path.read_text(encoding="utf-8") for path in (Path(__file__).parents[2] / "functions").rglob("*.py")]
+        emitted = {name for name in METRICS if any(f'"{name}"' in source for source in sources)}
+        assert emitted == METRICS.keys()
+
+    def test_its_bound_and_price_are_those_of_the_code(self) -> None:
+        assert f"{sweeping.MOST_MEASURED:,} open jobs" in PAGE
+        # Each metric by itself, or once for each value of its second dimension.
+        of_kind, of_queue = {"JobsDone", "JobsFailed"}, {"OldestJobSeconds", "OpenJobs"}
+        count = len(METRICS) - len(of_kind | of_queue) + 4 * len(of_kind) + 3 * len(of_queue)
+        assert f"{count} metrics" in PAGE
+        assert f"{count * 0.3:.2f} dollars" in PAGE
