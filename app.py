@@ -8,10 +8,12 @@ from pathlib import Path
 import aws_cdk as cdk
 
 from infra.api_stack import ApiStack
+from infra.costs_stack import CostsStack
 from infra.data_stack import DataStack
 from infra.identity import IdentityStack
 from infra.jobs_stack import JobsStack
 from infra.media_stack import MediaStack
+from infra.operations_stack import OperationsStack
 from infra.packaging import service_code
 from infra.settings import Misconfigured, Settings
 
@@ -19,31 +21,41 @@ HERE = Path(__file__).resolve().parent
 
 
 def add_stacks(app: cdk.App) -> None:
-    """What must not be lost, what can be built again at any time, and who may call unless that is given."""
+    """What must not be lost, what can be built again, who may call unless that is given, and what watches over it."""
     settings = Settings.from_context(app.node)
-    data = DataStack(app, settings.stack_name("Data"), settings=settings)
-    media = MediaStack(app, settings.stack_name("Media"), settings=settings)
+    tags = settings.tags
+    data = DataStack(app, settings.stack_name("Data"), settings=settings, tags=tags)
+    media = MediaStack(app, settings.stack_name("Media"), settings=settings, encryption=data.encryption, tags=tags)
     issuer = settings.issuer
     if issuer is None:
-        issuer = IdentityStack(app, settings.stack_name("Identity"), settings=settings).issuer
-    JobsStack(
+        issuer = IdentityStack(app, settings.stack_name("Identity"), settings=settings, tags=tags).issuer
+    jobs = JobsStack(
         app,
         settings.stack_name("Jobs"),
         settings=settings,
-        code=service_code(target=settings.target),
-        films_code=service_code(target=settings.target, films=True),
+        code=service_code(settings),
+        films_code=service_code(settings, films=True),
         data=data,
         media=media,
+        tags=tags,
     )
-    ApiStack(
+    api = ApiStack(
         app,
         settings.stack_name("Api"),
         settings=settings,
-        code=service_code(target=settings.target),
+        code=service_code(settings),
         data=data,
         media=media,
         issuer=issuer,
+        tags=tags,
     )
+    if settings.target == "aws":
+        operations = OperationsStack(
+            app, settings.stack_name("Operations"), settings=settings, media=media, jobs=jobs, api=api, tags=tags
+        )
+        if settings.anomaly_usd:
+            costs = CostsStack(app, settings.stack_name("Costs"), settings=settings, tags=tags)
+            costs.add_stack_dependency(operations, reason="what may be refused comes last")
 
 
 def new_app() -> cdk.App:

@@ -1,0 +1,50 @@
+"""The watch on costs, for accounts that may have one."""
+
+import json
+from typing import Any
+
+import aws_cdk as cdk
+from aws_cdk import aws_ce as ce
+from constructs import Construct
+
+from infra.settings import Settings
+from infra.topic import topic_for
+
+COSTS_TAG = "deployment"
+"""By which costs are told apart: of `Settings.tags` the one that says it all, as a monitor of costs takes one only."""
+
+
+class CostsStack(cdk.Stack):
+    """Unusual costs of this deployment are told, some hours after they arose. The tag must be active in Billing.
+
+    It is by itself, because AWS refuses it to the member accounts of an organisation: alarms must not fail with it.
+    """
+
+    def __init__(self, scope: Construct, id_: str, *, settings: Settings, **kwargs: Any) -> None:
+        super().__init__(scope, id_, description="Video metadata: a watch on costs", **kwargs)
+        topic = topic_for("costalerts.amazonaws.com", self, settings)
+        # The names are what the message shows, so they say what to do.
+        monitor = ce.CfnAnomalyMonitor(
+            self,
+            "Costs",
+            monitor_name=f"{settings.deployment}: costs",
+            monitor_type="CUSTOM",
+            monitor_specification=json.dumps({"Tags": {"Key": COSTS_TAG, "Values": [settings.tags[COSTS_TAG]]}}),
+        )
+        unusual = {
+            "Dimensions": {
+                "Key": "ANOMALY_TOTAL_IMPACT_ABSOLUTE",
+                "MatchOptions": ["GREATER_THAN_OR_EQUAL"],
+                "Values": [str(settings.anomaly_usd)],
+            }
+        }
+        ce.CfnAnomalySubscription(
+            self,
+            "UnusualCosts",
+            subscription_name=f"{settings.deployment}: unusual costs. Runbook: docs/runbooks/cost-anomaly.md",
+            frequency="IMMEDIATE",
+            monitor_arn_list=[monitor.attr_monitor_arn],
+            subscribers=[ce.CfnAnomalySubscription.SubscriberProperty(type="SNS", address=topic.topic_arn)],
+            threshold_expression=json.dumps(unusual),
+        )
+        cdk.CfnOutput(self, "CostsTopic", description="Tells of unusual costs; subscribe here", value=topic.topic_arn)

@@ -1,0 +1,186 @@
+"""The dashboard: read from the top down, it goes from what users see to what may be the cause."""
+
+from collections.abc import Mapping, Sequence
+
+from aws_cdk import Duration
+from aws_cdk import aws_apigatewayv2 as apigateway
+from aws_cdk import aws_cloudwatch as cloudwatch
+from constructs import Construct
+
+from infra import metrics
+from infra.function import ServiceFunction
+from infra.metrics import FIVE_MINUTES
+from infra.queue import WorkQueue
+from infra.settings import Settings
+
+WIDTH = 24
+"""Of the whole dashboard, in CloudWatch's units."""
+
+HEIGHT = 6
+
+NEWEST_ERRORS = (
+    "fields @timestamp, service, level, coalesce(message, errorMessage, type) as what, "
+    "coalesce(reason, detail, record.status) as why, cause, correlation_id",
+    # Lambda itself tells of functions that ended without a word.
+    'filter level in ["WARNING", "ERROR", "CRITICAL"] or record.status in ["timeout", "error"]',
+    "sort @timestamp desc",
+    "limit 50",
+)
+"""In Logs Insights' language, over the logs of all functions."""
+
+Graphs = Mapping[str, Sequence[cloudwatch.IMetric]]
+"""What is drawn side by side, by title."""
+
+
+class OperationsDashboard(Construct):
+    """`VideoMetadata-<env>`."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        id_: str,
+        *,
+        settings: Settings,
+        alarms: Sequence[cloudwatch.IAlarm],
+        api: apigateway.IHttpApi,
+        functions: Mapping[str, ServiceFunction],
+        queues: Mapping[str, WorkQueue],
+    ) -> None:
+        super().__init__(scope, id_)
+        self._settings = settings
+        self.name = settings.deployment
+        dashboard = cloudwatch.Dashboard(
+            self, "Dashboard", dashboard_name=self.name, default_interval=Duration.hours(3)
+        )
+        dashboard.add_widgets(self._title())
+        if alarms:
+            dashboard.add_widgets(
+                cloudwatch.AlarmStatusWidget(title="Alarms", alarms=list(alarms), width=WIDTH, height=HEIGHT)
+            )
+        for text, graphs in (
+            (
+                "## Users\nRequests, how many of them fail on our side (5xx), and how long they take. Of the 4xx, some are "
+                "requests that the gateway's throttle turned away.",
+                self._users(api),
+            ),
+            (
+                "## Business\nWhat happens to videos. A needed job that fails leaves its video `failed`; jobs that grow "
+                "old leave it in `processing`.",
+                self._business(),
+            ),
+            (
+                "## Pipeline\nFrom the table's stream through the queues to the workers: how far each is behind, and what "
+                "was set aside (`make redrive`).",
+                self._pipeline(functions, queues),
+            ),
+            (
+                "## Functions\nErrors are crashes and timeouts; what a function refuses with a sentence is none. Throttles "
+                "mean that the account runs as many functions as it may.",
+                self._functions(functions),
+            ),
+            (
+                "## Table\nWhat it is asked for, what it throttles, and how fast it answers. A throttled index throttles "
+                "the writes of its table.",
+                self._table(),
+            ),
+        ):
+            dashboard.add_widgets(_text(text))
+            dashboard.add_widgets(*(_graph(title, lines, WIDTH // len(graphs)) for title, lines in graphs.items()))
+        dashboard.add_widgets(
+            _text(
+                "## Newest errors and warnings\nOf all functions. With a `correlation_id` one request can be followed through all of "
+                "them: docs/logs-and-metrics.md."
+            )
+        )
+        dashboard.add_widgets(
+            cloudwatch.LogQueryWidget(
+                title="Newest errors and warnings",
+                log_group_names=[each.log_group.log_group_name for each in functions.values()],
+                query_lines=list(NEWEST_ERRORS),
+                width=WIDTH,
+                height=HEIGHT,
+            )
+        )
+
+    def _title(self) -> cloudwatch.TextWidget:
+        return _text(
+            f"# Video metadata, {self._settings.env}\nRead from the top: is it felt by users, then by videos, then where "
+            "does it come from? Every alarm's description names its page in docs/runbooks. Nothing red and still "
+            "complaints? docs/operations.md, “The first five minutes”.",
+            height=3,
+        )
+
+    def _users(self, api: apigateway.IHttpApi) -> Graphs:
+        count = api.metric_count(statistic="Sum", period=FIVE_MINUTES, label="Requests")
+        refused = api.metric_client_error(statistic="Sum", period=FIVE_MINUTES, label="4xx")
+        failed = api.metric_server_error(statistic="Sum", period=FIVE_MINUTES, label="5xx")
+        share = cloudwatch.MathExpression(
+            expression="100 * FILL(failed, 0) / requests",
+            using_metrics={"failed": failed, "requests": count},
+            label="5xx, percent of requests",
+            period=FIVE_MINUTES,
+        )
+        latency = [api.metric_latency(statistic=each, period=FIVE_MINUTES, label=each) for each in ("p50", "p99")]
+        return {"Requests": [count, refused, failed], "Share that fails": [share], "Time to answer (ms)": latency}
+
+    def _business(self) -> Graphs:
+        settings = self._settings
+
+        def by_kind(name: str) -> list[cloudwatch.Metric]:
+            return [metrics.of_service(settings, name, kind=kind, label=kind) for kind in metrics.JOB_KINDS]
+
+        changes = ("VideosCreated", "VideosDeleted", "VideosRemoved", "ViewsCounted")
+        return {
+            "Videos and views": [metrics.of_service(settings, name) for name in changes],
+            "Jobs done": by_kind("JobsDone"),
+            "Jobs failed": by_kind("JobsFailed"),
+            "Oldest job (s)": [metrics.of_oldest_job(settings, queue) for queue in metrics.JOB_QUEUES],
+        }
+
+    def _pipeline(self, functions: Mapping[str, ServiceFunction], queues: Mapping[str, WorkQueue]) -> Graphs:
+        readers = [each for each in functions.values() if each.stream_mapping_id]
+        return {
+            "Behind the stream (ms)": [
+                metrics.of_function("IteratorAge", each, statistic="Maximum") for each in readers
+            ],
+            "Messages waiting": [metrics.of_queue(metrics.DEPTH, each.queue, name) for name, each in queues.items()],
+            "Oldest message (s)": [metrics.of_queue(metrics.AGE, each.queue, name) for name, each in queues.items()],
+            "Dead letters, and records given up": [
+                *(metrics.of_queue(metrics.DEPTH, each.dead_letters, name) for name, each in queues.items()),
+                *(metrics.of_stream_reader(metrics.GIVEN_UP, each) for each in readers),
+            ],
+        }
+
+    def _functions(self, functions: Mapping[str, ServiceFunction]) -> Graphs:
+        shown = {
+            "Errors": ("Errors", "Sum"),
+            "Throttles": ("Throttles", "Sum"),
+            "Duration p99 (ms)": ("Duration", "p99"),
+            "Running at a time": ("ConcurrentExecutions", "Maximum"),
+        }
+        return {
+            title: [metrics.of_function(name, each, statistic=statistic) for each in functions.values()]
+            for title, (name, statistic) in shown.items()
+        }
+
+    def _table(self) -> Graphs:
+        settings = self._settings
+        return {
+            "Read units": metrics.of_tables(settings, "ConsumedReadCapacityUnits"),
+            "Write units": metrics.of_tables(settings, "ConsumedWriteCapacityUnits"),
+            "Reads throttled": metrics.of_tables(settings, "ReadThrottleEvents"),
+            "Writes throttled": metrics.of_tables(settings, "WriteThrottleEvents"),
+            "Time to answer p99 (ms)": [
+                metrics.of_operation("SuccessfulRequestLatency", settings.table_name, operation, statistic="p99")
+                for operation in metrics.OPERATIONS
+            ],
+        }
+
+
+def _text(markdown: str, *, height: int = 2) -> cloudwatch.TextWidget:
+    return cloudwatch.TextWidget(markdown=markdown, width=WIDTH, height=height)
+
+
+def _graph(title: str, lines: Sequence[cloudwatch.IMetric], width: int) -> cloudwatch.GraphWidget:
+    axis = cloudwatch.YAxisProps(min=0, show_units=False)
+    return cloudwatch.GraphWidget(title=title, left=list(lines), left_y_axis=axis, width=width, height=HEIGHT)

@@ -1,0 +1,119 @@
+"""What the alarms watch and the dashboard shows."""
+
+from collections.abc import Iterable
+
+from aws_cdk import Duration
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_sqs as sqs
+
+from infra.function import ServiceFunction
+from infra.settings import Settings
+from shared import schema
+
+MINUTE = Duration.minutes(1)
+FIVE_MINUTES = Duration.minutes(5)
+
+JOB_QUEUES = ("probe", "thumbnails", "transcode")
+"""Queues whose messages stand for jobs; the job's age says more than the message's, which comes again and again."""
+
+JOB_KINDS = ("probe", "poster", "storyboard", "transcode")
+
+DEPTH = "ApproximateNumberOfMessagesVisible"
+AGE = "ApproximateAgeOfOldestMessage"
+GIVEN_UP = "OnFailureDestinationDeliveredEventCount"
+
+OPERATIONS = (
+    "BatchGetItem",
+    "BatchWriteItem",
+    "DeleteItem",
+    "GetItem",
+    "PutItem",
+    "Query",
+    "TransactWriteItems",
+    "UpdateItem",
+)
+"""What the functions ask of DynamoDB, which counts its own errors by operation only."""
+
+
+def of_service(
+    settings: Settings, name: str, *, statistic: str = "Sum", label: str | None = None, **dimensions: str
+) -> cloudwatch.Metric:
+    """A metric that the functions emit themselves; docs/logs-and-metrics.md lists them."""
+    return cloudwatch.Metric(
+        namespace=schema.TABLE_NAME,
+        metric_name=name,
+        dimensions_map={"environment": settings.env, **dimensions},
+        statistic=statistic,
+        period=FIVE_MINUTES,
+        label=label,
+    )
+
+
+def of_oldest_job(settings: Settings, queue: str) -> cloudwatch.Metric:
+    """The age of the oldest open job of a queue, in seconds; without data while there is none."""
+    return of_service(settings, "OldestJobSeconds", statistic="Maximum", queue=queue, label=queue)
+
+
+def of_table(name: str, table_name: str, index: str | None = None) -> cloudwatch.Metric:
+    """A metric of a table, or of one of its indexes; those of an index are not in those of its table."""
+    return cloudwatch.Metric(
+        namespace="AWS/DynamoDB",
+        metric_name=name,
+        dimensions_map={"TableName": table_name, **({"GlobalSecondaryIndexName": index} if index else {})},
+        statistic="Sum",
+        period=FIVE_MINUTES,
+        label=index or table_name,
+    )
+
+
+def of_tables(settings: Settings, name: str) -> list[cloudwatch.Metric]:
+    """A metric of both tables and of each index."""
+    return [
+        of_table(name, settings.table_name),
+        *(of_table(name, settings.table_name, index) for index in settings.indexes),
+        of_table(name, settings.audit_table_name),
+    ]
+
+
+def of_operation(name: str, table_name: str, operation: str, *, statistic: str = "Sum") -> cloudwatch.Metric:
+    """A metric of one kind of request to a table."""
+    return cloudwatch.Metric(
+        namespace="AWS/DynamoDB",
+        metric_name=name,
+        dimensions_map={"TableName": table_name, "Operation": operation},
+        statistic=statistic,
+        period=FIVE_MINUTES,
+        label=operation,
+    )
+
+
+def of_function(name: str, function: ServiceFunction, *, statistic: str = "Sum") -> cloudwatch.Metric:
+    """A metric of a function, over all its versions."""
+    return function.function.metric(name, statistic=statistic, period=FIVE_MINUTES, label=function.node.id)
+
+
+def of_stream_reader(name: str, function: ServiceFunction) -> cloudwatch.Metric:
+    """A metric of what brings the table's stream to a function."""
+    if function.stream_mapping_id is None:
+        raise ValueError(f"{function.node.id} does not read the stream.")
+    return cloudwatch.Metric(
+        namespace="AWS/Lambda",
+        metric_name=name,
+        dimensions_map={"EventSourceMappingUUID": function.stream_mapping_id},
+        statistic="Sum",
+        period=FIVE_MINUTES,
+        label=function.node.id,
+    )
+
+
+def of_queue(name: str, queue: sqs.IQueue, label: str) -> cloudwatch.Metric:
+    """The highest value of a metric of a queue."""
+    return queue.metric(name, statistic="Maximum", period=FIVE_MINUTES, label=label)
+
+
+def total(metrics: Iterable[cloudwatch.Metric], label: str) -> cloudwatch.MathExpression:
+    """The sum of several metrics; one that has no data counts as nothing."""
+    using = {f"m{number}": each for number, each in enumerate(metrics)}
+    return cloudwatch.MathExpression(
+        expression=f"SUM([{', '.join(using)}])", using_metrics=using, label=label, period=FIVE_MINUTES
+    )

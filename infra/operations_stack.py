@@ -1,0 +1,92 @@
+"""What an operator has: alarms and whom they tell, and the dashboard."""
+
+from typing import Any
+
+import aws_cdk as cdk
+from aws_cdk.aws_cloudwatch_actions import SnsAction
+from constructs import Construct
+
+from infra.alarms import Alarms
+from infra.api_stack import ApiStack
+from infra.dashboard import OperationsDashboard
+from infra.jobs_stack import JobsStack
+from infra.media_stack import MediaStack
+from infra.settings import Settings
+from infra.topic import topic_for
+
+LATE = {
+    "probe": "Uploaded films stay in processing, because nobody looks into them",
+    "thumbnails": "Videos stay without poster and storyboard",
+    "transcode": "Uploaded films stay in processing, because no transcoder makes their renditions",
+    "arrivals": "Films that were uploaded are not taken in",
+    "purge": "What belongs to removed videos stays, and is paid for",
+    "aggregates": "The totals of users and tags are out of date",
+}
+"""What it means for users when the queue's oldest job or message is too old."""
+
+LOST = {
+    "probe": "A film could not be looked into; its job is tried again or fails visibly",
+    "thumbnails": "A picture could not be made; its job is tried again or fails visibly",
+    "transcode": "A transcoder did not take a job; it is tried again or fails visibly",
+    "arrivals": "A film that was uploaded was not taken in, and its video stays uploaded",
+    "purge": "What belongs to a removed video stays, and is paid for",
+    "aggregates": "The totals of a user or a tag are wrong",
+}
+"""What it means for users that a message was set aside."""
+
+
+class OperationsStack(cdk.Stack):
+    """It watches the other stacks and nothing depends on it: it can be destroyed and built again at any time."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        id_: str,
+        *,
+        settings: Settings,
+        media: MediaStack,
+        jobs: JobsStack,
+        api: ApiStack,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(scope, id_, description="Video metadata: alarms and dashboard", **kwargs)
+        self._settings = settings
+        alarms = None
+        if settings.alarms:
+            topic = topic_for("cloudwatch.amazonaws.com", self, settings)
+            alarms = self._alarms(SnsAction(topic), media, jobs, api)
+            cdk.CfnOutput(self, "AlarmsTopic", description="Tells of alarms; subscribe here", value=topic.topic_arn)
+        dashboard = OperationsDashboard(
+            self,
+            "Overview",
+            settings=settings,
+            alarms=alarms.all if alarms else (),
+            api=api.api,
+            functions={**api.functions, **jobs.functions},
+            queues={"arrivals": media.arrivals_queue, **jobs.queues},
+        )
+        cdk.CfnOutput(self, "DashboardName", description="In CloudWatch", value=dashboard.name)
+
+    def _alarms(self, action: SnsAction, media: MediaStack, jobs: JobsStack, api: ApiStack) -> Alarms:
+        alarms = Alarms(self, "Alarms", settings=self._settings, action=action)
+        workers = list(jobs.functions.values())
+        alarms.watch_api(api.api)
+        alarms.watch_functions(
+            "API functions", list(api.functions.values()), "Requests are refused with 503, because no function is free"
+        )
+        alarms.watch_functions("Workers", workers, "What is made of films is late, because no function is free")
+        alarms.watch_tables()
+        alarms.watch_stream_reader(
+            jobs.functions["router"],
+            late="Uploaded films stay in processing, because no jobs are made for them",
+            lost="A change was never acted on: a video may lack jobs, or leave something behind that was to be removed",
+        )
+        alarms.watch_stream_reader(
+            jobs.functions["audit"],
+            late="The audit trail does not show the newest changes",
+            lost="The audit trail lacks a change",
+        )
+        for name, queue in {"arrivals": media.arrivals_queue, **jobs.queues}.items():
+            alarms.watch_queue(name, queue, late=LATE[name], lost=LOST[name])
+        alarms.watch_workers(workers, jobs.functions["sweeper"])
+        return alarms

@@ -1,0 +1,41 @@
+"""A topic that tells people what AWS has noticed."""
+
+import aws_cdk as cdk
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_sns as sns
+from aws_cdk import aws_sns_subscriptions as subscriptions
+from constructs import Construct
+
+from infra.settings import Settings
+
+
+def topic_for(publisher: str, scope: Construct, settings: Settings) -> sns.Topic:
+    """An encrypted topic, to which only this AWS service publishes, and only for this account."""
+    # With a key of its own, because only such a key can let an AWS service use it.
+    key = kms.Key(
+        scope,
+        "TopicKey",
+        description=f"Video metadata, {settings.env}: messages of {publisher} on their way",
+        enable_key_rotation=True,
+        pending_window=cdk.Duration.days(7),
+        removal_policy=cdk.RemovalPolicy.DESTROY,  # nothing is kept that it would open
+    )
+    topic = sns.Topic(
+        scope,
+        "Topic",
+        display_name=f"Video metadata, {settings.env}",
+        master_key=key,
+        enforce_ssl=True,
+    )
+    principal = iam.ServicePrincipal(publisher, conditions={"StringEquals": {"aws:SourceAccount": cdk.Aws.ACCOUNT_ID}})
+    topic.add_to_resource_policy(
+        iam.PolicyStatement(principals=[principal], actions=["sns:Publish"], resources=[topic.topic_arn])
+    )
+    key.add_to_resource_policy(
+        # In a key's policy "*" is the key itself.
+        iam.PolicyStatement(principals=[principal], actions=["kms:Decrypt", "kms:GenerateDataKey*"], resources=["*"])
+    )
+    if settings.alarm_email:
+        topic.add_subscription(subscriptions.EmailSubscription(settings.alarm_email))
+    return topic

@@ -1,0 +1,425 @@
+"""Alarms, topic, dashboard and the watch on costs: what watches the service. test_runbooks.py has the pages."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import aws_cdk as cdk
+import pytest
+
+from app import add_stacks
+from shared import schema
+from tests.unit.conftest import Synthesize
+from tests.unit.templates import ROOT, Json, Templates, plain
+
+PAGE = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+
+QUEUES = ("arrivals", "probe", "thumbnails", "transcode", "purge", "aggregates")
+UNITS = {
+    "Latency": " ms",
+    "IteratorAge": " ms",
+    "OldestJobSeconds": " s",
+    "ApproximateAgeOfOldestMessage": " s",
+    "Count": " %",
+}
+SIGNS = {"GreaterThanThreshold": ">", "GreaterThanOrEqualToThreshold": "≥", "LessThanThreshold": "<"}
+
+
+def operations(templates: Templates) -> Json:
+    """The template of the stack."""
+    template = templates.operations
+    assert template is not None
+    return template
+
+
+def alarms(templates: Templates) -> dict[str, Json]:
+    """The stack's alarms, by name, as they stand in the template."""
+    found = [made["Properties"] for made in of_type(templates, "AWS::CloudWatch::Alarm")]
+    return {each["AlarmName"]: each for each in found}
+
+
+def of_type(templates: Templates, type_: str, *, part: str = "Operations") -> list[Json]:
+    """The resources of a type in the stack, or in another."""
+    return [made for made in templates.parts()[part]["Resources"].values() if made["Type"] == type_]
+
+
+def watched(alarm: Json) -> list[Json]:
+    """The metrics of an alarm."""
+    if "Metrics" in alarm:
+        return [each["MetricStat"] for each in alarm["Metrics"] if "MetricStat" in each]
+    return [
+        {
+            "Metric": {name: alarm[name] for name in ("Namespace", "MetricName", "Dimensions")},
+            "Period": alarm["Period"],
+            "Stat": alarm.get("Statistic") or alarm.get("ExtendedStatistic"),
+        }
+    ]
+
+
+def told(metric: Json) -> str:
+    """A metric in a line: `AWS/SQS ApproximateAgeOfOldestMessage QueueName=PurgeQueue.QueueName`."""
+    named = [f"{each['Name']}={plain(each['Value'])}" for each in metric["Metric"]["Dimensions"]]
+    return " ".join([metric["Metric"]["Namespace"], metric["Metric"]["MetricName"], *sorted(named)])
+
+
+def lines(alarm: Json) -> set[str]:
+    """All metrics of an alarm, each in a line."""
+    return {told(each) for each in watched(alarm)}
+
+
+class TestEveryAlarm:
+    def test_tells_when_it_goes_off_and_when_it_is_over(self, prod: Templates) -> None:
+        for alarm in alarms(prod).values():
+            (topic,) = alarm["AlarmActions"]
+            assert plain(topic) == "Topic"
+            assert alarm["OKActions"] == alarm["AlarmActions"]
+            assert alarm.get("ActionsEnabled", True)
+
+    def test_has_a_name_of_its_environment(self, prod: Templates, staging: Templates) -> None:
+        assert all(name.startswith("prod ") for name in alarms(prod))
+        assert all(name.startswith("staging ") for name in alarms(staging))
+        assert len(alarms(prod)) == len(of_type(prod, "AWS::CloudWatch::Alarm"))
+
+    def test_says_what_it_means_and_names_a_runbook(self, prod: Templates) -> None:
+        for alarm in alarms(prod).values():
+            meaning, _, runbook = alarm["AlarmDescription"].partition(". Runbook: ")
+            assert meaning
+            assert "." not in meaning
+            assert (ROOT / runbook).is_file(), runbook
+
+    def test_takes_no_more_metrics_than_cloudwatch_allows(self, prod: Templates) -> None:
+        for name, alarm in alarms(prod).items():
+            assert 1 <= len(watched(alarm)) <= 10, name
+
+    def test_says_what_no_data_means(self, prod: Templates) -> None:
+        bad = {name for name, alarm in alarms(prod).items() if alarm["TreatMissingData"] != "notBreaching"}
+        assert bad == {"prod Sweeper does not run"}
+        assert alarms(prod)["prod Sweeper does not run"]["TreatMissingData"] == "breaching"
+
+    def test_looks_back_no_further_than_cloudwatch_allows(self, prod: Templates) -> None:
+        for alarm in alarms(prod).values():
+            assert max(each["Period"] for each in watched(alarm)) * alarm["EvaluationPeriods"] <= 86400
+            assert alarm["DatapointsToAlarm"] <= alarm["EvaluationPeriods"]
+
+
+class TestAlarms:
+    def test_there_are_none_in_dev_and_nothing_at_all_locally(self, aws: Templates, local: Templates) -> None:
+        assert alarms(aws) == {}
+        assert of_type(aws, "AWS::SNS::Topic") == of_type(aws, "AWS::KMS::Key") == []
+        assert local.operations is None
+
+    def test_staging_has_those_of_prod(self, prod: Templates, staging: Templates) -> None:
+        there, here = ({name.partition(" ")[2] for name in alarms(made)} for made in (prod, staging))
+        assert there == here
+
+    def test_errors_are_a_share_of_the_requests_once_there_are_some(self, prod: Templates) -> None:
+        alarm = alarms(prod)["prod API answers with errors"]
+        (share,) = (each["Expression"] for each in alarm["Metrics"] if "Expression" in each)
+        assert share == "IF(requests >= 5, 100 * FILL(errors, 0) / requests, 0)"
+        assert lines(alarm) == {"AWS/ApiGateway Count ApiId=HttpApi", "AWS/ApiGateway 5xx ApiId=HttpApi"}
+        assert {each["Stat"] for each in watched(alarm)} == {"Sum"}
+
+    def test_slowness_is_the_slowest_hundredth_and_needs_enough_requests(self, prod: Templates) -> None:
+        alarm = alarms(prod)["prod API is slow"]
+        assert [(told(each), each["Stat"]) for each in watched(alarm)] == [
+            ("AWS/ApiGateway Latency ApiId=HttpApi", "p99")
+        ]
+        assert alarm["EvaluateLowSampleCountPercentile"] == "ignore"
+
+    def test_slowness_is_told_before_the_function_gives_up(self, prod: Templates) -> None:
+        assert alarms(prod)["prod API is slow"]["Threshold"] < 1000 * prod.function("videos")[1]["Timeout"]
+
+    def test_throttles_of_every_function_are_watched(self, prod: Templates) -> None:
+        found = lines(alarms(prod)["prod API functions are throttled"]) | lines(
+            alarms(prod)["prod Workers are throttled"]
+        )
+        names = {plain({"Ref": id_}) for id_ in prod.all("AWS::Lambda::Function")}
+        assert found == {f"AWS/Lambda Throttles FunctionName={name}" for name in names}
+
+    def test_crashes_of_every_function_behind_the_api_are_watched(self, prod: Templates) -> None:
+        jobs = prod.jobs["Resources"].items()
+        names = {plain({"Ref": id_}) for id_, made in jobs if made["Type"] == "AWS::Lambda::Function"}
+        assert lines(alarms(prod)["prod Workers crash"]) == {f"AWS/Lambda Errors FunctionName={name}" for name in names}
+
+    def test_sums_take_missing_data_as_nothing(self, prod: Templates) -> None:
+        """`m1 + m2` has no value where one of them has none; SUM has."""
+        for name in ("Workers crash", "Workers are throttled", "Table fails", "Table writes are throttled"):
+            (total,) = (each["Expression"] for each in alarms(prod)[f"prod {name}"]["Metrics"] if "Expression" in each)
+            assert total.startswith("SUM([m0, m1, ")
+
+    @pytest.mark.parametrize("direction", ["Read", "Write"])
+    def test_throttles_of_both_tables_and_every_index_are_watched(self, prod: Templates, direction: str) -> None:
+        metric = f"AWS/DynamoDB {direction}ThrottleEvents"
+        assert lines(alarms(prod)[f"prod Table {direction.lower()}s are throttled"]) == {
+            f"{metric} TableName=VideoMetadata-prod",
+            f"{metric} TableName=VideoAudit-prod",
+            *(
+                f"{metric} GlobalSecondaryIndexName={index.name} TableName=VideoMetadata-prod"
+                for index in schema.INDEXES
+            ),
+        }
+
+    def test_errors_of_every_operation_that_is_used_are_watched(self, prod: Templates) -> None:
+        used = {part for pattern in schema.ACCESS_PATTERNS for part in pattern.operations}
+        found = {line.split("Operation=")[1].split()[0] for line in lines(alarms(prod)["prod Table fails"])}
+        assert used <= found
+
+    @pytest.mark.parametrize("reader", ["Router", "Audit"])
+    def test_readers_of_the_stream_are_watched(self, prod: Templates, reader: str) -> None:
+        behind, gave_up = alarms(prod)[f"prod {reader} is behind"], alarms(prod)[f"prod {reader} gave up records"]
+        assert lines(behind) == {f"AWS/Lambda IteratorAge FunctionName={reader}Function"}
+        assert (behind["Threshold"], watched(behind)[0]["Stat"]) == (5 * 60 * 1000, "Maximum")
+        assert lines(gave_up) == {
+            f"AWS/Lambda OnFailureDestinationDeliveredEventCount EventSourceMappingUUID={reader}Records"
+        }
+
+    def test_lambda_is_told_to_count_what_is_given_up(self, prod: Templates) -> None:
+        for reader in ("Router", "Audit"):
+            mapping = prod.one("AWS::Lambda::EventSourceMapping", f"{reader}Records")["Properties"]
+            assert mapping["MetricsConfig"] == {"Metrics": ["EventCount"]}
+
+    @pytest.mark.parametrize("queue", QUEUES)
+    def test_one_message_that_was_set_aside_is_enough(self, prod: Templates, queue: str) -> None:
+        alarm = alarms(prod)[f"prod Dead letters of {queue}"]
+        name = f"{queue.capitalize()}QueueDeadLetters.QueueName"
+        assert lines(alarm) == {f"AWS/SQS ApproximateNumberOfMessagesVisible QueueName={name}"}
+        assert (alarm["ComparisonOperator"], alarm["Threshold"]) == ("GreaterThanOrEqualToThreshold", 1)
+
+    def test_every_queue_is_watched(self, prod: Templates) -> None:
+        queues = {plain({"Ref": id_}).removesuffix("Queue").lower() for id_ in prod.all("AWS::SQS::Queue")}
+        assert {name for name in queues if not name.endswith("deadletters")} == set(QUEUES)
+
+    @pytest.mark.parametrize(("queue", "minutes"), [("probe", 30), ("thumbnails", 30), ("transcode", 360)])
+    def test_old_jobs_are_told_by_the_sweepers_metric(self, prod: Templates, queue: str, minutes: int) -> None:
+        alarm = alarms(prod)[f"prod Oldest job of {queue}"]
+        assert lines(alarm) == {f"VideoMetadata OldestJobSeconds environment=prod queue={queue}"}
+        assert (alarm["Threshold"], watched(alarm)[0]["Stat"]) == (60 * minutes, "Maximum")
+
+    @pytest.mark.parametrize(("queue", "minutes"), [("arrivals", 15), ("aggregates", 30), ("purge", 60)])
+    def test_old_messages_are_told_where_there_are_no_jobs(self, prod: Templates, queue: str, minutes: int) -> None:
+        alarm = alarms(prod)[f"prod Oldest message of {queue}"]
+        name = f"{queue.capitalize()}Queue.QueueName"
+        assert lines(alarm) == {f"AWS/SQS ApproximateAgeOfOldestMessage QueueName={name}"}
+        assert alarm["Threshold"] == 60 * minutes
+
+    @pytest.mark.parametrize("queue", ["arrivals", "aggregates", "purge"])
+    def test_a_single_bad_message_is_no_old_message(self, prod: Templates, queue: str) -> None:
+        """SQS leaves it out of the metric after three receives."""
+        hidden = prod.one("AWS::SQS::Queue", _queue_id(prod, queue))["Properties"]["VisibilityTimeout"]
+        assert alarms(prod)[f"prod Oldest message of {queue}"]["Threshold"] >= 3 * hidden
+
+    def test_the_sweepers_silence_is_told(self, prod: Templates) -> None:
+        alarm = alarms(prod)["prod Sweeper does not run"]
+        assert lines(alarm) == {"AWS/Lambda Invocations FunctionName=SweeperFunction"}
+        assert (alarm["ComparisonOperator"], alarm["Threshold"]) == ("LessThanThreshold", 1)
+
+
+def _queue_id(templates: Templates, queue: str) -> str:
+    (id_,) = (id_ for id_ in templates.all("AWS::SQS::Queue") if plain({"Ref": id_}) == f"{queue.capitalize()}Queue")
+    return id_
+
+
+@pytest.fixture(scope="session")
+def costs(synthesize: Synthesize) -> Templates:
+    """Production in an account that may have a watch on costs."""
+    return synthesize({"env": "prod", "anomalyUsd": 20})
+
+
+@pytest.mark.parametrize(
+    ("part", "publisher"), [("Operations", "cloudwatch.amazonaws.com"), ("Costs", "costalerts.amazonaws.com")]
+)
+class TestTopics:
+    def test_only_one_service_publishes_for_this_account(self, costs: Templates, part: str, publisher: str) -> None:
+        (policy,) = of_type(costs, "AWS::SNS::TopicPolicy", part=part)
+        statements = policy["Properties"]["PolicyDocument"]["Statement"]
+        (allowed,) = [each for each in statements if each["Effect"] == "Allow"]
+        assert allowed["Action"] == "sns:Publish"
+        assert allowed["Principal"] == {"Service": publisher}
+        assert allowed["Condition"] == {"StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}}
+
+    def test_take_tls_only(self, costs: Templates, part: str, publisher: str) -> None:
+        (policy,) = of_type(costs, "AWS::SNS::TopicPolicy", part=part)
+        (denied,) = [each for each in policy["Properties"]["PolicyDocument"]["Statement"] if each["Effect"] == "Deny"]
+        assert (denied["Action"], denied["Principal"]) == ("sns:Publish", "*")
+        assert denied["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
+
+    def test_are_encrypted_with_a_key_that_the_service_may_use(
+        self, costs: Templates, part: str, publisher: str
+    ) -> None:
+        (topic,), (key,) = (of_type(costs, type_, part=part) for type_ in ("AWS::SNS::Topic", "AWS::KMS::Key"))
+        assert plain(topic["Properties"]["KmsMasterKeyId"]) == "TopicKey"
+        assert key["Properties"]["EnableKeyRotation"] is True
+        (allowed,) = [each for each in key["Properties"]["KeyPolicy"]["Statement"] if "Service" in each["Principal"]]
+        assert set(allowed["Action"]) == {"kms:Decrypt", "kms:GenerateDataKey*"}
+        assert allowed["Principal"] == {"Service": publisher}
+        assert allowed["Condition"] == {"StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}}
+
+    def test_write_to_an_address_when_one_is_given(
+        self, costs: Templates, synthesize: Synthesize, part: str, publisher: str
+    ) -> None:
+        assert of_type(costs, "AWS::SNS::Subscription", part=part) == []
+        given = synthesize({"env": "prod", "anomalyUsd": 20, "alarmEmail": "oncall@example.com"})
+        (subscription,) = of_type(given, "AWS::SNS::Subscription", part=part)
+        properties = subscription["Properties"]
+        assert (properties["Protocol"], properties["Endpoint"]) == ("email", "oncall@example.com")
+
+    def test_are_in_the_outputs(self, costs: Templates, part: str, publisher: str) -> None:
+        (topic,) = (value for name, value in costs.parts()[part]["Outputs"].items() if name.endswith("Topic"))
+        assert plain(topic["Value"]) == "Topic"
+
+
+class TestCosts:
+    def test_unusual_ones_of_this_deployment_are_told(self, costs: Templates) -> None:
+        (monitor,), (subscription,) = (
+            of_type(costs, f"AWS::CE::Anomaly{name}", part="Costs") for name in ("Monitor", "Subscription")
+        )
+        assert json.loads(monitor["Properties"]["MonitorSpecification"]) == {
+            "Tags": {"Key": "deployment", "Values": ["VideoMetadata-prod"]}
+        }
+        properties = subscription["Properties"]
+        assert [(each["Type"], plain(each["Address"])) for each in properties["Subscribers"]] == [("SNS", "Topic")]
+        assert properties["Frequency"] == "IMMEDIATE"  # the only one that a topic can have
+        dimension = json.loads(properties["ThresholdExpression"])["Dimensions"]
+        assert (dimension["Key"], dimension["Values"]) == ("ANOMALY_TOTAL_IMPACT_ABSOLUTE", ["20"])
+
+    def test_there_is_no_watch_unless_it_is_asked_for(
+        self, aws: Templates, staging: Templates, prod: Templates
+    ) -> None:
+        """Most accounts belong to an organisation, and AWS refuses it there."""
+        for templates in (aws, staging, prod):
+            assert "Costs" not in templates.parts()
+
+    def test_a_watch_that_is_refused_takes_nothing_down(self, costs: Templates, prod: Templates) -> None:
+        """It is deployed last, and no other stack is made differently for it."""
+        (*others, last) = costs.names
+        assert last == "VideoMetadata-prod-Costs"
+        assert others == prod.names
+        assert operations(costs) == operations(prod)
+        stacks = {stack.stack_name: stack for stack in _stacks({"env": "prod", "anomalyUsd": 20})}
+        assert stacks["VideoMetadata-prod-Operations"] in stacks[last].dependencies
+
+    def test_there_is_one_without_alarms_as_well(self, synthesize: Synthesize) -> None:
+        assert of_type(synthesize({"anomalyUsd": 5}), "AWS::CE::AnomalyMonitor", part="Costs")
+
+    def test_everything_carries_the_tag(self) -> None:
+        stacks = _stacks({"env": "prod", "anomalyUsd": 20})
+        assert len(stacks) == 7
+        for stack in stacks:
+            assert stack.tags.tag_values() == {
+                "app": "VideoMetadata",
+                "environment": "prod",
+                "deployment": "VideoMetadata-prod",
+            }
+
+
+def _stacks(context: Json) -> list[cdk.Stack]:
+    """The stacks that a context makes, before they are templates."""
+    defaults = json.loads((ROOT / "cdk.json").read_text(encoding="utf-8"))["context"]
+    app = cdk.App(context=defaults | {"aws:cdk:bundling-stacks": []} | context)
+    add_stacks(app)
+    return [child for child in app.node.children if isinstance(child, cdk.Stack)]
+
+
+class TestDashboard:
+    @pytest.fixture
+    def widgets(self, prod: Templates) -> list[Json]:
+        return _widgets(prod)
+
+    def test_there_is_one_in_every_environment(self, aws: Templates, staging: Templates, prod: Templates) -> None:
+        made = [of_type(each, "AWS::CloudWatch::Dashboard") for each in (aws, staging, prod)]
+        names = [dashboard["Properties"]["DashboardName"] for (dashboard,) in made]
+        assert names == ["VideoMetadata-dev", "VideoMetadata-staging", "VideoMetadata-prod"]
+        assert operations(prod)["Outputs"]["DashboardName"]["Value"] == "VideoMetadata-prod"
+
+    def test_begins_with_what_to_do_then_all_alarms(self, widgets: list[Json], prod: Templates) -> None:
+        assert widgets[0]["type"] == "text"
+        assert "docs/operations.md" in widgets[0]["properties"]["markdown"]
+        assert widgets[1]["type"] == "alarm"
+        assert len(widgets[1]["properties"]["alarms"]) == len(alarms(prod))
+
+    def test_without_alarms_there_is_no_widget_for_them(self, aws: Templates) -> None:
+        assert [widget["type"] for widget in _widgets(aws)].count("alarm") == 0
+
+    def test_goes_from_users_to_causes_each_row_with_a_sentence(self, widgets: list[Json]) -> None:
+        rows = [each["properties"]["markdown"] for each in widgets if each["type"] == "text"][1:]
+        titles = [text.partition("\n")[0] for text in rows]
+        assert titles == [
+            "## Users",
+            "## Business",
+            "## Pipeline",
+            "## Functions",
+            "## Table",
+            "## Newest errors and warnings",
+        ]
+        assert all(text.partition("\n")[2].endswith(".") for text in rows)
+
+    def test_graphs_of_a_row_stand_side_by_side(self, widgets: list[Json]) -> None:
+        for row in {each["y"] for each in widgets}:
+            side_by_side = sorted((each["x"], each["width"]) for each in widgets if each["y"] == row)
+            ends = [x + width for x, width in side_by_side]
+            assert [x for x, _ in side_by_side] == [0, *ends[:-1]]
+            assert ends[-1] <= 24
+
+    def test_shows_all_functions_queues_and_indexes(self, prod: Templates, widgets: list[Json]) -> None:
+        shown = {each["properties"].get("title"): each["properties"].get("metrics", []) for each in widgets}
+        assert len(shown["Errors"]) == len(prod.all("AWS::Lambda::Function"))
+        assert {line[-1]["label"] for line in shown["Messages waiting"]} == set(QUEUES)
+        assert len(shown["Writes throttled"]) == 2 + len(schema.INDEXES)
+        assert {line[-1]["label"] for line in shown["Jobs failed"]} == {"probe", "poster", "storyboard", "transcode"}
+
+    def test_shows_no_metric_of_the_service_that_nobody_sends(self, prod: Templates, widgets: list[Json]) -> None:
+        page = (ROOT / "docs" / "logs-and-metrics.md").read_text(encoding="utf-8")
+        shown = [line for each in widgets for line in each["properties"].get("metrics", [])]
+        alarmed = [each["Metric"] for alarm in alarms(prod).values() for each in watched(alarm)]
+        names = {line[1] for line in shown if line[0] == "VideoMetadata"}
+        names |= {metric["MetricName"] for metric in alarmed if metric["Namespace"] == "VideoMetadata"}
+        assert {name for name in names if f"| `{name}` |" not in page} == set()
+        assert "JobsFailed" in names
+
+    def test_shows_the_newest_errors_of_all_functions(self, prod: Templates, widgets: list[Json]) -> None:
+        query = widgets[-1]["properties"]["query"]
+        assert query.count("SOURCE ") == len(prod.all("AWS::Lambda::Function"))
+        assert "correlation_id" in query
+
+
+def _widgets(templates: Templates) -> list[Json]:
+    """The dashboard's widgets, with what CloudFormation fills in left out."""
+    (dashboard,) = of_type(templates, "AWS::CloudWatch::Dashboard")
+    parts: list[Any] = dashboard["Properties"]["DashboardBody"]["Fn::Join"][1]
+    body = "".join(part if isinstance(part, str) else "?" for part in parts)
+    widgets: list[Json] = json.loads(body)["widgets"]
+    return sorted(widgets, key=lambda widget: (widget["y"], widget["x"]))
+
+
+class TestStack:
+    def test_refers_to_the_others_and_none_of_them_to_it(self, prod: Templates) -> None:
+        for template in (prod.data, prod.media, prod.jobs, prod.api):
+            assert "VideoMetadata-prod-Operations" not in json.dumps(template)
+        assert "VideoMetadata-prod-Jobs:" in json.dumps(operations(prod))
+
+    def test_every_queue_is_in_the_outputs_for_redrive(self, aws: Templates, local: Templates) -> None:
+        for templates in (aws, local):
+            outputs = {**templates.jobs["Outputs"], **templates.media["Outputs"]}
+            for queue in (name.capitalize() for name in QUEUES):
+                assert plain(outputs[f"{queue}QueueUrl"]["Value"]) == f"{queue}Queue"
+                assert plain(outputs[f"{queue}DeadLettersUrl"]["Value"]) == f"{queue}QueueDeadLetters"
+
+
+class TestPage:
+    def test_lists_every_alarm_as_it_is(self, prod: Templates) -> None:
+        table = "".join(f"{_row(name, alarm)}\n" for name, alarm in alarms(prod).items())
+        assert table in PAGE, f"docs/operations.md should say:\n{table}"
+
+    def test_tells_the_costs(self, prod: Templates) -> None:
+        metrics = sum(len(watched(alarm)) for alarm in alarms(prod).values())
+        assert f"{len(alarms(prod))} alarms with {metrics} metrics, ${metrics * 0.1:.2f}" in PAGE
+
+
+def _row(name: str, alarm: Json) -> str:
+    metric = watched(alarm)[0]
+    runbook = Path(alarm["AlarmDescription"].rpartition("/")[2]).stem
+    unit = UNITS.get(metric["Metric"]["MetricName"], "")
+    threshold = f"{SIGNS[alarm['ComparisonOperator']]} {alarm['Threshold']:,}{unit}"
+    when = f"{alarm['DatapointsToAlarm']} of {alarm['EvaluationPeriods']}, {metric['Period'] // 60} min each"
+    missing = "good" if alarm["TreatMissingData"] == "notBreaching" else "bad"
+    return f"| {name.partition(' ')[2]} | {threshold} | {when} | {missing} | [{runbook}](runbooks/{runbook}.md) |"

@@ -1,0 +1,233 @@
+"""docs/runbooks: a page for each kind of alarm, all of one shape, and no command in them that does not exist."""
+
+import importlib
+import json
+import os
+import re
+import shlex
+import subprocess
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from pathlib import Path
+
+import aws_cdk as cdk
+import botocore.session
+import pytest
+from botocore import xform_name
+
+from infra.settings import Settings
+from tests.unit.conftest import Synthesize
+from tests.unit.templates import ROOT, Json, Templates
+from tools import __main__ as tools
+
+JMESPATH = importlib.import_module("jmespath")  # it has no types
+OPERATIONS = ROOT / "docs" / "operations.md"
+RUNBOOKS = sorted((ROOT / "docs" / "runbooks").glob("*.md"))
+PAGES = [OPERATIONS, *RUNBOOKS]
+HEADINGS = ["What it means", "How to look", "What to do", "How to know that it is over"]
+
+OWN_OPTIONS = {"query", "output", "cli-binary-format", "max-items", "no-enabled"}
+"""Of the AWS command line itself, and the other half of a yes or no."""
+FILES = {"ls": {"recursive"}, "cp": set(), "rm": set()}
+"""`aws s3` is the one command that follows no API."""
+
+RENAMED = {"deploy": "codedeploy"}
+"""Services that the command line calls otherwise than their API."""
+
+AWS = re.compile(r"aws (?P<service>[a-z0-9-]+) (?P<operation>[a-z-]+)(?P<rest>(?: [^\n`]*)?)")
+each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+each_runbook = pytest.mark.parametrize("page", RUNBOOKS, ids=lambda page: page.stem)
+
+
+@pytest.fixture(scope="session")
+def watched(synthesize: Synthesize) -> Templates:
+    """Production with all that can be watched."""
+    return synthesize({"env": "prod", "anomalyUsd": 20})
+
+
+def described(templates: Templates) -> dict[str, set[str]]:
+    """The alarms' names without their environment, by runbook."""
+    found: dict[str, set[str]] = {}
+    for alarm in templates.all("AWS::CloudWatch::Alarm").values():
+        runbook = alarm["Properties"]["AlarmDescription"].partition("Runbook: ")[2]
+        found.setdefault(runbook, set()).add(_name(alarm).partition(" ")[2])
+    for watch in templates.all("AWS::CE::AnomalySubscription").values():
+        name, _, runbook = watch["Properties"]["SubscriptionName"].partition(". Runbook: ")
+        found.setdefault(runbook, set()).add(name.partition(": ")[2])
+    return found
+
+
+def _name(alarm: Json) -> str:
+    """What it is called; where the number of a version comes in, 7."""
+    name = alarm["Properties"]["AlarmName"]
+    parts = [name] if isinstance(name, str) else name["Fn::Join"][1]
+    return "".join(part if isinstance(part, str) else "7" for part in parts)
+
+
+def _stack(templates: Templates, part: str) -> Json:
+    return {"Media": templates.media, "Jobs": templates.jobs, "Api": templates.api}[part]
+
+
+def test_every_alarm_has_its_page_and_every_page_its_alarm(watched: Templates) -> None:
+    assert set(described(watched)) == {str(page.relative_to(ROOT)) for page in RUNBOOKS}
+
+
+@each_runbook
+def test_a_page_names_its_alarms(page: Path, watched: Templates) -> None:
+    text = page.read_text(encoding="utf-8")
+    names = described(watched)[str(page.relative_to(ROOT))]
+    if page.stem == "rolled-back":  # two for each function
+        names = {name for name in names if " of videos " in name}
+    assert {name for name in names if f"`{name}`" not in text} == set()
+
+
+@each_runbook
+def test_all_pages_have_one_shape(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert re.findall(r"^## (.*)$", text, re.MULTILINE) == HEADINGS
+    assert re.match(r"# [^\n]+\n\n", text)
+
+
+@each_runbook
+def test_a_page_says_how_to_look_and_what_to_do_by_commands(page: Path) -> None:
+    parts = re.split(r"^## .*$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    look, do = parts[2], parts[3]
+    assert "```" in look
+    assert re.search(r"```|`(?:make|aws|python|node_modules)[ /]", do)
+
+
+@cache
+def _operations(service: str) -> dict[str, set[str]]:
+    """The operations of a service with their options, as the AWS command line calls them."""
+    model = botocore.session.get_session().get_service_model(service)
+    made = {}
+    for operation in model.operation_names:
+        shape = model.operation_model(operation).input_shape
+        members = shape.members if shape else {}
+        made[xform_name(operation, "-")] = {xform_name(member, "-") for member in members}
+    return made
+
+
+@each_page
+def test_commands_of_aws_are_there_with_these_options(page: Path) -> None:
+    for found in AWS.finditer(page.read_text(encoding="utf-8")):
+        known = FILES if found["service"] == "s3" else _operations(RENAMED.get(found["service"], found["service"]))
+        assert found["operation"] in known, found[0]
+        options = set(re.findall(r"(?<= )--([a-z-]+)", found["rest"]))
+        assert options <= known[found["operation"]] | OWN_OPTIONS, found[0]
+
+
+@each_page
+def test_what_is_picked_out_of_answers_is_understood(page: Path) -> None:
+    for quoted, plain in re.findall(r"""--query (?:"([^"]+)"|'([^']+)')""", page.read_text(encoding="utf-8")):
+        JMESPATH.compile(re.sub(r"\$\d", "x", quoted or plain))
+
+
+@each_page
+def test_commands_of_the_tools_are_understood(page: Path) -> None:
+    for command in re.findall(r"python -m tools ([^\n`]+)", page.read_text(encoding="utf-8")):
+        arguments = shlex.split(command.replace("$ENV", "prod").replace("$TABLE", "VideoMetadata-prod"))
+        tools._parser().parse_args(arguments)
+
+
+@each_page
+def test_a_name_leads_to_one_resource(page: Path, prod: Templates) -> None:
+    for part, start, type_ in re.findall(r"\bname (\w+) (\w+) (AWS::\w+::\w+)", page.read_text(encoding="utf-8")):
+        resources = _stack(prod, part)["Resources"].items()
+        assert len([id_ for id_, made in resources if made["Type"] == type_ and id_.startswith(start)]) == 1, start
+
+
+@each_page
+def test_a_log_is_one_of_a_function(page: Path, prod: Templates) -> None:
+    for part, start in re.findall(r"^troubles (\w+) (\w+)", page.read_text(encoding="utf-8"), re.MULTILINE):
+        resources = _stack(prod, part)["Resources"].items()
+        groups = [id_ for id_, made in resources if made["Type"] == "AWS::Logs::LogGroup" and id_.startswith(start)]
+        assert len(groups) == 1, start
+
+
+@each_page
+def test_an_output_is_there(page: Path, prod: Templates) -> None:
+    for part, name in re.findall(r"\boutput ([A-Z]\w+) ([A-Z]\w+)", page.read_text(encoding="utf-8")):
+        assert name in _stack(prod, part)["Outputs"]
+
+
+@each_page
+def test_whoever_uses_a_shell_function_is_told_where_it_is(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    told = text.partition("## What it means")[0]
+    for name in ("name", "output", "troubles", "days_ago"):
+        used = re.search(rf"(?:\$\(|^){name} [A-Z0-9]", text, re.MULTILINE)
+        assert page == OPERATIONS or not used or (f"`{name}`" in told and "(../operations.md#names)" in told), name
+
+
+@each_page
+def test_a_value_that_is_to_be_changed_stays_changed(page: Path) -> None:
+    """What is given by `-c` holds for one deployment only, and that one undoes what an earlier one was given."""
+    for command in re.findall(r"make deploy[^`\n]*", page.read_text(encoding="utf-8")):
+        assert command in ("make deploy", "make deploy ENV=prod")
+
+
+@each_page
+def test_a_value_that_is_to_be_changed_is_there_and_may_be_so(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    prod = json.loads((ROOT / "cdk.json").read_text(encoding="utf-8"))["context"]["environments"]["prod"]
+    for values in re.findall(r'`("\w+": [^`]+)`', text):
+        context = {"env": "prod", "environments": {"prod": prod | json.loads(f"{{{values}}}")}}
+        Settings.from_context(cdk.App(context=context).node)
+
+
+@each_runbook
+def test_whoever_is_to_change_a_value_is_told_where_and_how_to_deploy(page: Path) -> None:
+    for part in re.split(r"\n- ", page.read_text(encoding="utf-8")):
+        if re.search(r'`"\w+": ', part):
+            assert "under `environments.prod` in `cdk.json`" in part
+            assert "`make deploy ENV=prod`" in part
+
+
+@each_page
+def test_dates_are_computed_in_a_way_that_every_system_knows(page: Path) -> None:
+    """`date` takes another day on Linux by `-d`, on macOS by `-v`."""
+    assert set(re.findall(r"\bdate [^)]*", page.read_text(encoding="utf-8"))) <= {"date +%s"}
+
+
+@pytest.fixture(scope="module")
+def functions() -> str:
+    """What is to be put into the shell."""
+    (block,) = re.findall(r"```bash\n(.*?)```", OPERATIONS.read_text(encoding="utf-8"), re.DOTALL)
+    return str(block)
+
+
+def _shell(script: str, path: Path) -> str:
+    """What a script prints, with the commands in a folder before all others."""
+    environment = {"PATH": f"{path}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run(["bash", "-euc", script], check=True, capture_output=True, text=True, env=environment)
+    return done.stdout
+
+
+@pytest.mark.parametrize(
+    "pages",
+    ["Router-1", "\nRouter-1", "None\nRouter-1\nNone"],
+    ids=["on the only page", "after an empty page", "between pages that say None"],
+)
+def test_a_resource_is_found_on_whichever_page_it_is(functions: str, pages: str, tmp_path: Path) -> None:
+    """A stack has more resources than one answer holds, and the command line puts `--query` to each answer."""
+    aws = tmp_path / "aws"
+    aws.write_text(f"#!/bin/sh\ncat <<'END'\n{pages}\nEND\n")
+    aws.chmod(0o755)
+    assert _shell(f"{functions}\nname Jobs Router AWS::Lambda::Function", tmp_path) == "Router-1\n"
+
+
+def test_a_resource_is_looked_for_among_all_of_its_stack(functions: str) -> None:
+    """DescribeStackResources ends at a hundred; what comes in pages, the command line asks for to its end."""
+    (service, operation) = re.findall(r"^name\(\) \{ aws (\S+) (\S+)", functions, re.MULTILINE)[0]
+    paginated = botocore.session.get_session().get_paginator_model(service)
+    operations = botocore.session.get_session().get_service_model(service).operation_names
+    (called,) = (each for each in operations if xform_name(each, "-") == operation)
+    assert paginated.get_paginator(called)["result_key"] == "StackResourceSummaries"
+
+
+def test_a_day_is_counted_back_over_months(functions: str, tmp_path: Path) -> None:
+    before = datetime.now(UTC)
+    told = _shell(f"{functions}\ndays_ago 40", tmp_path).strip()
+    now = datetime.now(UTC)
+    assert told in {f"{each.date() - timedelta(days=40)}" for each in (before, now)}
