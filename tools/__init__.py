@@ -1,4 +1,4 @@
-"""`python -m tools`: brings catalogues in and out, makes them up for tests, and proves the totals.
+"""`python -m tools`: brings catalogues in and out, puts back what was damaged, makes them up for tests, and proves the totals.
 
 The tools write to the table by the same stores and conditions as the service. Nothing imports them.
 """

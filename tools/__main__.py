@@ -1,29 +1,40 @@
 """The command line of the tools: `python -m tools --help`."""
 
 import argparse
+import os
 import signal
 import sqlite3
 import sys
+import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import FrameType
+from typing import Any
 
+from botocore.exceptions import BotoCoreError, ClientError
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as Grid
 
+from shared.dynamodb import Table
 from shared.errors import ServiceError
 from tools import ToolError
 from tools.exporting import Export
 from tools.generator import generate
 from tools.imdb import BASICS
-from tools.imdb_import import ACCEPTED, CHANGED, CREATED, HOMELESS, NOT_SELECTED, ImdbImport, Selection
+from tools.imdb_import import ACCEPTED, CHANGED, CREATED, HOMELESS, NOT_SELECTED, UNCHANGED, ImdbImport, Selection
 from tools.importing import LineImport
 from tools.pace import Pool, Rate
+from tools.preflight import session
 from tools.progress import Bars
 from tools.proving import prove
-from tools.target import open_table
+from tools.redrive import find_pair, redrive
+from tools.restoring import LineRestore, Plan, Rehearsal
+from tools.target import open_table, use_local_service
 from tools.work import WorkFile, work_file, write_report
 
 PARTS = ("credits", "releases", "ratings")
@@ -65,7 +76,10 @@ def _ending_like_an_interrupt(number: signal.Signals) -> Iterator[None]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m tools", description="Moves catalogues in and out of the table.")
+    parser = argparse.ArgumentParser(
+        prog="python -m tools",
+        description="Moves catalogues in and out of the table, and messages back to their queues.",
+    )
     commands = parser.add_subparsers(required=True, metavar="command")
 
     def command(name: str, run: Callable[[argparse.Namespace], int], text: str) -> argparse.ArgumentParser:
@@ -101,9 +115,33 @@ def _parser() -> argparse.ArgumentParser:
     out.add_argument("--dynamodb-json", action="store_true", help="raw items, as DynamoDB's import from S3 takes them")
     _add_target(out)
 
+    back = command(
+        "restore", _restore, "Put back what an export, or another table, has and this one lacks or has damaged."
+    )
+    back.add_argument("--from", dest="source", required=True, metavar="FILE|TABLE", help="an export, or a table")
+    _add_target(back)
+    back.add_argument("--videos", type=_ids, default=frozenset(), metavar="ID,ID", help="only these, and no playlists")
+    back.add_argument(
+        "--since", type=_moment, metavar="T", help="when the damage began: what was changed then is damaged"
+    )
+    back.add_argument("--until", type=_moment, metavar="T", help="when it was over (default: it goes on)")
+    back.add_argument("--force", action="store_true", help="replace also what somebody has changed since")
+    back.add_argument("--dry-run", action="store_true", help="only tell what would be done")
+    back.add_argument("--rate", type=_positive, metavar="N", help="items written per second at most")
+
     proof = command("reconcile", _reconcile, "Prove that totals and index entries are what they should be.")
     proof.add_argument("--repair", action="store_true", help="and put right what is not")
     _add_target(proof)
+
+    back = command("redrive", _redrive, "Show what was set aside of a queue, and move it back.")
+    back.add_argument("--queue", required=True, metavar="NAME", help="such as thumbnails; a wrong one lists all")
+    where = back.add_mutually_exclusive_group()
+    where.add_argument("--env", default="dev", help="the environment (default dev), by the usual AWS credentials")
+    where.add_argument("--local", action="store_true", help="the queues of the running `make run`")
+    how = back.add_mutually_exclusive_group()
+    how.add_argument("--show", action="store_true", help="show only, move nothing")
+    how.add_argument("--yes", action="store_true", help="do not ask")
+    back.add_argument("--limit", type=_positive, metavar="N", help="move N messages at most")
     return parser
 
 
@@ -111,6 +149,21 @@ def _add_target(parser: argparse.ArgumentParser) -> None:
     target = parser.add_mutually_exclusive_group(required=True)
     target.add_argument("--table", metavar="NAME", help="a deployed table, by the usual AWS credentials and region")
     target.add_argument("--local", action="store_true", help="the table of the running `make run`")
+
+
+def _moment(text: str) -> int:
+    """Epoch seconds, or a time as ISO 8601 writes it; UTC unless it says otherwise."""
+    if text.isascii() and text.isdecimal():
+        return int(text)
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no time, such as 2026-01-31T12:00:00Z") from None
+    return int((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp())
+
+
+def _ids(text: str) -> frozenset[str]:
+    return frozenset(each.lower() for each in _words(text))
 
 
 def _positive(text: str) -> int:
@@ -260,8 +313,75 @@ def _export(options: argparse.Namespace) -> int:
     return 0
 
 
+def _restore(options: argparse.Namespace) -> int:
+    if options.until is not None and options.since is None:
+        raise ToolError("--until needs --since.")
+    if options.since is not None and options.until is not None and options.since >= options.until:
+        raise ToolError("--since is not before --until.")
+    table = open_table(options.table)
+    file = _copy(options.source, table)
+    plan = Plan(options.since, options.until, options.force, options.videos)
+    shown = Rehearsal(table) if options.dry_run else table
+    settings = {"table": [table.name, _made_at(table)], "file": file.name, "plan": plan.settings()}
+    with TemporaryDirectory() as passing, Pool() as pool:
+        # A rehearsal always begins anew: what it has gone through was not done.
+        state = Path(passing) / "state" if options.dry_run else file.with_name(f"{file.name}.restore")
+        with work_file(state, settings) as work:
+            LineRestore(file, shown, work, plan=plan, tell=print, rate=Rate(options.rate), pool=pool, bars=Bars()).run()
+            counts = Counter[str]()
+            for outcomes in work.outcomes().values():
+                counts.update(outcomes)
+            refused = sum(1 for _ in work.refused())
+            work.remove()
+    would = "would be " if options.dry_run else ""
+    print(
+        f"{counts[CREATED]} {would}put back, {counts[CHANGED]} {would}repaired, {counts[UNCHANGED]} as they were, "
+        f"{refused} left as they are."
+    )
+    if counts[CREATED] or counts[CHANGED]:
+        print("Totals follow by the stream. Prove them a minute later: python -m tools reconcile")
+    return 0
+
+
+def _copy(source: str, table: Table) -> Path:
+    """The export to restore from: a file, or of a table that is named, made now or by an earlier run."""
+    file = Path(source)
+    if not file.is_file():
+        if source == table.name:
+            raise ToolError(f"{source} is the table to restore: name a copy of it.")
+        origin = open_table(source)
+        # Another table that has the same name later, or had it before, is another copy.
+        file = Path(f"{source}.{_made_at(origin)}.jsonl.gz")
+        if not file.exists():
+            Export(origin, file, bars=Bars()).run()
+    age = max(0, int(time.time() - file.stat().st_mtime)) // 60
+    print(f"Restoring from {file}, which was written {age // 60} h {age % 60} min ago.")
+    return file
+
+
+def _made_at(table: Table) -> str:
+    """When a table was created, which tells it from others that have its name at another time."""
+    try:
+        # The service's client leaves times as they come: in seconds.
+        found: Any = table.client.describe_table(TableName=table.name)["Table"]["CreationDateTime"]
+    except (BotoCoreError, ClientError) as error:
+        raise ToolError(f"The table {table.name} cannot be described: {error}") from error
+    return f"{datetime.fromtimestamp(found, UTC):%Y%m%dT%H%M%SZ}"
+
+
 def _reconcile(options: argparse.Namespace) -> int:
     return prove(open_table(options.table), repair=options.repair, bars=Bars())
+
+
+def _redrive(options: argparse.Namespace) -> int:
+    if options.local:
+        use_local_service(os.environ)
+    try:
+        aws = session()
+        pair = find_pair(aws.client("cloudformation"), options.env, options.queue)
+        return redrive(pair, aws.client("sqs"), show_only=options.show, asking=not options.yes, limit=options.limit)
+    except (BotoCoreError, ClientError) as error:
+        raise ToolError(f"AWS did not do as asked: {error}. Run the same command again to go on.") from error
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, StringConstraints, model_validator
 
 from shared.attributes import Item
+from shared.caller import UPDATED_FOR
 from shared.errors import ServiceError
 from shared.models import (
     LARGEST_INTEGER,
@@ -137,6 +138,7 @@ class JobLine(_OfVideo):
     leaseUntil: Seconds | None = None
     sends: Count | None = None
     sentAt: Seconds | None = None
+    createdAt: Seconds | None = None
     queuedAt: Seconds | None = None
     startedAt: Seconds | None = None
     finishedAt: Seconds | None = None
@@ -206,8 +208,8 @@ class ItemLine:
 
 
 def line_of(entity: str, item: Item) -> Item:
-    """An item of the table as a line."""
-    kept = {name: value for name, value in item.items() if name not in MADE}
+    """An item of the table as a line. Requests are those of one deployment, so a line names none."""
+    kept = {name: value for name, value in item.items() if name not in (*MADE, UPDATED_FOR)}
     if entity == "Job" and RELATION_INDEX.sort[0].name in item:
         kept[DUE] = item[RELATION_INDEX.sort[0].name]
     return {ENTITY: entity} | {

@@ -199,23 +199,48 @@ class Restore:
         return outcomes
 
     def _put_video(self, line: ItemLine) -> str | Refused:
-        item = _video(line.attributes, self._now())
+        item = self._video_item(line)
         if is_purged(item, self._now()):
             return Refused("its time is over: it would be removed at once")
         found = self._table.get(_key(item), consistent=True)
-        if found is not None and is_purged(found, self._now()):
-            # Replaced, it would leave the new one all that belonged to it.
-            return Refused("an earlier video of this id waits for its removal: import it again after that")
         if found is not None:
-            return _compared(line, found)
+            return self._met_video(line, item, found)
         entries = tag_entries(item)
         self._rate.take(1 + len(entries))
         put = self._table.put(item, condition=_ABSENT)
         return self._written([put, *map(self._table.put, entries)], line, item)
 
+    def _video_item(self, line: ItemLine) -> Item:
+        """The item of a video that is missing."""
+        return video_item(line.attributes, self._now())
+
+    def _met_video(self, line: ItemLine, item: Item, found: Item) -> str | Refused:
+        """What becomes of a video that is there."""
+        if is_purged(found, self._now()):
+            # Replaced, it would leave the new one all that belonged to it.
+            return Refused("an earlier video of this id waits for its removal: import it again after that")
+        return self._compared(line, found)
+
+    def _compared(self, line: ItemLine, found: Item, but: Sequence[str] = ()) -> str | Refused:
+        """What becomes of a line whose item is there: it is left as it is."""
+        # A counter does not name its video, but for its key.
+        unkept = (*but, DUE, *(("videoId",) if line.entity == "Views" else ()))
+        given = {name: value for name, value in line.attributes.items() if name not in unkept}
+        same = all(name in found and encode(found[name]) == encode(value) for name, value in given.items())
+        return UNCHANGED if same else DIFFERENT
+
+    def _became(
+        self, line: ItemLine, there: Mapping[tuple[str, str], Item], written: Mapping[tuple[str, str], Item]
+    ) -> str | Refused:
+        """What became of a rating; of two of one user, the last was written."""
+        place = _place(RATING.key(userId=line.attributes["userId"], videoId=line.attributes["videoId"]))
+        if place in there:
+            return self._compared(line, there[place])
+        return CREATED if self._compared(line, written[place]) == UNCHANGED else DIFFERENT
+
     def _put(self, line: ItemLine, item: Item, found: Item | None) -> str | Refused:
         if found:
-            return _compared(line, found)
+            return self._compared(line, found)
         self._rate.take(1)
         return self._written([self._table.put(item, condition=_ABSENT)], line, item)
 
@@ -228,7 +253,7 @@ class Restore:
                 self._table.transact(writes)
         except ConditionFailed:
             # By an attempt of ours whose answer was lost, or by somebody else in this moment.
-            return _compared(line, self._table.get(_key(item), consistent=True) or {})
+            return self._compared(line, self._table.get(_key(item), consistent=True) or {})
         except TransactionConflict as conflict:
             raise NotApplied from conflict
         return CREATED
@@ -252,7 +277,7 @@ class Restore:
             except (ConditionFailed, TransactionConflict):
                 self._table.pause(attempt)
             else:
-                return [(line.line, _became(line, there, items)) for line in lines]
+                return [(line.line, self._became(line, there, items)) for line in lines]
         raise NotApplied
 
     def _add_ratings(self, video_id: str, ratings: Sequence[Item]) -> None:
@@ -273,8 +298,8 @@ class Restore:
         found = self._table.get(PLAYLIST.key(playlistId=playlist_id), consistent=True)
         there = {item["videoId"]: item for item in self._there([_membership_key(line) for line in entries]).values()}
         if found:
-            compared = [(line.line, _compared(line, found, COUNTED)) for line in heads]
-            return compared + [(line.line, _compared(line, there.get(_video_of(line), {}))) for line in entries]
+            compared = [(line.line, self._compared(line, found, COUNTED)) for line in heads]
+            return compared + [(line.line, self._compared(line, there.get(_video_of(line), {}))) for line in entries]
         if not heads:
             return [(line.line, NO_PLAYLIST) for line in entries]
         ranks = _ranks(heads[0], entries, there)
@@ -286,7 +311,7 @@ class Restore:
             if video_id in kept:
                 outcome = TWICE
             elif rank is not None:
-                entry, membership = _entry(line.attributes | {"rank": rank}, self._now())
+                entry, membership = entry_items(line.attributes | {"rank": rank}, self._now())
                 outcome = _tried(partial(self._put_entry, line, entry, membership, there.get(video_id)))
                 if not isinstance(outcome, Refused):
                     kept[video_id] = membership
@@ -296,7 +321,7 @@ class Restore:
 
     def _put_entry(self, line: ItemLine, entry: Item, membership: Item, found: Item | None) -> str | Refused:
         if found:
-            return _compared(line, found)
+            return self._compared(line, found)
         self._rate.take(2)
         writes = [self._table.put(each, condition=_ABSENT) for each in (membership, entry)]
         return self._written(writes, line, membership)
@@ -317,7 +342,7 @@ class Restore:
         return int(self._clock())
 
 
-def _video(attributes: Item, now: int) -> Item:
+def video_item(attributes: Item, now: int) -> Item:
     """A video as the export had it, with the keys and index attributes that fit its content."""
     fallback: Item = {name: {} for name in (*MAPS, "origins")}
     fallback |= {"visibility": "private", "schemaVersion": SCHEMA_VERSION, "createdAt": now}
@@ -358,7 +383,7 @@ def _child(line: ItemLine, video: Item, now: int) -> Item:
 
 def _job(item: Item, now: int) -> Item:
     due = item.get(DUE)
-    made = {"queuedAt": now, "sentAt": now, "sends": 1, "progress": 0}
+    made = {"createdAt": item.get("queuedAt", now), "queuedAt": now, "sentAt": now, "sends": 1, "progress": 0}
     kept = _stamped(made | {name: value for name, value in item.items() if name != DUE}, now)
     place = f"{item['videoId']}/{item['kind']}"
     relation = {} if due is None else _relation(job_relation(item["state"]), 0, due, place)
@@ -409,7 +434,7 @@ def _membership_key(line: ItemLine) -> Key:
     return MEMBERSHIP.key(playlistId=line.attributes["playlistId"], videoId=line.attributes["videoId"])
 
 
-def _entry(attributes: Item, now: int) -> tuple[Item, Item]:
+def entry_items(attributes: Item, now: int) -> tuple[Item, Item]:
     """The two items of an entry: that which stands in the list, and that which tells that it is there."""
     playlist_id, video_id = attributes["playlistId"], attributes["videoId"]
     stamps = ("schemaVersion", "updatedAt", "updatedBy")
@@ -436,25 +461,6 @@ def _tried(action: Callable[[], str | Refused]) -> str | Refused:
         if "Validation" not in error.detail:
             raise
         return Refused("DynamoDB does not take it as an item")
-
-
-def _compared(line: ItemLine, found: Item, but: Sequence[str] = ()) -> str | Refused:
-    """What becomes of a line whose item is there: it is left as it is."""
-    # A counter does not name its video, but for its key.
-    unkept = (*but, DUE, *(("videoId",) if line.entity == "Views" else ()))
-    given = {name: value for name, value in line.attributes.items() if name not in unkept}
-    same = all(name in found and encode(found[name]) == encode(value) for name, value in given.items())
-    return UNCHANGED if same else DIFFERENT
-
-
-def _became(
-    line: ItemLine, there: Mapping[tuple[str, str], Item], written: Mapping[tuple[str, str], Item]
-) -> str | Refused:
-    """What became of a rating; of two of one user, the last was written."""
-    place = _place(RATING.key(userId=line.attributes["userId"], videoId=line.attributes["videoId"]))
-    if place in there:
-        return _compared(line, there[place])
-    return CREATED if _compared(line, written[place]) == UNCHANGED else DIFFERENT
 
 
 def _key(item: Item) -> Key:

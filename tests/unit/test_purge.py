@@ -196,7 +196,7 @@ def test_delivered_twice_it_does_nothing_the_second_time(purge: Purge) -> None:
     assert _run(purge, purge_message("v"), purge_message("v")) == {"batchItemFailures": []}
 
 
-CALLS = 16
+CALLS = 18
 """That a purge makes of a video with something of every kind, in one playlist."""
 
 
@@ -260,6 +260,35 @@ class TestShortTime:
         before = _items(table)
         assert _run(purge, *queue.take(), queue=queue) == {"batchItemFailures": []}
         assert (_items(table), queue.take()) == (before, [])
+
+    def test_a_video_that_comes_back_between_pages_keeps_what_is_left(
+        self, api: Api, table: Table, purge: Purge, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(purging, "PAGE", 3)
+        api.publish(videoId=FILM)
+        for _ in range(8):
+            _playlist(api, FILM)
+        _ratings(table, FILM, 8)
+        item = table.get(VIDEO.key(videoId=FILM)) or {}
+        batch_delete, forget = table.batch_delete, purge.playlists.forget
+
+        def deleted(keys: Any) -> None:
+            batch_delete(keys)
+            _put(table, item)
+
+        def forgotten(*args: Any) -> None:
+            forget(*args)
+            _put(table, item)
+
+        table.delete(VIDEO.key(videoId=FILM))
+        monkeypatch.setattr(table, "batch_delete", deleted)
+        assert purge.video(FILM, 0, lambda: True)
+        assert len([sk for _, sk in _left(table, FILM) if sk.startswith("RATING#")]) == 5
+        monkeypatch.setattr(table, "batch_delete", batch_delete)
+        monkeypatch.setattr(purge.playlists, "forget", forgotten)
+        table.delete(VIDEO.key(videoId=FILM))
+        assert purge.video(FILM, 0, lambda: True)
+        assert len([sk for _, sk in _left(table, FILM) if sk.startswith("HAS#")]) == 5
 
     def test_a_message_that_cannot_be_sent_is_delivered_again(self, api: Api, table: Table, purge: Purge) -> None:
         queue = FakeQueue()

@@ -10,6 +10,7 @@ import pytest
 
 from shared.aggregates import Aggregates
 from shared.attributes import AttributeMap, Item, decode_item
+from shared.caller import UPDATED_FOR
 from shared.dynamodb import Table, make_client
 from shared.jobs import JobStore
 from shared.schema import MEMBERSHIP, PLAYLIST, RATING_TOTALS, VIDEO
@@ -138,7 +139,8 @@ def test_what_was_exported_comes_back_item_by_item(full: Api, target: Table, tmp
     for key, item in before.items():
         if key[1] in DERIVED or key[1] == RATING_TOTALS.sk:
             continue
-        assert after[key] == item
+        # An id of a request means something in the logs of its own deployment only.
+        assert after[key] == {name: value for name, value in item.items() if name != UPDATED_FOR}
 
 
 def test_totals_are_made_again(full: Api, target: Table, tmp_path: Path) -> None:

@@ -1,0 +1,291 @@
+"""`make restore-drill`: fills a table, keeps a copy, damages it, puts it back, and proves that nothing is lost.
+
+It has a MiniStack and a deployment of its own, and speaks to them as an operator would: by `python -m tools` and HTTP.
+"""
+
+import gzip
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import boto3
+import httpx
+
+from local import ROOT, LocalError, exit_status
+from local.deployment import Tell, deploy, environment
+from local.issuer import Issuer, Signer
+from local.ministack import MiniStack
+from local.ports import free_port
+from local.run import USERS
+from shared.attributes import decode_item, encode_item
+from shared.schema import ENTRY, MEMBERSHIP, PARTITION_KEY, SORT_KEY, TABLE_NAME, VIDEO, VIEW_COUNTER
+
+TITLES = 40
+PURGE_SECONDS = 300
+"""How long the service may take to clear away what removed videos leave."""
+STAMPS = ("updatedAt", "updatedBy", "updatedAs", "updatedFor", "writeId", "version", "schemaVersion")
+"""What a repair writes anew: who wrote an item when, and its version, which only ever grows."""
+LOST = "Lost by a bad change"
+
+Request = Callable[[str, str, str, Any], Any]
+"""Sends a request as a user: method, path, user, body; returns the answer's JSON, and raises when it is an error."""
+Line = dict[str, Any]
+Lines = dict[tuple[str, ...], Line]
+"""An export, by what each line is of."""
+
+
+@dataclass
+class Drill:
+    """One drill on one table that is empty at first."""
+
+    endpoint: str
+    table: str
+    folder: Path
+    request: Request
+    next_second: Callable[[], int]
+    """Goes on only when the present second is over; returns the new one, in epoch seconds."""
+    await_purge: Callable[[Sequence[str], Callable[[], bool]], None]
+    """Goes on only when the service has cleared away what these removed videos left: when the given function says so."""
+    tell: Tell
+    client: Any = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._environment = environment(self.endpoint, self.folder)
+        self.client = boto3.client(
+            "dynamodb",
+            endpoint_url=self.endpoint,
+            region_name=self._environment["AWS_REGION"],
+            aws_access_key_id="test",
+            aws_secret_access_key="test",
+        )
+
+    def run(self) -> None:
+        """Go through it; raises LocalError at the first thing that is not as it must be."""
+        own = self._fill()
+        copy = self._export("copy")
+        self.tell(f"Copied: {len(copy)} lines")
+        self.request("PATCH", f"/v1/videos/{own[0]}", "alice", {"title": "Changed before the damage"})
+        since = self.next_second()
+        self._damage(copy)
+        until = self.next_second()
+        self.request("PATCH", f"/v1/videos/{own[1]}", "alice", {"title": "Changed after the damage"})
+        new = self.request("POST", "/v1/videos", "alice", {"title": "Created after the damage"})["videoId"]
+        damaged = self._export("damaged")
+        if not self._wrong(copy, damaged, own):
+            raise LocalError("The damage did none: the drill proves nothing.")
+
+        restore = (
+            "restore",
+            "--from",
+            str(self.folder / "copy.jsonl.gz"),
+            "--since",
+            str(since),
+            "--until",
+            str(until),
+        )
+        self._tools(*restore, "--dry-run")
+        if self._export("rehearsed") != damaged:
+            raise LocalError("A dry run has changed the table.")
+        self.tell("Rehearsed: a dry run changes nothing")
+        self.tell(f"Restored: {self._tools(*restore)}")
+        again = self._tools(*restore)
+        if not again.startswith("0 put back, 0 repaired"):
+            raise LocalError(f"A second restore has found something to do: {again}")
+        self.tell("Restored again: nothing to do")
+        self._tools("reconcile", "--repair", may_find=True)
+        self.tell(f"Proved: {self._tools('reconcile')}")
+        self._verify(copy, own, new)
+
+    def _fill(self) -> list[str]:
+        """A made-up catalogue, and what users do; returns two videos of alice's."""
+        catalogue = self.folder / "catalogue"
+        self._tools("generate", str(catalogue), "--titles", str(TITLES), table=False)
+        self._tools("import-imdb", str(catalogue))
+        own = [self.request("POST", "/v1/videos", "alice", {"title": f"Film {n}"})["videoId"] for n in (1, 2)]
+        films = self._listed("")[:3]
+        playlist = self.request("POST", "/v1/playlists", "bob", {"title": "This evening"})["playlistId"]
+        for film in films:
+            self.request("POST", f"/v1/playlists/{playlist}/entries", "bob", {"videoId": film})
+            self.request("PUT", f"/v1/videos/{film}/rating", "bob", {"value": 9})
+            self.request("POST", f"/v1/videos/{film}/views", "bob", None)
+            self.request("POST", f"/v1/videos/{film}/views", "alice", None)
+        self._tools("reconcile", "--repair", may_find=True)
+        self.tell(f"Filled: {TITLES} titles, and what users did with them")
+        return own
+
+    def _damage(self, copy: Lines) -> None:
+        """What may go wrong: items are deleted, others altered behind the service's back, and many changed by mistake."""
+        entries = [line for line in copy.values() if line["entity"] == "Entry"]
+        # One that is gone is in a playlist, which loses its entry by the service's own doing.
+        listed = min(line["videoId"] for line in entries)
+        videos = sorted(key[1] for key in copy if key[0] == "Video" and copy[key]["userId"] == "imdb")
+        videos.sort(key=lambda video_id: video_id != listed)
+        gone, altered, changed = videos[:4], videos[4:9], videos[9:20]
+        for video_id in gone:
+            partition = VIDEO.key(videoId=video_id)[PARTITION_KEY]
+            found = self.client.query(
+                TableName=self.table,
+                KeyConditionExpression="pk = :pk",
+                ExpressionAttributeValues={":pk": {"S": partition}},
+            )["Items"]
+            for item in found:
+                key = {name: item[name] for name in (PARTITION_KEY, SORT_KEY)}
+                self.client.delete_item(TableName=self.table, Key=key)
+        for video_id in altered:
+            self._alter(VIDEO.key(videoId=video_id), {"title": LOST})
+        self.await_purge(
+            gone, lambda: not any(map(self._is_listed, (line for line in entries if line["videoId"] in gone)))
+        )
+        self.tell(f"Purged: {len(gone)} videos deleted, and taken out of playlists by the service")
+        for line in copy.values():
+            if line["entity"] == "Views" and line["videoId"] not in gone:
+                self._alter(VIEW_COUNTER.key(videoId=line["videoId"], shard=0), {"views": 0})
+        self._delete_half(next(line for line in entries if line["videoId"] not in gone))
+        for video_id in changed:
+            self.request("PATCH", f"/v1/videos/{video_id}", "admin", {"title": LOST, "tags": ["lost"]})
+        self.tell(
+            f"Damaged: {len(altered)} videos altered, {len(changed)} changed by mistake, counts and an entry lost"
+        )
+
+    def _alter(self, key: Mapping[str, str], values: Mapping[str, Any]) -> None:
+        found = self.client.get_item(TableName=self.table, Key=encode_item(key), ConsistentRead=True)["Item"]
+        self.client.put_item(TableName=self.table, Item=encode_item(decode_item(found) | dict(values)))
+
+    def _is_listed(self, line: Line) -> bool:
+        key = MEMBERSHIP.key(playlistId=line["playlistId"], videoId=line["videoId"])
+        return "Item" in self.client.get_item(TableName=self.table, Key=encode_item(key), ConsistentRead=True)
+
+    def _delete_half(self, line: Line) -> None:
+        """Of an entry's two items, that which stands in the list."""
+        key = ENTRY.key(**{name: line[name] for name in ("playlistId", "rank", "videoId")})
+        self.client.delete_item(TableName=self.table, Key=encode_item(key))
+
+    def _verify(self, copy: Lines, own: list[str], new: str) -> None:
+        restored = self._export("restored")
+        wrong = self._wrong(copy, restored, own)
+        if wrong:
+            raise LocalError(f"{len(wrong)} lines are not as they were, the first of them {wrong[0]}.")
+        titles = [restored[("Video", video_id)]["title"] for video_id in (*own, new)]
+        if titles != ["Changed before the damage", "Changed after the damage", "Created after the damage"]:
+            raise LocalError(f"What users did since is lost: {titles}.")
+        extra = restored.keys() - copy.keys()
+        if extra != {("Video", new)}:
+            raise LocalError(f"There is more than there was: {sorted(extra)[:3]}.")
+        self.tell("Verified: every item is as it was, and what users did before and after the damage is there")
+        published = [line for key, line in copy.items() if key[0] == "Video" and line.get("visibility") == "public"]
+        for query, wanted in {
+            "": len(published),
+            f"category={published[0]['category']}": sum(
+                line.get("category") == published[0]["category"] for line in published
+            ),
+            f"tag={published[0]['tags'][0]}": sum(
+                published[0]["tags"][0] in line.get("tags", ()) for line in published
+            ),
+            "tag=lost": 0,
+        }.items():
+            if len(found := self._listed(query)) != wanted:
+                raise LocalError(f"The list {query or 'of all'} has {len(found)} videos, not {wanted}.")
+        (playlist,) = {line["playlistId"] for line in copy.values() if line["entity"] == "Entry"}
+        entries = self.request("GET", f"/v1/playlists/{playlist}/entries", "bob", None)["items"]
+        ranked = sorted((line for line in copy.values() if line["entity"] == "Entry"), key=lambda line: line["rank"])
+        if [entry["video"]["videoId"] for entry in entries] != [line["videoId"] for line in ranked]:
+            raise LocalError("The playlist is not as it was.")
+        self.tell("Verified: the feed, a category, tags and a playlist list what they did")
+
+    def _listed(self, query: str) -> list[str]:
+        answer = self.request("GET", f"/v1/videos?from=0&limit=100&{query}".rstrip("&"), "bob", None)
+        return [video["videoId"] for video in answer["items"]]
+
+    def _wrong(self, copy: Lines, found: Lines, changed: list[str]) -> list[tuple[str, ...]]:
+        """What is not as it was, but for the videos that users changed."""
+        kept = {key: line for key, line in copy.items() if key[:2] not in [("Video", each) for each in changed]}
+        return [key for key, line in kept.items() if _content(found.get(key, {})) != _content(line)]
+
+    def _export(self, name: str) -> Lines:
+        file = self.folder / f"{name}.jsonl.gz"
+        self._tools("export", str(file))
+        with gzip.open(file, "rt", encoding="utf-8") as lines:
+            found = [json.loads(line) for line in lines]
+        names = ("videoId", "playlistId", "personId", "region", "language", "kind")
+        return {
+            (
+                line["entity"],
+                *(str(line[name]) for name in names if name in line),
+                *([line["userId"]] if line["entity"] == "Rating" else []),
+            ): line
+            for line in found
+        }
+
+    def _tools(self, *arguments: str, table: bool = True, may_find: bool = False) -> str:
+        """Run a tool; returns the last lines that it printed. `may_find`: its exit status 1 is no failure."""
+        command = [sys.executable, "-m", "tools", *arguments, *(["--table", self.table] if table else [])]
+        done = subprocess.run(command, cwd=ROOT, env=self._environment, capture_output=True, text=True, check=False)
+        if done.returncode and not (may_find and done.returncode == 1):
+            raise LocalError(f"python -m tools {' '.join(arguments)} failed: {(done.stderr or done.stdout)[-2000:]}")
+        told = [line for line in done.stdout.splitlines() if line[:1].isdigit()]
+        return told[-1] if told else ""
+
+
+def _content(line: Line) -> Line:
+    return {name: value for name, value in line.items() if name not in STAMPS}
+
+
+def next_second() -> int:
+    """Wait until the present second is over: the service's times are whole seconds, and before and after must differ."""
+    end = int(time.time()) + 1
+    time.sleep(max(0.0, end - time.time()))
+    return end
+
+
+def await_purge(_: Sequence[str], is_done: Callable[[], bool]) -> None:
+    """Wait until the deployed service has done it."""
+    end = time.monotonic() + PURGE_SECONDS
+    while not is_done():
+        if time.monotonic() > end:
+            raise LocalError(
+                f"The service has not cleared away what removed videos left within {PURGE_SECONDS} seconds."
+            )
+        time.sleep(1)
+
+
+def main() -> int:
+    """Carry out the drill; the exit status."""
+    return exit_status(_drill)
+
+
+def _drill() -> None:
+    started = time.monotonic()
+
+    def tell(text: str) -> None:
+        print(f"{time.monotonic() - started:6.1f} s  {text}", flush=True)
+
+    with tempfile.TemporaryDirectory(prefix="restore-drill-") as name:
+        folder = Path(name)
+        with (
+            Issuer(0, Signer(folder / "key.pem")) as issuer,
+            MiniStack(free_port(), folder / "ministack.log") as ministack,
+            httpx.Client(timeout=120, trust_env=False) as http,
+        ):
+            url = deploy(ministack.endpoint, issuer.url, folder, tell)
+            tokens = {user: issuer.mint(user, scopes) for user, scopes in USERS.items()}
+
+            def request(method: str, path: str, user: str, body: Any) -> Any:
+                headers = {"Authorization": f"Bearer {tokens[user]}"}
+                content = {} if body is None else {"json": body}
+                answer = http.request(method, url + path, headers=headers, **content)
+                if answer.status_code >= 300:
+                    raise LocalError(f"{method} {path} answered {answer.status_code}: {answer.text[:500]}")
+                return answer.json()
+
+            Drill(ministack.endpoint, TABLE_NAME, folder, request, next_second, await_purge, tell).run()
+    tell("The drill has passed.")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,58 @@
+"""The restore drill's own steps, over a table of the tests and the service in process."""
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from local.drill import Drill
+from shared.dynamodb import Table
+from shared.purging import Purge
+from tests.harness import Clock, make_api
+
+
+class NoObjects:
+    """Buckets that are empty, as no film was uploaded."""
+
+    def delete_prefix(self, bucket: str, prefix: str) -> int:
+        """Nothing."""
+        return 0
+
+
+def test_a_damaged_table_is_put_back_and_keeps_what_users_did_since(
+    table: Table, endpoint: str, tmp_path: Path
+) -> None:
+    clock = Clock(int(time.time()))
+    api = make_api(table, clock=clock)
+    told: list[str] = []
+
+    def request(method: str, path: str, user: str, body: Any) -> Any:
+        place, _, query = path.partition("?")
+        reply = api.request(method, place, query=query, json_body=body, user=user)
+        assert reply.status < 300, reply.body
+        return reply.json
+
+    def next_second() -> int:
+        clock.advance(1)
+        return int(clock())
+
+    def await_purge(gone: Sequence[str], is_done: Callable[[], bool]) -> None:
+        assert not is_done()
+        purge = Purge(table, NoObjects(), "sources", "media")
+        assert all(purge.video(video_id, int(clock()), lambda: True) for video_id in gone)
+        assert is_done()
+
+    Drill(endpoint, table.name, tmp_path, request, next_second, await_purge, told.append).run()
+
+    assert [line.partition(":")[0] for line in told] == [
+        "Filled",
+        "Copied",
+        "Purged",
+        "Damaged",
+        "Rehearsed",
+        "Restored",
+        "Restored again",
+        "Proved",
+        "Verified",
+        "Verified",
+    ]

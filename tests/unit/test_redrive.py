@@ -1,0 +1,401 @@
+"""`python -m tools redrive`: dead letters are shown, then moved back, and none is ever lost."""
+
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import boto3
+import pytest
+from botocore.exceptions import ClientError
+
+from shared.messages import job_message, purge_message
+from tools import ToolError
+from tools import redrive as module
+from tools.__main__ import main
+from tools.redrive import DeadLetters, Letter, Pair, described, find_pair, redrive
+
+if TYPE_CHECKING:
+    from mypy_boto3_sqs import SQSClient
+
+UPLOAD = "0123456789a-0123456789abcdef"
+VIDEO = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
+JOB = {
+    "videoId": VIDEO,
+    "kind": "poster",
+    "inputHash": "9f86d081",
+    "attempt": 2,
+    "input": {"source": "s3://b/k", "etag": "e", "fileSize": 1},
+}
+
+
+@pytest.fixture
+def client(account: None, monkeypatch: pytest.MonkeyPatch) -> "SQSClient":
+    """SQS; nothing here waits for a message that does not come."""
+    monkeypatch.setattr(module, "WAIT_SECONDS", 0)
+    return boto3.client("sqs")
+
+
+@pytest.fixture
+def pair(client: "SQSClient") -> Pair:
+    """A queue with its dead-letter queue, both empty."""
+    urls = [client.create_queue(QueueName=name)["QueueUrl"] for name in ("thumbnails", "thumbnails-dead")]
+    return Pair("thumbnails", *urls)
+
+
+@pytest.fixture
+def letters(pair: Pair, client: "SQSClient") -> DeadLetters:
+    """What was set aside."""
+    return DeadLetters(pair, client)
+
+
+def bodies(client: "SQSClient", url: str) -> list[str]:
+    """What is visible in a queue, in order."""
+    found = []
+    while messages := client.receive_message(QueueUrl=url, MaxNumberOfMessages=10).get("Messages", []):
+        found += [message["Body"] for message in messages]
+    return sorted(found)
+
+
+def fill(client: "SQSClient", url: str, count: int) -> list[str]:
+    """Send messages; returns their bodies, in order."""
+    sent = [f"{number:03}" for number in range(count)]
+    for body in sent:
+        client.send_message(QueueUrl=url, MessageBody=body)
+    return sent
+
+
+class Meddling:
+    """The client, but for one operation."""
+
+    def __init__(self, client: "SQSClient", operation: str, instead: Callable[..., Any]) -> None:
+        self._client, self._operation, self._instead = client, operation, instead
+
+    def __getattr__(self, name: str) -> Any:
+        return self._instead if name == self._operation else getattr(self._client, name)
+
+
+def meddled(client: "SQSClient", operation: str, instead: Callable[..., Any]) -> Any:
+    """The client, with another function for an operation."""
+    return Meddling(client, operation, instead)
+
+
+class Stacks:
+    """CloudFormation, as a session hands it out; moto's needs more packages than the service does."""
+
+    def __init__(self, outputs: dict[str, dict[str, str]]) -> None:
+        self._outputs = outputs
+
+    def client(self, service: str) -> Any:
+        """The session's client of a service."""
+        return self if service == "cloudformation" else boto3.client("sqs")
+
+    def describe_stacks(self, **request: str) -> Any:
+        """One stack."""
+        name = request["StackName"]
+        if name not in self._outputs:
+            message = f"Stack with id {name} does not exist"
+            raise ClientError({"Error": {"Code": "ValidationError", "Message": message}}, "DescribeStacks")
+        outputs = self._outputs[name].items()
+        return {"Stacks": [{"Outputs": [{"OutputKey": key, "OutputValue": value} for key, value in outputs]}]}
+
+
+class TestMoving:
+    def test_all_go_back(self, letters: DeadLetters, client: "SQSClient", pair: Pair) -> None:
+        sent = fill(client, pair.dead_letters, 23)
+        done: list[int] = []
+        outcome = letters.move(progress=done.append)
+        assert (outcome.moved, outcome.refused, outcome.twice) == (23, 0, 0)
+        assert max(done) == 23
+        assert bodies(client, pair.queue) == sent
+        assert letters.count() == 0
+
+    def test_no_more_than_asked_for(self, letters: DeadLetters, client: "SQSClient", pair: Pair) -> None:
+        fill(client, pair.dead_letters, 23)
+        assert letters.move(limit=12).moved == 12
+        assert len(bodies(client, pair.queue)) == 12
+        assert letters.count() == 11
+
+    def test_attributes_go_with_a_message(self, letters: DeadLetters, client: "SQSClient", pair: Pair) -> None:
+        attributes: Any = {"trace": {"DataType": "String", "StringValue": "t-1"}}
+        client.send_message(QueueUrl=pair.dead_letters, MessageBody="m", MessageAttributes=attributes)
+        letters.move()
+        (message,) = client.receive_message(QueueUrl=pair.queue, MessageAttributeNames=["All"])["Messages"]
+        assert message["MessageAttributes"] == attributes
+
+    def test_a_crash_between_send_and_delete_loses_none(self, client: "SQSClient", pair: Pair) -> None:
+        """They come twice, which handlers bear."""
+        sent = fill(client, pair.dead_letters, 3)
+
+        def crash(**_: Any) -> None:
+            raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            DeadLetters(pair, meddled(client, "delete_message_batch", crash)).move()
+        assert DeadLetters(pair, client).move().moved == 3
+        assert bodies(client, pair.queue) == sorted(2 * sent)
+
+    def test_a_failure_to_send_keeps_all_in_sight(self, client: "SQSClient", pair: Pair) -> None:
+        sent = fill(client, pair.dead_letters, 3)
+
+        def refuse(**_: Any) -> None:
+            raise ClientError({"Error": {"Code": "AccessDenied", "Message": ""}}, "SendMessageBatch")
+
+        with pytest.raises(ClientError):
+            DeadLetters(pair, meddled(client, "send_message_batch", refuse)).move()
+        assert bodies(client, pair.dead_letters) == sent
+
+    def test_one_that_the_queue_refuses_stays_and_keeps_back_no_other(self, client: "SQSClient", pair: Pair) -> None:
+        fill(client, pair.dead_letters, 12)
+
+        def send(**request: Any) -> Any:
+            good = [entry for entry in request["Entries"] if entry["MessageBody"] != "007"]
+            bad = [{"Id": entry["Id"]} for entry in request["Entries"] if entry["MessageBody"] == "007"]
+            answer = client.send_message_batch(QueueUrl=request["QueueUrl"], Entries=good)
+            return {"Successful": answer["Successful"], "Failed": bad}
+
+        outcome = DeadLetters(pair, meddled(client, "send_message_batch", send)).move()
+        assert (outcome.moved, outcome.refused) == (11, 1)
+        assert bodies(client, pair.dead_letters) == ["007"]
+        assert "007" not in bodies(client, pair.queue)
+
+    def test_what_cannot_be_deleted_is_told(self, client: "SQSClient", pair: Pair) -> None:
+        fill(client, pair.dead_letters, 2)
+
+        def delete(**request: Any) -> Any:
+            return {"Failed": [{"Id": entry["Id"]} for entry in request["Entries"]]}
+
+        outcome = DeadLetters(pair, meddled(client, "delete_message_batch", delete)).move()
+        assert (outcome.moved, outcome.twice) == (2, 2)
+        assert len(bodies(client, pair.dead_letters)) == len(bodies(client, pair.queue)) == 2
+
+    def test_a_batch_that_is_too_long_goes_in_parts(self, client: "SQSClient", pair: Pair) -> None:
+        sent = fill(client, pair.dead_letters, 10)
+
+        def send(**request: Any) -> Any:
+            if len(request["Entries"]) > 3:
+                code = "AWS.SimpleQueueService.BatchRequestTooLong"
+                raise ClientError({"Error": {"Code": code, "Message": ""}}, "SendMessageBatch")
+            return client.send_message_batch(**request)
+
+        assert DeadLetters(pair, meddled(client, "send_message_batch", send)).move().moved == 10
+        assert bodies(client, pair.queue) == sent
+
+    def test_what_is_set_aside_meanwhile_does_not_go_round_and_round(self, client: "SQSClient", pair: Pair) -> None:
+        """As if each failed at once: whatever is sent to the queue is set aside again."""
+        fill(client, pair.dead_letters, 5)
+
+        def send(**request: Any) -> Any:
+            return client.send_message_batch(QueueUrl=pair.dead_letters, Entries=request["Entries"])
+
+        moment = client.receive_message(
+            QueueUrl=pair.dead_letters,
+            MaxNumberOfMessages=10,
+            VisibilityTimeout=0,
+            MessageSystemAttributeNames=["SentTimestamp"],
+        )["Messages"]
+        newest = max(int(message["Attributes"]["SentTimestamp"]) for message in moment)
+        # Half a millisecond on, as a division must not lose the newest.
+        started = (newest + 0.5) / 1000
+        letters = DeadLetters(pair, meddled(client, "send_message_batch", send), now=lambda: started)
+        assert letters.move(limit=50).moved == 5
+        assert letters.count() == 5
+
+    def test_of_nothing_nothing_is_moved(self, letters: DeadLetters) -> None:
+        assert letters.move().moved == 0
+
+
+class TestPeeking:
+    def test_shows_what_there_is_and_leaves_it_in_sight(
+        self, letters: DeadLetters, client: "SQSClient", pair: Pair
+    ) -> None:
+        body = json.dumps(job_message(JOB, "media"))
+        client.send_message(QueueUrl=pair.dead_letters, MessageBody=body)
+        (letter,) = letters.peek()
+        assert letter == Letter("job/1 poster", VIDEO, "2", letter.age, 1)
+        assert letters.peek()[0].receives == 2
+        assert bodies(client, pair.dead_letters) == [body]
+
+    def test_shows_so_many_at_most(self, letters: DeadLetters, client: "SQSClient", pair: Pair) -> None:
+        fill(client, pair.dead_letters, 25)
+        assert len(letters.peek(12)) == 12
+        assert letters.count() == 25
+
+    def test_the_oldest_comes_first(self, client: "SQSClient", pair: Pair) -> None:
+        received = [
+            {
+                "MessageId": name,
+                "ReceiptHandle": name,
+                "Body": name,
+                "Attributes": {"SentTimestamp": str(sent * 1000), "ApproximateReceiveCount": "6"},
+            }
+            for name, sent in (("young", 900), ("old", 100))
+        ]
+        answers = [{"Messages": received}, {}]
+        meddling = meddled(client, "receive_message", lambda **_: answers.pop(0))
+        meddling._client = meddled(client, "change_message_visibility_batch", lambda **_: None)
+        ages = [(letter.what, letter.age) for letter in DeadLetters(pair, meddling, now=lambda: 1000.0).peek()]
+        assert ages == [("old", 900), ("young", 100)]
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        (json.dumps(job_message(JOB, "media")), ("job/1 poster", VIDEO, "2")),
+        (json.dumps(purge_message(VIDEO)), ("purge/1", VIDEO, "")),
+        ('{"schema": "video-metadata/purge-playlist/1", "playlistId": "p"}', ("purge-playlist/1", "p", "")),
+        (
+            json.dumps(
+                {"Records": [{"eventName": "ObjectCreated:Put", "s3": {"object": {"key": f"{VIDEO}/{UPLOAD}"}}}]}
+            ),
+            ("ObjectCreated:Put", VIDEO, ""),
+        ),
+        ('{"Event": "s3:TestEvent"}', ('{"Event": "s3:TestEvent"}', "", "")),
+        ("no\nJSON", ("no JSON", "", "")),
+        ("x" * 100, ("x" * 59 + "…", "", "")),
+        ("[]", ("[]", "", "")),
+    ],
+)
+def test_each_kind_of_message_is_described(body: str, told: tuple[str, str, str]) -> None:
+    assert described(body) == told
+
+
+class TestCommand:
+    @pytest.fixture
+    def stacks(self, pair: Pair, monkeypatch: pytest.MonkeyPatch) -> Stacks:
+        """The stacks of production, as far as queues are in their outputs."""
+        stacks = Stacks(
+            {
+                "VideoMetadata-prod-Jobs": {
+                    "ThumbnailsQueueUrl": pair.queue,
+                    "ThumbnailsDeadLettersUrl": pair.dead_letters,
+                    "TranscodeQueueArn": "arn",
+                },
+                "VideoMetadata-prod-Media": {
+                    "ArrivalsQueueUrl": "q",
+                    "ArrivalsDeadLettersUrl": "d",
+                    "MediaBucket": "b",
+                },
+            }
+        )
+        monkeypatch.setattr("tools.__main__.session", lambda: stacks)
+        return stacks
+
+    ARGUMENTS = ("redrive", "--queue", "thumbnails", "--env", "prod")
+
+    def test_shows_then_moves(
+        self, stacks: Stacks, client: "SQSClient", pair: Pair, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        client.send_message(QueueUrl=pair.dead_letters, MessageBody=json.dumps(job_message(JOB, "media")))
+        assert main([*self.ARGUMENTS, "--yes"]) == 0
+        printed = capsys.readouterr().out
+        assert "job/1 poster" in printed
+        assert VIDEO in printed
+        assert printed.endswith("1 moved, 0 left.\n")
+        assert len(bodies(client, pair.queue)) == 1
+
+    def test_only_shows(
+        self, stacks: Stacks, client: "SQSClient", pair: Pair, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        fill(client, pair.dead_letters, 21)
+        assert main([*self.ARGUMENTS, "--show"]) == 0
+        assert capsys.readouterr().out.endswith("These are 20 of about 21.\n")
+        assert bodies(client, pair.queue) == []
+
+    def test_an_empty_queue_is_no_mistake(self, stacks: Stacks, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main([*self.ARGUMENTS]) == 0
+        assert capsys.readouterr().out == "Nothing was set aside of thumbnails.\n"
+
+    def test_a_queue_that_is_not_there_lists_those_that_are(
+        self, stacks: Stacks, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert main(["redrive", "--queue", "posters", "--env", "prod"]) == 1
+        assert capsys.readouterr().err == "There is no queue 'posters'; there are arrivals, thumbnails.\n"
+
+    def test_an_environment_that_is_not_there(self, stacks: Stacks, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["redrive", "--queue", "thumbnails"]) == 1
+        assert "The stack VideoMetadata-dev-Media is not deployed here" in capsys.readouterr().err
+
+    def test_a_service_that_does_not_run(
+        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        def missing(_: object) -> None:
+            raise ToolError("The service is not running.")
+
+        monkeypatch.setattr("tools.__main__.use_local_service", missing)
+        assert main(["redrive", "--queue", "thumbnails", "--local"]) == 1
+        assert capsys.readouterr().err == "The service is not running.\n"
+
+    def test_what_aws_refuses_is_one_sentence(
+        self, stacks: Stacks, client: "SQSClient", pair: Pair, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        client.delete_queue(QueueUrl=pair.dead_letters)
+        assert main([*self.ARGUMENTS]) == 1
+        assert capsys.readouterr().err.startswith("AWS did not do as asked: ")
+
+    def test_showing_and_not_asking_do_not_go_together(self, capsys: pytest.CaptureFixture[str]) -> None:
+        with pytest.raises(SystemExit) as stopped:
+            main([*self.ARGUMENTS, "--show", "--yes"])
+        assert stopped.value.code == 2
+
+    def test_outputs_of_other_things_are_no_queues(self, stacks: Stacks) -> None:
+        assert find_pair(stacks, "prod", "arrivals") == Pair("arrivals", "q", "d")
+
+
+class TestAsking:
+    @pytest.mark.parametrize(("answer", "left"), [("yes", 0), ("Yes ", 0), ("y", 2), ("", 2), ("no", 2)])
+    def test_moves_only_when_told_so_in_full(self, client: "SQSClient", pair: Pair, answer: str, left: int) -> None:
+        fill(client, pair.dead_letters, 2)
+        asked: list[str] = []
+
+        def ask(question: str) -> str:
+            asked.append(question)
+            return answer
+
+        assert redrive(pair, client, ask=ask) == 0
+        assert asked == ["Move about 2 back to thumbnails? Type yes: "]
+        assert DeadLetters(pair, client).count() == left
+
+    def test_tells_how_many_of_them_are_meant(self, client: "SQSClient", pair: Pair) -> None:
+        fill(client, pair.dead_letters, 2)
+        asked: list[str] = []
+
+        def ask(question: str) -> str:
+            asked.append(question)
+            return "yes"
+
+        redrive(pair, client, limit=1, ask=ask)
+        assert asked == ["Move 1 of about 2 back to thumbnails? Type yes: "]
+
+    def test_moves_nothing_when_nobody_can_answer(self, client: "SQSClient", pair: Pair) -> None:
+        fill(client, pair.dead_letters, 2)
+
+        def ask(_: str) -> str:
+            raise EOFError
+
+        with pytest.raises(ToolError, match="--yes"):
+            redrive(pair, client, ask=ask)
+        assert DeadLetters(pair, client).count() == 2
+
+    def test_what_could_not_be_moved_is_told(
+        self, client: "SQSClient", pair: Pair, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        fill(client, pair.dead_letters, 2)
+
+        def refuse(**_: Any) -> Any:
+            return {"Failed": []}
+
+        assert redrive(pair, meddled(client, "send_message_batch", refuse), asking=False) == 1
+        captured = capsys.readouterr()
+        assert captured.out.endswith("0 moved, 2 left.\n")
+        assert captured.err == "2 were refused by the queue and stay; run the same command again.\n"
+
+    def test_what_is_there_twice_is_told(
+        self, client: "SQSClient", pair: Pair, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        fill(client, pair.dead_letters, 1)
+
+        def refuse(**_: Any) -> Any:
+            return {"Failed": []}
+
+        assert redrive(pair, meddled(client, "delete_message_batch", refuse), asking=False) == 1
+        assert capsys.readouterr().err.startswith("1 of the moved could not be deleted")

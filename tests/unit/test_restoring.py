@@ -1,0 +1,564 @@
+"""What a restore puts back, what it repairs, and what it leaves as somebody has made it since."""
+
+import gzip
+import re
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shared import video
+from shared.attributes import Item, decode_item
+from shared.caller import Caller
+from shared.catalogue import VideoStore
+from shared.dynamodb import Expression, Table, Write
+from shared.objects import Objects
+from shared.playlists import PlaylistStore
+from shared.purging import PURGE, Purge
+from shared.schema import CREDIT, JOB, PLAYLIST, RATING, RATING_TOTALS, TAG, VIDEO, VIEW_COUNTER, Entity
+from tests.backstage import FIELDS, RENDITIONS, Backstage
+from tests.harness import MEDIA_BUCKET, NOW, SOURCES_BUCKET, Api, create_table, remove_video
+from tools import __main__ as command
+from tools import restoring
+from tools.exporting import Export
+from tools.pace import Pool, Rate
+from tools.progress import Bars
+from tools.restoring import LineRestore, Members, Plan, Rehearsal, Repair
+from tools.work import WorkFile, work_file
+
+FILM = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
+OTHER = "5c9b2f8e-1111-4222-8333-0305e82c3302"
+LATER = NOW + 100
+"""When the damage was done."""
+NO_TIME = Plan()
+BY_TIME = Plan(since=LATER, until=LATER + 10)
+
+
+class Kept:
+    """A copy of a table with a film, what belongs to it, another film, and a playlist of both."""
+
+    def __init__(self, api: Api, folder: Path) -> None:
+        self.api = api
+        self.table = api.table
+        self.folder = folder
+        for video_id in (FILM, OTHER):
+            api.publish(videoId=video_id, title="A film", tags=["one"])
+        api.put(f"/v1/videos/{FILM}/credits/p", {"name": "P", "ordering": 1, "roles": [{"category": "actor"}]})
+        api.put(f"/v1/videos/{FILM}/rating", {"value": 8}, user="bob")
+        for _ in range(3):
+            api.post(f"/v1/videos/{FILM}/views")
+        self.playlist = str(api.post("/v1/playlists", {"title": "A list"}).json["playlistId"])
+        for video_id in (FILM, OTHER):
+            api.post(f"/v1/playlists/{self.playlist}/entries", {"videoId": video_id})
+        self.file = folder / "copy.jsonl"
+        Export(api.table, self.file, bars=Bars()).run()
+
+    def restore(self, plan: Plan = NO_TIME, table: Table | None = None) -> tuple[dict[str, int], list[str]]:
+        """The outcomes, and what was told."""
+        told: list[str] = []
+        with Pool(1) as pool, work_file(self.folder / "state", {}) as work:
+            self._restored(table or self.table, plan, told, pool, work)
+            outcomes = work.outcomes().get(self.file.name, {})
+            work.remove()
+        return outcomes, told
+
+    def _restored(self, table: Table, plan: Plan, told: list[str], pool: Pool, work: WorkFile) -> None:
+        restore = LineRestore(
+            self.file,
+            table,
+            work,
+            plan=plan,
+            tell=told.append,
+            rate=Rate(None),
+            pool=pool,
+            bars=Bars(),
+            clock=lambda: LATER + 1000,
+        )
+        restore.run()
+
+    def item(self, entity: Entity, **parts: str | int) -> Item:
+        """What the table has under a key."""
+        return self.table.get(entity.key(**parts), consistent=True) or {}
+
+    def alter(self, entity: Entity, values: dict[str, Any], **parts: str | int) -> None:
+        """Change an item behind the service's back."""
+        present = Expression("attribute_exists(#pk)", {"#pk": "pk"})
+        self.table.write(self.table.put(self.item(entity, **parts) | values, condition=present))
+
+    def contents(self) -> list[Item]:
+        """All items, in one order; the request that wrote an item last is not kept."""
+        pages: Any = self.table.client.get_paginator("scan").paginate(TableName=self.table.name)
+        items = [decode_item(item) for page in pages for item in page["Items"]]
+        for item in items:
+            item.pop("updatedFor", None)
+        return sorted(items, key=lambda item: (item["pk"], item["sk"]))
+
+
+@pytest.fixture
+def kept(api: Api, tmp_path: Path) -> Kept:
+    """A table of which there is a copy."""
+    return Kept(api, tmp_path)
+
+
+def test_a_table_that_is_as_it_was_is_not_written(kept: Kept) -> None:
+    before = kept.contents()
+    outcomes, told = kept.restore(Plan(force=True))
+    assert list(outcomes) == ["unchanged"]
+    assert told == []
+    assert kept.contents() == before
+
+
+def test_a_video_that_is_gone_comes_back_with_all_that_belonged_to_it(kept: Kept) -> None:
+    before = kept.contents()
+    remove_video(kept.table, FILM)
+    kept.table.delete(VIEW_COUNTER.key(videoId=FILM, shard=0))
+    outcomes, told = kept.restore()
+    assert outcomes["created"] == 3
+    assert f"Video {FILM}: was missing" in told
+    # Totals are made again by the stream, of ratings by `reconcile`.
+    derived = RATING_TOTALS.key(videoId=FILM)
+    again = {"updatedBy": "job:put-back", "updatedAs": "job"}
+    for item in before:
+        if FILM in item["pk"] and item["sk"] == VIDEO.sk:
+            item |= again
+        elif FILM in item["pk"] and item["sk"].startswith("TAG#"):
+            item["updatedBy"] = again["updatedBy"]
+    assert kept.contents() == [item for item in before if (item["pk"], item["sk"]) != tuple(derived.values())]
+
+
+def test_an_item_that_was_altered_behind_the_service_s_back_is_repaired(kept: Kept) -> None:
+    kept.alter(VIDEO, {"title": "Lost", "graffiti": "x"}, videoId=FILM)
+    outcomes, told = kept.restore()
+    found = kept.item(VIDEO, videoId=FILM)
+    assert (outcomes["changed"], found["title"], "graffiti" in found) == (1, "A film", False)
+    assert told == [f"Video {FILM}: graffiti, title as before"]
+    assert (found["version"], found["updatedBy"], found["updatedAs"]) == (2, "job:restore", "job")
+
+
+def test_what_was_changed_in_the_time_of_the_damage_is_repaired_with_its_tags(kept: Kept) -> None:
+    kept.api.clock.now = LATER
+    kept.api.patch(f"/v1/videos/{FILM}", {"title": "Lost", "tags": ["lost"]})
+    outcomes, _ = kept.restore(BY_TIME)
+    assert outcomes["changed"] == 1
+    assert kept.api.get(f"/v1/videos/{FILM}").json["title"] == "A film"
+    assert kept.item(TAG, videoId=FILM, tag="one")
+    assert not kept.item(TAG, videoId=FILM, tag="lost")
+
+
+@pytest.mark.parametrize("moment", [LATER - 1, LATER + 10])
+def test_what_somebody_changed_at_another_time_stays_and_is_told(kept: Kept, moment: int) -> None:
+    kept.api.clock.now = moment
+    kept.api.patch(f"/v1/videos/{FILM}", {"title": "Better"})
+    outcomes, told = kept.restore(BY_TIME)
+    assert outcomes["left alone"] == 1
+    assert told == [f"Video {FILM}: is there already, and different: left alone"]
+    assert kept.item(VIDEO, videoId=FILM)["title"] == "Better"
+
+
+def test_by_force_everything_becomes_as_it_was(kept: Kept) -> None:
+    kept.api.patch(f"/v1/videos/{FILM}", {"title": "Better"})
+    assert kept.restore(Plan(force=True))[0]["changed"] == 1
+    assert kept.item(VIDEO, videoId=FILM)["title"] == "A film"
+
+
+def test_a_second_restore_finds_nothing_to_do(kept: Kept) -> None:
+    kept.alter(VIDEO, {"title": "Lost"}, videoId=FILM)
+    kept.alter(VIEW_COUNTER, {"views": 1}, videoId=FILM, shard=0)
+    kept.restore(Plan(force=True))
+    before = kept.contents()
+    assert kept.restore(Plan(force=True))[0].keys() == {"unchanged"}
+    assert kept.contents() == before
+
+
+def test_a_credit_is_repaired_and_one_that_was_deleted_comes_back(kept: Kept) -> None:
+    kept.alter(CREDIT, {"name": "Lost"}, videoId=FILM, personId="p")
+    assert kept.restore()[0]["changed"] == 1
+    assert kept.item(CREDIT, videoId=FILM, personId="p")["name"] == "P"
+    kept.table.delete(CREDIT.key(videoId=FILM, personId="p"))
+    assert kept.restore()[0]["created"] == 1
+    assert kept.item(CREDIT, videoId=FILM, personId="p")["ordering"] == 1
+
+
+@pytest.mark.parametrize(("views", "after"), [(1, 3), (3, 3), (7, 7)])
+def test_a_view_count_is_raised_and_never_lowered(kept: Kept, views: int, after: int) -> None:
+    kept.alter(VIEW_COUNTER, {"views": views}, videoId=FILM, shard=0)
+    kept.restore(Plan(force=True))
+    assert kept.item(VIEW_COUNTER, videoId=FILM, shard=0)["views"] == after
+
+
+def test_a_rating_that_was_given_anew_stays_even_by_force(kept: Kept) -> None:
+    kept.api.put(f"/v1/videos/{FILM}/rating", {"value": 2}, user="bob")
+    assert kept.restore(Plan(force=True))[0]["left alone"] == 1
+    assert kept.api.get(f"/v1/videos/{FILM}/rating", user="bob").json["own"]["value"] == 2
+
+
+def test_entries_that_were_lost_come_back_to_a_playlist_that_nobody_has_changed(kept: Kept) -> None:
+    path = f"/v1/playlists/{kept.playlist}/entries"
+    before = kept.api.get(path).json
+    lost = [item for item in kept.contents() if re.match(rf"ENTRY#.*|HAS#{OTHER}", item["sk"])]
+    kept.table.batch_delete([{name: item[name] for name in ("pk", "sk")} for item in lost])
+    assert kept.restore()[0]["changed"] == 2
+    assert kept.api.get(path).json == before
+    assert kept.item(PLAYLIST, playlistId=kept.playlist)["entryCount"] == 2
+
+
+def test_entries_that_were_taken_out_in_the_time_of_the_damage_come_back_and_are_counted(kept: Kept) -> None:
+    kept.api.clock.now = LATER
+    kept.api.patch(f"/v1/playlists/{kept.playlist}", {"title": "Lost"})
+    kept.api.delete(f"/v1/playlists/{kept.playlist}/entries/{OTHER}")
+    kept.restore(BY_TIME)
+    found = kept.api.get(f"/v1/playlists/{kept.playlist}").json
+    assert (found["title"], found["entryCount"]) == ("A list", 2)
+    entries = kept.api.get(f"/v1/playlists/{kept.playlist}/entries").json["items"]
+    assert [entry["video"]["videoId"] for entry in entries] == [FILM, OTHER]
+
+
+def test_an_entry_that_its_owner_has_taken_out_stays_out(kept: Kept) -> None:
+    kept.api.delete(f"/v1/playlists/{kept.playlist}/entries/{OTHER}")
+    kept.restore(BY_TIME)
+    assert kept.api.get(f"/v1/playlists/{kept.playlist}").json["entryCount"] == 1
+
+
+def test_only_the_videos_that_are_named_are_touched(kept: Kept) -> None:
+    for video_id in (FILM, OTHER):
+        kept.alter(VIDEO, {"title": "Lost"}, videoId=video_id)
+    kept.alter(PLAYLIST, {"title": "Lost"}, playlistId=kept.playlist)
+    kept.restore(Plan(videos={FILM}))
+    assert kept.item(VIDEO, videoId=FILM)["title"] == "A film"
+    assert kept.item(VIDEO, videoId=OTHER)["title"] == "Lost"
+    assert kept.item(PLAYLIST, playlistId=kept.playlist)["title"] == "Lost"
+
+
+def test_a_rehearsal_tells_the_same_and_writes_nothing(kept: Kept) -> None:
+    remove_video(kept.table, FILM)
+    kept.alter(VIDEO, {"title": "Lost"}, videoId=OTHER)
+    before = kept.contents()
+    rehearsed = kept.restore(table=Rehearsal(kept.table))
+    assert kept.contents() == before
+    assert kept.restore() == rehearsed
+
+
+def test_a_job_is_never_set_back(kept: Kept, tmp_path: Path) -> None:
+    item = {"videoId": FILM, "kind": "probe", "owner": "alice", "state": "done", "input": {}, "inputHash": "h"}
+    job = item | {"since": "0001", "attempt": 1, "writeId": "w", "version": 1} | JOB.key(videoId=FILM, kind="probe")
+    kept.table.write(kept.table.put(job, condition=Expression("attribute_not_exists(#pk)", {"#pk": "pk"})))
+    kept.file = tmp_path / "with-job.jsonl"
+    Export(kept.table, kept.file, bars=Bars()).run()
+    kept.alter(JOB, {"state": "failed"}, videoId=FILM, kind="probe")
+    assert kept.restore(Plan(force=True))[0]["left alone"] == 1
+    assert kept.item(JOB, videoId=FILM, kind="probe")["state"] == "failed"
+
+
+def test_the_command_takes_a_file_or_another_table(
+    kept: Kept, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    kept.alter(VIDEO, {"title": "Lost"}, videoId=FILM)
+    arguments = ["restore", "--table", kept.table.name, "--from", kept.file.name]
+    assert command.main([*arguments, "--dry-run"]) == 0
+    assert "0 would be put back, 1 would be repaired" in capsys.readouterr().out
+    assert command.main(arguments) == 0
+    assert "0 put back, 1 repaired" in capsys.readouterr().out
+    create_table(kept.table.client, "before")
+    assert command.main([*arguments[:-1], "before"]) == 0
+    (made,) = tmp_path.glob("before.*Z.jsonl.gz")
+    assert f"Restoring from {made.name}, which was written 0 h 0 min ago." in capsys.readouterr().out
+    assert list(tmp_path.glob("*.restore")) == []
+
+
+def test_the_copy_of_another_table_that_had_the_name_is_not_used(
+    kept: Kept, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    create_table(kept.table.client, "before")
+    for old in ("before.jsonl.gz", "before.20200101T000000Z.jsonl.gz"):
+        (tmp_path / old).write_bytes(gzip.compress(kept.file.read_bytes()))
+    kept.table.delete(VIDEO.key(videoId=OTHER))
+    assert command.main(["restore", "--table", kept.table.name, "--from", "before", "--force"]) == 0
+    assert "0 put back, 0 repaired" in capsys.readouterr().out
+
+
+def test_a_table_is_not_restored_from_itself(kept: Kept, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(["restore", "--table", kept.table.name, "--from", kept.table.name]) == 1
+    assert "is the table to restore: name a copy of it" in capsys.readouterr().err
+
+
+class TestBrokenOff:
+    @pytest.fixture
+    def arguments(self, kept: Kept, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+        """A command for two videos, of which one is lost, in the folder of the copy."""
+        monkeypatch.chdir(kept.folder)
+        kept.alter(VIDEO, {"title": "Lost"}, videoId=FILM)
+        return ["restore", "--table", kept.table.name, "--from", kept.file.name, "--videos"]
+
+    def _break_off(self, arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+        with monkeypatch.context() as patch:
+            # All is carried out and kept, and then it ends.
+            patch.setattr(WorkFile, "outcomes", _interrupted)
+            assert command.main(arguments) == 1
+
+    def test_it_goes_on_with_the_same_videos_in_any_order(
+        self, kept: Kept, arguments: list[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        self._break_off([*arguments, f"{FILM},{OTHER}"], monkeypatch)
+        assert len(list(kept.folder.glob("*.restore"))) == 1
+        assert command.main([*arguments, f"{OTHER},{FILM}"]) == 0
+
+    def test_the_plan_of_many_videos_is_written_in_one_way(self) -> None:
+        ids = [f"{number:036}" for number in range(50)]
+        assert Plan(videos=frozenset(ids)).settings() == [None, None, False, ids]
+
+    def test_a_rehearsal_begins_anew(
+        self,
+        arguments: list[str],
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
+        kept: Kept,
+    ) -> None:
+        rehearsed = [*arguments, f"{FILM},{OTHER}", "--dry-run"]
+        self._break_off(rehearsed, monkeypatch)
+        kept.alter(VIDEO, {"title": "Lost"}, videoId=OTHER)
+        capsys.readouterr()
+        assert command.main(rehearsed) == 0
+        assert "2 would be repaired" in capsys.readouterr().out
+
+
+def _interrupted(_: WorkFile) -> dict[str, dict[str, int]]:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--until", "5"], "--until needs --since"),
+        (["--since", "6", "--until", "2020-01-01T00:00:00Z"], ""),
+        (["--since", "7", "--until", "6"], "--since is not before --until"),
+    ],
+)
+def test_times_that_make_no_sense_are_refused(
+    kept: Kept, options: list[str], sentence: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(kept.folder)
+    status = command.main(["restore", "--table", kept.table.name, "--from", kept.file.name, *options])
+    assert status == bool(sentence)
+    assert sentence in capsys.readouterr().err
+
+
+def test_a_time_is_one_that_can_be_read(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        command.main(["restore", "--table", "t", "--from", "f", "--since", "yesterday"])
+    assert "'yesterday' is no time" in capsys.readouterr().err
+
+
+class TestWhatTheDamageAdded:
+    @pytest.mark.parametrize("purge_at", [NOW - 5, NOW + 10**9])
+    def test_a_time_of_removal_of_a_video_is_taken_off(self, kept: Kept, purge_at: int) -> None:
+        kept.alter(VIDEO, {"purgeAt": purge_at}, videoId=FILM)
+        outcomes, told = kept.restore()
+        assert (outcomes["changed"], told) == (1, [f"Video {FILM}: purgeAt as before"])
+        assert "purgeAt" not in kept.item(VIDEO, videoId=FILM)
+
+    def test_what_was_added_to_a_credit_and_a_counter_is_taken_off(self, kept: Kept) -> None:
+        kept.alter(CREDIT, {"purgeAt": NOW}, videoId=FILM, personId="p")
+        kept.alter(VIEW_COUNTER, {"purgeAt": NOW}, videoId=FILM, shard=0)
+        assert kept.restore()[0]["changed"] == 2
+        assert "purgeAt" not in kept.item(CREDIT, videoId=FILM, personId="p")
+        counter = kept.item(VIEW_COUNTER, videoId=FILM, shard=0)
+        assert (counter["views"], "purgeAt" in counter) == (3, False)
+
+    def test_what_was_added_to_a_rating_is_told(self, kept: Kept) -> None:
+        kept.alter(RATING, {"purgeAt": NOW}, userId="bob", videoId=FILM)
+        assert kept.restore()[0]["left alone"] == 1
+
+    def test_a_video_that_waits_for_its_removal_by_right_is_left(self, kept: Kept) -> None:
+        kept.alter(VIDEO, {"purgeAt": NOW, "writeId": "another"}, videoId=FILM)
+        _, told = kept.restore(Plan(force=True))
+        assert f"Video {FILM}: an earlier video of this id waits for its removal: import it again after that" in told
+
+
+class TestCounts:
+    @pytest.fixture
+    def lost(self, kept: Kept) -> Kept:
+        """Two views of three are lost."""
+        kept.alter(VIEW_COUNTER, {"views": 1}, videoId=FILM, shard=0)
+        return kept
+
+    def _viewed_after_reading(self, kept: Kept, monkeypatch: pytest.MonkeyPatch, times: int) -> None:
+        """Let a view be counted each time that an item was looked at, and about to be written."""
+        left, write = list(range(times)), Table.write
+
+        def viewed(table: Table, change: Write, **options: Any) -> Item:
+            if left and ":lacking" in str(change.parameters):
+                left.pop()
+                kept.api.post(f"/v1/videos/{FILM}/views")
+            return write(table, change, **options)
+
+        monkeypatch.setattr(Table, "write", viewed)
+
+    def test_a_view_that_comes_between_is_counted(self, lost: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._viewed_after_reading(lost, monkeypatch, 1)
+        outcomes, told = lost.restore()
+        assert (outcomes["changed"], told) == (1, [f"Views {FILM}: views 2 -> 3"])
+
+    def test_a_counter_that_never_rests_is_told_and_the_rest_goes_on(
+        self, lost: Kept, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(restoring, "ROUNDS", 1)
+        lost.alter(VIDEO, {"title": "Lost"}, videoId=OTHER)
+        self._viewed_after_reading(lost, monkeypatch, 1)
+        outcomes, told = lost.restore()
+        assert f"Views {FILM}: views are counted all the time: run the command again" in told
+        assert outcomes["changed"] == 1
+
+    def test_a_counter_without_a_count_gets_one(self, kept: Kept) -> None:
+        counter = kept.item(VIEW_COUNTER, videoId=FILM, shard=0)
+        del counter["views"]
+        kept.table.write(kept.table.put(counter, condition=Expression("attribute_exists(#pk)", {"#pk": "pk"})))
+        kept.restore()
+        assert kept.item(VIEW_COUNTER, videoId=FILM, shard=0)["views"] == 3
+
+
+class TestEntries:
+    def _entries(self, kept: Kept) -> list[str]:
+        found = kept.api.get(f"/v1/playlists/{kept.playlist}/entries").json["items"]
+        return [entry["video"]["videoId"] for entry in found]
+
+    def _lose(self, kept: Kept, pattern: str) -> None:
+        """Delete items of the playlist behind the service's back."""
+        lost = [item for item in kept.contents() if kept.playlist in item["pk"] and re.match(pattern, item["sk"])]
+        kept.table.batch_delete([{name: item[name] for name in ("pk", "sk")} for item in lost])
+
+    def _purge(self, kept: Kept, objects: Objects, moment: int) -> None:
+        kept.table.delete(VIDEO.key(videoId=FILM))
+        assert Purge(kept.table, objects, SOURCES_BUCKET, MEDIA_BUCKET).video(FILM, moment, lambda: True)
+        assert self._entries(kept) == [OTHER]
+
+    @pytest.mark.parametrize(
+        ("plan", "moment"), [(NO_TIME, LATER), (BY_TIME, LATER + 11), (BY_TIME, LATER + 1)], ids=str
+    )
+    def test_what_the_purge_took_out_comes_back_with_its_video(
+        self, kept: Kept, objects: Objects, plan: Plan, moment: int
+    ) -> None:
+        self._purge(kept, objects, moment)
+        kept.restore(plan)
+        assert self._entries(kept) == [FILM, OTHER]
+        assert kept.item(PLAYLIST, playlistId=kept.playlist)["entryCount"] == 2
+
+    def test_a_purge_that_was_late_is_made_good_by_another_restore(self, kept: Kept) -> None:
+        kept.table.delete(VIDEO.key(videoId=FILM))
+        kept.restore()
+        PlaylistStore(kept.table).forget(kept.playlist, FILM, PURGE, LATER)
+        assert self._entries(kept) == [OTHER]
+        kept.restore()
+        assert self._entries(kept) == [FILM, OTHER]
+
+    def test_what_the_owner_took_out_stays_out_though_a_purge_came_by_later(self, kept: Kept, objects: Objects) -> None:
+        kept.api.delete(f"/v1/playlists/{kept.playlist}/entries/{OTHER}")
+        kept.table.delete(VIDEO.key(videoId=FILM))
+        assert Purge(kept.table, objects, SOURCES_BUCKET, MEDIA_BUCKET).video(FILM, LATER, lambda: True)
+        _, told = kept.restore(BY_TIME)
+        assert self._entries(kept) == [FILM]
+        missing = "is missing, and may have been taken out on purpose: left out"
+        assert f"Entry {kept.playlist} {OTHER}: {missing}" in told
+
+    def test_a_title_that_its_owner_gave_before_a_purge_stays(self, kept: Kept, objects: Objects) -> None:
+        kept.api.patch(f"/v1/playlists/{kept.playlist}", {"title": "Better"})
+        self._purge(kept, objects, LATER)
+        kept.restore(BY_TIME)
+        assert kept.item(PLAYLIST, playlistId=kept.playlist)["title"] == "Better"
+
+    def test_a_video_that_was_added_again_meanwhile_is_there_once(
+        self, kept: Kept, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        self._lose(kept, f"ENTRY#.*{OTHER}|HAS#{OTHER}")
+        members = Repair._members
+
+        def added(repair: Repair, playlist_id: str) -> Members:
+            found = members(repair, playlist_id)
+            assert kept.api.post(f"/v1/playlists/{playlist_id}/entries", {"videoId": OTHER}).status == 201
+            return found
+
+        monkeypatch.setattr(Repair, "_members", added)
+        _, told = kept.restore()
+        assert f"Entry {kept.playlist} {OTHER}: it was changed in this moment: left alone" in told
+        assert self._entries(kept) == [FILM, OTHER]
+
+    def test_half_an_entry_is_made_whole_in_a_playlist_that_others_changed(self, kept: Kept) -> None:
+        kept.api.patch(f"/v1/playlists/{kept.playlist}", {"title": "Better"})
+        self._lose(kept, f"ENTRY#.*{OTHER}|HAS#{FILM}")
+        assert kept.restore()[0]["changed"] == 2
+        assert self._entries(kept) == [FILM, OTHER]
+        assert kept.api.delete(f"/v1/playlists/{kept.playlist}/entries/{FILM}").status == 204
+
+    def test_an_entry_that_stands_elsewhere_is_not_put_back_where_it_was(self, kept: Kept) -> None:
+        kept.api.clock.now = LATER
+        path = f"/v1/playlists/{kept.playlist}/entries/{FILM}"
+        assert kept.api.patch(path, {"after": OTHER}).status == 200
+        self._lose(kept, f"HAS#{FILM}")
+        assert kept.restore(BY_TIME)[0]["left alone"] == 1
+        assert self._entries(kept) == [OTHER, FILM]
+
+    def test_entries_are_counted_whoever_took_them_out(self, kept: Kept) -> None:
+        kept.api.clock.now = LATER
+        kept.api.delete(f"/v1/playlists/{kept.playlist}/entries/{FILM}")
+        self._lose(kept, f"ENTRY#.*{OTHER}|HAS#{OTHER}")
+        kept.restore(BY_TIME)
+        assert self._entries(kept) == [FILM, OTHER]
+        assert kept.item(PLAYLIST, playlistId=kept.playlist)["entryCount"] == 2
+
+
+class TestWorkOfJobs:
+    @pytest.fixture
+    def backstage(self, api: Api) -> Backstage:
+        """The router and its queues."""
+        return Backstage(api.table, api.clock)
+
+    @pytest.fixture
+    def processed(self, api: Api, backstage: Backstage, tmp_path: Path) -> tuple[Kept, str]:
+        """A video of which a copy was made while jobs had it, and which jobs have made ready in the time of the damage."""
+        video_id = str(api.create(title="T")["videoId"])
+        backstage.arrive(video_id)
+        kept = Kept(api, tmp_path)
+        backstage.settle()
+        api.clock.now = LATER
+        backstage.probe(video_id)
+        store, worker = VideoStore(api.table), Caller.job("transcode")
+        for name in RENDITIONS:
+            edit = partial(video.rendered, name=name, uri=f"s3://media/{name}")
+            store.change(video_id, worker, LATER, edit)
+        return kept, video_id
+
+    def _is_ready(self, kept: Kept, video_id: str) -> bool:
+        item = kept.item(VIDEO, videoId=video_id)
+        return bool(item["status"] == "ready" and item["source"]["made"].keys() == RENDITIONS.keys())
+
+    @pytest.mark.parametrize("plan", [BY_TIME, Plan(force=True)], ids=["by time", "by force"])
+    def test_what_only_jobs_changed_stays(self, processed: tuple[Kept, str], plan: Plan) -> None:
+        kept, video_id = processed
+        _, told = kept.restore(plan)
+        assert f"Video {video_id}: is there already, and different: left alone" in told
+        assert self._is_ready(kept, video_id)
+
+    @pytest.mark.parametrize("remove", [False, True])
+    def test_what_a_person_changed_after_them_is_set_back_without_their_work(
+        self, processed: tuple[Kept, str], remove: bool
+    ) -> None:
+        kept, video_id = processed
+        kept.api.patch(f"/v1/videos/{video_id}", {"title": "Lost", "frameRate": 24})
+        if remove:
+            kept.api.delete(f"/v1/videos/{video_id}")
+        kept.restore(BY_TIME)
+        item = kept.item(VIDEO, videoId=video_id)
+        assert (item["title"], item["duration"], "frameRate" in item) == ("T", FIELDS["duration"], False)
+        assert item["origins"] == dict.fromkeys(FIELDS, "job")
+        assert self._is_ready(kept, video_id)
+        assert "purgeAt" not in item
+
+    def test_what_a_script_changed_is_set_back_whole(self, api: Api, backstage: Backstage, tmp_path: Path) -> None:
+        video_id = backstage.uploaded_film(api)
+        kept = Kept(api, tmp_path)
+        kept.alter(VIDEO, {"source": {"uploadId": "0"}, "status": "failed"}, videoId=video_id)
+        kept.restore()
+        item = kept.item(VIDEO, videoId=video_id)
+        assert (item["status"], item["source"]["uploadId"]) == ("processing", "0001")

@@ -1,0 +1,443 @@
+"""Puts back what an export, or a table that was restored from a point in time, has and the table lacks or has damaged.
+
+What is missing is written as an import writes it. What is there and different is only replaced when it is known to be
+damage: it was changed behind the service's back, or by a person in the time that is given as that of the damage. All
+else is what somebody has done since, and is left and told, unless it is forced. Doing it again changes nothing.
+"""
+
+import secrets
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from shared.attributes import Item, Value, decode_item, encode
+from shared.caller import Caller
+from shared.dynamodb import ConditionFailed, Expression, Key, Table, TransactionConflict, Write, change_between
+from shared.errors import NotApplied
+from shared.purging import PURGE
+from shared.ratings import RatingStore
+from shared.schema import ENTRY, MEMBERSHIP, PARTITION_KEY, PLAYLIST, SORT_KEY, TTL_ATTRIBUTE, VIDEO, Entity
+from shared.video import PROBED, is_purged, stamp, tag_moves
+from tools.form import DUE, MADE, ItemLine
+from tools.imdb import Refused
+from tools.imdb_import import CHANGED, IMPORTER, UNCHANGED
+from tools.importing import COUNTED, DIFFERENT, STAMPS, LineImport, Outcome, Restore, entry_items
+from tools.pace import Pool, Rate
+from tools.progress import Bars
+from tools.work import WorkFile
+
+RESTORER = Caller.job("restore")
+PUT_BACK = Caller.job("put-back")
+"""The author of videos that were missing: so a later run knows that they were."""
+COMMANDS = tuple(caller.subject for caller in (IMPORTER, RESTORER, PUT_BACK))
+"""Authors that count as jobs, and write what a person at the command line wants."""
+
+WORK = ("source", "pictures", "posterTime", "failure")
+"""Attributes of a video that tell how far jobs have come with its film."""
+KEPT = (*MADE, *STAMPS, "updatedAs", "updatedFor", "version", "schemaVersion")
+"""Attributes that are no content: two items that differ in nothing else are the same."""
+
+NAMED = ("personId", "region", "language", "kind")
+"""What tells the items of one video apart."""
+
+ROUNDS = 10
+"""How often a count is raised while views are counted."""
+
+MISSING = Refused("is missing, and may have been taken out on purpose: left out")
+IN_THIS_MOMENT = Refused("it was changed in this moment: left alone")
+COUNTED_ON = Refused("views are counted all the time: run the command again")
+
+_ABSENT = Expression("attribute_not_exists(#pk)", {"#pk": PARTITION_KEY})
+
+Tell = Callable[[str], None]
+"""Called with a line for each item that is put back, repaired or left."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is damage, and what of it to put back."""
+
+    since: int | None = None
+    until: int | None = None
+    """When the damage was done, in epoch seconds: what a person last changed from `since` up to but not including
+    `until` is damaged. None: nothing is known by its time."""
+    force: bool = False
+    """Replace what is different, whoever changed it."""
+    videos: Collection[str] = ()
+    """Only these videos, and no playlists; empty: everything."""
+
+    def covers(self, home: tuple[str, str]) -> bool:
+        """Whether what belongs to a video or playlist is to be put back."""
+        name, id_ = home
+        return not self.videos or (name == "videoId" and id_ in self.videos)
+
+    def is_damaged(self, found: Item, kept: Mapping[str, object]) -> bool:
+        """Whether an item that differs from what was kept of it is damaged."""
+        # What the service's jobs wrote is no damage, and hides when a person changed the item.
+        timed = self.since is not None and self.since <= found.get("updatedAt", 0) and not _is_by_a_job(found)
+        timed = timed and (self.until is None or found.get("updatedAt", 0) < self.until)
+        return self.force or timed or _bypassed(found, kept)
+
+    def settings(self) -> list[object]:
+        """The same for the same plan, in whichever process."""
+        return [self.since, self.until, self.force, sorted(self.videos)]
+
+
+class LineRestore(LineImport):
+    """Puts back what one file has."""
+
+    def __init__(
+        self,
+        file: Path,
+        table: Table,
+        work: WorkFile,
+        *,
+        plan: Plan,
+        tell: Tell,
+        rate: Rate,
+        pool: Pool,
+        bars: Bars,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        super().__init__(file, table, work, rate=rate, pool=pool, bars=bars, clock=clock)
+        self._restore = Repair(table, rate, plan, tell, clock)
+
+
+class Repair(Restore):
+    """Writes items as they were, and tells each."""
+
+    def __init__(
+        self, table: Table, rate: Rate, plan: Plan, tell: Tell, clock: Callable[[], float] = time.time
+    ) -> None:
+        super().__init__(table, rate, clock)
+        self._plan = plan
+        self._tell = tell
+
+    def carry_out(self, lines: Sequence[ItemLine]) -> list[Outcome]:
+        """Put back what the lines of one video or playlist say, if the plan covers it."""
+        if not lines or not self._plan.covers(lines[0].home):
+            return []
+        outcomes = super().carry_out(lines)
+        by_number = {line.line: line for line in lines}
+        for number, outcome in outcomes:
+            line = by_number[number]
+            if outcome not in (UNCHANGED, CHANGED):
+                self._tell(f"{_name(line)}: {outcome.reason if isinstance(outcome, Refused) else 'was missing'}")
+        return outcomes
+
+    def _video_item(self, line: ItemLine) -> Item:
+        return super()._video_item(line) | {"updatedBy": PUT_BACK.subject, "updatedAs": PUT_BACK.kind}
+
+    def _met_video(self, line: ItemLine, item: Item, found: Item) -> str | Refused:
+        bypassed = _bypassed(found, line.attributes)
+        # With the writeId of the copy it was not deleted, but given a time behind the service's back.
+        if is_purged(found, self._now()) and not bypassed:
+            return super()._met_video(line, item, found)
+        if not _differences(item, found):
+            return UNCHANGED
+        if not self._plan.is_damaged(found, line.attributes):
+            return DIFFERENT
+        kept = item if bypassed else _with_work_of(found, item)
+        new = stamp(kept, caller=RESTORER, now=self._now(), version=found.get("version", 0) + 1)
+        if TTL_ATTRIBUTE in new and TTL_ATTRIBUTE in kept:
+            new[TTL_ATTRIBUTE] = kept[TTL_ATTRIBUTE]
+        differences = _differences(new, found)
+        if not differences:
+            return DIFFERENT
+        entries, gone = tag_moves(found, new)
+        moves = [*map(self._table.put, entries), *map(self._table.remove, gone)]
+        return self._replaced(line, differences, [self._table.put(new, condition=_unchanged(found)), *moves])
+
+    def _compared(self, line: ItemLine, found: Item, but: Sequence[str] = ()) -> str | Refused:
+        """Also what was added is a difference; who wrote it when is none."""
+        # A job has more than its line once it was put back.
+        if line.entity == "Job":
+            return DIFFERENT if TTL_ATTRIBUTE in found else super()._compared(line, found, but)
+        return DIFFERENT if _differences(line.attributes, found, (*but, DUE)) else UNCHANGED
+
+    def _put(self, line: ItemLine, item: Item, found: Item | None) -> str | Refused:
+        # A job goes on from what it has come to, and never back.
+        if found is None or line.entity == "Job":
+            return super()._put(line, item, found)
+        if line.entity == "Views":
+            return self._counted(line, item, found)
+        differences = _differences(item, found)
+        if not differences:
+            return UNCHANGED
+        if not self._plan.is_damaged(found, line.attributes):
+            return DIFFERENT
+        new = item | self._stamps(found)
+        return self._replaced(line, differences, [self._table.put(new, condition=_unchanged(found))])
+
+    def _put_imported(self, line: ItemLine) -> str | Refused:
+        outcome = super()._put_imported(line)
+        if outcome is not DIFFERENT or not self._plan.force:
+            return outcome
+        video_id, imported = line.attributes["videoId"], line.attributes["imported"]
+        self._tell(f"{_name(line)}: imported as before")
+        RatingStore(self._table).set_imported(video_id, imported["average"], imported["votes"], RESTORER, self._now())
+        return CHANGED
+
+    def _counted(self, line: ItemLine, kept: Item, found: Item | None) -> str | Refused:
+        """A count only ever grows: it is raised to what was kept of it, and never lowered."""
+        key = {name: kept[name] for name in (PARTITION_KEY, SORT_KEY)}
+        for attempt in range(1, ROUNDS + 1):
+            if found is None:
+                return IN_THIS_MOMENT
+            lacking = max(0, _views(kept) - _views(found))
+            if not lacking and TTL_ATTRIBUTE not in found:
+                return UNCHANGED
+            self._rate.take(1)
+            try:
+                self._table.write(self._raised(key, found, lacking))
+            except (ConditionFailed, TransactionConflict):
+                self._table.pause(attempt)
+                found = self._found(key)
+            else:
+                self._tell(f"{_name(line)}: views {_views(found)} -> {_views(found) + lacking}")
+                return CHANGED
+        return COUNTED_ON
+
+    def _raised(self, key: Key, found: Item, lacking: int) -> Write:
+        """The write that adds what a counter lacks, and takes away a time of removal, which none has."""
+        names, text = {"#views": "views"}, "ADD #views :lacking"
+        if TTL_ATTRIBUTE in found:
+            names["#purgeAt"] = TTL_ATTRIBUTE
+            text += " REMOVE #purgeAt"
+        # Only of the count that was looked at: raised by two at once, it would become too large.
+        same = Expression("attribute_exists(#pk) AND attribute_not_exists(#views)", {"#pk": PARTITION_KEY})
+        if "views" in found:
+            same = Expression("#views = :views", values={":views": found["views"]})
+        return self._table.update(key, Expression(text, names, {":lacking": lacking}), condition=same)
+
+    def _playlist(self, playlist_id: str, lines: Sequence[ItemLine]) -> list[Outcome]:
+        found = self._found(PLAYLIST.key(playlistId=playlist_id))
+        result = dict(super()._playlist(playlist_id, lines))
+        if found is None:
+            return list(result.items())
+        head = next((line for line in lines if line.entity == "Playlist"), None)
+        # Whoever takes an entry out or moves one writes the playlist: one that is as it was has lost it otherwise.
+        lost = head is not None and self._plan.is_damaged(found, head.attributes)
+        playlist, members = found, self._members(playlist_id)
+        for line in lines:
+            if "rank" not in line.attributes or members.is_whole(line):
+                continue
+            if members.is_elsewhere(line):
+                result[line.line] = DIFFERENT
+            elif lost or members.is_half(line) or self._was_purged(found, line):
+                result[line.line], playlist = self._put_entry_again(line, playlist, members)
+            else:
+                result[line.line] = MISSING
+        # The playlist last, because it tells what is damaged, should this be broken off.
+        if head and lost and result[head.line] is DIFFERENT:
+            result[head.line] = self._put_playlist_again(head, playlist)
+        return list(result.items())
+
+    def _members(self, playlist_id: str) -> "Members":
+        """What the table has of a playlist's entries."""
+        members, start = Members(), None
+        while True:
+            page = self._table.query(
+                index=None,
+                condition=Expression(
+                    "#pk = :pk", {"#pk": PARTITION_KEY}, {":pk": PLAYLIST.key(playlistId=playlist_id)[PARTITION_KEY]}
+                ),
+                attributes=(SORT_KEY, "videoId", "rank"),
+                limit=1000,
+                start=start,
+                consistent=True,
+            )
+            for item in page.items:
+                members.meet(item)
+            if page.last_key is None:
+                return members
+            start = decode_item(page.last_key)
+
+    def _was_purged(self, playlist: Item, line: ItemLine) -> bool:
+        """Whether the service itself has taken an entry out of a playlist, because its video was gone."""
+        if playlist.get("updatedBy") != PURGE.subject:
+            return False
+        video = self._found(VIDEO.key(videoId=line.attributes["videoId"]))
+        return bool(video and video.get("updatedBy") == PUT_BACK.subject)
+
+    def _put_entry_again(self, line: ItemLine, playlist: Item, members: "Members") -> tuple[str | Refused, Item]:
+        """Put back what is missing of an entry; also the playlist as it is then."""
+        entry, membership = entry_items(line.attributes, self._now())
+        count, last = members.count_with(line), max(playlist.get("lastRank", ""), entry["rank"])
+        new = playlist | {"version": playlist.get("version", 0) + 1, "entryCount": count, "lastRank": last}
+        key = PLAYLIST.key(playlistId=playlist["playlistId"])
+        writes = [self._table.update(key, change_between(playlist, new), condition=_unchanged(playlist))]
+        for item, is_there in ((entry, members.stands(line)), (membership, members.holds(line))):
+            if is_there:
+                ranked = Expression("#rank = :rank", {"#rank": "rank"}, {":rank": item["rank"]})
+                writes.append(self._table.check(_key(item), condition=ranked))
+            else:
+                writes.append(self._table.put(item, condition=_ABSENT))
+        outcome = self._replaced(line, ["entry"], writes)
+        if outcome is not CHANGED:
+            return outcome, playlist
+        members.meet(entry)
+        members.meet(membership)
+        return outcome, new
+
+    def _put_playlist_again(self, line: ItemLine, found: Item) -> str | Refused:
+        kept = {name: value for name, value in line.attributes.items() if name not in COUNTED}
+        made = {name: found[name] for name in (*MADE, *COUNTED) if name in found}
+        new = kept | made | self._stamps(found)
+        differences = _differences(line.attributes, found, COUNTED)
+        return self._replaced(line, differences, [self._table.put(new, condition=_unchanged(found))])
+
+    def _replaced(self, line: ItemLine, what: Sequence[str], writes: Sequence[Write]) -> str | Refused:
+        """Carry out conditional writes; tells what they put right."""
+        self._rate.take(len(writes))
+        try:
+            if len(writes) == 1:
+                self._table.write(writes[0])
+            else:
+                self._table.transact(writes)
+        except ConditionFailed:
+            return IN_THIS_MOMENT
+        except TransactionConflict as conflict:
+            raise NotApplied from conflict
+        self._tell(f"{_name(line)}: {', '.join(what)} as before")
+        return CHANGED
+
+    def _stamps(self, found: Item) -> Item:
+        """What every write of an item has anew; its version goes on, so that nobody's If-Match holds any more."""
+        stamps = {"updatedAt": self._now(), "updatedBy": RESTORER.subject, "writeId": secrets.token_hex(8)}
+        return stamps | {"version": found.get("version", 0) + 1}
+
+    def _found(self, key: Key) -> Item | None:
+        return self._table.get(key, consistent=True)
+
+
+class Members:
+    """The entries of one playlist by their videos: each is an item that stands at a rank, and one that tells that."""
+
+    def __init__(self) -> None:
+        self._standing: dict[str, set[str]] = {}
+        self._held: dict[str, str] = {}
+
+    def meet(self, item: Item) -> None:
+        """Take in one item of the playlist's partition."""
+        if _is_a(ENTRY, item):
+            self._standing.setdefault(item["videoId"], set()).add(item["rank"])
+        elif _is_a(MEMBERSHIP, item):
+            self._held[item["videoId"]] = item["rank"]
+
+    def stands(self, line: ItemLine) -> bool:
+        """Whether the list has the entry where it was."""
+        return line.attributes["rank"] in self._standing.get(line.attributes["videoId"], ())
+
+    def holds(self, line: ItemLine) -> bool:
+        """Whether the entry is told to be where it was."""
+        return bool(self._held.get(line.attributes["videoId"]) == line.attributes["rank"])
+
+    def is_whole(self, line: ItemLine) -> bool:
+        """Whether both items are there, and no other."""
+        return self.stands(line) and self.holds(line) and not self.is_elsewhere(line)
+
+    def is_half(self, line: ItemLine) -> bool:
+        """Whether one item is missing: the service writes both or none, so that is damage, whoever else came by."""
+        return self.stands(line) != self.holds(line)
+
+    def is_elsewhere(self, line: ItemLine) -> bool:
+        """Whether the video is in the playlist at another rank."""
+        video_id, rank = line.attributes["videoId"], line.attributes["rank"]
+        return bool(self._standing.get(video_id, set()) - {rank}) or self._held.get(video_id, rank) != rank
+
+    def count_with(self, line: ItemLine) -> int:
+        """How many videos the playlist has with this one."""
+        return len(self._held.keys() | {line.attributes["videoId"]})
+
+
+class Rehearsal(Table):
+    """A table that is read and never written: so a restore tells what it would do, and does nothing."""
+
+    def __init__(self, table: Table) -> None:
+        super().__init__(table.name, table.client)
+        self._videos: dict[str, Item] = {}
+
+    def get(self, key: Key, *, attributes: Iterable[str] = (), consistent: bool = False) -> Item | None:
+        """GetItem; of a video that would have been written, what would be there."""
+        planned = self._videos.get(key[PARTITION_KEY]) if key[SORT_KEY] == VIDEO.sk else None
+        return planned or super().get(key, attributes=attributes, consistent=consistent)
+
+    def write(self, write: Write, *, returning: str = "NONE") -> Item:
+        """Nothing."""
+        self._plan([write])
+        return {}
+
+    def transact(self, writes: Sequence[Write]) -> None:
+        """Nothing."""
+        self._plan(writes)
+
+    def _plan(self, writes: Sequence[Write]) -> None:
+        for write in writes:
+            item = decode_item(write.parameters.get("Item", {}))
+            if item.get(SORT_KEY) == VIDEO.sk:
+                self._videos[item[PARTITION_KEY]] = item
+
+
+def _unchanged(found: Item) -> Expression:
+    """The condition that an item is still as it was found."""
+    names = [name for name in ("writeId", "version", "updatedAt") if name in found]
+    return Expression(
+        " AND ".join(["attribute_exists(#pk)", *(f"#{name} = :{name}" for name in names)]),
+        {"#pk": PARTITION_KEY} | {f"#{name}": name for name in names},
+        {f":{name}": found[name] for name in names},
+    )
+
+
+def _bypassed(found: Item, kept: Mapping[str, object]) -> bool:
+    """Whether an item that differs was changed behind the service's back: each of its own writes makes a new writeId."""
+    return "writeId" in kept and found.get("writeId") == kept["writeId"]
+
+
+def _is_by_a_job(found: Item) -> bool:
+    """Whether the service's own jobs wrote an item last, and not a person, if only by a command."""
+    author = found.get("updatedBy")
+    return bool(author == PURGE.subject or (found.get("updatedAs") == "job" and author not in COMMANDS))
+
+
+def _with_work_of(found: Item, kept: Item) -> Item:
+    """A video as it was kept, but with what jobs have made of its film since: done once, they do not do it again."""
+    pictures = kept.get("pictures", {})
+    pictured = any(pictures.get(name) != picture for name, picture in found.get("pictures", {}).items())
+    if not pictured and not {"source", "failure"} & set(_differences(kept, found)):
+        return kept
+    before, since = kept.get("origins", {}), found.get("origins", {})
+    own = {name for name in PROBED if "job" in (since.get(name), before.get(name) if name not in found else None)}
+    work = {name: found[name] for name in (*WORK, *own) if name in found}
+    origins = {name: origin for name, origin in before.items() if name not in own}
+    origins |= {name: "job" for name in own if name in found}
+    status = found["statusBeforeDelete"] if found["status"] == "deleted" else found["status"]
+    work |= {"origins": origins, "statusBeforeDelete" if kept["status"] == "deleted" else "status": status}
+    return {name: value for name, value in kept.items() if name not in {*WORK, *own}} | work
+
+
+def _differences(kept: Mapping[str, Value], found: Item, but: Sequence[str] = ()) -> list[str]:
+    """The attributes in which an item differs from what was kept of it."""
+    names = (kept.keys() | found.keys()) - {*KEPT, *but}
+    return sorted(
+        name for name in names if name not in kept or name not in found or encode(kept[name]) != encode(found[name])
+    )
+
+
+def _views(counter: Mapping[str, Value]) -> int:
+    return int(counter.get("views", 0)) + int(counter.get("total", 0))
+
+
+def _name(line: ItemLine) -> str:
+    """What a line is of, for a person."""
+    parts = [line.attributes[name] for name in ("playlistId", "videoId", *NAMED) if name in line.attributes]
+    return " ".join([line.entity, *map(str, parts)])
+
+
+def _key(item: Item) -> Key:
+    return {name: item[name] for name in (PARTITION_KEY, SORT_KEY)}
+
+
+def _is_a(entity: Entity, item: Item) -> bool:
+    return str(item[SORT_KEY]).startswith(entity.sk.partition("{")[0])
