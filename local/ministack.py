@@ -18,6 +18,8 @@ from local.ports import LOOPBACK, is_taken
 START_SECONDS = 60.0
 STOP_SECONDS = 60.0
 """MiniStack saves its state while it stops; killed before it is done, what was written since the start is lost."""
+FORGET_SECONDS = 2.0
+"""For one that keeps nothing. It would wait a long time for connections that are still open."""
 
 
 class MiniStack:
@@ -72,7 +74,7 @@ class MiniStack:
         if process is None:
             return
         try:
-            end(process, STOP_SECONDS)
+            end(process, FORGET_SECONDS if self.state is None else STOP_SECONDS)
         finally:
             shutil.rmtree(self._scratch, ignore_errors=True)
 

@@ -49,7 +49,7 @@ class Stop(BaseException):
 
 def main() -> int:
     """Run until told to stop; the exit status."""
-    _stop_on_signals()
+    stop_on_signals()
     try:
         return exit_status(_run)
     except Stop:
@@ -124,6 +124,7 @@ def _announce(url: str, issuer: Issuer, endpoint: str) -> None:
         "tokens": tokens,
         "endpoint": endpoint,
         "tableName": TABLE_NAME,
+        "assembly": str(STATE / "cdk.out"),
     }
     write_private(SERVICE_FILE, json.dumps(service, indent=2) + "\n")
     # Plain print: a token must come out in one piece, whatever the width of the terminal.
@@ -147,7 +148,8 @@ def _only_run_of_this_checkout() -> Iterator[None]:
         yield
 
 
-def _stop_on_signals() -> None:
+def stop_on_signals() -> None:
+    """Let SIGINT, SIGTERM and SIGHUP raise Stop, once."""
     stopping = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
     def stop(number: int, frame: FrameType | None) -> None:

@@ -1,7 +1,8 @@
 """End-to-end tests speak HTTP to a deployed stack and know nothing of its inside.
 
 They deploy the CDK app to a MiniStack of their own; or, with E2E_SERVICE set, use a service that runs already:
-the path of a JSON file with `baseUrl` and `tokens` for alice, bob and admin, such as `.local/service.json`.
+the path of a JSON file with `baseUrl` and `tokens` for alice, bob and admin, such as `.local/service.json`;
+`badTokens` if there are some that its gateway must refuse; and `assembly`, the folder of what the CDK deployed.
 """
 
 import json
@@ -48,6 +49,8 @@ class Service:
     tokens: Mapping[str, str]
     bad_tokens: Mapping[str, str] = field(default_factory=dict)
     """Tokens that the gateway must refuse, by what is wrong with them."""
+    assembly: Path | None = None
+    """The folder of the CDK's assembly that was deployed."""
     http: httpx.Client = field(default_factory=lambda: httpx.Client(timeout=120, trust_env=False))
 
     def request(self, method: str, path: str, user: str | None = "alice", **options: Any) -> httpx.Response:
@@ -93,6 +96,15 @@ class Service:
             return list(pool.map(send, range(count)))
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let the workers of `pytest -n` share a service that runs already; one of their own is for one worker alone."""
+    if os.environ.get("E2E_SERVICE"):
+        for item in items:
+            module = item.path.stem
+            # The longest tests are no group: each goes to whoever is free.
+            item.add_marker(pytest.mark.xdist_group(item.name if module == "test_openapi" else module))
+
+
 @pytest.fixture(scope="session")
 def service(deployment: Service) -> Iterator[Service]:
     """The service under test."""
@@ -106,7 +118,9 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     given = os.environ.get("E2E_SERVICE")
     if given:
         told = json.loads(Path(given).read_text(encoding="utf-8"))
-        yield Service(told["baseUrl"], told["tokens"], _forged(told["tokens"]["alice"]))
+        bad = _forged(told["tokens"]["alice"]) | told.get("badTokens", {})
+        assembly = Path(told["assembly"]) if "assembly" in told else None
+        yield Service(told["baseUrl"], told["tokens"], bad, assembly)
         return
     folder = tmp_path_factory.mktemp("e2e")
     log: list[str] = []
@@ -127,7 +141,7 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         queue_url, key_file = deployed.transcode_queue_url, str(folder / "key.pem")
         settings = Settings(ministack.endpoint, queue_url, base_url, issuer.url, key_file)
         with Transcoder(settings, folder / "transcoder.log"):
-            yield Service(base_url, tokens, bad)
+            yield Service(base_url, tokens, bad, folder / "cdk.out")
 
 
 def _forged(token: str) -> dict[str, str]:

@@ -105,15 +105,33 @@ def before_call(context, case, kwargs):
 """
 
 
-@pytest.mark.parametrize(("user", "phases"), [("alice", "examples,coverage"), ("admin", "examples,fuzzing")])
-def test_the_service_is_what_its_document_says(service: Service, user: str, phases: str, tmp_path: Path) -> None:
+RELATED = "credits|releases|rating|playlists|people|users|tags"
+"""Paths that make one half of the operations: each request waits some 50 ms for MiniStack to look for log lines, so
+halves that wait side by side are done sooner. Not by schemathesis' own workers: Hypothesis fails now and then when
+several threads of it begin at once."""
+HALVES = {"related": ("--include-path-regex", RELATED), "videos": ("--exclude-path-regex", RELATED), "all": ()}
+
+
+@pytest.mark.parametrize(
+    ("user", "phases", "paths"),
+    [
+        ("alice", "examples,coverage", "related"),
+        ("alice", "examples,coverage", "videos"),
+        ("admin", "examples,fuzzing", "all"),
+    ],
+)
+def test_the_service_is_what_its_document_says(
+    service: Service, user: str, phases: str, paths: str, tmp_path: Path
+) -> None:
+    # Schemathesis waits 10 s for the document, and the first answer of a function may take longer on a busy machine.
+    assert service.request("GET", "/openapi.json", user=None).status_code == 200
     (tmp_path / "schemathesis.toml").write_text(CONFIG)
     (tmp_path / "hooks.py").write_text(HOOKS)
     command = [
         *(sys.executable, "-m", "schemathesis.cli", "run", f"{service.base_url}/openapi.json"),
         *("--url", service.base_url, "--header", f"Authorization: Bearer {service.tokens[user]}"),
         *("--phases", phases, "--max-examples", "25", "--suppress-health-check", "all"),
-        *("--request-timeout", "30", "--no-color"),
+        *("--request-timeout", "60", "--no-color", *HALVES[paths]),
     ]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stdout[-20_000:] + done.stderr[-5_000:]

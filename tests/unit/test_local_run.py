@@ -28,7 +28,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(run, "STATE", tmp_path)
     monkeypatch.setattr(run, "SERVICE_FILE", tmp_path / "service.json")
     monkeypatch.setattr(run, "KEY_FILE", tmp_path / "key.pem")
-    monkeypatch.setattr(run, "_stop_on_signals", lambda: None)
+    monkeypatch.setattr(run, "stop_on_signals", lambda: None)
     return tmp_path
 
 

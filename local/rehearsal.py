@@ -1,0 +1,359 @@
+"""`make e2e`: the life of a stack, from an empty account to an empty account, on a MiniStack of its own.
+
+It bootstraps, deploys the table as the previous schema version had it, fills it, upgrades as `make deploy` does, looks
+whether anything was lost, runs the end-to-end tests, and destroys. What it started it ends, however it ends itself.
+"""
+
+import fcntl
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+import boto3
+
+from local import ROOT, STATE, LocalError, exit_status, write_private
+from local.demo import Client
+from local.deployment import DEPLOY_SECONDS, REGION, Deployment, base_url, cdk, context, environment
+from local.issuer import Issuer, Signer
+from local.ministack import MiniStack
+from local.ports import free_port
+from local.run import USERS, Stop, stop_on_signals
+from local.sample import OWNERS, READER, Items, Lost, Sample, Snapshot, require_unchanged, require_upgraded
+from local.schemas import Json, described, present, recorded
+from local.transcoder import Settings, Transcoder
+from shared.routes import TRANSCODE
+from shared.schema import TABLE_NAME
+
+WORK = STATE / "rehearsal"
+TESTS_SECONDS = 1800.0
+"""After which end-to-end tests that hang are ended."""
+GRACE_SECONDS = 20.0
+"""How long they have then to end what they have started."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Rehearse, with these arguments for pytest; the exit status."""
+    stop_on_signals()
+    try:
+        return exit_status(lambda: _only(WORK, arguments))
+    except Stop:
+        print("Stopped.", file=sys.stderr)
+        return 1
+
+
+def _only(work: Path, arguments: Sequence[str]) -> None:
+    work.mkdir(parents=True, exist_ok=True)
+    with (work.parent / "rehearsal.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise LocalError("A rehearsal of this checkout is running already: let it end, or stop it.") from None
+        shutil.rmtree(work)  # what is left of one that failed
+        work.mkdir()
+        try:
+            with _step("The rehearsal"):
+                rehearse(work, arguments)
+        except LocalError as error:
+            raise LocalError(f"{error}\nThe rehearsal failed; its logs are in {work}.") from error
+        shutil.rmtree(work)
+
+
+def rehearse(work: Path, arguments: Sequence[str]) -> None:
+    """Go through the whole life of a stack in a folder; raises LocalError at the first thing that is not as it should be."""
+    with (
+        Issuer(0, Signer(work / "key.pem")) as issuer,
+        MiniStack(free_port(), work / "ministack.log") as ministack,
+    ):
+        account = _Account(work, ministack.endpoint, issuer)
+        with _step("Bootstrapping the account"):
+            account.bootstrap()
+        empty = account.inventory()
+        older = first_indexes(recorded())
+        with _step(f"Deploying with the first of the indexes, {', '.join(older)}"):
+            account.deploy("-c", f"indexes={','.join(older)}")
+            require_table(account.items, older)
+        with _step("Putting videos in"), account.clients() as clients:
+            sample = Sample(clients)
+            sample.fill()
+            account.items.settled(video["videoId"] for video in sample.videos)
+            account.items.make_older(sample)
+            before = account.items.settled([])
+            sample.require_owners()
+        with _step("Upgrading, one index in each update"), Watch(account.items, before) as watch:
+            account.deploy()
+        watch.require_one_by_one(older, [index["name"] for index in present()["indexes"]])
+        with _step("Looking whether anything was lost"), account.clients() as clients:
+            require_table(account.items, [index["name"] for index in present()["indexes"]])
+            require_unchanged(before, account.items.snapshot())
+            sample.clients = clients
+            sample.require_owners()
+            account.reconcile(sample, before)
+        with _step("Running the end-to-end tests"):
+            account.test(arguments)
+        with _step("Comparing what is deployed with the templates (cdk diff)"):
+            account.diff()
+        with _step("Destroying everything"):
+            account.destroy()
+            left = account.inventory() - empty
+            if left:
+                raise Lost(f"Destroying has left {', '.join(sorted(left))}.")
+
+
+def first_indexes(versions: Mapping[int, Json]) -> list[str]:
+    """With which indexes a table of before is made: those of the previous version; of these the first, when the present
+    one has no more, so that there are always some to add."""
+    now = [index["name"] for index in present()["indexes"]]
+    previous = [index["name"] for index in versions[max(each for each in versions if each < max(versions))]["indexes"]]
+    return previous if set(previous) < set(now) else previous[:1]
+
+
+def require_table(items: Items, indexes: Sequence[str]) -> None:
+    """Raise Lost unless the deployed table is as recorded, with these indexes."""
+    now = present()
+    order = [index["name"] for index in now["indexes"]]
+    found = described(items.description())
+    found["indexes"].sort(key=lambda index: order.index(index["name"]))
+    wanted = {name: now[name] for name in found}
+    wanted["indexes"] = [index for index in now["indexes"] if index["name"] in indexes]
+    if found != wanted:
+        raise Lost(f"The deployed table is {json.dumps(found)}, and not {json.dumps(wanted)}.")
+
+
+class Watch:
+    """Follows a table while it is upgraded: each time that its indexes change, all items must be there."""
+
+    def __init__(self, items: Items, before: Snapshot) -> None:
+        self._items = items
+        self._before = before
+        self._seen: list[list[str]] = []
+        self._failure: LocalError | None = None
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._follow, name="watch", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _follow(self) -> None:
+        is_over = False
+        while not is_over:
+            is_over = self._over.wait(0.2)  # and then it looks a last time
+            indexes = self._items.indexes()
+            if self._seen and self._seen[-1] == indexes:
+                continue
+            self._seen.append(indexes)
+            try:
+                require_unchanged(self._before, self._items.snapshot())
+            except LocalError as error:
+                self._failure = LocalError(f"With the indexes {', '.join(indexes)}: {error}")
+                return
+
+    def require_one_by_one(self, first: Sequence[str], last: Sequence[str]) -> None:
+        """Raise LocalError unless the table went from the first indexes to the last, by one each time, and kept all."""
+        if self._failure is not None:
+            raise self._failure
+        steps = [len(last[: len(first) + number]) for number in range(len(last) - len(first) + 1)]
+        told = " -> ".join(", ".join(indexes) for indexes in self._seen)
+        one_more = all(set(old) < set(new) for old, new in zip(self._seen, self._seen[1:], strict=False))
+        if [len(each) for each in self._seen] != steps or not one_more or set(self._seen[-1]) != set(last):
+            raise Lost(f"Each update should add one index, and they were {told}.")
+        for indexes in self._seen:
+            print(f"  {', '.join(indexes)}: nothing was lost", flush=True)
+
+
+@dataclass
+class _Account:
+    """The account on MiniStack, and what is done in it from outside."""
+
+    work: Path
+    endpoint: str
+    issuer: Issuer
+    items: Items = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.items = Items(self._client("dynamodb"), TABLE_NAME)
+        self._env = environment(self.endpoint, self.work)
+        self._context = context(self.endpoint, self.issuer.url)
+        self._log = self.work / "deploy.log"
+
+    def _client(self, service: Any) -> Any:
+        return boto3.client(
+            service,
+            endpoint_url=self.endpoint,
+            region_name=REGION,
+            aws_access_key_id="test",
+            aws_secret_access_key="test",
+        )
+
+    def bootstrap(self) -> None:
+        """Bootstrap as `make bootstrap` does; before that, a deploy must say that it is missing."""
+        refused = self._tool("tools.deploying", *self._context)
+        if refused.returncode != 1 or "make bootstrap" not in refused.stderr:
+            raise LocalError(f"A deploy before the bootstrap should be refused, and says: {refused.stderr}")
+        where = self._tool("tools.preflight").stdout.strip()
+        cdk(["bootstrap", where, "--app", ""], self._env, self._log, print)
+
+    def deploy(self, *more: str) -> None:
+        """Deploy as `make deploy` does; its log goes to a file."""
+        outputs, output = self.work / "outputs.json", self.work / "cdk.out"
+        arguments = [*self._context, *more, "--require-approval", "never", "--concurrency", "2"]
+        arguments += ["--progress", "events", "--ci", "--no-notices", "--no-color"]
+        arguments += ["--output", str(output), "--outputs-file", str(outputs)]
+        command = [sys.executable, "-m", "tools.deploying", *arguments]
+        with self._log.open("ab") as log:
+            status = _status(command, self._env, DEPLOY_SECONDS, log)
+        if status != 0:
+            raise LocalError(f"The deploy failed; the end of {self._log}:\n{_last_lines(self._log)}")
+        self.deployed = Deployment.of(outputs, "", self.issuer.url, self._log)
+        self.base_url = base_url(self.endpoint, self.deployed.api_id)
+
+    @contextmanager
+    def clients(self) -> Iterator[dict[str, Client]]:
+        """Clients of the API, by user."""
+        scopes = dict.fromkeys((*OWNERS, READER), USERS["alice"]) | {"admin": USERS["admin"]}
+        with ExitStack() as stack:
+            made = {user: Client(self.base_url, self.issuer.mint(user, each)) for user, each in scopes.items()}
+            for client in made.values():
+                stack.callback(client.close)
+            yield made
+
+    def reconcile(self, sample: Sample, before: Snapshot) -> None:
+        """Bring the items of before to the present form, as docs/upgrading.md says, and prove that all is found then."""
+        for arguments, status in (([], 1), (["--repair"], 0), ([], 0)):
+            done = self._tool("tools", "reconcile", "--table", TABLE_NAME, *arguments)
+            if done.returncode != status:
+                raise LocalError(
+                    f"`tools reconcile {' '.join(arguments)}` ends with {done.returncode}: {done.stdout}{done.stderr}"
+                )
+        sample.require_all()
+        require_upgraded(before, self.items.settled([]), sample)
+
+    def test(self, arguments: Sequence[str]) -> None:
+        """Run the end-to-end tests against what is deployed."""
+        service = self.work / "service.json"
+        write_private(service, json.dumps(self._service(), indent=2))
+        settings = Settings(
+            self.endpoint, self.deployed.transcode_queue_url, self.base_url, self.issuer.url, str(self.work / "key.pem")
+        )
+        command = [sys.executable, "-m", "pytest", *arguments, str(ROOT / "tests" / "e2e")]
+        with Transcoder(settings, self.work / "transcoder.log"):
+            status = _status(command, os.environ | {"E2E_SERVICE": str(service)}, TESTS_SECONDS)
+        if status != 0:
+            raise LocalError(f"The end-to-end tests failed (pytest's status is {status}).")
+
+    def _service(self) -> Json:
+        tokens = {user: self.issuer.mint(user, scopes) for user, scopes in USERS.items()}
+        tokens["transcoder"] = self.issuer.mint("transcoder", [TRANSCODE])
+        stranger = Signer(self.work / "stranger.pem")
+        return {
+            "baseUrl": self.base_url,
+            "issuer": self.issuer.url,
+            "tokens": tokens,
+            "badTokens": {
+                "expired": self.issuer.mint("alice", USERS["alice"], lifetime=-1),
+                "of another issuer": stranger.mint("http://127.0.0.1:9", "alice", USERS["alice"]),
+                "with another key": stranger.mint(self.issuer.url, "alice", USERS["alice"]),
+            },
+            "endpoint": self.endpoint,
+            "tableName": TABLE_NAME,
+            "assembly": str(self.work / "cdk.out"),
+        }
+
+    def diff(self) -> None:
+        """Raise LocalError when the templates differ from what is deployed."""
+        cdk(["diff", "--all", "--fail", *self._context], self._env, self._log, print)
+
+    def destroy(self) -> None:
+        """Destroy all stacks but the bootstrap's."""
+        cdk(["destroy", "--all", "--force", *self._context], self._env, self._log, print)
+
+    def inventory(self) -> set[str]:
+        """What there is in the account that costs or keeps something."""
+        stacks = self._client("cloudformation").list_stacks()["StackSummaries"]
+        found = {f"stack {each['StackName']}" for each in stacks if each["StackStatus"] != "DELETE_COMPLETE"}
+        found |= {f"table {name}" for name in self._client("dynamodb").list_tables()["TableNames"]}
+        found |= {f"bucket {each['Name']}" for each in self._client("s3").list_buckets()["Buckets"]}
+        found |= {f"function {each['FunctionName']}" for each in self._client("lambda").list_functions()["Functions"]}
+        found |= {f"queue {url}" for url in self._client("sqs").list_queues().get("QueueUrls", [])}
+        found |= {f"API {each['Name']}" for each in self._client("apigatewayv2").get_apis()["Items"]}
+        found |= {f"secret {each['Name']}" for each in self._client("secretsmanager").list_secrets()["SecretList"]}
+        found |= {
+            f"log group {each['logGroupName']}" for each in self._client("logs").describe_log_groups()["logGroups"]
+        }
+        return found
+
+    def _tool(self, module: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [sys.executable, "-m", module, *arguments],
+            cwd=ROOT,
+            env=self._env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=DEPLOY_SECONDS,
+            check=False,
+        )
+
+
+def _status(command: Sequence[str], env: Mapping[str, str], seconds: float, log: Any = None) -> int:
+    """Run a program in a group of its own and end all of that, whatever happens; its exit status."""
+    process = subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env=dict(env),
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=None if log is None else subprocess.STDOUT,
+        start_new_session=True,
+    )
+    try:
+        return process.wait(seconds)
+    except subprocess.TimeoutExpired as error:
+        raise LocalError(f"`{' '.join(command[1:4])}` did not end in {seconds:.0f} seconds.") from error
+    finally:
+        end_group(process)
+
+
+def end_group(process: "subprocess.Popen[Any]") -> None:
+    """End a program and its group: first as by Ctrl-C, because tests have started what only they can end."""
+    with suppress(ProcessLookupError, PermissionError):  # the latter when only zombies are left, on macOS
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGINT)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(GRACE_SECONDS)
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _last_lines(log: Path, count: int = 15) -> str:
+    return "\n".join(log.read_text(encoding="utf-8", errors="replace").splitlines()[-count:])
+
+
+@contextmanager
+def _step(title: str, clock: Callable[[], float] = time.monotonic) -> Iterator[None]:
+    print(f"{title} ...", flush=True)
+    started = clock()
+    try:
+        yield
+    except BaseException:
+        print(f"{title}: failed after {clock() - started:.1f} s", flush=True)
+        raise
+    print(f"{title}: done in {clock() - started:.1f} s", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

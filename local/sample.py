@@ -1,0 +1,286 @@
+"""What the rehearsal of an upgrade puts in, and everything by which it must be found afterwards.
+
+Four owners have videos of all kinds. Those of two are then given the form of schema version 1, which knew no tag
+entries, no totals, and no relations.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import httpx
+
+from local import LocalError
+from local.demo import Client, reason
+from shared.schema import MARKER, PARTITION_KEY, PROFILE, SORT_KEY, TAG, TAG_COUNT, VIDEO
+
+ADMIN = "admin"
+OWNERS = ("ann", "ben", "cleo", "dan")
+OF_VERSION_1 = ("cleo", "dan")
+READER = "eve"
+"""Who has none, and so sees what everybody does."""
+CATEGORIES = ("rehearsal keynotes", "rehearsal films")
+TAGS = ("Rehearsal One", "rehearsal two", "rehearsal three")
+PERSON, REGION = "rehearsal-person", "NZ"
+VIDEOS_EACH = 4
+HIDDEN = 3
+"""Of each owner's videos, the place from which on they are private and uploaded; those before are listed."""
+MOST = "100"
+"""Of one page: all of it."""
+
+PATIENCE = 120.0
+REWRITTEN = {"schemaVersion", "version", "updatedAt", "updatedBy", "updatedAs", "updatedFor", "writeId", "tags"}
+"""Attributes that change when a video is brought from version 1 to the present form."""
+
+Key = tuple[str, str]
+Json = dict[str, Any]
+Snapshot = Mapping[Key, Mapping[str, Any]]
+
+
+class Lost(LocalError):
+    """Something is not there any more, or not found, as it was put in."""
+
+
+class Sample:
+    """The videos, and what was done with them."""
+
+    def __init__(self, clients: Mapping[str, Client]) -> None:
+        self.clients = clients
+        self.videos: list[Json] = []
+        """As they were answered when they were made."""
+        self._playlists: dict[str, tuple[str, list[str]]] = {}
+        """By owner: the id, and the videos in order."""
+        self._views: Counter[str] = Counter()
+
+    def fill(self) -> None:
+        """Put everything in through the API."""
+        for place in range(VIDEOS_EACH):
+            for number, owner in enumerate(OWNERS):
+                self.videos.append(self._create(place, number, owner))
+        listed = [video for video in self.videos if _is_listed(video)]
+        for video in listed:
+            for _ in range(1 + video["createdAt"] % 2):
+                self._send("ben", "POST", f"{_path(video)}/views")
+                self._views[video["videoId"]] += 1
+        # What follows came with version 2, so nothing of it is about the videos of version 1.
+        present = [video for video in listed if video["userId"] not in OF_VERSION_1]
+        role = {"roles": [{"category": "actor", "characters": ["Herself"]}], "ordering": 1}
+        for video in present:
+            self._send(ADMIN, "PUT", f"{_path(video)}/credits/{PERSON}", json=role)
+            self._send(ADMIN, "PUT", f"{_path(video)}/releases/{REGION}", json={"titles": [{"title": "Elsewhere"}]})
+            for rater, value in (("ann", 8), ("ben", 6)):
+                self._send(rater, "PUT", f"{_path(video)}/rating", json={"value": value})
+        for owner in ("ann", "ben"):
+            made = self._send(owner, "POST", "/v1/playlists", json={"title": "Evening", "visibility": "public"})
+            held = [video["videoId"] for video in present][:5]
+            for video_id in held:
+                self._send(owner, "POST", f"/v1/playlists/{made['playlistId']}/entries", json={"videoId": video_id})
+            self._playlists[owner] = made["playlistId"], held
+
+    def _create(self, place: int, number: int, owner: str) -> Json:
+        state = "uploaded" if place >= HIDDEN else "ready"
+        video = {
+            "title": f"Number {place} of {owner}",
+            "userId": owner,
+            "createdAt": 1_700_000_000 + 1000 * place + number,
+            "category": CATEGORIES[(place + number) % 2],
+            "tags": [TAGS[place % 3], TAGS[number % 3]] if place % 3 != number % 3 else [TAGS[place % 3]],
+            "releaseYear": 1990 + place,
+            "duration": 1000 * (1 + place),
+            "status": state,
+            "visibility": "private" if state == "uploaded" else "public",
+        }
+        return self._send(ADMIN, "POST", "/v1/videos", json=video)
+
+    @property
+    def older(self) -> list[str]:
+        """The ids of the videos that get the form of version 1."""
+        return [video["videoId"] for video in self.videos if video["userId"] in OF_VERSION_1]
+
+    def require_owners(self) -> None:
+        """Raise Lost unless each owner's videos are listed, by the one index that version 1's table began with."""
+        for owner in OWNERS:
+            mine = _ids(video for video in self.videos if video["userId"] == owner)
+            self._require(f"the videos of {owner}", mine, self._listed(ADMIN, userId=owner))
+
+    def require_all(self) -> None:
+        """Raise Lost unless every question finds everything that it should."""
+        self.require_owners()
+        listed = [video for video in self.videos if _is_listed(video)]
+        for category in CATEGORIES:
+            wanted = _ids(video for video in listed if video["category"] == category)
+            self._require(f"the category {category}", wanted, self._listed(READER, category=category))
+        for tag in TAGS:
+            wanted = _ids(video for video in listed if tag in video["tags"])
+            self._require(f"the tag {tag}", wanted, self._listed(READER, tag=tag))
+        every = _ids(listed)
+        times = {"from": str(1_700_000_000), "to": str(1_700_100_000)}
+        self._require("the feed", every, self._listed(READER, **times))
+        self._require("the ready videos", every, self._listed(ADMIN, status="ready", **times))
+        hidden = _ids(video for video in self.videos if not _is_listed(video))
+        self._require("the uploaded videos", hidden, self._listed(ADMIN, status="uploaded", **times))
+        present = _ids(video for video in listed if video["userId"] not in OF_VERSION_1)
+        self._require("the region", present, self._listed(READER, region=REGION))
+        credited = self._get(READER, f"/v1/people/{PERSON}/videos", limit=MOST)["items"]
+        self._require("the person", present, {credit["video"]["videoId"] for credit in credited})
+        self._require_playlists()
+        for video in self.videos:
+            self._require_video(video)
+        wanted_counts = {"total": VIDEOS_EACH, "ready": HIDDEN, "uploaded": VIDEOS_EACH - HIDDEN}
+        for owner in OWNERS:
+            counts = self._get(owner, f"/v1/users/{owner}")["videos"]
+            found = {status: count for status, count in counts.items() if count}
+            _require(f"the totals of {owner}", wanted_counts, found)
+
+    def _require_video(self, video: Json) -> None:
+        read = self._get(ADMIN, _path(video))
+        for name in ("title", "userId", "createdAt", "category", "status", "visibility", "duration", "releaseYear"):
+            _require(f"{name} of {video['title']}", video[name], read.get(name))
+        _require(f"the tags of {video['title']}", sorted(video["tags"]), sorted(read["tags"]))
+        _require(f"the views of {video['title']}", self._views[video["videoId"]], read["viewCount"])
+        if _is_listed(video) and video["userId"] not in OF_VERSION_1:
+            rating = self._get(READER, f"{_path(video)}/rating")
+            _require(f"the rating of {video['title']}", (2, 7), (rating["votes"], rating["average"]))
+
+    def _require_playlists(self) -> None:
+        for owner, (playlist, held) in self._playlists.items():
+            listed = self._get(owner, "/v1/playlists", userId=owner)["items"]
+            _require(f"the playlists of {owner}", [playlist], [each["playlistId"] for each in listed])
+            entries = self._get(owner, f"/v1/playlists/{playlist}/entries", limit=MOST)["items"]
+            _require(f"the playlist of {owner}", held, [entry["videoId"] for entry in entries])
+            holding = self._get(READER, f"/v1/videos/{held[0]}/playlists", limit=MOST)["items"]
+            found = playlist in {each["playlistId"] for each in holding}
+            _require(f"the playlist of {owner} among those that hold a video", True, found)
+
+    def _listed(self, user: str, **query: str) -> set[str]:
+        return {item["videoId"] for item in self._get(user, "/v1/videos", limit=MOST, **query)["items"]}
+
+    def _require(self, what: str, wanted: set[str], found: Iterable[str]) -> None:
+        titles = {video["videoId"]: video["title"] for video in self.videos}
+        _require(what, *(sorted(titles.get(each, each) for each in ids) for ids in (wanted, found)))
+
+    def _get(self, user: str, path: str, **query: str) -> Json:
+        return self._send(user, "GET", path, params=query)
+
+    def _send(self, user: str, method: str, path: str, **options: Any) -> Json:
+        answer = self.clients[user].send(method, path, **options)
+        if not httpx.codes.is_success(answer.status_code):
+            raise Lost(f"{method} {path} was refused: {reason(answer)}.")
+        told: Json = answer.json()
+        return told
+
+
+def _path(video: Mapping[str, Any]) -> str:
+    return f"/v1/videos/{video['videoId']}"
+
+
+def _ids(videos: Iterable[Mapping[str, Any]]) -> set[str]:
+    return {video["videoId"] for video in videos}
+
+
+def _is_listed(video: Mapping[str, Any]) -> bool:
+    return bool(video["status"] == "ready")
+
+
+def _require(what: str, wanted: object, found: object) -> None:
+    if wanted != found:
+        raise Lost(f"Looking for {what}, {wanted} should be found, and {found} was.")
+
+
+class Items:
+    """The deployed table, past the API."""
+
+    def __init__(self, dynamodb: Any, table: str) -> None:
+        self._dynamodb = dynamodb
+        self._table = table
+
+    def description(self) -> Json:
+        """What DescribeTable says."""
+        described: Json = self._dynamodb.describe_table(TableName=self._table)["Table"]
+        return described
+
+    def indexes(self) -> list[str]:
+        """The names of its indexes."""
+        return [index["IndexName"] for index in self.description().get("GlobalSecondaryIndexes", [])]
+
+    def snapshot(self) -> Snapshot:
+        """Every item, by its key."""
+        pages = self._dynamodb.get_paginator("scan").paginate(TableName=self._table, ConsistentRead=True)
+        items = (item for page in pages for item in page["Items"])
+        return {(item[PARTITION_KEY]["S"], item[SORT_KEY]["S"]): item for item in items}
+
+    def settled(self, video_ids: Iterable[str]) -> Snapshot:
+        """Every item once the totals have counted these videos, and nothing has changed for two seconds."""
+        wanted = {_key(MARKER.key(videoId=video_id)) for video_id in video_ids}
+        deadline = time.monotonic() + PATIENCE
+        before: Snapshot = {}
+        while time.monotonic() < deadline:
+            now = self.snapshot()
+            if now == before and wanted <= now.keys():
+                return now
+            before = now
+            time.sleep(2)  # what the stream sets in motion is over when nothing has moved for so long
+        raise LocalError(f"The totals have not counted everything in {PATIENCE:.0f} seconds, or do not come to rest.")
+
+    def make_older(self, sample: Sample) -> None:
+        """Give the older videos the form of version 1, and remove what it did not know."""
+        older = set(sample.older)
+        tag_counts = TAG_COUNT.partition_prefix
+        profiles = {_key(PROFILE.key(userId=owner)) for owner in OWNERS}
+        for key, item in self.snapshot().items():
+            video_id = item.get("videoId", {}).get("S")
+            of_older = video_id in older and (_is_tag(key) or key[1] == MARKER.sk)
+            # The totals are of all owners' videos, and are made anew from what was counted of them.
+            if of_older or key in profiles or key[0].startswith(tag_counts):
+                self._dynamodb.delete_item(
+                    TableName=self._table, Key={name: item[name] for name in (PARTITION_KEY, SORT_KEY)}
+                )
+        for video_id in older:
+            key_of = {name: {"S": value} for name, value in VIDEO.key(videoId=video_id).items()}
+            self._dynamodb.update_item(
+                TableName=self._table,
+                Key=key_of,
+                UpdateExpression="SET schemaVersion = :one",
+                ExpressionAttributeValues={":one": {"N": "1"}},
+            )
+
+
+def _key(key: Mapping[str, str]) -> Key:
+    return key[PARTITION_KEY], key[SORT_KEY]
+
+
+def _is_tag(key: Key) -> bool:
+    return key[1].startswith(TAG.sk.partition("{")[0])
+
+
+def require_unchanged(before: Snapshot, after: Snapshot) -> None:
+    """Raise Lost unless every item is there as before, and no other."""
+    _require_kept(before, after)
+    for key in after:
+        if key not in before:
+            raise Lost(f"The item {key} has come from nowhere.")
+        if before[key] != after[key]:
+            raise Lost(f"The item {key} has changed: {before[key]} is {after[key]} now.")
+
+
+def require_upgraded(before: Snapshot, after: Snapshot, sample: Sample) -> None:
+    """Raise Lost unless every item is there as before, but for what the repair brings to the present form."""
+    _require_kept(before, after)
+    older = {_key(VIDEO.key(videoId=video_id)) for video_id in sample.older}
+    totals = (PROFILE.sk, MARKER.sk, TAG_COUNT.sk)
+    for key, item in after.items():
+        if key not in before:
+            if not (_is_tag(key) or key[1] in totals):
+                raise Lost(f"The item {key} has come from nowhere.")
+            continue
+        changed = {name for name in {*item, *before[key]} if item.get(name) != before[key].get(name)}
+        allowed = REWRITTEN if key in older else set(item) if key[1] in totals else set()
+        if changed - allowed:
+            raise Lost(f"The item {key} has changed in {', '.join(sorted(changed - allowed))}.")
+
+
+def _require_kept(before: Snapshot, after: Snapshot) -> None:
+    lost = sorted(before.keys() - after.keys())
+    if lost:
+        raise Lost(f"{len(lost)} items are lost, {lost[0]} among them.")

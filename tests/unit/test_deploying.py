@@ -1,0 +1,513 @@
+"""`make deploy` adds indexes one by one, and refuses what would harm what is deployed."""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import boto3
+import pytest
+from botocore.exceptions import ClientError
+from botocore.stub import Stubber
+from moto import mock_aws
+
+from local import ROOT
+from shared.schema import INDEXES
+from tests.harness import create_table
+from tools import ToolError, deploying, preflight
+from tools.deploying import Account, Status, next_indexes
+
+TABLE, DATA, API, OPERATIONS = "VideoMetadata", *(f"VideoMetadata-dev-{part}" for part in ("Data", "Api", "Operations"))
+NAMES = [index.name for index in INDEXES]
+ISSUER = "https://issuer.example"
+KEY = "arn:aws:kms:eu-west-1:111122223333:key/12345678-90ab-cdef-1234-567890abcdef"
+OWN_KEY = {"Fn::GetAtt": ["Key961B73FD", "Arn"]}
+COGNITO = {"Fn::Join": ["", ["https://cognito-idp.", {"Ref": "AWS::Region"}]]}
+
+if TYPE_CHECKING:
+    from tests.unit.conftest import Synthesize
+    from tests.unit.templates import Templates
+
+Json = dict[str, Any]
+
+
+class Cdk:
+    """The CDK command line, as far as a deploy needs it: `deploy` changes the table as CloudFormation would."""
+
+    def __init__(
+        self,
+        *,
+        indexes: Sequence[str] = tuple(NAMES),
+        issuer: str | Json = ISSUER,
+        key: str | Json | None = None,
+        email: str | None = None,
+        protected: bool = False,
+    ) -> None:
+        self.calls: list[list[str]] = []
+        self.indexes, self.issuer = list(indexes), issuer
+        self.key, self.email, self.protected = key, email, protected
+        self.change: Callable[[Sequence[str]], None] = _bring_to
+
+    def __call__(self, arguments: Sequence[str]) -> None:
+        self.calls.append(list(arguments))
+        if arguments[0] == "synth":
+            _write(Path(arguments[arguments.index("--output") + 1]), self.templates())
+        elif "--all" not in arguments:
+            (chosen,) = (each for each in arguments if each.startswith("indexes="))
+            self.change(chosen.removeprefix("indexes=").split(","))
+
+    def templates(self) -> dict[str, Json]:
+        return {
+            DATA: _data(self.indexes, self.key, protected=self.protected),
+            API: _api(self.issuer),
+            OPERATIONS: _operations(self.email),
+        }
+
+    @property
+    def deploys(self) -> list[str]:
+        """What was deployed, in order: `--all`, or the indexes of the table's stack."""
+        return [
+            next(each for each in call if each == "--all" or each.startswith("indexes=")).removeprefix("indexes=")
+            for call in self.calls
+            if call[0] == "deploy"
+        ]
+
+
+def _resource(type_: str, properties: Json) -> Json:
+    return {"Type": f"AWS::{type_}", "Properties": properties}
+
+
+def _data(indexes: Sequence[str], key: str | Json | None = None, *, protected: bool = False) -> Json:
+    replica: Json = {"DeletionProtectionEnabled": protected}
+    if key is not None:
+        replica["SSESpecification"] = {"KMSMasterKeyId": key}
+    table = {
+        "TableName": TABLE,
+        "GlobalSecondaryIndexes": [{"IndexName": index} for index in indexes],
+        "Replicas": [replica],
+    }
+    return {"Resources": {"Table": _resource("DynamoDB::GlobalTable", table)}}
+
+
+def _operations(email: str | None) -> Json:
+    subscription = _resource("SNS::Subscription", {"Protocol": "email", "Endpoint": email})
+    return {"Resources": {"Subscription": subscription} if email else {}}
+
+
+def _api(issuer: str | Json) -> Json:
+    authorizer = {"JwtConfiguration": {"Issuer": issuer}}
+    return {"Resources": {"Authorizer": _resource("ApiGatewayV2::Authorizer", authorizer)}}
+
+
+def _write(folder: Path, templates: Mapping[str, Json]) -> None:
+    folder.mkdir(exist_ok=True)
+    artifacts = {
+        name: {"type": "aws:cloudformation:stack", "properties": {"templateFile": f"{name}.json"}} for name in templates
+    }
+    artifacts["Tree"] = {"type": "cdk:tree", "properties": {}}
+    (folder / "manifest.json").write_text(json.dumps({"artifacts": artifacts}))
+    for name, template in templates.items():
+        (folder / f"{name}.json").write_text(json.dumps(template))
+
+
+def _bring_to(indexes: Sequence[str]) -> None:
+    """Give the table what it lacks of these indexes."""
+    dynamodb = boto3.client("dynamodb")
+    described = dynamodb.describe_table(TableName=TABLE)["Table"]
+    present = {index["IndexName"] for index in described.get("GlobalSecondaryIndexes", [])}
+    for name in [name for name in indexes if name not in present]:
+        created: Any = {
+            "IndexName": name,
+            "KeySchema": [{"AttributeName": "pk", "KeyType": "HASH"}],
+            "Projection": {"ProjectionType": "KEYS_ONLY"},
+        }
+        dynamodb.update_table(TableName=TABLE, GlobalSecondaryIndexUpdates=[{"Create": created}])
+
+
+@pytest.fixture
+def stacks(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Json]]:
+    """The templates of the stacks in an account that is prepared for the CDK; moto's CloudFormation needs too much."""
+    deployed: dict[str, Json] = {}
+    complete = Status("UPDATE_COMPLETE", True)
+    monkeypatch.setattr(Account, "template", lambda _, stack: deployed.get(stack))
+    monkeypatch.setattr(Account, "status", lambda _, stack: complete if stack in deployed else None)
+    with mock_aws():
+        boto3.client("ssm").put_parameter(Name=preflight.BOOTSTRAPPED, Value="29", Type="String")
+        yield deployed
+
+
+Deployed = Callable[..., None]
+
+
+@pytest.fixture
+def deployed(stacks: dict[str, Json]) -> Deployed:
+    """Makes what an earlier deploy has left: a table with some indexes, and stacks for it and the API."""
+
+    def make(
+        indexes: Sequence[str] = NAMES,
+        issuer: str | Json = ISSUER,
+        *,
+        data: bool = True,
+        key: str | Json | None = None,
+        email: str | None = None,
+        protected: bool = False,
+    ) -> None:
+        dynamodb = boto3.client("dynamodb")
+        create_table(dynamodb, TABLE)
+        for name in [name for name in NAMES if name not in indexes]:
+            dynamodb.update_table(TableName=TABLE, GlobalSecondaryIndexUpdates=[{"Delete": {"IndexName": name}}])
+        _bring_to(indexes)
+        dynamodb.update_table(TableName=TABLE, DeletionProtectionEnabled=protected)
+        stacks[API] = _api(issuer)
+        stacks[OPERATIONS] = _operations(email)
+        if data:
+            stacks[DATA] = _data(indexes, key, protected=protected)
+
+    return make
+
+
+@pytest.fixture
+def deploy(
+    stacks: dict[str, Json], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[int, str]]:
+    """`make deploy`; returns the exit status and what it said on standard error."""
+
+    def run(cdk: Cdk, *arguments: str) -> tuple[int, str]:
+        monkeypatch.setattr(deploying, "_cdk", cdk)
+        monkeypatch.setattr("local.toolbox.missing", list)
+        status = deploying.main(["--output", str(tmp_path / "cdk.out"), *arguments])
+        return status, capsys.readouterr().err
+
+    return run
+
+
+Deploy = Callable[..., tuple[int, str]]
+
+
+def test_the_first_deploy_is_one(deploy: Deploy) -> None:
+    cdk = Cdk()
+    assert deploy(cdk) == (0, "")
+    assert cdk.deploys == ["--all"]
+
+
+def test_a_deploy_that_adds_no_index_is_one(deploy: Deploy, deployed: Deployed) -> None:
+    deployed()
+    cdk = Cdk()
+    assert deploy(cdk) == (0, "")
+    assert cdk.deploys == ["--all"]
+
+
+def test_each_missing_index_is_an_update_of_its_own_before_the_rest(deploy: Deploy, deployed: Deployed) -> None:
+    deployed(NAMES[:1])
+    cdk = Cdk()
+    assert deploy(cdk) == (0, "")
+    assert cdk.deploys == [",".join(NAMES[:2]), ",".join(NAMES), "--all"]
+    assert all(DATA in call for call in cdk.calls[1:3])
+
+
+def test_the_templates_that_were_checked_are_those_that_are_deployed(
+    deploy: Deploy, deployed: Deployed, tmp_path: Path
+) -> None:
+    cdk = Cdk()
+    deploy(cdk)
+    synth, everything = cdk.calls
+    folder = str(tmp_path / "cdk.out")
+    assert synth[synth.index("--output") + 1] == everything[everything.index("--app") + 1] == folder
+
+
+def test_what_is_meant_for_the_cdk_reaches_it(deploy: Deploy, deployed: Deployed) -> None:
+    deployed(NAMES[:2])
+    cdk = Cdk()
+    deploy(cdk, "--env", "dev", "-c", "jobsPerDay=5", "--require-approval", "never", "--concurrency", "2")
+    synth, data, everything = cdk.calls
+    for call in (synth, data):
+        assert {"jobsPerDay=5", "env=dev"} <= set(call)
+    for call in (data, everything):
+        assert call[call.index("--require-approval") + 1] == "never"
+        assert call[call.index("--concurrency") + 1] == "2"
+
+
+def test_an_upgrade_that_was_broken_off_goes_on(deploy: Deploy, deployed: Deployed) -> None:
+    deployed(NAMES[:1])
+    broken = Cdk()
+
+    def fail(_: Sequence[str]) -> None:
+        raise ToolError("cdk deploy failed.")
+
+    broken.change = lambda indexes: _bring_to(indexes) if len(indexes) == 2 else fail(indexes)
+    assert deploy(broken) == (1, "cdk deploy failed.\n")
+    again = Cdk()
+    assert deploy(again) == (0, "")
+    assert again.deploys == [",".join(NAMES), "--all"]
+
+
+def test_an_update_that_did_not_bring_the_index_ends_the_deploy(deploy: Deploy, deployed: Deployed) -> None:
+    deployed(NAMES[:2])
+    cdk = Cdk()
+    cdk.change = lambda _: None
+    status, said = deploy(cdk)
+    assert status == 1
+    assert f"did not get the index {NAMES[2]}" in said
+    assert "--all" not in cdk.deploys
+
+
+@pytest.mark.parametrize(
+    ("present", "following"),
+    [
+        ([], NAMES[:1]),
+        (NAMES[:1], NAMES[:2]),
+        (NAMES[2:], [NAMES[0], NAMES[2]]),
+        (NAMES[1:], NAMES),
+    ],
+)
+def test_the_next_update_has_one_more(present: list[str], following: list[str]) -> None:
+    assert next_indexes(NAMES, present) == tuple(following)
+
+
+def test_a_table_with_all_its_indexes_needs_no_update() -> None:
+    assert next_indexes(NAMES, [*NAMES, "Another"]) is None
+
+
+def test_an_index_that_is_being_made_is_waited_for(stacks: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    states = iter([{"A": "ACTIVE", "B": "CREATING"}, {"A": "ACTIVE", "B": "CREATING"}, {"A": "ACTIVE", "B": "ACTIVE"}])
+    waits: list[float] = []
+    account = Account(boto3.Session(), sleep=waits.append)
+    monkeypatch.setattr(account, "indexes", lambda _: next(states))
+    assert account.settled_indexes(TABLE) == ["A", "B"]
+    assert len(waits) == 2
+
+
+class TestRefused:
+    """Nothing is deployed then."""
+
+    def test_another_issuer(self, deploy: Deploy, deployed: Deployed) -> None:
+        deployed(issuer=ISSUER)
+        cdk = Cdk(issuer=COGNITO)
+        status, said = deploy(cdk)
+        assert (status, cdk.deploys) == (1, [])
+        assert f"takes tokens of {ISSUER}, and would take those of its own Cognito user pool only" in said
+
+    def test_unless_it_is_meant(self, deploy: Deploy, deployed: Deployed) -> None:
+        deployed(issuer=ISSUER)
+        cdk = Cdk(issuer="https://new.example")
+        assert deploy(cdk, "--change-issuer") == (0, "")
+        assert cdk.deploys == ["--all"]
+
+    def test_cognito_stays_cognito(self, deploy: Deploy, deployed: Deployed) -> None:
+        deployed(issuer=COGNITO)
+        cdk = Cdk(issuer=COGNITO)
+        assert deploy(cdk) == (0, "")
+
+    def test_a_table_whose_stack_is_gone(self, deploy: Deploy, deployed: Deployed) -> None:
+        deployed(data=False)
+        cdk = Cdk()
+        status, said = deploy(cdk)
+        assert (status, cdk.deploys) == (1, [])
+        assert f"cdk import {DATA}" in said
+
+    def test_losing_an_index(self, deploy: Deploy, deployed: Deployed) -> None:
+        deployed([*NAMES, "Old"])
+        cdk = Cdk()
+        status, said = deploy(cdk)
+        assert (status, cdk.deploys) == (1, [])
+        assert "would lose Old" in said
+
+    def test_losing_it_is_possible_by_name(self, deploy: Deploy, deployed: Deployed) -> None:
+        deployed([*NAMES, "Old"])
+        cdk = Cdk()
+        assert deploy(cdk, "--drop-index=Old") == (0, "")
+        assert cdk.deploys == ["--all"]
+
+    @pytest.mark.parametrize("present", [[*NAMES, "Old", "Older"], [*NAMES[:2], "Old"]], ids=["two", "and adding one"])
+    def test_losing_one_is_all_that_an_update_does(
+        self, deploy: Deploy, deployed: Deployed, present: list[str]
+    ) -> None:
+        deployed(present)
+        cdk = Cdk()
+        status, said = deploy(cdk, "--drop-index=Old")
+        assert (status, cdk.deploys) == (1, [])
+        assert "would lose" in said
+
+    @pytest.mark.parametrize(
+        ("before", "after", "told"),
+        [
+            (KEY, None, f"encrypted with kmsKey {KEY}, and would be with none"),
+            (KEY, OWN_KEY, f"encrypted with kmsKey {KEY}, and would be with create"),
+            (OWN_KEY, KEY, f"encrypted with kmsKey create, and would be with {KEY}"),
+            (OWN_KEY, None, "encrypted with kmsKey create, and would be with none"),
+        ],
+    )
+    def test_another_key(
+        self, deploy: Deploy, deployed: Deployed, before: str | Json, after: str | Json | None, told: str
+    ) -> None:
+        deployed(key=before)
+        cdk = Cdk(key=after)
+        status, said = deploy(cdk)
+        assert (status, cdk.deploys) == (1, [])
+        assert told in said
+        assert deploy(cdk, "--change-key") == (0, "")
+
+    @pytest.mark.parametrize(("before", "after"), [(None, KEY), (None, OWN_KEY), (KEY, KEY), (OWN_KEY, OWN_KEY)])
+    def test_but_not_a_first_key_nor_the_same(
+        self, deploy: Deploy, deployed: Deployed, before: str | Json | None, after: str | Json
+    ) -> None:
+        deployed(key=before)
+        assert deploy(Cdk(key=after)) == (0, "")
+
+    def test_alarms_that_nobody_would_be_told_of_any_more(self, deploy: Deploy, deployed: Deployed) -> None:
+        deployed(email="oncall@example.com")
+        cdk = Cdk(email=None)
+        status, said = deploy(cdk)
+        assert (status, cdk.deploys) == (1, [])
+        assert "Alarms are written to oncall@example.com, and would be to nobody" in said
+        assert deploy(cdk, "-c", "alarmEmail=") == (0, "")
+
+    def test_but_not_another_address(self, deploy: Deploy, deployed: Deployed) -> None:
+        deployed(email="oncall@example.com")
+        assert deploy(Cdk(email="night@example.com")) == (0, "")
+
+    def test_a_table_that_could_be_deleted_from_now_on(self, deploy: Deploy, deployed: Deployed) -> None:
+        deployed(protected=True)
+        cdk = Cdk(protected=False)
+        status, said = deploy(cdk)
+        assert (status, cdk.deploys) == (1, [])
+        assert f"The table {TABLE} is protected from deletion, and would not be any more" in said
+        assert deploy(cdk, "-c", "deletionProtection=false") == (0, "")
+
+    def test_but_not_one_that_stays_as_it_is_or_gets_protected(self, deploy: Deploy, deployed: Deployed) -> None:
+        deployed(protected=False)
+        assert deploy(Cdk(protected=False)) == (0, "")
+        assert deploy(Cdk(protected=True)) == (0, "")
+
+    def test_the_section_that_a_sentence_names_is_there(self, deploy: Deploy, deployed: Deployed) -> None:
+        deployed(protected=True)
+        _, said = deploy(Cdk(protected=False))
+        page, section = re.findall(r"(docs/\w+\.md), “(.+?)”", said)[0]
+        assert f"\n## {section}\n" in (ROOT / page).read_text(encoding="utf-8")
+
+    def test_all_reasons_are_told_at_once(self, deploy: Deploy, deployed: Deployed) -> None:
+        deployed([*NAMES, "Old"], data=False)
+        _, said = deploy(Cdk(issuer=COGNITO))
+        assert len(said.splitlines()) == 3
+
+
+class TestTheFirstDeployFailed:
+    """CloudFormation can do nothing with such a stack but delete it."""
+
+    @pytest.fixture
+    def left(self, stacks: dict[str, Json], monkeypatch: pytest.MonkeyPatch) -> Callable[[Status], None]:
+        """What the API's first deployment has left."""
+
+        def leave(status: Status) -> None:
+            stacks[API] = _api("https://mistaken.example")
+            monkeypatch.setattr(Account, "status", lambda _, stack: status if stack == API else None)
+
+        return leave
+
+    @pytest.mark.parametrize(
+        "status", [Status("ROLLBACK_COMPLETE", True), Status("ROLLBACK_FAILED", True), Status("ROLLBACK_FAILED", False)]
+    )
+    def test_what_the_cdk_cannot_clear_away_is_told(
+        self, deploy: Deploy, left: Callable[[Status], None], status: Status
+    ) -> None:
+        left(status)
+        cdk = Cdk()
+        ended, said = deploy(cdk)
+        assert (ended, cdk.deploys) == (1, [])
+        assert f"The first deployment of {API} failed and stands in the way ({status.name})" in said
+        assert f"delete-stack --stack-name {API}" in said
+
+    def test_the_rest_the_cdk_clears_away_and_nothing_of_it_counts(
+        self, deploy: Deploy, left: Callable[[Status], None]
+    ) -> None:
+        left(Status("ROLLBACK_COMPLETE", False))
+        assert deploy(Cdk()) == (0, "")
+
+    def test_the_section_that_the_sentence_names_is_there(self, deploy: Deploy, left: Callable[[Status], None]) -> None:
+        left(Status("ROLLBACK_COMPLETE", True))
+        _, said = deploy(Cdk())
+        page, section = re.findall(r"(docs/\w+\.md), “(.+?)”", said)[0]
+        assert f"\n## {section}\n" in (ROOT / page).read_text(encoding="utf-8")
+
+
+class TestEnvironment:
+    @pytest.mark.parametrize(
+        ("given", "contexts", "configured", "chosen"),
+        [
+            ("", [], {}, "dev"),
+            ("staging", [], {}, "staging"),
+            ("", ["env=prod", "alarms=true"], {}, "prod"),
+            ("prod", ["env=prod"], {}, "prod"),
+            ("", [], {"env": "prod"}, "prod"),
+        ],
+    )
+    def test_is_the_one_that_is_named(
+        self, given: str, contexts: list[str], configured: dict[str, str], chosen: str
+    ) -> None:
+        assert deploying.chosen_environment(given, contexts, configured) == chosen
+
+    def test_two_at_a_time_are_refused(self, deploy: Deploy) -> None:
+        cdk = Cdk()
+        assert deploy(cdk, "--env", "prod", "-c", "env=dev") == (
+            1,
+            "One environment at a time: ENV and CDK_ARGS name dev and prod.\n",
+        )
+        assert cdk.calls == []
+
+    def test_one_that_cdk_json_does_not_know_is_told(self, deploy: Deploy, monkeypatch: pytest.MonkeyPatch) -> None:
+        said: list[str] = []
+        monkeypatch.setattr("builtins.print", lambda *words, **_: said.append(" ".join(map(str, words))))
+        assert deploy(Cdk(), "--env", "pr12")[0] == 0
+        assert "cdk.json says nothing of pr12: it is made like dev." in said
+        assert "pr12" not in json.loads((ROOT / "cdk.json").read_text())["context"]["environments"]
+
+
+def test_a_failure_of_the_cdk_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deploying, "run_cdk", lambda _: 1)
+    with pytest.raises(ToolError, match="cdk synth failed; the lines above say why"):
+        deploying._cdk(["synth"])
+
+
+def test_the_template_of_a_stack_is_what_cloudformation_keeps() -> None:
+    account = Account(boto3.Session())
+    with Stubber(account._cloudformation) as cloudformation:
+        cloudformation.add_response("get_template", {"TemplateBody": json.dumps(_api(ISSUER))}, {"StackName": API})
+        cloudformation.add_client_error("get_template", "ValidationError", "Stack with id x does not exist")
+        cloudformation.add_client_error("get_template", "AccessDenied")
+        assert deploying.issuer(account.template(API) or {}) == ISSUER
+        assert account.template(API) is None
+        with pytest.raises(ClientError):
+            account.template(API)
+
+
+def test_the_status_of_a_stack_is_what_cloudformation_says() -> None:
+    account = Account(boto3.Session())
+    described = {"StackName": API, "StackStatus": "ROLLBACK_COMPLETE", "CreationTime": datetime(2026, 1, 1, tzinfo=UTC)}
+    with Stubber(account._cloudformation) as cloudformation:
+        cloudformation.add_response(
+            "describe_stacks", {"Stacks": [{**described, "EnableTerminationProtection": True}]}, {"StackName": API}
+        )
+        cloudformation.add_response("describe_stacks", {"Stacks": [described]})
+        cloudformation.add_client_error("describe_stacks", "ValidationError", "Stack with id x does not exist")
+        cloudformation.add_client_error("describe_stacks", "AccessDenied")
+        assert account.status(API) == Status("ROLLBACK_COMPLETE", True)
+        assert account.status(API) == Status("ROLLBACK_COMPLETE", False)
+        assert account.status(API) is None
+        with pytest.raises(ClientError):
+            account.status(API)
+
+
+@pytest.mark.parametrize("made", [{}, {"kmsKey": "create"}, {"kmsKey": KEY}], ids=["none", "create", "given"])
+def test_the_real_templates_are_understood(synthesize: "Synthesize", made: Json) -> None:
+    templates = synthesize({"env": "prod", "alarmEmail": "oncall@example.com", **made})
+    assert deploying.kms_key(templates.data) == made.get("kmsKey")
+    assert deploying.addresses(templates.operations or {}) == {"oncall@example.com"}
+
+
+def test_the_real_tables_say_whether_they_are_protected(aws: "Templates", prod: "Templates", tmp_path: Path) -> None:
+    for number, (templates, protected) in enumerate([(aws, False), (prod, True)]):
+        folder = tmp_path / str(number)
+        _write(folder, templates.parts())
+        assert {table.is_protected for table in deploying.Assembly(folder).tables()} == {protected}

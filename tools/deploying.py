@@ -1,0 +1,377 @@
+"""`make deploy`: checks what a deploy needs, then deploys; indexes that the table lacks come first, one in each update.
+
+DynamoDB makes one index at a time, and CloudFormation refuses an update that adds two. So the stack of the table is
+deployed once for each, with the context `indexes`, and everything else when all of them are there. Whatever is broken
+off goes on by the same command, because what the table has is asked each time.
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import boto3
+from botocore.exceptions import BotoCoreError, ClientError
+
+from local import ROOT
+from local.toolbox import run_cdk
+from tools import ToolError
+from tools.preflight import require, require_ready, session
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb.type_defs import TableDescriptionTypeDef
+
+DEFAULT_ENV = "dev"
+SECONDS_BETWEEN = 5.0
+"""How often an index that is being made is asked for."""
+NEVER_MADE = ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED")
+"""The states of a stack whose first deployment failed: it can only be deleted."""
+
+Run = Callable[[Sequence[str]], None]
+"""Runs the CDK command line with these arguments; raises ToolError when that fails."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A table that the templates make."""
+
+    stack: str
+    table: str
+    indexes: tuple[str, ...]
+    is_protected: bool
+    """From deletion."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Meant:
+    """What would harm a deployment by mistake, and is meant."""
+
+    issuer: bool
+    key: bool
+    unprotected: bool
+    nobody_told: bool
+    drop_index: str | None
+
+
+@dataclass(frozen=True)
+class Status:
+    """How a stack's last deployment ended."""
+
+    name: str
+    is_protected: bool
+    """From deletion, also by the CDK."""
+
+
+class Assembly:
+    """The templates of a deploy, as `cdk synth` left them in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        artifacts = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["artifacts"]
+        self._templates: dict[str, dict[str, Any]] = {
+            artifact["properties"].get("stackName", name): json.loads(
+                (folder / artifact["properties"]["templateFile"]).read_text(encoding="utf-8")
+            )
+            for name, artifact in artifacts.items()
+            if artifact["type"] == "aws:cloudformation:stack"
+        }
+
+    def tables(self) -> list[Wanted]:
+        """All tables."""
+        return [
+            Wanted(
+                stack,
+                properties["TableName"],
+                tuple(index["IndexName"] for index in properties.get("GlobalSecondaryIndexes", [])),
+                any(replica.get("DeletionProtectionEnabled") for replica in properties["Replicas"]),
+            )
+            for stack, template in self._templates.items()
+            for properties in _properties(template, "AWS::DynamoDB::GlobalTable")
+        ]
+
+    @property
+    def templates(self) -> Mapping[str, dict[str, Any]]:
+        """By the stack."""
+        return self._templates
+
+
+def issuer(template: Mapping[str, Any]) -> str | None:
+    """The URL of the issuer whose tokens a template's API takes; None for the Cognito user pool that is made with it."""
+    for properties in _properties(template, "AWS::ApiGatewayV2::Authorizer"):
+        url = properties["JwtConfiguration"]["Issuer"]
+        return url if isinstance(url, str) else None
+    return None
+
+
+def kms_key(template: Mapping[str, Any]) -> str | None:
+    """With what a template's tables are encrypted, as the context has it: an ARN, `create`, or None for no KMS key."""
+    for properties in _properties(template, "AWS::DynamoDB::GlobalTable"):
+        for replica in properties.get("Replicas", []):
+            key = replica.get("SSESpecification", {}).get("KMSMasterKeyId")
+            if key is not None:
+                return key if isinstance(key, str) else "create"
+    return None
+
+
+def addresses(template: Mapping[str, Any]) -> set[str]:
+    """Who is written to by a template's topics."""
+    return {
+        properties["Endpoint"]
+        for properties in _properties(template, "AWS::SNS::Subscription")
+        if properties["Protocol"] == "email"
+    }
+
+
+def _properties(template: Mapping[str, Any], type_: str) -> list[dict[str, Any]]:
+    resources = template.get("Resources", {}).values()
+    return [resource["Properties"] for resource in resources if resource["Type"] == type_]
+
+
+class Account:
+    """What is deployed already."""
+
+    def __init__(self, chosen: boto3.Session, *, sleep: Callable[[float], None] = time.sleep) -> None:
+        self._cloudformation = chosen.client("cloudformation")
+        self._dynamodb = chosen.client("dynamodb")
+        self._sleep = sleep
+
+    def template(self, stack: str) -> dict[str, Any] | None:
+        """The template that a stack was deployed with last; None when there is no such stack."""
+        try:
+            found = self._cloudformation.get_template(StackName=stack)["TemplateBody"]
+        except ClientError as error:
+            if error.response["Error"]["Code"] == "ValidationError":
+                return None
+            raise
+        template: dict[str, Any] = json.loads(found) if isinstance(found, str) else found
+        return template
+
+    def status(self, stack: str) -> Status | None:
+        """How a stack's last deployment ended; None when there is no such stack."""
+        try:
+            (found,) = self._cloudformation.describe_stacks(StackName=stack)["Stacks"]
+        except ClientError as error:
+            if error.response["Error"]["Code"] == "ValidationError":
+                return None
+            raise
+        return Status(found["StackStatus"], found.get("EnableTerminationProtection", False))
+
+    def is_protected(self, table: str) -> bool:
+        """Whether a table is there, and refuses to be deleted."""
+        described = self._describe(table)
+        return described is not None and described.get("DeletionProtectionEnabled", False)
+
+    def indexes(self, table: str) -> dict[str, str] | None:
+        """The states of a table's indexes (`ACTIVE`, `CREATING`, ...) by name; None when there is no such table."""
+        described = self._describe(table)
+        if described is None:
+            return None
+        found = described.get("GlobalSecondaryIndexes", [])
+        # The embedded AWS makes an index at once, and says nothing of its state.
+        return {index["IndexName"]: index.get("IndexStatus", "ACTIVE") for index in found}
+
+    def settled_indexes(self, table: str) -> list[str] | None:
+        """The names of a table's indexes once none is being made or removed; None when there is no such table."""
+        while (states := self.indexes(table)) is not None and set(states.values()) - {"ACTIVE"}:
+            self._sleep(SECONDS_BETWEEN)
+        return None if states is None else list(states)
+
+    def _describe(self, table: str) -> "TableDescriptionTypeDef | None":
+        try:
+            return self._dynamodb.describe_table(TableName=table)["Table"]
+        except self._dynamodb.exceptions.ResourceNotFoundException:
+            return None
+
+
+def objections(assembly: Assembly, account: Account, meant: Meant) -> list[str]:
+    """A sentence for each reason not to deploy these templates over what is there."""
+    found = []
+    for stack, wanted in assembly.templates.items():
+        status = account.status(stack)
+        if status is not None and status.name in NEVER_MADE:
+            found += _left_by_the_first(stack, status)
+        elif status is not None and (template := account.template(stack)) is not None:
+            found += _changed(template, wanted, meant)
+    for table in assembly.tables():
+        found += _of_table(table, account, meant)
+    return found
+
+
+def _left_by_the_first(stack: str, status: Status) -> list[str]:
+    # The CDK clears away what it may.
+    if status.name == "ROLLBACK_COMPLETE" and not status.is_protected:
+        return []
+    named = f"--stack-name {stack}"
+    return [
+        f"The first deployment of {stack} failed and stands in the way ({status.name}): "
+        f"`aws cloudformation update-termination-protection --no-enable-termination-protection {named}`, "
+        f"`aws cloudformation delete-stack {named}`, and see docs/environments.md, “When the first deployment fails”."
+    ]
+
+
+def _changed(deployed: Mapping[str, Any], wanted: Mapping[str, Any], meant: Meant) -> list[str]:
+    """What a stack would lose that was given to an earlier deploy."""
+    found = []
+    if _properties(wanted, "AWS::ApiGatewayV2::Authorizer") and not meant.issuer and issuer(deployed) != issuer(wanted):
+        found.append(
+            f"The API takes tokens of {_named(issuer(deployed))}, and would take those of {_named(issuer(wanted))} only: "
+            'give `issuer` and `audience` as before (in cdk.json, or CDK_ARGS="-c issuer=... -c audience=..."), or '
+            "CDK_ARGS=--change-issuer when that is meant."
+        )
+    key = kms_key(deployed)
+    if key is not None and key != kms_key(wanted) and not meant.key:
+        found.append(
+            f"The data is encrypted with kmsKey {key}, and would be with {kms_key(wanted) or 'none'}: functions could read "
+            f'no film or picture of before. Put "kmsKey": "{key}" under the environment in cdk.json, or '
+            "CDK_ARGS=--change-key when that is meant."
+        )
+    told = addresses(deployed)
+    if told and not addresses(wanted) and not meant.nobody_told:
+        found.append(
+            f"Alarms are written to {', '.join(sorted(told))}, and would be to nobody: put alarmEmail under the "
+            'environment in cdk.json, or CDK_ARGS="-c alarmEmail=" when that is meant.'
+        )
+    return found
+
+
+def _of_table(table: Wanted, account: Account, meant: Meant) -> list[str]:
+    states = account.indexes(table.table)
+    if states is None:
+        return []
+    found = []
+    if account.status(table.stack) is None:
+        found.append(
+            f"The table {table.table} is there, but its stack {table.stack} is not: bring it into a stack with "
+            f"`node_modules/.bin/cdk import {table.stack}`, deploy another environment (ENV=...), or delete it if a first "
+            "deployment that failed has left it."
+        )
+    if account.is_protected(table.table) and not table.is_protected and not meant.unprotected:
+        found.append(
+            f"The table {table.table} is protected from deletion, and would not be any more: put "
+            '"deletionProtection": true under the environment in cdk.json, or CDK_ARGS="-c deletionProtection=false" when '
+            "that is meant. See docs/upgrading.md, “From 0.3.0”."
+        )
+    surplus = [name for name in states if name not in table.indexes]
+    if surplus and surplus != [meant.drop_index]:
+        found.append(
+            f"The table {table.table} would lose {', '.join(surplus)}, and DynamoDB removes one index at a time: deploy "
+            "a release that keeps it, or when nothing asks it any more, CDK_ARGS=--drop-index=<the only one>."
+        )
+    elif surplus and set(table.indexes) - states.keys():
+        found.append(
+            f"The table {table.table} would lose {meant.drop_index} and get others in one deploy: deploy a release that "
+            "only adds first."
+        )
+    return found
+
+
+def _named(url: str | None) -> str:
+    return "its own Cognito user pool" if url is None else url
+
+
+def next_indexes(wanted: Sequence[str], present: Sequence[str]) -> tuple[str, ...] | None:
+    """The indexes that the next update of a table leaves it with, one more than it has; None when it has them all."""
+    missing = [name for name in wanted if name not in present]
+    return tuple(name for name in wanted if name in present or name == missing[0]) if missing else None
+
+
+def add_indexes(table: Wanted, account: Account, run: Run, arguments: Sequence[str]) -> None:
+    """Bring a deployed table to its indexes, in one update for each that it lacks; raises ToolError."""
+    while (present := account.settled_indexes(table.table)) is not None:
+        following = next_indexes(table.indexes, present)
+        if following is None:
+            return
+        (new,) = set(following) - set(present)
+        print(f"Adding the index {new} to {table.table}, which has {', '.join(present) or 'none'} ...", flush=True)
+        with tempfile.TemporaryDirectory(prefix="cdk.out.") as folder:
+            # Exclusively: so the CDK packages no function for it.
+            chosen = ["-c", f"indexes={','.join(following)}", "--exclusively", "--output", folder]
+            run(["deploy", table.stack, *arguments, *chosen])
+        if set(account.settled_indexes(table.table) or ()) != set(following):
+            raise ToolError(
+                f"The stack {table.stack} was deployed, but {table.table} did not get the index {new} and no other."
+            )
+        print(f"The index {new} is there, with all that belongs into it.", flush=True)
+
+
+def deploy(options: argparse.Namespace, more: Sequence[str], account: Account, run: Run) -> None:
+    """Deploy everything, the table's indexes before the rest; raises ToolError."""
+    contexts = [argument for each in options.context for argument in ("-c", each)]
+    run(["synth", "--quiet", *contexts, "--output", options.output])
+    assembly = Assembly(Path(options.output))
+    meant = Meant(
+        issuer=options.change_issuer,
+        key=options.change_key,
+        # What is given by itself is meant, unlike what cdk.json says of an environment.
+        unprotected="deletionProtection=false" in options.context,
+        nobody_told="alarmEmail=" in options.context,
+        drop_index=options.drop_index,
+    )
+    require(objections(assembly, account, meant))
+    for table in assembly.tables():
+        add_indexes(table, account, run, [*contexts, *more])
+    # The templates that were looked at above, and not others that are made anew.
+    run(["deploy", "--all", "--app", options.output, *more])
+
+
+def _cdk(arguments: Sequence[str]) -> None:
+    if run_cdk(arguments) != 0:
+        raise ToolError(
+            f"cdk {arguments[0]} failed; the lines above say why. Mend it and run the same again: it goes on from there, "
+            "or says what stands in its way."
+        )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.deploying",
+        description="Deploy all stacks of one environment. What is not listed here is handed to `cdk deploy`.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--env", default="", help="dev, staging, prod, or another name; default dev")
+    parser.add_argument("-c", "--context", action="append", default=[], metavar="name=value", help="for the CDK app")
+    parser.add_argument("--output", default=str(ROOT / "cdk.out"), metavar="FOLDER", help="where the templates go")
+    parser.add_argument("--change-issuer", action="store_true", help="let the API take tokens of another issuer")
+    parser.add_argument("--change-key", action="store_true", help="encrypt data with another KMS key than before")
+    parser.add_argument("--drop-index", metavar="NAME", help="let the table lose this index")
+    return parser
+
+
+def chosen_environment(given: str, contexts: Sequence[str], configured: Mapping[str, Any]) -> str:
+    """The environment's name, by ENV, `-c env=` or cdk.json; raises ToolError when two of them differ."""
+    by_context = [each.partition("=")[2] for each in contexts if each.startswith("env=")]
+    names = {name for name in (given, *by_context) if name}
+    if len(names) > 1:
+        raise ToolError(f"One environment at a time: ENV and CDK_ARGS name {' and '.join(sorted(names))}.")
+    return names.pop() if names else str(configured.get("env") or DEFAULT_ENV)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Check, and deploy; the exit status is 0 when all of it is deployed."""
+    options, more = _parser().parse_known_args(arguments)
+    configured = json.loads((ROOT / "cdk.json").read_text(encoding="utf-8"))["context"]
+    try:
+        env = chosen_environment(options.env, options.context, configured)
+        options.context = [*(each for each in options.context if not each.startswith("env=")), f"env={env}"]
+        where = require_ready(env)
+        print(f"Deploying {env} to {where}.", flush=True)
+        if env not in configured.get("environments", {}):
+            print(f"cdk.json says nothing of {env}: it is made like {DEFAULT_ENV}.", flush=True)
+        deploy(options, more, Account(session()), _cdk)
+    except ToolError as error:
+        print(error, file=sys.stderr)
+    except (BotoCoreError, ClientError) as error:
+        print(f"AWS did not answer as it should: {error}", file=sys.stderr)
+    except KeyboardInterrupt:
+        print("Stopped; what CloudFormation has begun, it goes on with. Run the same command again.", file=sys.stderr)
+    else:
+        return 0
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

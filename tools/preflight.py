@@ -1,0 +1,115 @@
+"""Before `make bootstrap` and `make deploy`: whether the tools, the credentials and the account are ready for it."""
+
+import os
+import re
+import sys
+from collections.abc import Iterable
+
+import boto3
+from botocore.exceptions import BotoCoreError, ClientError
+
+from local import toolbox
+from tools import ToolError
+
+BOOTSTRAPPED = "/cdk-bootstrap/hnb659fds/version"
+"""The parameter that `cdk bootstrap` leaves."""
+OLDEST_BOOTSTRAP = 8
+"""Of the versions of what `cdk bootstrap` makes, the first that the CDK's deploys take."""
+ENVIRONMENT = re.compile(r"[a-z][a-z0-9]{0,15}")
+
+
+SIGN_IN = "sign in with `aws sso login`, or choose others with `export AWS_PROFILE=<name>`"
+
+
+def session() -> boto3.Session:
+    """The account and region that the CDK would take, which knows AWS_REGION as well; boto3 does not.
+
+    Raises ToolError when the profile is not there, or has credentials of a kind that cannot be read.
+    """
+    try:
+        chosen = boto3.Session(region_name=os.environ.get("AWS_REGION"))
+        chosen.get_credentials()
+    except BotoCoreError as error:
+        raise ToolError(f"The AWS credentials cannot be read: {SIGN_IN} ({error}).") from error
+    return chosen
+
+
+def destination() -> str:
+    """Where a deploy goes, as the CDK writes it: `aws://123456789012/us-east-1`; raises ToolError."""
+    chosen = session()
+    require(_credentials(chosen), _region(chosen))
+    try:
+        account = chosen.client("sts").get_caller_identity()["Account"]
+    except (BotoCoreError, ClientError) as error:
+        raise ToolError(f"The AWS credentials are refused: {SIGN_IN} ({error}).") from error
+    return f"aws://{account}/{chosen.region_name}"
+
+
+def require_ready(env: str) -> str:
+    """Raise ToolError with everything that is missing for a deploy of an environment; returns where it would go."""
+    found = [*_environment(env), *toolbox.missing()]
+    where = ""
+    try:
+        where = destination()
+    except ToolError as error:
+        found.append(str(error))
+    else:
+        found += _bootstrap(session(), where)
+    require(found)
+    return where
+
+
+def require(*sentences: Iterable[str]) -> None:
+    """Raise ToolError with all the sentences, a line for each, if there are any."""
+    lines = [line for each in sentences for line in each]
+    if lines:
+        raise ToolError("\n".join(lines))
+
+
+def _environment(env: str) -> list[str]:
+    if ENVIRONMENT.fullmatch(env):
+        return []
+    return [f"An environment's name is up to 16 lower-case letters and digits, not {env!r}: `make deploy ENV=staging`."]
+
+
+def _credentials(chosen: boto3.Session) -> list[str]:
+    if chosen.get_credentials() is not None:
+        return []
+    return [f"There are no AWS credentials: {SIGN_IN}."]
+
+
+def _region(chosen: boto3.Session) -> list[str]:
+    if chosen.region_name:
+        return []
+    return ["No AWS region is set: `export AWS_REGION=<region>`, or set one in your AWS profile."]
+
+
+def _bootstrap(chosen: boto3.Session, where: str) -> list[str]:
+    try:
+        version = chosen.client("ssm").get_parameter(Name=BOOTSTRAPPED)["Parameter"]["Value"]
+    except ClientError as error:
+        if error.response["Error"]["Code"] == "ParameterNotFound":
+            return [f"{where} is not prepared for the CDK: run `make bootstrap` once."]
+        return [f"Cannot tell whether {where} is prepared for the CDK; may you read {BOOTSTRAPPED} in SSM? ({error})"]
+    except BotoCoreError as error:
+        return [f"AWS cannot be reached ({error})."]
+    if int(version) < OLDEST_BOOTSTRAP:
+        return [
+            f"{where} was prepared for an older CDK (version {version}, and {OLDEST_BOOTSTRAP} is needed): "
+            "run `make bootstrap` again, which changes nothing else."
+        ]
+    return []
+
+
+def main() -> int:
+    """Print where a deploy would go, for `make bootstrap`; the exit status."""
+    try:
+        print(destination())
+    except ToolError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
