@@ -1,0 +1,530 @@
+"""`python -m local.events`: writes `events/`, an example of each event that a function is called with.
+
+They are what API Gateway (payload 2.0), DynamoDB's stream, SQS, S3 and EventBridge send, about the small world of
+`local/world.py`. `--check` only tells whether they are up to date.
+"""
+
+import hashlib
+import json
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl
+
+from local import ROOT, world
+from shared.attributes import Item, encode_item
+from shared.caller import Caller
+from shared.jobs import input_hash, rendition_kind
+from shared.messages import aggregates_message, job_message, purge_message, purge_playlist_message
+from shared.routes import DEFAULT_FUNCTION, ROUTES, Route
+from shared.schema import PLAYLIST, SCHEMA_VERSION, playlists_relation
+from shared.video import arrived, deleted, patched
+
+EVENTS = ROOT / "events"
+ACCOUNT = "123456789012"
+REGION = "us-east-1"
+API_ID = "a1b2c3d4e5"
+JSON, PATCH = "application/json", "application/merge-patch+json"
+NONE_FAILED: Mapping[str, Any] = {"batchItemFailures": []}
+
+Event = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Example:
+    """An event for one function, and what it answers in the world."""
+
+    function: str
+    """The function's folder below `functions/`."""
+    name: str
+    event: Event
+    answers: int | Mapping[str, Any]
+    """The HTTP status; of other functions, all that they return."""
+
+    @property
+    def path(self) -> Path:
+        """The event's file."""
+        return EVENTS / self.function / f"{self.name}.json"
+
+    @property
+    def expected(self) -> str:
+        """The answer in a few words."""
+        if isinstance(self.answers, int):
+            return f"{self.answers} {HTTPStatus(self.answers).phrase}"
+        return json.dumps(self.answers)
+
+
+def examples() -> list[Example]:
+    """All of them, by function."""
+    found = [*_http(), *_stream(), *_queues(), _schedule()]
+    return sorted(found, key=lambda each: each.function)
+
+
+def text(example: Example) -> str:
+    """What its file holds."""
+    return json.dumps(example.event, indent=2, ensure_ascii=False) + "\n"
+
+
+# --- HTTP ---------------------------------------------------------------------------------------------------------
+
+
+def _http() -> Iterator[Example]:
+    """At least one request of each route, then some that are refused, and what no route matches."""
+    video, playlist = {"videoId": world.HARBOUR}, {"playlistId": world.EVENING}
+    credit = {"roles": [{"category": "director"}], "ordering": 2, "name": "Grace Field"}
+    titles = {"titles": [{"title": "Ein Tag am Hafen", "types": ["imdbDisplay"]}]}
+    key = {"Idempotency-Key": "0b0f4d5e-world"}
+    failed, _ = world.failed_video()
+    rendition = world.job(world.filmed(world.LOOKED_AT, looked_at=True), rendition_kind(world.RENDITION), "queued")
+
+    yield _call("createVideo", 201, body={"title": "Low tide", "tags": ["tide"], "category": "world"}, headers=key)
+    yield _call("createVideo", 422, "invalid", body={"title": "", "duration": "long", "rating": 5})
+    yield _call("listVideos", 200, query="category=world&from=2025-06-01T00%3A00%3A00Z&limit=2&fields=videoId,title")
+    yield _call("listVideos", 200, "by-tag", query="tag=harbour&limit=5")
+    yield _call("listVideos", 400, "unserved", query="director=Mason")
+    yield _call("listVideos", 400, "parameter-twice", query="limit=5&limit=10")
+    yield _call("batchGetVideos", 200, body={"videoIds": [world.HARBOUR, world.REGATTA, world.ABSENT]})
+    operations = [
+        {"op": "create", "video": {"title": "High tide"}},
+        {"op": "patch", "videoId": world.HARBOUR, "patch": {"description": "From the pier."}},
+    ]
+    yield _call("batchVideos", 200, body={"operations": operations}, query="dryRun=false", headers=key)
+    yield _call("getVideo", 200, params=video)
+    yield _call("getVideo", 200, "included", params=video, query="include=credits,ratings,tags&region=NZ")
+    yield _call("getVideo", 404, "absent", params={"videoId": world.ABSENT})
+    yield _call("patchVideo", 200, params=video, body={"description": "From the pier.", "metadata": {"camera": "one"}})
+    yield _call("patchVideo", 412, "outdated", params=video, body={"title": "Too late"}, headers={"If-Match": '"999"'})
+    yield _call("patchVideo", 403, "of-another", params={"videoId": world.REGATTA}, body={"title": "Mine"})
+    yield _call("deleteVideo", 204, params={"videoId": world.UNWANTED})
+    yield _call("restoreVideo", 200, params={"videoId": world.DELETED})
+
+    yield _call("countView", 200, params=video, caller=world.BOB)
+    yield _call("countView", 403, "without-scope", params=video, caller=world.TRANSCODER)
+
+    yield _call(
+        "createUpload",
+        201,
+        params={"videoId": world.AWAITED},
+        body={"contentType": "video/mp4", "fileSize": len(world.film())},
+    )
+    yield _call(
+        "completeUpload",
+        200,
+        params={"videoId": world.AWAITED, "uploadId": world.upload_id(3)},
+        body={"parts": [{"partNumber": 1, "etag": f'"{world.etag()}"'}]},
+    )
+    yield _call("abortUpload", 204, params={"videoId": world.AWAITED, "uploadId": world.upload_id(2)})
+
+    yield _call("chooseThumbnail", 202, params={"videoId": world.FAILED}, body={"time": 7.5})
+    yield _call(
+        "reportRendition",
+        200,
+        params={"videoId": world.LOOKED_AT, "name": world.RENDITION},
+        body={
+            "inputHash": rendition["inputHash"],
+            "attempt": world.LAST_TRY,
+            "state": "running",
+            "progress": 40,
+            "worker": "one",
+        },
+        caller=world.TRANSCODER,
+    )
+    yield _call("listJobs", 200, params={"videoId": world.LOOKED_AT})
+    yield _call("retryJob", 202, params={"videoId": failed["videoId"], "kind": rendition_kind(world.RENDITION)})
+    yield _call("whyNotReady", 200, params={"videoId": world.AWAITED})
+
+    person = video | {"personId": world.PERSON}
+    yield _call("listCredits", 200, params=video, query="limit=10")
+    yield _call("getCredit", 200, params=person, caller=world.BOB)
+    yield _call("putCredit", 201, params=video | {"personId": "nm0000003"}, body=credit)
+    yield _call("deleteCredit", 204, params=video | {"personId": "nm0000002"})
+    yield _call("listPersonVideos", 200, params={"personId": world.PERSON}, query="fromYear=2020&toYear=2029")
+    yield _call("listReleases", 200, params=video)
+    yield _call("listRegionReleases", 200, params=video | {"region": "NZ"})
+    yield _call("getRelease", 200, params=video | {"region": "NZ", "language": "mi"})
+    yield _call("putRegionRelease", 201, params=video | {"region": "DE"}, body=titles)
+    yield _call("putRelease", 201, params=video | {"region": "CH", "language": "de-CH"}, body=titles)
+    yield _call("deleteRegionRelease", 204, params=video | {"region": "AU"})
+    yield _call("deleteRelease", 204, params=video | {"region": "CA", "language": "fr-CA"})
+
+    yield _call("getRating", 200, params=video)
+    yield _call("putRating", 200, params=video, body={"value": 9}, caller=world.BOB)
+    yield _call("deleteRating", 204, params={"videoId": world.REGATTA})
+
+    yield _call("listTags", 200, query="limit=10")
+    yield _call("getUser", 200, params={"userId": "alice"})
+    yield _call("getUser", 403, "of-another", params={"userId": "bob"})
+
+    yield _call("createPlaylist", 201, body={"title": "Boats", "visibility": "private"}, headers=key)
+    yield _call("listPlaylists", 200, query="userId=alice&order=asc", caller=world.BOB)
+    yield _call("getPlaylist", 200, params=playlist, caller=world.BOB)
+    yield _call("patchPlaylist", 200, params=playlist, body={"description": "With tea."})
+    yield _call("deletePlaylist", 204, params={"playlistId": world.MORNING})
+    yield _call("listEntries", 200, params=playlist, caller=world.BOB)
+    yield _call("appendEntry", 201, params=playlist, body={"videoId": world.AWAITED})
+    yield _call("moveEntry", 200, params=playlist | {"videoId": world.REGATTA}, body={"after": None})
+    yield _call("removeEntry", 204, params=playlist | {"videoId": world.UNWANTED})
+    yield _call("listVideoPlaylists", 200, params=video)
+
+    yield _call("listAudit", 200, params=video, query="order=asc&limit=5")
+    yield _call("listAudit", 200, "of-removed", params={"videoId": world.GONE}, caller=world.ADMINISTRATOR)
+
+    yield _call("getHealth", 200)
+    yield _call("getOpenApi", 200)
+    yield _call("getDocs", 200, cookies=["theme=dark", "consent=none"])
+    yield _call("getDocsAsset", 200, params={"asset": "start.js"})
+    yield Example(DEFAULT_FUNCTION, "default-not-found", _request("GET", "/v1/nothing", None), 404)
+    yield Example(DEFAULT_FUNCTION, "default-method-not-allowed", _request("DELETE", "/v1/videos", None), 405)
+
+
+def _call(
+    operation: str,
+    status: int,
+    case: str = "",
+    *,
+    params: Mapping[str, str] | None = None,
+    caller: Caller = world.ALICE,
+    **request: Any,
+) -> Example:
+    """A request of an operation; `case` tells it from others of the same one."""
+    (route,) = (each for each in ROUTES if each.operation == operation)
+    path = route.path.format(**params or {})
+    event = _request(route.method, path, route, params=params, caller=caller, **request)
+    name = re.sub(r"(?<=[a-z])[A-Z]", lambda found: f"-{found[0]}", operation).lower()
+    return Example(route.function, f"{name}-{case}" if case else name, event, status)
+
+
+def _request(
+    method: str,
+    path: str,
+    route: Route | None,
+    *,
+    params: Mapping[str, str] | None = None,
+    query: str = "",
+    body: Mapping[str, Any] | None = None,
+    headers: Mapping[str, str] | None = None,
+    cookies: Sequence[str] = (),
+    caller: Caller = world.ALICE,
+) -> Event:
+    """https://docs.aws.amazon.com/apigateway/latest/developerguide/http-api-develop-integrations-lambda.html"""
+    domain = f"{API_ID}.execute-api.{REGION}.amazonaws.com"
+    content = None if body is None else json.dumps(body, ensure_ascii=False)
+    sent = {
+        "accept": "*/*",
+        # Of a video the answer has a title in the caller's region.
+        "accept-language": "en-NZ,en;q=0.8",
+        "content-length": str(len((content or "").encode())),
+        "host": domain,
+        "user-agent": "curl/8.7.1",
+        "x-amzn-trace-id": "Root=1-684ee0d0-5f0c4d3a1b2c3d4e5f607182",
+        "x-forwarded-for": "192.0.2.10",
+        "x-forwarded-port": "443",
+        "x-forwarded-proto": "https",
+        **{name.lower(): value for name, value in (headers or {}).items()},
+    }
+    with_token = route is not None and route.scope is not None
+    if with_token:
+        sent["authorization"] = "Bearer <the gateway has checked it>"
+    if content is not None:
+        sent["content-type"] = PATCH if method == "PATCH" and "patch" in (route.operation if route else "") else JSON
+    route_key = f"{route.method} {route.path}" if route else "$default"
+    event: Event = {
+        "version": "2.0",
+        "routeKey": route_key,
+        "rawPath": path,
+        "rawQueryString": query,
+        **({"cookies": list(cookies)} if cookies else {}),
+        "headers": dict(sorted(sent.items())),
+        **({"queryStringParameters": _joined(query)} if query else {}),
+        "requestContext": {
+            "accountId": ACCOUNT,
+            "apiId": API_ID,
+            **({"authorizer": {"jwt": {"claims": _claims(caller), "scopes": None}}} if with_token else {}),
+            "domainName": domain,
+            "domainPrefix": API_ID,
+            "http": {
+                "method": method,
+                "path": path,
+                "protocol": "HTTP/1.1",
+                "sourceIp": "192.0.2.10",
+                "userAgent": sent["user-agent"],
+            },
+            "requestId": world.REQUEST,
+            "routeKey": route_key,
+            "stage": "$default",
+            "time": datetime.fromtimestamp(world.THEN, UTC).strftime("%d/%b/%Y:%H:%M:%S +0000"),
+            "timeEpoch": world.THEN * 1000,
+        },
+        **({"pathParameters": dict(params)} if params else {}),
+        **({"body": content} if content is not None else {}),
+        "isBase64Encoded": False,
+    }
+    return event
+
+
+def _joined(query: str) -> dict[str, str]:
+    """The gateway joins the values of a name with commas."""
+    values: dict[str, str] = {}
+    for name, value in parse_qsl(query, keep_blank_values=True):
+        values[name] = f"{values[name]},{value}" if name in values else value
+    return values
+
+
+def _claims(caller: Caller) -> dict[str, str]:
+    """Those of an access token of Cognito, all of them text, as the gateway hands them over."""
+    return {
+        "auth_time": str(world.THEN - 60),
+        "client_id": "4p2exampleclient6d0",
+        "exp": str(world.THEN + 3540),
+        "iat": str(world.THEN - 60),
+        "iss": f"https://cognito-idp.{REGION}.amazonaws.com/{REGION}_Example01",
+        "jti": "6f1c0c7e-0000-4000-8000-0000000000a1",
+        "origin_jti": "6f1c0c7e-0000-4000-8000-0000000000a0",
+        "scope": " ".join(sorted(caller.scopes)),
+        "sub": caller.subject,
+        "token_use": "access",
+        "username": caller.subject,
+        "version": "2",
+    }
+
+
+# --- The table's stream -------------------------------------------------------------------------------------------
+
+
+def _stream() -> Iterator[Example]:
+    """What the table's stream tells its two readers."""
+    harbour = world.harbour()
+    edited = patched(harbour, {"title": "Two days at the harbour", "tags": ["harbour"]})
+    edited = world.written(edited, world.ALICE, version=2)
+    trashed = world.written(deleted(edited, world.THEN), world.ALICE, version=3)
+    awaited = world.video(world.AWAITED, title="Bikes", visibility="private", status="uploaded")
+    taken_in = arrived(awaited, world.source(world.AWAITED))
+    taken_in = world.written(taken_in, Caller.job("arrivals").acting_for(world.REQUEST), version=2)
+    gone = world.video(world.GONE, title="Old news", status="failed")
+    # A job that nobody waits for any more, so that its message leads to nothing.
+    _, (done, *_, failed) = world.failed_video()
+    looked_at = world.filmed(world.FAILED, looked_at=True)
+    queued = world.job(looked_at, "probe", "queued")
+    transcode = world.job(looked_at, rendition_kind(world.RENDITION), "queued")
+    withdrawn = world.job(looked_at, "storyboard", "withdrawn")
+
+    created_record = _record(1, None, harbour)
+    edited_record = _record(2, harbour, edited)
+    deleted_record = _record(3, edited, trashed)
+    arrived_record = _record(4, awaited, taken_in)
+    queued_record = _record(5, None, queued)
+    transcode_record = _record(6, None, transcode)
+    done_record = _record(7, queued | {"state": "running"}, done)
+    failed_record = _record(8, transcode | {"state": "running"}, failed)
+    withdrawn_record = _record(9, world.job(looked_at, "storyboard", "queued"), withdrawn)
+    removed_record = _record(10, gone, None)
+    expired_record = _record(11, gone, None, expired=True)
+    playlist_record = _record(12, _lost_playlist(), None)
+
+    of_videos = {
+        "video-created": [created_record],
+        "video-changed": [edited_record],
+        "video-deleted": [deleted_record],
+        "film-arrived": [arrived_record],
+        "video-removed": [removed_record],
+        "video-expired": [expired_record],
+        "job-queued": [queued_record],
+    }
+    to_router = of_videos | {
+        "rendition-queued": [transcode_record],
+        "playlist-removed": [playlist_record],
+        "several": [created_record, edited_record, queued_record, expired_record, playlist_record],
+    }
+    to_audit = of_videos | {
+        "job-done": [done_record],
+        "job-failed": [failed_record],
+        "job-withdrawn": [withdrawn_record],
+        "several": [created_record, edited_record, queued_record, done_record, expired_record],
+    }
+    for function, batches in {"router": to_router, "audit": to_audit}.items():
+        for name, records in batches.items():
+            yield Example(function, name, {"Records": records}, NONE_FAILED)
+
+
+def _record(number: int, old: Item | None, new: Item | None, *, expired: bool = False) -> Event:
+    """A change as the stream tells it: without an old item an INSERT, without a new one a REMOVE."""
+    item = new or old or {}
+    images = {"NewImage": new, "OldImage": old}
+    encoded = {name: encode_item(image) for name, image in images.items() if image is not None}
+    record: Event = {
+        "eventID": hashlib.md5(f"record {number}".encode(), usedforsecurity=False).hexdigest(),
+        "eventName": "MODIFY" if old and new else "INSERT" if new else "REMOVE",
+        "eventVersion": "1.1",
+        "eventSource": "aws:dynamodb",
+        "awsRegion": REGION,
+        "dynamodb": {
+            "ApproximateCreationDateTime": world.THEN + number,
+            "Keys": encode_item({name: item[name] for name in ("pk", "sk")}),
+            **encoded,
+            "SequenceNumber": str(4421584500000000017450439000 + number),
+            "SizeBytes": len(json.dumps(encoded)),
+            "StreamViewType": "NEW_AND_OLD_IMAGES",
+        },
+    }
+    if expired:
+        record["userIdentity"] = {"type": "Service", "principalId": "dynamodb.amazonaws.com"}
+    table = f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/VideoMetadata"
+    return record | {"eventSourceARN": f"{table}/stream/2025-06-01T00:00:00.000"}
+
+
+def _lost_playlist() -> Item:
+    return {
+        **PLAYLIST.key(playlistId=world.LOST),
+        "playlistId": world.LOST,
+        "userId": "alice",
+        "title": "Yesterday",
+        "visibility": "private",
+        "createdAt": world.THEN,
+        "entryCount": 0,
+        "version": 1,
+        "schemaVersion": SCHEMA_VERSION,
+        "updatedAt": world.THEN,
+        "updatedBy": "alice",
+        "writeId": world.write_id(world.LOST),
+        "rel": playlists_relation("alice"),
+        "relShard": 0,
+        "relSort": world.THEN,
+        "relId": world.LOST,
+    }
+
+
+# --- Queues and the schedule --------------------------------------------------------------------------------------
+
+
+def _queues() -> Iterator[Example]:
+    """What each queue brings."""
+    media_bucket = "video-metadata-world-media"
+    film = world.filmed(world.ARRIVED, looked_at=False)
+    looked_at = world.filmed(world.LOOKED_AT, looked_at=True)
+
+    def job(of: Item, kind: str) -> dict[str, Any]:
+        return job_message(world.job(of, kind, "queued", attempt=world.LAST_TRY), media_bucket)
+
+    notification = _notification(world.film_key(world.AWAITED))
+    test_event = {
+        "Service": "Amazon S3",
+        "Event": "s3:TestEvent",
+        "Time": "2025-06-15T15:06:40.000Z",
+        "Bucket": world.SOURCES_BUCKET,
+        "RequestId": "EXAMPLE0REQUEST0",
+        "HostId": "example-host-id",
+    }
+    outdated = job(looked_at, "poster") | {"inputHash": input_hash({"source": "another film"})}
+    messages: dict[tuple[str, str, str], Sequence[Mapping[str, Any]]] = {
+        ("arrivals", "ArrivalsQueue", "film-uploaded"): [notification],
+        ("arrivals", "ArrivalsQueue", "test-event"): [test_event],
+        ("probe", "ProbeQueue", "film"): [job(film, "probe")],
+        ("thumbnails", "ThumbnailsQueue", "poster"): [job(looked_at, "poster")],
+        ("thumbnails", "ThumbnailsQueue", "storyboard"): [job(looked_at, "storyboard")],
+        ("thumbnails", "ThumbnailsQueue", "outdated"): [outdated],
+        ("purge", "PurgeQueue", "video"): [purge_message(world.GONE)],
+        ("purge", "PurgeQueue", "playlist"): [purge_playlist_message(world.LOST)],
+        ("aggregates", "AggregatesQueue", "videos"): [
+            aggregates_message(world.HARBOUR, years=True),
+            aggregates_message(world.REGATTA),
+            aggregates_message(world.GONE),
+        ],
+    }
+    for (function, queue, name), bodies in messages.items():
+        yield Example(function, name, {"Records": [_message(queue, body) for body in bodies]}, NONE_FAILED)
+
+
+def _message(queue: str, body: Mapping[str, Any]) -> Event:
+    content = json.dumps(body, separators=(",", ":"))
+    digest = hashlib.md5(f"{queue}{content}".encode(), usedforsecurity=False).hexdigest()
+    message_id = "-".join((digest[:8], digest[8:12], digest[12:16], digest[16:20], digest[20:]))
+    return {
+        "messageId": message_id,
+        "receiptHandle": f"AQEBexample{digest}==",
+        "body": content,
+        "attributes": {
+            "ApproximateReceiveCount": "1",
+            "SentTimestamp": str(world.THEN * 1000),
+            "SenderId": "AROAEXAMPLEROLEID:router",
+            "ApproximateFirstReceiveTimestamp": str(world.THEN * 1000 + 15),
+        },
+        "messageAttributes": {},
+        "md5OfBody": hashlib.md5(content.encode(), usedforsecurity=False).hexdigest(),
+        "eventSource": "aws:sqs",
+        "eventSourceARN": f"arn:aws:sqs:{REGION}:{ACCOUNT}:VideoMetadata-dev-{queue}",
+        "awsRegion": REGION,
+    }
+
+
+def _notification(key: str) -> Event:
+    """https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html"""
+    record = {
+        "eventVersion": "2.1",
+        "eventSource": "aws:s3",
+        "awsRegion": REGION,
+        "eventTime": "2025-06-15T15:06:40.000Z",
+        "eventName": "ObjectCreated:Put",
+        "userIdentity": {"principalId": "AWS:AROAEXAMPLEROLEID:uploads"},
+        "requestParameters": {"sourceIPAddress": "192.0.2.10"},
+        "responseElements": {"x-amz-request-id": "EXAMPLE0REQUEST0", "x-amz-id-2": "example-host-id"},
+        "s3": {
+            "s3SchemaVersion": "1.0",
+            "configurationId": "arrivals",
+            "bucket": {
+                "name": world.SOURCES_BUCKET,
+                "ownerIdentity": {"principalId": "AEXAMPLEOWNER"},
+                "arn": f"arn:aws:s3:::{world.SOURCES_BUCKET}",
+            },
+            "object": {
+                "key": key,
+                "size": len(world.film()),
+                "eTag": world.etag(),
+                "sequencer": "00684EE0D0A1B2C3D4",
+            },
+        },
+    }
+    return {"Records": [record]}
+
+
+def _schedule() -> Example:
+    """https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-create-rule-schedule.html"""
+    event = {
+        "version": "0",
+        "id": "53dc4d37-cffa-4f76-80c9-8b7d4a4d2eaa",
+        "detail-type": "Scheduled Event",
+        "source": "aws.events",
+        "account": ACCOUNT,
+        "time": "2025-06-15T15:06:00Z",
+        "region": REGION,
+        "resources": [f"arn:aws:events:{REGION}:{ACCOUNT}:rule/VideoMetadata-dev-Jobs-Schedule"],
+        "detail": {},
+    }
+    nothing = dict.fromkeys(("requeued", "resent", "failed", "skipped", "recovered"), 0)
+    return Example("sweeper", "every-minute", event, nothing)
+
+
+# --- Files --------------------------------------------------------------------------------------------------------
+
+
+def main(arguments: list[str]) -> int:
+    """Write the files and remove those that are no longer made, or with `--check` compare; the exit status."""
+    wanted = {example.path: text(example) for example in examples()}
+    stale = set(EVENTS.rglob("*.json")) - wanted.keys()
+    if arguments == ["--check"]:
+        same = all(file.exists() and file.read_text(encoding="utf-8") == content for file, content in wanted.items())
+        return int(bool(stale) or not same)
+    for file in stale:
+        file.unlink()
+    for file, content in wanted.items():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(content, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,162 @@
+"""Runs a function as Lambda does, without a container: AWS's Runtime Interface Emulator, and Lambda's own client.
+
+The emulator starts the client, which loads the handler from the folder that was deployed, and hands it one event
+after the other. https://docs.aws.amazon.com/lambda/latest/dg/python-image.html
+"""
+
+import http.client
+import json
+import os
+import platform
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from local import LocalError
+from local.assembly import Synthesised, configuration, reaching
+from local.ports import LOOPBACK, free_port, is_taken
+
+INVOCATION = "/2015-03-31/functions/function/invocations"
+ANSWER_SECONDS = 120.0
+LIFETIME_SECONDS = 300
+"""After which the emulator is ended, whoever forgot it."""
+START_SECONDS = 15.0
+PROGRAMS = {"x86_64": "aws-lambda-rie-x86_64", "aarch64": "aws-lambda-rie-arm64"}
+"""The emulator's program by machine, as aws-sam-cli ships it."""
+
+
+def require_machine() -> None:
+    """Raise LocalError where the emulator cannot run."""
+    if sys.platform != "linux" or platform.machine() not in PROGRAMS:
+        raise LocalError(
+            f"Lambda's Runtime Interface Emulator runs on Linux on {' or '.join(PROGRAMS)} only, "
+            f"and this is {platform.system()} on {platform.machine()}."
+        )
+
+
+def installed(requirements: Path, below: Path) -> Path:
+    """The folder with the emulator and the client, made the first time; raises LocalError.
+
+    It is named after what is in it, so that other versions get another one.
+    """
+    require_machine()
+    name = sha256(requirements.read_bytes() + sys.version.encode()).hexdigest()[:16]
+    folder = below / f"runtime-{name}"
+    if folder.exists():
+        return folder
+    fresh = below / f"{folder.name}.{os.getpid()}"
+    command = [
+        *(sys.executable, "-m", "uv", "pip", "install", "--quiet", "--no-deps", "--only-binary", ":all:"),
+        *("--python", sys.executable, "--target", str(fresh), "--requirements", str(requirements)),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise LocalError(f"uv could not install {requirements.name}: {done.stderr.strip()}")
+    with suppress(OSError):  # somebody else was faster
+        fresh.rename(folder)
+    return folder
+
+
+class Emulator:
+    """Runs a deployed function for as long as the `with` block lasts; `runtime` is what `installed` returned.
+
+    Its code finds the packages of its own folder and Python's standard library, and nothing else of this machine.
+    Raises LocalError on entry when it does not come up.
+    """
+
+    def __init__(self, function: Synthesised, endpoint: str, runtime: Path, log: Path) -> None:
+        self._function = function
+        self._endpoint = endpoint
+        self._runtime = runtime
+        self._port = free_port()
+        self.log = log
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        require_machine()
+        program = self._runtime / "samcli" / "local" / "rapid" / PROGRAMS[platform.machine()]
+        command = [
+            *("timeout", "--kill-after=5", str(LIFETIME_SECONDS)),
+            *(str(program), "--log-level", "error"),
+            *("--runtime-interface-emulator-address", f"{LOOPBACK}:{self._port}"),
+            *("--runtime-api-address", f"{LOOPBACK}:{free_port()}"),
+            # -S: without the packages of this interpreter, which would hide what the asset lacks.
+            *(sys.executable, "-S", "-m", "awslambdaric", self._function.handler),
+        ]
+        with self.log.open("wb") as log:
+            self._process = subprocess.Popen(
+                command,
+                cwd=self._function.asset,
+                env=self._environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,  # one signal ends it with all that it started
+            )
+        try:
+            self._wait_until_ready()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def invoke(self, event: Mapping[str, Any]) -> Any:
+        """What the function answers; an error of it is a document with `errorMessage`, as Lambda has it."""
+        connection = http.client.HTTPConnection(LOOPBACK, self._port, timeout=ANSWER_SECONDS)
+        try:
+            connection.request("POST", INVOCATION, json.dumps(event))
+            return json.loads(connection.getresponse().read())
+        finally:
+            connection.close()
+
+    def stop(self) -> None:
+        """End it with every process that it left; does nothing the second time."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        # `timeout` makes a group of its own of what it runs, and ends it when it is told to end itself.
+        process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(10)
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+    def _wait_until_ready(self) -> None:
+        deadline = time.monotonic() + START_SECONDS
+        while time.monotonic() < deadline and self._process is not None and self._process.poll() is None:
+            if is_taken(self._port):
+                return
+            time.sleep(0.02)  # it tells nobody when it is ready
+        text = self.log.read_text(encoding="utf-8", errors="replace")
+        raise LocalError(f"The Runtime Interface Emulator did not come up; its log ({self.log}):\n{text}")
+
+    def _environment(self) -> dict[str, str]:
+        asset, deployed = str(self._function.asset), configuration(self._endpoint, self._function)
+        return {
+            "PATH": os.environ["PATH"],
+            "LANG": "C.UTF-8",
+            "LAMBDA_TASK_ROOT": asset,
+            # As in Lambda, what the function brings comes first.
+            "PYTHONPATH": os.pathsep.join([asset, str(self._runtime)]),
+            "PYTHONDONTWRITEBYTECODE": "1",  # the asset is as it was deployed
+            "NO_PROXY": "127.0.0.1,localhost",
+            "AWS_LAMBDA_FUNCTION_NAME": deployed.name,
+            "AWS_LAMBDA_FUNCTION_VERSION": "$LATEST",
+            "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": str(deployed.memory_mb),
+            "AWS_LAMBDA_FUNCTION_TIMEOUT": str(deployed.timeout_seconds),
+            **deployed.environment,
+            **reaching(self._endpoint),
+        }

