@@ -1,0 +1,86 @@
+"""The command line: `python -m bench.cost --help`."""
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from bench.cost.behind import measure_behind
+from bench.cost.bill import WORKLOAD, Misused, Prices, Workload
+from bench.cost.page import PAGE, updated
+from bench.cost.report import Grid, Report
+from bench.cost.run import measure_lifelike
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, work out, and print; the exit status."""
+    options = _parser().parse_args(arguments)
+    try:
+        prices, workload = Prices.load(), Workload.load(options.workload, dict(options.set))
+    except Misused as error:
+        print(error, file=sys.stderr)
+        return 1
+    report = Report(*measure_lifelike(), measure_behind(), prices, workload)
+    if options.docs:
+        PAGE.write_text(updated(PAGE.read_text(encoding="utf-8"), report), encoding="utf-8")
+    elif options.json:
+        print(json.dumps(report.machine(), indent=2))
+    else:
+        _show(report)
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m bench.cost", description="What the service costs on AWS.")
+    parser.add_argument(
+        "--workload", type=Path, default=WORKLOAD, metavar="FILE", help="a month (default: beside this)"
+    )
+    parser.add_argument(
+        "--set", type=_setting, action="append", default=[], metavar="NAME=VALUE", help="another figure of the month"
+    )
+    output = parser.add_mutually_exclusive_group()
+    output.add_argument("--json", action="store_true", help="all figures, for machines")
+    output.add_argument("--docs", action="store_true", help="write the tables of docs/costs.md")
+    return parser
+
+
+def _setting(text: str) -> tuple[str, float]:
+    # From the right, because requests have equals signs of their own.
+    name, found, value = text.rpartition("=")
+    try:
+        number = float(value.replace("_", ""))
+    except ValueError:
+        found = ""
+    if not found or number < 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE with a number from 0")
+    return name, number
+
+
+def _show(report: Report) -> None:
+    wide = Console(width=max(Console().width, 170), highlight=False)
+    told = ", ".join(f"{name} {bytes_:,} bytes" for name, bytes_ in report.sizes().items())
+    wide.print(f"Measured: {told}.")
+    for grid in report.grids().values():
+        wide.print(_rich(grid))
+    prices = report.prices
+    wide.print(
+        f"List prices of {prices.region} on {prices.date}, without free tiers; not confirmed on that day: "
+        f"{', '.join(prices.unchecked)}. Nothing of this was run on AWS; docs/costs.md says what that means."
+    )
+
+
+def _rich(grid: Grid) -> Table:
+    table = Table(title=grid.title, title_justify="left")
+    for place, column in enumerate(grid.columns):
+        table.add_column(column, justify="left" if place < grid.words else "right", overflow="fold")
+    for row in grid.rows:
+        table.add_row(*(cell.strip("`*") for cell in row))
+    return table
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,183 @@
+"""What follows a change when its request is answered: stream, router, audit trail, queues and workers."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from bench.cost.meter import Meter
+from bench.cost.run import (
+    ARRIVAL,
+    AUDIT_DAYS,
+    CREATE,
+    DESCRIBE,
+    PUBLISH,
+    REQUESTS,
+    STATUS,
+    Place,
+    clients,
+    items_of,
+    made,
+)
+from bench.cost.units import Stored, Units
+from functions.audit import handler as audit
+from functions.probe import handler as probe
+from functions.thumbnails import handler as thumbnails
+from shared.audit import JOB_STATES, Archive, AuditStore
+from shared.dynamodb import Table
+from shared.objects import Objects
+from shared.objects import make_client as make_s3_client
+from shared.schema import AUDIT_TABLE_NAME, JOB, MARKER, SORT_KEY, TABLE_NAME, VIDEO
+from shared.settings import LambdaHandler
+from tests.backstage import Backstage
+from tests.films import film
+from tests.harness import MEDIA_BUCKET, SOURCES_BUCKET, Api, Context
+
+RENDITIONS = ("1080p", "720p", "480p", "240p")
+"""What an environment asks for when nothing else is chosen."""
+FILM_SIZE = (1920, 1080)
+"""Pixels of the film: all renditions are made of it."""
+FOLLOWED = (CREATE, DESCRIBE, PUBLISH, STATUS, ARRIVAL)
+"""Requests whose consequences are measured; reports of renditions are among those of the film."""
+JOB_PREFIX = JOB.sk.partition("{")[0]
+
+
+@dataclass
+class Followed:
+    """What one request sets in motion, all together."""
+
+    work: Units = field(default_factory=Units)
+    """Of jobs, documents and totals."""
+    trail: Units = field(default_factory=Units)
+    """Of the audit trail's table."""
+    trips: int = 0
+    routed: int = 0
+    """Records of the stream that wake the router."""
+    audited: int = 0
+    """Records that wake the audit trail."""
+    messages: int = 0
+    worked: int = 0
+    """Messages that a function here takes; those for transcoders are not."""
+    log_lines: int = 0
+    metric_lines: int = 0
+    trail_bytes: float = 0
+    """What the trail keeps, paid overhead included."""
+    kept: Stored = field(default_factory=Stored)
+    """Jobs, and the marker of what was counted, when all is done."""
+
+
+def measure_behind() -> dict[str, Followed]:
+    """What follows each request that changes a video."""
+    return {request: _follow(request) for request in FOLLOWED}
+
+
+def _follow(request: str) -> Followed:
+    with made() as place:
+        client, api = make_s3_client(), place.api()
+        for bucket in (MEDIA_BUCKET, SOURCES_BUCKET):
+            client.create_bucket(Bucket=bucket)
+        behind = _Behind(place, api, Objects(client, sleep=lambda _: None))
+        arrange, call = REQUESTS[request]
+        told = _upload_film(api) if request == ARRIVAL else arrange(api)
+        behind.run()
+        before = Stored.of(items_of(AUDIT_TABLE_NAME))
+        behind.followed = Followed()
+        reply = call(api, told)
+        if reply.status >= 300:
+            raise RuntimeError(f"{request} answered {reply.status}: {reply.body.decode()}")
+        behind.run()
+        behind.followed.trail_bytes = Stored.of(items_of(AUDIT_TABLE_NAME)).table - before.table
+        behind.followed.kept = _kept()
+        return behind.followed
+
+
+def _upload_film(api: Api) -> str:
+    """Upload a film that workers can really look at."""
+    data = film(1, FILM_SIZE)
+    video_id = api.create()["videoId"]
+    begun = api.post(f"/v1/videos/{video_id}/upload", {"contentType": "video/mp4", "fileSize": len(data)}).json
+    key = f"{video_id}/{begun['uploadId']}"
+    make_s3_client().put_object(Bucket=SOURCES_BUCKET, Key=key, Body=data, ContentType="video/mp4")
+    return key.replace("/", "/upload/")
+
+
+class _Behind:
+    """The functions behind the API; what they use is added up."""
+
+    def __init__(self, place: Place, api: Api, objects: Objects) -> None:
+        self.followed = Followed()
+        self._place = place
+        self._api = api
+        self._backstage = Backstage(place.table, api.clock)
+        trail = Table(AUDIT_TABLE_NAME, place.table.client)
+        self._audit = audit.make(AuditStore(trail), Archive(objects, MEDIA_BUCKET), AUDIT_DAYS)
+        self._workers = {
+            "probe": probe.make(self._backstage.jobs, objects, RENDITIONS, api.clock),
+            "thumbnails": thumbnails.make(self._backstage.jobs, objects, MEDIA_BUCKET, api.clock),
+            "aggregates": self._backstage.aggregates,
+        }
+        self._meter = Meter(*clients())
+
+    def run(self) -> None:
+        """Let everything happen, until nothing waits."""
+        while self._read_stream() or self._take_messages():
+            pass
+
+    def _read_stream(self) -> bool:
+        records = self._backstage.records()
+        if records:
+            wake = [record for record in records if _is_video(record) or _job_state(record) in JOB_STATES]
+            self.followed.audited += len(wake)
+            self.followed.routed += sum(_is_video(each) or _job_state(each) == "queued" for each in wake)
+            self.followed.work += self._used(self._backstage.router, records)
+            self.followed.trail += self._used(self._audit, wake)
+        return bool(records)
+
+    def _take_messages(self) -> bool:
+        waiting = [(name, body) for name, queue in self._backstage.queues.items() for body in queue.take()]
+        self.followed.messages += len(waiting)
+        for name, body in waiting:
+            if name == "transcode":
+                self._transcode(body)
+                continue
+            self.followed.worked += 1
+            self.followed.work += self._used(self._workers[name], [{"messageId": "m", "body": json.dumps(body)}])
+        return bool(waiting)
+
+    def _transcode(self, message: Mapping[str, Any]) -> None:
+        """Report as transcoders do; these are requests of their own, and not counted here."""
+        told = {"inputHash": message["inputHash"], "attempt": message["attempt"]}
+        for report in ({"state": "running"}, {"state": "done", "uri": message["output"]}):
+            path, body = message["report"], told | report
+            reply = self._api.request("PUT", path, json_body=body, user="transcoder", scopes="videos/transcode")
+            if reply.status >= 300:
+                raise RuntimeError(f"a report was answered {reply.status}: {reply.body.decode()}")
+
+    def _used(self, function: LambdaHandler, records: Sequence[Mapping[str, Any]]) -> Units:
+        told = self._place.told
+        lines, metric_lines = told.lines, told.metric_lines
+        with self._meter.measured() as used:
+            answer = function({"Records": records}, Context())
+        if answer != {"batchItemFailures": []}:
+            raise RuntimeError(f"something was not done: {answer}")
+        self.followed.trips += used.trips
+        self.followed.log_lines += told.lines - lines
+        self.followed.metric_lines += told.metric_lines - metric_lines
+        return used.units
+
+
+def _is_video(record: Mapping[str, Any]) -> bool:
+    return bool(record["dynamodb"]["Keys"][SORT_KEY]["S"] == VIDEO.sk)
+
+
+def _job_state(record: Mapping[str, Any]) -> str | None:
+    if not record["dynamodb"]["Keys"][SORT_KEY]["S"].startswith(JOB_PREFIX):
+        return None
+    state: str = record["dynamodb"]["NewImage"]["state"]["S"]
+    return state
+
+
+def _kept() -> Stored:
+    """Of jobs, and of the marker of what was counted."""
+    items = [item for item in items_of(TABLE_NAME) if item[SORT_KEY]["S"].startswith((JOB_PREFIX, MARKER.sk))]
+    return Stored.of(items)

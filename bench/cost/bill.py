@@ -1,0 +1,192 @@
+"""From units to dollars: of a million calls, and of a month."""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.cost.behind import Followed
+from bench.cost.run import ARRIVAL, Catalogue, Measured
+from bench.cost.units import Stored, Units
+
+HERE = Path(__file__).parent
+PRICES = HERE / "prices-2026-11-21.toml"
+WORKLOAD = HERE / "workload-2026-11-21.toml"
+MILLION, GB = 1_000_000, 1_000_000_000
+DAYS_A_MONTH = 30
+SECONDS_BETWEEN_POLLS = 20
+
+SWEEPER = "every minute: the sweeper"
+SERVICES = ("DynamoDB", "Lambda", "API Gateway", "Logs", "Transfer")
+Dollars = dict[str, float]
+"""By service."""
+
+
+class Misused(Exception):
+    """A sentence about a wrong option, price or workload."""
+
+
+@dataclass(frozen=True)
+class Prices:
+    """One dated list."""
+
+    date: str
+    region: str
+    usd: Mapping[str, float]
+    unchecked: tuple[str, ...]
+    """Those that no page confirmed on that day."""
+
+    @classmethod
+    def load(cls, path: Path = PRICES) -> "Prices":
+        """Read the list."""
+        told = tomllib.loads(path.read_text(encoding="utf-8"))
+        prices = told["prices"]
+        return cls(
+            told["date"],
+            told["region"],
+            {name: price["usd"] for name, price in prices.items()},
+            tuple(name for name, price in prices.items() if not price["checked"]),
+        )
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What happens in a month, and what is assumed of it."""
+
+    figures: Mapping[str, float]
+    calls: Mapping[str, int]
+
+    @classmethod
+    def load(cls, path: Path = WORKLOAD, changed: Mapping[str, float] | None = None) -> "Workload":
+        """Read a file, with some figures changed; raises Misused when there is no such figure."""
+        try:
+            told: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise Misused(f"{path} cannot be read as a workload: {error}.") from error
+        calls = told.pop("calls")
+        for name, value in (changed or {}).items():
+            group = next((each for each in (told, calls) if name in each), None)
+            if group is None:
+                raise Misused(f"The workload has no {name!r}; it has {', '.join(told)}, and requests.")
+            group[name] = value
+        return cls(told, calls)
+
+
+def call(used: Measured, prices: Prices, workload: Workload) -> Dollars:
+    """What one call costs."""
+    usd = prices.usd
+    is_http = used.request.partition(" ")[2].startswith("/")
+    return {
+        "DynamoDB": units_cost(used.units, prices),
+        "Lambda": invocation(used.trips, prices, workload),
+        "API Gateway": usd["api_request"] / MILLION if is_http else 0.0,
+        "Logs": logs(1, used.log_lines, used.metric_lines, prices, workload),
+        "Transfer": used.bytes_out / GB * usd["transfer_out"],
+    }
+
+
+def units_cost(units: Units, prices: Prices) -> float:
+    """What units of DynamoDB cost."""
+    return (units.reads * prices.usd["dynamodb_read"] + units.writes * prices.usd["dynamodb_write"]) / MILLION
+
+
+def gb_seconds(trips: int, workload: Workload) -> float:
+    """What a function is busy for, when it waits for DynamoDB so often."""
+    told = workload.figures
+    return told["memory_gb"] * (told["own_ms"] + trips * told["dynamodb_ms"]) / 1000
+
+
+def invocation(trips: int, prices: Prices, workload: Workload) -> float:
+    """What one invocation of a function costs."""
+    seconds = gb_seconds(trips, workload) * prices.usd["lambda_gb_second"]
+    return seconds + prices.usd["lambda_request"] / MILLION
+
+
+def logs(invocations: float, lines: int, metric_lines: int, prices: Prices, workload: Workload) -> float:
+    """What the logs of some invocations cost."""
+    told = workload.figures
+    bytes_ = invocations * told["log_bytes"] + lines * told["line_bytes"] + metric_lines * told["metric_bytes"]
+    return bytes_ / GB * prices.usd["log_ingestion"]
+
+
+def after(followed: Followed, prices: Prices, workload: Workload) -> Dollars:
+    """What follows one request that changes a video: its entries in the trail, jobs, messages, and totals."""
+    usd, told = prices.usd, workload.figures
+    invocations = (followed.routed + followed.audited) / told["changes_together"] + followed.worked
+    seconds = (invocations * told["own_ms"] + followed.trips * told["dynamodb_ms"]) / 1000
+    return {
+        "DynamoDB": units_cost(followed.work + followed.trail, prices),
+        "Lambda": seconds * told["memory_gb"] * usd["lambda_gb_second"] + invocations * usd["lambda_request"] / MILLION,
+        "Logs": logs(invocations, followed.log_lines, followed.metric_lines, prices, workload),
+        "SQS": followed.messages * 3 * usd["sqs_request"] / MILLION,  # sent, received, deleted
+        "S3": followed.audited / told["changes_together"] * usd["s3_put"] / MILLION,
+    }
+
+
+def month(
+    measured: Mapping[str, Measured],
+    followed: Mapping[str, Followed],
+    catalogue: Catalogue,
+    prices: Prices,
+    workload: Workload,
+) -> dict[str, Dollars]:
+    """What a month costs, by what it is for and by service."""
+    bill: dict[str, Dollars] = {}
+    for request, times in workload.calls.items():
+        bill[request] = scaled(call(measured[request], prices, workload), times)
+    for request in (each for each in workload.calls if each in followed):
+        bill[behind(request)] = scaled(after(followed[request], prices, workload), workload.calls[request])
+    videos = of_video(catalogue, followed)
+    kept = Stored(videos.table * workload.figures["videos"], videos.indexes * workload.figures["videos"])
+    bill["Storage of videos, with point-in-time recovery"] = storage(kept, prices)
+    trail = Stored(_trail_bytes(followed, workload))
+    bill["Storage of the audit trail, with point-in-time recovery"] = storage(trail, prices)
+    bill["Idle"] = idle(measured, prices, workload)
+    return bill
+
+
+def behind(request: str) -> str:
+    """What the month calls that which follows a request."""
+    return f"behind {request}"
+
+
+def of_video(catalogue: Catalogue, followed: Mapping[str, Followed]) -> Stored:
+    """What is stored for one video with a film, and all that belongs to it."""
+    return catalogue.stored + followed[ARRIVAL].kept
+
+
+def storage(kept: Stored, prices: Prices) -> Dollars:
+    """What storage costs in a month. Recovery is charged for the table; its global indexes can be made again."""
+    usd = prices.usd
+    return {
+        "DynamoDB": (kept.table * (usd["dynamodb_storage"] + usd["dynamodb_pitr"]) / GB)
+        + kept.indexes * usd["dynamodb_storage"] / GB
+    }
+
+
+def _trail_bytes(followed: Mapping[str, Followed], workload: Workload) -> float:
+    """What the trail holds once the first of its entries reach their end."""
+    monthly = sum(each.trail_bytes * workload.calls.get(request, 0) for request, each in followed.items())
+    return monthly * workload.figures["audit_days"] / DAYS_A_MONTH
+
+
+def idle(measured: Mapping[str, Measured], prices: Prices, workload: Workload) -> Dollars:
+    """What a month costs in which nobody calls."""
+    usd, told = prices.usd, workload.figures
+    sweeps = scaled(call(measured[SWEEPER], prices, workload), told["sweeps"])
+    polls = told["polled_queues"] * told["pollers"] * DAYS_A_MONTH * 86_400 / SECONDS_BETWEEN_POLLS
+    watching = (
+        told["metrics"] * usd["metric"] + told["alarm_metrics"] * usd["alarm"] + told["dashboards"] * usd["dashboard"]
+    )
+    return {
+        **{service: dollars for service, dollars in sweeps.items() if dollars},
+        "SQS": polls * usd["sqs_request"] / MILLION,
+        "CloudWatch": watching,
+        "Secrets, keys": told["secrets"] * usd["secret"] + told["kms_keys"] * usd["kms_key"],
+    }
+
+
+def scaled(cost: Mapping[str, float], times: float) -> Dollars:
+    """The same, so often."""
+    return {service: dollars * times for service, dollars in cost.items()}

@@ -1,0 +1,138 @@
+"""Watches a DynamoDB client and adds up what its requests would take on AWS.
+
+moto's own figures of capacity are not DynamoDB's. So the items are read beside each request, before and after it, and
+the rules of bench/cost/units.py are applied to them.
+"""
+
+import re
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from bench.cost.units import TRANSACTION, Units, index_entry, read, size, write, written
+from shared.attributes import AttributeMap
+from shared.schema import INDEXES, PARTITION_KEY, SORT_KEY, TABLE_NAME, Index
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+_BEFORE = "what was there before"
+_WRITES = ("PutItem", "UpdateItem", "DeleteItem")
+
+
+@dataclass
+class Used:
+    """What was sent, and what it takes."""
+
+    units: Units = field(default_factory=Units)
+    operations: list[str] = field(default_factory=list)
+
+    @property
+    def trips(self) -> int:
+        """How often DynamoDB was waited for: queries of several partitions run side by side."""
+        before = [None, *self.operations]
+        return sum(1 for last, each in zip(before, self.operations, strict=False) if (last, each) != ("Query", "Query"))
+
+
+class Meter:
+    """Measures the requests of one client; what is there, it asks by another."""
+
+    def __init__(self, client: "DynamoDBClient", reader: "DynamoDBClient") -> None:
+        self._client = client
+        self._reader: Any = reader
+        self._lock = threading.Lock()
+        self._used = Used()
+
+    @contextmanager
+    def measured(self) -> Iterator[Used]:
+        """What is used meanwhile."""
+        self._used = used = Used()
+        events = self._client.meta.events
+        events.register("provide-client-params.dynamodb", self._before)
+        events.register("after-call.dynamodb", self._after)
+        try:
+            yield used
+        finally:
+            events.unregister("provide-client-params.dynamodb", self._before)
+            events.unregister("after-call.dynamodb", self._after)
+
+    def _before(self, params: Mapping[str, Any], model: Any, context: dict[str, Any], **_: Any) -> None:
+        writes = _writes(model.name, params)
+        context[_BEFORE] = (params, writes, [self._item(name, key) for name, key in writes])
+
+    def _after(self, http_response: Any, model: Any, context: Mapping[str, Any], **_: Any) -> None:
+        params, writes, before = context[_BEFORE]
+        done = http_response.status_code < 300
+        if writes:
+            units = self._written(writes, before, done=done, factor=TRANSACTION if "Transact" in model.name else 1)
+        else:
+            units = self._read(model.name, params)
+        with self._lock:
+            self._used.units += units
+            self._used.operations.append(model.name)
+
+    def _written(
+        self, writes: Sequence[tuple[str, Any]], before: Sequence[AttributeMap | None], *, done: bool, factor: int
+    ) -> Units:
+        total = Units()
+        for (table, key), old in zip(writes, before, strict=True):
+            if done:
+                total += write(old, self._item(table, key), _indexes(table)).times(factor)
+            else:
+                total += Units(table_writes=written(size(old)) * factor)
+        return total
+
+    def _read(self, operation: str, params: Mapping[str, Any]) -> Units:
+        match operation:
+            case "GetItem":
+                found = self._item(params["TableName"], params["Key"])
+                return read(size(found), consistent=params.get("ConsistentRead", False))
+            case "BatchGetItem":
+                return self._batch(params)
+            case "Query":
+                return self._query(params)
+            case _:
+                raise ValueError(f"nobody has said what a {operation} takes")
+
+    def _batch(self, params: Mapping[str, Any]) -> Units:
+        """Each item is rounded up by itself."""
+        total = Units()
+        for table, wanted in params["RequestItems"].items():
+            for key in wanted["Keys"]:
+                total += read(size(self._item(table, key)), consistent=wanted.get("ConsistentRead", False))
+        return total
+
+    def _query(self, params: Mapping[str, Any]) -> Units:
+        """Of all items that were examined: what a filter drops and what is not asked for is paid too."""
+        condition = params["KeyConditionExpression"]
+        kept = {name: params[name] for name in params.keys() - {"FilterExpression", "ProjectionExpression"}}
+        for name in ("ExpressionAttributeNames", "ExpressionAttributeValues"):
+            used = re.findall(r"[#:]\w+", condition)
+            kept[name] = {place: value for place, value in params[name].items() if place in used}
+        examined = self._reader.query(**kept)["Items"]
+        index = next((each for each in INDEXES if each.name == params.get("IndexName")), None)
+        bytes_ = sum(size(index_entry(item, index) if index else item) for item in examined)
+        return read(bytes_, consistent=params.get("ConsistentRead", False))
+
+    def _item(self, table: str, key: Any) -> AttributeMap | None:
+        found: AttributeMap | None = self._reader.get_item(TableName=table, Key=key, ConsistentRead=True).get("Item")
+        return found
+
+
+def _writes(operation: str, params: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """Table and key of each item that a request writes or, in a transaction, checks."""
+    if operation == "TransactWriteItems":
+        parts = [part for each in params["TransactItems"] for part in each.values()]
+    else:
+        parts = [params] if operation in _WRITES else []
+    return [(part["TableName"], part.get("Key") or _key(part["Item"])) for part in parts]
+
+
+def _key(item: AttributeMap) -> AttributeMap:
+    return {name: item[name] for name in (PARTITION_KEY, SORT_KEY)}
+
+
+def _indexes(table: str) -> tuple[Index, ...]:
+    return INDEXES if table == TABLE_NAME else ()

@@ -1,0 +1,226 @@
+"""What `make cost` shows: tables for a terminal, Markdown for docs/costs.md, and one object for machines."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bench.cost.behind import Followed
+from bench.cost.bill import (
+    MILLION,
+    SERVICES,
+    Dollars,
+    Prices,
+    Workload,
+    after,
+    behind,
+    call,
+    gb_seconds,
+    month,
+    of_video,
+    units_cost,
+)
+from bench.cost.naive import Comparison, comparisons
+from bench.cost.run import Catalogue, Measured
+from bench.cost.units import Units, size
+
+MONTHLY = ("DynamoDB", "Lambda", "API Gateway", "Logs", "Transfer", "SQS", "S3", "CloudWatch", "Secrets, keys")
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table: its title, its columns, and its rows of text. All but the first column are numbers, unless `words` says."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    words: int = 1
+    """How many columns are text."""
+
+    def markdown(self) -> str:
+        """As a page shows it."""
+        marks = ["---" if place < self.words else "---:" for place in range(len(self.columns))]
+        lines = [self.columns, marks, *self.rows]
+        return "".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |\n" for line in lines)
+
+
+class Report:
+    """Everything that was worked out of one set of measurements."""
+
+    def __init__(
+        self,
+        measured: Mapping[str, Measured],
+        catalogue: Catalogue,
+        followed: Mapping[str, Followed],
+        prices: Prices,
+        workload: Workload,
+    ) -> None:
+        self.measured = measured
+        self.catalogue = catalogue
+        self.followed = followed
+        self.prices = prices
+        self.workload = workload
+        self.bill = month(measured, followed, catalogue, prices, workload)
+        self.comparisons = comparisons(measured, catalogue, workload)
+
+    def grids(self) -> dict[str, Grid]:
+        """The tables by name."""
+        return {
+            "calls": self._calls(),
+            "behind": self._behind(),
+            "month": self._month(),
+            "naive": self._naive(),
+            "totals": self._totals(),
+        }
+
+    def _calls(self) -> Grid:
+        rows = []
+        for used in self.measured.values():
+            cost = call(used, self.prices, self.workload)
+            rows.append(
+                [
+                    f"`{used.request}`",
+                    f"{used.units.reads:g}",
+                    f"{used.units.writes}",
+                    f"{gb_seconds(used.trips, self.workload):.4f}",
+                    f"{used.bytes_out / 1000:.1f}",
+                    *(_dollars(cost[service] * MILLION) for service in SERVICES),
+                    _dollars(sum(cost.values()) * MILLION),
+                ]
+            )
+        columns = ["Request", "RRU", "WRU", "GB-s", "KB out", *SERVICES, "USD per million"]
+        return Grid("One call, and US dollars for a million", columns, rows)
+
+    def _behind(self) -> Grid:
+        rows = []
+        for request, each in self.followed.items():
+            cost = after(each, self.prices, self.workload)
+            rows.append(
+                [
+                    f"`{request}`",
+                    f"{each.work.reads:g}",
+                    f"{each.work.writes}",
+                    f"{each.trail.writes}",
+                    f"{each.audited}",
+                    f"{each.messages}",
+                    f"{each.log_lines + each.metric_lines}",
+                    f"{each.trail_bytes:,.0f}",
+                    _dollars(sum(cost.values()) * MILLION),
+                ]
+            )
+        columns = ["Behind", "RRU", "WRU", "WRU of the trail", "Records", "Messages", "Log lines", "Bytes of the trail"]
+        return Grid("What follows a change", [*columns, "USD per million"], rows)
+
+    def _month(self) -> Grid:
+        calls = dict(self.workload.calls) | {behind(request): times for request, times in self.workload.calls.items()}
+        rows = [
+            [
+                f"`{name}`" if name in self.workload.calls else name,
+                f"{calls[name]:,}" if name in calls else "",
+                *(_dollars(cost.get(service, 0)) for service in MONTHLY),
+                _dollars(sum(cost.values())),
+            ]
+            for name, cost in self.bill.items()
+        ]
+        sums = total(self.bill.values())
+        rows.append(["**All**", "", *(_dollars(sums.get(each, 0)) for each in MONTHLY), _dollars(sum(sums.values()))])
+        return Grid("A month, in US dollars", ["What for", "Times", *MONTHLY, "USD"], rows)
+
+    def _naive(self) -> Grid:
+        rows = [
+            [
+                each.decision,
+                each.request,
+                _units(each.ours),
+                _units(each.naive),
+                _factor(each.factor(self.prices)),
+                _dollars(each.times * units_cost(each.ours, self.prices)),
+                _dollars(each.times * units_cost(each.naive, self.prices)),
+            ]
+            for each in self.comparisons
+        ]
+        columns = ["Decision", "Request", "Here", "Naive", "Factor", "USD a month here", "USD a month naive"]
+        return Grid("The naive design, by the same rules", columns, rows, words=4)
+
+    def _totals(self) -> Grid:
+        ours = sum(total(self.bill.values()).values())
+        extra = {each.decision: self._extra(each) for each in self.comparisons}
+        scans = next(each.decision for each in self.comparisons if "scan" in each.decision)
+        indexed = ours + sum(dollars for decision, dollars in extra.items() if decision != scans)
+        scanning = ours + sum(dollars for decision, dollars in extra.items() if "cursor" not in decision)
+        named = {"As it is": ours, "Naive, with indexes and offsets": indexed, "Naive, lists by Scan": scanning}
+        rows = [[name, _dollars(dollars), _factor(dollars / ours)] for name, dollars in named.items()]
+        return Grid("The month in all", ["Design", "USD a month", "Factor"], rows)
+
+    def _extra(self, each: Comparison) -> float:
+        return each.times * (units_cost(each.naive, self.prices) - units_cost(each.ours, self.prices))
+
+    def sizes(self) -> dict[str, int]:
+        """Bytes of what was measured."""
+        kept = of_video(self.catalogue, self.followed)
+        return {
+            "video": size(self.catalogue.video),
+            "stored for each video": round(kept.table),
+            "stored for each video in the indexes": round(kept.indexes),
+            "audit entry of a description": size(self.catalogue.trail),
+        }
+
+    def machine(self) -> dict[str, Any]:
+        """All figures, unrounded, as JSON has them."""
+        return {
+            "prices": {"date": self.prices.date, "region": self.prices.region, "unchecked": self.prices.unchecked},
+            "bytes": self.sizes(),
+            "calls": {
+                request: {
+                    "rru": used.units.reads,
+                    "tableWru": used.units.table_writes,
+                    "indexWru": used.units.index_writes,
+                    "gbSeconds": gb_seconds(used.trips, self.workload),
+                    "bytesOut": used.bytes_out,
+                    "usd": call(used, self.prices, self.workload),
+                }
+                for request, used in self.measured.items()
+            },
+            "behind": {
+                request: {
+                    "rru": each.work.reads,
+                    "wru": each.work.writes,
+                    "trailWru": each.trail.writes,
+                    "messages": each.messages,
+                    "usd": after(each, self.prices, self.workload),
+                }
+                for request, each in self.followed.items()
+            },
+            "month": self.bill,
+            "naive": [
+                {
+                    "decision": each.decision,
+                    "rru": [each.ours.reads, each.naive.reads],
+                    "wru": [each.ours.writes, each.naive.writes],
+                    "factor": each.factor(self.prices),
+                    "times": each.times,
+                }
+                for each in self.comparisons
+            ],
+        }
+
+
+def total(bills: Iterable[Mapping[str, float]]) -> Dollars:
+    """The sum, by service."""
+    sums: Dollars = {}
+    for bill in bills:
+        for service, dollars in bill.items():
+            sums[service] = sums.get(service, 0) + dollars
+    return sums
+
+
+def _dollars(amount: float) -> str:
+    return f"{amount:,.2f}" if amount else ""
+
+
+def _units(units: Units) -> str:
+    parts = [f"{units.reads:,g} RRU"] if units.reads else []
+    return ", ".join([*parts, *([f"{units.writes:,} WRU"] if units.writes else [])])
+
+
+def _factor(factor: float) -> str:
+    return f"x{factor:,.0f}" if factor >= 100 else f"x{factor:.1f}"

@@ -1,0 +1,328 @@
+"""Carries out every request of the access-pattern table, with items as they are in life, or with the smallest."""
+
+import copy
+import io
+import logging
+import os
+import random
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+from unittest import mock
+
+from moto import mock_aws
+from moto.core.model import Shape
+from moto.core.serialize import ResponseSerializer
+from moto.dynamodb.models.table import Table as MotoTable
+
+from bench.cost.meter import Meter
+from bench.cost.units import Stored, Units
+from shared.attributes import AttributeMap, Item, decode_item, encode_item
+from shared.audit import entry
+from shared.caller import Caller
+from shared.dynamodb import Table, make_client
+from shared.schema import ACCESS_PATTERNS, AUDIT_TABLE_NAME, SORT_KEY, TABLE_NAME, VIDEO
+from shared.stream import Record
+from shared.video import new_item, stamp, tag_entries
+from tests.harness import NOW, Api, Reply, create_audit_table, create_table, make_api
+from tests.streams import change
+from tests.unit.test_access_patterns import CALLS
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+FILMS = 60
+"""Videos of the catalogue in which the requests are measured: each list has a full page, and more behind it."""
+CREDITS = 10
+"""Of every tenth video; the others have one."""
+AUDIT_DAYS = 400
+
+CREATE, PATCH, ARRIVAL = "POST /v1/videos", "PATCH /v1/videos/{videoId}", "S3 notifies: arrivals"
+DESCRIBE, PUBLISH, STATUS = (f"{PATCH} ({what})" for what in ("description", "visibility", "status"))
+"""Further changes of a video: of what no list shows, of what all lists show, and of what totals count."""
+
+DESCRIPTION = (
+    "Two lighthouse keepers on a small island find a camera that the tide brought in, and with it a film that nobody "
+    "has seen. What it shows has not happened yet. While the autumn storms close in and no boat can land, they have to "
+    "decide what to make of the last four minutes, and whom on the mainland to tell about it."
+)
+VIDEO_BODY: Mapping[str, Any] = {
+    "title": "The keepers of the northern light",
+    "description": DESCRIPTION,
+    "duration": 5_460_000,
+    "category": "c",
+    "tags": ["drama", "island", "t"],
+    "releaseYear": 1993,
+    "language": "en",
+    "fileSize": 4_831_838_208,
+    "format": "mp4",
+    "resolution": "1920x1080",
+    "videoCodec": "h264",
+    "audioCodec": "aac",
+    "frameRate": 23.976,
+    "resolutions": {
+        f"{height}p": f"s3://films/renditions/northern-light/{height}p.mp4" for height in (240, 480, 720, 1080)
+    },
+    "thumbnails": {
+        "poster": {"url": "https://pictures.example/northern-light/poster.jpg", "width": 1280, "height": 720},
+        "small": {"url": "https://pictures.example/northern-light/small.jpg", "width": 320, "height": 180},
+    },
+    "metadata": {"director": "Ada Mason", "studio": "Tidewater", "ageRating": "12", "episode": 3},
+}
+BODIES: Mapping[str, Mapping[str, Any]] = {
+    "/v1/videos": VIDEO_BODY,
+    "/credits/": {"name": "Josephine Adeyemi", "roles": [{"category": "actor", "characters": ["Keeper"]}]},
+    "/releases/": {"titles": [{"title": "Ngā kaitiaki o te rama raki"}]},
+    "/v1/playlists": {"title": "For a long evening", "description": DESCRIPTION[:120]},
+}
+"""What is added to the bodies of requests that create something, by the end or a part of their path."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What one request of a pattern takes."""
+
+    request: str
+    units: Units
+    operations: tuple[str, ...]
+    trips: int
+    bytes_out: int
+    """Of the answer's body."""
+    log_lines: int
+    """That the function writes of its own."""
+    metric_lines: int
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """What was measured of the items themselves."""
+
+    video: AttributeMap
+    """A video's own item, as its writes have it."""
+    stored: Stored
+    """What is stored for one video with all that belongs to it but its jobs, overhead included."""
+    trail: AttributeMap
+    """What the audit trail keeps of one change."""
+
+
+class Lifelike(Api):
+    """The service, whose clients send whole documents instead of the shortest."""
+
+    def request(self, method: str, path: str, **options: Any) -> Reply:
+        """Send one request; the body of one that creates something is filled up."""
+        body = options.get("json_body")
+        if body is not None and method in ("POST", "PUT"):
+            for part, more in BODIES.items():
+                if path.endswith(part) or (part.endswith("/") and part in path):
+                    options["json_body"] = {**more, **body}
+        return super().request(method, path, **options)
+
+
+def _private(api: Api) -> str:
+    return str(api.create("admin", userId="alice", status="processing", **VIDEO_BODY)["videoId"])
+
+
+def _changed(user: str = "alice", **fields: Any) -> Callable[[Api, str], Reply]:
+    return lambda api, video_id: api.patch(f"/v1/videos/{video_id}", fields, user=user)
+
+
+REQUESTS: Mapping[str, tuple[Callable[[Api], str], Callable[[Api, str], Reply]]] = CALLS | {
+    DESCRIBE: (_private, _changed(description=DESCRIPTION[::-1])),
+    PUBLISH: (lambda api: _ready(api, _private(api)), _changed(visibility="public")),
+    STATUS: (_private, _changed("admin", status="ready")),
+}
+"""Those of the access-pattern table and the further changes: what must be there before, and the call."""
+
+
+def _ready(api: Api, video_id: str) -> str:
+    _changed("admin", status="ready")(api, video_id)
+    return video_id
+
+
+class Told(io.StringIO):
+    """What functions write into their logs, which is counted and not shown."""
+
+    lines = 0
+    metric_lines = 0
+
+    def write(self, text: str) -> int:
+        """Metrics are printed."""
+        self.metric_lines += text.startswith("{")
+        return len(text)
+
+    def log(self, _: logging.LogRecord) -> None:
+        """All else is logged."""
+        self.lines += 1
+
+
+@dataclass(frozen=True)
+class Place:
+    """Empty tables, and what is told of the work on them."""
+
+    table: Table
+    told: Told
+
+    def api(self) -> Api:
+        """The service, with clients that send whole documents."""
+        api = make_api(self.table)
+        return Lifelike(api.table, api.handlers, api.clock)
+
+
+def measure_small() -> Iterator[Measured]:
+    """Every pattern as tests/unit/test_access_patterns.py sends it: items of one unit, and a table of its own for each."""
+    for pattern in ACCESS_PATTERNS:
+        with made() as place:
+            yield _measure_alone(pattern.request, place, make_api(place.table))
+
+
+def measure_lifelike() -> tuple[dict[str, Measured], Catalogue]:
+    """Every request with whole documents, by its name; those that list, in a catalogue; and what its items are like."""
+    lists = [pattern.request for pattern in ACCESS_PATTERNS if pattern.index]
+    found: dict[str, Measured] = {}
+    with made() as place:
+        api = place.api()
+        _fill(api)
+        catalogue = _catalogue()
+        found |= {request: _measure(request, place, api) for request in lists}
+    # In small tables, because moto copies the whole table for each transaction.
+    for request in REQUESTS.keys() - found.keys():
+        with made() as place:
+            found[request] = _measure_alone(request, place, place.api())
+    further = [request for request in REQUESTS if request not in CALLS]
+    return {request: found[request] for request in [*(each.request for each in ACCESS_PATTERNS), *further]}, catalogue
+
+
+def _measure_alone(request: str, place: Place, api: Api) -> Measured:
+    # The totals of a user who has never had any would cost a place in the index, once.
+    api.post("/v1/playlists", {"title": "t"})
+    return _measure(request, place, api)
+
+
+ENVIRONMENT = {
+    "AWS_ACCESS_KEY_ID": "test",
+    "AWS_SECRET_ACCESS_KEY": "test",
+    "AWS_DEFAULT_REGION": "us-east-1",
+    "AWS_CONFIG_FILE": os.devnull,
+    "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+    "AWS_ACCOUNT_ID_ENDPOINT_MODE": "disabled",
+    "POWERTOOLS_METRICS_NAMESPACE": "VideoMetadata",
+    "POWERTOOLS_SERVICE_NAME": "cost",
+    "ENVIRONMENT": "cost",
+}
+"""Under which no request can reach a real account."""
+
+
+@contextmanager
+def made() -> Iterator[Place]:
+    """Empty tables, and ids that are the same in each run: which shard a video falls into decides what is read."""
+    numbers = random.Random(1)
+
+    def next_id() -> uuid.UUID:
+        return uuid.UUID(int=numbers.getrandbits(128), version=4)
+
+    # moto copies all tables before a transaction, to go back to if it fails; none does here, and it takes most of the time.
+    no_copy = mock.patch(
+        "moto.dynamodb.models.copy",
+        mock.Mock(deepcopy=lambda value: value if isinstance(value, MotoTable) else copy.deepcopy(value)),
+    )
+    # moto looks for other spellings of each member that an answer lacks, and a value lacks all types but its own.
+    spelt = ResponseSerializer.get_value
+
+    def value_of(serializer: ResponseSerializer, value: Any, key: str, shape: Shape) -> Any:
+        is_value = isinstance(value, dict) and shape.name.endswith("AttributeValue")
+        return value.get(key) if is_value else spelt(serializer, value, key, shape)
+
+    plainly = mock.patch.object(ResponseSerializer, "get_value", value_of)
+    told = Told()
+    quiet = mock.patch.object(logging.Logger, "handle", lambda _, record: told.log(record))
+    with (
+        mock.patch.dict(os.environ, ENVIRONMENT),
+        mock_aws(),
+        mock.patch("uuid.uuid4", next_id),
+        no_copy,
+        plainly,
+        quiet,
+        redirect_stdout(told),
+    ):
+        client, _ = clients()
+        create_table(client, TABLE_NAME)
+        create_audit_table(client, AUDIT_TABLE_NAME)
+        yield Place(Table(TABLE_NAME, client, sleep=lambda _: None), told)
+
+
+@cache
+def clients() -> tuple["DynamoDBClient", "DynamoDBClient"]:
+    """One that is measured, and one that looks; made once, as that takes longer than most requests."""
+    return make_client(), make_client()
+
+
+def items_of(table: str) -> list[AttributeMap]:
+    """All items of a table."""
+    reader: Any = clients()[1]
+    return [item for page in reader.get_paginator("scan").paginate(TableName=table) for item in page["Items"]]
+
+
+def _measure(request: str, place: Place, api: Api) -> Measured:
+    arrange, call = REQUESTS[request]
+    ready = arrange(api)
+    api.clock.advance(60)  # what follows the time, such as the place of a rating, moves as it does in life
+    told = place.told
+    lines, metric_lines = told.lines, told.metric_lines
+    with Meter(*clients()).measured() as used:
+        reply = call(api, ready)
+    if reply.status >= 300:
+        raise RuntimeError(f"{request} answered {reply.status}: {reply.body.decode()}")
+    out = 0 if not request.partition(" ")[2].startswith("/") else len(reply.body)
+    return Measured(
+        request,
+        used.units,
+        tuple(used.operations),
+        used.trips,
+        out,
+        log_lines=told.lines - lines,
+        metric_lines=told.metric_lines - metric_lines,
+    )
+
+
+def _fill(api: Api) -> None:
+    """Videos of one owner, all listed, with what belongs to them."""
+    table = api.table
+    for number in range(FILMS):
+        content: Item = dict(VIDEO_BODY) | {"visibility": "public"}
+        made = new_item(
+            content,
+            video_id=str(uuid.uuid4()),
+            owner="alice",
+            created_at=NOW - number * 86_400,
+            status="ready",
+        )
+        video = stamp(made, caller=Caller("alice", frozenset()), now=NOW, version=1)
+        for item in (video, *tag_entries(video)):
+            table.client.put_item(TableName=table.name, Item=encode_item(item))
+        film = f"/v1/videos/{video['videoId']}"
+        for person in range(CREDITS if number % 10 == 0 else 1):
+            api.put(f"{film}/credits/{'p' * (person + 1)}", {"ordering": person + 1})
+        api.put(f"{film}/releases/NZ", {})
+        api.post(f"{film}/views")
+
+
+def _catalogue() -> Catalogue:
+    items = items_of(TABLE_NAME)
+    videos = [item for item in items if item[SORT_KEY]["S"] == VIDEO.sk and "version" in item]
+    return Catalogue(
+        video=videos[0],
+        stored=Stored.of(items).divided(len(videos)),
+        trail=_trail(decode_item(videos[0])),
+    )
+
+
+def _trail(video: Item) -> AttributeMap:
+    """What the audit trail keeps of the change of a description."""
+    changed = video | {"description": DESCRIPTION[::-1], "version": 2, "writeId": "another"}
+    found = entry(Record(change(video, changed)), AUDIT_DAYS)
+    if found is None:
+        raise RuntimeError("the audit trail keeps nothing of a change")
+    return encode_item(found)

@@ -1,0 +1,143 @@
+"""DynamoDB's rules: how large an item is, and how many units of capacity a request takes.
+
+https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/CapacityUnitCalculations.html
+https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/GSI.html (what a write costs in an index)
+"""
+
+import base64
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+
+from shared.attributes import AttributeMap, AttributeValue
+from shared.schema import INDEXES, PARTITION_KEY, PROJECTION, SORT_KEY, Index
+
+READ_BYTES, WRITE_BYTES = 4096, 1024
+"""What one unit reads consistently, and what one writes."""
+TRANSACTION = 2
+"""A transaction writes everything twice: once to prepare, once to commit."""
+STORAGE_OVERHEAD = 100
+"""Bytes that are stored, and paid for, with each item and each entry of an index."""
+
+
+@dataclass(frozen=True)
+class Units:
+    """What something takes: read request units, and write request units of the table and of its indexes."""
+
+    reads: float = 0
+    table_writes: int = 0
+    index_writes: int = 0
+
+    @property
+    def writes(self) -> int:
+        """Write request units in all."""
+        return self.table_writes + self.index_writes
+
+    def __add__(self, other: "Units") -> "Units":
+        return Units(
+            self.reads + other.reads,
+            self.table_writes + other.table_writes,
+            self.index_writes + other.index_writes,
+        )
+
+    def times(self, factor: int) -> "Units":
+        """The same, so often."""
+        return Units(self.reads * factor, self.table_writes * factor, self.index_writes * factor)
+
+
+def size(item: AttributeMap | None) -> int:
+    """Bytes of an item: of the names and of the values of its attributes; 0 of none."""
+    return sum(len(name.encode()) + _value_size(value) for name, value in (item or {}).items())
+
+
+def _value_size(value: AttributeValue) -> int:
+    ((kind, content),) = value.items()
+    match kind:
+        case "S":
+            return len(content.encode())
+        case "N":
+            return _number_size(content)
+        case "B":
+            return len(content if isinstance(content, bytes) else base64.b64decode(content))
+        case "BOOL" | "NULL":
+            return 1
+        case "SS":
+            return sum(len(each.encode()) for each in content)
+        case "M":
+            return 3 + sum(1 + len(name.encode()) + _value_size(each) for name, each in content.items())
+        case "L":
+            return 3 + sum(1 + _value_size(each) for each in content)
+        case _:
+            raise TypeError(f"no item here has a {kind}")
+
+
+def _number_size(text: str) -> int:
+    """A byte for two significant digits, one more, and one for a minus sign."""
+    number = Decimal(text).normalize()
+    return math.ceil(len(number.as_tuple().digits) / 2) + 1 + (number < 0)
+
+
+def read(bytes_: int, *, consistent: bool) -> Units:
+    """What a GetItem of so many bytes takes, one item of a BatchGetItem, or a page of a Query; nothing counts as little."""
+    return Units(reads=max(1, math.ceil(bytes_ / READ_BYTES)) * (1 if consistent else 0.5))
+
+
+def write(old: AttributeMap | None, new: AttributeMap | None, indexes: Iterable[Index]) -> Units:
+    """What it takes to make one item of another: to create it (no old one), to change it, or to remove it (no new one)."""
+    return Units(
+        table_writes=written(max(size(old), size(new))),
+        index_writes=sum(_index_writes(index_entry(old, index), index_entry(new, index), index) for index in indexes),
+    )
+
+
+def written(bytes_: int) -> int:
+    """Write units of so many bytes; also of a condition that failed, where they are those of the item that is there."""
+    return max(1, math.ceil(bytes_ / WRITE_BYTES))
+
+
+def index_entry(item: AttributeMap | None, index: Index) -> AttributeMap | None:
+    """What an index holds of an item; None unless the item has all of its keys."""
+    keys = _keys(index)
+    if item is None or not item.keys() >= keys.keys():
+        return None
+    return {name: value for name, value in item.items() if name in {*keys, PARTITION_KEY, SORT_KEY, *PROJECTION}}
+
+
+def _index_writes(old: AttributeMap | None, new: AttributeMap | None, index: Index) -> int:
+    """An entry that stays as it is costs nothing; one whose keys change is removed and put anew."""
+    if old == new:
+        return 0
+    keys = _keys(index)
+    if old and new and any(old[name] != new[name] for name in keys):
+        return written(size(old)) + written(size(new))
+    return written(max(size(old), size(new)))
+
+
+def _keys(index: Index) -> Mapping[str, None]:
+    return dict.fromkeys(attribute.name for attribute in (*index.partition, *index.sort))
+
+
+@dataclass(frozen=True)
+class Stored:
+    """Bytes of storage that are paid for: those of items, and those of their entries in the indexes."""
+
+    table: float = 0
+    indexes: float = 0
+
+    @classmethod
+    def of(cls, items: Iterable[AttributeMap]) -> "Stored":
+        """What items take."""
+        table = indexes = 0
+        for item in items:
+            table += size(item) + STORAGE_OVERHEAD
+            entries = [entry for index in INDEXES if (entry := index_entry(item, index))]
+            indexes += sum(size(entry) + STORAGE_OVERHEAD for entry in entries)
+        return cls(table, indexes)
+
+    def __add__(self, other: "Stored") -> "Stored":
+        return Stored(self.table + other.table, self.indexes + other.indexes)
+
+    def divided(self, by: int) -> "Stored":
+        """The same for one of so many."""
+        return Stored(self.table / by, self.indexes / by)

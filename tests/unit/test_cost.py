@@ -1,0 +1,375 @@
+"""What things cost: DynamoDB's rules, the cost column of the access patterns, and the page that shows it."""
+
+import json
+import re
+import shutil
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from bench.cost import __main__ as command
+from bench.cost.behind import FOLLOWED, RENDITIONS, Followed, measure_behind
+from bench.cost.bill import PRICES, SWEEPER, Misused, Prices, Workload, behind, month, units_cost
+from bench.cost.meter import Meter
+from bench.cost.naive import LISTS
+from bench.cost.page import PAGE, updated
+from bench.cost.report import Report, total
+from bench.cost.run import (
+    ARRIVAL,
+    AUDIT_DAYS,
+    CREATE,
+    DESCRIBE,
+    PUBLISH,
+    STATUS,
+    Catalogue,
+    Measured,
+    measure_lifelike,
+    measure_small,
+)
+from bench.cost.units import Stored, Units, index_entry, read, size, write
+from shared.attributes import Item, encode_item
+from shared.dynamodb import ConditionFailed, Expression, Table, make_client
+from shared.jobs import KINDS
+from shared.schema import ACCESS_PATTERNS, CATEGORY_INDEX, USER_INDEX
+from shared.telemetry import METRICS
+from tests.unit.test_access_patterns import CALLS
+
+if TYPE_CHECKING:
+    from tests.unit.templates import Templates
+
+KEYS: Item = {"pk": "VIDEO#1", "sk": "#META"}
+INDEXED: Item = KEYS | {"userId": "alice", "createdAt": 5, "videoId": "1"}
+
+
+def attributes(**values: object) -> int:
+    return size(encode_item(values))
+
+
+def test_an_item_is_as_large_as_its_names_and_values() -> None:
+    assert attributes(title="Léon") == len("title") + 5
+    assert attributes(a=True) == 2
+    assert attributes(a=None) == 2
+    assert attributes(a=b"123") == 4
+    assert attributes(a={"x", "yz"}) == 1 + 3
+
+
+@pytest.mark.parametrize(
+    ("number", "bytes_"), [(0, 2), (7, 2), (12, 2), (123, 3), (1_000_000, 2), (1_750_000_001, 6), (-12, 3), (2.5, 2)]
+)
+def test_a_number_takes_a_byte_for_two_digits_and_one_more(number: float, bytes_: int) -> None:
+    assert attributes(n=number) == 1 + bytes_
+
+
+def test_maps_and_lists_have_an_overhead_for_themselves_and_for_each_entry() -> None:
+    assert attributes(m={}) == 1 + 3
+    assert attributes(m={"a": "xy"}) == 1 + 3 + 1 + 3
+    assert attributes(m=["xy", "z"]) == 1 + 3 + (1 + 2) + (1 + 1)
+
+
+@pytest.mark.parametrize(("bytes_", "units"), [(0, 1), (1, 1), (4096, 1), (4097, 2)])
+def test_reads_are_rounded_up_to_4_kb_and_cost_half_unless_consistent(bytes_: int, units: int) -> None:
+    assert read(bytes_, consistent=True).reads == units
+    assert read(bytes_, consistent=False).reads == units / 2
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "index_writes"),
+    [
+        (KEYS, KEYS | {"note": "n"}, 0),
+        (INDEXED, INDEXED | {"description": "not projected"}, 0),
+        (KEYS, INDEXED, 1),
+        (INDEXED, KEYS, 1),
+        (INDEXED, INDEXED | {"title": "projected"}, 1),
+        (INDEXED, INDEXED | {"createdAt": 6}, 2),
+    ],
+)
+def test_an_index_is_paid_when_its_entry_comes_goes_changes_or_moves(old: Item, new: Item, index_writes: int) -> None:
+    assert write(encode_item(old), encode_item(new), [USER_INDEX]) == Units(0, 1, index_writes)
+
+
+def test_an_index_holds_only_items_with_all_of_its_keys_and_only_what_it_projects() -> None:
+    item = encode_item(INDEXED | {"category": "c", "description": "d", "title": "t"})
+    assert index_entry(item, CATEGORY_INDEX) is None
+    entry = index_entry(item, USER_INDEX)
+    assert entry is not None
+    assert entry.keys() == {"pk", "sk", "userId", "createdAt", "videoId", "category", "title"}
+    assert Stored.of([item]) == Stored(size(item) + 100, size(entry) + 100)
+
+
+def test_a_write_is_as_large_as_the_larger_of_the_items_before_and_after() -> None:
+    large = encode_item(KEYS | {"text": "x" * 2000})
+    assert (
+        write(large, encode_item(KEYS), ()).writes
+        == write(None, large, ()).writes
+        == write(large, None, ()).writes
+        == 2
+    )
+
+
+def test_a_transaction_costs_twice_and_a_condition_that_failed_what_is_there(table: Table) -> None:
+    item = KEYS | {"text": "x" * 1500}
+    absent = Expression("attribute_not_exists(#pk)", {"#pk": "pk"})
+    meter = Meter(table.client, make_client())
+    with meter.measured() as used:
+        table.transact([table.put(item, condition=absent)])
+    assert used.units == Units(0, 4, 0)
+    with meter.measured() as used, pytest.raises(ConditionFailed):
+        table.write(table.put(KEYS, condition=absent))
+    assert (used.units, used.operations) == (Units(0, 2, 0), ["PutItem"])
+
+
+def test_a_query_pays_for_what_it_examines_and_not_for_what_it_returns(table: Table) -> None:
+    for number in range(5):
+        table.write(table.put({"pk": "VIDEO#1", "sk": f"{number}", "text": "x" * 3000}))
+    condition = Expression("#pk = :pk", {"#pk": "pk"}, {":pk": "VIDEO#1"})
+    nothing = Expression("#text = :text", {"#text": "text"}, {":text": "no"})
+    with Meter(table.client, make_client()).measured() as used:
+        page = table.query(index=None, condition=condition, keep=nothing, attributes=("sk",), limit=4)
+    assert (page.items, used.units.reads) == ([], 1.5)
+
+
+def test_queries_side_by_side_are_waited_for_once(small: dict[str, Measured]) -> None:
+    feed = small["GET /v1/videos?tag=t&from=t&to=t"]
+    assert (len(feed.operations), feed.trips) == (5, 2)
+
+
+@pytest.fixture(scope="module")
+def small() -> dict[str, Measured]:
+    """All patterns with items of one unit."""
+    return {used.request: used for used in measure_small()}
+
+
+def test_every_row_is_measured(small: dict[str, Measured]) -> None:
+    assert list(small) == [pattern.request for pattern in ACCESS_PATTERNS]
+    assert small.keys() == CALLS.keys()
+
+
+@pytest.mark.parametrize("request_", [pattern.request for pattern in ACCESS_PATTERNS])
+def test_the_stated_cost_is_what_is_measured(small: dict[str, Measured], request_: str) -> None:
+    cost = next(pattern.cost for pattern in ACCESS_PATTERNS if pattern.request == request_)
+    units = small[request_].units
+    stated = first(cost, "WRU")
+    if "with the index" in cost or "place in the index moves" in cost:
+        assert units.writes == stated
+    elif stated is None or "index" in cost or "for each tag" in cost:
+        assert units.table_writes == (stated or 0) + (2 if request_.endswith("(tags)") else 0)
+    else:
+        assert (units.table_writes, units.index_writes) == (stated, 0)
+    reads = [float(number) for number in re.findall(r"([\d.]+)(?: RRU)?(?: more)? (?:per|for) ", cost)]
+    if " per " in cost or " for each video" in cost or "each playlist" in cost:
+        least = max(sum(reads), float(first(cost, "RRU") or 0))
+        assert units.reads >= least
+    else:
+        extra = 0.5 if "0.5 more when" in cost else 0
+        assert units.reads == float(first(cost, "RRU") or 0) + extra
+
+
+def first(text: str, unit: str) -> float | None:
+    """The first number of a unit in a text."""
+    found = re.search(rf"([\d.]+) {unit}", text)
+    return float(found[1]) if found else None
+
+
+@pytest.fixture(scope="module")
+def measured() -> tuple[dict[str, Measured], Catalogue]:
+    """All patterns with whole documents."""
+    return measure_lifelike()
+
+
+@pytest.fixture(scope="module")
+def followed() -> dict[str, Followed]:
+    """What follows each request that changes a video."""
+    return measure_behind()
+
+
+@pytest.fixture
+def report(measured: tuple[dict[str, Measured], Catalogue], followed: dict[str, Followed]) -> Report:
+    """What is worked out of it."""
+    return Report(*measured, followed, Prices.load(), Workload.load())
+
+
+class TestBehind:
+    def test_a_change_that_no_total_counts_is_an_entry_of_the_trail_alone(self, followed: dict[str, Followed]) -> None:
+        change = followed[DESCRIBE]
+        assert (change.work, change.trail, change.messages) == (Units(), Units(0, 1, 0), 0)
+
+    def test_a_status_moves_the_marker_and_the_owner_s_totals(self, followed: dict[str, Followed]) -> None:
+        change = followed[STATUS]
+        assert (change.work, change.trail, change.messages) == (Units(4, 4, 0), Units(0, 1, 0), 1)
+
+    def test_tags_are_counted_when_their_video_is_listed(self, followed: dict[str, Followed]) -> None:
+        # The marker, and the count of each of three tags with its place in the index.
+        assert followed[PUBLISH].work == Units(4, 2 * 4, 2 * 3)
+        assert followed[CREATE].work.writes < followed[PUBLISH].work.writes
+
+    def test_a_film_makes_all_of_its_jobs_and_each_is_in_the_trail(self, followed: dict[str, Followed]) -> None:
+        film = followed[ARRIVAL]
+        jobs = 3 + len(RENDITIONS)
+        assert film.messages == film.worked + len(RENDITIONS)
+        assert film.audited > 2 * jobs  # each is queued and done, and the video changes
+        assert film.trail.table_writes >= film.audited
+        assert film.kept.table > jobs * 300
+
+    def test_views_write_a_metric_and_other_requests_no_line(
+        self, measured: tuple[dict[str, Measured], Catalogue]
+    ) -> None:
+        requests = measured[0]
+        view = requests["POST /v1/videos/{videoId}/views"]
+        assert (view.log_lines, view.metric_lines) == (0, 1)
+        assert requests["GET /v1/videos/{videoId}"].log_lines == 0
+
+
+def test_the_page_shows_what_is_measured(report: Report) -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    assert updated(text, report) == text, "run: python -m bench.cost --docs"
+
+
+def test_a_page_without_the_marks_is_no_up_to_date_page(report: Report) -> None:
+    with pytest.raises(ValueError, match="no marks"):
+        updated("# Costs", report)
+
+
+def test_a_month_grows_with_its_calls_and_an_idle_one_costs_no_calls(report: Report) -> None:
+    quiet = Workload.load(changed=dict.fromkeys(report.workload.calls, 0) | {"videos": 0})
+    bill = month(report.measured, report.followed, report.catalogue, report.prices, quiet)
+    assert sum(bill["Idle"].values()) == pytest.approx(sum(total(bill.values()).values()))
+    twice = Workload.load(changed={name: 2 * times for name, times in report.workload.calls.items()})
+    views = "POST /v1/videos/{videoId}/views"
+    grown = month(report.measured, report.followed, report.catalogue, report.prices, twice)
+    for name in (views, behind(ARRIVAL), "Storage of the audit trail, with point-in-time recovery"):
+        assert grown[name]["DynamoDB"] == pytest.approx(2 * report.bill[name]["DynamoDB"])
+
+
+def test_the_trail_grows_for_as_long_as_its_entries_are_kept(report: Report) -> None:
+    name = "Storage of the audit trail, with point-in-time recovery"
+    shorter = Workload.load(changed={"audit_days": AUDIT_DAYS / 4})
+    bill = month(report.measured, report.followed, report.catalogue, report.prices, shorter)
+    assert bill[name]["DynamoDB"] == pytest.approx(report.bill[name]["DynamoDB"] / 4)
+
+
+def test_recovery_is_not_charged_for_indexes(report: Report) -> None:
+    """It is charged by the size of the table; global indexes are made again from it."""
+    kept = report.catalogue.stored + report.followed[ARRIVAL].kept
+    usd, videos = report.prices.usd, report.workload.figures["videos"]
+    dollars = videos * (kept.table * (usd["dynamodb_storage"] + usd["dynamodb_pitr"])) / 1e9
+    dollars += videos * kept.indexes * usd["dynamodb_storage"] / 1e9
+    bill = report.bill["Storage of videos, with point-in-time recovery"]
+    assert bill["DynamoDB"] == pytest.approx(dollars)
+
+
+def test_what_is_compared_with_the_naive_design_is_what_the_month_is_charged(report: Report) -> None:
+    charged = {
+        "count a view": ["POST /v1/videos/{videoId}/views"],
+        "create a video": [CREATE],
+        "change a description": [DESCRIBE],
+        "list a page": [request for request in report.workload.calls if request.startswith(LISTS)],
+        "list page 5": [request for request in report.workload.calls if request.startswith(LISTS)],
+    }
+    assert {each.request for each in report.comparisons} == charged.keys()
+    for each in report.comparisons:
+        dollars = sum(report.bill[request]["DynamoDB"] for request in charged[each.request])
+        assert each.times * units_cost(each.ours, report.prices) == pytest.approx(dollars)
+
+
+def test_a_month_without_lists_can_be_compared_too(report: Report) -> None:
+    lists = {request: 0.0 for request in report.workload.calls if request.startswith(LISTS)}
+    again = Report(report.measured, report.catalogue, report.followed, report.prices, Workload.load(changed=lists))
+    assert [each.times for each in again.comparisons if each.request.startswith("list")] == [0, 0]
+
+
+class TestTheWorkload:
+    """Its figures of what is there when nobody calls are production's."""
+
+    def test_has_the_alarms_of_production(self, prod: "Templates") -> None:
+        alarms = [made["Properties"] for made in prod.all("AWS::CloudWatch::Alarm").values()]
+        metrics = sum(
+            sum("MetricStat" in each for each in alarm.get("Metrics", [{"MetricStat": {}}])) for alarm in alarms
+        )
+        assert Workload.load().figures["alarm_metrics"] == metrics
+
+    def test_has_the_keys_secrets_and_dashboards_of_production(self, prod: "Templates") -> None:
+        told = Workload.load().figures
+        for name, type_ in (
+            ("kms_keys", "AWS::KMS::Key"),
+            ("secrets", "AWS::SecretsManager::Secret"),
+            ("dashboards", "AWS::CloudWatch::Dashboard"),
+        ):
+            assert told[name] == len(prod.all(type_)), name
+
+    def test_has_the_queues_that_functions_read(self, prod: "Templates") -> None:
+        readers = [made["Properties"] for made in prod.all("AWS::Lambda::EventSourceMapping").values()]
+        streams = [reader for reader in readers if "StartingPosition" in reader]
+        assert Workload.load().figures["polled_queues"] == len(readers) - len(streams)
+
+    def test_has_the_metrics_that_are_written(self) -> None:
+        kinds, queues = len(KINDS), len({kind.queue for kind in KINDS.values()})
+        values = {"JobsDone": kinds, "JobsFailed": kinds, "OpenJobs": queues, "OldestJobSeconds": queues}
+        assert Workload.load().figures["metrics"] == sum(values.get(name, 1) for name in METRICS)
+
+    def test_keeps_the_trail_and_makes_renditions_as_production_does(self, prod: "Templates") -> None:
+        told = Workload.load()
+        assert prod.function("audit")[1]["Environment"]["Variables"]["AUDIT_DAYS"] == str(AUDIT_DAYS)
+        assert told.figures["audit_days"] == AUDIT_DAYS
+        assert prod.function("probe")[1]["Environment"]["Variables"]["RENDITIONS"] == ",".join(RENDITIONS)
+        reports = [told.calls[f"PUT /v1/videos/{{videoId}}/renditions/{{name}} ({how})"] for how in ("running", "done")]
+        assert reports == [told.calls[ARRIVAL] * len(RENDITIONS)] * 2
+
+
+def test_the_naive_design_is_dearer_in_every_point(report: Report) -> None:
+    assert [each.decision for each in report.comparisons if each.factor(report.prices) <= 1] == []
+
+
+def test_the_workload_names_requests_that_there_are(report: Report) -> None:
+    workload = report.workload
+    assert {*workload.calls, SWEEPER} <= report.measured.keys()
+    # A request that changes a video has what follows it in the bill.
+    assert {*FOLLOWED} == report.followed.keys()
+    assert {behind(request) for request in {*FOLLOWED} & workload.calls.keys()} <= report.bill.keys()
+
+
+def test_every_price_has_its_source_and_day() -> None:
+    prices = Prices.load()
+    assert PRICES.stem == f"prices-{prices.date}"
+    sources = [price["source"] for price in tomllib.loads(PRICES.read_text(encoding="utf-8"))["prices"].values()]
+    assert [source for source in sources if not source.startswith("https://aws.amazon.com/")] == []
+    assert set(prices.unchecked) < prices.usd.keys()
+
+
+def test_an_unknown_figure_is_refused_by_name() -> None:
+    with pytest.raises(Misused, match="videoz"):
+        Workload.load(changed={"videoz": 1})
+
+
+def test_the_command_prints_tables_or_json(
+    measured: tuple[dict[str, Measured], Catalogue],
+    followed: dict[str, Followed],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setattr(command, "measure_lifelike", lambda: measured)
+    monkeypatch.setattr(command, "measure_behind", lambda: followed)
+    assert command.main([]) == 0
+    assert "The naive design" in capsys.readouterr().out
+    assert command.main(["--json", "--set", "alarm_metrics=0"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["calls"]["POST /v1/videos/{videoId}/views"]["tableWru"] == 1
+    page = tmp_path / "costs.md"
+    shutil.copy(PAGE, page)
+    monkeypatch.setattr(command, "PAGE", page)
+    assert command.main(["--docs", "--set", "videos=2_000_000"]) == 0
+    assert page.read_text(encoding="utf-8") != PAGE.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("arguments", [["--set", "videos"], ["--set", "videos=many"], ["--set", "videos=-1"]])
+def test_a_figure_that_is_none_is_a_wrong_argument(arguments: list[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        command.main(arguments)
+    assert ended.value.code == 2
+
+
+def test_a_workload_that_is_not_there_is_said_in_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(["--workload", "/nowhere.toml"]) == 1
+    assert "/nowhere.toml cannot be read" in capsys.readouterr().err
