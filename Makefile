@@ -7,6 +7,9 @@ SCOPES ?= videos/read videos/write
 CDK_ARGS ?=
 TITLES ?= 1000
 PYTEST_ARGS ?= -n 2
+E2E_ARGS ?= -n 3
+COST_ARGS ?=
+ENV ?=
 export SUB SCOPES
 
 VENV := .venv
@@ -22,16 +25,20 @@ unexport PYTHONDONTWRITEBYTECODE
 unexport PYTHONHOME PYTHONPATH VIRTUAL_ENV
 
 .DEFAULT_GOAL := help
-.PHONY: help run test token variables demo catalogue bootstrap deploy synth lint bench clean
+.PHONY: help run test e2e token variables demo catalogue bootstrap deploy synth lint bench cost redrive restore-drill clean sam-env
 
 help: ## Show this list
-	@grep -E '^[a-z]+:.*## ' Makefile | awk -F ':.*## ' '{gsub("[$$][$$]", "$$", $$2); printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -E '^[a-z0-9-]+:.*## ' Makefile | awk -F ':.*## ' '{gsub("[$$][$$]", "$$", $$2); printf "  make %-13s %s\n", $$1, $$2}'
 
 run: $(STAMP) ## Start the service on this machine; Ctrl-C stops it (PORT=4566 ISSUER_PORT=4567)
 	@$(PYTHON) -m local.run
 
-test: $(STAMP) lint synth ## Everything that must hold: lint, types, templates, tests (PYTEST_ARGS="-n 2 -k name")
-	$(TOOLS) $(PYTHON) -m pytest $(PYTEST_ARGS)
+test: $(STAMP) lint synth ## Everything that must hold: lint, types, templates, tests, rehearsal (PYTEST_ARGS="-n 2 -k name")
+	$(TOOLS) $(PYTHON) -m pytest $(PYTEST_ARGS) tests/unit tests/integration
+	@$(PYTHON) -m local.rehearsal $(E2E_ARGS)
+
+e2e: $(STAMP) ## Rehearse a stack's life: deploy, upgrade, end-to-end tests, diff, destroy (E2E_ARGS="-n 3 -k name")
+	@$(PYTHON) -m local.rehearsal $(E2E_ARGS)
 
 token: $(STAMP) ## Print a token for the local service (SUB=carol SCOPES="videos/read")
 	@$(PYTHON) -m local.mint "$$SUB" "$$SCOPES"
@@ -46,12 +53,14 @@ catalogue: $(STAMP) ## Make a catalogue in IMDb's layout and import it into the 
 	@$(PYTHON) -m tools generate .local/catalogue-$(TITLES) --titles $(TITLES)
 	@$(PYTHON) -m tools import-imdb .local/catalogue-$(TITLES) --local
 
-bootstrap: $(STAMP) ## Prepare the AWS account of your credentials for the CDK, once for each region
-	@destination=$$($(PYTHON) -m local.account --destination) && $(CDK) bootstrap --app "" "$$destination"
+sam-env: $(STAMP) ## Make ready to call one function by itself with `sam local invoke` (docs/sam-local-invoke.md)
+	@$(PYTHON) -m local.sam
 
-deploy: $(STAMP) ## Deploy to the AWS account of your credentials (CDK_ARGS="-c env=prod")
-	@$(PYTHON) -m local.account
-	$(CDK) deploy --all $(CDK_ARGS)
+bootstrap: $(STAMP) ## Prepare the AWS account of your credentials for the CDK, once for each region
+	@destination=$$($(PYTHON) -m tools.preflight) && $(CDK) bootstrap --app "" "$$destination"
+
+deploy: $(STAMP) ## Deploy to the AWS account of your credentials, after checks (ENV=staging CDK_ARGS="-c name=value")
+	@$(PYTHON) -m tools.deploying --env "$(ENV)" $(CDK_ARGS)
 
 synth: $(STAMP) ## Make the templates with all validation, and lint them
 	$(CDK) synth --quiet --no-notices --output cdk.out
@@ -64,6 +73,15 @@ lint: $(STAMP) ## Check style, format and types
 
 bench: $(STAMP) ## Measure what the tuning gains, as ratios
 	@for each in codec client request media catalogue; do $(PYTHON) -m bench.$$each; done
+
+redrive: $(STAMP) ## Show what was set aside of a queue, and move it back (QUEUE=thumbnails ENV=prod YES=1; ENV=local)
+	@$(PYTHON) -m tools redrive --queue "$(QUEUE)" $(if $(filter local,$(ENV)),--local,$(if $(ENV),--env "$(ENV)")) $(if $(YES),--yes)
+
+cost: $(STAMP) ## What it costs on AWS: units and dollars for each request and a month (COST_ARGS="--set videos=5e6")
+	@$(PYTHON) -m bench.cost $(COST_ARGS)
+
+restore-drill: $(STAMP) ## Damage a deployment of its own, put it back from a copy, and prove that nothing is lost
+	@$(PYTHON) -m local.drill
 
 clean: ## Remove what was built, and the local service's data
 	rm -rf .local cdk.out .mypy_cache .pytest_cache .ruff_cache .hypothesis

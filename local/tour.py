@@ -1,6 +1,6 @@
-"""The README's tour, run for real: `python -m local.tour` writes what its commands print against the running service.
+"""The README's tour and the API guide, run for real: `python -m local.tour` writes what their commands print.
 
-The end-to-end tests run it too, and fail when the README shows something else.
+The end-to-end tests run them too, and fail when a page shows something else.
 """
 
 import os
@@ -12,7 +12,7 @@ from typing import Any
 
 from local import ROOT, LocalError, exit_status, running_service
 
-README = ROOT / "README.md"
+PAGES = (ROOT / "README.md", ROOT / "docs" / "api-guide.md")
 BLOCK = re.compile(r"(?<=<!-- tour -->\n```console\n)(.*?)(?=```\n)", re.DOTALL)
 SECONDS = 300
 _MARK = "-- end of command --"
@@ -29,12 +29,12 @@ _VARYING = (
 )
 
 
-def played(readme: str, environment: Mapping[str, str]) -> str:
-    """The README with the outputs of the tour's commands as they are now, in one shell and in order."""
-    blocks = BLOCK.findall(readme)
+def played(page: str, environment: Mapping[str, str]) -> str:
+    """A page with the outputs of its tour's commands as they are now, in one shell and in order."""
+    blocks = BLOCK.findall(page)
     if not blocks:
-        raise LocalError("README.md has no tour.")
-    commands = [command for block in blocks for command in _commands(block)]
+        raise LocalError("The page has no tour.")
+    commands = [command for block in blocks for command in commands_of(block)]
     script = "\n".join(f"{{ {command}\n}} 2>&1\necho\necho '{_MARK}'" for command in commands)
     done = subprocess.run(
         ["bash", "-c", script],
@@ -49,12 +49,12 @@ def played(readme: str, environment: Mapping[str, str]) -> str:
 
     def replayed(match: re.Match[str]) -> str:
         shown = []
-        for command in _commands(match[1]):
+        for command in commands_of(match[1]):
             output = next(outputs).strip("\n")
             shown.append(f"$ {command}\n" + (f"{output}\n" if output else ""))
         return "".join(shown)
 
-    return BLOCK.sub(replayed, readme)
+    return BLOCK.sub(replayed, page)
 
 
 def masked(text: str) -> str:
@@ -69,7 +69,7 @@ def variables(service: Mapping[str, Any]) -> dict[str, str]:
     return {"URL": service["baseUrl"], **{user.upper(): token for user, token in service["tokens"].items()}}
 
 
-def _commands(block: str) -> list[str]:
+def commands_of(block: str) -> list[str]:
     """The commands of a console block: after `$ `, with the lines that a backslash at the end joins to them."""
     found: list[str] = []
     continued = False
@@ -85,7 +85,7 @@ def _commands(block: str) -> list[str]:
 
 
 def main(arguments: list[str]) -> int:
-    """Write the README's outputs anew, or with `--variables` print shell assignments; the exit status."""
+    """Write the pages' outputs anew, or with `--variables` print shell assignments; the exit status."""
     return exit_status(_print_variables if arguments == ["--variables"] else _write)
 
 
@@ -96,7 +96,8 @@ def _print_variables() -> None:
 
 def _write() -> None:
     environment = variables(running_service())
-    README.write_text(played(README.read_text(encoding="utf-8"), environment), encoding="utf-8")
+    for page in PAGES:
+        page.write_text(played(page.read_text(encoding="utf-8"), environment), encoding="utf-8")
 
 
 if __name__ == "__main__":

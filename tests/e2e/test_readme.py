@@ -1,14 +1,17 @@
-"""The README's tour shows what its commands really print."""
+"""The README's tour and the API guide show what their commands really print."""
+
+from pathlib import Path
 
 import pytest
 
-from local.tour import README, masked, played, variables
+from local.tour import PAGES, masked, played, variables
 from tests.e2e.conftest import Service
 
 pytestmark = pytest.mark.xdist_group("e2e")
 
 
-def test_the_tour_is_what_the_readme_shows(service: Service) -> None:
-    shown = README.read_text(encoding="utf-8")
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_page_shows_what_its_commands_print(service: Service, page: Path) -> None:
+    shown = page.read_text(encoding="utf-8")
     really = played(shown, variables({"baseUrl": service.base_url, "tokens": service.tokens}))
     assert masked(shown) == masked(really)

@@ -1,6 +1,7 @@
 """What the README says is so."""
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from local import readme, tour
 from shared import schema
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def test_the_generated_tables_are_up_to_date() -> None:
@@ -22,7 +23,7 @@ def test_a_missing_section_is_no_up_to_date_section() -> None:
         readme.updated("# A README without them")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_to_files_that_are_there(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     for link in re.findall(r"\]\(([^)#]+)\)", text):
@@ -30,9 +31,12 @@ def test_links_lead_to_files_that_are_there(page: Path) -> None:
             assert (page.parent / link).exists(), link
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_files_it_points_at_are_there(page: Path) -> None:
-    for path in re.findall(r"`((?:shared|infra|functions|local|tests)/[\w./]+)`", page.read_text(encoding="utf-8")):
+    for path in re.findall(
+        r"`((?:shared|infra|functions|local|tools|bench|schemas|events|tests)/[\w./]+)`",
+        page.read_text(encoding="utf-8"),
+    ):
         assert (ROOT / path).exists(), path
 
 
@@ -50,9 +54,9 @@ def test_every_direct_dependency_has_its_reason() -> None:
 
 
 def test_make_targets_that_are_named_exist() -> None:
-    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    targets = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
     for page in PAGES:
-        named = re.findall(r"(?:`|^|\()make (?:-s )?([a-z]+)", page.read_text(encoding="utf-8"), re.MULTILINE)
+        named = re.findall(r"(?:`|^|\()make (?:-s )?([a-z0-9-]+)", page.read_text(encoding="utf-8"), re.MULTILINE)
         assert set(named) <= targets
 
 
@@ -75,3 +79,18 @@ def test_every_entity_index_and_pattern_is_in_the_readme() -> None:
         assert each.name in text
     for pattern in schema.ACCESS_PATTERNS:
         assert f"`{pattern.request}`" in text
+
+
+def test_the_changelog_begins_with_the_present_version() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    versions = re.findall(r"^## (\d+\.\d+\.\d+)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert versions[0] == project["version"]
+    assert versions == sorted(versions, key=lambda version: [int(part) for part in version.split(".")], reverse=True)
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md")), ids=lambda page: page.stem)
+def test_a_decision_says_why_what_else_there_was_and_what_it_costs(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert re.findall(r"^## (.+)$", text, re.MULTILINE) == ["Why", "Instead of", "What it costs"]
+    title = text.partition("\n")[0].partition(". ")[2]
+    assert f"[{title}]({page.name})" in (page.parent / "README.md").read_text(encoding="utf-8")

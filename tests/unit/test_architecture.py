@@ -1,0 +1,89 @@
+"""The pictures of docs/architecture.md show what the templates say."""
+
+import re
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from shared.routes import DEFAULT_FUNCTION, ROUTES
+from tests.unit.templates import Templates
+
+PAGE = (Path(__file__).parents[2] / "docs" / "architecture.md").read_text(encoding="utf-8")
+REQUEST, FOLLOWS = re.findall(r"```mermaid\n(.*?)```", PAGE, re.DOTALL)
+
+HTTP = {route.function for route in ROUTES}
+Arrows = set[tuple[str, str]]
+
+OUTSIDE: Arrows = {
+    ("Client", "Gateway"),
+    ("Client", "Sources"),
+    ("Client", "Pictures"),
+    ("TranscodeQueue", "Transcoder"),
+    ("Transcoder", "Media"),
+}
+"""What no role of the service's functions tells."""
+
+
+def _drawn(picture: str) -> Arrows:
+    """The arrows of a flowchart; `a & b --> c` are two."""
+    arrows = set()
+    for line in picture.splitlines():
+        if "-->" in line:
+            # A name may have its label behind it: Table[("VideoMetadata")].
+            sources, targets = (
+                [each.split("[")[0].strip() for each in side.split(" & ")] for side in line.split("-->")
+            )
+            arrows |= set(product(sources, targets))
+    return arrows
+
+
+def _arrows(line: str, folder: str) -> Arrows:
+    """What one permission of a function means: `sqs:SendMessage PurgeQueue` is an arrow to that queue."""
+    action, place = line.split()[:2]
+    place = place.partition("/")[0]
+    match action.partition(":"):
+        case "sqs", _, "ReceiveMessage":
+            return {(place, folder)}
+        case "sqs", _, "SendMessage":
+            return {(folder, place)}
+        case "dynamodb", _, "GetRecords":
+            return {("Stream", folder)}
+        case (("dynamodb" | "s3" | "secretsmanager"), _, _) if not place.endswith(".StreamArn"):
+            return {(folder, place)}
+        case _:
+            return set()
+
+
+def _of_roles(aws: Templates, folders: set[str]) -> Arrows:
+    return {arrow for folder in folders for line in aws.allowed(folder) for arrow in _arrows(line, folder)}
+
+
+@pytest.fixture
+def background(aws: Templates) -> set[str]:
+    handlers = {made["Properties"]["Handler"] for made in aws.all("AWS::Lambda::Function").values()}
+    return {handler.split(".")[1] for handler in handlers} - HTTP
+
+
+def test_the_picture_of_a_request_shows_every_permission_of_the_functions_that_answer(aws: Templates) -> None:
+    routed = {("Gateway", function) for function in HTTP | {DEFAULT_FUNCTION}}
+    assert _drawn(REQUEST) - OUTSIDE == routed | _of_roles(aws, HTTP) | {("Pictures", "Media")}
+
+
+def test_the_other_picture_shows_every_permission_of_the_functions_behind(aws: Templates, background: set[str]) -> None:
+    told_by_s3, called_by_time = {("Sources", "ArrivalsQueue")}, {("Schedule", "sweeper")}
+    assert _drawn(FOLLOWS) - OUTSIDE == told_by_s3 | called_by_time | _of_roles(aws, background)
+
+
+def test_pictures_come_from_the_media_bucket(aws: Templates) -> None:
+    (origin,) = aws.one("AWS::CloudFront::Distribution")["Properties"]["DistributionConfig"]["Origins"]
+    assert "Media" in str(origin["DomainName"])
+
+
+def test_every_arrow_from_outside_is_drawn() -> None:
+    assert _drawn(REQUEST) | _drawn(FOLLOWS) >= OUTSIDE
+
+
+def test_all_stacks_are_listed(aws: Templates) -> None:
+    listed = re.findall(r"^\| `(\w+)` \|", PAGE, re.MULTILINE)
+    assert set(listed) == {name.rsplit("-", 1)[1] for name in aws.names} | {"Costs"}

@@ -1,0 +1,126 @@
+"""docs/data-model.md has every entity, and every attribute that the service really stores."""
+
+import re
+from collections import defaultdict
+
+import pytest
+
+from local import ROOT
+from shared.attributes import Item
+from shared.audit import AuditStore, entry
+from shared.caller import Caller
+from shared.dynamodb import Table
+from shared.objects import Objects
+from shared.schema import AUDIT, ENTITIES, HEALTH, Entity
+from shared.stream import Record
+from shared.video import pictured
+from tests import streams
+from tests.backstage import Backstage
+from tests.harness import Clock, make_api
+from tests.integration.contents import items_of
+
+PAGE = (ROOT / "docs" / "data-model.md").read_text(encoding="utf-8")
+SECTIONS = dict(re.findall(r"^### (.+?)\n(.*?)(?=^##|\Z)", PAGE, re.DOTALL | re.MULTILINE))
+STORED = tuple(each for each in (*ENTITIES, AUDIT) if each is not HEALTH)
+
+Attributes = dict[str, set[str]]
+COMMON = set(re.findall(r"^- `(\w+)`", PAGE, re.MULTILINE))
+WORKER = Caller.job("test")
+
+
+def _documented(entity: Entity) -> set[str]:
+    """The attributes of an entity's table, a row each or several in a row."""
+    names = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|", SECTIONS[entity.name], re.MULTILINE)
+    return {name for each in names for name in re.findall(r"`(\w+)`", each)}
+
+
+def _entity_of(item: Item) -> str:
+    for entity in STORED:
+        pattern = [re.sub(r"\\\{\w+\\\}", ".+", re.escape(template)) for template in (entity.pk, entity.sk)]
+        if re.fullmatch(pattern[0], str(item["pk"])) and re.fullmatch(pattern[1], str(item["sk"])):
+            return entity.name
+    raise AssertionError(f"{item} is no entity of the schema")
+
+
+@pytest.fixture
+def stored(table: Table, clock: Clock, objects: Objects) -> Attributes:
+    """The attributes of all kinds of items, after one of everything has happened."""
+    api, backstage = make_api(table, clock, objects), Backstage(table, clock)
+    attributes: Attributes = defaultdict(set)
+
+    def note(*items: Item) -> None:
+        for item in items:
+            attributes[_entity_of(item)] |= set(item)
+
+    video = api.publish(
+        description="All of it",
+        tags=["sea"],
+        category="travel",
+        metadata={"camera": "A7"},
+        audioCodec="aac",
+        releaseYear=2026,
+        language="en",
+        publishAt=int(clock.now) - 10,
+        expiresAt=int(clock.now) + 1000,
+        thumbnails={"poster": {"url": "s3://films/cover.jpg"}},
+    )["videoId"]
+    path = f"/v1/videos/{video}"
+    backstage.settle_totals()
+    note(*items_of(table))
+    once = {"idempotency-key": "k"}
+    for method, target, body in (
+        ("POST", "/v1/videos", {"title": "Once"}),
+        ("POST", f"{path}/views", None),
+        ("PUT", f"{path}/credits/nm1", {"name": "Ada", "ordering": 1, "roles": [{"category": "self"}]}),
+        ("PUT", f"{path}/releases/NZ/mi", {"titles": [{"title": "Te whanga"}]}),
+        ("PUT", f"{path}/rating", {"value": 8}),
+        ("PUT", f"{path}/rating", {"like": True}),
+        ("POST", "/v1/playlists", {"title": "Sea", "description": "All of it"}),
+    ):
+        headers = once if method == "POST" else {}
+        assert api.request(method, target, json_body=body, headers=headers).status < 300, target
+    assert api.put(f"{path}/rating", {"value": 8}, user="bob").status < 300
+    playlist = api.get("/v1/playlists").json["items"][0]["playlistId"]
+    assert api.post(f"/v1/playlists/{playlist}/entries", {"videoId": video}).status == 201
+    for size in (1000, 200_000_000):
+        assert api.post(f"{path}/upload", {"contentType": "video/mp4", "fileSize": size}).status == 201
+    backstage.arrive(video)
+    backstage.probe(video, videoCodec="h264", frameRate=25, fileSize=1000)
+    assert api.post(f"{path}/thumbnail", {"time": 7.5}).status < 300
+    backstage.settle_totals()
+    poster = backstage.message("thumbnails", "poster").ticket
+    assert backstage.jobs.take(poster, WORKER, int(clock()))
+    note(*items_of(table))
+    pictures: Item = {"poster": {"url": "s3://media/thumbnails/a.jpg"}}
+    assert backstage.jobs.complete(poster, {}, WORKER, int(clock()), lambda item: pictured(item, pictures))
+    rendition = backstage.message("transcode", "transcode.240p").ticket
+    assert backstage.jobs.take(rendition, WORKER, int(clock()))
+    assert backstage.jobs.fail(rendition, "It is damaged.", WORKER, int(clock()), retry=False)
+    assert api.post(f"{path}/jobs/transcode.240p/retry").status == 202
+    backstage.settle_totals()
+    gone = next(item for item in items_of(table) if item["sk"] == "#META" and item["pk"] == f"VIDEO#{video}")
+    audit = AuditStore(Table("VideoAudit", table.client))
+    for raw in (*backstage.seen, streams.change(gone, None, sequence=10**9, identity=streams.EXPIRY)):
+        found = entry(Record(raw), days=400)
+        if found:
+            audit.add(found)
+    assert api.delete(path).status == 204
+    failing = str(api.create()["videoId"])
+    backstage.arrive(failing)
+    probe = backstage.message("probe", "probe").ticket
+    assert backstage.jobs.take(probe, WORKER, int(clock()))
+    assert backstage.jobs.fail(probe, "It is no film.", WORKER, int(clock()), retry=False)
+    backstage.settle_totals()
+    note(*items_of(table), *items_of(audit.table))
+    return attributes
+
+
+def test_every_entity_has_its_section_with_its_keys() -> None:
+    assert set(SECTIONS) == {each.name for each in (*ENTITIES, AUDIT)}
+    for entity in (*ENTITIES, AUDIT):
+        assert f"`{entity.pk}` / `{entity.sk}`" in SECTIONS[entity.name]
+
+
+def test_every_attribute_that_is_stored_is_in_the_page_and_every_one_there_is_stored(stored: Attributes) -> None:
+    shown = {entity.name: _documented(entity) | COMMON for entity in STORED}
+    assert {name: found | COMMON for name, found in stored.items()} == shown
