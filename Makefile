@@ -33,9 +33,15 @@ help: ## Show this list
 run: $(STAMP) ## Start the service on this machine; Ctrl-C stops it (PORT=4566 ISSUER_PORT=4567)
 	@$(PYTHON) -m local.run
 
+# The rehearsal mostly waits, so it goes on beside the other tests; what it says comes when it has ended.
 test: $(STAMP) lint synth ## Everything that must hold: lint, types, templates, tests, rehearsal (PYTEST_ARGS="-n 2 -k name")
-	$(TOOLS) $(PYTHON) -m pytest $(PYTEST_ARGS) tests/unit tests/integration
-	@$(PYTHON) -m local.rehearsal $(E2E_ARGS)
+	@mkdir -p .local; \
+	$(PYTHON) -m local.rehearsal $(E2E_ARGS) > .local/rehearsal.txt 2>&1 & rehearsal=$$!; \
+	trap 'kill $$rehearsal' INT TERM; \
+	$(TOOLS) $(PYTHON) -m pytest $(PYTEST_ARGS) tests/unit tests/integration; tests=$$?; \
+	echo "Waiting for the rehearsal ..."; wait $$rehearsal; rehearsed=$$?; \
+	cat .local/rehearsal.txt; \
+	[ $$tests -eq 0 ] && [ $$rehearsed -eq 0 ]
 
 e2e: $(STAMP) ## Rehearse a stack's life: deploy, upgrade, end-to-end tests, diff, destroy (E2E_ARGS="-n 3 -k name")
 	@$(PYTHON) -m local.rehearsal $(E2E_ARGS)

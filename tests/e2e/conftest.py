@@ -96,6 +96,7 @@ class Service:
             return list(pool.map(send, range(count)))
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Let the workers of `pytest -n` share a service that runs already; one of their own is for one worker alone."""
     if os.environ.get("E2E_SERVICE"):

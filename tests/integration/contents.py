@@ -24,7 +24,7 @@ def videos_of(table: Table) -> list[Item]:
 
 
 def contents(table: Table) -> list[str]:
-    """All items as sorted lines of JSON, without what chance decides: write ids, and ids that the server made.
+    """All items as sorted lines of JSON, without what chance decides: ids of writes and requests, and those that the server made.
 
     Checks on the way what hangs on such an id: the shard.
     """
@@ -34,7 +34,8 @@ def contents(table: Table) -> list[str]:
     for item in items:
         for name in SHARDED:
             assert item.pop(name, shard := shard_of(item.get("videoId", ""))) == shard
-        item.pop("writeId", None)
+        for name in ("writeId", "updatedFor"):
+            item.pop(name, None)
         if "answer" in item:
             item["answer"] = json.loads(zlib.decompress(item["answer"]))
         lines.append(anonymous(json.dumps(item, sort_keys=True, default=sorted), made))

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 Synthesize = Callable[[dict[str, Any]], "Templates"]
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Let one worker of `pytest -n` have all that looks at templates: making them takes seconds for each choice."""
     for item in items:
