@@ -354,6 +354,15 @@ def seed(table: Table, s3: "S3Client", now: int) -> None:
         s3.put_object(Bucket=SOURCES_BUCKET, Key=film_key(video_id), Body=film(), ContentType="video/mp4")
 
 
+def forget_films(s3: "S3Client") -> None:
+    """Remove the world's own bucket, which no stack knows of."""
+    for unfinished in s3.list_multipart_uploads(Bucket=SOURCES_BUCKET).get("Uploads", []):
+        s3.abort_multipart_upload(Bucket=SOURCES_BUCKET, Key=unfinished["Key"], UploadId=unfinished["UploadId"])
+    for each in s3.list_objects_v2(Bucket=SOURCES_BUCKET).get("Contents", []):
+        s3.delete_object(Bucket=SOURCES_BUCKET, Key=each["Key"])
+    s3.delete_bucket(Bucket=SOURCES_BUCKET)
+
+
 def _upload_in_parts(s3: "S3Client", now: int) -> Item:
     """An upload whose only part was sent, in a bucket that is made for the world."""
     with suppress(ClientError):  # it is there

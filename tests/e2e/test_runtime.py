@@ -6,7 +6,7 @@ The runtime is AWS's Runtime Interface Emulator with Lambda's client for Python 
 import base64
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -55,10 +55,11 @@ def assembly(service: Service) -> dict[str, Synthesised]:
 
 
 @pytest.fixture(scope="module")
-def table(service: Service, assembly: Mapping[str, Synthesised]) -> Table:
-    """The deployed table."""
+def table(service: Service, assembly: Mapping[str, Synthesised]) -> Iterator[Table]:
+    """The deployed table, which each test fills with the world; its films are removed in the end."""
     name = configuration(service.endpoint, assembly["videos"]).environment["TABLE_NAME"]
-    return Table(name, client("dynamodb", service.endpoint))
+    yield Table(name, client("dynamodb", service.endpoint))
+    world.forget_films(client("s3", service.endpoint))
 
 
 @pytest.fixture(scope="module")

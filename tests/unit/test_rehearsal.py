@@ -2,6 +2,7 @@
 
 import fcntl
 import subprocess
+import sys
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -243,8 +244,14 @@ def test_a_program_that_does_not_end_is_ended() -> None:
 def test_a_program_that_is_broken_off_can_end_what_it_started(tmp_path: Path) -> None:
     """As pytest does, whose fixtures end servers in sessions of their own."""
     ended = tmp_path / "ended"
-    program = f"trap 'touch {ended}; exit' INT; echo ready; while :; do sleep 0.05; done"
-    with subprocess.Popen(["bash", "-c", program], stdout=subprocess.PIPE, start_new_session=True) as process:
+    program = f"""
+import pathlib, signal, sys
+signal.signal(signal.SIGINT, lambda *_: sys.exit(pathlib.Path({str(ended)!r}).touch()))
+print("ready", flush=True)
+signal.pause()
+"""
+    command = [sys.executable, "-c", program]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"ready\n"
         rehearsal.end_group(process)
