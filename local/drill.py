@@ -239,7 +239,7 @@ def _content(line: Line) -> Line:
 def next_second() -> int:
     """Wait until the present second is over: the service's times are whole seconds, and before and after must differ."""
     end = int(time.time()) + 1
-    time.sleep(max(0.0, end - time.time()))
+    time.sleep(max(0.0, end - time.time()))  # only the clock can bring the next second
     return end
 
 
@@ -251,7 +251,7 @@ def await_purge(_: Sequence[str], is_done: Callable[[], bool]) -> None:
             raise LocalError(
                 f"The service has not cleared away what removed videos left within {PURGE_SECONDS} seconds."
             )
-        time.sleep(1)
+        time.sleep(1)  # nobody tells when a queue's work is done, so the table has to be asked
 
 
 def main() -> int:

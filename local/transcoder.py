@@ -162,7 +162,7 @@ class Worker:
             self._do(_parsed(body), receipt)
         except NotWanted as answer:
             LOGGER.info("not wanted any more: %s", answer)
-        except Exception:
+        except Exception:  # whatever one message breaks on, the worker goes on with the next
             # SQS delivers it again, a little later each time, and after the last time keeps it in the DLQ.
             LOGGER.exception("message not done")
             self._hide(receipt, 15 * 2 ** (count - 1))

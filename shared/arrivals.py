@@ -55,7 +55,7 @@ class Arrivals:
         with correlated(request_of(upload)):
             try:
                 outcome = self._taken_in(upload, object_uri(bucket, key), now)
-            except Exception as error:
+            except Exception as error:  # logged here, where the request's id is known, and raised as it is
                 self._logger.warning("an object could not be taken in", extra={"key": key, "cause": repr(error)})
                 raise
             self._logger.info("an object was created", extra={"key": key, "outcome": outcome})

@@ -247,16 +247,21 @@ class Restore:
     def _written(self, writes: Sequence[Write], line: ItemLine, item: Item) -> str | Refused:
         """Carry out the writes of one line, of which the first is that of the item itself."""
         try:
+            self._carry_out(writes)
+        except ConditionFailed:
+            # By an attempt of ours whose answer was lost, or by somebody else in this moment.
+            return self._compared(line, self._table.get(_key(item), consistent=True) or {})
+        return CREATED
+
+    def _carry_out(self, writes: Sequence[Write]) -> None:
+        """One write, or several in a transaction; raises ConditionFailed, or NotApplied when others are in the way."""
+        try:
             if len(writes) == 1:
                 self._table.write(writes[0])
             else:
                 self._table.transact(writes)
-        except ConditionFailed:
-            # By an attempt of ours whose answer was lost, or by somebody else in this moment.
-            return self._compared(line, self._table.get(_key(item), consistent=True) or {})
         except TransactionConflict as conflict:
             raise NotApplied from conflict
-        return CREATED
 
     def _put_imported(self, line: ItemLine) -> str | Refused:
         video_id, imported = line.attributes["videoId"], line.attributes["imported"]

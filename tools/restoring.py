@@ -14,7 +14,6 @@ from pathlib import Path
 from shared.attributes import Item, Value, decode_item, encode
 from shared.caller import Caller
 from shared.dynamodb import ConditionFailed, Expression, Key, Table, TransactionConflict, Write, change_between
-from shared.errors import NotApplied
 from shared.purging import PURGE
 from shared.ratings import RatingStore
 from shared.schema import ENTRY, MEMBERSHIP, PARTITION_KEY, PLAYLIST, SORT_KEY, TTL_ATTRIBUTE, VIDEO, Entity
@@ -292,14 +291,9 @@ class Repair(Restore):
         """Carry out conditional writes; tells what they put right."""
         self._rate.take(len(writes))
         try:
-            if len(writes) == 1:
-                self._table.write(writes[0])
-            else:
-                self._table.transact(writes)
+            self._carry_out(writes)
         except ConditionFailed:
             return IN_THIS_MOMENT
-        except TransactionConflict as conflict:
-            raise NotApplied from conflict
         self._tell(f"{_name(line)}: {', '.join(what)} as before")
         return CHANGED
 

@@ -150,6 +150,14 @@ class TestViews:
 
 
 class TestSweeper:
+    @staticmethod
+    def _waiting(api: Api, table: Table, clock: Clock) -> tuple[Backstage, str]:
+        """What goes on behind, and a video whose film waits to be looked at."""
+        backstage = Backstage(table, clock)
+        video_id = str(api.create()["videoId"])
+        backstage.arrive(video_id)
+        return backstage, video_id
+
     def _sweep(self, backstage: Backstage, capsys: Printed) -> dict[str, dict[str, float]]:
         """The metrics of one sweep by queue; those without a queue under ``."""
         capsys.readouterr()
@@ -193,9 +201,7 @@ class TestSweeper:
     def test_a_job_that_is_tried_again_by_hand_is_new(
         self, api: Api, table: Table, clock: Clock, capsys: Printed
     ) -> None:
-        backstage = Backstage(table, clock)
-        video_id = api.create()["videoId"]
-        backstage.arrive(video_id)
+        backstage, video_id = self._waiting(api, table, clock)
         backstage.jobs.fail(
             backstage.message("probe", "probe").ticket, "No film.", Caller.job("probe"), int(clock()), retry=False
         )
@@ -231,9 +237,7 @@ class TestSweeper:
     def test_a_job_of_before_its_age_was_kept_counts_as_open(
         self, api: Api, table: Table, clock: Clock, capsys: Printed
     ) -> None:
-        backstage = Backstage(table, clock)
-        video_id = api.create()["videoId"]
-        backstage.arrive(video_id)
+        backstage, video_id = self._waiting(api, table, clock)
         job = backstage.job(video_id, "probe")
         table.write(table.put({name: value for name, value in job.items() if name != "createdAt"}))
         assert self._sweep(backstage, capsys) == {"probe": {"OpenJobs": 1}}
@@ -241,9 +245,7 @@ class TestSweeper:
     def test_a_job_of_a_kind_of_a_later_release_is_left_out(
         self, api: Api, table: Table, clock: Clock, capsys: Printed
     ) -> None:
-        backstage = Backstage(table, clock)
-        video_id = api.create()["videoId"]
-        backstage.arrive(video_id)
+        backstage, video_id = self._waiting(api, table, clock)
         job = backstage.job(video_id, "probe")
         table.write(table.put(job | {SORT_KEY: "JOB#scent", "kind": "scent", "relId": f"{video_id}/scent"}))
         assert self._sweep(backstage, capsys) == {"probe": {"OpenJobs": 1, "OldestJobSeconds": 0}}
