@@ -137,7 +137,7 @@ class ApiStack(cdk.Stack):
         """Credits and releases, which lie beside their videos."""
         relations = self._lister("relations")
         relations.allow_items("BatchGetItem", "DeleteItem", "GetItem", "PutItem", "Query", of=[schema.VIDEO])
-        relations.allow_items("UpdateItem", of=[schema.CREDIT], attributes=attributes.CREDIT)
+        relations.allow_items("UpdateItem", of=[schema.CREDIT, schema.RELEASE], attributes=attributes.ENTRY)
         relations.allow_queries(schema.RELATION_INDEX)
         return relations
 

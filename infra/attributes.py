@@ -23,8 +23,8 @@ QUOTA = ("jobs", "last", "purgeAt", "schemaVersion")
 
 UPLOAD = ("state",)
 
-CREDIT = ("relSort",)
-"""The year by which a credit is sorted."""
+ENTRY = (*_RELATION, "writeId")
+"""Where a credit or release stands, if it still is as it was read."""
 
 USER_VIDEOS = ("uploaded", "processing", "ready", "failed", "deleted", "bytes", "milliseconds")
 USER_PLAYLISTS = ("playlists",)
@@ -77,6 +77,9 @@ _VIDEO_VERSION = (
 )
 """What is written with every change of a video, whatever it is: who and when, and the places in the indexes."""
 
+SETTLED_VIDEO = (*_VIDEO_VERSION, "tags")
+"""What changes in a video when its time to enter or leave the lists has come, or that is of an earlier schema."""
+
 _PROBED = ("duration", "fileSize", "format", "resolution", "videoCodec", "audioCodec", "frameRate", "origins")
 
 ARRIVED_FILM = (*_VIDEO_VERSION, "source", "status", "statusBeforeDelete", "failure", "pictures", "posterTime")
@@ -88,6 +91,5 @@ PICTURES = (*_VIDEO_VERSION, "pictures")
 FAILED_FILM = (*_VIDEO_VERSION, *_PROBED, "status", "failure")
 """What changes in a video that cannot become ready without a job that was given up; a failed probe takes its facts."""
 
-REPORTED_FILM = (*FAILED_FILM, "source", "posterTime", "thumbnails", "tags")
-"""What changes in a video by a transcoder's reports, a retry, and the choice of a poster; tags when that is the first
-change of a video of an earlier schema."""
+REPORTED_FILM = (*FAILED_FILM, "source", "posterTime", "thumbnails")
+"""What changes in a video by a transcoder's reports, a retry, and the choice of a poster."""

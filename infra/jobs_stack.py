@@ -126,7 +126,7 @@ class JobsStack(cdk.Stack):
         self._aggregates(aggregates).consume(
             aggregates, batch_size=10, window=AGGREGATES_WINDOW, max_concurrency=AGGREGATES_AT_A_TIME
         )
-        self._sweeper()
+        self._sweeper(aggregates)
 
         cdk.CfnOutput(self, "TranscodeQueueArn", description="For a transcoder's policy", value=transcode.queue_arn)
 
@@ -263,7 +263,7 @@ class JobsStack(cdk.Stack):
         return purge
 
     def _aggregates(self, queue: sqs.IQueue) -> ServiceFunction:
-        """Keeps the totals of users and tags, and the years of credits; what it does not reach, it sends to itself."""
+        """Keeps totals, and the places of entries; what it does not reach, or is due soon, it sends to itself."""
         aggregates = self._function(
             "Aggregates",
             timeout=AGGREGATES_TIMEOUT,
@@ -271,9 +271,13 @@ class JobsStack(cdk.Stack):
             environment={"AGGREGATES_QUEUE_URL": queue.queue_url},
         )
         aggregates.allow_items(
-            "BatchGetItem", "ConditionCheckItem", "DeleteItem", "PutItem", "Query", of=[schema.VIDEO]
+            "BatchGetItem", "ConditionCheckItem", "DeleteItem", "GetItem", "PutItem", "Query", of=[schema.VIDEO]
         )
-        aggregates.allow_items("UpdateItem", of=[schema.CREDIT], attributes=attributes.CREDIT)
+        aggregates.allow_items(
+            "UpdateItem",
+            of=[schema.VIDEO, schema.CREDIT, schema.RELEASE],
+            attributes=(*attributes.SETTLED_VIDEO, *attributes.ENTRY),
+        )
         aggregates.allow_items(
             "UpdateItem", of=[schema.PROFILE], attributes=(*attributes.USER_VIDEOS, *attributes.USER_TOTALS)
         )
@@ -281,14 +285,17 @@ class JobsStack(cdk.Stack):
         aggregates.allow_send(queue)
         return aggregates
 
-    def _sweeper(self) -> None:
-        """Queues again what got stuck."""
-        sweeper = self._function("Sweeper", timeout=SWEEPER_TIMEOUT)
+    def _sweeper(self, aggregates: sqs.IQueue) -> None:
+        """Queues again what got stuck, and sends for videos whose time comes."""
+        sweeper = self._function(
+            "Sweeper", timeout=SWEEPER_TIMEOUT, environment={"AGGREGATES_QUEUE_URL": aggregates.queue_url}
+        )
         sweeper.allow_items("GetItem", "PutItem", "Query", of=[schema.VIDEO, schema.JOB])
         sweeper.allow_items(
             "UpdateItem", of=[schema.VIDEO, schema.JOB], attributes=(*attributes.FAILED_FILM, *attributes.WANTED_JOB)
         )
         sweeper.allow_queries(schema.RELATION_INDEX)
+        sweeper.allow_send(aggregates)
         events.Rule(
             self,
             "Schedule",

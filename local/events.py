@@ -430,7 +430,7 @@ def _queues() -> Iterator[Example]:
         ("purge", "PurgeQueue", "video"): [purge_message(world.GONE)],
         ("purge", "PurgeQueue", "playlist"): [purge_playlist_message(world.LOST)],
         ("aggregates", "AggregatesQueue", "videos"): [
-            aggregates_message(world.HARBOUR, years=True),
+            aggregates_message(world.HARBOUR, entries=True),
             aggregates_message(world.REGATTA),
             aggregates_message(world.GONE),
         ],

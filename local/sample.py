@@ -1,7 +1,8 @@
 """What the rehearsal of an upgrade puts in, and everything by which it must be found afterwards.
 
 Four owners have videos of all kinds. Those of two are then given the form of schema version 1, which knew no tag
-entries, no totals, and no relations.
+entries, no totals, and no relations; those of another one that of version 2, which had the entries of hidden videos in
+the index.
 """
 
 import time
@@ -13,11 +14,14 @@ import httpx
 
 from local import LocalError
 from local.demo import Client, reason
-from shared.schema import MARKER, PARTITION_KEY, PROFILE, SORT_KEY, TAG, TAG_COUNT, VIDEO
+from shared.attributes import decode_item, encode_item
+from shared.entries import placed, tag_entries
+from shared.schema import FEED, MARKER, PARTITION_KEY, PROFILE, SORT_KEY, TAG, TAG_COUNT, VIDEO
 
 ADMIN = "admin"
 OWNERS = ("ann", "ben", "cleo", "dan")
 OF_VERSION_1 = ("cleo", "dan")
+OF_VERSION_2 = ("ben",)
 READER = "eve"
 """Who has none, and so sees what everybody does."""
 CATEGORIES = ("rehearsal keynotes", "rehearsal films")
@@ -31,7 +35,7 @@ MOST = "100"
 
 PATIENCE = 120.0
 REWRITTEN = {"schemaVersion", "version", "updatedAt", "updatedBy", "updatedAs", "updatedFor", "writeId", "tags"}
-"""Attributes that change when a video is brought from version 1 to the present form."""
+"""Attributes that change when a video is brought from an earlier version to the present form."""
 
 Key = tuple[str, str]
 Json = dict[str, Any]
@@ -66,9 +70,10 @@ class Sample:
         # What follows came with version 2, so nothing of it is about the videos of version 1.
         present = [video for video in listed if video["userId"] not in OF_VERSION_1]
         role = {"roles": [{"category": "actor", "characters": ["Herself"]}], "ordering": 1}
-        for video in present:
+        for video in [*present, *self.hidden_of_version_2]:
             self._send(ADMIN, "PUT", f"{_path(video)}/credits/{PERSON}", json=role)
             self._send(ADMIN, "PUT", f"{_path(video)}/releases/{REGION}", json={"titles": [{"title": "Elsewhere"}]})
+        for video in present:
             for rater, value in (("ann", 8), ("ben", 6)):
                 self._send(rater, "PUT", f"{_path(video)}/rating", json={"value": value})
         for owner in ("ann", "ben"):
@@ -97,6 +102,11 @@ class Sample:
     def older(self) -> list[str]:
         """The ids of the videos that get the form of version 1."""
         return [video["videoId"] for video in self.videos if video["userId"] in OF_VERSION_1]
+
+    @property
+    def hidden_of_version_2(self) -> list[Json]:
+        """The hidden ones of the videos that get the form of version 2."""
+        return [video for video in self.videos if video["userId"] in OF_VERSION_2 and not _is_listed(video)]
 
     def require_owners(self) -> None:
         """Raise Lost unless each owner's videos are listed, by the one index that version 1's table began with."""
@@ -224,7 +234,7 @@ class Items:
         raise LocalError(f"The totals have not counted everything in {PATIENCE:.0f} seconds, or do not come to rest.")
 
     def make_older(self, sample: Sample) -> None:
-        """Give the older videos the form of version 1, and remove what it did not know."""
+        """Give the older videos the form of version 1, and remove what it did not know; and some that of version 2."""
         older = set(sample.older)
         tag_counts = TAG_COUNT.partition_prefix
         profiles = {_key(PROFILE.key(userId=owner)) for owner in OWNERS}
@@ -236,14 +246,31 @@ class Items:
                 self._dynamodb.delete_item(
                     TableName=self._table, Key={name: item[name] for name in (PARTITION_KEY, SORT_KEY)}
                 )
-        for video_id in older:
-            key_of = {name: {"S": value} for name, value in VIDEO.key(videoId=video_id).items()}
-            self._dynamodb.update_item(
-                TableName=self._table,
-                Key=key_of,
-                UpdateExpression="SET schemaVersion = :one",
-                ExpressionAttributeValues={":one": {"N": "1"}},
-            )
+        versions = {"1": OF_VERSION_1, "2": OF_VERSION_2}
+        for version, owners in versions.items():
+            for video in sample.videos:
+                if video["userId"] in owners:
+                    self._set_version(video["videoId"], version)
+        for video in sample.hidden_of_version_2:
+            self._put_into_the_index(video["videoId"])
+
+    def _set_version(self, video_id: str, version: str) -> None:
+        key = {name: {"S": value} for name, value in VIDEO.key(videoId=video_id).items()}
+        self._dynamodb.update_item(
+            TableName=self._table,
+            Key=key,
+            UpdateExpression="SET schemaVersion = :version",
+            ExpressionAttributeValues={":version": {"N": version}},
+        )
+
+    def _put_into_the_index(self, video_id: str) -> None:
+        """Let what belongs to a video stand where it would if it were listed."""
+        partition = VIDEO.key(videoId=video_id)[PARTITION_KEY]
+        beside = {key[1]: decode_item(item) for key, item in self.snapshot().items() if key[0] == partition}
+        video = beside[VIDEO.sk] | {"rel": FEED}
+        edges = [placed(item, video) for item in beside.values() if "personId" in item or "region" in item]
+        for entry in [*edges, *tag_entries(video)]:
+            self._dynamodb.put_item(TableName=self._table, Item=encode_item(entry))
 
 
 def _key(key: Mapping[str, str]) -> Key:
@@ -266,15 +293,27 @@ def require_unchanged(before: Snapshot, after: Snapshot) -> None:
 
 def require_upgraded(before: Snapshot, after: Snapshot, sample: Sample) -> None:
     """Raise Lost unless every item is there as before, but for what the repair brings to the present form."""
-    _require_kept(before, after)
-    older = {_key(VIDEO.key(videoId=video_id)) for video_id in sample.older}
+    hidden = {VIDEO.key(videoId=video["videoId"])[PARTITION_KEY] for video in sample.hidden_of_version_2}
+    _require_kept({key: item for key, item in before.items() if key[0] not in hidden or not _is_tag(key)}, after)
+    older = {
+        _key(VIDEO.key(videoId=video["videoId"]))
+        for video in sample.videos
+        if video["userId"] in (*OF_VERSION_1, *OF_VERSION_2)
+    }
     totals = (PROFILE.sk, MARKER.sk, TAG_COUNT.sk)
     for key, item in after.items():
         if key not in before:
             if not (_is_tag(key) or key[1] in totals):
                 raise Lost(f"The item {key} has come from nowhere.")
             continue
-        changed = {name for name in {*item, *before[key]} if item.get(name) != before[key].get(name)}
+        is_edge = key[0] in hidden and key[1].startswith(("CREDIT#", "RELEASE#", "TAG#"))
+        if is_edge and "rel" in item:
+            raise Lost(f"The item {key} of a hidden video is still in the index.")
+        changed = {
+            name
+            for name in {*item, *before[key]} - ({"rel"} if is_edge else set())
+            if item.get(name) != before[key].get(name)
+        }
         allowed = REWRITTEN if key in older else set(item) if key[1] in totals else set()
         if changed - allowed:
             raise Lost(f"The item {key} has changed in {', '.join(sorted(changed - allowed))}.")

@@ -17,6 +17,7 @@ from botocore.exceptions import ClientError
 from shared.attributes import Item
 from shared.caller import Caller
 from shared.dynamodb import Expression, Table
+from shared.entries import tag_entries
 from shared.errors import NotFound
 from shared.jobs import input_hash, kind_of, rendition_kind, since, wanted
 from shared.objects import object_uri
@@ -28,6 +29,7 @@ from shared.relations import credit_item, release_item
 from shared.routes import ADMIN, READ, TRANSCODE, WRITE
 from shared.schema import (
     CREDIT,
+    FEED,
     JOB,
     MEMBERSHIP,
     PARTITION_KEY,
@@ -42,7 +44,7 @@ from shared.schema import (
     VIEW_COUNTER,
     job_relation,
 )
-from shared.video import deleted, new_item, pictured, probed, stamp, tag_entries
+from shared.video import deleted, new_item, pictured, probed, stamp
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -245,13 +247,15 @@ def credit(video_id: str, person_id: str = PERSON) -> Item:
     content = CreditContent.model_validate(
         {"name": "Ada Mason", "ordering": 1, "roles": [{"category": "self", "characters": ["Host"]}]}
     )
-    return credit_item({"videoId": video_id, "releaseYear": 2025}, person_id, content, caller=ALICE, now=THEN)
+    video = {"videoId": video_id, "releaseYear": 2025, "rel": FEED}
+    return credit_item(video, person_id, content, caller=ALICE, now=THEN)
 
 
 def release(region: str, language: str | None, title: str) -> Item:
     """A title of the harbour in a region and language."""
     content = ReleaseContent.model_validate({"titles": [{"title": title}]})
-    return release_item({"videoId": HARBOUR, "createdAt": THEN}, region, language, content, caller=ALICE, now=THEN)
+    video = {"videoId": HARBOUR, "createdAt": THEN, "rel": FEED}
+    return release_item(video, region, language, content, caller=ALICE, now=THEN)
 
 
 def upload(number: int, now: int, **fields: Any) -> Item:

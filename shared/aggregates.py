@@ -1,15 +1,12 @@
-"""What is counted of videos as they change: the totals of users, how often tags are used, the years of credits.
+"""What is counted of videos as they change: the totals of users, and how often tags are used.
 
 Each video has a marker of what was last counted of it. A change moves the marker to the video's present state and
 the totals by the difference, in one transaction. So a message may come twice, late, or in any order: what it brings
 is only that there may be something to move.
-
-Credits are sorted by the year of their video. No marker tells whether they are: the year may have changed and changed
-back while a credit was written. So each change of it sends for a look at all of them.
 """
 
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from shared.attributes import Item
@@ -24,8 +21,8 @@ from shared.dynamodb import (
     Write,
     change_between,
 )
+from shared.entries import place_of
 from shared.errors import Unavailable
-from shared.relations import RelationStore
 from shared.schema import (
     MARKER,
     PARTITION_KEY,
@@ -72,8 +69,7 @@ def contribution(video: Item | None) -> Contribution | None:
     """What a video's present state adds; None of one that is gone.
 
     Bytes are those of the film that arrived, if one has, whatever the document says. Tags count while the video is
-    listed; those of one whose publishAt was still ahead when it was last written do not, as they may be a secret. Nothing
-    happens at that time, nor at expiresAt, that could move a count: it moves with the next change.
+    listed: before that they may be a secret.
     """
     if video is None:
         return None
@@ -81,8 +77,7 @@ def contribution(video: Item | None) -> Contribution | None:
     film = video.get("source", video)
     sizes = (int(film.get("fileSize", 0)), int(video.get("duration", 0))) if alive else (0, 0)
     # Upgraded, because items of before had tags that are too long for the key of a count.
-    is_open = is_listed(video) and video.get("publishAt", 0) <= video.get("updatedAt", 0)
-    tags = frozenset(folded_tags(upgraded(video))) if is_open else frozenset()
+    tags = frozenset(folded_tags(upgraded(video))) if is_listed(video) else frozenset()
     return Contribution(video["userId"], video["status"], sizes, tags)
 
 
@@ -100,13 +95,8 @@ def counted(marker: Item | None) -> Contribution | None:
 
 
 def counts_otherwise(old: Item | None, new: Item) -> bool:
-    """Whether a change of a video is one that totals or the years of its credits depend on."""
-    return contribution(old) != contribution(new) or year_of(old) != year_of(new)
-
-
-def year_of(video: Item | None) -> int:
-    """The release year by which a video's credits are sorted; 0 without one."""
-    return int(video.get("releaseYear", 0)) if video else 0
+    """Whether a change of a video is one that totals, or the places of its entries, depend on."""
+    return contribution(old) != contribution(new) or place_of(old) != place_of(new)
 
 
 @dataclass(frozen=True)
@@ -149,11 +139,10 @@ def _add(
 
 
 class Aggregates:
-    """Moves totals, and the years of credits, to the present state of videos."""
+    """Moves totals to the present state of videos."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
-        self.relations = RelationStore(table)
 
     def settle(self, video_ids: Sequence[str], now: int, requests: Mapping[str, str | None] | None = None) -> int:
         """Make totals those of these videos' present states; returns how many videos were due.
@@ -173,16 +162,6 @@ class Aggregates:
             if not self._carry_out(due, now):
                 self.table.pause(attempt + 1)
         raise Unavailable("Others move the same totals; try again.")
-
-    def move_years(self, video_id: str, in_time: Callable[[], bool]) -> bool:
-        """Sort all credits of a video by its present year, if it is there.
-
-        Returns and raises as RelationStore.move_credit_years does.
-        """
-        found = self.table.batch_get(
-            [VIDEO.key(videoId=video_id)], attributes=("videoId", "releaseYear"), consistent=True
-        )
-        return not found or self.relations.move_credit_years(video_id, year_of(found[0]), in_time)
 
     def _moves(self, video_ids: Sequence[str], requests: Mapping[str, str | None]) -> Iterator[_Move]:
         keys = [entity.key(videoId=video_id) for video_id in video_ids for entity in (VIDEO, MARKER)]

@@ -190,7 +190,7 @@ def _next(before: Item | None, operation: _Operation, request: Request) -> Item:
             raise being_removed() if video.is_purged(before, now) else taken()
         return video.stamp(work.item, caller=caller, now=now, version=1)
     item = video.owned_by(before, caller, now)
-    return changed(item, caller, now, work.apply, work.matches) or item
+    return changed(video.upgraded(item), caller, now, work.apply, work.matches) or item
 
 
 def _result(operation: _Operation, work: Callable[[], Result]) -> Result:

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from shared.attributes import Item, Value
-from shared.caller import Caller
+from shared.caller import UPDATED_FOR, Caller
 from shared.cursors import Position
 from shared.dynamodb import (
     ConditionFailed,
@@ -17,6 +17,7 @@ from shared.dynamodb import (
     Write,
     change_between,
 )
+from shared.entries import as_read, tag_entries, tag_moves
 from shared.errors import AlreadyExists, BeingRemoved, VersionMismatch, WriteContention
 from shared.idempotency import Once, in_flight
 from shared.listing import Lists, Window, hydrated, located, sharded
@@ -42,14 +43,14 @@ from shared.video import (
     VISIBILITY_ATTRIBUTES,
     document,
     folded_tags,
+    is_listed,
+    is_published,
     is_purged,
     is_seen,
     is_shown,
     owned_by,
     seen_by,
     stamp,
-    tag_entries,
-    tag_moves,
     upgraded,
 )
 from shared.views import view_count
@@ -88,9 +89,13 @@ class Filters:
 class VideoStore:
     """Videos in the table. Methods raise the errors of shared.errors."""
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: Table, *, moves_entries: bool = True) -> None:
+        """With `moves_entries` a change moves the entries of the video's tags with it. The roles of other functions
+        cannot write them: those leave it, and the change to the present schema, to the stream.
+        """
         self.table = table
         self.lists = Lists(table)
+        self._moves_entries = moves_entries
 
     def create(
         self,
@@ -241,7 +246,8 @@ class VideoStore:
             item = owned_by(found, caller, now)
             if write_id and item.get("writeId") == write_id:
                 return document(item)
-            new = changed(item, caller, now, edit, matches, write_id)
+            present = upgraded(item) if self._moves_entries else item
+            new = changed(present, caller, now, edit, matches, write_id)
             if new is None:
                 return document(item)
             try:
@@ -261,17 +267,41 @@ class VideoStore:
         raise contended()
 
     def _writes(self, item: Item, new: Item) -> list[Write]:
-        """The writes that change one version of a video into the next, and move its tags."""
+        """The writes that change one version of a video into the next, and move the entries of its tags."""
         update = self.table.update(
             VIDEO.key(videoId=new["videoId"]),
             change_between(item, new),
-            condition=Expression("#version = :expected", {"#version": "version"}, {":expected": item["version"]}),
+            condition=as_read(item),
         )
-        come, gone = tag_moves(item, new)
+        come, gone = tag_moves(item, new) if self._moves_entries else ([], [])
         return [update, *map(self.table.put, come), *map(self.table.remove, gone)]
 
-    def of_owner(self, owner: str, caller: Caller, now: int, filters: Filters, window: Window) -> Page:
-        """One owner's videos by time: all but deleted ones for itself and admins, published ones for others."""
+    def settle(self, video_id: str, now: int) -> Item | None:
+        """Bring a video to the present schema, and into or out of the lists as its times have it by now.
+
+        Its author stays, as nothing changes that anybody said of it, and so does its version, unless the schema is
+        another. Returns it as it is stored then; None when it is gone, or waits for its removal. Raises ConditionFailed
+        or TransactionConflict when others change it meanwhile.
+        """
+        found = self.table.get(VIDEO.key(videoId=video_id), consistent=True)
+        if found is None or is_purged(found, now):
+            return None
+        present = upgraded(found)
+        if present == found and is_listed(found) == is_published(found, now):
+            return found
+        author = {name: found[name] for name in ("updatedAt", "updatedBy", "updatedAs", UPDATED_FOR) if name in found}
+        version = found["version"] + (present != found)
+        new = stamp(present, caller=_STRANGER, now=now, version=version) | author
+        self._write(self._writes(found, new), None, {})
+        return new
+
+    def of_owner(
+        self, owner: str, caller: Caller, now: int, filters: Filters, window: Window, tag: str | None = None
+    ) -> Page:
+        """One owner's videos by time: all but deleted ones for itself and admins, published ones for others.
+
+        With a folded `tag` those that have it; each page of the index is then looked up, as it does not hold tags.
+        """
         keep = _Conditions(now)
         if not caller.owns(owner):
             if filters.status not in (None, "ready"):
@@ -282,7 +312,25 @@ class VideoStore:
         elif filters.status is None:
             keep.unequal("status", "deleted")
         keep.filters(filters)
-        return self.lists.page(USER_INDEX, [{"userId": owner}], window, keep.expression())
+        if tag is None:
+            return self.lists.page(USER_INDEX, [{"userId": owner}], window, keep.expression())
+
+        def read(after: Position | None, size: int) -> Page:
+            part = replace(window, after=after, limit=size, attributes=("videoId",))
+            return self.lists.page(USER_INDEX, [{"userId": owner}], part, keep.expression())
+
+        def look_up(entries: Sequence[Item]) -> list[Item | None]:
+            videos = self.summaries([entry["videoId"] for entry in entries], caller, now, also=("tags",))
+            return [item if item is not None and tag in folded_tags(item) else None for item in videos]
+
+        found = hydrated(
+            read,
+            look_up,
+            limit=window.limit,
+            after=window.after,
+            locate=lambda entry: Position(int(entry["createdAt"]), entry["videoId"]),
+        )
+        return Page(found.items, found.resume)
 
     def in_category(self, category: str, now: int, filters: Filters, window: Window) -> Page:
         """One category's published videos by time."""
@@ -306,22 +354,22 @@ class VideoStore:
         keep.filters(filters)
         return self.lists.page(RELATION_INDEX, sharded(*relations), window, keep.expression())
 
-    def with_tag(self, tag: str, caller: Caller, now: int, filters: Filters, window: Window) -> Page:
-        """The videos with a folded tag that the caller may see, by time; deleted ones are not shown.
+    def with_tag(self, tag: str, now: int, filters: Filters, window: Window) -> Page:
+        """The published videos with a folded tag, by time.
 
         The index may be a little older than the videos, whose own tags decide.
         """
 
         def look_up(entries: Sequence[Item]) -> list[Item | None]:
-            return self._videos_of(entries, caller, now, lambda item: tag in folded_tags(item) and filters.keeps(item))
+            return self._videos_of(entries, now, lambda item: tag in folded_tags(item) and filters.keeps(item))
 
         return self._led_to(tag_relation(tag), window, look_up, located)
 
-    def in_region(self, region: str, caller: Caller, now: int, filters: Filters, window: Window) -> Page:
-        """The videos released in a region that the caller may see, each once, by time; deleted ones are not shown."""
+    def in_region(self, region: str, now: int, filters: Filters, window: Window) -> Page:
+        """The published videos that were released in a region, each once, by time."""
 
         def look_up(entries: Sequence[Item]) -> list[Item | None]:
-            videos = self._videos_of(entries, caller, now, filters.keeps)
+            videos = self._videos_of(entries, now, filters.keeps)
             # The entries of one video are neighbours, one for each language.
             before = [None, *map(_video_id, entries)]
             return [
@@ -346,15 +394,19 @@ class VideoStore:
         found = hydrated(read, look_up, limit=window.limit, after=window.after, locate=locate)
         return Page(found.items, found.resume)
 
-    def _videos_of(
-        self, entries: Sequence[Item], caller: Caller, now: int, keeps: Callable[[Item], bool]
-    ) -> list[Item | None]:
-        """What the entries lead to, in their order; None for what is not kept, or is another video of the same id."""
-        videos = self.summaries([_video_id(entry) for entry in entries], caller, now, also=("tags",))
+    def _videos_of(self, entries: Sequence[Item], now: int, keeps: Callable[[Item], bool]) -> list[Item | None]:
+        """The published videos that entries lead to, in their order; None for what is not kept, or is another video of
+        the same id.
+        """
+        videos = self.summaries([_video_id(entry) for entry in entries], _STRANGER, now, also=("tags",))
         return [
             item if item is not None and item["createdAt"] == entry["relSort"] and keeps(item) else None
             for entry, item in zip(entries, videos, strict=True)
         ]
+
+
+_STRANGER = Caller("", frozenset())
+"""Somebody who owns nothing: what this caller sees is published."""
 
 
 class _Conditions:
@@ -458,14 +510,15 @@ def changed(
     matches: Callable[[int], bool],
     write_id: str | None = None,
 ) -> Item | None:
-    """The next version of a video of the caller's; None when the edit changes nothing. Raises VersionMismatch."""
+    """The next version of a video of the caller's; None when there is nothing to change. Raises VersionMismatch.
+
+    A video whose time to enter or leave the lists has come is changed by any edit.
+    """
     version = item["version"]
     if not matches(version):
         raise VersionMismatch(f'The video is at version {version}; If-Match takes its ETag, or "{version}".')
-    # Jobs change no tags, and may not write their entries.
-    present = item if caller.kind == "job" else upgraded(item)
-    edited = edit(present)
-    if not change_between(present, edited).text:
+    edited = edit(item)
+    if not change_between(item, edited).text and is_listed(item) == is_published(edited, now):
         return None
     return stamp(edited, caller=caller, now=now, version=version + 1, write_id=write_id)
 

@@ -29,6 +29,7 @@ from typing import Any
 from shared.attributes import Item, Value, decode_item
 from shared.caller import Caller, done_for, request_of
 from shared.dynamodb import ConditionFailed, Expression, Table, TransactionConflict, Write, change_between
+from shared.entries import as_read
 from shared.errors import IllegalTransition, NotFound, Unavailable
 from shared.schema import (
     JOB,
@@ -481,8 +482,8 @@ class JobStore:
 
     def _together(self, job: Item, changed: Item, video: Item, new: Item) -> bool:
         """Write job and video in one transaction; False when one of them has changed since it was read."""
-        version = Expression("#version = :expected", {"#version": "version"}, {":expected": video["version"]})
-        update = self.table.update(VIDEO.key(videoId=video["videoId"]), change_between(video, new), condition=version)
+        key = VIDEO.key(videoId=video["videoId"])
+        update = self.table.update(key, change_between(video, new), condition=as_read(video))
         try:
             self.table.transact([update, self._change(job, changed)])
         except ConditionFailed as failure:

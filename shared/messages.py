@@ -6,7 +6,7 @@ The queue `transcode` is read by transcoders that are not part of this service, 
 
 from typing import Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
 from shared.attributes import Item
 from shared.caller import request_of
@@ -87,7 +87,12 @@ class AggregatesMessage(_OfRequest):
 
     schema_: Literal["video-metadata/aggregates/1"] = Field(alias="schema")
     videoId: str
-    years: bool = Field(default=False, description="Whether its release year changed, by which its credits are sorted")
+    # Messages of before say `years`.
+    entries: bool = Field(
+        default=False,
+        validation_alias=AliasChoices("entries", "years"),
+        description="Whether its entries may stand elsewhere now: by its release year, and by whether it is listed",
+    )
 
 
 def rendition_folder(media_bucket: str, video_id: str, input_hash: str) -> str:
@@ -122,9 +127,9 @@ def purge_playlist_message(playlist_id: str, correlation_id: str | None = None) 
     return {"schema": PURGE_PLAYLIST_SCHEMA, "playlistId": playlist_id, **_correlation(correlation_id)}
 
 
-def aggregates_message(video_id: str, correlation_id: str | None = None, *, years: bool = False) -> dict[str, Any]:
-    """The message of a video whose totals are to move, and with `years` its credits as well."""
-    message = {"schema": AGGREGATES_SCHEMA, "videoId": video_id, **({"years": True} if years else {})}
+def aggregates_message(video_id: str, correlation_id: str | None = None, *, entries: bool = False) -> dict[str, Any]:
+    """The message of a video whose totals are to move, and with `entries` its entries as well."""
+    message = {"schema": AGGREGATES_SCHEMA, "videoId": video_id, **({"entries": True} if entries else {})}
     return message | _correlation(correlation_id)
 
 

@@ -119,7 +119,7 @@ class PlaylistStore:
 
     def read(self, playlist_id: str, caller: Caller) -> dict[str, Any]:
         """The document of a playlist that the caller may see."""
-        return document(_seen_by(self.table.get(PLAYLIST.key(playlistId=playlist_id)), caller))
+        return document_for(caller, _seen_by(self.table.get(PLAYLIST.key(playlistId=playlist_id)), caller))
 
     def of_owner(
         self, owner: str, caller: Caller, *, ascending: bool, limit: int, after: Position | None
@@ -355,7 +355,7 @@ class PlaylistStore:
         """The documents of playlists by index entries; None for one that is gone or hidden from the caller."""
         keys = [PLAYLIST.key(playlistId=entry["relId"]) for entry in entries]
         found = {item["playlistId"]: item for item in self.table.batch_get(keys)}
-        shown = {each: document(item) for each, item in found.items() if _is_seen(item, caller)}
+        shown = {each: document_for(caller, item) for each, item in found.items() if _is_seen(item, caller)}
         return [shown.get(entry["relId"]) for entry in entries]
 
     def _entries(
@@ -458,8 +458,16 @@ class PlaylistStore:
 
 
 def document(item: Item) -> dict[str, Any]:
-    """A playlist as clients see it."""
+    """A playlist as its owner sees it."""
     return {name: item[name] for name in FIELDS if name in item}
+
+
+def document_for(caller: Caller, item: Item) -> dict[str, Any]:
+    """A playlist as a caller sees it; strangers could tell from `entryCount` how many of its videos are hidden."""
+    shown = document(item)
+    if not caller.owns(item["userId"]):
+        shown.pop("entryCount", None)
+    return shown
 
 
 def _next(changed: Item, caller: Caller, now: int, write_id: str) -> Item:

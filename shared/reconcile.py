@@ -1,4 +1,4 @@
-"""Proves that what is kept in two places agrees, and repairs what does not: tags, years, ratings, and all totals.
+"""Proves that what is kept in two places agrees, and repairs what does not: entries, ratings, and all totals.
 
 Totals carry a version that every change of their parts raises in the same transaction. So a sum of the parts is proven
 when the version stayed the same while it was taken, and a repair that is conditional on that version cannot undo what
@@ -6,9 +6,8 @@ somebody did meanwhile; all under live traffic. What changes at every look is re
 
 The parts of a sum are found in an index, and DynamoDB promises of an index only that it will agree with the table
 soon. So a sum that does not agree is taken again after a while, and only believed when both looks saw the same. Markers
-and years are moved by the stream, which follows some seconds behind: those that do not agree are given more time, all of
-a batch together. A video
-whose status changes during a run may be overlooked by that run, and one that is being removed be counted too late or
+and entries are moved by the stream, which follows some seconds behind: those that do not agree are given more time, all
+of a batch together. A video whose status changes during a run may be overlooked by that run, and one that is being removed be counted too late or
 too early: a second run finds out.
 """
 
@@ -31,12 +30,12 @@ from shared.aggregates import (
     counted,
     tag_addition,
     user_addition,
-    year_of,
 )
 from shared.attributes import Item, Value, decode_item
 from shared.caller import Caller
 from shared.catalogue import VideoStore
 from shared.dynamodb import LARGEST_BATCH_GET, ConditionFailed, Expression, Table, TransactionConflict
+from shared.entries import settled
 from shared.errors import Conflict, NotFound, Unavailable
 from shared.listing import sharded, unsharded
 from shared.ratings import TOTALS, Choice, addition, share
@@ -50,6 +49,8 @@ from shared.schema import (
     RATING,
     RATING_TOTALS,
     RELATION_INDEX,
+    RELEASE,
+    SCHEDULE,
     SORT_KEY,
     TAG,
     TAG_COUNT,
@@ -63,7 +64,7 @@ from shared.schema import (
     status_relation,
     tag_relation,
 )
-from shared.video import STATUSES, TAGS_INDEXED_SINCE, is_purged, tag_entries, upgraded
+from shared.video import STATUSES, is_purged
 
 RECONCILE = Caller.job("reconcile")
 LOOKS = 5
@@ -80,7 +81,10 @@ THREADS, VIDEOS_AHEAD = 16, 1000
 PAGE = 1000
 """Entries of an index that are read at a time."""
 
-Kind = Literal["tags", "credit-years", "ratings", "marker", "user", "tag-count"]
+BESIDE = tuple(prefix_of(entity) for entity in (CREDIT, RELEASE, SCHEDULE, TAG))
+"""What the sort keys of a video's entries begin with."""
+
+Kind = Literal["entries", "ratings", "marker", "user", "tag-count"]
 Outcome = Literal["found", "repaired", "busy"]
 
 
@@ -138,8 +142,8 @@ class _Family:
     marker: Item | None
     totals: Item
     """Empty when nobody has rated it."""
-    tags: Sequence[Item]
-    credits: Sequence[Item]
+    beside: Sequence[Item]
+    """Its credits, releases, tags and schedule."""
 
 
 @dataclass(frozen=True)
@@ -252,16 +256,14 @@ class Reconcile:
     def _compare_video(self, video_id: str) -> list[_Late]:
         """Compare all of a video; returns what may only be late."""
         family = self._family(video_id)
-        # No index is asked for tags.
-        self._examine_of(family, "tags", self._tags, self._repair_tags, at_once=True)
         late = []
-        # Markers and years follow some seconds behind, which is no finding; but to move them now is right in any case,
-        # and quicker than to wait.
+        # Entries and markers follow some seconds behind, which is not a finding; but to move them now is right in any
+        # case, and quicker than to wait.
         if self._repairs:
-            self._examine_of(family, "marker", _marker, self._repair_marker, at_once=True)
-            self._examine_of(family, "credit-years", _years, self._repair_years, at_once=True)
+            self._examine_of(family, "entries", self._entries_of, self._repair_entries, at_once=True)
+            self._examine("marker", video_id, partial(self._look, _marker, video_id), self._repair_marker, at_once=True)
         else:
-            following: tuple[tuple[Kind, _Compare], ...] = (("marker", _marker), ("credit-years", _years))
+            following: tuple[tuple[Kind, _Compare], ...] = (("entries", self._entries_of), ("marker", _marker))
             differences = [(kind, compare, compare(family)) for kind, compare in following]
             late = [_Late(kind, video_id, compare, found) for kind, compare, found in differences if found]
         self._examine_of(family, "ratings", self._ratings, self._repair_ratings, at_once=False)
@@ -319,47 +321,30 @@ class Reconcile:
             items.get(VIDEO.sk),
             items.get(MARKER.sk),
             items.get(RATING_TOTALS.sk, {}),
-            [item for sk, item in items.items() if sk.startswith(prefix_of(TAG))],
-            [item for sk, item in items.items() if sk.startswith(prefix_of(CREDIT))],
+            [item for sk, item in items.items() if sk.startswith(BESIDE)],
         )
 
-    def _tags(self, family: _Family) -> _Difference | None:
-        """Whether the entries of the tags are those of the video. Items of before there were any get them now."""
-        video = family.video
-        if video is None or is_purged(video, self._now()):
+    def _entries_of(self, family: _Family) -> _Difference | None:
+        """Whether the video and its entries stand where they should. Those of an earlier schema may not."""
+        video, now = family.video, self._now()
+        if video is None or is_purged(video, now):
             return None
-        expected = {entry["tag"]: entry["relSort"] for entry in tag_entries(upgraded(video))}
-        found = {entry["tag"]: entry["relSort"] for entry in family.tags}
-        return None if expected == found else _Difference(expected, found, video["writeId"])
+        children = [item for item in family.beside if "personId" in item or "region" in item]
+        expected = _places(settled(video, children, now).values())
+        found = _places([video, *family.beside])
+        wrong = sorted(sk for sk in expected.keys() | found.keys() if expected.get(sk) != found.get(sk))
+        if not wrong:
+            return None
+        return _Difference({sk: expected.get(sk) for sk in wrong}, {sk: found.get(sk) for sk in wrong})
 
-    def _repair_tags(self, video_id: str, difference: _Difference) -> None:
-        video = self.table.get(VIDEO.key(videoId=video_id), consistent=True)
-        if video is None or video["writeId"] != difference.version:
-            raise _Moved
-        if video.get("schemaVersion", 1) < TAGS_INDEXED_SINCE:
-            self.videos.change(video_id, RECONCILE, self._now(), upgraded)
-            return
-        unchanged = Expression("#writeId = :writeId", {"#writeId": "writeId"}, {":writeId": video["writeId"]})
-        missing = [each for each in tag_entries(video) if difference.found.get(each["tag"]) != each["relSort"]]
-        surplus = sorted(difference.found.keys() - difference.expected.keys())
-        self.table.transact(
-            [
-                self.table.check(VIDEO.key(videoId=video_id), condition=unchanged),
-                *(self.table.put(entry) for entry in missing),
-                *(self.table.remove(TAG.key(videoId=video_id, tag=tag)) for tag in surplus),
-            ]
-        )
+    def _repair_entries(self, video_id: str, _: _Difference) -> None:
+        self.relations.move_entries(video_id, self._now())
 
     def _repair_marker(self, video_id: str, _: _Difference) -> None:
         try:
             self.aggregates.settle([video_id], self._now())
         except Unavailable as error:
             raise _Moved from error
-
-    def _repair_years(self, video_id: str, difference: _Difference) -> None:
-        self.relations.move_credit_years(video_id, int(difference.version or 0))
-        if year_of(self.table.get(VIDEO.key(videoId=video_id), consistent=True)) != difference.version:
-            raise _Moved
 
     def _ratings(self, family: _Family) -> _Difference | None:
         if family.video is None:
@@ -492,9 +477,7 @@ def _grouped(entries: Iterator[Item], size: int) -> Iterator[list[Item]]:
 
 
 def _is_compared(sort_key: str) -> bool:
-    return sort_key in (VIDEO.sk, MARKER.sk, RATING_TOTALS.sk) or sort_key.startswith(
-        (prefix_of(TAG), prefix_of(CREDIT))
-    )
+    return sort_key in (VIDEO.sk, MARKER.sk, RATING_TOTALS.sk) or sort_key.startswith(BESIDE)
 
 
 def _is_suspect(compare: _Compare, family: _Family) -> bool:
@@ -502,6 +485,11 @@ def _is_suspect(compare: _Compare, family: _Family) -> bool:
         return compare(family) is not None
     except _Moved:
         return True
+
+
+def _places(items: Iterable[Item]) -> dict[str, list[Any]]:
+    """By sort key, where items stand: their relation, None outside of the index, and what they are sorted by."""
+    return {item[SORT_KEY]: [item.get("rel"), int(item["relSort"])] for item in items}
 
 
 def _marker(family: _Family) -> _Difference | None:
@@ -515,13 +503,6 @@ def _shown(part: Contribution | None) -> dict[str, Any]:
         return {}
     sizes = dict(zip(SIZES, part.sizes, strict=True))
     return {"userId": part.user_id, "status": part.status, **sizes, "tags": sorted(part.tags)}
-
-
-def _years(family: _Family) -> _Difference | None:
-    """Whether all credits are sorted by the video's year."""
-    year = year_of(family.video)
-    wrong = {credit["personId"]: credit["relSort"] for credit in family.credits if credit["relSort"] != year}
-    return _Difference(dict.fromkeys(wrong, year), wrong, year) if wrong and family.video else None
 
 
 def _missing(difference: _Difference) -> dict[str, int]:

@@ -1,7 +1,7 @@
 """Credits and releases of videos, and the videos of a person.
 
-Both are items beside their video, and entries of RelationIndex. They hold no copy of the video but the year that a
-credit is sorted by; `move_credit_years` moves it when the video's changes.
+Both are items beside their video, and entries of RelationIndex while it is listed. They hold no copy of the video but
+the year that a credit is sorted by; `move_entries` moves them when the video's place changes.
 """
 
 import secrets
@@ -11,9 +11,19 @@ from typing import Any
 
 from shared.attributes import Item, decode_item
 from shared.caller import UPDATED_FOR, Caller
-from shared.catalogue import CHANGE_ATTEMPTS, contended
+from shared.catalogue import CHANGE_ATTEMPTS, VideoStore, contended
 from shared.cursors import Position
-from shared.dynamodb import LARGEST_TRANSACTION, ConditionFailed, Expression, Key, Table, TransactionConflict, Write
+from shared.dynamodb import (
+    LARGEST_TRANSACTION,
+    ConditionFailed,
+    Expression,
+    Key,
+    Table,
+    TransactionConflict,
+    Write,
+    change_between,
+)
+from shared.entries import NO_LANGUAGE, next_move, placed, schedule, tag_entries
 from shared.errors import IllegalTransition, NotFound, VersionMismatch
 from shared.listing import Found, Lists, Window, hydrated, unsharded
 from shared.models import LAST_YEAR
@@ -22,24 +32,27 @@ from shared.schema import (
     CREDIT,
     PARTITION_KEY,
     RELEASE,
+    SCHEDULE,
     SCHEMA_VERSION,
     SORT_KEY,
+    TAG,
     VIDEO,
     Entity,
     person_relation,
-    region_relation,
-    shard_of,
 )
-from shared.video import SUMMARY_FIELDS, VISIBILITY_ATTRIBUTES, is_shown, owned_by, seen_by, summary
-
-NO_LANGUAGE = "-"
-"""Stands in the key of a release for no language."""
+from shared.video import SUMMARY_FIELDS, VISIBILITY_ATTRIBUTES, is_published, owned_by, seen_by, summary
 
 MOVED_AT_A_TIME = LARGEST_TRANSACTION - 1
-"""Credits whose years one transaction moves, beside the check of the video; 1 MB of them ends a page earlier."""
+"""Entries that one transaction moves, beside the check of the video; 1 MB of them ends a page earlier."""
+
+SOON = 60
+"""Seconds. What is due earlier may come between two looks of the sweeper."""
 
 _NO_CREDIT = "There is no such credit."
 _STAMPS = ("version", "schemaVersion", "updatedAt", "updatedBy", UPDATED_FOR, "writeId")
+
+PLACING_ATTRIBUTES = ("videoId", "createdAt", "releaseYear", "rel")
+"""What shared.entries.placed reads of a video."""
 
 Allows = Callable[[Item | None], bool]
 """The caller's own condition (If-Match, If-None-Match) on what is there; None: there is nothing."""
@@ -56,18 +69,14 @@ class Children:
 def credit_item(
     video: Mapping[str, Any], person_id: str, content: CreditContent, *, caller: Caller, now: int, version: int = 1
 ) -> Item:
-    """A credit to write, keys and index attributes included; of the video are read `videoId` and `releaseYear`."""
+    """A credit to write, keys and index attributes included; the video is read as by shared.entries.placed."""
     item = {
         **CREDIT.key(videoId=video["videoId"], personId=person_id),
         "videoId": video["videoId"],
         "personId": person_id,
         **content.model_dump(exclude_none=True),
-        "rel": person_relation(person_id),
-        "relShard": 0,
-        "relSort": video.get("releaseYear", 0),
-        "relId": video["videoId"],
     }
-    return _stamped(item, caller, now, version)
+    return _stamped(placed(item, video), caller, now, version)
 
 
 def release_item(
@@ -80,7 +89,7 @@ def release_item(
     now: int,
     version: int = 1,
 ) -> Item:
-    """A release to write, keys and index attributes included; of the video are read `videoId` and `createdAt`.
+    """A release to write, keys and index attributes included; the video is read as by shared.entries.placed.
 
     Region and language are spelled as shared.regions returns them.
     """
@@ -91,12 +100,8 @@ def release_item(
         "region": region,
         **({"language": language} if language else {}),
         **content.model_dump(exclude_none=True),
-        "rel": region_relation(region),
-        "relShard": shard_of(video_id),
-        "relSort": video["createdAt"],
-        "relId": f"{video_id}#{language or NO_LANGUAGE}",
     }
-    return _stamped(item, caller, now, version)
+    return _stamped(placed(item, video), caller, now, version)
 
 
 def credit_document(item: Item) -> dict[str, Any]:
@@ -126,18 +131,20 @@ def children_of(
     video_id: str,
     prefix: str,
     *,
+    up_to: str | None = None,
     limit: int,
     after: Position | None = None,
     consistent: bool = False,
 ) -> Children:
-    """Items beside a video whose sort keys begin with a prefix: one Query, of 1 MB at most."""
+    """Items beside a video whose sort keys begin with a prefix, or are from it to `up_to`: one Query, of 1 MB at most."""
     pk = VIDEO.key(videoId=video_id)[PARTITION_KEY]
+    text = "begins_with(#sk, :sk)" if up_to is None else "#sk BETWEEN :sk AND :last"
     page = table.query(
         index=None,
         condition=Expression(
-            "#pk = :pk AND begins_with(#sk, :sk)",
+            f"#pk = :pk AND {text}",
             {"#pk": PARTITION_KEY, "#sk": SORT_KEY},
-            {":pk": pk, ":sk": prefix},
+            {":pk": pk, ":sk": prefix} | ({} if up_to is None else {":last": up_to}),
         ),
         limit=limit + 1,  # one more than is wanted tells whether there is a next page
         start={PARTITION_KEY: pk, SORT_KEY: after.id} if after else None,
@@ -166,33 +173,80 @@ class RelationStore:
     def __init__(self, table: Table) -> None:
         self.table = table
         self.lists = Lists(table)
+        self.videos = VideoStore(table)
 
-    def move_credit_years(self, video_id: str, year: int, in_time: Callable[[], bool] = lambda: True) -> bool:
-        """Sort all credits of a video by this year (0: it has none), as long as it is the video's.
+    def move_entries(self, video_id: str, now: int, in_time: Callable[[], bool] = lambda: True) -> int | None:
+        """Put a video's entries where its present state has them: credits, releases, tags and schedule.
 
-        Returns whether it is through; False when `in_time`, asked before each step, told it to stop. It is through too
-        when the video is gone or has another year: each change of the year has a move of its own, which comes later
-        and finds what this one did. Can be broken off and done again: what was moved is then only read. Raises
-        WriteContention.
+        Returns after how many seconds there is more to do: None when nothing is, 0 when `in_time`, asked before each
+        step, said to stop. Each change of a video's place has a move of its own, which comes later and finds what this
+        one did. Can be broken off and done again: what was moved is then only read. Raises WriteContention.
         """
         after, failures = None, 0
         while in_time():
-            page = self._credits(video_id, after)
             try:
-                self._sort_credits(video_id, [credit for credit in page.items if credit["relSort"] != year], year)
+                video = self.videos.settle(video_id, now)
+                if video is None:
+                    return None  # what belonged to it is purged
+                after = self._move_page(video, now, after)
             except (ConditionFailed, TransactionConflict) as failure:
-                if isinstance(failure, ConditionFailed) and failure.position == 0:
-                    return True
-                # A credit of this page was written or removed; so the page is read again.
+                # The video or an entry was written meanwhile; so the page is read again.
                 failures += 1
                 if failures == CHANGE_ATTEMPTS:
                     raise contended() from failure
                 self.table.pause(failures)
             else:
-                after, failures = page.resume, 0
+                failures = 0
                 if after is None:
-                    return True
-        return False
+                    due = next_move(video, now)
+                    return due - now if due is not None and due - now <= SOON else None
+        return 0
+
+    def _move_page(self, video: Item, now: int, after: Position | None) -> Position | None:
+        """Move the next entries, after the tags and before the schedule; returns where to go on."""
+        writes: list[Write] = []
+        if after is None:
+            present = {entry[SORT_KEY]: entry for entry in self._beside(video, TAG).items}
+            writes += self._exchanges(present, {entry[SORT_KEY]: entry for entry in tag_entries(video)})
+        page = self._beside(video, CREDIT, SCHEDULE, after)
+        for entry in page.items:
+            if "personId" in entry or "region" in entry:
+                change = change_between(entry, placed(entry, video))
+                if change.text:
+                    writes.append(self.table.update(_key(entry), change, condition=_unmoved(entry)))
+        if page.resume is None:
+            due = schedule(video, now)
+            present = {entry[SORT_KEY]: entry for entry in page.items if entry[SORT_KEY] == SCHEDULE.sk}
+            writes += self._exchanges(present, {SCHEDULE.sk: due} if due else {})
+        still_so = Expression("#writeId = :read", {"#writeId": "writeId"}, {":read": video["writeId"]})
+        check = self.table.check(VIDEO.key(videoId=video["videoId"]), condition=still_so)
+        for start in range(0, len(writes), MOVED_AT_A_TIME):
+            self.table.transact([check, *writes[start : start + MOVED_AT_A_TIME]])
+        return page.resume
+
+    def _exchanges(self, present: Mapping[str, Item], wanted: Mapping[str, Item]) -> list[Write]:
+        """The writes that make entries the wanted ones, by sort key."""
+        gone = [self.table.remove(_key(present[sk])) for sk in sorted(present.keys() - wanted.keys())]
+        come = [
+            self.table.put(entry)
+            for sk, entry in wanted.items()
+            if sk not in present or present[sk]["relSort"] != entry["relSort"]
+        ]
+        return gone + come
+
+    def _beside(
+        self, video: Item, first: Entity, last: Entity | None = None, after: Position | None = None
+    ) -> "Children":
+        """A page of what lies beside a video, from one entity's items to another's."""
+        return children_of(
+            self.table,
+            video["videoId"],
+            prefix_of(first),
+            up_to=None if last is None else prefix_of(last),
+            limit=MOVED_AT_A_TIME,
+            after=after,
+            consistent=True,
+        )
 
     def put_credit(
         self, video_id: str, person_id: str, content: CreditContent, caller: Caller, now: int, allows: Allows
@@ -203,12 +257,7 @@ class RelationStore:
         `allows` refuses, WriteContention.
         """
         video = self._own(video_id, caller, now)
-        item, created = self._put(credit_item(video, person_id, content, caller=caller, now=now), allows)
-        # The year may have changed, and been moved on all credits, between the reading and the writing.
-        again = self.table.get(VIDEO.key(videoId=video_id), attributes=["releaseYear"], consistent=True) or {}
-        if again.get("releaseYear", 0) != item["relSort"]:
-            self._sort_credit(item, again.get("releaseYear", 0))
-        return item, created
+        return self._put_in_place(credit_item(video, person_id, content, caller=caller, now=now), allows)
 
     def delete_credit(self, video_id: str, person_id: str, caller: Caller, now: int, allows: Allows) -> None:
         """Remove a credit; raises as `put_credit` does, and NotFound when there is none."""
@@ -228,15 +277,15 @@ class RelationStore:
         self._visible(video_id, caller, now)
         return children_of(self.table, video_id, prefix_of(CREDIT), limit=limit, after=after)
 
-    def videos_of(self, person_id: str, caller: Caller, now: int, window: Window) -> Found[dict[str, Any]]:
-        """A page of the videos of a person that the caller may see, by year: `video`, `releaseYear` and `credit`.
+    def videos_of(self, person_id: str, now: int, window: Window) -> Found[dict[str, Any]]:
+        """A page of the published videos of a person, by year: `video`, `releaseYear` and `credit`.
 
-        Raises NotFound when the page is empty and the person has no video in any year that the caller may see.
+        Raises NotFound when the page is empty and the person has no published video in any year.
         """
-        found = self._videos_of(person_id, caller, now, window)
+        found = self._videos_of(person_id, now, window)
         if found.items or found.resume or window.after:
             return found
-        anything = self._videos_of(person_id, caller, now, Window(0, LAST_YEAR + 1, limit=1))
+        anything = self._videos_of(person_id, now, Window(0, LAST_YEAR + 1, limit=1))
         if not anything.items and anything.resume is None:
             raise NotFound("There is no such person.")
         return found
@@ -253,7 +302,7 @@ class RelationStore:
     ) -> tuple[Item, bool]:
         """Create or replace the titles in a region and language; returns and raises as `put_credit` does."""
         video = self._own(video_id, caller, now)
-        return self._put(release_item(video, region, language, content, caller=caller, now=now), allows)
+        return self._put_in_place(release_item(video, region, language, content, caller=caller, now=now), allows)
 
     def delete_release(
         self, video_id: str, region: str, language: str | None, caller: Caller, now: int, allows: Allows
@@ -281,7 +330,7 @@ class RelationStore:
 
     def _own(self, video_id: str, caller: Caller, now: int) -> Item:
         """A video whose relations the caller may write."""
-        attributes = [*VISIBILITY_ATTRIBUTES, "videoId", "createdAt", "releaseYear"]
+        attributes = dict.fromkeys([*VISIBILITY_ATTRIBUTES, *PLACING_ATTRIBUTES])
         found = self.table.get(VIDEO.key(videoId=video_id), attributes=attributes, consistent=True)
         video = owned_by(found, caller, now)
         if video["status"] == "deleted":
@@ -290,6 +339,21 @@ class RelationStore:
 
     def _visible(self, video_id: str, caller: Caller, now: int) -> None:
         seen_by(self.table.get(VIDEO.key(videoId=video_id), attributes=VISIBILITY_ATTRIBUTES), caller, now)
+
+    def _put_in_place(self, item: Item, allows: Allows) -> tuple[Item, bool]:
+        item, created = self._put(item, allows)
+        # The video may have moved, and all its entries with it, between the reading and the writing.
+        key = VIDEO.key(videoId=item["videoId"])
+        video = self.table.get(key, attributes=PLACING_ATTRIBUTES, consistent=True)
+        change = change_between(item, placed(item, video)) if video else Expression("")
+        if change.text:
+            try:
+                self.table.write(self.table.update(_key(item), change, condition=_unmoved(item)))
+            except ConditionFailed:
+                pass  # moved already, or replaced by somebody who has looked again as well
+            except TransactionConflict as conflict:
+                raise contended() from conflict
+        return item, created
 
     def _put(self, item: Item, allows: Allows) -> tuple[Item, bool]:
         found = self.table.get(_key(item), consistent=True)
@@ -329,47 +393,17 @@ class RelationStore:
                 return
         raise contended()
 
-    def _credits(self, video_id: str, after: Position | None) -> Children:
-        return children_of(self.table, video_id, prefix_of(CREDIT), limit=MOVED_AT_A_TIME, after=after, consistent=True)
-
-    def _sort_credits(self, video_id: str, found: Sequence[Item], year: int) -> None:
-        """Move credits to another year in one transaction, if it is the video's, and they are where they were read.
-
-        Raises ConditionFailed, with position 0 when the video has another year or is gone, and TransactionConflict.
-        """
-        if found:
-            is_the_videos = self.table.check(VIDEO.key(videoId=video_id), condition=_has_year(year))
-            self.table.transact([is_the_videos, *(self._sorting(credit, year) for credit in found)])
-
-    def _sort_credit(self, credit: Item, year: int) -> None:
-        """Move a credit to another year, unless it was moved or removed since it was read."""
-        try:
-            self.table.write(self._sorting(credit, year))
-        except ConditionFailed:
-            return
-        except TransactionConflict as conflict:
-            raise contended() from conflict
-
-    def _sorting(self, credit: Item, year: int) -> Write:
-        return self.table.update(
-            _key(credit),
-            Expression("SET #relSort = :year", {"#relSort": "relSort"}, {":year": year}),
-            condition=Expression("#relSort = :before", {"#relSort": "relSort"}, {":before": credit["relSort"]}),
-        )
-
-    def _videos_of(self, person_id: str, caller: Caller, now: int, window: Window) -> Found[dict[str, Any]]:
+    def _videos_of(self, person_id: str, now: int, window: Window) -> Found[dict[str, Any]]:
         relation = unsharded(person_relation(person_id))
         return hydrated(
             lambda after, size: self.lists.related(relation, replace(window, after=after, limit=size)),
-            lambda entries: self._credited(entries, person_id, caller, now),
+            lambda entries: self._credited(entries, person_id, now),
             limit=window.limit,
             after=window.after,
         )
 
-    def _credited(
-        self, entries: Sequence[Item], person_id: str, caller: Caller, now: int
-    ) -> list[dict[str, Any] | None]:
-        """The videos of entries with what the person did for them; None for one that the caller may not see."""
+    def _credited(self, entries: Sequence[Item], person_id: str, now: int) -> list[dict[str, Any] | None]:
+        """The videos of entries with what the person did for them; None for one that is not published."""
         # The index follows the table a little later: a credit that changes its year may stand in it twice, ...
         video_ids = list(dict.fromkeys(entry["relId"] for entry in entries))
         if not video_ids:
@@ -389,7 +423,7 @@ class RelationStore:
             # ... and one that is gone may still stand in it.
             if video is None or credit is None or credit["relSort"] != entry["relSort"]:
                 return None
-            return _appearance(video, credit) if is_shown(video, caller, now) else None
+            return _appearance(video, credit) if is_published(video, now) else None
 
         return [looked_up(entry) for entry in entries]
 
@@ -437,12 +471,14 @@ def _unchanged(found: Item | None) -> Expression:
     return Expression("#writeId = :read", {"#writeId": "writeId"}, {":read": found["writeId"]})
 
 
-def _has_year(year: int) -> Expression:
-    """The condition that a video is there and has this release year (0: none)."""
-    if year:
-        return Expression("#year = :year", {"#year": "releaseYear"}, {":year": year})
+def _unmoved(entry: Item) -> Expression:
+    """The condition that a credit or release is as it was read, and where it was."""
+    written = _unchanged(entry)
+    stands = "attribute_exists" if "rel" in entry else "attribute_not_exists"
     return Expression(
-        "attribute_exists(#pk) AND attribute_not_exists(#year)", {"#pk": PARTITION_KEY, "#year": "releaseYear"}
+        f"{written.text} AND #relSort = :stood AND {stands}(#rel)",
+        {**written.names, "#relSort": "relSort", "#rel": "rel"},
+        {**written.values, ":stood": entry["relSort"]},
     )
 
 

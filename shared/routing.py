@@ -5,9 +5,10 @@ from typing import Protocol
 
 from aws_lambda_powertools import Logger
 
-from shared.aggregates import counts_otherwise, year_of
+from shared.aggregates import counts_otherwise
 from shared.attributes import Item
 from shared.caller import request_of
+from shared.entries import next_move, place_of
 from shared.jobs import JobStore, delay_before, input_hash, kind_of, tries, wanted
 from shared.messages import aggregates_message, job_message, purge_message, purge_playlist_message
 from shared.schema import JOB, PLAYLIST, VIDEO
@@ -52,7 +53,9 @@ class Router:
 
     def _video_changed(self, old: Item | None, new: Item, now: int) -> None:
         if counts_otherwise(old, new):
-            message = aggregates_message(new["videoId"], request_of(new), years=year_of(old) != year_of(new))
+            # A new one has no entries yet but those that were written with it.
+            moved = place_of(old) != place_of(new) if old else next_move(new, now) is not None
+            message = aggregates_message(new["videoId"], request_of(new), entries=moved)
             self._send(AGGREGATES, message, video_id=new["videoId"])
         if "source" not in new:
             return

@@ -15,8 +15,9 @@ from zlib import crc32
 TABLE_NAME = "VideoMetadata"
 AUDIT_TABLE_NAME = "VideoAudit"
 """A table of its own: append-only, with its own retention, and out of reach of whoever writes videos."""
-SCHEMA_VERSION = 2
-"""Of the items. Version 1 had no tag entries: they are written with the next change of such a video."""
+SCHEMA_VERSION = 3
+"""Of the items. Version 1 had no tag entries. In version 2 the entries of hidden videos stood in the index as well, and
+`FEED` held videos before their publishAt and after their expiresAt."""
 
 PARTITION_KEY = "pk"
 SORT_KEY = "sk"
@@ -84,7 +85,8 @@ RATING_TOTALS = Entity("Rating totals", "VIDEO#{videoId}", "#RATING")
 MARKER = Entity("What totals have counted of a video", "VIDEO#{videoId}", "AGG")
 CREDIT = Entity("Credit", "VIDEO#{videoId}", "CREDIT#{personId}")
 RELEASE = Entity("Release", "VIDEO#{videoId}", "RELEASE#{region}#{language}")
-TAG = Entity("Tag of a video", "VIDEO#{videoId}", "TAG#{tag}")
+TAG = Entity("Tag of a listed video", "VIDEO#{videoId}", "TAG#{tag}")
+SCHEDULE = Entity("When a video's place in the lists changes", "VIDEO#{videoId}", "SCHEDULE")
 RATING = Entity("Rating", "USER#{userId}", "RATING#{videoId}")
 PROFILE = Entity("Totals of a user", "USER#{userId}", "#PROFILE")
 PLAYLIST = Entity("Playlist", "PLAYLIST#{playlistId}", "#META")
@@ -100,6 +102,7 @@ ENTITIES = (
     CREDIT,
     RELEASE,
     TAG,
+    SCHEDULE,
     RATING_TOTALS,
     MARKER,
     RATING,
@@ -127,7 +130,7 @@ CATEGORY_INDEX = Index(
     "CategoryIndex",
     partition=(Attribute("category"), Attribute("categoryShard", "N")),
     sort=(Attribute("createdAt", "N"), Attribute("videoId")),
-    answers="one category's published videos by time; sparse: `categoryShard` is set only while listed",
+    answers="one category's published videos by time; sparse: `categoryShard` is set only while the video is listed",
 )
 RELATION_INDEX = Index(
     "RelationIndex",
@@ -157,6 +160,10 @@ PROJECTION = (
 """What listings show and filter by. Not `version`, `updatedAt` or `description`: with those, every PATCH would pay for all indexes."""
 
 FEED = "FEED"
+"""`rel` of a video while it is listed: ready and public, after its publishAt and before its expiresAt."""
+
+SCHEDULED = "SCHEDULED"
+"""`rel` of a schedule, sharded; `relSort` is the next publishAt or expiresAt at which the video enters or leaves the lists."""
 
 
 def status_relation(status: str) -> str:
@@ -170,12 +177,13 @@ def job_relation(state: str) -> str:
 
 
 def person_relation(person_id: str) -> str:
-    """`rel` of a credit; its `relSort` is the video's release year, or 0 without one, its `relId` the videoId."""
+    """`rel` of a credit while its video is listed; its `relSort` is the release year, or 0 without one, its `relId` the videoId."""
     return f"PERSON#{person_id}"
 
 
 def region_relation(region: str) -> str:
-    """`rel` of a release, sharded; `relSort` is the video's createdAt, `relId` the videoId, `#` and the language."""
+    """`rel` of a release while its video is listed, sharded; `relSort` is the video's createdAt, `relId` the videoId, `#`
+    and the language."""
     return f"REGION#{region}"
 
 
@@ -308,6 +316,14 @@ ACCESS_PATTERNS = (
         "0.5 RRU per 4 KB examined",
     ),
     AccessPattern(
+        "One's own videos with a tag, listed or not",
+        "GET /v1/videos?userId=u&tag=t",
+        ("Query", "BatchGetItem"),
+        USER_INDEX,
+        "userId = u, createdAt between; then the videos, which know their tags",
+        "0.5 RRU per 4 KB examined, 0.5 RRU for each video examined",
+    ),
+    AccessPattern(
         "One category's published videos in a time range",
         "GET /v1/videos?category=c&from=t&to=t",
         ("Query",) * SHARDS,
@@ -356,12 +372,12 @@ ACCESS_PATTERNS = (
         f"0.5 RRU per 4 KB examined, at least {SHARDS} x 0.5; 0.5 RRU for each video",
     ),
     AccessPattern(
-        "Create a video with tags, or change its tags",
+        "Publish or hide a video with tags, or change the tags of a published one",
         "PATCH /v1/videos/{videoId} (tags)",
         ("GetItem", "TransactWriteItems"),
         None,
         f"the video if its version is the one read, and pk = {TAG.pk}, sk = {TAG.sk} for each tag that comes or goes",
-        "1 RRU, 2 WRU for the video and 4 for each tag (the item and its place in the index, twice in a transaction)",
+        "1 RRU, 2 WRU for the video and 3 for each tag (the item twice in a transaction, and its place in the index)",
     ),
     AccessPattern(
         "Read a video with its title in a region",
@@ -392,8 +408,8 @@ ACCESS_PATTERNS = (
         "PUT /v1/videos/{videoId}/credits/{personId}",
         ("GetItem", "GetItem", "PutItem", "GetItem"),
         None,
-        f"the video; pk = {CREDIT.pk}, sk = {CREDIT.sk}, then if nobody wrote it meanwhile; the video's year again",
-        "3 RRU, 2 WRU with the index",
+        f"the video; pk = {CREDIT.pk}, sk = {CREDIT.sk}, then if nobody wrote it meanwhile; the video's place again",
+        "3 RRU, 2 WRU with the index; 1 while the video is not listed",
     ),
     AccessPattern(
         "Remove a credit",
@@ -430,10 +446,10 @@ ACCESS_PATTERNS = (
     AccessPattern(
         "Name a video in a region and language",
         "PUT /v1/videos/{videoId}/releases/{region}/{language}",
-        ("GetItem", "GetItem", "PutItem"),
+        ("GetItem", "GetItem", "PutItem", "GetItem"),
         None,
-        f"the video; pk = {RELEASE.pk}, sk = {RELEASE.sk}, then if nobody wrote it meanwhile",
-        "2 RRU, 2 WRU with the index",
+        f"the video; pk = {RELEASE.pk}, sk = {RELEASE.sk}, then if nobody wrote it meanwhile; the video's place again",
+        "3 RRU, 2 WRU with the index; 1 while the video is not listed",
     ),
     AccessPattern(
         "Remove a release",
@@ -502,6 +518,15 @@ ACCESS_PATTERNS = (
         "have changed meanwhile",
         "4 RRU, 4 WRU, 2 more for a new video's place in the index, and 6 for each tag that comes or goes; less for videos "
         "that come together",
+    ),
+    AccessPattern(
+        "Move a video's entries to where its present state has them",
+        "the stream: aggregates (entries)",
+        ("GetItem", "Query", "Query", "TransactWriteItems"),
+        None,
+        f"the video; pk = {VIDEO.pk}, sk from {TAG.sk.partition('{')[0]}, and from {CREDIT.sk.partition('{')[0]} to {SCHEDULE.sk}; "
+        "then those that stand elsewhere, with a check of the video",
+        "3 RRU, and 1 per 4 KB of entries; 10 WRU to move four of them with a check of the video, and the indexes",
     ),
     AccessPattern(
         "Create a playlist",
@@ -685,13 +710,14 @@ ACCESS_PATTERNS = (
         "3 RRU, 4 WRU, and the indexes",
     ),
     AccessPattern(
-        "Jobs whose time is up",
+        "Jobs whose time is up, and videos that enter or leave the lists",
         "every minute: the sweeper",
-        ("Query", "Query"),
+        ("Query",) * (2 + SHARDS),
         RELATION_INDEX,
         f"rel = {job_relation('running')}, and rel = {job_relation('queued')}; relShard = 0: those that are due, and up to "
-        "1,000 others, whose number and age are measured",
-        "1 RRU when there are none: 43,200 a month; 0.5 RRU per 4 KB of them",
+        f"1,000 others, whose number and age are measured; rel = {SCHEDULED}, relShard = 0..{SHARDS - 1} merged, relSort up to "
+        "90 seconds ahead",
+        "3 RRU when there are none: 129,600 a month; 0.5 RRU per 4 KB of them",
     ),
     AccessPattern(
         "Does the table answer?",

@@ -1,14 +1,19 @@
-"""Finds jobs that nobody works on any more, and lets them go on or fail; and tells how many wait, and for how long."""
+"""Finds jobs that nobody works on any more, and lets them go on or fail; measures how many wait, and for how long; and
+sends for videos whose time to enter or leave the lists comes."""
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from aws_lambda_powertools import Logger
 
 from shared.attributes import Item
 from shared.caller import Caller, request_of
 from shared.jobs import KINDS, JobStore, ticket_of
+from shared.listing import Lists, Window, sharded
+from shared.messages import aggregates_message
+from shared.routing import Sender
+from shared.schema import SCHEDULED
 from shared.telemetry import correlated
 
 SILENT = "The worker did not finish in time, or died."
@@ -16,6 +21,9 @@ RECONCILE_EVERY = 60
 """Minutes. Only a stream record that was given up after all its retries leaves a video without its jobs."""
 MOST_MEASURED = 1000
 """Jobs of one state that are counted. The first ones due come first; whoever has more has a backlog all the same."""
+
+AHEAD = 90
+"""Seconds. A video is sent for when its time comes within these: longer than from one sweep to the next."""
 
 
 @dataclass
@@ -91,6 +99,25 @@ def sweep(store: JobStore, now: int, in_time: Callable[[], bool]) -> Sweep:
                 break
             carefully(processing, video)
     return swept
+
+
+def send_for_scheduled(lists: Lists, queue: Sender, now: int, in_time: Callable[[], bool]) -> int:
+    """Send for each video that enters or leaves the lists soon, to be looked at in that second; returns how many.
+
+    Those of before that are still there were missed, and are looked at now. Raises Unavailable.
+    """
+    sent = 0
+    window = Window(0, now + AHEAD, ascending=True, limit=100)
+    while in_time():
+        page = lists.related(sharded(SCHEDULED), window)
+        for entry in page.items:
+            message = aggregates_message(entry["relId"], entries=True)
+            queue.send(message, delay_seconds=max(0, int(entry["relSort"]) - now))
+            sent += 1
+        if page.resume is None:
+            break
+        window = replace(window, after=page.resume)
+    return sent
 
 
 def _outcome(after: Item | None, done: str) -> str | None:

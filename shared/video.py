@@ -10,10 +10,10 @@ from collections.abc import Container, Mapping
 from typing import Any, Literal
 
 from shared.attributes import Item, Value
-from shared.caller import Caller, done_for, request_of
+from shared.caller import Caller
 from shared.errors import Forbidden, IllegalTransition, InvalidContent, NotFound
 from shared.models import LONGEST_FOLDED_TAG, VideoContent, check_content
-from shared.schema import FEED, SCHEMA_VERSION, TAG, TTL_ATTRIBUTE, VIDEO, shard_of, status_relation, tag_relation
+from shared.schema import FEED, SCHEMA_VERSION, TTL_ATTRIBUTE, VIDEO, shard_of, status_relation
 from shared.tags import folded
 
 GRACE_SECONDS = 90 * 24 * 3600
@@ -91,9 +91,6 @@ SUMMARY_FIELDS = (
 OWNER_FIELDS = (TTL_ATTRIBUTE, "source", "failure")
 """What only a video's owner and admins are shown."""
 
-TAGS_INDEXED_SINCE = 2
-"""The schema version from which on a video's tags have entries of their own."""
-
 SERVER_FIELDS = ("videoId", "userId", "createdAt", "status")
 """What the server sets of a new video, unless an admin brings its own."""
 
@@ -143,10 +140,10 @@ def stamp(item: Item, *, caller: Caller, now: int, version: int, write_id: str |
         # Tells a retry of this very write, whose first answer was lost, from somebody else's write.
         "writeId": write_id or secrets.token_hex(8),
         **VIDEO.key(videoId=item["videoId"]),
-        **_relation(item),
+        **listing(item, now),
     }
     for name, value in {
-        "categoryShard": shard_of(item["videoId"]) if is_listed(item) and "category" in item else None,
+        "categoryShard": shard_of(item["videoId"]) if is_listed(stamped) and "category" in item else None,
         "poster": _with_made(item)["thumbnails"].get("poster", {}).get("url"),
         TTL_ATTRIBUTE: _purge_at(item, now),
     }.items():
@@ -158,14 +155,14 @@ def stamp(item: Item, *, caller: Caller, now: int, version: int, write_id: str |
 
 
 def upgraded(item: Item) -> Item:
-    """An item as today's schema version has it; what is written with it must put the entries of all its tags.
+    """An item as today's schema version has it; its entries must move with it (shared/entries.py).
 
     Once, tags differed that are the same now: one spelling of each stays.
     """
     if item.get("schemaVersion", 1) >= SCHEMA_VERSION:
         return item
     spellings = {folded(tag): tag for tag in sorted(item.get("tags", ()), reverse=True)}
-    kept = [tag for fold, tag in spellings.items() if _fits_a_key(fold)]
+    kept = [tag for fold, tag in spellings.items() if fits_a_key(fold)]
     return _normalised(item | {"tags": kept, "schemaVersion": SCHEMA_VERSION})
 
 
@@ -174,52 +171,21 @@ def folded_tags(item: Item) -> set[str]:
     return {folded(tag) for tag in item.get("tags", ())}
 
 
-def tag_entries(item: Item) -> list[Item]:
-    """The entries of a video's tags, which lead from the lists of tags to it, whoever may see it then."""
-    written_for = request_of(item)
-    return [
-        done_for(
-            {
-                **TAG.key(videoId=item["videoId"], tag=tag),
-                "videoId": item["videoId"],
-                "tag": tag,
-                "schemaVersion": SCHEMA_VERSION,
-                "updatedAt": item["updatedAt"],
-                "updatedBy": item["updatedBy"],
-                "rel": tag_relation(tag),
-                "relShard": shard_of(item["videoId"]),
-                "relSort": item["createdAt"],
-                "relId": item["videoId"],
-            },
-            written_for,
-        )
-        for tag in sorted(folded_tags(item))
-    ]
-
-
-def tag_moves(old: Item, new: Item) -> tuple[list[Item], list[dict[str, str]]]:
-    """The entries to put and the keys of entries to remove when `new` takes the place of `old`."""
-    if new["schemaVersion"] < TAGS_INDEXED_SINCE:
-        return [], []
-    before, after = folded_tags(old), folded_tags(new)
-    there = before if old.get("schemaVersion", 1) >= TAGS_INDEXED_SINCE else set()
-    gone = [TAG.key(videoId=new["videoId"], tag=tag) for tag in sorted(before - after) if _fits_a_key(tag)]
-    return [entry for entry in tag_entries(new) if entry["tag"] not in there], gone
-
-
-def _fits_a_key(tag: str) -> bool:
+def fits_a_key(tag: str) -> bool:
+    """Whether a folded tag is one that can be kept; the first schema version knew longer ones."""
     return len(tag.encode()) <= LONGEST_FOLDED_TAG
 
 
-def is_listed(item: Item) -> bool:
-    """Whether the feed and its category list the video (publishAt and expiresAt are read when listing)."""
-    return bool(item["status"] == "ready" and item["visibility"] == "public")
+def is_listed(item: Mapping[str, Any]) -> bool:
+    """Whether the lists lead strangers to the video: as of its last write, which `publishAt` and `expiresAt` bring about."""
+    return item.get("rel") == FEED
 
 
-def _relation(item: Item) -> Item:
+def listing(item: Item, now: int) -> Item:
+    """Where the video stands in RelationIndex at this second."""
     video_id = item["videoId"]
     return {
-        "rel": FEED if is_listed(item) else status_relation(item["status"]),
+        "rel": FEED if is_published(item, now) else status_relation(item["status"]),
         "relShard": shard_of(video_id),
         "relSort": item["createdAt"],
         "relId": video_id,
@@ -426,7 +392,8 @@ def is_purged(item: Item, now: int) -> bool:
 
 def is_published(item: Item, now: int) -> bool:
     """Whether everybody may see the video at this second."""
-    return is_listed(item) and item.get("publishAt", 0) <= now and not item.get("expiresAt", now + 1) <= now
+    is_open = item["status"] == "ready" and item["visibility"] == "public"
+    return bool(is_open and item.get("publishAt", 0) <= now < item.get("expiresAt", now + 1))
 
 
 VISIBILITY_ATTRIBUTES = ("userId", "status", "visibility", "publishAt", "expiresAt", TTL_ATTRIBUTE)

@@ -20,8 +20,10 @@ from shared.catalogue import VideoStore
 from shared.dynamodb import Table
 from shared.errors import QuotaExceeded
 from shared.jobs import JobStore
+from shared.listing import Lists
 from shared.messages import JobMessage, parse
 from shared.quota import QuotaStore
+from shared.relations import RelationStore
 from shared.routing import Router
 from tests.harness import JOBS_PER_DAY, MEDIA_BUCKET, Clock, Context
 
@@ -58,8 +60,8 @@ class Backstage:
         self.videos = VideoStore(table)
         self.queues: defaultdict[str, FakeQueue] = defaultdict(FakeQueue)
         self.router = router.make(Router(self.jobs, self.queues, MEDIA_BUCKET), clock)
-        self.sweeper = sweeper.make(self.jobs, clock)
-        self.aggregates = aggregates.make(Aggregates(table), self.queues["aggregates"], clock)
+        self.sweeper = sweeper.make(self.jobs, Lists(table), self.queues["aggregates"], clock)
+        self.aggregates = aggregates.make(Aggregates(table), RelationStore(table), self.queues["aggregates"], clock)
         self.seen: list[dict[str, Any]] = []
         """All stream records that were handled, in order."""
         self._streams = boto3.client("dynamodbstreams")

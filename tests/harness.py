@@ -304,7 +304,7 @@ def make_api(table: Table, clock: Clock | None = None, objects: Objects | None =
             "ratings": ratings.make(RatingStore(table), clock),
             "playlists": playlists.make(PlaylistStore(table), cursors, LINKS, clock),
             "totals": totals.make(TotalsStore(table), cursors, clock),
-            "jobs": jobs.make(VideoStore(table), JobStore(table), quota, MEDIA_BUCKET, clock),
+            "jobs": jobs.make(VideoStore(table, moves_entries=False), JobStore(table), quota, MEDIA_BUCKET, clock),
             "public": public.make(table, clock),
         },
         clock,

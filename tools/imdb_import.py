@@ -16,10 +16,11 @@ from shared.attributes import Item
 from shared.caller import Caller
 from shared.catalogue import VideoStore
 from shared.dynamodb import ConditionFailed, Expression, Key, Table, TransactionConflict
+from shared.entries import NO_LANGUAGE, place_of
 from shared.errors import AlreadyExists, BeingRemoved, NotApplied, VersionMismatch
 from shared.ratings import RatingStore
 from shared.relation_models import CreditContent, ReleaseContent
-from shared.relations import NO_LANGUAGE, RelationStore, credit_item, release_item
+from shared.relations import PLACING_ATTRIBUTES, RelationStore, credit_item, release_item
 from shared.schema import PARTITION_KEY, RATING_TOTALS, SORT_KEY, TTL_ATTRIBUTE, VIDEO
 from shared.video import is_purged, new_item
 from tools import ToolError
@@ -362,12 +363,7 @@ class ImdbImport:
 
         videos = self._targets([title for title, _ in found])
         outcomes = self._import_relations(PRINCIPALS, found, videos, make, ("name", "ordering", "roles"))
-        # A video's year may have changed, and been moved on all its credits, while these were written.
-        again = self._targets([title for title, _ in found])
-        for key, video in videos.items():
-            year = again.get(key, video).get("releaseYear", 0)
-            if year != video.get("releaseYear", 0):
-                self._relations.move_credit_years(video["videoId"], year)
+        self._move_again(videos)
         return outcomes
 
     def _import_releases(self, groups: Groups) -> Counter[str]:
@@ -384,7 +380,16 @@ class ImdbImport:
             return release_item(video, parts["region"], language, content, caller=IMPORTER, now=now)
 
         videos = self._targets([title for title, _ in found])
-        return self._import_relations(AKAS, found, videos, make, ("titles",))
+        outcomes = self._import_relations(AKAS, found, videos, make, ("titles",))
+        self._move_again(videos)
+        return outcomes
+
+    def _move_again(self, videos: Mapping[str, Item]) -> None:
+        """Move the entries of videos that have moved, with all that they had, while more of them were written."""
+        again = self._targets(list(videos))
+        for title, video in videos.items():
+            if place_of(again.get(title, video)) != place_of(video):
+                self._relations.move_entries(video["videoId"], int(self._clock()))
 
     def _import_relations(
         self,
@@ -457,7 +462,7 @@ class ImdbImport:
     def _targets(self, titles: Sequence[str]) -> dict[str, Item]:
         """The videos of titles, as far as relations need them."""
         ids = {video_id(title): title for title in titles}
-        attributes = ("videoId", "status", "createdAt", "releaseYear")
+        attributes = ("status", *PLACING_ATTRIBUTES)
         found = self._batch_get([VIDEO.key(videoId=each) for each in ids], attributes)
         return {ids[item["videoId"]]: item for item in found}
 

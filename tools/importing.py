@@ -13,11 +13,12 @@ from pathlib import Path
 from shared.aggregates import user_addition
 from shared.attributes import Item, encode
 from shared.dynamodb import ConditionFailed, Expression, Key, Table, TransactionConflict, Write
+from shared.entries import NO_LANGUAGE, placed, tag_entries
 from shared.errors import ContentTooLarge, InternalError, NotApplied
 from shared.playlists import MOST_ENTRIES
 from shared.ranks import NoRoomError, between
 from shared.ratings import TOTALS, Choice, RatingStore, addition, share
-from shared.relations import NO_LANGUAGE
+from shared.relations import PLACING_ATTRIBUTES
 from shared.schema import (
     CREDIT,
     ENTRY,
@@ -36,13 +37,10 @@ from shared.schema import (
     VIEW_COUNTER,
     in_playlist_relation,
     job_relation,
-    person_relation,
     playlists_relation,
     rated_relation,
-    region_relation,
-    shard_of,
 )
-from shared.video import MAPS, is_purged, stamp, tag_entries, upgraded
+from shared.video import MAPS, is_purged, stamp, upgraded
 from tools.form import DUE, ItemLine, parse_line
 from tools.imdb import Refused
 from tools.imdb_import import CREATED, IMPORTER, LEFT_ALONE, UNCHANGED
@@ -185,7 +183,7 @@ class Restore:
         if not children:
             return outcomes
         key = VIDEO.key(videoId=video_id)
-        video = self._table.get(key, attributes=("videoId", "createdAt", "releaseYear", TTL_ATTRIBUTE), consistent=True)
+        video = self._table.get(key, attributes=(*PLACING_ATTRIBUTES, TTL_ATTRIBUTE), consistent=True)
         if video is None or is_purged(video, self._now()):
             return [*outcomes, *((line.line, NO_VIDEO) for line in children)]
         ratings = [line for line in children if line.entity == "Rating"]
@@ -374,16 +372,10 @@ def _child(line: ItemLine, video: Item, now: int) -> Item:
     if line.entity == "Job":
         return _job(item, now)
     if line.entity == "Credit":
-        person = item["personId"]
-        key = CREDIT.key(videoId=video_id, personId=person)
-        relation = _relation(person_relation(person), 0, video.get("releaseYear", 0), video_id)
+        key = CREDIT.key(videoId=video_id, personId=item["personId"])
     else:
-        spoken = item.get("language", NO_LANGUAGE)
-        key = RELEASE.key(videoId=video_id, region=item["region"], language=spoken)
-        relation = _relation(
-            region_relation(item["region"]), shard_of(video_id), video["createdAt"], f"{video_id}#{spoken}"
-        )
-    return _stamped({"version": 1} | item, now) | key | relation
+        key = RELEASE.key(videoId=video_id, region=item["region"], language=item.get("language", NO_LANGUAGE))
+    return placed(_stamped({"version": 1} | item, now) | key, video)
 
 
 def _job(item: Item, now: int) -> Item:

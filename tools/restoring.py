@@ -14,10 +14,11 @@ from pathlib import Path
 from shared.attributes import Item, Value, decode_item, encode
 from shared.caller import Caller
 from shared.dynamodb import ConditionFailed, Expression, Key, Table, TransactionConflict, Write, change_between
+from shared.entries import tag_moves
 from shared.purging import PURGE
 from shared.ratings import RatingStore
 from shared.schema import ENTRY, MEMBERSHIP, PARTITION_KEY, PLAYLIST, SORT_KEY, TTL_ATTRIBUTE, VIDEO, Entity
-from shared.video import PROBED, is_purged, stamp, tag_moves
+from shared.video import PROBED, is_purged, stamp
 from tools.form import DUE, MADE, ItemLine
 from tools.imdb import Refused
 from tools.imdb_import import CHANGED, IMPORTER, UNCHANGED

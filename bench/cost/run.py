@@ -24,9 +24,10 @@ from shared.attributes import AttributeMap, Item, decode_item, encode_item
 from shared.audit import entry
 from shared.caller import Caller
 from shared.dynamodb import Table, make_client
+from shared.entries import tag_entries
 from shared.schema import ACCESS_PATTERNS, AUDIT_TABLE_NAME, SORT_KEY, TABLE_NAME, VIDEO
 from shared.stream import Record
-from shared.video import new_item, stamp, tag_entries
+from shared.video import new_item, stamp
 from tests.harness import NOW, Api, Reply, create_audit_table, create_table, make_api
 from tests.streams import change
 from tests.unit.test_access_patterns import CALLS

@@ -1,4 +1,4 @@
-"""Moves the totals of users and tags, and the years of credits, to the present state of videos that changed."""
+"""Moves the totals of users and tags, and the entries that lead to videos, to the present state of videos that changed."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -12,6 +12,7 @@ from shared.dynamodb import Table, make_client
 from shared.messages import AggregatesMessage, aggregates_message, parse
 from shared.queues import Message, Queue, process, process_together
 from shared.queues import make_client as make_sqs_client
+from shared.relations import RelationStore
 from shared.routing import Sender
 from shared.settings import LambdaHandler, aggregates_queue_url, entry_point, table_name
 from shared.telemetry import correlated, logged
@@ -20,8 +21,10 @@ SECONDS_TO_STOP = 30
 """How long before its time-out it leaves the rest to other messages: longer than one step, and sending them, may take."""
 
 
-def make(aggregates: Aggregates, queue: Sender, clock: Callable[[], float] = time.time) -> LambdaHandler:
-    """The handler over the totals; `queue` is its own, `clock` gives epoch seconds."""
+def make(
+    aggregates: Aggregates, relations: RelationStore, queue: Sender, clock: Callable[[], float] = time.time
+) -> LambdaHandler:
+    """The handler over totals and entries; `queue` is its own, `clock` gives epoch seconds."""
 
     logger = Logger()
 
@@ -37,24 +40,28 @@ def make(aggregates: Aggregates, queue: Sender, clock: Callable[[], float] = tim
         def in_time() -> bool:
             return context.get_remaining_time_in_millis() > SECONDS_TO_STOP * 1000
 
-        def move_years(message: Message) -> None:
+        def move_entries(message: Message) -> None:
             body = parse(AggregatesMessage, message.body)
-            if body.years and not aggregates.move_years(body.videoId, in_time):
+            if not body.entries:
+                return
+            later = relations.move_entries(body.videoId, int(clock()), in_time)
+            if later is not None:
                 # A message of its own, because receiving this one again and again would end in the DLQ.
-                queue.send(aggregates_message(body.videoId, body.correlationId, years=True))
+                queue.send(aggregates_message(body.videoId, body.correlationId, entries=True), delay_seconds=later)
 
         unsettled = process_together(event, settle)["batchItemFailures"]
         kept_back = {failure["itemIdentifier"] for failure in unsettled}
-        # Years last and one by one: a video may have thousands of credits, and the totals of others shall not wait.
+        # Entries last and one by one: a video may have thousands of credits, and the totals of others shall not wait.
         settled = [record for record in event["Records"] if record["messageId"] not in kept_back]
-        unmoved = process({"Records": settled}, move_years)["batchItemFailures"]
+        unmoved = process({"Records": settled}, move_entries)["batchItemFailures"]
         return {"batchItemFailures": [*unsettled, *unmoved]}
 
     return logged(handle)
 
 
 def _deployed() -> LambdaHandler:
-    return make(Aggregates(Table(table_name(), make_client())), Queue(aggregates_queue_url(), make_sqs_client()))
+    table = Table(table_name(), make_client())
+    return make(Aggregates(table), RelationStore(table), Queue(aggregates_queue_url(), make_sqs_client()))
 
 
 lambda_handler = entry_point(_deployed)

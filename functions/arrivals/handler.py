@@ -28,7 +28,7 @@ def make(arrivals: Arrivals, clock: Callable[[], float] = time.time) -> LambdaHa
 
 def _deployed() -> LambdaHandler:
     table = Table(table_name(), make_client())
-    return make(Arrivals(UploadStore(table), Objects(make_s3_client()), VideoStore(table)))
+    return make(Arrivals(UploadStore(table), Objects(make_s3_client()), VideoStore(table, moves_entries=False)))
 
 
 lambda_handler = entry_point(_deployed)

@@ -177,7 +177,9 @@ def make(
 
 def _deployed() -> LambdaHandler:
     table = Table(table_name(), make_client())
-    return make(VideoStore(table), JobStore(table), QuotaStore(table, jobs_per_day()), media_bucket())
+    return make(
+        VideoStore(table, moves_entries=False), JobStore(table), QuotaStore(table, jobs_per_day()), media_bucket()
+    )
 
 
 lambda_handler = entry_point(_deployed)

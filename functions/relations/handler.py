@@ -93,7 +93,7 @@ class Relations:
         start, end = _years(parameters)
         query = repr(("person", caller.subject, caller.is_admin, person_id, start, end, ascending))
         limit, after = self._page(request, parameters, query)
-        found = self.store.videos_of(person_id, caller, request.now, Window(start, end, ascending, limit, after))
+        found = self.store.videos_of(person_id, request.now, Window(start, end, ascending, limit, after))
         items = [each | {"video": self.links.shown(each["video"])} for each in found.items]
         return self._answer(request, query, items, found.resume)
 

@@ -1,4 +1,5 @@
-"""Runs every minute: gives jobs whose worker died, or whose message was lost, to another worker."""
+"""Runs every minute: gives jobs whose worker died, or whose message was lost, to another worker, and sends for videos
+whose publishAt or expiresAt comes."""
 
 import time
 from collections.abc import Callable
@@ -8,8 +9,12 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from shared.dynamodb import Table, make_client
 from shared.jobs import JobStore
-from shared.settings import LambdaHandler, entry_point, table_name
-from shared.sweeping import Sweep, sweep
+from shared.listing import Lists
+from shared.queues import Queue
+from shared.queues import make_client as make_sqs_client
+from shared.routing import Sender
+from shared.settings import LambdaHandler, aggregates_queue_url, entry_point, table_name
+from shared.sweeping import Sweep, send_for_scheduled, sweep
 from shared.telemetry import emit, logged
 
 SECONDS_TO_STOP = 10
@@ -19,8 +24,8 @@ METRICS = {"JobsRequeued": "requeued", "JobsResent": "resent", "JobsGivenUp": "f
 """What is counted of a sweep, and the outcome that it is the count of."""
 
 
-def make(store: JobStore, clock: Callable[[], float] = time.time) -> LambdaHandler:
-    """The handler over a store; `clock` gives epoch seconds."""
+def make(store: JobStore, lists: Lists, queue: Sender, clock: Callable[[], float] = time.time) -> LambdaHandler:
+    """The handler over a store; `queue` is that of the aggregates, `clock` gives epoch seconds."""
 
     def handle(_: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
         def in_time() -> bool:
@@ -28,7 +33,8 @@ def make(store: JobStore, clock: Callable[[], float] = time.time) -> LambdaHandl
 
         swept = sweep(store, int(clock()), in_time)
         _measure(swept)
-        return dict(swept.counts)
+        scheduled = send_for_scheduled(lists, queue, int(clock()), in_time)
+        return {**swept.counts, "scheduled": scheduled}
 
     return logged(handle)
 
@@ -42,7 +48,8 @@ def _measure(swept: Sweep) -> None:
 
 
 def _deployed() -> LambdaHandler:
-    return make(JobStore(Table(table_name(), make_client())))
+    table = Table(table_name(), make_client())
+    return make(JobStore(table), Lists(table), Queue(aggregates_queue_url(), make_sqs_client()))
 
 
 lambda_handler = entry_point(_deployed)

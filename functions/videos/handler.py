@@ -198,12 +198,12 @@ class Videos:
             raise _refused("region", "No index answers tag and region together: select by one of them.")
         if filters.status == "deleted" and (tag is not None or region is not None):
             raise _refused("status", "No index answers which deleted videos have a tag or region: use userId instead.")
+        if filters.owner is not None and region is None and (tag is None or request.caller.owns(filters.owner)):
+            return self.store.of_owner(filters.owner, request.caller, request.now, filters, window, tag)
         if tag is not None:
-            return self.store.with_tag(tag, request.caller, request.now, filters, window)
+            return self.store.with_tag(tag, request.now, filters, window)
         if region is not None:
-            return self.store.in_region(region, request.caller, request.now, filters, window)
-        if filters.owner is not None:
-            return self.store.of_owner(filters.owner, request.caller, request.now, filters, window)
+            return self.store.in_region(region, request.now, filters, window)
         published = replace(filters, status=None)
         if filters.category is not None and filters.status in (None, "ready"):
             return self.store.in_category(filters.category, request.now, replace(published, category=None), window)

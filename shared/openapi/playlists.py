@@ -125,8 +125,7 @@ OPERATIONS: dict[str, Operation] = {
     ),
     "getPlaylist": Operation(
         "Read a playlist",
-        "Public ones are for everybody, private ones for their owner and admins. `entryCount` also counts entries "
-        "whose videos this caller may not see.",
+        "Public ones are for everybody, private ones for their owner and admins. Only these are shown `entryCount`.",
         {
             200: {"description": "The playlist", "headers": {"ETag": ETAG}, **json_content(ref("Playlist"), PLAYLIST)},
             304: {"description": "Not modified", "headers": {"ETag": ETAG}},
@@ -255,13 +254,13 @@ def schemas() -> Schema:
         "entryCount": {
             "type": "integer",
             "minimum": 0,
-            "description": "All entries, also those whose videos the caller may not see, or that were deleted",
+            "description": "All entries, also those whose videos were hidden or deleted since; for the owner and admins",
         },
         "version": {"type": "integer", "minimum": 1},
     }
     entry: Schema = {"videoId": video_id, "addedAt": SECONDS}
     return schemas | {
-        "Playlist": object_of(playlist, optional=("description",)),
+        "Playlist": object_of(playlist, optional=("description", "entryCount")),
         "PlaylistPage": page_of("Playlist"),
         "Entry": object_of(entry),
         "ListedEntry": object_of({**entry, "video": ref("VideoSummary")}),

@@ -152,9 +152,9 @@ OPERATIONS: dict[str, Operation] = {
     "deleteCredit": _removing("Remove a credit", PERSON_ID),
     "listPersonVideos": _listing(
         "What else did they do in those years?",
-        "The videos of a person that the caller may see, by `releaseYear`, newest first; without both years also those "
-        "that have none. 404 when there is no such video in any year. A year that was changed moves a video within "
-        f"seconds. A page is full unless {EXAMINED_BUDGET} credits were examined for it.",
+        "The published videos of a person, by `releaseYear`, newest first; without both years also those that have none. "
+        "404 when there is no such video in any year. A video that is published or hidden, or whose year changes, moves "
+        f"within seconds. A page is full unless {EXAMINED_BUDGET} credits were examined for it.",
         "AppearancePage",
         APPEARANCE,
         PERSON_ID,

@@ -194,10 +194,10 @@ OPERATIONS: dict[str, Operation] = {
     ),
     "listVideos": Operation(
         "List videos, newest first",
-        "One selector decides which index answers, the first of these that is given: `tag`, or `region` (those that the "
-        "caller may see, and no deleted ones), `userId` (an owner's videos: all of them for the owner, published ones for "
-        "others), `category` (published ones), `status` (admins); or none (all published ones). All other parameters "
-        f"filter. A page is full unless {EXAMINED_BUDGET} items were examined for it; then it is short, "
+        "One selector decides which index answers, the first of these that is given: `tag`, or `region` (published "
+        "videos), `userId` (an owner's videos: all of them for the owner, published ones for others), `category` "
+        "(published ones), `status` (admins); or none (all published ones). With one's own `userId`, `tag` filters that "
+        f"list. All other parameters filter. A page is full unless {EXAMINED_BUDGET} items were examined for it; then it is short, "
         "and `nextCursor` still leads on. `nextCursor` is null when there is nothing more.",
         {
             200: {

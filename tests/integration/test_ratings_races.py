@@ -16,6 +16,7 @@ from shared.dynamodb import ATTEMPTS, Table
 from shared.errors import WriteContention
 from shared.ratings import ROUNDS, TOTALS, Choice, share
 from shared.reconcile import Reconcile
+from shared.relations import RelationStore
 from tests.harness import NOW, Api, Clock, Reply, make_api
 from tests.integration import faults
 from tests.integration.contents import items_of
@@ -329,10 +330,6 @@ def credit_years(table: Table) -> set[int]:
     return {int(item["relSort"]) for item in items_of(table) if item["sk"].startswith("CREDIT#")}
 
 
-def _always() -> bool:
-    return True
-
-
 @pytest.fixture
 def two_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Moves take more than one step."""
@@ -348,12 +345,12 @@ class TestYears:
 
         def run(seed: int) -> None:
             chance, client = random.Random(seed), table.client
-            mine, worker = make_api(Table(table.name, client), clock), Aggregates(Table(table.name, client))
+            mine, worker = make_api(Table(table.name, client), clock), RelationStore(Table(table.name, client))
             for _ in range(6):
                 assert date(mine, chance.choice([1990, 1991, 1992, None])) in (200, 409, 503)
                 while True:  # as a message comes again
                     with suppress(WriteContention):
-                        assert worker.move_years(VIDEO_ID, _always)
+                        assert worker.move_entries(VIDEO_ID, NOW) is None
                         break
 
         together(*(lambda s=s: run(s) for s in range(4)))
@@ -367,16 +364,16 @@ class TestYears:
         credited(api)
         for call in range(8):
             assert date(api, 1990) == 200
-            Aggregates(table).move_years(VIDEO_ID, _always)
+            RelationStore(table).move_entries(VIDEO_ID, NOW)
             assert date(api, 2000) == 200
             came: list[int] = []
 
             def intrude(came: list[int] = came) -> None:
                 came.append(date(api, year))
-                Aggregates(table).move_years(VIDEO_ID, _always)
+                RelationStore(table).move_entries(VIDEO_ID, NOW)
 
             line.arm(faults.meanwhile(intrude), at=call)
-            assert Aggregates(through(table, tapped)).move_years(VIDEO_ID, _always)
+            assert RelationStore(through(table, tapped)).move_entries(VIDEO_ID, NOW) is None
             line.disarm()
             if not came:
                 assert call == 5  # the video, then twice a page and its transaction
@@ -393,10 +390,10 @@ class TestYears:
             assert date(api, 2000 + call) == 200
             line.arm(incident, at=call)
             try:
-                assert Aggregates(through(table, tapped)).move_years(VIDEO_ID, _always)
+                assert RelationStore(through(table, tapped)).move_entries(VIDEO_ID, NOW) is None
             except Killed:
                 assert incident in FATAL
             line.disarm()
 
-            assert Aggregates(table).move_years(VIDEO_ID, _always)
+            assert RelationStore(table).move_entries(VIDEO_ID, NOW) is None
             assert credit_years(table) == {2000 + call}

@@ -7,7 +7,7 @@ import pytest
 from shared.dynamodb import Table
 from shared.relations import RelationStore
 from shared.schema import CREDIT
-from tests.harness import Api, make_api
+from tests.harness import NOW, Api, make_api
 from tests.integration import faults
 from tests.integration.conftest import NewTable
 from tests.integration.faults import Incident, Killed, Line
@@ -72,7 +72,7 @@ def test_whenever_the_year_changes_while_a_credit_is_put_it_has_the_last_one(
 
         def change(api: Api = api, table: Table = table, changed: list[bool] = changed) -> None:
             assert api.patch(PATH, {"releaseYear": 1991}).status == 200
-            changed.append(RelationStore(table).move_credit_years(VIDEO_ID, 1991))
+            changed.append(RelationStore(table).move_entries(VIDEO_ID, NOW) is None)
 
         line.arm(faults.meanwhile(change), at=call)
         reply = crediting(2)(make_api(Table(table.name, tapped[0], sleep=lambda _: None)))

@@ -74,7 +74,7 @@ def _begin(api: Api, size: int = len(FILM)) -> tuple[str, dict[str, Any]]:
 
 def _deliver(queue: Queue, table: Table, objects: Objects, clock: Clock, video_id: str) -> dict[str, Any]:
     """Hand on what S3 told the queue, until the video has its film."""
-    function = arrivals.make(Arrivals(UploadStore(table), objects, VideoStore(table)), clock)
+    function = arrivals.make(Arrivals(UploadStore(table), objects, VideoStore(table, moves_entries=False)), clock)
     end = time.monotonic() + 30
     while time.monotonic() < end:
         received = queue.client.receive_message(QueueUrl=queue.url, MaxNumberOfMessages=10, WaitTimeSeconds=1)

@@ -20,7 +20,7 @@ from shared.errors import InternalError, Unavailable, WriteContention
 from shared.messages import aggregates_message
 from shared.models import NewVideo
 from shared.relation_models import CreditContent
-from shared.relations import credit_item
+from shared.relations import RelationStore, credit_item
 from shared.routing import Router
 from shared.stream import Record
 from shared.video import STATUSES
@@ -39,7 +39,8 @@ VIDEO: Item = {
     "fileSize": 10,
     "duration": 20,
     "tags": {"Drama"},
-    "schemaVersion": 2,
+    "rel": schema.FEED,
+    "schemaVersion": 3,
 }
 
 
@@ -87,18 +88,18 @@ class TestContribution:
         assert (part.user_id, part.tags) == ("alice", frozenset({"drama"}))
         assert part.counts() == {"ready": 1, "bytes": 10, "milliseconds": 20}
 
-    @pytest.mark.parametrize("change", [{"visibility": "private"}, {"status": "processing"}])
-    def test_the_tags_of_one_that_is_not_listed_do_not_count(self, change: Item) -> None:
-        part = contribution(VIDEO | change)
+    def test_the_tags_of_one_that_is_not_listed_do_not_count(self) -> None:
+        part = contribution(VIDEO | {"rel": schema.status_relation("ready")})
         assert part
         assert not part.tags
         assert part.sizes == (10, 20)
 
-    @pytest.mark.parametrize(("publish_at", "tags"), [(NOW - 1, {"drama"}), (NOW, {"drama"}), (NOW + 1, set())])
-    def test_nor_do_those_of_one_that_is_still_a_secret(self, publish_at: int, tags: set[str]) -> None:
-        part = contribution(VIDEO | {"publishAt": publish_at, "updatedAt": NOW})
+    @pytest.mark.parametrize("times", [{"publishAt": NOW + 1}, {"expiresAt": NOW}], ids=["still a secret", "expired"])
+    def test_nor_do_those_of_one_that_nobody_can_see(self, api: Api, table: Table, times: Item) -> None:
+        video_id = api.publish(tags=["drama"], **times)["videoId"]
+        part = contribution(table.get(schema.VIDEO.key(videoId=video_id)))
         assert part
-        assert part.tags == tags
+        assert not part.tags
 
     def test_the_film_that_arrived_counts_and_not_what_somebody_wrote(self) -> None:
         part = contribution(VIDEO | {"source": {"fileSize": 4000}})
@@ -141,7 +142,7 @@ class TestRouter:
         assert self._sent(streams.change(VIDEO, VIDEO | change)) == {"aggregates": [aggregates_message("v")]}
 
     def test_a_change_of_the_year_is_one_of_credits_too(self) -> None:
-        dated, message = VIDEO | {"releaseYear": 1999}, aggregates_message("v", years=True)
+        dated, message = VIDEO | {"releaseYear": 1999}, aggregates_message("v", entries=True)
         for old, new in ((None, dated), (VIDEO, dated), (dated, VIDEO), (dated, dated | {"releaseYear": 2000})):
             assert self._sent(streams.change(old, new)) == {"aggregates": [message]}
         assert self._sent(streams.change(dated, dated | {"fileSize": 11})) == {"aggregates": [aggregates_message("v")]}
@@ -420,10 +421,6 @@ def _date(api: Api, video_id: str, year: int | None) -> None:
     assert api.patch(f"/v1/videos/{video_id}", {"releaseYear": year}).status == 200
 
 
-def _always() -> bool:
-    return True
-
-
 class TestYears:
     def test_credits_follow_the_year_of_their_video(self, api: Api, table: Table, backstage: Backstage) -> None:
         video_id = _credited(api, releaseYear=1999)
@@ -447,7 +444,7 @@ class TestYears:
         table.transact([table.put(each) for each in credits_])
         _date(api, video["videoId"], 2001)
         with recorded(table.client) as operations:
-            assert Aggregates(table).move_years(video["videoId"], _always)
+            assert RelationStore(table).move_entries(video["videoId"], NOW) is None
         sizes = [
             len(operation.parameters["TransactItems"])
             for operation in operations
@@ -464,10 +461,10 @@ class TestYears:
 
         def overtake() -> None:
             _date(api, video_id, 2001)
-            assert Aggregates(table).move_years(video_id, _always)
+            assert RelationStore(table).move_entries(video_id, NOW) is None
 
         meanwhile.before(overtake)
-        assert Aggregates(table).move_years(video_id, _always)
+        assert RelationStore(table).move_entries(video_id, NOW) is None
         assert _years(table, video_id) == [2001] * 3
 
     def test_a_year_that_changed_back_while_a_credit_was_written_is_its_year(
@@ -489,7 +486,7 @@ class TestYears:
         video_id = _credited(api, releaseYear=1999)
         backstage.settle_totals()
         _date(api, video_id, 2000)
-        assert not Aggregates(table).move_years(video_id, iter([True, False]).__next__)
+        assert RelationStore(table).move_entries(video_id, NOW, iter([True, False]).__next__) == 0
         assert _years(table, video_id) == [2000, 1999, 1999]
         _date(api, video_id, year)
         backstage.settle_totals()
@@ -501,14 +498,14 @@ class TestYears:
         video_id = _credited(api, releaseYear=1999)
         _date(api, video_id, 2000)
         meanwhile.before(lambda: api.delete(f"/v1/videos/{video_id}/credits/nm2"))
-        assert Aggregates(table).move_years(video_id, _always)
+        assert RelationStore(table).move_entries(video_id, NOW) is None
         assert _years(table, video_id) == [2000] * 2
 
     def test_nor_does_one_that_is_written(self, api: Api, table: Table, meanwhile: _Meanwhile) -> None:
         video_id = _credited(api, releaseYear=1999)
         _date(api, video_id, 2000)
         meanwhile.before(lambda: _credit(api, video_id, "nm2", ordering=9))
-        assert Aggregates(table).move_years(video_id, _always)
+        assert RelationStore(table).move_entries(video_id, NOW) is None
         assert _years(table, video_id) == [2000] * 3
 
     @pytest.mark.parametrize("year", [2000, None])
@@ -518,8 +515,8 @@ class TestYears:
         video_id = _credited(api, releaseYear=1999)
         _date(api, video_id, year)
         meanwhile.before(lambda: remove(table, video_id))
-        assert Aggregates(table).move_years(video_id, _always)
-        assert Aggregates(table).move_years(video_id, _always)
+        assert RelationStore(table).move_entries(video_id, NOW) is None
+        assert RelationStore(table).move_entries(video_id, NOW) is None
         assert _years(table, video_id) == [1999] * 3
 
     @pytest.mark.parametrize("error", [ConditionFailed(None, 1), TransactionConflict()], ids=["condition", "conflict"])
@@ -530,7 +527,7 @@ class TestYears:
         _date(api, video_id, 2000)
         tries = meanwhile.always(error)
         with pytest.raises(WriteContention):
-            Aggregates(table).move_years(video_id, _always)
+            RelationStore(table).move_entries(video_id, NOW)
         assert len(tries) == CHANGE_ATTEMPTS
 
 
@@ -538,12 +535,12 @@ class TestWorker:
     def _records(self, *bodies: str) -> dict[str, Any]:
         return {"Records": [{"messageId": f"m{n}", "body": body} for n, body in enumerate(bodies)]}
 
-    def _message(self, video_id: str, *, years: bool = False) -> str:
-        return json.dumps(aggregates_message(video_id, years=years))
+    def _message(self, video_id: str, *, entries: bool = False) -> str:
+        return json.dumps(aggregates_message(video_id, entries=entries))
 
     def test_one_bad_message_fails_alone(self, api: Api, table: Table) -> None:
         good = api.publish()["videoId"]
-        worker = handler.make(Aggregates(table), FakeQueue(), lambda: NOW)
+        worker = handler.make(Aggregates(table), RelationStore(table), FakeQueue(), lambda: NOW)
         event = self._records(self._message(good), "no json", '{"schema": "other"}', self._message("absent"))
         assert worker(event, Context()) == {"batchItemFailures": [{"itemIdentifier": "m1"}, {"itemIdentifier": "m2"}]}
         assert_exact(table)
@@ -562,7 +559,7 @@ class TestWorker:
 
         monkeypatch.setattr(aggregates, "settle", failing)
         event = self._records(self._message(good), self._message(bad))
-        assert handler.make(aggregates, FakeQueue(), lambda: NOW)(event, Context()) == {
+        assert handler.make(aggregates, RelationStore(table), FakeQueue(), lambda: NOW)(event, Context()) == {
             "batchItemFailures": [{"itemIdentifier": "m1"}]
         }
         assert marker(table, good)
@@ -578,7 +575,7 @@ class TestWorker:
 
         monkeypatch.setattr(aggregates, "settle", busy)
         event = self._records(self._message("a"), self._message("b"))
-        answer = handler.make(aggregates, FakeQueue(), lambda: NOW)(event, Context())
+        answer = handler.make(aggregates, RelationStore(table), FakeQueue(), lambda: NOW)(event, Context())
         assert answer == {"batchItemFailures": [{"itemIdentifier": "m0"}, {"itemIdentifier": "m1"}]}
         assert calls == [["a", "b"]]
 
@@ -590,18 +587,18 @@ class TestWorker:
         for video_id in (large, other):
             _date(api, video_id, 2000)
         queue = FakeQueue()
-        worker = handler.make(Aggregates(table), queue, lambda: NOW)
-        messages = [self._message(large, years=True), self._message(other, years=True), self._message(plain)]
+        worker = handler.make(Aggregates(table), RelationStore(table), queue, lambda: NOW)
+        messages = [self._message(large, entries=True), self._message(other, entries=True), self._message(plain)]
 
         assert worker(self._records(*messages), ShortContext(2)) == {"batchItemFailures": []}
 
         assert_exact(table)
-        assert queue.sent == [aggregates_message(large, years=True), aggregates_message(other, years=True)]
+        assert queue.sent == [aggregates_message(large, entries=True), aggregates_message(other, entries=True)]
         assert _years(table, large) == [2000, 2000, 0]
         for left in ([other], []):
             again = self._records(*map(json.dumps, queue.take()))
             assert worker(again, ShortContext(3)) == {"batchItemFailures": []}
-            assert queue.sent == [aggregates_message(each, years=True) for each in left]
+            assert queue.sent == [aggregates_message(each, entries=True) for each in left]
         assert _years(table, large) == _years(table, other) == [2000] * 3
 
     def test_a_video_whose_credits_cannot_be_moved_keeps_back_no_other(
@@ -610,17 +607,17 @@ class TestWorker:
         good, bad = _credited(api), _credited(api)
         for video_id in (good, bad):
             _date(api, video_id, 2000)
-        aggregates = Aggregates(table)
-        move_years = aggregates.move_years
+        relations = RelationStore(table)
+        move_entries = relations.move_entries
 
-        def failing(video_id: str, in_time: Callable[[], bool]) -> bool:
+        def failing(video_id: str, now: int, in_time: Callable[[], bool]) -> int | None:
             if video_id == bad:
                 raise Unavailable
-            return move_years(video_id, in_time)
+            return move_entries(video_id, now, in_time)
 
-        monkeypatch.setattr(aggregates, "move_years", failing)
-        event = self._records(self._message(bad, years=True), self._message(good, years=True))
-        assert handler.make(aggregates, FakeQueue(), lambda: NOW)(event, Context()) == {
+        monkeypatch.setattr(relations, "move_entries", failing)
+        event = self._records(self._message(bad, entries=True), self._message(good, entries=True))
+        assert handler.make(Aggregates(table), relations, FakeQueue(), lambda: NOW)(event, Context()) == {
             "batchItemFailures": [{"itemIdentifier": "m0"}]
         }
         assert _years(table, good) == [2000] * 3
@@ -637,8 +634,8 @@ class TestWorker:
             raise Unavailable
 
         monkeypatch.setattr(aggregates, "settle", busy)
-        event = self._records(self._message(video_id, years=True))
-        answer = handler.make(aggregates, FakeQueue(), lambda: NOW)(event, Context())
+        event = self._records(self._message(video_id, entries=True))
+        answer = handler.make(aggregates, RelationStore(table), FakeQueue(), lambda: NOW)(event, Context())
         assert answer == {"batchItemFailures": [{"itemIdentifier": "m0"}]}
         assert _years(table, video_id) == [0] * 3
 

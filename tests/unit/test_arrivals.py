@@ -48,7 +48,7 @@ def api(table: Table, clock: Clock, objects: Objects) -> Api:
 @pytest.fixture
 def arrivals(table: Table, clock: Clock, objects: Objects) -> LambdaHandler:
     """The function."""
-    return handler_module.make(Arrivals(UploadStore(table), objects, VideoStore(table)), clock)
+    return handler_module.make(Arrivals(UploadStore(table), objects, VideoStore(table, moves_entries=False)), clock)
 
 
 def _created(*keys: str, bucket: str = SOURCES_BUCKET, name: str = "ObjectCreated:Put") -> dict[str, Any]:

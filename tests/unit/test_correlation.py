@@ -68,7 +68,9 @@ class Service:
             AuditStore(Table(AUDIT_TABLE_NAME, table.client)), Archive(objects, MEDIA_BUCKET), 400
         )
         self.workers = {
-            "arrivals": arrivals_handler.make(Arrivals(UploadStore(table), objects, VideoStore(table)), clock),
+            "arrivals": arrivals_handler.make(
+                Arrivals(UploadStore(table), objects, VideoStore(table, moves_entries=False)), clock
+            ),
             "probe": probe_handler.make(self.backstage.jobs, objects, ("240p",), clock),
             "thumbnails": thumbnails_handler.make(self.backstage.jobs, objects, MEDIA_BUCKET, clock),
             "aggregates": self.backstage.aggregates,

@@ -200,8 +200,8 @@ class TestBehind:
         assert (change.work, change.trail, change.messages) == (Units(4, 4, 0), Units(0, 1, 0), 1)
 
     def test_tags_are_counted_when_their_video_is_listed(self, followed: dict[str, Followed]) -> None:
-        # The marker, and the count of each of three tags with its place in the index.
-        assert followed[PUBLISH].work == Units(4, 2 * 4, 2 * 3)
+        # The marker, and the count of each of three tags with its place in the index; and a look at the entries.
+        assert followed[PUBLISH].work == Units(7, 2 * 4, 2 * 3)
         assert followed[CREATE].work.writes < followed[PUBLISH].work.writes
 
     def test_a_film_makes_all_of_its_jobs_and_each_is_in_the_trail(self, followed: dict[str, Followed]) -> None:

@@ -31,9 +31,11 @@ from shared.audit import Archive, AuditStore
 from shared.catalogue import VideoStore
 from shared.dynamodb import Table, make_client
 from shared.jobs import JobStore
+from shared.listing import Lists
 from shared.objects import Objects
 from shared.objects import make_client as make_s3_client
 from shared.purging import Purge
+from shared.relations import RelationStore
 from shared.routes import ROUTES
 from shared.routing import Router
 from shared.schema import AUDIT_TABLE_NAME, CREDIT, JOB, MEMBERSHIP, PROFILE, TABLE_NAME, TAG_COUNT, VIDEO
@@ -115,7 +117,7 @@ def _seeded() -> Iterator[Service]:
         for bucket in (MEDIA_BUCKET, SOURCES_BUCKET, ARCHIVE_BUCKET):
             objects.client.create_bucket(Bucket=bucket)
         queues: defaultdict[str, FakeQueue] = defaultdict(FakeQueue)
-        jobs, videos = JobStore(table), VideoStore(table)
+        jobs, videos = JobStore(table), VideoStore(table, moves_entries=False)
         entries = AuditStore(Table(AUDIT_TABLE_NAME, client))
         behind: dict[str, LambdaHandler] = {
             "router": router.make(Router(jobs, queues, MEDIA_BUCKET), clock),
@@ -124,8 +126,8 @@ def _seeded() -> Iterator[Service]:
             "probe": probe.make(jobs, objects, [world.RENDITION], clock),
             "thumbnails": thumbnails.make(jobs, objects, MEDIA_BUCKET, clock),
             "purge": purge.make(Purge(table, objects, SOURCES_BUCKET, MEDIA_BUCKET), queues["purge"], clock),
-            "aggregates": aggregates.make(Aggregates(table), queues["aggregates"], clock),
-            "sweeper": sweeper.make(jobs, clock),
+            "aggregates": aggregates.make(Aggregates(table), RelationStore(table), queues["aggregates"], clock),
+            "sweeper": sweeper.make(jobs, Lists(table), queues["aggregates"], clock),
         }
         service = Service(table, objects, {**make_api(table, clock, objects).handlers, **behind}, queues)
         service.seed()

@@ -43,7 +43,7 @@ KEY_USES = {
     "ratings": {f"Decrypt {DYNAMODB}"},
     "jobs": {f"Decrypt {DYNAMODB}"},
     "public": {f"Decrypt {DYNAMODB}"},
-    "sweeper": {f"Decrypt {DYNAMODB}"},
+    "sweeper": {f"Decrypt {DYNAMODB}"} | SENDS,
     "uploads": {f"Decrypt {DYNAMODB}", f"Decrypt {S3}", f"GenerateDataKey {S3}"},
     "router": READS_STREAM | SENDS,
     "audit": READS_STREAM,

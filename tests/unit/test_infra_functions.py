@@ -78,7 +78,7 @@ ALLOWED = {
             JOB,
             VIDEO_VERSION,
             FACTS,
-            "failure posterTime source status tags thumbnails",
+            "failure posterTime source status thumbnails",
             "createdAt since spent",
         ),
     },
@@ -94,7 +94,7 @@ ALLOWED = {
         "dynamodb:PutItem Table VIDEO#*",
         "dynamodb:Query Table VIDEO#*",
         "dynamodb:Query Table/index/RelationIndex",
-        _only("dynamodb:UpdateItem Table VIDEO#*", "relSort"),
+        _only("dynamodb:UpdateItem Table VIDEO#*", RELATION, "writeId"),
         "secretsmanager:GetSecretValue CursorSecret",
     },
     "ratings": {
@@ -185,11 +185,12 @@ ALLOWED = {
         "dynamodb:BatchGetItem Table VIDEO#*",
         "dynamodb:ConditionCheckItem Table VIDEO#*",
         "dynamodb:DeleteItem Table VIDEO#*",
+        "dynamodb:GetItem Table VIDEO#*",
         "dynamodb:PutItem Table VIDEO#*",
         "dynamodb:Query Table VIDEO#*",
         _only("dynamodb:UpdateItem Table TAGCOUNT#*", "count tag version", STAMP, RELATION),
         _only("dynamodb:UpdateItem Table USER#*", "userId version", VIDEO_COUNTS, STAMP, RELATION),
-        _only("dynamodb:UpdateItem Table VIDEO#*", "relSort"),
+        _only("dynamodb:UpdateItem Table VIDEO#*", VIDEO_VERSION, "tags"),
         "sqs:SendMessage AggregatesQueue",
     },
     "sweeper": {
@@ -198,6 +199,7 @@ ALLOWED = {
         "dynamodb:Query Table VIDEO#*",
         "dynamodb:Query Table/index/RelationIndex",
         _only("dynamodb:UpdateItem Table VIDEO#*", JOB, VIDEO_VERSION, FACTS, "failure since status"),
+        "sqs:SendMessage AggregatesQueue",
     },
 }
 """Besides its own log. Behind an action and its resource stand the partition keys or prefixes that it must name, and
@@ -236,7 +238,7 @@ ENVIRONMENT = {
     "thumbnails": {"MEDIA_BUCKET": "Media"},
     "purge": {"SOURCES_BUCKET": "Sources", "MEDIA_BUCKET": "Media", "PURGE_QUEUE_URL": "PurgeQueue"},
     "aggregates": {"AGGREGATES_QUEUE_URL": "AggregatesQueue"},
-    "sweeper": {},
+    "sweeper": {"AGGREGATES_QUEUE_URL": "AggregatesQueue"},
 }
 
 VARIABLES = {
@@ -357,13 +359,13 @@ def test_lambda_stops_no_function_that_goes_on_by_itself(aws: Templates) -> None
     assert allowing == ["purge", "aggregates"]
 
 
-def test_others_than_the_router_send_messages_to_themselves_only(aws: Templates) -> None:
+def test_others_than_the_router_send_messages_to_one_queue_only(aws: Templates) -> None:
     sent = {
         folder: [line for line in aws.allowed(folder) if line.startswith("sqs:SendMessage")] for folder in FUNCTIONS
     }
-    assert [folder for folder, lines in sent.items() if lines] == ["router", "purge", "aggregates"]
+    assert [folder for folder, lines in sent.items() if lines] == ["router", "purge", "aggregates", "sweeper"]
     assert sent["purge"] == ["sqs:SendMessage PurgeQueue"]
-    assert sent["aggregates"] == ["sqs:SendMessage AggregatesQueue"]
+    assert sent["aggregates"] == sent["sweeper"] == ["sqs:SendMessage AggregatesQueue"]
 
 
 def _environment(templates: Templates, folder: str) -> Json:

@@ -6,7 +6,7 @@ from urllib.parse import quote, urlencode
 import pytest
 
 from shared.dynamodb import Table
-from tests.harness import NOW, Api, Clock, recorded
+from tests.harness import NOW, Api, recorded
 
 
 def _titles(api: Api, query: str = "", **options: Any) -> list[str]:
@@ -85,10 +85,6 @@ class TestSelectors:
     @pytest.mark.parametrize("query", ["status=ready", "status=failed&category=a", "status=deleted"])
     def test_a_status_alone_is_for_admins(self, catalogue: Api, query: str) -> None:
         assert catalogue.get("/v1/videos", query=query).status == 403
-
-    def test_time_makes_and_ends_a_publication_without_a_write(self, catalogue: Api, clock: Clock) -> None:
-        clock.advance(50)
-        assert "alice to come" in _titles(catalogue, "category=a")
 
     def test_a_change_moves_a_video_between_lists_at_once(self, api: Api) -> None:
         video = api.publish("alice", title="t", category="a")

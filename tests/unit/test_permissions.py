@@ -19,6 +19,7 @@ from functions.arrivals import handler as arrivals
 from functions.audit import handler as audit
 from functions.probe import handler as probe
 from functions.purge import handler as purge
+from functions.sweeper import handler as sweeper
 from functions.thumbnails import handler as thumbnails
 from shared import schema
 from shared.aggregates import Aggregates
@@ -27,10 +28,12 @@ from shared.audit import Archive, AuditStore
 from shared.catalogue import VideoStore
 from shared.dynamodb import Expression, Table, make_client
 from shared.jobs import LAST_ATTEMPT
+from shared.listing import Lists
 from shared.messages import aggregates_message, purge_message
 from shared.objects import Objects
 from shared.objects import make_client as make_s3_client
 from shared.purging import Purge
+from shared.relations import RelationStore
 from shared.routes import ROUTES
 from shared.settings import LambdaHandler
 from shared.uploads import UploadStore
@@ -95,13 +98,17 @@ class Service:
         self.api = Api(self.table, {name: watch.over(name, each) for name, each in made.handlers.items()}, clock)
         self.backstage = Backstage(self.table, clock)
         self.backstage.router = watch.over("router", self.backstage.router)
-        self.backstage.sweeper = watch.over("sweeper", self.backstage.sweeper)
         queues = {
             name: WatchedQueue(watch, name) for name in ("probe", "thumbnails", "transcode", "purge", "aggregates")
         }
         self.backstage.queues.update(queues)
+        lists = Lists(self.table)
+        self.backstage.sweeper = watch.over(
+            "sweeper", sweeper.make(self.backstage.jobs, lists, queues["aggregates"], clock)
+        )
         self.backstage.aggregates = watch.over(
-            "aggregates", aggregates.make(Aggregates(self.table), queues["aggregates"], clock)
+            "aggregates",
+            aggregates.make(Aggregates(self.table), RelationStore(self.table), queues["aggregates"], clock),
         )
         self._audit = watch.over(
             "audit",
@@ -112,7 +119,7 @@ class Service:
             ),
         )
         jobs = self.backstage.jobs
-        taker = Arrivals(UploadStore(self.table), self.objects, VideoStore(self.table))
+        taker = Arrivals(UploadStore(self.table), self.objects, VideoStore(self.table, moves_entries=False))
         remover = Purge(self.table, self.objects, SOURCES_BUCKET, MEDIA_BUCKET)
         self._workers: dict[str, LambdaHandler] = {
             "arrivals": watch.over("arrivals", arrivals.make(taker, clock)),
@@ -278,7 +285,7 @@ def totals_and_years(service: Service) -> None:
     service.table.client.meta.events.register("provide-client-params.dynamodb.PutItem", move_year)
     api.put(f"/v1/videos/{video_id}/credits/kim", CREDIT)
     assert year_moved
-    waiting = {"messageId": "m", "body": json.dumps(aggregates_message(video_id, years=True))}
+    waiting = {"messageId": "m", "body": json.dumps(aggregates_message(video_id, entries=True))}
     backstage.aggregates({"Records": [waiting]}, Ended())
     service.table.delete(schema.VIDEO.key(videoId=video_id))
     backstage.settle_totals()
@@ -499,8 +506,8 @@ FORBIDDEN: list[tuple[str, set[str], list[Access]]] = [
     ),
     (
         "learn of a video more than who may see it",
-        {"arrivals", "jobs", "probe", "purge", "ratings", "relations", "router", "sweeper", "thumbnails"}
-        | {"uploads", "videos"},
+        {"aggregates", "arrivals", "jobs", "probe", "purge", "ratings", "relations", "router", "sweeper"}
+        | {"thumbnails", "uploads", "videos"},
         [
             _item("GetItem", "VIDEO#v", select="ALL_ATTRIBUTES"),
             _item("GetItem", "VIDEO#v", "source", select="SPECIFIC_ATTRIBUTES"),

@@ -287,7 +287,17 @@ class TestEntries:
         assert _order(api, path, limit=2, user="bob") == shown
         assert [len(page) for page in _pages(api, f"{path}/entries", 2, user="bob")] == [2, 2, 1]
         assert _order(api, path, limit=2) == films
-        assert api.get(path, user="bob").json["entryCount"] == 8
+
+    def test_only_the_owner_and_admins_are_shown_how_many_entries_there_are(self, api: Api) -> None:
+        film = api.publish()["videoId"]
+        path = _playlist(api, film, visibility="public")
+        counts = {user: api.get(path, user=user).json.get("entryCount") for user in ("alice", "admin", "bob")}
+        assert counts == {"alice": 1, "admin": 1, "bob": None}
+        for listed in ("/v1/playlists", f"/v1/videos/{film}/playlists"):
+            (found,) = api.get(listed, query="userId=alice" if listed == "/v1/playlists" else "", user="bob").json[
+                "items"
+            ]
+            assert "entryCount" not in found
 
     def test_a_deleted_video_is_not_shown_and_comes_back_with_its_restore(self, api: Api) -> None:
         films = _films(api, 3)

@@ -15,7 +15,7 @@ from local.rehearsal import Watch, first_indexes, require_table
 from local.run import Stop
 from local.sample import Items, Lost, Sample, Snapshot, require_unchanged, require_upgraded
 from local.schemas import Json, present, recorded
-from shared.schema import MARKER, PROFILE, RATING, TAG, VIDEO
+from shared.schema import CREDIT, MARKER, PROFILE, RATING, TAG, VIDEO
 
 NAMES = [index["name"] for index in present()["indexes"]]
 
@@ -29,12 +29,20 @@ OLDER = VIDEO.key(videoId="old") | {"videoId": "old", "title": "Old", "version":
 BEFORE = _snapshot(PRESENT, OLDER, RATING.key(userId="ann", videoId="new") | {"value": "8"})
 
 
+HIDDEN = VIDEO.key(videoId="hidden") | {"videoId": "hidden", "title": "Hidden", "version": "1"}
+STRAY = CREDIT.key(videoId="hidden", personId="p") | {"personId": "p", "rel": "PERSON#p"}
+
+
 class _Sample(Sample):
-    """One that has put in an older video and a present one."""
+    """One that has put in an older video and a present one, and a hidden one of version 2."""
 
     def __init__(self) -> None:
         super().__init__({})
-        self.videos = [{"videoId": "old", "userId": "cleo"}, {"videoId": "new", "userId": "ann"}]
+        self.videos = [
+            {"videoId": "old", "userId": "cleo", "status": "ready"},
+            {"videoId": "new", "userId": "ann", "status": "ready"},
+            {"videoId": "hidden", "userId": "ben", "status": "uploaded"},
+        ]
 
 
 class TestWhatMayBecomeOfItems:
@@ -61,6 +69,13 @@ class TestWhatMayBecomeOfItems:
             PROFILE.key(userId="cleo"),
         )
         require_upgraded(BEFORE, BEFORE | made, _Sample())
+
+    def test_the_repair_takes_what_belongs_to_hidden_videos_out_of_the_index(self) -> None:
+        before = BEFORE | _snapshot(HIDDEN, STRAY, TAG.key(videoId="hidden", tag="a") | {"rel": "TAG#a"})
+        moved = BEFORE | _snapshot(HIDDEN | {"schemaVersion": "3"}, {k: v for k, v in STRAY.items() if k != "rel"})
+        require_upgraded(before, moved, _Sample())
+        with pytest.raises(Lost, match="still in the index"):
+            require_upgraded(before, before, _Sample())
 
     @pytest.mark.parametrize(
         ("after", "told"),

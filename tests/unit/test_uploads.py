@@ -16,7 +16,7 @@ from shared.dynamodb import Table
 from shared.models import LARGEST_FILM, MOST_PARTS
 from shared.objects import Objects, make_client, object_uri
 from shared.quota import DAY, QuotaStore
-from shared.schema import QUOTA, UPLOAD
+from shared.schema import QUOTA, SCHEMA_VERSION, UPLOAD
 from shared.uploads import (
     KEPT_SECONDS,
     LARGEST_PUT,
@@ -158,7 +158,7 @@ class TestPut:
             "state": "open",
             "requestedBy": "alice",
             "requestedAt": NOW,
-            "schemaVersion": 2,
+            "schemaVersion": SCHEMA_VERSION,
             "purgeAt": NOW + KEPT_SECONDS,
         }
 

@@ -1,0 +1,150 @@
+"""The entries that lead to a video: of its tags, credits and releases; and its schedule.
+
+They stand in RelationIndex only while the video is listed, so a page of a tag, person or region costs the same however
+many videos others hide. The tags move in the transaction that lists or hides the video, where the function's role may
+write them. Everything else, of which there may be thousands, is moved by the stream some seconds later
+(RelationStore.move_entries); lists look each video up, so an entry that is late shows nothing to anybody.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from shared.attributes import Item
+from shared.caller import done_for, request_of
+from shared.dynamodb import Expression, Key
+from shared.schema import (
+    SCHEDULE,
+    SCHEDULED,
+    SCHEMA_VERSION,
+    SORT_KEY,
+    TAG,
+    person_relation,
+    region_relation,
+    shard_of,
+    tag_relation,
+)
+from shared.video import fits_a_key, folded_tags, is_listed, listing, upgraded
+
+NO_LANGUAGE = "-"
+"""Stands in the key of a release for no language."""
+
+TAGS_INDEXED_SINCE = 2
+"""The schema version from which on a video's tags have entries of their own."""
+HIDDEN_APART_SINCE = 3
+"""The schema version from which on only listed videos have entries in the index."""
+
+
+class Place(NamedTuple):
+    """What decides where a video's entries stand, and when they move by themselves."""
+
+    year: int = 0
+    listed: bool = False
+    publish_at: int | None = None
+    expires_at: int | None = None
+
+
+def place_of(video: Item | None) -> Place:
+    """The place of a video as it is stored; that of no video is the default."""
+    if video is None:
+        return Place()
+    return Place(year_of(video), is_listed(video), video.get("publishAt"), video.get("expiresAt"))
+
+
+def year_of(video: Mapping[str, Any] | None) -> int:
+    """The release year by which a video's credits are sorted; 0 without one."""
+    return int(video.get("releaseYear", 0)) if video else 0
+
+
+def as_read(video: Item) -> Expression:
+    """The condition of a change of a video: nobody has changed it, nor have the lists taken it up or dropped it."""
+    return Expression(
+        "#version = :expected AND #rel = :stood",
+        {"#version": "version", "#rel": "rel"},
+        {":expected": video["version"], ":stood": video["rel"]},
+    )
+
+
+def placed(entry: Item, video: Mapping[str, Any]) -> Item:
+    """A credit or release as it stands while its video is like this.
+
+    Of the video are read `videoId`, `createdAt`, `releaseYear` and `rel`. Only `rel` comes and goes: an item without
+    one of an index's key attributes is not in the index.
+    """
+    video_id = video["videoId"]
+    if "personId" in entry:
+        relation = person_relation(entry["personId"])
+        place = {"relShard": 0, "relSort": year_of(video), "relId": video_id}
+    else:
+        relation = region_relation(entry["region"])
+        language = entry.get("language", NO_LANGUAGE)
+        place = {"relShard": shard_of(video_id), "relSort": video["createdAt"], "relId": f"{video_id}#{language}"}
+    kept = {name: value for name, value in entry.items() if name != "rel"}
+    return kept | place | ({"rel": relation} if is_listed(video) else {})
+
+
+def tag_entries(video: Item) -> list[Item]:
+    """The entries of a video's tags, in the order of the tags; none unless it is listed."""
+    return [
+        _signed(
+            {
+                **TAG.key(videoId=video["videoId"], tag=tag),
+                "tag": tag,
+                "rel": tag_relation(tag),
+                "relSort": video["createdAt"],
+            },
+            video,
+        )
+        for tag in sorted(folded_tags(video) if is_listed(video) else ())
+    ]
+
+
+def tag_moves(old: Item, new: Item) -> tuple[list[Item], list[Key]]:
+    """The entries to put and the keys of entries to remove when `new` takes the place of `old`."""
+    version = old.get("schemaVersion", 1)
+    had_entries = is_listed(old) if version >= HIDDEN_APART_SINCE else version >= TAGS_INDEXED_SINCE
+    before = folded_tags(old) if had_entries else set()
+    entries = tag_entries(new)
+    gone = before - {entry["tag"] for entry in entries}
+    return (
+        [entry for entry in entries if entry["tag"] not in before],
+        [TAG.key(videoId=new["videoId"], tag=tag) for tag in sorted(gone) if fits_a_key(tag)],
+    )
+
+
+def settled(video: Item, beside: Iterable[Item], now: int) -> dict[str, Item]:
+    """The video, and what lies beside it, as they should stand at this second, by sort key.
+
+    `beside` are its credits and releases; its tags and schedule are all that there should be.
+    """
+    here = upgraded(video) | listing(video, now)
+    due = schedule(here, now)
+    items = [here, *(placed(entry, here) for entry in beside), *tag_entries(here), *([due] if due else [])]
+    return {item[SORT_KEY]: item for item in items}
+
+
+def next_move(video: Item, now: int) -> int | None:
+    """The next second at which the lists take a video up or drop it because of its times; None without one."""
+    times = (video.get("publishAt"), video.get("expiresAt"))
+    return min((int(time) for time in times if time is not None and time > now), default=None)
+
+
+def schedule(video: Item, now: int) -> Item | None:
+    """The entry by which the sweeper finds a video when its next move is due; None without one."""
+    due = next_move(video, now)
+    if due is None:
+        return None
+    entry = {**SCHEDULE.key(videoId=video["videoId"]), "rel": SCHEDULED, "relSort": due}
+    return _signed(entry, video)
+
+
+def _signed(entry: Item, video: Item) -> Item:
+    """An entry of the video's own, as written with it."""
+    whole = entry | {
+        "videoId": video["videoId"],
+        "relShard": shard_of(video["videoId"]),
+        "relId": video["videoId"],
+        "schemaVersion": SCHEMA_VERSION,
+        "updatedAt": video["updatedAt"],
+        "updatedBy": video["updatedBy"],
+    }
+    return done_for(whole, request_of(video))

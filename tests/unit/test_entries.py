@@ -1,0 +1,353 @@
+"""What leads strangers to a video: only entries of listed videos stand in the index, and they come and go with it."""
+
+from typing import Any
+
+import pytest
+
+from shared import schema
+from shared.attributes import Item
+from shared.caller import Caller
+from shared.catalogue import VideoStore
+from shared.dynamodb import Expression, Table
+from shared.listing import Lists, Window, sharded, unsharded
+from shared.relations import SOON, RelationStore
+from shared.sweeping import AHEAD
+from shared.video import GRACE_SECONDS
+from tests.backstage import Backstage
+from tests.harness import NOW, Api, Clock, recorded
+
+CREDIT = {"ordering": 1, "roles": [{"category": "actor"}]}
+RELEASE = {"titles": [{"title": "Elsewhere"}]}
+LISTS = {
+    "tag": "/v1/videos?tag=boats",
+    "region": "/v1/videos?region=NZ",
+    "person": "/v1/people/sam/videos",
+    "category": "/v1/videos?category=film",
+    "feed": "/v1/videos?",
+}
+HIDING: dict[str, dict[str, Any]] = {
+    "private": {"visibility": "private"},
+    "not ready": {"status": "processing"},
+    "to come": {"publishAt": NOW + 10_000},
+    "expired": {"expiresAt": NOW - 10_000},
+}
+
+
+@pytest.fixture
+def backstage(table: Table, clock: Clock) -> Backstage:
+    """The stream, the router, and the worker that moves entries."""
+    return Backstage(table, clock)
+
+
+def film(api: Api, **fields: Any) -> str:
+    """The id of a film that every list leads to, unless the fields hide it."""
+    wanted = {"tags": ["boats"], "category": "film", "releaseYear": 1990} | fields
+    video_id = str(api.publish("alice", **wanted)["videoId"])
+    assert api.put(f"/v1/videos/{video_id}/credits/sam", CREDIT).status == 201
+    assert api.put(f"/v1/videos/{video_id}/releases/NZ/mi", RELEASE).status == 201
+    return video_id
+
+
+def shown(api: Api, name: str, user: str = "bob") -> list[str]:
+    """The ids on the first page of a list."""
+    path, _, query = LISTS[name].partition("?")
+    reply = api.get(path, query=query, user=user)
+    if reply.status == 404:
+        return []
+    return [(item.get("video") or item)["videoId"] for item in reply.json["items"]]
+
+
+def where_shown(api: Api) -> set[str]:
+    """The lists whose first page shows anything."""
+    return {name for name in LISTS if shown(api, name)}
+
+
+def entries_of(table: Table) -> dict[str, int]:
+    """How many entries stand in the index below each relation that leads strangers to videos."""
+    lists = Lists(table)
+    partitions = {
+        "tag": sharded(schema.tag_relation("boats")),
+        "region": sharded(schema.region_relation("NZ")),
+        "person": unsharded(schema.person_relation("sam")),
+        "feed": sharded(schema.FEED),
+    }
+    window = Window(0, 2**40, limit=100)
+    return {name: len(lists.related(parts, window).items) for name, parts in partitions.items()}
+
+
+class TestOthersWhoHide:
+    @pytest.mark.parametrize("state", HIDING)
+    def test_a_page_costs_the_same_whatever_they_hide(self, api: Api, table: Table, state: str) -> None:
+        for second in range(30):
+            film(api, createdAt=1000 + second)
+        for second in range(60):
+            film(api, createdAt=2000 + second, **HIDING[state])
+        for name, most in {"tag": 5, "region": 5, "person": 2, "category": 4, "feed": 4}.items():
+            with recorded(table.client) as operations:
+                assert len(shown(api, name)) == 25
+            assert len(operations) <= most, name
+
+    @pytest.mark.parametrize("state", HIDING)
+    def test_nothing_of_what_is_hidden_stands_in_the_index(self, api: Api, table: Table, state: str) -> None:
+        film(api, **HIDING[state])
+        assert entries_of(table) == dict.fromkeys(("tag", "region", "person", "feed"), 0)
+        assert where_shown(api) == set()
+
+    @pytest.mark.parametrize("user", ["bob", "alice", "admin"])
+    def test_a_person_or_tag_that_only_hidden_videos_have_is_as_one_that_is_not_there(
+        self, api: Api, user: str
+    ) -> None:
+        film(api, visibility="private")
+        for path, query in (("/v1/people/{}/videos", ""), ("/v1/videos", "tag={}")):
+            hidden, absent = (
+                api.get(path.format(name), query=query.format(name), user=user)
+                for name in ("sam" if "people" in path else "boats", "nobody")
+            )
+            assert (hidden.status, hidden.body) == (absent.status, absent.body)
+
+    @pytest.mark.parametrize("state", ["to come", "expired"])
+    def test_tags_of_what_nobody_can_see_are_not_counted(self, api: Api, backstage: Backstage, state: str) -> None:
+        film(api, **HIDING[state])
+        backstage.settle_totals()
+        assert api.get("/v1/tags").json["items"] == []
+
+
+class TestMoves:
+    def test_hiding_moves_the_tags_in_the_same_transaction_and_the_stream_the_rest(
+        self, api: Api, table: Table, backstage: Backstage
+    ) -> None:
+        path = f"/v1/videos/{film(api)}"
+        backstage.settle_totals()
+        for visibility, entries in (("private", 0), ("public", 1)):
+            with recorded(table.client) as operations:
+                assert api.patch(path, {"visibility": visibility}).status == 200
+            assert [operation.name for operation in operations] == ["GetItem", "TransactWriteItems"]
+            assert entries_of(table) == {"tag": entries, "feed": entries, "region": 1 - entries, "person": 1 - entries}
+            assert where_shown(api) == ({"tag", "category", "feed"} if entries else set())
+            backstage.settle_totals()
+            assert set(entries_of(table).values()) == {entries}
+            assert where_shown(api) == (set(LISTS) if entries else set())
+
+    @pytest.mark.parametrize("away", ["delete", "private"])
+    def test_what_is_written_while_the_video_is_hidden_shows_once_it_is_listed(
+        self, api: Api, backstage: Backstage, away: str
+    ) -> None:
+        video_id = film(api, visibility="private", tags=[])
+        path = f"/v1/videos/{video_id}"
+        if away == "delete":
+            api.delete(path)
+            api.post(f"{path}/restore")
+        api.patch(path, {"tags": ["boats"], "visibility": "public"})
+        backstage.settle_totals()
+        assert where_shown(api) == set(LISTS)
+
+    def test_a_job_that_makes_a_video_ready_leaves_its_entries_to_the_stream(
+        self, api: Api, table: Table, backstage: Backstage
+    ) -> None:
+        video_id = film(api, status="processing")
+        jobs = VideoStore(table, moves_entries=False)
+        with recorded(table.client) as operations:
+            jobs.change(video_id, Caller.job("jobs"), NOW, lambda item: item | {"status": "ready"})
+        assert [operation.name for operation in operations] == ["GetItem", "UpdateItem"]
+        backstage.settle_totals()
+        assert where_shown(api) == set(LISTS)
+        jobs.change(video_id, Caller.job("arrivals"), NOW, lambda item: item | {"status": "processing"})
+        assert where_shown(api) == set()  # even before the entries are gone
+        backstage.settle_totals()
+        assert set(entries_of(table).values()) == {0}
+
+    def test_any_number_of_repeats_changes_nothing(self, api: Api, table: Table, backstage: Backstage) -> None:
+        video_id = film(api)
+        backstage.settle_totals()
+        for _ in range(2):
+            with recorded(table.client) as operations:
+                assert RelationStore(table).move_entries(video_id, NOW) is None
+            assert [operation.name for operation in operations] == ["GetItem", "Query", "Query"]
+
+    @pytest.mark.parametrize("kind", ["credits/sam", "releases/NZ/mi"])
+    def test_what_is_put_while_the_video_moves_stands_where_the_video_does(
+        self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch, kind: str
+    ) -> None:
+        video_id = film(api)
+        write = Table.write
+
+        def interrupted(self: Table, wanted: Any, **options: Any) -> Any:
+            if wanted.kind == "Put":
+                monkeypatch.setattr(Table, "write", write)
+                api.patch(f"/v1/videos/{video_id}", {"visibility": "private"})
+                RelationStore(table).move_entries(video_id, NOW)
+            return write(self, wanted, **options)
+
+        monkeypatch.setattr(Table, "write", interrupted)
+        body = CREDIT | {"ordering": 2} if kind.startswith("credits") else {"titles": [{"title": "Another"}]}
+        assert api.put(f"/v1/videos/{video_id}/{kind}", body).status == 200
+        assert set(entries_of(table).values()) == {0}
+
+
+class TestTime:
+    """A publishAt that comes, and an expiresAt: the sweeper sends for the video, to be looked at in that second."""
+
+    @pytest.mark.parametrize(("field", "before"), [("publishAt", set()), ("expiresAt", set(LISTS))])
+    def test_makes_and_ends_a_publication(
+        self, api: Api, clock: Clock, backstage: Backstage, field: str, before: set[str]
+    ) -> None:
+        film(api, **{field: NOW + 3600})
+        backstage.settle_totals()
+        assert where_shown(api) == before
+        clock.advance(3600 - AHEAD)
+        assert backstage.sweep()["scheduled"] == 0
+        clock.advance(1)
+        assert backstage.sweep()["scheduled"] == 1
+        assert backstage.queues["aggregates"].delays[-1] == AHEAD - 1
+        clock.advance(AHEAD - 1)
+        backstage.settle_totals()
+        backstage.settle_totals()
+        assert where_shown(api) == set(LISTS) - before
+        tags = [] if before else [{"tag": "boats", "count": 1}]
+        assert api.get("/v1/tags").json["items"] == tags
+        assert backstage.sweep()["scheduled"] == 0
+
+    def test_what_expires_shows_to_nobody_from_that_second_on(
+        self, api: Api, clock: Clock, backstage: Backstage
+    ) -> None:
+        film(api, expiresAt=NOW + 10)
+        backstage.settle_totals()
+        clock.advance(10)
+        assert where_shown(api) == set()
+
+    def test_what_comes_before_the_next_sweep_is_looked_at_in_its_second_too(
+        self, api: Api, clock: Clock, backstage: Backstage
+    ) -> None:
+        film(api, publishAt=NOW + SOON)
+        backstage.settle_totals()
+        assert backstage.queues["aggregates"].delays[-1] == SOON
+        clock.advance(SOON)
+        backstage.settle_totals()
+        assert where_shown(api) == set(LISTS)
+
+    def test_a_message_that_comes_too_early_is_sent_again(self, api: Api, clock: Clock, backstage: Backstage) -> None:
+        film(api, publishAt=NOW + SOON)
+        backstage.settle_totals()
+        clock.advance(SOON - 1)
+        backstage.settle_totals()
+        assert backstage.queues["aggregates"].delays[-1] == 1
+        clock.advance(1)
+        backstage.settle_totals()
+        assert where_shown(api) == set(LISTS)
+
+    def test_a_time_that_was_missed_is_made_up_for_by_the_next_sweep(
+        self, api: Api, clock: Clock, backstage: Backstage
+    ) -> None:
+        film(api, publishAt=NOW + 3600)
+        backstage.settle_totals()
+        clock.advance(9999)
+        assert backstage.sweep()["scheduled"] == 1
+        assert backstage.queues["aggregates"].delays[-1] == 0
+        backstage.settle_totals()
+        assert where_shown(api) == set(LISTS)
+
+    def test_a_time_that_is_taken_back_or_moved_takes_its_schedule_with_it(
+        self, api: Api, table: Table, backstage: Backstage
+    ) -> None:
+        video_id = film(api, publishAt=NOW + 3600)
+        backstage.settle_totals()
+        key = schema.SCHEDULE.key(videoId=video_id)
+
+        def due(patch: Item) -> int | None:
+            assert api.patch(f"/v1/videos/{video_id}", patch).status == 200
+            backstage.settle_totals()
+            found = table.get(key)
+            return int(found["relSort"]) if found else None
+
+        assert due({"publishAt": NOW + 7200}) == NOW + 7200
+        assert due({"expiresAt": NOW + 9000}) == NOW + 7200
+        assert due({"publishAt": None}) == NOW + 9000
+        assert due({"expiresAt": None}) is None
+
+    def test_the_sweeper_goes_through_any_number_page_by_page_and_stops_in_time(
+        self, api: Api, table: Table, clock: Clock, backstage: Backstage
+    ) -> None:
+        for number in range(130):
+            video = api.publish("alice", publishAt=NOW + 3600 + number % 7)
+            RelationStore(table).move_entries(video["videoId"], NOW)
+        clock.advance(3600)
+        backstage.queues["aggregates"].take()
+        assert backstage.sweep()["scheduled"] == 130
+        assert len({message["videoId"] for message in backstage.queues["aggregates"].take()}) == 130
+
+    def test_a_video_that_waits_for_its_removal_is_left_to_it(
+        self, api: Api, table: Table, clock: Clock, backstage: Backstage
+    ) -> None:
+        video_id = film(api, expiresAt=NOW + 10)
+        backstage.settle_totals()
+        clock.advance(10 + GRACE_SECONDS)
+        with recorded(table.client) as operations:
+            assert RelationStore(table).move_entries(video_id, int(clock())) is None
+        assert [operation.name for operation in operations] == ["GetItem"]
+
+    def test_its_author_and_version_stay(self, api: Api, table: Table, clock: Clock, backstage: Backstage) -> None:
+        video_id = film(api, publishAt=NOW + 10)
+        before = table.get(schema.VIDEO.key(videoId=video_id)) or {}
+        clock.advance(10)
+        RelationStore(table).move_entries(video_id, int(clock()))
+        after = table.get(schema.VIDEO.key(videoId=video_id)) or {}
+        changed = {name for name in after if after[name] != before.get(name)}
+        assert changed == {"rel", "categoryShard", "writeId"}
+
+
+def _as_version_2(table: Table, video_id: str) -> None:
+    """Give a video the form of version 2: whatever is hidden, its entries stand in the index."""
+
+    def put_in(key: Any, **attributes: Any) -> None:
+        change = Expression(
+            "SET " + ", ".join(f"#{name} = :{name}" for name in attributes),
+            {f"#{name}": name for name in attributes},
+            {f":{name}": value for name, value in attributes.items()},
+        )
+        table.write(table.update(key, change))
+
+    video = table.get(schema.VIDEO.key(videoId=video_id)) or {}
+    place = {"relShard": schema.shard_of(video_id), "relSort": video["createdAt"], "relId": video_id}
+    is_open = video["status"] == "ready" and video["visibility"] == "public"
+    rel = schema.FEED if is_open else schema.status_relation(video["status"])
+    put_in(schema.VIDEO.key(videoId=video_id), schemaVersion=2, rel=rel)
+    for tag in video["tags"]:
+        put_in(schema.TAG.key(videoId=video_id, tag=tag), tag=tag, rel=schema.tag_relation(tag), **place)
+    put_in(schema.CREDIT.key(videoId=video_id, personId="sam"), rel=schema.person_relation("sam"))
+    put_in(schema.RELEASE.key(videoId=video_id, region="NZ", language="mi"), rel=schema.region_relation("NZ"))
+
+
+class TestVideosOfVersion2:
+    @pytest.mark.parametrize("state", HIDING)
+    def test_show_nothing_and_are_moved_out_by_the_first_look(self, api: Api, table: Table, state: str) -> None:
+        video_id = film(api, **HIDING[state])
+        _as_version_2(table, video_id)
+        assert entries_of(table)["tag"] == 1
+        assert where_shown(api) == set()
+        RelationStore(table).move_entries(video_id, NOW)
+        assert set(entries_of(table).values()) == {0}
+        assert api.get(f"/v1/videos/{video_id}").json["schemaVersion"] == schema.SCHEMA_VERSION
+
+    @pytest.mark.parametrize(
+        "patch",
+        [{"visibility": "public"}, {"tags": ["boats", "x"]}, {"title": "new"}],
+        ids=lambda patch: next(iter(patch)),
+    )
+    def test_a_change_by_a_person_moves_the_tags_as_they_stood_then(
+        self, api: Api, table: Table, backstage: Backstage, patch: Item
+    ) -> None:
+        video_id = film(api, visibility="private")
+        _as_version_2(table, video_id)
+        assert api.patch(f"/v1/videos/{video_id}", patch).status == 200
+        listed = "visibility" in patch
+        assert entries_of(table)["tag"] == listed
+        backstage.settle_totals()
+        RelationStore(table).move_entries(video_id, NOW)
+        assert set(entries_of(table).values()) == {int(listed)}
+
+    def test_listed_ones_stay_where_they_are(self, api: Api, table: Table) -> None:
+        video_id = film(api)
+        _as_version_2(table, video_id)
+        RelationStore(table).move_entries(video_id, NOW)
+        assert set(entries_of(table).values()) == {1}
+        assert where_shown(api) == set(LISTS)
