@@ -264,7 +264,7 @@ class ApiStack(cdk.Stack):
                 self,
                 route.operation,
                 http_api=api,
-                route_key=apigateway.HttpRouteKey.with_(route.path, apigateway.HttpMethod(route.method)),
+                route_key=apigateway.HttpRouteKey.with_(route.gateway_path, apigateway.HttpMethod(route.method)),
                 integration=integrations[route.function],
                 authorizer=authorizer if route.scope else None,
             )

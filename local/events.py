@@ -232,7 +232,7 @@ def _request(
         sent["authorization"] = "Bearer <the gateway has checked it>"
     if content is not None:
         sent["content-type"] = PATCH if method == "PATCH" and "patch" in (route.operation if route else "") else JSON
-    route_key = f"{route.method} {route.path}" if route else "$default"
+    route_key = route.key if route else "$default"
     event: Event = {
         "version": "2.0",
         "routeKey": route_key,

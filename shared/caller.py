@@ -7,6 +7,7 @@ from typing import Any, Literal
 from shared.attributes import Item
 from shared.errors import Forbidden
 from shared.routes import ADMIN
+from shared.text import LARGEST_USER_ID, LONGEST_USER_ID, is_user_id
 
 UPDATED_FOR = "updatedFor"
 """The attribute that says for which request an item was written last: that request's correlation id.
@@ -28,9 +29,18 @@ class Caller:
 
     @classmethod
     def from_claims(cls, claims: Mapping[str, Any], correlation_id: str | None = None) -> "Caller":
-        """From a JWT's claims; `scope` is a space-separated list (RFC 8693, section 4.2)."""
+        """From a JWT's claims; `scope` is a space-separated list (RFC 8693, section 4.2).
+
+        Raises Forbidden for a subject that nothing could be kept under. Without claims the caller is nobody.
+        """
         scopes = frozenset(str(claims.get("scope", "")).split())
-        return cls(str(claims.get("sub", "")), scopes, correlation_id=correlation_id)
+        subject = str(claims.get("sub", ""))
+        if subject and not is_user_id(subject):
+            raise Forbidden(
+                f"The token's subject (sub) must be one line of at most {LONGEST_USER_ID} characters and "
+                f"{LARGEST_USER_ID:,} bytes in UTF-8."
+            )
+        return cls(subject, scopes, correlation_id=correlation_id)
 
     @classmethod
     def job(cls, name: str) -> "Caller":

@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -36,6 +36,7 @@ from shared.idempotency import LONGEST_KEY, Once
 from shared.models import LAST_SECOND
 from shared.routes import ROUTES, Route, routes_of
 from shared.settings import LambdaHandler
+from shared.text import BREAKS, LARGEST_USER_ID, LONGEST_USER_ID, is_user_id
 
 LARGEST_BODY = 1_000_000
 """Bytes; API Gateway itself stops at 10 MB, Lambda at 6 MB."""
@@ -46,6 +47,12 @@ JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
 PROBLEM = "application/problem+json"
 MOST_PARAMETERS = 50
+
+_FIXED_PATHS: Mapping[str, Sequence[str]] = {
+    path: [route.method for route in ROUTES if route.path == path]
+    for path in dict.fromkeys(route.path for route in ROUTES if "{" not in route.path)
+}
+"""The methods of the paths that have no parameters."""
 
 Answer: TypeAlias = Response[Any]
 Handler: TypeAlias = Callable[["Request"], Answer]
@@ -155,7 +162,7 @@ class Parameters:
     def text(self, name: str, longest: int = 255) -> str | None:
         """Any text up to a length, without control characters."""
         value = self.values.get(name)
-        if value is not None and (len(value) > longest or re.search(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]", value)):
+        if value is not None and (len(value) > longest or re.search(f"[{BREAKS}]", value)):
             raise InvalidParameter.named(name, f"must have at most {longest} characters, none of them a control one")
         return value
 
@@ -197,6 +204,10 @@ class Parameters:
         """A region of shared.regions, in capitals."""
         return region_of(name, self.values[name]) if name in self.values else None
 
+    def user_id(self, name: str) -> str | None:
+        """A userId."""
+        return user_id_of(name, self.values[name]) if name in self.values else None
+
     def names(self, name: str, known: tuple[str, ...]) -> tuple[str, ...]:
         """A list separated by commas, of known names."""
         wanted = tuple(dict.fromkeys(self.values[name].split(","))) if name in self.values else ()
@@ -216,22 +227,17 @@ def make_handler(
     logger = Logger()
     app = APIGatewayHttpResolver()
 
-    for route in routes_of(function):
-        app.route(re.sub(r"{(\w+)}", r"<\1>", route.path), method=route.method, compress=compress)(
+    for route in sorted(routes_of(function), key=lambda route: route.path.count("{")):  # fixed paths first
+        # Without named parts, because the resolver's leave out characters such as quotes and emoji.
+        app.route(_pattern(route), method=route.method, compress=compress)(
             _adapter(app, route, handlers[route.operation], clock)
         )
 
     def not_found(_: Exception) -> Answer:
         allowed = _allowed_methods(app.current_event.path)
-        known = app.current_event.http_method in allowed
-        # The resolver also lands here for a parameter with characters that it takes for none.
-        if known and any(route.scope for route in routes_of(function)):
-            return problem(InvalidParameter("A part of the path has characters that no id has."))
-        if known or not allowed:
+        if app.current_event.http_method in allowed or not allowed:
             return problem(NotFound("There is nothing at this path; GET /openapi.json lists what there is."))
-        return problem(
-            MethodNotAllowed(f"This path takes {', '.join(allowed)}.", headers={"Allow": ", ".join(allowed)})
-        )
+        return problem(_not_allowed(allowed))
 
     def refused(error: ServiceError) -> Answer:
         if isinstance(error, InternalError):
@@ -262,6 +268,10 @@ def _adapter(
 ) -> Callable[..., Answer]:
     def adapted(**_: str) -> Answer:
         event = app.current_event.raw_event
+        # For a method that a fixed path does not take, the gateway chooses a path with parameters that fits as well.
+        allowed = _FIXED_PATHS.get(app.current_event.path, (route.method,))
+        if route.method not in allowed:
+            raise _not_allowed(allowed)
         context = event["requestContext"]
         claims = context.get("authorizer", {}).get("jwt", {}).get("claims", {})
         caller = Caller.from_claims(claims, context.get("requestId"))
@@ -360,6 +370,15 @@ def if_match(header: str | None, version: int) -> bool:
     )
 
 
+def user_id_of(name: str, text: str) -> str:
+    """A userId; raises InvalidParameter."""
+    if not is_user_id(text):
+        raise InvalidParameter.named(
+            name, f"must be one line of at most {LONGEST_USER_ID} characters and {LARGEST_USER_ID:,} bytes in UTF-8"
+        )
+    return text
+
+
 def region_of(name: str, text: str) -> str:
     """A region of shared.regions, in capitals; raises InvalidParameter."""
     region = regions.region(text)
@@ -420,16 +439,23 @@ def _rfc3339(name: str, value: str) -> int:
     )
 
 
-def _allowed_methods(path: str) -> list[str]:
-    segments = path.split("/")
+def _pattern(route: Route) -> str:
+    """The paths of a route, as a regular expression."""
+    parts = re.split(r"{\w+}", route.path)
+    between = [r"[^/]+"] * (len(parts) - 1)
+    if route.takes_rest:
+        between[-1] = r"[\s\S]+"
+    return "".join(text + part for text, part in zip(map(re.escape, parts), [*between, ""], strict=True))
 
-    def fits(route: Route) -> bool:
-        pattern = route.path.split("/")
-        return len(pattern) == len(segments) and all(
-            want == have or (want.startswith("{") and have) for want, have in zip(pattern, segments, strict=True)
-        )
 
-    return [route.method for route in ROUTES if fits(route)]
+def _allowed_methods(path: str) -> Sequence[str]:
+    """The methods that a path takes: a fixed path comes before those with parameters (OpenAPI 3.1.1, section 4.8.8)."""
+    return _FIXED_PATHS.get(path) or [route.method for route in ROUTES if re.fullmatch(_pattern(route), path)]
+
+
+def _not_allowed(allowed: Sequence[str]) -> MethodNotAllowed:
+    methods = ", ".join(allowed)
+    return MethodNotAllowed(f"This path takes {methods}.", headers={"Allow": methods})
 
 
 def _shown(text: str) -> str:

@@ -5,6 +5,7 @@ strictly: `"12"` is no number and `1` is no text. Read-only fields are unknown h
 """
 
 import re
+from collections.abc import Callable
 from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import (
@@ -23,6 +24,7 @@ from pydantic_core import ErrorDetails
 
 from shared.errors import InvalidContent, MalformedJson
 from shared.tags import folded
+from shared.text import LARGEST_USER_ID, LINE, LONGEST_USER_ID, fits
 
 LAST_SECOND = 253_402_300_799
 """9999-12-31T23:59:59Z, the last time that RFC 3339 can write."""
@@ -44,9 +46,6 @@ LONGEST_FOLDED_TAG = 512
 LiveStatus = Literal["uploaded", "processing", "ready", "failed"]
 Visibility = Literal["public", "private"]
 
-_BREAKS = r"\x00-\x1f\x7f-\x9f\u2028\u2029"
-_SPACES = r"\x20\xa0\u1680\u2000-\u200b\u202f\u205f\u3000\ufeff"
-_LINE = rf"^[^{_BREAKS}]*[^{_BREAKS}{_SPACES}][^{_BREAKS}]*$"
 _TEXT = r"^[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]*$"
 _UUID = r"^[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}$"
 _NAME = r"^[A-Za-z0-9._-]{1,64}$"
@@ -56,7 +55,7 @@ _FILM_TYPE = r"^(video/[a-z0-9][a-z0-9.+-]{0,99}|application/(octet-stream|mp4|m
 _HASH = r"^[0-9a-f]{32}$"
 _LANGUAGE = r"^[A-Za-z]{1,8}(-[A-Za-z0-9]{1,8})*$"
 _FORMS = {
-    _LINE: "must be one line of text, without control characters and not only spaces",
+    LINE: "must be one line of text, without control characters and not only spaces",
     _TEXT: "must be text without control characters other than tab and line break",
     _UUID: "must be a UUID such as 3f2504e0-4f89-41d3-9a0c-0305e82c3301",
     _NAME: "must have 1 to 64 letters, digits, dots, hyphens or underscores",
@@ -71,7 +70,16 @@ _FORMS = {
 
 def line(longest: int) -> StringConstraints:
     """One line of 1 to `longest` characters: no control characters, not only spaces."""
-    return StringConstraints(min_length=1, max_length=longest, pattern=_LINE)
+    return StringConstraints(min_length=1, max_length=longest, pattern=LINE)
+
+
+def _fitting(largest: int) -> Callable[[str], str]:
+    def check(text: str) -> str:
+        if not fits(text, largest):
+            raise ValueError(f"must have at most {largest} bytes in UTF-8")
+        return text
+
+    return check
 
 
 def whole(value: Any) -> Any:
@@ -133,7 +141,12 @@ VideoId = Annotated[
     AfterValidator(str.lower),
     Field(description="UUID (RFC 9562), any version", json_schema_extra={"format": "uuid"}),
 ]
-UserId = Annotated[str, line(255)]
+UserId = Annotated[
+    str,
+    line(LONGEST_USER_ID),
+    AfterValidator(_fitting(LARGEST_USER_ID)),
+    Field(description=f"The subject of the user's tokens, of at most {LARGEST_USER_ID:,} bytes in UTF-8"),
+]
 Title = Annotated[str, line(300)]
 Description = Annotated[str, StringConstraints(max_length=5000, pattern=_TEXT)]
 Category = Annotated[str, line(100)]
@@ -155,7 +168,15 @@ Pixels = Annotated[int, Field(strict=True, ge=1, le=65_535), BeforeValidator(who
 Year = Annotated[
     int, Field(strict=True, ge=1, le=LAST_YEAR, description="Of the first release"), BeforeValidator(whole)
 ]
-Tag = Annotated[str, line(64), AfterValidator(_foldable)]
+Tag = Annotated[
+    str,
+    line(64),
+    AfterValidator(_foldable),
+    Field(
+        description=f"Of at most {LONGEST_FOLDED_TAG} bytes in UTF-8 once folded (NFKC and case), which only few "
+        "characters that stand for a whole sentence exceed"
+    ),
+]
 Tags = Annotated[
     list[Tag],
     Field(
@@ -168,7 +189,7 @@ Tags = Annotated[
 Name = Annotated[str, StringConstraints(pattern=_NAME)]
 S3Uri = Annotated[str, StringConstraints(max_length=1100, pattern=_S3_URI)]
 MediaUrl = Annotated[str, StringConstraints(max_length=1100, pattern=_MEDIA_URL)]
-MetadataKey = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=_LINE)]
+MetadataKey = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=LINE)]
 Scalar = Annotated[Any, PlainValidator(_scalar), WithJsonSchema(_SCALAR_SCHEMA)]
 NullableScalar = Annotated[
     Any,
@@ -291,7 +312,7 @@ class UploadedPart(Content):
     partNumber: Annotated[int, Field(strict=True, ge=1, le=MOST_PARTS), BeforeValidator(whole)]
     etag: Annotated[
         str,
-        StringConstraints(min_length=1, max_length=200, pattern=_LINE),
+        StringConstraints(min_length=1, max_length=200, pattern=LINE),
         Field(description="The part's `ETag` header"),
     ]
 
@@ -299,7 +320,11 @@ class UploadedPart(Content):
 class CompleteUpload(Content):
     """The body of `POST /v1/videos/{videoId}/upload/{uploadId}/complete`: every part, in order."""
 
-    parts: Annotated[list[UploadedPart], Field(min_length=1, max_length=MOST_PARTS), AfterValidator(_in_order)]
+    parts: Annotated[
+        list[UploadedPart],
+        Field(min_length=1, max_length=MOST_PARTS, description="Numbered 1, 2, 3 and so on, without a gap"),
+        AfterValidator(_in_order),
+    ]
 
 
 class ThumbnailChoice(Content):

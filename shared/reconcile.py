@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 from threading import Lock
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from shared.aggregates import (
     PROFILE_COUNTS,
@@ -84,8 +84,8 @@ PAGE = 1000
 BESIDE = tuple(prefix_of(entity) for entity in (CREDIT, RELEASE, SCHEDULE, TAG))
 """What the sort keys of a video's entries begin with."""
 
-Kind = Literal["entries", "ratings", "marker", "user", "tag-count"]
-Outcome = Literal["found", "repaired", "busy"]
+Kind = Literal["entries", "ratings", "marker", "user", "tag-count", "video"]
+Outcome = Literal["found", "repaired", "busy", "unreadable"]
 
 
 @dataclass(frozen=True)
@@ -96,11 +96,11 @@ class Finding:
     id: str
     """A videoId; for `user` the userId, for `tag-count` the folded tag."""
     expected: Mapping[str, Any]
-    """What should be kept, as far as it differs; empty when something was busy."""
+    """What should be kept, as far as it differs; empty when something was busy or unreadable."""
     found: Mapping[str, Any]
-    """What was kept instead."""
+    """What was kept instead; of what was unreadable the `error`."""
     outcome: Outcome
-    """`found`: it was left as it is; `repaired`; or `busy`: it changed at every look."""
+    """`found`: it was left as it is; `repaired`; `busy`: it changed at every look; `unreadable`: it cannot be compared."""
 
 
 @dataclass
@@ -117,7 +117,7 @@ class Summary:
     @property
     def agrees(self) -> bool:
         """Whether nothing is left that does not agree."""
-        return not self.outcomes["found"] and not self.outcomes["busy"]
+        return not any(self.outcomes[outcome] for outcome in ("found", "busy", "unreadable"))
 
 
 @dataclass(frozen=True)
@@ -156,6 +156,7 @@ class _Late:
     difference: _Difference
 
 
+_Found = TypeVar("_Found")
 _Look = Callable[[], _Difference | None]
 _Compare = Callable[[_Family], _Difference | None]
 _Repair = Callable[[str, _Difference], None]
@@ -192,16 +193,17 @@ class Reconcile:
         """Compare everything once, and with `repair` make it agree; each finding is reported as it is met.
 
         `progress` is called after each video, user and tag with the summary so far. Videos are compared side by side,
-        but the callbacks are called one at a time. Can be broken off and done again. Raises Unavailable.
+        but the callbacks are called one at a time. What cannot be read or compared is reported, and the rest goes on.
+        Can be broken off and done again. Raises Unavailable.
         """
         self._repairs, self._report, self._summary, self._waits = repair, report, Summary(), 0
         owners: set[str] = set()
         with ThreadPoolExecutor(THREADS, thread_name_prefix="reconcile") as pool:
             for batch in _grouped(self._video_entries(), VIDEOS_AHEAD):
-                owners.update(entry["userId"] for entry in batch)
+                owners.update(entry["userId"] for entry in batch if "userId" in entry)
                 late: list[_Late] = []
-                for found in pool.map(self._compare_video, [entry["relId"] for entry in batch]):
-                    late += found
+                for found in pool.map(partial(self._tried, "video", self._compare_video), _ids(batch)):
+                    late += found or []
                     with self._lock:
                         self._summary.videos += 1
                         progress(self._summary)
@@ -210,17 +212,28 @@ class Reconcile:
         counts: Counter[str] = Counter()
         owners.update(entry["relId"] for entry in self._entries(unsharded(USERS)))
         for owner in sorted(owners):
-            counts.update(self._compare_user(owner))
+            counts.update(self._tried("user", self._compare_user, owner) or {})
             self._summary.users += 1
             progress(self._summary)
 
         kept = {entry["relId"]: int(entry["relSort"]) for entry in self._entries(unsharded(TAGS))}
         for tag in sorted(counts.keys() | kept.keys()):
             if counts[tag] != kept.get(tag, 0):
-                self._examine("tag-count", tag, partial(self._tag_count, tag), self._repair_tag_count)
+                self._tried("tag-count", self._compare_tag, tag)
             self._summary.tags += 1
             progress(self._summary)
         return self._summary
+
+    def _tried(self, kind: Kind, compare: Callable[[str], _Found], id_: str) -> _Found | None:
+        """What a comparison gives; None when it cannot be made, which is reported."""
+        try:
+            return compare(id_)
+        except Unavailable:
+            raise
+        except Exception as error:
+            # Broad, because anything can be wrong with one item, and all others are still to be compared.
+            self._tell(kind, id_, _Difference({}, {"error": f"{type(error).__name__}: {error}"}), "unreadable")
+            return None
 
     def _examine(self, kind: Kind, id_: str, look: _Look, repair: _Repair, *, at_once: bool = False) -> None:
         """Look once; if something differs, until nothing does any more, or the same did twice in a row.
@@ -281,9 +294,12 @@ class Reconcile:
             if self._waits < MOST_WAITS:
                 self._waits += 1
                 self._sleep(SECONDS_FOR_STREAM)
-            late = [moved for moved in apply(self._look_again, late) if moved]
+            late = [moved for moved in apply(self._look_again_at, late) if moved]
         for each in late:
             self._tell(each.kind, each.id, each.difference, "busy")
+
+    def _look_again_at(self, late: _Late) -> _Late | None:
+        return self._tried(late.kind, lambda _: self._look_again(late), late.id)
 
     def _look_again(self, late: _Late) -> _Late | None:
         """What still is late, but not as it was; what is exactly as it was is told."""
@@ -404,6 +420,9 @@ class Reconcile:
         change = user_addition(user_id, _missing(difference), RECONCILE, self._now())
         self._write(PROFILE, change, difference, userId=user_id)
 
+    def _compare_tag(self, tag: str) -> None:
+        self._examine("tag-count", tag, partial(self._tag_count, tag), self._repair_tag_count)
+
     def _tag_count(self, tag: str) -> _Difference | None:
         kept = self.table.get(TAG_COUNT.key(tag=tag), consistent=True) or {}
         count = 0
@@ -474,6 +493,10 @@ class Reconcile:
 def _grouped(entries: Iterator[Item], size: int) -> Iterator[list[Item]]:
     while group := list(islice(entries, size)):
         yield group
+
+
+def _ids(entries: Sequence[Item]) -> list[str]:
+    return [entry["relId"] for entry in entries]
 
 
 def _is_compared(sort_key: str) -> bool:

@@ -36,6 +36,18 @@ class Route:
     """The scope the caller needs (`videos/admin` implies the others); None: no token, no authorizer."""
     query: tuple[str, ...] = ()
     """Query parameters of an operation that is no GET; those of GETs are their handlers' business."""
+    takes_rest: bool = False
+    """Whether the last parameter takes the rest of the path: the gateway decodes `%2F` before it chooses a route."""
+
+    @property
+    def gateway_path(self) -> str:
+        """The path as API Gateway spells it: a parameter that takes the rest is `{name+}`."""
+        return f"{self.path.removesuffix('}')}+}}" if self.takes_rest else self.path
+
+    @property
+    def key(self) -> str:
+        """The gateway's key of the route, such as `GET /v1/videos/{videoId}`."""
+        return f"{self.method} {self.gateway_path}"
 
 
 ROUTES = (
@@ -72,7 +84,7 @@ ROUTES = (
     Route("putRating", "PUT", "/v1/videos/{videoId}/rating", "ratings", READ),
     Route("deleteRating", "DELETE", "/v1/videos/{videoId}/rating", "ratings", READ),
     Route("listTags", "GET", "/v1/tags", "totals", READ),
-    Route("getUser", "GET", "/v1/users/{userId}", "totals", READ),
+    Route("getUser", "GET", "/v1/users/{userId}", "totals", READ, takes_rest=True),
     Route("createPlaylist", "POST", "/v1/playlists", "playlists", WRITE),
     Route("listPlaylists", "GET", "/v1/playlists", "playlists", READ),
     Route("getPlaylist", "GET", "/v1/playlists/{playlistId}", "playlists", READ),

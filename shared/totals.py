@@ -9,9 +9,6 @@ from shared.dynamodb import Expression, Table
 from shared.schema import PROFILE, RELATION_INDEX, TAG_COUNT, TAGS
 from shared.video import STATUSES
 
-USER_ID = r"[-._~()'!*:@,;=+&$%<> \[\]{}|^\w]{1,255}"
-"""A userId in a path: what the resolver takes for a part of one; any other character would end in 404."""
-
 
 class TotalsStore:
     """Reads what the stream's worker (shared/aggregates.py) and the playlists' store have counted."""

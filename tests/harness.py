@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
@@ -179,6 +180,7 @@ class Api:
         if json_body is not None:
             body = json.dumps(json_body)
             all_headers.setdefault("content-type", JSON)
+        path = decoded(path)
         route = _route(method, path)
         if scopes is None:
             scopes = ADMIN_SCOPES if user == "admin" else USER_SCOPES
@@ -251,7 +253,7 @@ def make_event(
         context["authorizer"] = {"jwt": {"claims": {"sub": user, "scope": scopes}, "scopes": None}}
     event: dict[str, Any] = {
         "version": "2.0",
-        "routeKey": f"{route.method} {route.path}" if route else "$default",
+        "routeKey": route.key if route else "$default",
         "rawPath": path,
         "rawQueryString": query,
         "headers": dict(headers),
@@ -259,7 +261,7 @@ def make_event(
         "isBase64Encoded": False,
     }
     if route and "{" in route.path:
-        matched = re.fullmatch(re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", route.path), path)
+        matched = _matched(route, path)
         event["pathParameters"] = matched.groupdict() if matched else {}
     if body is not None:
         # The gateway passes text types on as they are and encodes all others.
@@ -271,11 +273,22 @@ def make_event(
     return event
 
 
+def decoded(path: str) -> str:
+    """A path as an HTTP API hands it on: every escape is decoded but that of the percent sign."""
+    return unquote(path.replace("%25", "%2525"))
+
+
 def _route(method: str, path: str) -> Route | None:
     for route in sorted(ROUTES, key=lambda each: each.path.count("{")):
-        if route.method == method and re.fullmatch(re.sub(r"{\w+}", "[^/]+", route.path), path):
+        if route.method == method and _matched(route, path):
             return route
     return None
+
+
+def _matched(route: Route, path: str) -> re.Match[str] | None:
+    """The parameters that the gateway finds in a path; `{name+}` takes the rest of it."""
+    greedy = re.sub(r"{(\w+)\+}", r"(?P<\1>(?s:.+))", route.gateway_path)
+    return re.fullmatch(re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", greedy), path)
 
 
 @cache

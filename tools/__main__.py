@@ -22,6 +22,7 @@ from rich.table import Table as Grid
 
 from shared.dynamodb import Table
 from shared.errors import ServiceError
+from shared.text import LARGEST_USER_ID, LONGEST_USER_ID, is_user_id
 from tools import ToolError
 from tools.exporting import Export
 from tools.generator import generate
@@ -38,8 +39,6 @@ from tools.target import open_table, use_local_service
 from tools.work import WorkFile, work_file, write_report
 
 PARTS = ("credits", "releases", "ratings")
-NO_PATH = "/#?%"
-"""Characters that mean something else in the path of a URL."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -179,10 +178,12 @@ def _year(text: str) -> int:
 
 
 def _owner(text: str) -> str:
-    if not 1 <= len(text.strip()) <= 255 or not text.isprintable():
-        raise argparse.ArgumentTypeError("a userId has 1 to 255 characters")
-    if set(text) & set(NO_PATH) or text in (".", ".."):
-        raise argparse.ArgumentTypeError(f"a userId stands in paths of the API, which cannot carry {' '.join(NO_PATH)}")
+    if not is_user_id(text):
+        raise argparse.ArgumentTypeError(
+            f"a userId is one line of at most {LONGEST_USER_ID} characters and {LARGEST_USER_ID} bytes in UTF-8"
+        )
+    if text in (".", ".."):
+        raise argparse.ArgumentTypeError("a userId stands in paths of the API, where clients resolve . and ..")
     return text
 
 

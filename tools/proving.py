@@ -23,7 +23,9 @@ def prove(table: Table, *, repair: bool, bars: Bars) -> int:
             f"{summary.recent} of it is of videos that were changed less than a minute ago, and may only be late: "
             "run this again."
         )
-    if not summary.agrees and not repair:
+    if summary.outcomes["unreadable"]:
+        print("What is unreadable has to be put right by hand; everything else was compared.")
+    if (summary.outcomes["found"] or summary.outcomes["busy"]) and not repair:
         print("With --repair it is put right.")
     return 0 if summary.agrees else 1
 

@@ -52,7 +52,7 @@ class Playlists:
     def list(self, request: Request) -> Answer:
         """GET /v1/playlists"""
         parameters = request.parameters("userId", "order", "limit", "cursor")
-        owner = parameters.text("userId") or request.caller.subject
+        owner = parameters.user_id("userId") or request.caller.subject
         ascending = parameters.choice("order", ("asc", "desc")) == "asc"
 
         def read(limit: int, after: Position | None) -> Found[dict[str, Any]]:

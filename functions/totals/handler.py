@@ -1,16 +1,15 @@
 """What was counted beforehand: how much a user has, and how often tags are used."""
 
-import re
 import time
 from collections.abc import Callable
 
 from shared.cursors import LONGEST, Cursors, secret_reader
 from shared.dynamodb import Table, make_client
-from shared.errors import Forbidden, InvalidParameter
-from shared.http import Answer, Handler, Request, next_link, respond
+from shared.errors import Forbidden
+from shared.http import Answer, Handler, Request, next_link, respond, user_id_of
 from shared.http import make_handler as make_http_handler
 from shared.settings import LambdaHandler, cursor_secret_arn, entry_point, table_name
-from shared.totals import USER_ID, TotalsStore
+from shared.totals import TotalsStore
 
 
 class Totals:
@@ -41,14 +40,16 @@ class Totals:
     def user(self, request: Request) -> Answer:
         """GET /v1/users/{userId}"""
         request.parameters()
-        user_id = request.path["userId"]
-        if not re.fullmatch(USER_ID, user_id):
-            raise InvalidParameter.named(
-                "userId", "must have 1 to 255 letters, digits or characters such as . - _ : | @"
-            )
+        user_id = user_id_of("userId", _user_id(request))
         if not request.caller.owns(user_id):
             raise Forbidden("The totals are somebody else's.")
         return respond(200, self.store.user(user_id))
+
+
+def _user_id(request: Request) -> str:
+    """The userId of the path. The gateway decodes every escape but `%25`, which stands for a percent sign."""
+    sent = request.path["userId"]
+    return sent if sent == request.caller.subject else sent.replace("%25", "%")
 
 
 def make(store: TotalsStore, cursors: Cursors, clock: Callable[[], float] = time.time) -> LambdaHandler:

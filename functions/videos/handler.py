@@ -171,7 +171,7 @@ class Videos:
         start, end = parameters.period()
         tag, region = _tag(parameters), parameters.region("region")
         filters = Filters(
-            owner=parameters.text("userId"),
+            owner=parameters.user_id("userId"),
             status=parameters.choice("status", video.STATUSES),
             category=parameters.text("category", 100),
             format=parameters.text("format", 64),

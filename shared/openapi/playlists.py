@@ -14,6 +14,8 @@ from shared.openapi.spec import (
     LIMIT,
     LINK,
     SECONDS,
+    USER_ID,
+    USER_ID_MEANS,
     VIDEO_ID,
     Operation,
     Schema,
@@ -115,9 +117,7 @@ OPERATIONS: dict[str, Operation] = {
         _page("PlaylistPage", PLAYLIST),
         _LIST_ERRORS,
         (
-            query(
-                "userId", "The owner; the caller when left out", {"type": "string", "minLength": 1, "maxLength": 255}
-            ),
+            query("userId", f"The owner; the caller when left out. {USER_ID_MEANS}", USER_ID),
             _order("By createdAt"),
             LIMIT,
             CURSOR,

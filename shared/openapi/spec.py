@@ -13,6 +13,7 @@ from shared.errors import ServiceError
 from shared.http import JSON
 from shared.idempotency import LONGEST_KEY
 from shared.models import LAST_SECOND
+from shared.text import BREAKS, LARGEST_USER_ID, LINE, LONGEST_USER_ID
 from shared.video import STATUSES
 
 Schema = dict[str, Any]
@@ -32,10 +33,18 @@ def query(name: str, description: str, schema: Schema) -> Schema:
     return {"name": name, "in": "query", "description": description, "schema": schema}
 
 
+def line_of(longest: int) -> Schema:
+    """Text in a query, without control characters and line breaks."""
+    return {"type": "string", "minLength": 1, "maxLength": longest, "pattern": f"^[^{BREAKS}]*$"}
+
+
 def header(name: str, description: str, schema: Schema) -> Schema:
     """A request header."""
     return {"name": name, "in": "header", "description": description, "schema": schema}
 
+
+USER_ID: Schema = {"type": "string", "minLength": 1, "maxLength": LONGEST_USER_ID, "pattern": LINE}
+USER_ID_MEANS = f"The subject of the user's tokens, of at most {LARGEST_USER_ID:,} bytes in UTF-8"
 
 VIDEO_ID: Schema = {
     "name": "videoId",

@@ -1,8 +1,19 @@
 """The operations of the function `totals`."""
 
 from shared import errors
-from shared.openapi.spec import CURSOR, LIMIT, LINK, Operation, Schema, json_content, object_of, page_of, ref
-from shared.totals import USER_ID
+from shared.openapi.spec import (
+    CURSOR,
+    LIMIT,
+    LINK,
+    USER_ID,
+    USER_ID_MEANS,
+    Operation,
+    Schema,
+    json_content,
+    object_of,
+    page_of,
+    ref,
+)
 from shared.video import STATUSES
 
 USER: Schema = {
@@ -17,8 +28,8 @@ _USER_ID: Schema = {
     "name": "userId",
     "in": "path",
     "required": True,
-    "description": "The subject of the user's tokens",
-    "schema": {"type": "string", "pattern": f"^{USER_ID}$"},
+    "description": f"{USER_ID_MEANS}; percent-encoded, slashes too",
+    "schema": USER_ID,
     "example": "user_789",
 }
 

@@ -7,13 +7,14 @@ the gateway refuses itself (none, forged, expired, of another issuer) are in tes
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote, urlencode
 
 import pytest
 
 from shared.dynamodb import Table
 from shared.routes import ADMIN, READ, ROUTES, TRANSCODE, WRITE, Route
 from tests.backstage import Backstage
-from tests.harness import Api, Reply
+from tests.harness import Api, Reply, recorded
 from tests.unit.test_declared_statuses import BODIES, PLACES
 
 BY_OPERATION = {route.operation: route for route in ROUTES}
@@ -303,6 +304,39 @@ def test_a_token_without_the_scope_of_the_route_is_refused(api: Api, route: Rout
     refused = reply.status == 403 and ("scope" in reply.json["detail"] or "subject" in reply.json["detail"])
     assert refused == (route.scope not in good_for)
     assert not refused or _outcome(reply) == "403"
+
+
+@pytest.mark.parametrize(
+    "subject",
+    ["x" * 256, "x" * 3000, "\N{CLAPPER BOARD}" * 251, "a\nb", "a\x00b", " ", "\ud800"],
+    ids=lambda subject: ascii(subject[:2]) + f" of {len(subject)}",
+)
+def test_a_subject_that_nothing_could_be_kept_under_is_refused_everywhere(api: Api, table: Table, subject: str) -> None:
+    with recorded(table.client) as operations:
+        for route in (route for route in ROUTES if route.scope):
+            body = BODIES.get(route.operation)
+            reply = api.request(route.method, _path(route), json_body=body, user=subject, scopes=ADMIN)
+            assert _outcome(reply) == "403", route
+            assert "subject" in reply.json["detail"]
+    assert operations == []
+
+
+@pytest.mark.parametrize("subject", ["x" * 255, "#" * 255, "\N{CLAPPER BOARD}" * 250, 'a/"b"'])
+def test_any_other_subject_can_use_everything(world: World, subject: str) -> None:
+    api = world.api
+    key = {"Idempotency-Key": "%" * 255}
+    video = api.post("/v1/videos", {"title": "t"}, user=subject, headers=key).json
+    path = f"/v1/videos/{video['videoId']}"
+    for _ in range(2):
+        assert api.post(f"{path}/views", user=subject, headers=key).status == 200
+    assert api.put(f"{path}/rating", {"value": 7}, user=subject).status == 200
+    assert api.post("/v1/playlists", {"title": "t"}, user=subject, headers=key).status == 201
+    world.backstage.settle_totals()
+    shown = api.get(f"/v1/users/{quote(subject, safe='')}", user=subject).json
+    assert (shown["userId"], shown["videos"]["total"], shown["playlists"]) == (subject, 1, 1)
+    for listed in ("videos", "playlists"):
+        reply = api.get(f"/v1/{listed}", query=urlencode({"userId": subject}), user=subject)
+        assert len(reply.json["items"]) == 1
 
 
 @pytest.mark.parametrize("route", [route for route in ROUTES if not route.scope], ids=lambda route: route.operation)

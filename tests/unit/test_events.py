@@ -184,7 +184,7 @@ def test_every_function_and_every_route_has_an_event() -> None:
     functions = {path.parent.name for path in (EVENTS.parent / "functions").glob("*/handler.py")}
     assert {example.function for example in EXAMPLES.values()} == functions
     keys = {example.event.get("routeKey") for example in EXAMPLES.values()} - {None}
-    assert keys == {f"{route.method} {route.path}" for route in ROUTES} | {"$default"}
+    assert keys == {route.key for route in ROUTES} | {"$default"}
 
 
 def test_no_two_events_share_a_file() -> None:

@@ -108,18 +108,18 @@ class TestRoutes:
         }
 
     def test_are_those_of_the_route_table_and_default(self, made: dict[str, Json]) -> None:
-        assert set(made) == {f"{route.method} {route.path}" for route in routes.ROUTES} | {"$default"}
+        assert set(made) == {route.key for route in routes.ROUTES} | {"$default"}
 
     @pytest.mark.parametrize("route", routes.ROUTES, ids=lambda route: route.operation)
     def test_ask_for_a_token_exactly_when_a_scope_is_needed(self, made: dict[str, Json], route: routes.Route) -> None:
         expected = "JWT" if route.scope else "NONE"
-        assert made[f"{route.method} {route.path}"].get("AuthorizationType", "NONE") == expected
+        assert made[route.key].get("AuthorizationType", "NONE") == expected
 
     @pytest.mark.parametrize("route", routes.ROUTES, ids=lambda route: route.operation)
     def test_call_the_function_of_the_route_table(
         self, aws: Templates, made: dict[str, Json], route: routes.Route
     ) -> None:
-        assert aws.route_target(made[f"{route.method} {route.path}"]) == aws.alias(route.function)
+        assert aws.route_target(made[route.key]) == aws.alias(route.function)
 
     def test_default_needs_no_token(self, aws: Templates, made: dict[str, Json]) -> None:
         assert made["$default"].get("AuthorizationType", "NONE") == "NONE"
@@ -142,7 +142,7 @@ class TestRoutes:
         ]
         granted = {(made["FunctionName"]["Ref"], made["SourceArn"]["Fn::Join"][1][-1]) for made in permissions}
         assert granted == {
-            *((aws.alias(route.function), f"/*/*{route.path}") for route in routes.ROUTES),
+            *((aws.alias(route.function), f"/*/*{route.gateway_path}") for route in routes.ROUTES),
             (aws.alias(routes.DEFAULT_FUNCTION), "/*/*"),
         }
 

@@ -11,6 +11,7 @@ from shared.aggregates import Aggregates
 from shared.attributes import Item, encode_item
 from shared.caller import Caller
 from shared.dynamodb import Expression, Key, Table
+from shared.errors import InternalError, Unavailable
 from shared.ratings import Choice, RatingStore
 from shared.reconcile import (
     LOOKS,
@@ -239,6 +240,69 @@ class TestFinding:
 
         Reconcile(table).run(False, lambda _: None, progress)
         assert told == [(1, 0, 0), (2, 0, 0), (2, 1, 0), (2, 2, 0), (2, 2, 1), (2, 2, 2)]
+
+
+class TestWhatCannotBeCompared:
+    @pytest.mark.parametrize(
+        ("key", "damage", "kind", "id_"),
+        [
+            (schema.PROFILE.key(userId="alice"), {"ready": "many"}, "user", "alice"),
+            (schema.TAG_COUNT.key(tag="drama"), {"count": "many", "relSort": 7}, "tag-count", "drama"),
+        ],
+        ids=["a profile", "a tag's count"],
+    )
+    @pytest.mark.parametrize("repair", [False, True])
+    def test_is_reported_and_the_rest_goes_on(
+        self, table: Table, video_id: str, run: Runs, key: Key, damage: Item, kind: str, id_: str, repair: bool
+    ) -> None:
+        spoil(table, key, **damage)
+        spoil(table, schema.PROFILE.key(userId="bob"), ready=9)
+        assert set(run(repair=repair)) == {
+            (kind, id_, "unreadable"),
+            ("user", "bob", "repaired" if repair else "found"),
+        }
+        assert "ValueError" in next(each.found["error"] for each in run.findings if each.outcome == "unreadable")
+        assert not run.summary.agrees
+        assert (run.summary.videos, run.summary.users, run.summary.tags) == (2, 2, 2)
+
+    def test_a_video_without_a_version_keeps_no_other_from_being_compared(
+        self, table: Table, api: Api, video_id: str, run: Runs
+    ) -> None:
+        broken = api.create("bob")["videoId"]
+        drop = Expression("REMOVE writeId, title SET tags = :tags", {}, {":tags": 7})
+        table.write(table.update(schema.VIDEO.key(videoId=broken), drop))
+        spoil(table, schema.RATING_TOTALS.key(videoId=video_id), votes=9)
+        found = run()
+        assert ("video", broken, "unreadable") in found
+        assert ("ratings", video_id, "found") in found
+
+    def test_a_profile_that_no_key_can_hold_is_reported(
+        self, table: Table, video_id: str, run: Runs, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A name that fits the index, and not the table's key, where it is escaped."""
+        longest = "#" * 900
+        place = {"rel": schema.USERS, "relShard": 0, "relSort": 0, "relId": longest}
+        table.client.put_item(TableName=table.name, Item=encode_item({"pk": "USER#long", "sk": "#PROFILE", **place}))
+        get = table.get
+
+        def refusing(key: Key, **options: Any) -> Item | None:
+            if len(key["pk"]) > 2048:
+                raise InternalError("DynamoDB refused a request with ValidationException")
+            return get(key, **options)
+
+        monkeypatch.setattr(table, "get", refusing)
+        assert run() == [("user", longest, "unreadable")]
+        assert run.summary.users == 3
+
+    def test_a_table_that_does_not_answer_ends_the_run(
+        self, table: Table, video_id: str, run: Runs, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def busy(*_: Any, **__: Any) -> None:
+            raise Unavailable
+
+        monkeypatch.setattr(table, "get", busy)
+        with pytest.raises(Unavailable):
+            run()
 
 
 class TestUnderTraffic:

@@ -1,6 +1,8 @@
 """The totals of users, and the most used tags, as clients are told."""
 
+import json
 from collections.abc import Iterator
+from urllib.parse import quote
 
 import pytest
 
@@ -10,7 +12,7 @@ from shared.dynamodb import Table
 from shared.models import LONGEST_FOLDED_TAG
 from shared.tags import folded
 from tests.backstage import Backstage
-from tests.harness import Api, Clock
+from tests.harness import Api, Clock, Context, make_event
 
 ZEROS = {"total": 0, "uploaded": 0, "processing": 0, "ready": 0, "failed": 0, "deleted": 0}
 
@@ -41,19 +43,45 @@ class TestUsers:
         assert api.get("/v1/users/alice", user="bob").status == 403
         assert api.get("/v1/users/alice", user="admin").json["userId"] == "alice"
 
-    def test_a_name_has_a_longest(self, api: Api) -> None:
-        reply = api.get(f"/v1/users/{'x' * 256}", user="admin")
+    @pytest.mark.parametrize("user_id", ["x" * 256, "\N{CLAPPER BOARD}" * 251, " "])
+    def test_a_name_is_what_a_subject_can_be(self, api: Api, user_id: str) -> None:
+        reply = api.get(f"/v1/users/{quote(user_id)}", user="admin")
         assert reply.status == 400
         assert reply.json["errors"][0]["parameter"] == "userId"
 
     @pytest.mark.parametrize("user_id", ["a\nb", "a\x7fb", "a\u2028b"])
     def test_a_name_has_no_control_characters(self, api: Api, user_id: str) -> None:
-        # The resolver takes some of them for no part of a path at all.
-        assert api.get(f"/v1/users/{user_id}", user="admin").status in (400, 404)
+        assert api.get(f"/v1/users/{quote(user_id)}", user="admin").status == 400
 
-    @pytest.mark.parametrize("name", ["auth0|5f7c", "me@example.com", "Zoë Ó Súilleabháin", "50%25", "a:b"])
-    def test_a_user_may_have_any_other_name(self, api: Api, name: str) -> None:
-        assert api.get(f"/v1/users/{name}", user=name).json["userId"] == name
+    @pytest.mark.parametrize("reader", ["the user", "admin"])
+    @pytest.mark.parametrize(
+        "name",
+        [
+            *(
+                "auth0|5f7c",
+                "me@example.com",
+                "Zoë Ó Súilleabháin",
+                "a:b",
+                "\N{CLAPPER BOARD}",
+                "a#b",
+                '"it\'s"',
+                "<b>",
+            ),
+            *("a/b", "/", "https://issuer.example/u/1?x=y&z", "50%", "50%25", "%2F", "a\\b", "`{}[]^", "..a"),
+        ],
+    )
+    def test_a_user_may_have_any_other_name(self, api: Api, backstage: Backstage, name: str, reader: str) -> None:
+        assert api.post("/v1/videos", {"title": "t"}, user=name).status == 201
+        backstage.settle_totals()
+        shown = api.get(f"/v1/users/{quote(name, safe='')}", user=name if reader == "the user" else reader).json
+        assert (shown["userId"], shown["videos"]["total"]) == (name, 1)
+
+    def test_a_gateway_may_decode_percent_signs_too(self, api: Api) -> None:
+        event = make_event("GET", "/v1/users/50%", None, "", {}, "50%25", "videos/read", None)
+        claims = {"authorizer": {"jwt": {"claims": {"sub": "50%25", "scope": "videos/read"}}}}
+        event |= {"requestContext": event["requestContext"] | claims, "pathParameters": {"userId": "50%25"}}
+        answer = api.handlers["totals"](event, Context())
+        assert json.loads(answer["body"])["userId"] == "50%25"
 
     def test_no_parameter_is_known(self, api: Api) -> None:
         assert api.get("/v1/users/alice", query="x=1").status == 400

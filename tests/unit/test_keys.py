@@ -1,0 +1,163 @@
+"""Every key that a request can make fits DynamoDB, whatever its parts: worked out for all entities and indexes.
+
+A partition key may have 2,048 bytes, a sort key 1,024; all partition attributes of an index share the one limit, all its
+sort attributes the other.
+https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html#limits-partition-sort-keys
+"""
+
+import inspect
+import re
+from collections.abc import Iterable
+from string import Formatter
+
+import pytest
+from pydantic import TypeAdapter, ValidationError
+
+from shared import schema
+from shared.idempotency import LONGEST_KEY
+from shared.models import LONGEST_FOLDED_TAG, Category, Language, Name, Tag, UserId
+from shared.ranks import LONGEST as LONGEST_RANK
+from shared.relation_models import LARGEST_BATCH
+from shared.routes import ROUTES
+from shared.schema import Attribute, Entity, Index
+from shared.tags import folded
+from shared.text import LARGEST_USER_ID, LONGEST_USER_ID, is_user_id
+
+LARGEST_PARTITION_KEY, LARGEST_SORT_KEY = 2048, 1024
+LARGEST_NUMBER = 21
+"""Bytes that a number takes at most."""
+WIDE = "\N{CLAPPER BOARD}"
+"""A character of four bytes; those that are escaped take three."""
+
+UUID = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
+USER_IDS = [
+    "#" * escaped + WIDE * min(LONGEST_USER_ID - escaped, (LARGEST_USER_ID - escaped) // 4)
+    for escaped in range(LONGEST_USER_ID + 1)
+]
+"""All that can be largest: so many characters that are escaped, and as many wide ones as there is room for."""
+TAGS = ["#" * escaped + WIDE * (64 - escaped) for escaped in range(65)] + ["x" * LONGEST_FOLDED_TAG]
+KINDS = ["storyboard", "transcode." + "x" * 64]
+LANGUAGES = ["-".join(["abcdefgh"] * 3 + ["abcdefg"])]
+
+PARTS: dict[str, list[str]] = {
+    "videoId": [UUID],
+    "playlistId": [UUID],
+    "userId": USER_IDS,
+    "subject": USER_IDS,
+    "operation": [route.operation for route in ROUTES],
+    # A batch adds the place of an operation to its key.
+    "key": ["%" * LONGEST_KEY + f"#{LARGEST_BATCH - 1}"],
+    "id": ["%" * LONGEST_KEY],
+    "shard": [str(schema.VIEW_SHARDS)],
+    "uploadId": ["0" * 28],
+    "kind": KINDS,
+    "personId": ["x" * 64],
+    "region": ["XWW"],
+    "language": LANGUAGES,
+    "tag": TAGS,
+    "date": ["2026-01-31"],
+    "rank": ["z" * LONGEST_RANK],
+    "at": ["9" * 13],
+    "sequence": ["9" * 40],
+}
+"""The largest values of each part of a key."""
+
+ATTRIBUTES: dict[str, list[str]] = {"userId": USER_IDS, "videoId": [UUID], "category": [WIDE * 100]}
+"""The largest values of the index attributes that are text, other than those of relations."""
+
+RELATIONS: dict[str, tuple[Iterable[str], Iterable[str]]] = {
+    schema.FEED: ([], [UUID]),
+    schema.TAGS: ([], TAGS),
+    schema.USERS: ([], USER_IDS),
+    "status_relation": (["processing"], [UUID]),
+    "job_relation": (["running"], [f"{UUID}/{kind}" for kind in KINDS]),
+    "person_relation": (PARTS["personId"], [UUID]),
+    "region_relation": (PARTS["region"], [f"{UUID}#{language}" for language in LANGUAGES]),
+    "tag_relation": (TAGS, [UUID]),
+    "rated_relation": ([UUID], USER_IDS),
+    "playlists_relation": (USER_IDS, [UUID]),
+    "in_playlist_relation": ([UUID], [UUID]),
+    "counted_relation": (USER_IDS, [UUID]),
+}
+"""What each `rel` is made of, and the `relId` that stand under it."""
+
+
+def _bytes(text: str) -> int:
+    return len(text.encode())
+
+
+def _largest_key(entity: Entity) -> dict[str, str]:
+    """The largest key of an entity; a part that is not known here is a KeyError."""
+    names = {name for template in (entity.pk, entity.sk) for _, name, _, _ in Formatter().parse(template) if name}
+
+    def escaped(text: str) -> int:
+        return _bytes(Entity("", "{part}", "").key(part=text)["pk"])
+
+    return entity.key(**{name: max(PARTS[name], key=escaped) for name in names})
+
+
+def _largest(index: Index, attribute: Attribute) -> int:
+    """Bytes that one attribute of an index takes at most."""
+    if attribute.type == "N":
+        return LARGEST_NUMBER
+    if index != schema.RELATION_INDEX:
+        return max(map(_bytes, ATTRIBUTES[attribute.name]))
+    names = {
+        "rel": [getattr(schema, name)(part) for name, (parts, _) in RELATIONS.items() for part in parts],
+        "relId": [entry for _, entries in RELATIONS.values() for entry in entries],
+    }
+    return max(map(_bytes, names[attribute.name]))
+
+
+@pytest.mark.parametrize("entity", [*schema.ENTITIES, *schema.AUDIT_ENTITIES], ids=lambda entity: entity.name)
+def test_the_largest_key_of_an_entity_fits(entity: Entity) -> None:
+    key = _largest_key(entity)
+    assert _bytes(key[schema.PARTITION_KEY]) <= LARGEST_PARTITION_KEY
+    assert _bytes(key[schema.SORT_KEY]) <= LARGEST_SORT_KEY
+
+
+@pytest.mark.parametrize("index", schema.INDEXES, ids=lambda index: index.name)
+def test_the_largest_key_of_an_index_fits(index: Index) -> None:
+    assert sum(_largest(index, attribute) for attribute in index.partition) <= LARGEST_PARTITION_KEY
+    assert sum(_largest(index, attribute) for attribute in index.sort) <= LARGEST_SORT_KEY
+
+
+def test_every_relation_is_looked_at() -> None:
+    functions = {name for name, _ in inspect.getmembers(schema, inspect.isfunction) if name.endswith("_relation")}
+    assert functions | {schema.FEED, schema.TAGS, schema.USERS} == RELATIONS.keys()
+
+
+def test_a_userId_is_as_large_as_the_key_that_binds_it_allows() -> None:
+    """A limit that is lower would refuse tokens for nothing."""
+    room = LARGEST_SORT_KEY - sum(LARGEST_NUMBER for attribute in schema.RELATION_INDEX.sort if attribute.type == "N")
+    assert room // 100 * 100 == LARGEST_USER_ID
+
+
+class TestTheLargestValuesAreThoseThatAreLetIn:
+    @pytest.mark.parametrize("user_id", [USER_IDS[0], USER_IDS[7], USER_IDS[-1]], ids=lambda text: text[-1])
+    def test_user_ids(self, user_id: str) -> None:
+        assert is_user_id(user_id)
+        assert not is_user_id(user_id + WIDE)
+
+    @pytest.mark.parametrize(
+        "text", ["a", "", " ", "a\n", "\u2028", "x" * 256, WIDE * 250, WIDE * 251, "\ud800", "a/#?"]
+    )
+    def test_a_body_takes_the_userId_that_a_token_may_name(self, text: str) -> None:
+        try:
+            taken = TypeAdapter(UserId).validate_python(text)
+        except (ValidationError, UnicodeEncodeError):
+            taken = None
+        assert (taken == text) == is_user_id(text)
+
+    @pytest.mark.parametrize(
+        ("type_", "name"), [(Tag, "tag"), (Language, "language"), (Name, "personId"), (Category, "category")]
+    )
+    def test_other_parts(self, type_: type[str], name: str) -> None:
+        for text in PARTS.get(name) or ATTRIBUTES[name]:
+            if _bytes(text) == LONGEST_FOLDED_TAG:
+                continue  # as others spell it
+            assert TypeAdapter(type_).validate_python(text) == text
+
+    def test_no_character_of_a_tag_stands_for_several_that_are_escaped(self) -> None:
+        escaped = [folded(chr(point)) for point in range(0x110000) if not 0xD800 <= point < 0xE000]
+        assert max(len(re.findall("[#%]", text)) for text in escaped) == 1
