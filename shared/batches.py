@@ -129,7 +129,7 @@ class Batches:
             return self._creation(request, position, read(CreateOperation, body))
         if op == "patch":
             patch_operation = read(PatchOperation, body)
-            patch = self._links.stored(patch_operation.patch.model_dump(exclude_unset=True))
+            patch = self._links.stored(patch_operation.patch.model_dump(exclude_unset=True), "/patch")
             return _edition(position, patch_operation, lambda item: video.patched(item, patch))
         if op == "delete":
             return _edition(position, read(DeleteOperation, body), lambda item: video.deleted(item, request.now))
@@ -137,7 +137,7 @@ class Batches:
         raise InvalidContent("1 field is not valid.", errors=[{"pointer": "/op", "detail": detail}])
 
     def _creation(self, request: Request, position: int, operation: CreateOperation) -> _Operation:
-        sent = self._links.stored(operation.video.model_dump(exclude_none=True))
+        sent = self._links.stored(operation.video.model_dump(exclude_none=True), "/video")
         once = request.once(sent)
         item = video.posted(sent, request.caller, request.now)
         return _Operation(

@@ -8,6 +8,9 @@ path has a hash over the random id of the upload, which nobody can guess.
 from dataclasses import dataclass
 from typing import Any
 
+from shared.errors import InvalidContent
+from shared.models import pointer
+
 THUMBNAILS = "thumbnails/"
 """The folder of the media bucket that is served."""
 
@@ -30,16 +33,30 @@ class Links:
             result["poster"] = self._url(result["poster"])
         return result
 
-    def stored(self, content: dict[str, Any]) -> dict[str, Any]:
-        """What a client sends, with URIs in place of these URLs: so that what it has read it can send back."""
+    def stored(self, content: dict[str, Any], at: str = "") -> dict[str, Any]:
+        """What a client sends, with URIs in place of these URLs: so that what it has read it can send back.
+
+        Raises InvalidContent for a picture at `http://`, unless those of the service are there too: on a laptop. `at` is
+        the JSON Pointer of the content in the body.
+        """
         pictures = content.get("thumbnails")
         if not pictures:
             return content
+        insecure = [name for name, picture in pictures.items() if picture and self._is_insecure(picture.get("url", ""))]
+        if insecure:
+            faults = [
+                {"pointer": at + pointer(("thumbnails", name, "url")), "detail": "must be https://"}
+                for name in insecure
+            ]
+            raise InvalidContent(f"{len(faults)} of the pictures would be sent unprotected.", errors=faults)
         back = {
             name: picture | {"url": self._uri(picture["url"])} if picture and "url" in picture else picture
             for name, picture in pictures.items()
         }
         return content | {"thumbnails": back}
+
+    def _is_insecure(self, url: str) -> bool:
+        return url.startswith("http://") and not self.url.startswith("http://")
 
     def _uri(self, url: str) -> str:
         shown = f"{self.url}/{THUMBNAILS}"

@@ -20,7 +20,7 @@ from pydantic import (
     WithJsonSchema,
     model_validator,
 )
-from pydantic_core import ErrorDetails
+from pydantic_core import ErrorDetails, Url
 
 from shared.errors import InvalidContent, MalformedJson
 from shared.tags import folded
@@ -49,8 +49,10 @@ Visibility = Literal["public", "private"]
 _TEXT = r"^[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]*$"
 _UUID = r"^[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}$"
 _NAME = r"^[A-Za-z0-9._-]{1,64}$"
-_S3_URI = r"^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/[^\x00-\x1f\x7f-\x9f]+$"
-_MEDIA_URL = r"^(s3|https?)://[^\x00-\x20\x7f-\x9f]+$"
+_OBJECT = r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/[^\x00-\x1f\x22<>\\`\x7f-\x9f\u2028\u2029]+"
+_ADDRESS = r"https?://[a-z0-9.-]+(:[0-9]+)?([/?#]([A-Za-z0-9._~:/?#@!$&()*+,;=-]|%[0-9A-Fa-f]{2})*)?"
+_S3_URI = rf"^{_OBJECT}$"
+_MEDIA_URL = rf"^({_OBJECT}|{_ADDRESS})$"
 _FILM_TYPE = r"^(video/[a-z0-9][a-z0-9.+-]{0,99}|application/(octet-stream|mp4|mxf|x-matroska))$"
 _HASH = r"^[0-9a-f]{32}$"
 _LANGUAGE = r"^[A-Za-z]{1,8}(-[A-Za-z0-9]{1,8})*$"
@@ -59,8 +61,8 @@ _FORMS = {
     _TEXT: "must be text without control characters other than tab and line break",
     _UUID: "must be a UUID such as 3f2504e0-4f89-41d3-9a0c-0305e82c3301",
     _NAME: "must have 1 to 64 letters, digits, dots, hyphens or underscores",
-    _S3_URI: "must be the S3 URI of an object, such as s3://bucket/folder/1080p.mp4",
-    _MEDIA_URL: "must be a URL that begins with https://, http:// or s3://",
+    _S3_URI: "must be the S3 URI of an object, such as s3://bucket/folder/1080p.mp4, without quotes, < and >",
+    _MEDIA_URL: "must be a URL such as https://example.com/poster.jpg, or the S3 URI of an object",
     _FILM_TYPE: "must be a video type such as video/mp4, or application/octet-stream",
     _HASH: "must have 32 hexadecimal digits, as in the job's message",
     _LANGUAGE: "must be a BCP 47 tag such as en-NZ",
@@ -92,6 +94,18 @@ def _foldable(tag: str) -> str:
     if len(folded(tag).encode()) > LONGEST_FOLDED_TAG:
         raise ValueError("is too long once its characters are written out in full")
     return tag
+
+
+def _normal(address: str) -> str:
+    # As a browser reads it (https://url.spec.whatwg.org/): what it would change, others could read in another way.
+    if not address.startswith("s3://"):
+        try:
+            read_back = str(Url(address))
+        except ValueError as error:
+            raise ValueError(_FORMS[_MEDIA_URL]) from error
+        if address not in (read_back, read_back.removesuffix("/")):
+            raise ValueError(f"must be written as browsers do, here as {read_back}")
+    return address
 
 
 def _unique(tags: list[str]) -> list[str]:
@@ -188,7 +202,15 @@ Tags = Annotated[
 ]
 Name = Annotated[str, StringConstraints(pattern=_NAME)]
 S3Uri = Annotated[str, StringConstraints(max_length=1100, pattern=_S3_URI)]
-MediaUrl = Annotated[str, StringConstraints(max_length=1100, pattern=_MEDIA_URL)]
+MediaUrl = Annotated[
+    str,
+    StringConstraints(max_length=1100, pattern=_MEDIA_URL),
+    AfterValidator(_normal),
+    Field(
+        description="`https://` as browsers write it, percent-encoded and without names of users, or `s3://`. `http://` is "
+        "for a service whose own pictures are at such an address, on a laptop"
+    ),
+]
 MetadataKey = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=LINE)]
 Scalar = Annotated[Any, PlainValidator(_scalar), WithJsonSchema(_SCALAR_SCHEMA)]
 NullableScalar = Annotated[

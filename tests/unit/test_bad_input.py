@@ -7,8 +7,9 @@ import pytest
 
 from shared.dynamodb import Table
 from shared.http import LARGEST_BODY
+from shared.links import Links
 from shared.routes import ROUTES
-from tests.harness import Api, Context, Reply, make_event, recorded
+from tests.harness import MEDIA_BUCKET, Api, Context, Reply, make_event, recorded
 
 JSON = {"Content-Type": "application/json"}
 
@@ -58,6 +59,36 @@ def test_json_that_is_no_object(api: Api, body: Any) -> None:
 
 
 LONG = "x" * 6000
+NO_ADDRESSES = [
+    "javascript:alert(1)",
+    'https://a"onerror="x',
+    'https://example.com/a"onerror="x',
+    "https://example.com/'onerror='x",
+    "https://example.com/<script>",
+    "https://example.com/a b",
+    "https://example.com/a%zz",
+    "https://example.com/\N{CLAPPER BOARD}",
+    "https://\N{CLAPPER BOARD}.example",
+    "https://example.com\\@evil.example/",
+    "https://user@example.com/",
+    "https://user:password@example.com/",
+    "https://EXAMPLE.com/",
+    "https://example.com:443/",
+    "https://example.com:65536/",
+    "https://example.com/a/../b",
+    "https://example.com/%2e%2e/b",
+    "https://0x7f.1/",
+    "https://a..b/%",
+    "https:///a",
+    "//example.com/a",
+    "HTTPS://example.com/a",
+    "http://example.com/a",
+    "ftp://example.com/a",
+    "data:image/png;base64,AAAA",
+    's3://bucket/a"onerror="x',
+    "s3://Bucket/a",
+]
+"""What is no address of a picture: a parser refuses it, or would write it in another way, or it is not protected."""
 BAD_FIELDS: list[tuple[str, Any, str]] = [
     ("title", "", "/title"),
     ("title", "   ", "/title"),
@@ -122,7 +153,8 @@ BAD_FIELDS: list[tuple[str, Any, str]] = [
     ("metadata", {"k": 1e-300}, "/metadata/k"),
     ("metadata", {f"k{n}": 1 for n in range(51)}, "/metadata"),
     ("thumbnails", {"poster": "https://example.com"}, "/thumbnails/poster"),
-    ("thumbnails", {"poster": {"url": "javascript:alert(1)"}}, "/thumbnails/poster/url"),
+    *(("thumbnails", {"poster": {"url": url}}, "/thumbnails/poster/url") for url in NO_ADDRESSES),
+    *(("resolutions", {"1080p": f"s3://bucket/a{each}b"}, "/resolutions/1080p") for each in '"<>\\`\n\x85\u2028'),
     ("thumbnails", {"poster": {"url": "https://e.com", "width": 0}}, "/thumbnails/poster/width"),
     ("thumbnails", {"poster": {"url": "https://e.com", "extra": 0}}, "/thumbnails/poster/extra"),
     ("version", 1, "/version"),
@@ -244,7 +276,7 @@ def test_the_largest_video_that_the_limits_allow_fits_an_item(api: Api) -> None:
         "category": wide * 100,
         "language": "en-" + "-".join(["abcdefgh"] * 3),
         "metadata": {f"{n:02d}" + wide * 62: wide * 512 for n in range(50)},
-        "thumbnails": {f"{n:064d}": {"url": "https://" + wide * 1092, "time": 1} for n in range(20)},
+        "thumbnails": {f"{n:064d}": {"url": "s3://bucket/" + wide * 1088, "time": 1} for n in range(20)},
     }
     reply = api.post("/v1/videos", largest, headers={"Idempotency-Key": "large"})
     assert reply.status == 201, reply.body[:500]
@@ -363,3 +395,34 @@ def test_a_body_in_base64_is_read(api: Api) -> None:
 def test_a_path_with_characters_that_no_id_has(api: Api, path: str, part: str) -> None:
     reply = api.get(path.format(part))
     assert (reply.status, reply.json["type"]) == (400, "urn:video-metadata:problem:invalid-parameter")
+
+
+ADDRESSES = [
+    "https://example.com",
+    "https://example.com/",
+    "https://cdn.example.com:8443/a%20b/poster-640.jpg?v=1&w=2#x",
+    "https://xn--bcher-kva.example/(1);a=b,c/~me/@x:!$*+",
+    "https://192.0.2.1/a.jpg",
+    "s3://bucket/folder/it's a film, really é.jpg",
+]
+
+
+@pytest.mark.parametrize("url", ADDRESSES)
+def test_addresses_are_kept_as_they_were_sent(api: Api, url: str) -> None:
+    video = api.create(thumbnails={"poster": {"url": url}})
+    assert api.get(f"/v1/videos/{video['videoId']}").json["thumbnails"]["poster"]["url"] == url
+
+
+def test_pictures_by_http_are_for_a_service_whose_own_are_there(api: Api) -> None:
+    content = {"thumbnails": {"poster": {"url": "http://127.0.0.1:4566/a.jpg"}, "none": None}}
+    assert Links(MEDIA_BUCKET, "http://127.0.0.1:4566/media").stored(content) == content
+    operations = [
+        {"op": "create", "video": {"title": "t", "thumbnails": {"poster": content["thumbnails"]["poster"]}}},
+        {"op": "patch", "videoId": api.create()["videoId"], "patch": content},
+    ]
+    results = api.post("/v1/videos/batch", {"operations": operations}).json["items"]
+    assert [result["status"] for result in results] == [422, 422]
+    assert [result["problem"]["errors"] for result in results] == [
+        [{"pointer": f"/operations/{place}/thumbnails/poster/url", "detail": "must be https://"}]
+        for place in ("0/video", "1/patch")
+    ]
