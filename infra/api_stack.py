@@ -179,7 +179,7 @@ class ApiStack(cdk.Stack):
         views = self._function("views")
         views.allow_items("GetItem", of=[schema.VIDEO], attributes=attributes.VISIBILITY)
         views.allow_items("GetItem", of=[schema.VIEW_COUNTER])
-        views.allow_items("UpdateItem", of=[schema.VIEW_COUNTER], attributes=attributes.VIEWS)
+        views.allow_items("UpdateItem", of=[schema.VIEW_COUNTER], attributes=attributes.VIEWS, returning=["ALL_NEW"])
         views.allow_items("PutItem", of=[schema.VIEW_ID])
         return views
 
@@ -215,6 +215,7 @@ class ApiStack(cdk.Stack):
             "UpdateItem",
             of=[schema.VIDEO, schema.JOB],
             attributes=(*attributes.REPORTED_FILM, *attributes.RETRIED_JOB),
+            returning=["ALL_NEW"],  # a job that is taken
         )
         jobs.allow_items("UpdateItem", of=[schema.QUOTA], attributes=attributes.QUOTA)
         return jobs

@@ -29,6 +29,9 @@ TIMEOUT = Duration.seconds(28)
 """Enough for two DynamoDB requests that are answered only at the last try (shared/dynamodb.py), and less than the 30
 seconds that the gateway waits: so the caller gets the function's own 503 with Retry-After."""
 
+LOCAL_ANSWER_SECONDS = "25"
+"""How long a GET may take on a laptop, where a query can take the seconds after which DynamoDB would be given up."""
+
 STREAM_RETRIES = 100
 """How often a failing batch of stream records is tried again: enough for a failure of minutes, whatever the pause
 between two tries. A record that can never be handled holds up its part of the stream for so long, because records
@@ -66,6 +69,9 @@ OBJECT_KEYS: Mapping[str, tuple[str, ...]] = {
 
 UPDATING, READING = frozenset({"UpdateItem"}), frozenset({"GetItem", "BatchGetItem"})
 """The actions whose attributes a role can be bound to."""
+
+WRITING = UPDATING | {"PutItem", "DeleteItem"}
+"""The actions that answer with what they wrote or replaced, if asked to."""
 
 
 class ServiceFunction(Construct):
@@ -134,6 +140,7 @@ class ServiceFunction(Construct):
                 "POWERTOOLS_SERVICE_NAME": folder,
                 "POWERTOOLS_LOG_LEVEL": settings.log_level,
                 "ENVIRONMENT": settings.env,
+                **({"ANSWER_SECONDS": LOCAL_ANSWER_SECONDS} if settings.target == "local" else {}),
                 **(environment or {}),
             },
         )
@@ -156,12 +163,16 @@ class ServiceFunction(Construct):
         of: Iterable[schema.Entity],
         table: dynamodb.ITableV2 | None = None,
         attributes: Iterable[str] = (),
+        returning: Iterable[str] = (),
     ) -> None:
         """Allow DynamoDB actions on the items of these entities only, told by the start of their partition keys.
 
         A Query that is allowed so must name one of those partitions. Transactions need the actions of their parts.
         With `attributes` a request may name the keys and these, and no others; what it reads, it has to name. That
         holds for updates and reads only: whoever may put or delete whole items gets past any such list.
+
+        A write may ask for its item back with `returning` only (ReturnValues): `ALL_NEW` reads all of it, whatever the
+        attributes, so it is for roles that may read the item anyway.
         """
         conditions: dict[str, Any] = {
             # Entities of one partition have one start.
@@ -171,6 +182,10 @@ class ServiceFunction(Construct):
             # ForAllValues is also true when a request has no keys at all.
             "Null": {"dynamodb:LeadingKeys": "false"},
         }
+        equal: dict[str, str | list[str]] = {}
+        if {*actions} & WRITING:
+            # A part of a transaction has no such key: it answers with nothing.
+            equal["dynamodb:ReturnValues"] = ["NONE", *returning]
         named = sorted({*attributes})
         if named:
             if not {*actions} <= UPDATING | READING:
@@ -181,7 +196,9 @@ class ServiceFunction(Construct):
             conditions["Null"]["dynamodb:Attributes"] = "false"
             if {*actions} & READING:
                 # Else a read that names no attributes would get all of them.
-                conditions["StringEqualsIfExists"] = {"dynamodb:Select": "SPECIFIC_ATTRIBUTES"}
+                equal["dynamodb:Select"] = "SPECIFIC_ATTRIBUTES"
+        if equal:
+            conditions["StringEqualsIfExists"] = equal
         self._allow_key("dynamodb", "Decrypt")
         self._allow(
             [f"dynamodb:{action}" for action in actions], (table or self._table).table_arn, conditions=conditions

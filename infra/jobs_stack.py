@@ -233,7 +233,12 @@ class JobsStack(cdk.Stack):
     def _allow_work_on_films(self, worker: ServiceFunction, *, changing: Iterable[str]) -> None:
         """Allow to read films, and to change jobs and these attributes of videos: films may come from anybody."""
         worker.allow_items("GetItem", of=[schema.VIDEO, schema.JOB])
-        worker.allow_items("UpdateItem", of=[schema.VIDEO, schema.JOB], attributes=(*changing, *attributes.JOB))
+        worker.allow_items(
+            "UpdateItem",
+            of=[schema.VIDEO, schema.JOB],
+            attributes=(*changing, *attributes.JOB),
+            returning=["ALL_NEW"],  # the job that it takes
+        )
         worker.allow_objects("GetObject", bucket=self._media.sources)
         worker.allow_listing(self._media.sources)
 

@@ -43,6 +43,8 @@ class MediaStack(cdk.Stack):
         self.archive = self._bucket(
             "Archive",
             settings,
+            # What is replaced stays as the version before, and no role can delete versions.
+            versioned=True,
             # S3 leaves objects below 128 KB where they are: those would cost more to move than to keep.
             transitions=[
                 s3.Transition(
@@ -66,6 +68,7 @@ class MediaStack(cdk.Stack):
         settings: Settings,
         *,
         bucket_name: str | None = None,
+        versioned: bool | None = None,
         transitions: list[s3.Transition] | None = None,
         cors: list[s3.CorsRule] | None = None,
     ) -> s3.Bucket:
@@ -74,6 +77,7 @@ class MediaStack(cdk.Stack):
             self,
             name,
             bucket_name=bucket_name,
+            versioned=versioned,
             encryption=s3.BucketEncryption.KMS if key else s3.BucketEncryption.S3_MANAGED,
             encryption_key=key,
             # KMS is asked for a key of the bucket now and then, and not for each object.

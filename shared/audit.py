@@ -13,6 +13,7 @@ from typing import Any
 from shared.attributes import Item, Value, encode
 from shared.caller import UPDATED_FOR, request_of
 from shared.cursors import Position
+from shared.deadline import has_time
 from shared.dynamodb import ConditionFailed, Expression, Table
 from shared.objects import Objects
 from shared.pages import Page
@@ -294,7 +295,7 @@ class AuditStore:
             if page.last_key is None:
                 return Page(items, None)
             after = _position(page.last_key[SORT_KEY]["S"])
-            if page.examined < examine:  # stopped by its size
+            if page.examined < examine or not has_time():  # stopped by its size, or about to be late
                 break
             examine = LARGEST_QUERY
         return Page(items, after)

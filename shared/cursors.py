@@ -7,6 +7,7 @@ the position of a video that the caller must not know of. It is bound to its que
 import base64
 import hashlib
 import json
+import time
 from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
@@ -15,6 +16,7 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
+from shared.deadline import CONNECT_SECONDS, READ_SECONDS, has_time
 from shared.errors import InvalidCursor, Unavailable
 
 if TYPE_CHECKING:
@@ -23,7 +25,10 @@ if TYPE_CHECKING:
 
 LIFETIME_SECONDS = 24 * 3600
 LONGEST = 1024
-RETRIES: "_RetryDict" = {"mode": "standard", "total_max_attempts": 3}
+ATTEMPTS = 3
+ONE_TRY: "_RetryDict" = {"mode": "standard", "total_max_attempts": 1}
+PAUSE = 0.1
+"""Seconds between two attempts to read the secret."""
 
 
 class Position(NamedTuple):
@@ -33,15 +38,26 @@ class Position(NamedTuple):
     id: str
 
 
-def secret_reader(arn: str) -> Callable[[], str]:
-    """Reads the cursor secret from AWS Secrets Manager, when first needed; raises Unavailable."""
+def secret_reader(arn: str, sleep: Callable[[float], None] = time.sleep) -> Callable[[], str]:
+    """Reads the cursor secret from AWS Secrets Manager, when first needed; raises Unavailable.
+
+    Tries three times, but begins no attempt that could not end within the request's deadline.
+    """
 
     def read() -> str:
-        client = boto3.client("secretsmanager", config=Config(connect_timeout=1, read_timeout=2, retries=RETRIES))
-        try:
-            return client.get_secret_value(SecretId=arn)["SecretString"]
-        except (BotoCoreError, ClientError) as error:
-            raise Unavailable("The key of the cursors cannot be read; try again.") from error
+        config = Config(connect_timeout=CONNECT_SECONDS, read_timeout=READ_SECONDS, retries=ONE_TRY)
+        client = boto3.client("secretsmanager", config=config)
+        failure: Exception | None = None
+        for attempt in range(ATTEMPTS):
+            pause = PAUSE if attempt else 0
+            if not has_time(pause):
+                break
+            sleep(pause)
+            try:
+                return client.get_secret_value(SecretId=arn)["SecretString"]
+            except (BotoCoreError, ClientError) as error:
+                failure = error
+        raise Unavailable("The key of the cursors cannot be read; try again.") from failure
 
     return read
 

@@ -21,6 +21,7 @@ from botocore.exceptions import BotoCoreError, ClientError, ConnectTimeoutError,
 from botocore.parsers import JSONParser, ResponseParser, ResponseParserFactory
 
 from shared.attributes import AttributeMap, Item, Value, decode_item, encode, encode_item
+from shared.deadline import CONNECT_SECONDS, READ_SECONDS, has_time
 from shared.errors import ContentTooLarge, InternalError, NotApplied, Unavailable
 from shared.schema import PARTITION_KEY, TTL_ATTRIBUTE
 
@@ -81,15 +82,15 @@ def _session() -> botocore.session.Session:
 def make_client() -> "DynamoDBClient":
     """A DynamoDB client that tries once: Table tries again, as it knows what may be repeated.
 
-    Time-outs are short, because a slow answer is better tried again (seconds: 1 to connect, 2 to read).
+    Its time-outs are those of shared/deadline.py.
     """
     return boto3.Session(botocore_session=_session()).client(
         "dynamodb",
         config=Config(
             user_agent="video-metadata",
             parameter_validation=False,
-            connect_timeout=1,
-            read_timeout=2,
+            connect_timeout=CONNECT_SECONDS,
+            read_timeout=READ_SECONDS,
             retries={"mode": "standard", "total_max_attempts": 1},
             max_pool_connections=16,
         ),
@@ -127,7 +128,8 @@ class Table:
     """One table. Every method is one DynamoDB operation and raises shared.errors.Unavailable when it is busy.
 
     What failed is tried again with backoff: always when it certainly did nothing (throttled, in conflict with a
-    transaction, never connected); when it may have been carried out only if doing it twice is doing it once.
+    transaction, never connected); when it may have been carried out only if doing it twice is doing it once. Nothing is
+    begun that could not end within the request's deadline, if it has one (shared/deadline.py).
     """
 
     def __init__(
@@ -175,6 +177,8 @@ class Table:
         items: list[Item] = []
         for attempt in range(self._attempts):
             if attempt:
+                if not has_time(LONGEST_WAIT):
+                    break
                 self.pause(attempt)
             answer = self._send(self.client.batch_get_item, RequestItems=request)
             items += [decode_item(found) for found in answer["Responses"].get(self.name, [])]
@@ -296,6 +300,8 @@ class Table:
         failure: Exception = Unavailable()
         uncertain = False
         for attempt in range(self._attempts):
+            if not has_time(LONGEST_WAIT if attempt else 0):
+                break
             if attempt:
                 self.pause(attempt)
             try:

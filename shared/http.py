@@ -22,6 +22,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from shared import regions
 from shared.caller import Caller
+from shared.deadline import within
 from shared.errors import (
     ContentTooLarge,
     InternalError,
@@ -35,7 +36,7 @@ from shared.errors import (
 from shared.idempotency import LONGEST_KEY, Once
 from shared.models import LAST_SECOND
 from shared.routes import ROUTES, Route, routes_of
-from shared.settings import LambdaHandler
+from shared.settings import LambdaHandler, answer_seconds
 from shared.text import BREAKS, LARGEST_USER_ID, LONGEST_USER_ID, is_user_id
 
 LARGEST_BODY = 1_000_000
@@ -222,7 +223,7 @@ def make_handler(
 ) -> LambdaHandler:
     """The Lambda handler of one function: its routes from the route table, by operation.
 
-    With `compress`, answers are gzipped for clients that take it.
+    A GET is answered within `answer_seconds`. With `compress`, answers are gzipped for clients that take it.
     """
     logger = Logger()
     app = APIGatewayHttpResolver()
@@ -230,7 +231,7 @@ def make_handler(
     for route in sorted(routes_of(function), key=lambda route: route.path.count("{")):  # fixed paths first
         # Without named parts, because the resolver's leave out characters such as quotes and emoji.
         app.route(_pattern(route), method=route.method, compress=compress)(
-            _adapter(app, route, handlers[route.operation], clock)
+            _adapter(app, route, handlers[route.operation], clock, answer_seconds())
         )
 
     def not_found(_: Exception) -> Answer:
@@ -264,7 +265,7 @@ def make_handler(
 
 
 def _adapter(
-    app: APIGatewayHttpResolver, route: Route, handler: Handler, clock: Callable[[], float]
+    app: APIGatewayHttpResolver, route: Route, handler: Handler, clock: Callable[[], float], longest: float
 ) -> Callable[..., Answer]:
     def adapted(**_: str) -> Answer:
         event = app.current_event.raw_event
@@ -287,8 +288,10 @@ def _adapter(
             query=event.get("rawQueryString", ""),
             event=event,
         )
-        if route.method != "GET":
-            request.parameters(*route.query)  # any other is a mistake
+        if route.method == "GET":
+            with within(longest, clock):
+                return handler(request)
+        request.parameters(*route.query)  # any other is a mistake
         return handler(request)
 
     return adapted
@@ -330,7 +333,7 @@ def next_link(request: Request, cursor: str | None) -> dict[str, str]:
 
 def no_content() -> Answer:
     """An answer without a body."""
-    return Response(204, body="", headers={"Cache-Control": "no-store"})
+    return Response(204, body="", headers={"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"})
 
 
 def problem(error: ServiceError) -> Answer:

@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 
 from shared.attributes import Item, Value
 from shared.cursors import Position
+from shared.deadline import has_time
 from shared.dynamodb import Expression, QueryPage, Table
 from shared.pages import EXAMINED_BUDGET, Fetch, Page, merge
 from shared.schema import RELATION_INDEX, SHARDS, VIDEO, Index
@@ -148,8 +149,8 @@ def hydrated(
     """A full page of what entries lead to, though some lead to nothing that the caller may see.
 
     `read` gives so many entries from a position on (exclusive). `look_up` gives for each of them what it stands for,
-    or None. `locate` tells from where on the list goes on after an entry. When the budget of entries is spent, the
-    page is short, and still says where to go on.
+    or None. `locate` tells from where on the list goes on after an entry. When the budget of entries is spent, or the
+    request's time, the page is short, and still says where to go on.
     """
     kept: list[tuple[_Found, Position]] = []
     examined = 0
@@ -167,6 +168,6 @@ def hydrated(
             return Found([found for found, _ in kept], None)
         if not page.items:
             after = page.resume
-        if examined >= budget or not page.items:
+        if examined >= budget or not page.items or not has_time():
             return Found([found for found, _ in kept], after)
         size, more = max(limit + 1 - len(kept), more), 2 * more

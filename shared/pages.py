@@ -2,18 +2,20 @@
 
 A busy category, status or feed is spread over several partitions (schema.SHARDS). One (sort value, id)
 position resumes all of them, because every partition is ordered by the same pair. A page is full despite
-filters; only when the budget is spent does it end short, and then it still carries a position to go on from.
+filters; only when the budget is spent, or the request's time, does it end short, and then it still carries a position
+to go on from.
 """
 
 import math
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
+from contextvars import copy_context
 from dataclasses import dataclass, field
-from functools import partial
 
 from shared.attributes import Item
 from shared.cursors import Position
+from shared.deadline import has_time
 from shared.dynamodb import QueryPage
 
 EXAMINED_BUDGET = 1000
@@ -75,10 +77,12 @@ def merge(
     while len(items) <= limit:
         starved = [each for each in partitions if not each.ahead and not each.finished]
         if starved:
-            if examined >= budget:
+            if examined >= budget or (examined and not has_time()):
                 return _cut_short(items, partitions, locate, ascending=ascending, limit=limit)
             share = max(1, (budget - examined) // len(starved))
-            examined += sum(executor.map(partial(_Partition.advance, at_most=share), starved))
+            # Each thread with a context of its own, which knows the request's deadline.
+            reads = [executor.submit(copy_context().run, each.advance, share) for each in starved]
+            examined += sum(read.result() for read in reads)
             continue
         heads = [each for each in partitions if each.ahead]
         if not heads:

@@ -36,6 +36,11 @@ def cursor_secret_arn() -> str:
     return os.environ["CURSOR_SECRET_ARN"]
 
 
+def answer_seconds() -> float:
+    """How long a GET may take: 5 seconds, unless told otherwise."""
+    return float(os.environ.get("ANSWER_SECONDS", "5"))
+
+
 def media_bucket() -> str:
     """The bucket of pictures and renditions."""
     return os.environ["MEDIA_BUCKET"]

@@ -101,6 +101,8 @@ def _on_items(action: str, table: str, items: Sequence[Mapping[str, Any]], reque
         "dynamodb:LeadingKeys": frozenset(item[PARTITION_KEY]["S"] for item in items),
         "dynamodb:Attributes": frozenset(named),
     }
+    if "ReturnValues" in request:
+        context["dynamodb:ReturnValues"] = frozenset({request["ReturnValues"]})
     return Access(f"dynamodb:{action}", RESOURCES[table], context | _selection(action, request))
 
 

@@ -200,7 +200,8 @@ OPERATIONS: dict[str, Operation] = {
         "One selector decides which index answers, the first of these that is given: `tag`, or `region` (published "
         "videos), `userId` (an owner's videos: all of them for the owner, published ones for others), `category` "
         "(published ones), `status` (admins); or none (all published ones). With one's own `userId`, `tag` filters that "
-        f"list. All other parameters filter. A page is full unless {EXAMINED_BUDGET} items were examined for it; then it is short, "
+        f"list. All other parameters filter. A page is full unless {EXAMINED_BUDGET} items were examined for it, or its time "
+        "is up; then it is short, "
         "and `nextCursor` still leads on. `nextCursor` is null when there is nothing more.",
         {
             200: {

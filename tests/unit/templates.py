@@ -91,25 +91,34 @@ class Templates:
         """What the function's role allows, a line for each action and resource: `s3:GetObject Sources/*`.
 
         Behind it stands what the request must name besides: the partition keys, or the prefix; and after a colon the
-        attributes that it may name besides its keys, if not all.
+        attributes that it may name besides its keys, if not all; last, what a write may ask to get back, if anything.
         """
         lines = set()
         for statement in self.statements(folder):
             assert statement["Effect"] == "Allow"
-            conditions = dict(statement.get("Condition", {}))
+            conditions = {operator: dict(keys) for operator, keys in statement.get("Condition", {}).items()}
             attributes = set(conditions.pop("ForAllValues:StringEquals", {}).get("dynamodb:Attributes", ()))
             # ForAllValues alone is true when a request has no keys at all.
             if "ForAllValues:StringLike" in conditions:
                 guarded = ["dynamodb:LeadingKeys", *(["dynamodb:Attributes"] if attributes else [])]
                 assert conditions.pop("Null") == dict.fromkeys(guarded, "false")
+            equal = conditions.pop("StringEqualsIfExists", {})
             # A read that names no attributes gets all of them.
-            if attributes and any(action.endswith("GetItem") for action in as_list(statement["Action"])):
-                assert conditions.pop("StringEqualsIfExists") == {"dynamodb:Select": "SPECIFIC_ATTRIBUTES"}
+            reads = any(action.endswith("GetItem") for action in as_list(statement["Action"]))
+            assert equal.pop("dynamodb:Select", None) == ("SPECIFIC_ATTRIBUTES" if attributes and reads else None)
+            # A write that may ask for anything back gets all of the item.
+            writes = {"dynamodb:UpdateItem", "dynamodb:PutItem", "dynamodb:DeleteItem"} & {
+                *as_list(statement["Action"])
+            }
+            returning = as_list(equal.pop("dynamodb:ReturnValues", []))
+            assert ("NONE" in returning) == bool(writes)
+            assert equal == {}
             named = [plain(part) for each in conditions.values() for value in each.values() for part in as_list(value)]
             for action in as_list(statement["Action"]):
                 for resource in as_list(statement["Resource"]):
                     line = " ".join([action, plain(resource), *sorted(named)])
-                    lines.add(": ".join([line, *([" ".join(sorted(attributes - {"pk", "sk"}))] if attributes else [])]))
+                    line += f": {' '.join(sorted(attributes - {'pk', 'sk'}))}" if attributes else ""
+                    lines.add(" -> ".join([line, *returning[1:]]))
         return lines
 
     def route_target(self, route: Json) -> str:

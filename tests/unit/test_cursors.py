@@ -5,14 +5,15 @@ from typing import Any
 
 import boto3
 import pytest
-from botocore.exceptions import ClientError
+from botocore.exceptions import ClientError, ReadTimeoutError
 from hypothesis import given
 from hypothesis import strategies as st
 from moto import mock_aws
 
-from shared.cursors import LIFETIME_SECONDS, LONGEST, Cursors, Position, secret_reader
+from shared.cursors import ATTEMPTS, LIFETIME_SECONDS, LONGEST, Cursors, Position, secret_reader
+from shared.deadline import LONGEST_ATTEMPT, within
 from shared.errors import InvalidCursor, Unavailable
-from tests.harness import NOW
+from tests.harness import NOW, Clock
 
 CURSORS = Cursors(lambda: "secret")
 PLACE = Position(1_700_000_000, "3f2504e0-4f89-41d3-9a0c-0305e82c3301")
@@ -74,7 +75,31 @@ def test_a_secret_that_cannot_be_read_is_unavailable(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr("botocore.client.BaseClient._make_api_call", fail)
     with pytest.raises(Unavailable):
-        Cursors(secret_reader("arn")).seal("q", PLACE, NOW)
+        Cursors(secret_reader("arn", sleep=lambda _: None)).seal("q", PLACE, NOW)
+
+
+def test_a_secret_is_tried_again_while_there_is_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, tries = Clock(), 0
+
+    def slow(*_: Any, **__: Any) -> Any:
+        nonlocal tries
+        tries += 1
+        clock.advance(LONGEST_ATTEMPT)
+        raise ReadTimeoutError(endpoint_url="https://secretsmanager.example")
+
+    monkeypatch.setattr("botocore.client.BaseClient._make_api_call", slow)
+    read = secret_reader("arn", sleep=clock.advance)
+    for seconds, expected in (
+        (LONGEST_ATTEMPT, 1),
+        (2 * LONGEST_ATTEMPT, 1),
+        (2 * LONGEST_ATTEMPT + 1, 2),
+        (99, ATTEMPTS),
+    ):
+        tries, begun = 0, clock.now
+        with within(seconds, clock), pytest.raises(Unavailable):
+            read()
+        assert tries == expected
+        assert clock.now - begun <= seconds
 
 
 def test_the_secret_comes_from_secrets_manager() -> None:

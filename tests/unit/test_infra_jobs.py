@@ -48,6 +48,12 @@ class TestEveryBucket:
         assert rule.get("Transitions") == moved
         assert not {"ExpirationInDays", "ExpirationDate"} & set(rule)
 
+    def test_keeps_what_is_replaced_if_it_is_the_archive(self, aws: Templates, name: str) -> None:
+        kept = _bucket(aws, name)["Properties"].get("VersioningConfiguration")
+        assert kept == ({"Status": "Enabled"} if name == "Archive" else None)
+        (rule,) = _bucket(aws, name)["Properties"]["LifecycleConfiguration"]["Rules"]
+        assert not [each for each in rule if each.startswith("Noncurrent")]
+
     def test_outlives_its_stack_but_not_locally(self, aws: Templates, local: Templates, name: str) -> None:
         assert _bucket(aws, name)["DeletionPolicy"] == "RetainExceptOnCreate"
         assert _bucket(aws, name)["UpdateReplacePolicy"] == "Retain"

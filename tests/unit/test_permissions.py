@@ -416,12 +416,21 @@ def test_wildcards_are_only_where_names_cannot_be_known(aws: Templates) -> None:
     assert found == WILDCARDS.keys()
 
 
-def _item(action: str, pk: str, *attributes: str, table: str = "Table", select: str | None = None) -> Access:
+def _item(
+    action: str,
+    pk: str,
+    *attributes: str,
+    table: str = "Table",
+    select: str | None = None,
+    returning: str | None = None,
+) -> Access:
     context = {
         "dynamodb:LeadingKeys": frozenset({pk}),
         "dynamodb:Attributes": frozenset({"pk", "sk", *attributes}),
+        "dynamodb:Select": frozenset({select} if select else ()),
+        "dynamodb:ReturnValues": frozenset({returning} if returning else ()),
     }
-    return Access(f"dynamodb:{action}", table, context | ({"dynamodb:Select": frozenset({select})} if select else {}))
+    return Access(f"dynamodb:{action}", table, {name: values for name, values in context.items() if values})
 
 
 WRITES = ("BatchWriteItem", "DeleteItem", "PutItem", "UpdateItem")
@@ -477,11 +486,52 @@ FORBIDDEN: list[tuple[str, set[str], list[Access]]] = [
     ("add to the audit trail", {"audit"}, [_item("PutItem", "VIDEO#v", table="AuditTable")]),
     ("read the audit trail", {"history"}, [_item("Query", "VIDEO#v", table="AuditTable")]),
     (
+        "see an owner's items by writing beside them",
+        set(),
+        [
+            _item("UpdateItem", "USER#alice", *named, returning=returning)
+            for named in (("jobs",), ("playlists",), ("ready",))
+            for returning in ("ALL_NEW", "ALL_OLD", "UPDATED_NEW", "UPDATED_OLD")
+        ],
+    ),
+    (
+        "see a whole item by changing it",
+        {"jobs", "probe", "thumbnails"},
+        [_item("UpdateItem", "VIDEO#v", "state", returning="ALL_NEW")],
+    ),
+    (
+        "see what it replaces or removes",
+        set(),
+        [
+            _item(action, pk, returning="ALL_OLD")
+            for action in ("PutItem", "DeleteItem")
+            for pk in ("VIDEO#v", "USER#alice", "PLAYLIST#p", "VIEWS#v#0", "VIEWID#alice#1", "IDEMPOTENCY#alice#o#k")
+        ],
+    ),
+    (
+        "see what the audit trail has by replacing it",
+        set(),
+        [_item("PutItem", "VIDEO#v", table="AuditTable", returning="ALL_OLD")],
+    ),
+    (
         "change or remove what the audit trail has",
         set(),
         [_item(action, "VIDEO#v", table="AuditTable") for action in ("UpdateItem", "DeleteItem", "BatchWriteItem")],
     ),
-    ("remove from the archive", set(), [Access("s3:DeleteObject", f"Archive/{each}/x") for each in ("audit", "aws")]),
+    (
+        "remove from the archive, or versions of what is in it",
+        set(),
+        [
+            Access(f"s3:{action}", f"Archive/{folder}/x")
+            for action in ("DeleteObject", "DeleteObjectVersion", "PutObjectRetention", "BypassGovernanceRetention")
+            for folder in ("audit", "aws")
+        ],
+    ),
+    (
+        "let the archive keep less",
+        set(),
+        [Access(f"s3:{each}", "Archive") for each in ("PutBucketVersioning", "PutLifecycleConfiguration")],
+    ),
     ("read the archive", set(), [Access("s3:GetObject", "Archive/audit/x")]),
     ("read a film", {"arrivals", "probe", "thumbnails"}, [Access("s3:GetObject", "Sources/v/u")]),
     ("write a film", {"uploads"}, [Access("s3:PutObject", "Sources/v/u")]),
@@ -537,6 +587,20 @@ def test_others_than_these_query_no_index(roles: dict[str, Role], folder: str, i
     assert set().union(*found.values()) == {"videos", "relations", "playlists", "totals", "purge", "sweeper"}
 
 
+def test_what_a_write_may_ask_for_is_what_its_role_may_read(aws: Templates, roles: dict[str, Role]) -> None:
+    """`ALL_NEW` reads the whole item, whatever the list of attributes."""
+    asking = set()
+    for folder in FUNCTIONS:
+        for statement in aws.statements(folder):
+            conditions = statement.get("Condition", {})
+            if {*as_list(conditions.get("StringEqualsIfExists", {}).get("dynamodb:ReturnValues", []))} > {"NONE"}:
+                for pattern in as_list(conditions["ForAllValues:StringLike"]["dynamodb:LeadingKeys"]):
+                    asking.add(folder)
+                    whole = _item("GetItem", pattern.replace("*", "x"), "any", select="ALL_ATTRIBUTES")
+                    assert roles[folder].refusal(whole) is None
+    assert asking == {"views", "jobs", "probe", "thumbnails"}
+
+
 def test_a_condition_that_is_not_known_here_is_not_passed_over() -> None:
     statement = {
         "Action": "s3:GetObject",
@@ -555,12 +619,14 @@ def permissions_of(templates: Templates, folder: str) -> str:
     rows = defaultdict(list)
     for line in sorted(templates.allowed(folder)):
         if not line.startswith("logs:"):
+            line, _, returning = line.partition(" -> ")
             request, _, attributes = line.partition(": ")
             action, resource, *named = request.split()
-            rows[resource, " ".join(named), attributes].append(action)
+            rows[resource, " ".join(named), attributes, returning].append(action)
     lines = ["| May | On | Only |", "|---|---|---|"]
-    for (resource, keys, attributes), actions in rows.items():
-        limits = [*([f"below `{keys}`"] if keys else []), *([f"attributes `{attributes}`"] if attributes else [])]
+    for (resource, keys, attributes, returning), actions in rows.items():
+        parts = (("below", keys), ("attributes", attributes), ("gets back", returning))
+        limits = [f"{what} `{names}`" for what, names in parts if names]
         may = ", ".join(f"`{action}`" for action in actions)
         lines.append(f"| {may} | `{resource}` | {'; '.join(limits)} |")
     return "\n".join(lines)

@@ -1,0 +1,173 @@
+"""A list is answered within its time, however slow DynamoDB is: in full, in part with a cursor, or with a 503.
+
+The clock stands still but for what each request to DynamoDB is made to take, and for the waits between them.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from botocore.exceptions import ReadTimeoutError
+
+from shared.deadline import LONGEST_ATTEMPT, READ_SECONDS, has_time, within
+from shared.dynamodb import Table
+from shared.errors import Unavailable
+from shared.settings import answer_seconds
+from tests.harness import Api, Clock, Reply, make_api
+
+LIMIT = answer_seconds()
+
+LISTS = {
+    "the feed": "/v1/videos",
+    "an owner": "/v1/videos?userId=alice",
+    "a category": "/v1/videos?category=c",
+    "a tag": "/v1/videos?tag=t",
+    "a region": "/v1/videos?region=NZ",
+    "all tags": "/v1/tags",
+    "credits": "/v1/videos/{video}/credits",
+    "a person": "/v1/people/sam/videos",
+    "releases": "/v1/videos/{video}/releases",
+    "playlists": "/v1/playlists",
+    "entries": "/v1/playlists/{playlist}/entries",
+    "a video's playlists": "/v1/videos/{video}/playlists",
+    "the audit trail": "/v1/videos/{video}/audit",
+    "a video with all that belongs to it": "/v1/videos/{video}?include=credits,releases,tags,jobs",
+}
+
+
+class SideBySide:
+    """Threads whose time passes side by side: a round takes as long as the longest of what is done in it."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._begun: float | None = None
+        self._end = 0.0
+
+    def submit(self, work: Callable[..., Any], *arguments: Any) -> "_Done":
+        """Do it now, from the time on at which the round began."""
+        if self._begun is None:
+            self._begun = self._end = self._clock.now
+        self._clock.now = self._begun
+        done = _Done(self)
+        try:
+            done.value = work(*arguments)
+        except Unavailable as error:
+            done.error = error
+        self._end = max(self._end, self._clock.now)
+        return done
+
+    def wait(self) -> None:
+        """All of the round is done."""
+        self._begun, self._clock.now = None, self._end
+
+
+@dataclass
+class _Done:
+    executor: SideBySide
+    value: Any = None
+    error: Unavailable | None = None
+
+    def result(self) -> Any:
+        """What the work gave."""
+        self.executor.wait()
+        if self.error:
+            raise self.error
+        return self.value
+
+
+@dataclass
+class Slow:
+    """A service whose table takes its time."""
+
+    api: Api
+    clock: Clock
+    places: dict[str, str]
+
+    def ask(self, name: str, seconds: float, *, lost: Callable[[int], bool] = lambda _: False) -> tuple[Reply, float]:
+        """A list when each request to DynamoDB takes so long, and how long all of it took; some answers get lost."""
+        client, count = self.api.table.client, 0
+
+        def take(**_: Any) -> None:
+            nonlocal count
+            count += 1
+            self.clock.advance(LONGEST_ATTEMPT if lost(count) else seconds)
+            if lost(count):
+                raise ReadTimeoutError(endpoint_url="https://dynamodb.example")
+
+        client.meta.events.register("before-call.dynamodb", take)
+        begun = self.clock.now
+        path, _, query = LISTS[name].format(**self.places).partition("?")
+        try:
+            return self.api.get(path, query=query), self.clock.now - begun
+        finally:
+            client.meta.events.unregister("before-call.dynamodb", take)
+
+
+@pytest.fixture
+def slow(table: Table, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Slow:
+    monkeypatch.setattr("shared.listing.ThreadPoolExecutor", lambda **_: SideBySide(clock))
+    api = make_api(Table(table.name, table.client, sleep=clock.advance), clock)
+    video_id = api.publish(tags=["t"], category="c")["videoId"]
+    assert (
+        api.put(f"/v1/videos/{video_id}/credits/sam", {"ordering": 1, "roles": [{"category": "actor"}]}).status == 201
+    )
+    assert api.put(f"/v1/videos/{video_id}/releases/NZ", {"titles": [{"title": "t"}]}).status == 201
+    playlist_id = api.post("/v1/playlists", {"title": "t", "visibility": "public"}).json["playlistId"]
+    assert api.post(f"/v1/playlists/{playlist_id}/entries", {"videoId": video_id}).status == 201
+    return Slow(api, clock, {"video": video_id, "playlist": playlist_id})
+
+
+@pytest.mark.parametrize("name", LISTS)
+class TestEveryList:
+    @pytest.mark.parametrize("seconds", [0.4, 1.0, READ_SECONDS])
+    def test_is_answered_in_time(self, slow: Slow, name: str, seconds: float) -> None:
+        reply, took = slow.ask(name, seconds)
+        assert took <= LIMIT
+        assert reply.status == 200 or (reply.status, reply.headers["retry-after"]) == (503, "1")
+
+    @pytest.mark.parametrize("first", [1, 2])
+    def test_does_not_wait_for_answers_that_get_lost(self, slow: Slow, name: str, first: int) -> None:
+        reply, took = slow.ask(name, 0.1, lost=lambda count: count >= first)
+        assert took <= LIMIT
+        assert reply.status in (200, 503)
+
+    def test_is_whole_when_nothing_is_slow(self, slow: Slow, name: str) -> None:
+        reply, _ = slow.ask(name, 0.01)
+        assert reply.status == 200
+
+
+def test_a_page_that_takes_too_long_ends_short_and_the_next_goes_on(slow: Slow) -> None:
+    """The filter lets one of very many through, so a page takes many reads."""
+    wanted = {slow.api.publish(format="rare" if number % 8 == 0 else "mp4")["videoId"] for number in range(40)}
+    LISTS["rare"] = "/v1/videos?format=rare&limit=3{cursor}"
+    found: list[str] = []
+    pages = 0
+    cursor: str | None = ""
+    try:
+        while cursor is not None:
+            slow.places["cursor"] = f"&cursor={cursor}" if cursor else ""
+            reply, took = slow.ask("rare", 1.5)
+            assert (reply.status, took <= LIMIT) == (200, True)
+            found += [item["videoId"] for item in reply.json["items"]]
+            cursor, pages = reply.json["nextCursor"], pages + 1
+    finally:
+        del LISTS["rare"]
+    assert len(found) == len(set(found)) == 5
+    assert wanted > set(found)
+    assert pages > 2
+
+
+def test_what_is_written_may_take_longer(slow: Slow) -> None:
+    """To give up a write early would leave its caller in doubt."""
+    take = slow.clock.advance
+    slow.api.table.client.meta.events.register("before-call.dynamodb", lambda **_: take(READ_SECONDS))
+    assert slow.api.patch(f"/v1/videos/{slow.places['video']}", {"tags": ["u"]}).status == 200
+
+
+def test_the_time_is_that_of_one_request(clock: Clock) -> None:
+    with within(LONGEST_ATTEMPT, clock):
+        assert (has_time(), has_time(pause=0.1)) == (True, False)
+        clock.advance(0.1)
+        assert not has_time()
+    assert has_time(), "nothing is limited outside of a request"
