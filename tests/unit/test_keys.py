@@ -67,6 +67,7 @@ ATTRIBUTES: dict[str, list[str]] = {"userId": USER_IDS, "videoId": [UUID], "cate
 
 RELATIONS: dict[str, tuple[Iterable[str], Iterable[str]]] = {
     schema.FEED: ([], [UUID]),
+    schema.SCHEDULED: ([], [UUID]),
     schema.TAGS: ([], TAGS),
     schema.USERS: ([], USER_IDS),
     "status_relation": (["processing"], [UUID]),
@@ -124,7 +125,7 @@ def test_the_largest_key_of_an_index_fits(index: Index) -> None:
 
 def test_every_relation_is_looked_at() -> None:
     functions = {name for name, _ in inspect.getmembers(schema, inspect.isfunction) if name.endswith("_relation")}
-    assert functions | {schema.FEED, schema.TAGS, schema.USERS} == RELATIONS.keys()
+    assert functions | {schema.FEED, schema.SCHEDULED, schema.TAGS, schema.USERS} == RELATIONS.keys()
 
 
 def test_a_userId_is_as_large_as_the_key_that_binds_it_allows() -> None:
