@@ -71,6 +71,7 @@ def bundle(output: Path, *, target: Target, films: bool, architecture: Architect
         shutil.copytree(ROOT / source, output / source, ignore=shutil.ignore_patterns(*NOT_SHIPPED))
     if target == "aws":
         compile_modules(output)
+    _open_to_all(output)
 
 
 @jsii.implements(cdk.ILocalBundling)
@@ -115,6 +116,17 @@ def _trim(output: Path) -> None:
     for pattern in FOR_DEVELOPERS:
         for file in output.rglob(pattern):
             file.unlink()
+
+
+def _open_to_all(output: Path) -> None:
+    """Let everybody read all of it: Lambda runs the code as another user, and takes files as they were packed.
+
+    On a machine with a umask such as 077 files would be their owner's alone. And CDK's fingerprint of a package has no
+    modes in it, so one that cannot be read would be used again after it was made rightly.
+    """
+    output.chmod(0o755)
+    for path in output.rglob("*"):
+        path.chmod(0o755 if path.is_dir() else 0o644)
 
 
 def compile_modules(output: Path) -> None:

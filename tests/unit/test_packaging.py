@@ -5,8 +5,10 @@ These run uv and the compiler for real; uv from its cache when the wheels are th
 
 import os
 import shutil
+import stat
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,14 @@ PYTHON_313 = b"\xf3\r\r\n"
 """How bytecode begins that Python 3.13 takes."""
 UNCHECKED = b"\x01\0\0\0"
 """How it goes on when it is taken without a look at the source."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def private_by_default() -> Iterator[None]:
+    """Packages are made on a machine where new files are their owner's alone."""
+    before = os.umask(0o077)
+    yield
+    os.umask(before)
 
 
 @pytest.fixture(scope="module")
@@ -106,6 +116,15 @@ def test_the_sources_are_where_handlers_import_them_from(for_aws: Path, folder: 
 )
 def test_nothing_is_left_from_building(for_aws: Path, films_for_aws: Path, pattern: str) -> None:
     assert not [*for_aws.glob(pattern), *films_for_aws.glob(pattern)]
+
+
+def test_lambda_can_read_all_of_it_whatever_the_umask_of_the_machine(
+    for_aws: Path, films_for_aws: Path, for_this_machine: Path
+) -> None:
+    for package in (for_aws, films_for_aws, for_this_machine):
+        entries = [package, *package.rglob("*")]
+        assert {stat.S_IMODE(entry.stat().st_mode) for entry in entries if entry.is_dir()} == {0o755}
+        assert {stat.S_IMODE(entry.stat().st_mode) for entry in entries if entry.is_file()} == {0o644}
 
 
 def test_every_module_comes_with_bytecode_that_lambdas_python_takes_unseen(for_aws: Path, films_for_aws: Path) -> None:
