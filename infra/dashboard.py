@@ -22,7 +22,7 @@ NEWEST_ERRORS = (
     "fields @timestamp, service, level, coalesce(message, errorMessage, type) as what, "
     "coalesce(reason, detail, record.status) as why, cause, correlation_id",
     # Lambda itself tells of functions that ended without a word.
-    'filter level in ["WARNING", "ERROR", "CRITICAL"] or record.status in ["timeout", "error"]',
+    'filter level in ["WARN", "ERROR", "FATAL"] or record.status in ["timeout", "error"]',
     "sort @timestamp desc",
     "limit 50",
 )

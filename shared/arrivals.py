@@ -9,15 +9,13 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from urllib.parse import unquote_plus
 
-from aws_lambda_powertools import Logger
-
 from shared.attributes import Item
 from shared.caller import Caller, request_of
 from shared.catalogue import VideoStore
 from shared.errors import NotFound
 from shared.objects import ObjectFacts, Objects, object_uri
 from shared.queues import BadMessage
-from shared.telemetry import correlated
+from shared.telemetry import correlated, service_logger
 from shared.uploads import UPLOAD_ID, UploadStore
 from shared.video import arrived, upload_refused
 
@@ -32,7 +30,7 @@ class Arrivals:
         self.uploads = uploads
         self.objects = objects
         self.videos = videos
-        self._logger = Logger()
+        self._logger = service_logger()
 
     def handle(self, notification: Mapping[str, Any], now: int) -> None:
         """One notification of S3, which may name several objects; raises BadMessage or Unavailable.

@@ -8,8 +8,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from aws_lambda_powertools import Logger
-
 from shared import video
 from shared.attributes import Item
 from shared.audit import differences
@@ -20,6 +18,7 @@ from shared.idempotency import Once
 from shared.links import Links
 from shared.models import pointer, read
 from shared.relation_models import CreateOperation, DeleteOperation, PatchOperation
+from shared.telemetry import service_logger
 
 WORKERS = 16
 """Operations that are carried out at a time: as many as the client has connections."""
@@ -211,7 +210,7 @@ def _failure(error: Exception, at: str) -> Result:
     if isinstance(error, ServiceError) and not isinstance(error, InternalError):
         told: ServiceError = error
     else:
-        Logger().exception("an operation of a batch failed", exc_info=error)
+        service_logger().exception("an operation of a batch failed", exc_info=error)
         told = InternalError("The service failed; it has been logged under this request's id.")
     problem = told.problem()
     if told.errors:

@@ -16,7 +16,6 @@ from functools import cached_property
 from typing import Any, TypeAlias
 from urllib.parse import parse_qsl, urlencode
 
-from aws_lambda_powertools import Logger
 from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
@@ -37,6 +36,7 @@ from shared.idempotency import LONGEST_KEY, Once
 from shared.models import LAST_SECOND
 from shared.routes import ROUTES, Route, routes_of
 from shared.settings import LambdaHandler, answer_seconds
+from shared.telemetry import service_logger
 from shared.text import BREAKS, LARGEST_USER_ID, LONGEST_USER_ID, is_user_id
 
 LARGEST_BODY = 1_000_000
@@ -225,7 +225,7 @@ def make_handler(
 
     A GET is answered within `answer_seconds`. With `compress`, answers are gzipped for clients that take it.
     """
-    logger = Logger()
+    logger = service_logger()
     app = APIGatewayHttpResolver()
 
     for route in sorted(routes_of(function), key=lambda route: route.path.count("{")):  # fixed paths first

@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import boto3
-from aws_lambda_powertools import Logger
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from shared.errors import InternalError, ServiceError, Unavailable
-from shared.telemetry import correlated
+from shared.telemetry import correlated, service_logger
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
@@ -101,9 +100,9 @@ def _tell(message_id: str, error: Exception) -> None:
     # Not the body: it may name what logs should not.
     known = {"message_id": message_id, "reason": _said(error), "cause": repr(error.__cause__)}
     if isinstance(error, BadMessage | Unavailable):
-        Logger().warning("message not done", extra=known)
+        service_logger().warning("message not done", extra=known)
     else:
-        Logger().exception("message not done", exc_info=error, extra=known)
+        service_logger().exception("message not done", exc_info=error, extra=known)
 
 
 def _message(record: Mapping[str, Any]) -> Message:

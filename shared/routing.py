@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from typing import Protocol
 
-from aws_lambda_powertools import Logger
-
 from shared.aggregates import counts_otherwise
 from shared.attributes import Item
 from shared.caller import request_of
@@ -13,6 +11,7 @@ from shared.jobs import JobStore, delay_before, input_hash, kind_of, tries, want
 from shared.messages import aggregates_message, job_message, purge_message, purge_playlist_message
 from shared.schema import JOB, PLAYLIST, VIDEO
 from shared.stream import Record
+from shared.telemetry import service_logger
 
 AGGREGATES, PURGE = "aggregates", "purge"
 
@@ -31,7 +30,7 @@ class Router:
         self.jobs = jobs
         self.queues = queues
         self.media_bucket = media_bucket
-        self._logger = Logger()
+        self._logger = service_logger()
 
     def route(self, record: Record, now: int) -> None:
         """Handle one record; raises Unavailable, and then the record is to be delivered again."""

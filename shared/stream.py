@@ -8,12 +8,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from aws_lambda_powertools import Logger
-
 from shared.attributes import Item, decode_item
 from shared.caller import UPDATED_FOR
 from shared.schema import PARTITION_KEY, SORT_KEY
-from shared.telemetry import correlated
+from shared.telemetry import correlated, service_logger
 
 _TTL_PRINCIPAL = "dynamodb.amazonaws.com"
 
@@ -118,7 +116,7 @@ def process(event: Mapping[str, Any], handle: Callable[[Record], None]) -> dict[
                 handle(record)
             except Exception:
                 change = record.raw.get("dynamodb") or {}
-                Logger().exception(
+                service_logger().exception(
                     "record failed",
                     event_id=record.raw.get("eventID"),
                     sequence=change.get("SequenceNumber"),

@@ -5,8 +5,6 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from aws_lambda_powertools import Logger
-
 from shared.attributes import Item
 from shared.caller import Caller, request_of
 from shared.jobs import KINDS, JobStore, ticket_of
@@ -14,7 +12,7 @@ from shared.listing import Lists, Window, sharded
 from shared.messages import aggregates_message
 from shared.routing import Sender
 from shared.schema import SCHEDULED
-from shared.telemetry import correlated
+from shared.telemetry import correlated, service_logger
 
 SILENT = "The worker did not finish in time, or died."
 RECONCILE_EVERY = 60
@@ -62,11 +60,11 @@ def sweep(store: JobStore, now: int, in_time: Callable[[], bool]) -> Sweep:
                 outcome = handle(item)
             except Exception:
                 swept.counts["skipped"] += 1
-                Logger().exception("not swept", extra=log)
+                service_logger().exception("not swept", extra=log)
                 return None
             if outcome:
                 swept.counts[outcome] += 1
-                Logger().warning("job was overdue", extra=log | {"outcome": outcome})
+                service_logger().warning("job was overdue", extra=log | {"outcome": outcome})
             return outcome
 
     def silent(job: Item) -> str | None:

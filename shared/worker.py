@@ -3,8 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from aws_lambda_powertools import Logger
-
 from shared.attributes import Item
 from shared.caller import Caller
 from shared.jobs import JobStore
@@ -12,6 +10,7 @@ from shared.media.errors import UnreadableFilm
 from shared.messages import JobMessage, parse
 from shared.objects import ObjectChanged, ObjectGone
 from shared.queues import Message
+from shared.telemetry import service_logger
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,7 @@ class Worker:
         self._jobs = jobs
         self._clock = clock
         self._do = do
-        self._logger = Logger()
+        self._logger = service_logger()
 
     def handle(self, message: Message) -> None:
         """Work on the job of one message, unless somebody has already, or it is no longer wanted.

@@ -2,14 +2,14 @@
 
 import json
 import logging
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from aws_lambda_powertools import Logger
 
-from shared.telemetry import correlated
+from shared.telemetry import correlated, service_logger
 
 Line = dict[str, Any]
 
@@ -17,7 +17,7 @@ Line = dict[str, Any]
 @contextmanager
 def log_lines() -> Iterator[list[Line]]:
     """The lines that are logged meanwhile, in order."""
-    logger = Logger()
+    logger = service_logger()
     lines: list[Line] = []
 
     class _Keeper(logging.Handler):
@@ -33,6 +33,21 @@ def log_lines() -> Iterator[list[Line]]:
             yield lines
     finally:
         logging.getLogger(logger.name).removeHandler(keeper)
+
+
+LAMBDA_LEVELS = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL")
+"""The levels of Lambda's log-level filter, from the one that keeps most lines to the one that keeps fewest."""
+RFC_3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
+
+
+def is_kept_by_lambda(line: Line, least: str) -> bool:
+    """Whether Lambda hands a line on to CloudWatch when `least`, one of its levels, is set for the function.
+
+    https://docs.aws.amazon.com/lambda/latest/dg/monitoring-cloudwatchlogs-log-level.html
+    """
+    is_timed = RFC_3339.fullmatch(line.get("timestamp", "")) is not None
+    level = line.get("level") if is_timed else None
+    return LAMBDA_LEVELS.index(level if level in LAMBDA_LEVELS else "INFO") >= LAMBDA_LEVELS.index(least)
 
 
 def metrics(printed: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:

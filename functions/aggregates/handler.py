@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from shared.aggregates import Aggregates
@@ -15,7 +14,7 @@ from shared.queues import make_client as make_sqs_client
 from shared.relations import RelationStore
 from shared.routing import Sender
 from shared.settings import LambdaHandler, aggregates_queue_url, entry_point, table_name
-from shared.telemetry import correlated, logged
+from shared.telemetry import correlated, logged, service_logger
 
 SECONDS_TO_STOP = 30
 """How long before its time-out it leaves the rest to other messages: longer than one step, and sending them, may take."""
@@ -26,7 +25,7 @@ def make(
 ) -> LambdaHandler:
     """The handler over totals and entries; `queue` is its own, `clock` gives epoch seconds."""
 
-    logger = Logger()
+    logger = service_logger()
 
     def settle(messages: Sequence[Message]) -> None:
         bodies = [parse(AggregatesMessage, message.body) for message in messages]

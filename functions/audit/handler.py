@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from shared.attributes import Item
@@ -14,7 +13,7 @@ from shared.objects import Objects
 from shared.objects import make_client as make_s3_client
 from shared.settings import LambdaHandler, archive_bucket, audit_days, audit_table_name, entry_point
 from shared.stream import Record, process
-from shared.telemetry import emit, logged
+from shared.telemetry import emit, logged, service_logger
 
 LOGGED = {"video_id": "videoId", "entity": "entity", "kind": "kind", "action": "action"}
 """What a log line tells of an entry, by its names there: not who, nor from what to what."""
@@ -32,7 +31,7 @@ JOB_METRICS = {"done": "JobsDone", "failed": "JobsFailed"}
 def make(store: AuditStore, archive: Archive, days: int) -> LambdaHandler:
     """The handler over a store and an archive; the store keeps an entry for so many days."""
 
-    logger = Logger()
+    logger = service_logger()
 
     def handle(event: dict[str, Any], _: LambdaContext) -> dict[str, Any]:
         done: list[Item] = []

@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from shared.dynamodb import Table, make_client
@@ -16,7 +15,7 @@ from shared.queues import Message, Queue, process
 from shared.queues import make_client as make_sqs_client
 from shared.routing import Sender
 from shared.settings import LambdaHandler, entry_point, media_bucket, purge_queue_url, sources_bucket, table_name
-from shared.telemetry import logged
+from shared.telemetry import logged, service_logger
 
 SECONDS_TO_STOP = 20
 """How long before its time-out it leaves the rest to another message: longer than one step of it may take."""
@@ -24,7 +23,7 @@ SECONDS_TO_STOP = 20
 
 def make(purge: Purge, queue: Sender, clock: Callable[[], float] = time.time) -> LambdaHandler:
     """The handler over the stores; `queue` is its own, `clock` gives epoch seconds."""
-    logger = Logger()
+    logger = service_logger()
 
     def carried_out(body: dict[str, Any], in_time: InTime) -> bool:
         if body.get("schema") == PURGE_PLAYLIST_SCHEMA:

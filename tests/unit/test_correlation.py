@@ -4,7 +4,6 @@ import json
 from typing import Any
 
 import pytest
-from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from functions.arrivals import handler as arrivals_handler
@@ -40,6 +39,7 @@ from shared.schema import (
 from shared.settings import LambdaHandler
 from shared.stream import Record
 from shared.stream import process as process_records
+from shared.telemetry import service_logger
 from shared.uploads import UploadStore
 from shared.video import new_item
 from tests import streams
@@ -422,7 +422,7 @@ class TestWhatIsNotTold:
 class TestBatches:
     def test_messages_of_one_batch_are_logged_each_under_its_own_id(self) -> None:
         def handle(message: Message) -> None:
-            Logger().info("seen")
+            service_logger().info("seen")
             if message.body.get("fail"):
                 raise Unavailable
 
@@ -430,7 +430,7 @@ class TestBatches:
         records = [{"messageId": str(n), "body": json.dumps(body)} for n, body in enumerate(bodies)]
         with log_lines() as lines:
             process_messages({"Records": records}, handle)
-            Logger().info("after")
+            service_logger().info("after")
         assert [(line["message"], line.get("correlation_id")) for line in lines] == [
             ("seen", "one"),
             ("seen", None),
@@ -451,7 +451,7 @@ class TestBatches:
 
     def test_records_are_logged_under_the_id_of_the_new_item_or_else_the_old_one(self) -> None:
         def handle(record: Record) -> None:
-            Logger().info("seen")
+            service_logger().info("seen")
             if record.name == "REMOVE":
                 raise OSError
 
@@ -465,7 +465,7 @@ class TestBatches:
         ]
         with log_lines() as lines:
             process_records(streams.event(*batch), handle)
-            Logger().info("after")
+            service_logger().info("after")
         assert [line.get("correlation_id") for line in lines] == ["new", None, "new", "old", "old", None]
         assert [line["message"] for line in lines[-2:]] == ["record failed", "after"]
 

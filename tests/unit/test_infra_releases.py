@@ -6,10 +6,12 @@ from typing import Any
 import pytest
 
 from infra.api_stack import MOST_ASKED
-from infra.function import MEMORY_MB
+from infra.function import LOG_LEVELS, MEMORY_MB
+from infra.settings import LogLevel
 from shared.dynamodb import Table
 from shared.routes import ROUTES
 from tests.harness import make_api
+from tests.logs import is_kept_by_lambda, log_lines
 from tests.unit.conftest import Synthesize
 from tests.unit.templates import ROOT, Json, Templates, as_list
 
@@ -211,17 +213,20 @@ class TestGradualShift:
         ]
         assert metric["MetricValue"] == "1"
 
-    def test_an_answer_of_500_leaves_the_line_that_is_counted(
-        self, table: Table, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    @pytest.mark.parametrize("level", LOG_LEVELS)
+    def test_an_answer_of_500_leaves_the_line_that_is_counted_at_every_log_level(
+        self, table: Table, monkeypatch: pytest.MonkeyPatch, level: LogLevel
     ) -> None:
         def broken(**_: Any) -> None:
             raise RuntimeError("a bug")
 
         monkeypatch.setenv("AWS_LAMBDA_FUNCTION_VERSION", "7")
         monkeypatch.setattr(table.client, "get_item", broken)
-        assert make_api(table).get("/health").status == 500
-        (failed,) = [vars(record) for record in caplog.records if record.getMessage() == "unhandled error"]
-        assert (failed["levelname"], failed["function_version"]) == ("ERROR", "7")
+        with log_lines() as lines:
+            assert make_api(table).get("/health").status == 500
+        (failed,) = [line for line in lines if line["message"] == "unhandled error"]
+        assert (failed["level"], failed["function_version"]) == ("ERROR", "7")
+        assert is_kept_by_lambda(failed, LOG_LEVELS[level].value)
 
 
 class TestCodeDeploysRole:

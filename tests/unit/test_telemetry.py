@@ -5,7 +5,6 @@ import re
 from pathlib import Path
 
 import pytest
-from aws_lambda_powertools import Logger
 
 from functions.audit import handler as audit
 from functions.sweeper import handler as sweeper
@@ -18,13 +17,14 @@ from shared.jobs import kind_of
 from shared.objects import Objects
 from shared.schema import AUDIT_TABLE_NAME, JOB, SORT_KEY, VIDEO
 from shared.settings import LambdaHandler
-from shared.telemetry import METRICS, correlated, emit
+from shared.telemetry import METRICS, correlated, emit, service_logger
 from tests import streams
 from tests.backstage import Backstage
 from tests.harness import MEDIA_BUCKET, NOW, Api, Clock, Context
-from tests.logs import log_lines, metrics
+from tests.logs import LAMBDA_LEVELS, is_kept_by_lambda, log_lines, metrics
 
-PAGE = (Path(__file__).parents[2] / "docs" / "logs-and-metrics.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "logs-and-metrics.md").read_text(encoding="utf-8")
 VIDEO_ITEM: Item = {
     **VIDEO.key(videoId="v"),
     "userId": "alice",
@@ -275,7 +275,7 @@ class TestSweeper:
 
 class TestLogger:
     def test_the_id_of_before_is_back_afterwards(self) -> None:
-        logger = Logger()
+        logger = service_logger()
         with log_lines() as lines:
             with correlated("outer"):
                 with correlated("inner"):
@@ -290,13 +290,51 @@ class TestLogger:
 
     def test_each_line_names_its_invocation(self) -> None:
         def handle(*_: object) -> dict[str, object]:
-            Logger().info("here")
+            service_logger().info("here")
             return {}
 
         context = Context()
         with log_lines() as lines:
             telemetry.logged(handle)({}, context)
         assert [line["function_request_id"] for line in lines] == [context.aws_request_id]
+
+
+class TestLambdasFilter:
+    """Lambda drops what is below the function's log level, as far as it can read the level of a line."""
+
+    @pytest.mark.parametrize(
+        ("method", "least"), [("info", "INFO"), ("warning", "WARN"), ("error", "ERROR"), ("critical", "FATAL")]
+    )
+    def test_keeps_what_is_as_bad_as_asked_for_and_drops_the_rest(self, method: str, least: str) -> None:
+        with log_lines() as lines:
+            getattr(service_logger(), method)("happened")
+        (line,) = lines
+        assert [level for level in LAMBDA_LEVELS if is_kept_by_lambda(line, level)] == [
+            level for level in LAMBDA_LEVELS if LAMBDA_LEVELS.index(level) <= LAMBDA_LEVELS.index(least)
+        ]
+
+    def test_reads_the_line_that_a_function_prints(self, capsys: Printed, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Not only the form that tests ask for: a logger that was never made before writes it too."""
+        monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", "made-for-this-test")
+        service_logger().warning("happened")
+        line = json.loads(capsys.readouterr().out)
+        assert (line["service"], line["message"]) == ("made-for-this-test", "happened")
+        assert is_kept_by_lambda(line, "WARN")
+
+    def test_takes_metrics_for_info_so_that_alarms_need_that_level(self, capsys: Printed) -> None:
+        emit({"OpenJobs": 1}, queue="probe")
+        line = json.loads(capsys.readouterr().out)
+        assert [level for level in ("INFO", "WARN", "ERROR") if is_kept_by_lambda(line, level)] == ["INFO"]
+
+    def test_meets_no_other_logger(self) -> None:
+        """The first that is made for a service sets the form of all its lines."""
+        makers = {
+            path.relative_to(ROOT).as_posix()
+            for folder in ("functions", "shared")
+            for path in (ROOT / folder).rglob("*.py")
+            if re.search(r"\b(Logger|getLogger)\(|import logging", path.read_text(encoding="utf-8"))
+        }
+        assert makers == {"shared/telemetry.py"}
 
 
 class TestThePage:
@@ -306,7 +344,7 @@ class TestThePage:
         assert listed == METRICS
 
     def test_every_metric_is_emitted_by_some_function(self) -> None:
-        sources = [path.read_text(encoding="utf-8") for path in (Path(__file__).parents[2] / "functions").rglob("*.py")]
+        sources = [path.read_text(encoding="utf-8") for path in (ROOT / "functions").rglob("*.py")]
         emitted = {name for name in METRICS if any(f'"{name}"' in source for source in sources)}
         assert emitted == METRICS.keys()
 
