@@ -81,6 +81,8 @@ class DataStack(cdk.Stack):
                 point_in_time_recovery_enabled=True, recovery_period_in_days=settings.recovery_days
             ),
             "deletion_protection": settings.deletion_protection,
+            # By themselves, because the stack's tags do not reach the replicas of a global table, which TableV2 makes.
+            "tags": [cdk.CfnTag(key=key, value=value) for key, value in settings.tags.items()],
         }
 
     def _kept(self, table: dynamodb.TableV2, settings: Settings) -> dynamodb.TableV2:

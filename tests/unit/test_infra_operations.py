@@ -87,9 +87,14 @@ class TestEveryAlarm:
             assert "." not in meaning
             assert (ROOT / runbook).is_file(), runbook
 
-    def test_takes_no_more_metrics_than_cloudwatch_allows(self, prod: Templates) -> None:
-        for name, alarm in alarms(prod).items():
-            assert 1 <= len(watched(alarm)) <= 10, name
+    def test_takes_no_more_metrics_than_cloudwatch_allows(self, prod: Templates, costs: Templates) -> None:
+        """Ten, and each stack counts: a release is watched by alarms in the stack of the API."""
+        for made in (prod, costs):
+            found = made.all("AWS::CloudWatch::Alarm")
+            assert len(found) > len(alarms(made))
+            for id_, alarm in found.items():
+                # The sum of some metrics is among them, and counted here too.
+                assert len(alarm["Properties"].get("Metrics", [alarm])) <= 10, id_
 
     def test_says_what_no_data_means(self, prod: Templates) -> None:
         bad = {name for name, alarm in alarms(prod).items() if alarm["TreatMissingData"] != "notBreaching"}
@@ -130,9 +135,11 @@ class TestAlarms:
         assert alarms(prod)["prod API is slow"]["Threshold"] < 1000 * prod.function("videos")[1]["Timeout"]
 
     def test_throttles_of_every_function_are_watched(self, prod: Templates) -> None:
-        found = lines(alarms(prod)["prod API functions are throttled"]) | lines(
-            alarms(prod)["prod Workers are throttled"]
-        )
+        found = {
+            line
+            for name in ("Catalogue functions", "Other API functions", "Workers")
+            for line in lines(alarms(prod)[f"prod {name} are throttled"])
+        }
         names = {plain({"Ref": id_}) for id_ in prod.all("AWS::Lambda::Function")}
         assert found == {f"AWS/Lambda Throttles FunctionName={name}" for name in names}
 
@@ -306,6 +313,18 @@ class TestCosts:
         assert len(stacks) == 7
         for stack in stacks:
             assert stack.tags.tag_values() == {
+                "app": "VideoMetadata",
+                "environment": "prod",
+                "deployment": "VideoMetadata-prod",
+            }
+
+    def test_tables_carry_it_by_themselves(self, costs: Templates) -> None:
+        """CloudFormation does not hand a stack's tags on to the replicas of a global table."""
+        tables = costs.all("AWS::DynamoDB::GlobalTable").values()
+        replicas = [replica for table in tables for replica in table["Properties"]["Replicas"]]
+        assert len(replicas) == 2
+        for replica in replicas:
+            assert {tag["Key"]: tag["Value"] for tag in replica["Tags"]} == {
                 "app": "VideoMetadata",
                 "environment": "prod",
                 "deployment": "VideoMetadata-prod",
