@@ -34,6 +34,9 @@ LOST = {
 }
 """What it means for users that a message was set aside."""
 
+CATALOGUE = ("videos", "views", "relations", "ratings", "playlists")
+"""The functions behind most of what callers do."""
+
 
 class OperationsStack(cdk.Stack):
     """It watches the other stacks and nothing depends on it: it can be destroyed and built again at any time."""
@@ -71,9 +74,13 @@ class OperationsStack(cdk.Stack):
         alarms = Alarms(self, "Alarms", settings=self._settings, action=action)
         workers = list(jobs.functions.values())
         alarms.watch_api(api.api)
-        alarms.watch_functions(
-            "API functions", list(api.functions.values()), "Requests are refused with 503, because no function is free"
-        )
+        # By two alarms, because an alarm takes ten metrics at most, and there are ten functions already.
+        for name, in_catalogue in (("Catalogue functions", True), ("Other API functions", False)):
+            alarms.watch_functions(
+                name,
+                [function for folder, function in api.functions.items() if (folder in CATALOGUE) == in_catalogue],
+                "Requests are refused with 503, because no function is free",
+            )
         alarms.watch_functions("Workers", workers, "What is made of films is late, because no function is free")
         alarms.watch_tables()
         alarms.watch_stream_reader(
