@@ -65,8 +65,8 @@ sam-env: $(STAMP) ## Make ready to call one function by itself with `sam local i
 bootstrap: $(STAMP) ## Prepare the AWS account of your credentials for the CDK, once for each region
 	@destination=$$($(PYTHON) -m tools.preflight) && $(CDK) bootstrap --app "" "$$destination"
 
-deploy: $(STAMP) ## Deploy to the AWS account of your credentials, after checks (ENV=staging CDK_ARGS="-c name=value")
-	@$(PYTHON) -m tools.deploying --env "$(ENV)" $(CDK_ARGS)
+deploy: $(STAMP) ## Deploy to the AWS account of your credentials, after checks (ENV=staging YES=1 CDK_ARGS="-c name=value")
+	@$(PYTHON) -m tools.deploying --env "$(ENV)" $(if $(YES),--yes) $(CDK_ARGS)
 
 synth: $(STAMP) ## Make the templates with all validation, and lint them
 	$(CDK) synth --quiet --no-notices --output cdk.out

@@ -37,6 +37,9 @@ RESPONSE_HEADERS = ("ETag", "Location", "Link", "Retry-After")
 MOST_ASKED = ("videos", "views")
 """The functions that answer most requests: if any are kept warm, these."""
 
+AT_ONCE = 5
+"""How many routes are made at a time: API Gateway takes ten changes a second of an account."""
+
 ACCESS_LOG = {
     "requestId": "$context.requestId",
     "time": "$context.requestTimeEpoch",
@@ -249,7 +252,9 @@ class ApiStack(cdk.Stack):
                 allow_headers=list(REQUEST_HEADERS),
                 expose_headers=list(RESPONSE_HEADERS),
                 max_age=cdk.Duration.hours(1),
-            ),
+            )
+            if settings.allow_origins
+            else None,
         )
 
     def _add_routes(self, api: apigateway.HttpApi, functions: dict[str, ServiceFunction], issuer: Issuer) -> None:
@@ -280,6 +285,7 @@ class ApiStack(cdk.Stack):
         )
         _acknowledge_public(default, "It only answers 404 and 405, which callers without a token must get as well.")
         self._allow_before_calling()
+        self._make_few_at_once()
 
     def _allow_before_calling(self) -> None:
         """Lead requests to a function only once the gateway may call it for all of its routes.
@@ -294,6 +300,18 @@ class ApiStack(cdk.Stack):
             called = self.resolve(integration.integration_uri)
             integration.node.add_dependency(*(each for function, each in permissions if function == called))
 
+    def _make_few_at_once(self) -> None:
+        """Let CloudFormation make some integrations and routes at a time, and the stage when they are there.
+
+        It makes all at once that depend on nothing of each other. To API Gateway these are changes of one API, and it
+        refuses some of so many with a ConflictException, which fails the deployment.
+        """
+        made = self.node.find_all()
+        for type_ in (apigateway.CfnIntegration, apigateway.CfnRoute):
+            resources = [resource for resource in made if isinstance(resource, type_)]
+            for before, after in zip(resources, resources[AT_ONCE:], strict=False):
+                after.node.add_dependency(before)
+
     def _add_stage(self, api: apigateway.HttpApi, settings: Settings) -> None:
         stage = apigateway.HttpStage(
             self,
@@ -305,6 +323,8 @@ class ApiStack(cdk.Stack):
                 rate_limit=settings.throttle_rate, burst_limit=settings.throttle_burst
             ),
         )
+        # It deploys itself anew with each route that comes later.
+        stage.node.add_dependency(*(made for made in self.node.find_all() if isinstance(made, apigateway.CfnRoute)))
         log_group = logs.LogGroup(
             self,
             "AccessLogs",

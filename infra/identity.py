@@ -45,12 +45,16 @@ class IdentityStack(cdk.Stack):
             generate_secret=False,
             prevent_user_existence_errors=True,
             supported_identity_providers=[cognito.UserPoolClientIdentityProvider.COGNITO],
+            # It stays without any place to send people to, so that its id is the same once there is one.
+            disable_o_auth=not settings.callback_urls,
             o_auth=cognito.OAuthSettings(
                 # A client without a secret proves itself by PKCE.
                 flows=cognito.OAuthFlows(authorization_code_grant=True),
                 scopes=[cognito.OAuthScope.OPENID, scopes[routes.READ], scopes[routes.WRITE]],
                 callback_urls=list(settings.callback_urls),
-            ),
+            )
+            if settings.callback_urls
+            else None,
         )
         machines = pool.add_client(
             "Machines",

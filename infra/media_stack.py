@@ -133,7 +133,9 @@ class MediaStack(cdk.Stack):
                     exposed_headers=["ETag"],  # completing an upload in parts needs it
                     max_age=3600,
                 )
-            ],
+            ]
+            if settings.allow_origins
+            else None,
         )
         resource = cast(s3.CfnBucket, sources.node.default_child)
         # On the underlying resource: CDK's own notifications are made by a function of theirs.
@@ -224,7 +226,9 @@ class MediaStack(cdk.Stack):
                 access_control_allow_origins=list(settings.allow_origins),
                 access_control_max_age=cdk.Duration.days(1),
                 origin_override=True,
-            ),
+            )
+            if settings.allow_origins
+            else None,
         )
 
 

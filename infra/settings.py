@@ -18,6 +18,13 @@ LogLevel = Literal["INFO", "WARNING", "ERROR"]
 """Not DEBUG: at that level botocore would log whole requests, with people's data and the role's credentials."""
 
 DEFAULT_ENV = "dev"
+ANY_ORIGIN, LOCAL_CALLBACK = "*", "http://localhost:3000/callback"
+"""What `dev` and a laptop allow without being asked; for any other environment it has to be given."""
+NO_SITES = "none"
+COGNITO_RESERVES = ("aws", "amazon", "cognito")
+"""The words that Cognito refuses in a domain's prefix.
+https://docs.aws.amazon.com/cognito/latest/developerguide/cognito-user-pools-assign-domain-prefix.html
+"""
 DEFAULT_RENDITIONS: dict[Target, str] = {
     "aws": "1080p,720p,480p,240p",
     "local": "240p",  # a laptop makes them itself
@@ -79,7 +86,9 @@ class Settings:
     issuer: Issuer | None
     """None: a Cognito user pool is made."""
     allow_origins: tuple[str, ...]
+    """The web sites whose pages may call the API, see pictures and upload; `*`: all. Empty: none may."""
     callback_urls: tuple[str, ...]
+    """Where the user pool may send people after they signed in. Empty: people cannot sign in."""
     throttle_rate: int
     throttle_burst: int
     endpoint: str | None
@@ -132,6 +141,12 @@ class Settings:
             raise Misconfigured(f"Context 'env' is up to 16 lower-case letters and digits, not {env!r}.")
         context = _Context(node, env, target)
         issuer = _issuer(context.get("issuer"), context.get("audience"))
+        reserved = [word for word in COGNITO_RESERVES if word in env]
+        if reserved and issuer is None and target == "aws":
+            raise Misconfigured(
+                f"Context 'env' cannot have {reserved[0]!r} in it, as {env!r} has: it is part of the sign-in domain, "
+                "and Cognito reserves the word. Choose another name, or give an issuer of your own."
+            )
         if target == "local" and issuer is None:
             raise Misconfigured("The local target has no Cognito: give its issuer by '-c issuer=... -c audience=...'.")
         endpoint = context.get("endpoint") or None
@@ -140,12 +155,13 @@ class Settings:
                 "The local target, and it alone, needs '-c endpoint=http://...', where MiniStack answers."
             )
         snap_start, provisioned = _cold_start(context.get("coldStart") or "none")
+        is_for_trying = target == "local" or env == DEFAULT_ENV
         settings = cls(
             target=target,
             env=env,
             issuer=issuer,
-            allow_origins=_several(context.get("allowOrigins") or "*"),
-            callback_urls=_several(context.get("callbackUrls") or "http://localhost:3000/callback"),
+            allow_origins=_sites(context.get("allowOrigins") or (ANY_ORIGIN if is_for_trying else NO_SITES)),
+            callback_urls=_sites(context.get("callbackUrls") or (LOCAL_CALLBACK if is_for_trying else NO_SITES)),
             throttle_rate=context.count("throttleRate", 200),
             throttle_burst=context.count("throttleBurst", 400),
             endpoint=endpoint.rstrip("/") if endpoint else None,
@@ -314,6 +330,12 @@ def _renditions(value: Any) -> tuple[str, ...]:
     if not set(names) <= set(LADDER) or len(set(names)) < len(names):
         raise Misconfigured(f"Context 'renditions' is some of {', '.join(LADDER)}, each once, not {value!r}.")
     return names
+
+
+def _sites(value: Any) -> tuple[str, ...]:
+    """The addresses that are given; `none` stands for none."""
+    sites = _several(value)
+    return () if sites == (NO_SITES,) else sites
 
 
 def _several(value: Any) -> tuple[str, ...]:

@@ -21,12 +21,11 @@ from botocore.exceptions import BotoCoreError, ClientError
 from local import ROOT
 from local.toolbox import run_cdk
 from tools import ToolError
-from tools.preflight import require, require_ready, session
+from tools.preflight import DEFAULT_ENV, require, require_ready, session
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb.type_defs import TableDescriptionTypeDef
 
-DEFAULT_ENV = "dev"
 SECONDS_BETWEEN = 5.0
 """How often an index that is being made is asked for."""
 NEVER_MADE = ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED")
@@ -334,6 +333,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--env", default="", help="dev, staging, prod, or another name; default dev")
     parser.add_argument("-c", "--context", action="append", default=[], metavar="name=value", help="for the CDK app")
+    parser.add_argument("--yes", action="store_true", help="ask nothing, as there is no terminal to ask in")
     parser.add_argument("--output", default=str(ROOT / "cdk.out"), metavar="FOLDER", help="where the templates go")
     parser.add_argument("--change-issuer", action="store_true", help="let the API take tokens of another issuer")
     parser.add_argument("--change-key", action="store_true", help="encrypt data with another KMS key than before")
@@ -350,6 +350,13 @@ def chosen_environment(given: str, contexts: Sequence[str], configured: Mapping[
     return names.pop() if names else str(configured.get("env") or DEFAULT_ENV)
 
 
+def given_values(env: str, contexts: Sequence[str], configured: Mapping[str, Any]) -> dict[str, Any]:
+    """What the CDK app is given for an environment, by name: as infra/settings.py, from cdk.json and `-c name=value`."""
+    environments = configured.get("environments", {})
+    listed = environments.get(env, environments.get(DEFAULT_ENV, {}))
+    return {**listed, **configured, **dict(context.partition("=")[::2] for context in contexts)}
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Check, and deploy; the exit status is 0 when all of it is deployed."""
     options, more = _parser().parse_known_args(arguments)
@@ -357,7 +364,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         env = chosen_environment(options.env, options.context, configured)
         options.context = [*(each for each in options.context if not each.startswith("env=")), f"env={env}"]
-        where = require_ready(env)
+        if options.yes:
+            more = [*more, "--require-approval", "never"]
+        is_answered = any(argument.startswith("--require-approval") for argument in more)
+        where = require_ready(env, given_values(env, options.context, configured), is_answered=is_answered)
         print(f"Deploying {env} to {where}.", flush=True)
         if env not in configured.get("environments", {}):
             print(f"cdk.json says nothing of {env}: it is made like {DEFAULT_ENV}.", flush=True)

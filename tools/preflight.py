@@ -3,7 +3,8 @@
 import os
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import boto3
 from botocore.exceptions import BotoCoreError, ClientError
@@ -16,6 +17,8 @@ BOOTSTRAPPED = "/cdk-bootstrap/hnb659fds/version"
 OLDEST_BOOTSTRAP = 8
 """Of the versions of what `cdk bootstrap` makes, the first that the CDK's deploys take."""
 ENVIRONMENT = re.compile(r"[a-z][a-z0-9]{0,15}")
+DEFAULT_ENV = "dev"
+"""The environment that is open to every web site, for trying."""
 
 
 SIGN_IN = "sign in with `aws sso login`, or choose others with `export AWS_PROFILE=<name>`"
@@ -45,9 +48,13 @@ def destination() -> str:
     return f"aws://{account}/{chosen.region_name}"
 
 
-def require_ready(env: str) -> str:
-    """Raise ToolError with everything that is missing for a deploy of an environment; returns where it would go."""
-    found = [*_environment(env), *toolbox.missing()]
+def require_ready(env: str, values: Mapping[str, Any], *, is_answered: bool) -> str:
+    """Raise ToolError with everything that is missing for a deploy of an environment; returns where it would go.
+
+    `values` are what the CDK app gets to see: those of cdk.json for this environment, and those of the command line.
+    `is_answered`: the CDK is told already whether roles may be widened, and will not ask.
+    """
+    found = [*_terminal(is_answered=is_answered), *(_environment(env) or _sites(env, values)), *toolbox.missing()]
     where = ""
     try:
         where = destination()
@@ -70,6 +77,36 @@ def _environment(env: str) -> list[str]:
     if ENVIRONMENT.fullmatch(env):
         return []
     return [f"An environment's name is up to 16 lower-case letters and digits, not {env!r}: `make deploy ENV=staging`."]
+
+
+def is_attended() -> bool:
+    """Whether somebody can be asked: the CDK needs a terminal to read from and to write to."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def _terminal(*, is_answered: bool) -> list[str]:
+    if is_answered or is_attended():
+        return []
+    return [
+        "There is no terminal, and the CDK asks in one before it widens roles: `make deploy ENV=staging YES=1` answers yes "
+        "beforehand."
+    ]
+
+
+def _sites(env: str, values: Mapping[str, Any]) -> list[str]:
+    if env == DEFAULT_ENV or values.get("target") == "local":
+        return []
+    asked = {"allowOrigins": "the web sites whose pages may call the API, such as https://videos.example, or *"}
+    if not values.get("issuer"):
+        asked["callbackUrls"] = (
+            "where people may be sent after they signed in, such as https://videos.example/signed-in"
+        )
+    return [
+        f'{env} does not say `{name}`: {what}. Put it under `environments.{env}` in cdk.json, or CDK_ARGS="-c {name}=..."; '
+        "`none` allows none."
+        for name, what in asked.items()
+        if not values.get(name)
+    ]
 
 
 def _credentials(chosen: boto3.Session) -> list[str]:

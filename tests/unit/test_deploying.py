@@ -2,17 +2,20 @@
 
 import json
 import re
+import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import aws_cdk as cdk
 import boto3
 import pytest
 from botocore.exceptions import ClientError
 from botocore.stub import Stubber
 from moto import mock_aws
 
+from infra.settings import Settings
 from local import ROOT
 from shared.schema import INDEXES
 from tests.harness import create_table
@@ -174,9 +177,10 @@ def deploy(
 ) -> Callable[..., tuple[int, str]]:
     """`make deploy`; returns the exit status and what it said on standard error."""
 
-    def run(cdk: Cdk, *arguments: str) -> tuple[int, str]:
+    def run(cdk: Cdk, *arguments: str, attended: bool = True) -> tuple[int, str]:
         monkeypatch.setattr(deploying, "_cdk", cdk)
         monkeypatch.setattr("local.toolbox.missing", list)
+        monkeypatch.setattr(preflight, "is_attended", lambda: attended)
         status = deploying.main(["--output", str(tmp_path / "cdk.out"), *arguments])
         return status, capsys.readouterr().err
 
@@ -190,6 +194,41 @@ def test_the_first_deploy_is_one(deploy: Deploy) -> None:
     cdk = Cdk()
     assert deploy(cdk) == (0, "")
     assert cdk.deploys == ["--all"]
+
+
+class TestUnattended:
+    """Without a terminal the CDK could ask nobody whether roles may be widened."""
+
+    def test_it_is_refused_before_anything_is_done(self, deploy: Deploy) -> None:
+        cdk = Cdk()
+        status, said = deploy(cdk, attended=False)
+        assert (status, cdk.calls) == (1, [])
+        assert "make deploy ENV=staging YES=1" in said
+
+    def test_yes_answers_beforehand_for_the_index_and_for_all(self, deploy: Deploy, deployed: Deployed) -> None:
+        deployed(indexes=NAMES[:-1])
+        cdk = Cdk()
+        assert deploy(cdk, "--yes", attended=False) == (0, "")
+        assert cdk.deploys == [",".join(NAMES), "--all"]
+        for call in (call for call in cdk.calls if call[0] == "deploy"):
+            assert "--require-approval never" in " ".join(call)
+
+    @pytest.mark.parametrize("given", [["--require-approval=any-change"], ["--require-approval", "never"]])
+    def test_what_is_said_to_the_cdk_itself_holds(self, deploy: Deploy, given: list[str]) -> None:
+        cdk = Cdk()
+        assert deploy(cdk, *given, attended=False) == (0, "")
+        assert cdk.calls[-1][-len(given) :] == given
+
+    def test_with_a_terminal_the_cdk_asks(self, deploy: Deploy) -> None:
+        cdk = Cdk()
+        assert deploy(cdk) == (0, "")
+        assert not [argument for call in cdk.calls for argument in call if "approval" in argument]
+
+    def test_make_hands_yes_on(self) -> None:
+        for given, passed in (("YES=1", True), ("YES=", False)):
+            command = ["make", "--dry-run", "-o", ".venv/installed", "deploy", given]
+            done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+            assert ("--yes" in done.stdout) is passed
 
 
 def test_a_deploy_that_adds_no_index_is_one(deploy: Deploy, deployed: Deployed) -> None:
@@ -459,9 +498,29 @@ class TestEnvironment:
     def test_one_that_cdk_json_does_not_know_is_told(self, deploy: Deploy, monkeypatch: pytest.MonkeyPatch) -> None:
         said: list[str] = []
         monkeypatch.setattr("builtins.print", lambda *words, **_: said.append(" ".join(map(str, words))))
-        assert deploy(Cdk(), "--env", "pr12")[0] == 0
+        sites = ("-c", "allowOrigins=none", "-c", "callbackUrls=none")
+        assert deploy(Cdk(), "--env", "pr12", *sites)[0] == 0
         assert "cdk.json says nothing of pr12: it is made like dev." in said
         assert "pr12" not in json.loads((ROOT / "cdk.json").read_text())["context"]["environments"]
+
+
+class TestGivenValues:
+    """What the preflight looks at is what infra/settings.py would read, which has one order of precedence."""
+
+    @pytest.mark.parametrize("env", ["dev", "prod", "trial"])
+    def test_come_from_where_the_settings_take_them(self, env: str) -> None:
+        """By itself before what is listed for the environment; and one that is not listed is like dev."""
+        dev, prod = {"logDays": 3}, {"logDays": 90, "allowOrigins": "of prod", "throttleRate": 5}
+        configured = {"allowOrigins": "of all", "environments": {"dev": dev, "prod": prod}}
+        found = deploying.given_values(env, [], configured)
+        settings = Settings.from_context(cdk.App(context=configured | {"env": env}).node)
+        assert (found["allowOrigins"],) == settings.allow_origins == ("of all",)
+        assert found["logDays"] == settings.log_days
+        assert found.get("throttleRate", 200) == settings.throttle_rate
+
+    def test_come_from_the_command_line_before_anything_else(self) -> None:
+        found = deploying.given_values("dev", ["logDays=7", "note=a=b"], {"logDays": 3})
+        assert (found["logDays"], found["note"]) == ("7", "a=b")
 
 
 def test_a_failure_of_the_cdk_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:

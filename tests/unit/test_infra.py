@@ -11,7 +11,7 @@ from infra.settings import LADDER, Misconfigured, Settings
 from shared import routes, schema
 from shared.media.ladder import SIZES
 from tests.unit.conftest import Synthesize
-from tests.unit.templates import LOCAL, ROOT, Json, Templates, plain
+from tests.unit.templates import LOCAL, ROOT, Json, Templates, as_list, plain
 
 FUNCTIONS = ("videos", "relations", "ratings", "playlists", "totals", "views", "uploads", "jobs", "history", "public")
 
@@ -125,6 +125,25 @@ class TestRoutes:
         assert made["$default"].get("AuthorizationType", "NONE") == "NONE"
         assert aws.route_target(made["$default"]) == aws.alias(routes.DEFAULT_FUNCTION)
 
+    @pytest.mark.parametrize("type_", ["Route", "Integration"])
+    def test_are_made_five_at_a_time(self, aws: Templates, type_: str) -> None:
+        """API Gateway refuses some of fifty changes at once. CloudFormation makes at once what waits for nothing."""
+        waiting = {
+            name: {before for before in as_list(made.get("DependsOn", [])) if type_ == _type(aws, before)}
+            for name, made in aws.all(f"AWS::ApiGatewayV2::{type_}").items()
+        }
+        made_at_once: list[int] = []
+        while waiting:
+            ready = {name for name, before in waiting.items() if not before & waiting.keys()}
+            made_at_once.append(len(ready))
+            waiting = {name: before for name, before in waiting.items() if name not in ready}
+        assert sum(made_at_once) == len(aws.all(f"AWS::ApiGatewayV2::{type_}"))
+        assert max(made_at_once) == 5
+
+    def test_are_there_before_the_stage(self, aws: Templates) -> None:
+        """Which would deploy itself anew with each."""
+        assert set(aws.all("AWS::ApiGatewayV2::Route")) <= set(aws.one("AWS::ApiGatewayV2::Stage")["DependsOn"])
+
     def test_leave_scopes_to_the_functions(self, made: dict[str, Json]) -> None:
         """The gateway's 403 would not be the service's problem+json."""
         assert not [key for key, route in made.items() if route.get("AuthorizationScopes")]
@@ -228,6 +247,37 @@ class TestIdentity:
             assert types == {"AWS::DynamoDB::GlobalTable", "AWS::SecretsManager::Secret"}
 
 
+class TestSites:
+    """Which web sites browsers may use the service from, and where people may be sent after they signed in."""
+
+    def test_dev_and_a_laptop_are_open_for_trying(self) -> None:
+        for settings in (_settings({}), _settings(LOCAL), _settings(LOCAL | {"env": "prod"})):
+            assert settings.allow_origins == ("*",)
+            assert settings.callback_urls == ("http://localhost:3000/callback",)
+
+    def test_any_other_environment_allows_nobody_unless_it_says_so(self, prod: Templates) -> None:
+        assert "localhost" not in json.dumps(prod.parts())
+        assert "CorsConfiguration" not in prod.one("AWS::ApiGatewayV2::Api")["Properties"]
+        assert not [
+            bucket for bucket in prod.all("AWS::S3::Bucket").values() if "CorsConfiguration" in bucket["Properties"]
+        ]
+        headers = prod.one("AWS::CloudFront::ResponseHeadersPolicy")["Properties"]["ResponseHeadersPolicyConfig"]
+        assert "CorsConfig" not in headers
+        people = prod.one("AWS::Cognito::UserPoolClient", "People")["Properties"]
+        assert people["AllowedOAuthFlowsUserPoolClient"] is False
+        assert not {"CallbackURLs", "AllowedOAuthFlows"} & people.keys()
+
+    @pytest.mark.parametrize("given", ["https://videos.example", "*"])
+    def test_what_it_says_holds(self, given: str) -> None:
+        settings = _settings({"env": "prod", "allowOrigins": given, "callbackUrls": "https://videos.example/signed-in"})
+        assert settings.allow_origins == (given,)
+        assert settings.callback_urls == ("https://videos.example/signed-in",)
+
+    def test_none_can_be_said_as_well(self) -> None:
+        settings = _settings({"allowOrigins": "none", "callbackUrls": "none"})
+        assert settings.allow_origins == settings.callback_urls == ()
+
+
 class TestSecrets:
     def test_the_cursor_key_is_made_by_cloudformation(self, aws: Templates) -> None:
         secret = aws.one("AWS::SecretsManager::Secret")["Properties"]
@@ -257,6 +307,10 @@ class TestSettings:
         assert _settings({**LOCAL, "renditions": "720p, 240p"}).renditions == ("720p", "240p")
         assert set(LADDER) == set(SIZES)
 
+    @pytest.mark.parametrize("context", [{"issuer": "https://issuer.example", "audience": "one"}, LOCAL])
+    def test_without_cognito_nobody_minds_its_reserved_words(self, context: Json) -> None:
+        assert _settings(context | {"env": "aws"}).env == "aws"
+
     def test_limits_can_be_chosen(self) -> None:
         settings = _settings({"jobsPerDay": "20", "auditDays": 30})
         assert (settings.jobs_per_day, settings.audit_days) == (20, 30)
@@ -266,6 +320,9 @@ class TestSettings:
         [
             ({"target": "moon"}, "'target'"),
             ({"env": "Dev_1"}, "'env'"),
+            ({"env": "laws"}, "'env' cannot have 'aws' in it, as 'laws' has"),
+            ({"env": "amazonas"}, "'env' cannot have 'amazon' in it"),
+            ({"env": "cognito2"}, "'env' cannot have 'cognito' in it"),
             ({"issuer": "https://issuer.example"}, "go together"),
             ({"audience": "video-metadata"}, "go together"),
             ({"target": "local"}, "local target"),
@@ -307,6 +364,11 @@ def _table(templates: Templates, name: str = "Table") -> Json:
         made for id_, made in templates.all("AWS::DynamoDB::GlobalTable").items() if plain({"Ref": id_}) == name
     )
     return found
+
+
+def _type(templates: Templates, id_: str) -> str:
+    """The last part of the type of a resource of the API's stack."""
+    return str(templates.api["Resources"][id_]["Type"]).rpartition("::")[2]
 
 
 def _client(templates: Templates, flow: str, name: str) -> Json:

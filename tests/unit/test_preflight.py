@@ -1,7 +1,9 @@
 """`make deploy` and `make bootstrap` check what they need, and tell all that is missing at once."""
 
+import io
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import aws_cdk as cdk
@@ -24,16 +26,57 @@ def _bootstrap(version: str) -> None:
     boto3.client("ssm").put_parameter(Name=preflight.BOOTSTRAPPED, Value=version, Type="String")
 
 
-def _sentences(env: str = "dev") -> list[str]:
+SITES = {"allowOrigins": "https://videos.example", "callbackUrls": "https://videos.example/signed-in"}
+
+
+def _sentences(env: str = "dev", **values: str) -> list[str]:
     with pytest.raises(ToolError) as refused:
-        preflight.require_ready(env)
+        preflight.require_ready(env, values, is_answered=True)
     return str(refused.value).splitlines()
 
 
 @mock_aws
 def test_a_prepared_account_can_be_deployed_to() -> None:
     _bootstrap("29")
-    assert preflight.require_ready("staging") == "aws://123456789012/us-east-1"
+    assert preflight.require_ready("staging", SITES, is_answered=True) == "aws://123456789012/us-east-1"
+
+
+class TestSites:
+    """Who deploys says from which web sites browsers may use an environment, and where people may be sent."""
+
+    @pytest.fixture(autouse=True)
+    def prepared(self) -> Iterator[None]:
+        """An account that lacks nothing."""
+        with mock_aws():
+            _bootstrap("29")
+            yield
+
+    def test_both_are_asked_for_with_the_line_that_mends_it(self) -> None:
+        origins, callbacks = _sentences("prod")
+        assert origins.startswith("prod does not say `allowOrigins`: the web sites whose pages may call the API")
+        assert callbacks.startswith("prod does not say `callbackUrls`: where people may be sent after they signed in")
+        for sentence in (origins, callbacks):
+            assert "`environments.prod` in cdk.json" in sentence
+
+    def test_with_an_issuer_of_its_own_only_it_knows_where_people_go(self) -> None:
+        (sentence,) = _sentences("prod", issuer="https://issuer.example", audience="one")
+        assert "allowOrigins" in sentence
+
+    @pytest.mark.parametrize("values", [SITES, dict.fromkeys(SITES, "none"), SITES | {"allowOrigins": "*"}])
+    def test_whatever_is_said_is_taken(self, values: dict[str, str]) -> None:
+        assert preflight.require_ready("prod", values, is_answered=True)
+
+    @pytest.mark.parametrize(("env", "values"), [("dev", {}), ("prod", {"target": "local"})])
+    def test_dev_and_a_laptop_are_not_asked(self, env: str, values: dict[str, str]) -> None:
+        assert preflight.require_ready(env, values, is_answered=True)
+
+
+@mock_aws
+def test_without_a_terminal_the_answer_comes_beforehand(monkeypatch: pytest.MonkeyPatch) -> None:
+    _bootstrap("29")
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    with pytest.raises(ToolError, match=r"There is no terminal, .* `make deploy ENV=staging YES=1`"):
+        preflight.require_ready("dev", {}, is_answered=False)
 
 
 @mock_aws
