@@ -377,7 +377,7 @@ ACCESS_PATTERNS = (
         ("GetItem", "TransactWriteItems"),
         None,
         f"the video if its version is the one read, and pk = {TAG.pk}, sk = {TAG.sk} for each tag that comes or goes",
-        "1 RRU, 2 WRU for the video and 3 for each tag (the item twice in a transaction, and its place in the index)",
+        "1 RRU, 2 WRU for the video and 3 for each tag (the item, twice in a transaction, and its place in the index)",
     ),
     AccessPattern(
         "Read a video with its title in a region",
@@ -474,7 +474,7 @@ ACCESS_PATTERNS = (
         None,
         f"the video; pk = {RATING.pk}, sk = {RATING.sk}; then it, if nobody wrote it meanwhile, together with ADD on "
         f"pk = {RATING_TOTALS.pk}, sk = {RATING_TOTALS.sk}; the totals",
-        "3 RRU, 8 WRU with the index; 6 the first time",
+        "3 RRU, 6 WRU with the index; 5 the first time",
     ),
     AccessPattern(
         "Take a rating back",
@@ -482,7 +482,7 @@ ACCESS_PATTERNS = (
         ("GetItem", "GetItem", "TransactWriteItems"),
         None,
         f"as above, and pk = {RATING.pk}, sk = {RATING.sk} is removed",
-        "2 RRU, 6 WRU with the index",
+        "2 RRU, 5 WRU with the index",
     ),
     AccessPattern(
         "How is it rated, and how by me?",
@@ -516,7 +516,7 @@ ACCESS_PATTERNS = (
         f"the video and pk = {MARKER.pk}, sk = {MARKER.sk}; then the marker if it is as read, with ADD on "
         f"pk = {PROFILE.pk}, sk = {PROFILE.sk} and pk = {TAG_COUNT.pk}, sk = {TAG_COUNT.sk}; both again, as the video may "
         "have changed meanwhile",
-        "4 RRU, 4 WRU, 2 more for a new video's place in the index, and 6 for each tag that comes or goes; less for videos "
+        "4 RRU, 4 WRU, 1 more for a new video's place in the index, and 4 for each tag that comes or goes; less for videos "
         "that come together",
     ),
     AccessPattern(
@@ -534,7 +534,7 @@ ACCESS_PATTERNS = (
         ("TransactWriteItems",),
         None,
         f"pk = {PLAYLIST.pk}, sk = {PLAYLIST.sk}, if absent; ADD on pk = {PROFILE.pk}, sk = {PROFILE.sk}",
-        "6 WRU with the index; 2 more for a user's first",
+        "5 WRU with the index; 1 more for a user's first",
     ),
     AccessPattern(
         "One owner's playlists",
@@ -567,7 +567,7 @@ ACCESS_PATTERNS = (
         None,
         f"pk = {PLAYLIST.pk}, sk = {PLAYLIST.sk}, if the version is the one read; ADD on pk = {PROFILE.pk}, "
         f"sk = {PROFILE.sk}; a queue removes the entries",
-        "1 RRU, 6 WRU with the index; 3 for each entry, later",
+        "1 RRU, 5 WRU with the index; 3 for each entry, later",
     ),
     AccessPattern(
         "What is in a playlist, in order?",
@@ -584,7 +584,7 @@ ACCESS_PATTERNS = (
         None,
         f"the playlist and the video; then the playlist if its version is the one read, pk = {ENTRY.pk}, sk = {ENTRY.sk}, and "
         f"pk = {MEMBERSHIP.pk}, sk = {MEMBERSHIP.sk} if absent",
-        "2 RRU, 8 WRU with the index",
+        "2 RRU, 7 WRU with the index",
     ),
     AccessPattern(
         "Move an entry between two others",
@@ -602,7 +602,7 @@ ACCESS_PATTERNS = (
         None,
         f"the playlist and pk = {MEMBERSHIP.pk}, sk = {MEMBERSHIP.sk}; then both and the entry, if the playlist's version is "
         "the one read",
-        "2 RRU, 8 WRU with the index",
+        "2 RRU, 7 WRU with the index",
     ),
     AccessPattern(
         "Which playlists hold a video?",

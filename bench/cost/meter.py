@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from bench.cost.units import TRANSACTION, Units, index_entry, read, size, write, written
+from bench.cost.units import Units, index_entry, read, size, write, written
 from shared.attributes import AttributeMap
 from shared.schema import INDEXES, PARTITION_KEY, SORT_KEY, TABLE_NAME, Index
 
@@ -66,7 +66,9 @@ class Meter:
         params, writes, before = context[_BEFORE]
         done = http_response.status_code < 300
         if writes:
-            units = self._written(writes, before, done=done, factor=TRANSACTION if "Transact" in model.name else 1)
+            units = self._written(writes, before, done=done)
+            if "Transact" in model.name:
+                units = units.in_transaction()
         else:
             units = self._read(model.name, params)
         with self._lock:
@@ -74,14 +76,14 @@ class Meter:
             self._used.operations.append(model.name)
 
     def _written(
-        self, writes: Sequence[tuple[str, Any]], before: Sequence[AttributeMap | None], *, done: bool, factor: int
+        self, writes: Sequence[tuple[str, Any]], before: Sequence[AttributeMap | None], *, done: bool
     ) -> Units:
         total = Units()
         for (table, key), old in zip(writes, before, strict=True):
             if done:
-                total += write(old, self._item(table, key), _indexes(table)).times(factor)
+                total += write(old, self._item(table, key), _indexes(table))
             else:
-                total += Units(table_writes=written(size(old)) * factor)
+                total += Units(table_writes=written(size(old)))
         return total
 
     def _read(self, operation: str, params: Mapping[str, Any]) -> Units:

@@ -2,6 +2,7 @@
 
 https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/CapacityUnitCalculations.html
 https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/GSI.html (what a write costs in an index)
+https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/transaction-apis.html (what a transaction costs)
 """
 
 import base64
@@ -16,7 +17,8 @@ from shared.schema import INDEXES, PARTITION_KEY, PROJECTION, SORT_KEY, Index
 READ_BYTES, WRITE_BYTES = 4096, 1024
 """What one unit reads consistently, and what one writes."""
 TRANSACTION = 2
-"""A transaction writes everything twice: once to prepare, once to commit."""
+"""A transaction writes each item of the table twice: once to prepare, once to commit. What follows of it in the indexes is
+written once, as after any other write; so AWS's pricing calculator has it."""
 STORAGE_OVERHEAD = 100
 """Bytes that are stored, and paid for, with each item and each entry of an index."""
 
@@ -41,9 +43,9 @@ class Units:
             self.index_writes + other.index_writes,
         )
 
-    def times(self, factor: int) -> "Units":
-        """The same, so often."""
-        return Units(self.reads * factor, self.table_writes * factor, self.index_writes * factor)
+    def in_transaction(self) -> "Units":
+        """What the same writes take in a transaction."""
+        return Units(self.reads, self.table_writes * TRANSACTION, self.index_writes)
 
 
 def size(item: AttributeMap | None) -> int:
