@@ -29,6 +29,9 @@ class DataStack(cdk.Stack):
         self.table = self._table(settings)
         self.audit_table = self._audit_table(settings)
         self.cursor_secret = self._cursor_secret()
+        # Also where the readers are given the stream of a restored table: CloudFormation refuses to take back an output
+        # that a stack still reads, and this stack is deployed before those that stop reading it.
+        self.export_value(self.table.table_stream_arn)
 
     def _table(self, settings: Settings) -> dynamodb.TableV2:
         """The one table, entirely from shared/schema.py."""

@@ -108,6 +108,7 @@ class ServiceFunction(Construct):
         """
         super().__init__(scope, id_)
         self._table = table
+        self._stream = settings.stream_arn or table.table_stream_arn
         self._key = encryption.data
         self.log_group = logs.LogGroup(
             self,
@@ -286,7 +287,7 @@ class ServiceFunction(Construct):
         handler names the first record that it could not handle; Lambda goes on from there, and halves a batch
         that fails as a whole.
         """
-        stream = self._table.table_stream_arn
+        stream = self._stream
         if stream is None:
             raise ValueError(f"{self._table} has no stream")
         # On the stream and not on "*", as some examples have it: Lambda asks for this stream only.

@@ -125,6 +125,8 @@ class Settings:
     """What data is encrypted with: None for the services' own keys, `create`, or the ARN of a KMS key."""
     indexes: tuple[str, ...]
     """The table's indexes. All, but while an upgrade adds several: CloudFormation makes one in each update."""
+    stream_arn: str | None
+    """The stream of a table that was restored, which its stack knows nothing of; None: the one that the stack knows."""
     architecture: Architecture
     """Of the processors that the functions run on, on AWS."""
 
@@ -181,6 +183,7 @@ class Settings:
             shift=_choice("shift", context.get("shift") or "none", get_args(Shift)),
             kms_key=_key(context.get("kmsKey")),
             indexes=_indexes(context.get("indexes")),
+            stream_arn=_stream(context.get("streamArn")),
             architecture=_choice("architecture", context.get("architecture") or "arm64", get_args(Architecture)),
         )
         context.check_names()
@@ -313,6 +316,12 @@ def _key(text: str | None) -> str | None:
     if text != "create" and not re.fullmatch(r"arn:aws[\w-]*:kms:[\w-]+:\d{12}:key/[\w-]+", text):
         raise Misconfigured(f"Context 'kmsKey' is none, create, or the ARN of a KMS key, not {text!r}.")
     return text
+
+
+def _stream(text: str | None) -> str | None:
+    if text and not re.fullmatch(r"arn:aws[\w-]*:dynamodb:[\w-]+:\d{12}:table/[\w.-]+/stream/[\w.:-]+", text):
+        raise Misconfigured(f"Context 'streamArn' is the ARN of a table's stream, not {text!r}.")
+    return text or None
 
 
 def _indexes(value: Any) -> tuple[str, ...]:

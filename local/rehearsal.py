@@ -102,6 +102,16 @@ def rehearse(work: Path, arguments: Sequence[str]) -> None:
             account.test(arguments)
         with _step("Comparing what is deployed with the templates (cdk diff)"):
             account.diff()
+        with _step("Losing the table, and restoring it from a backup under its own name"):
+            kept = account.lose_and_restore()
+        with _step("Deploying, so that the stream of the restored table is read"):
+            account.deploy()
+        with _step("Looking whether the service goes on"), account.clients() as clients:
+            account.require_readers()
+            require_unchanged(kept, account.items.snapshot())
+            title = {"title": "Made after the table was restored"}
+            made = clients[OWNERS[0]].send("POST", "/v1/videos", json=title, headers={"Idempotency-Key": "restored"})
+            account.items.settled([made.json()["videoId"]])
         with _step("Destroying everything"):
             account.destroy()
             left = account.inventory() - empty
@@ -276,6 +286,28 @@ class _Account:
     def diff(self) -> None:
         """Raise LocalError when the templates differ from what is deployed."""
         cdk(["diff", "--all", "--fail", *self._context], self._env, self._log, print)
+
+    def lose_and_restore(self) -> Snapshot:
+        """Lose the table, and do what docs/backup-and-restore.md says of it; returns what was in it."""
+        dynamodb = self._client("dynamodb")
+        kept = self.items.settled([])
+        # The embedded AWS makes no backup of its own of a table that is deleted, as DynamoDB does.
+        backup = dynamodb.create_backup(TableName=TABLE_NAME, BackupName="last")["BackupDetails"]["BackupArn"]
+        dynamodb.delete_table(TableName=TABLE_NAME)
+        dynamodb.get_waiter("table_not_exists").wait(TableName=TABLE_NAME)
+        dynamodb.restore_table_from_backup(TargetTableName=TABLE_NAME, BackupArn=backup)
+        dynamodb.get_waiter("table_exists").wait(TableName=TABLE_NAME)
+        stream = {"StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"}
+        dynamodb.update_table(TableName=TABLE_NAME, StreamSpecification=stream)
+        return kept
+
+    def require_readers(self) -> None:
+        """Raise Lost unless both readers of the stream read that of the table which is there."""
+        stream = self.items.description()["LatestStreamArn"]
+        mappings = self._client("lambda").list_event_source_mappings()["EventSourceMappings"]
+        read = [mapping["EventSourceArn"] for mapping in mappings if "/stream/" in mapping["EventSourceArn"]]
+        if read != [stream, stream]:
+            raise Lost(f"The stream is {stream}, and {', '.join(read)} are read.")
 
     def destroy(self) -> None:
         """Destroy all stacks but the bootstrap's."""

@@ -44,6 +44,7 @@ class Wanted:
     indexes: tuple[str, ...]
     is_protected: bool
     """From deletion."""
+    has_stream: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +88,7 @@ class Assembly:
                 properties["TableName"],
                 tuple(index["IndexName"] for index in properties.get("GlobalSecondaryIndexes", [])),
                 any(replica.get("DeletionProtectionEnabled") for replica in properties["Replicas"]),
+                "StreamSpecification" in properties,
             )
             for stack, template in self._templates.items()
             for properties in _properties(template, "AWS::DynamoDB::GlobalTable")
@@ -151,18 +153,26 @@ class Account:
 
     def status(self, stack: str) -> Status | None:
         """How a stack's last deployment ended; None when there is no such stack."""
-        try:
-            (found,) = self._cloudformation.describe_stacks(StackName=stack)["Stacks"]
-        except ClientError as error:
-            if error.response["Error"]["Code"] == "ValidationError":
-                return None
-            raise
-        return Status(found["StackStatus"], found.get("EnableTerminationProtection", False))
+        found = self._stack(stack)
+        return None if found is None else Status(found["StackStatus"], found.get("EnableTerminationProtection", False))
 
     def is_protected(self, table: str) -> bool:
         """Whether a table is there, and refuses to be deleted."""
         described = self._describe(table)
         return described is not None and described.get("DeletionProtectionEnabled", False)
+
+    def stream(self, table: str) -> str | None:
+        """The ARN of a table's stream; None when there is no such table, or it has none."""
+        described = self._describe(table)
+        if described is None or not described.get("StreamSpecification", {}).get("StreamEnabled", False):
+            return None
+        return described.get("LatestStreamArn")
+
+    def known_stream(self, stack: str, table: str) -> str | None:
+        """The ARN of a table's stream as its stack has it for others; None when there is no such stack or output."""
+        found = self._stack(stack)
+        values = [output.get("OutputValue", "") for output in found.get("Outputs", [])] if found else []
+        return next((value for value in values if f":table/{table}/stream/" in value), None)
 
     def indexes(self, table: str) -> dict[str, str] | None:
         """The states of a table's indexes (`ACTIVE`, `CREATING`, ...) by name; None when there is no such table."""
@@ -178,6 +188,15 @@ class Account:
         while (states := self.indexes(table)) is not None and set(states.values()) - {"ACTIVE"}:
             self._sleep(SECONDS_BETWEEN)
         return None if states is None else list(states)
+
+    def _stack(self, stack: str) -> dict[str, Any] | None:
+        try:
+            found: dict[str, Any] = self._cloudformation.describe_stacks(StackName=stack)["Stacks"][0]
+            return found
+        except ClientError as error:
+            if error.response["Error"]["Code"] == "ValidationError":
+                return None
+            raise
 
     def _describe(self, table: str) -> "TableDescriptionTypeDef | None":
         try:
@@ -254,6 +273,11 @@ def _of_table(table: Wanted, account: Account, meant: Meant) -> list[str]:
             '"deletionProtection": true under the environment in cdk.json, or CDK_ARGS="-c deletionProtection=false" when '
             "that is meant. See docs/upgrading.md, “From 0.3.0”."
         )
+    if table.has_stream and account.stream(table.table) is None:
+        found.append(
+            f"The table {table.table} has no stream, as one that was restored: nobody would follow its changes. Switch on "
+            "what it lacks, as docs/backup-and-restore.md says in “The table is gone”."
+        )
     surplus = [name for name in states if name not in table.indexes]
     if surplus and surplus != [meant.drop_index]:
         found.append(
@@ -297,11 +321,26 @@ def add_indexes(table: Wanted, account: Account, run: Run, arguments: Sequence[s
         print(f"The index {new} is there, with all that belongs into it.", flush=True)
 
 
+def restored_stream(assembly: Assembly, account: Account) -> str | None:
+    """The ARN of the table's stream, if it is another than its stack knows: that of a table that was restored.
+
+    CloudFormation knows a table by its name, and its stream by what it was when the stack last changed the table.
+    """
+    for table in assembly.tables():
+        known, present = account.known_stream(table.stack, table.table), account.stream(table.table)
+        if known is not None and present is not None and present != known:
+            return present
+    return None
+
+
 def deploy(options: argparse.Namespace, more: Sequence[str], account: Account, run: Run) -> None:
     """Deploy everything, the table's indexes before the rest; raises ToolError."""
     contexts = [argument for each in options.context for argument in ("-c", each)]
-    run(["synth", "--quiet", *contexts, "--output", options.output])
-    assembly = Assembly(Path(options.output))
+    assembly = _synthesised(run, contexts, options.output)
+    if stream := restored_stream(assembly, account):
+        print(f"The table was restored: its changes are read from {stream}.", flush=True)
+        contexts += ["-c", f"streamArn={stream}"]
+        assembly = _synthesised(run, contexts, options.output)
     meant = Meant(
         issuer=options.change_issuer,
         key=options.change_key,
@@ -315,6 +354,11 @@ def deploy(options: argparse.Namespace, more: Sequence[str], account: Account, r
         add_indexes(table, account, run, [*contexts, *more])
     # The templates that were looked at above, and not others that are made anew.
     run(["deploy", "--all", "--app", options.output, *more])
+
+
+def _synthesised(run: Run, contexts: Sequence[str], output: str) -> Assembly:
+    run(["synth", "--quiet", *contexts, "--output", output])
+    return Assembly(Path(output))
 
 
 def _cdk(arguments: Sequence[str]) -> None:

@@ -47,7 +47,9 @@ class Cdk:
         key: str | Json | None = None,
         email: str | None = None,
         protected: bool = False,
+        streams: bool = False,
     ) -> None:
+        self.streams = streams
         self.calls: list[list[str]] = []
         self.indexes, self.issuer = list(indexes), issuer
         self.key, self.email, self.protected = key, email, protected
@@ -63,7 +65,7 @@ class Cdk:
 
     def templates(self) -> dict[str, Json]:
         return {
-            DATA: _data(self.indexes, self.key, protected=self.protected),
+            DATA: _data(self.indexes, self.key, protected=self.protected, streams=self.streams),
             API: _api(self.issuer),
             OPERATIONS: _operations(self.email),
         }
@@ -82,7 +84,9 @@ def _resource(type_: str, properties: Json) -> Json:
     return {"Type": f"AWS::{type_}", "Properties": properties}
 
 
-def _data(indexes: Sequence[str], key: str | Json | None = None, *, protected: bool = False) -> Json:
+def _data(
+    indexes: Sequence[str], key: str | Json | None = None, *, protected: bool = False, streams: bool = False
+) -> Json:
     replica: Json = {"DeletionProtectionEnabled": protected}
     if key is not None:
         replica["SSESpecification"] = {"KMSMasterKeyId": key}
@@ -90,6 +94,7 @@ def _data(indexes: Sequence[str], key: str | Json | None = None, *, protected: b
         "TableName": TABLE,
         "GlobalSecondaryIndexes": [{"IndexName": index} for index in indexes],
         "Replicas": [replica],
+        **({"StreamSpecification": {"StreamViewType": "NEW_AND_OLD_IMAGES"}} if streams else {}),
     }
     return {"Resources": {"Table": _resource("DynamoDB::GlobalTable", table)}}
 
@@ -136,6 +141,7 @@ def stacks(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Json]]:
     complete = Status("UPDATE_COMPLETE", True)
     monkeypatch.setattr(Account, "template", lambda _, stack: deployed.get(stack))
     monkeypatch.setattr(Account, "status", lambda _, stack: complete if stack in deployed else None)
+    monkeypatch.setattr(Account, "known_stream", lambda *_: None)
     with mock_aws():
         boto3.client("ssm").put_parameter(Name=preflight.BOOTSTRAPPED, Value="29", Type="String")
         yield deployed
@@ -229,6 +235,69 @@ class TestUnattended:
             command = ["make", "--dry-run", "-o", ".venv/installed", "deploy", given]
             done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
             assert ("--yes" in done.stdout) is passed
+
+
+class TestRestoredTable:
+    """A table that was restored under its own name is its stack's, but for its stream, which has another ARN."""
+
+    @pytest.fixture
+    def stream(self, deployed: Deployed) -> str:
+        """That of the table which is there."""
+        deployed()
+        return boto3.client("dynamodb").describe_table(TableName=TABLE)["Table"]["LatestStreamArn"]
+
+    def test_everything_is_made_anew_with_the_stream_that_is_there(
+        self, deploy: Deploy, stream: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        lost = stream.rpartition("/")[0] + "/2026-01-01T00:00:00.000"
+        monkeypatch.setattr(Account, "known_stream", lambda *_: lost)
+        cdk = Cdk(streams=True)
+        assert deploy(cdk) == (0, "")
+        first, second, last = cdk.calls
+        assert (first[0], second[0], last[0]) == ("synth", "synth", "deploy")
+        assert not [argument for argument in first if "streamArn" in argument]
+        assert f"streamArn={stream}" in second
+
+    @pytest.mark.parametrize("is_deployed", [True, False])
+    def test_a_stream_that_the_stack_knows_is_not_spoken_of(
+        self, deploy: Deploy, stream: str, monkeypatch: pytest.MonkeyPatch, is_deployed: bool
+    ) -> None:
+        monkeypatch.setattr(Account, "known_stream", lambda *_: stream if is_deployed else None)
+        cdk = Cdk(streams=True)
+        assert deploy(cdk) == (0, "")
+        assert [call[0] for call in cdk.calls] == ["synth", "deploy"]
+
+    def test_without_its_stream_it_is_refused_because_nobody_would_follow_it(self, deploy: Deploy, stream: str) -> None:
+        off: Any = {"StreamEnabled": False}
+        boto3.client("dynamodb").update_table(TableName=TABLE, StreamSpecification=off)
+        status, said = deploy(Cdk(streams=True))
+        assert status == 1
+        assert f"The table {TABLE} has no stream, as one that was restored" in said
+        page, section = re.findall(r"(docs/[\w-]+\.md) says in “(.+?)”", said)[0]
+        assert f"\n## {section}\n" in (ROOT / page).read_text(encoding="utf-8")
+
+    def test_the_stack_says_what_it_knows_in_an_output(self) -> None:
+        account = Account(boto3.Session())
+        arn = f"arn:aws:dynamodb:us-east-1:123456789012:table/{TABLE}/stream/2026-01-01T00:00:00.000"
+        described: Any = {"StackName": DATA, "StackStatus": "X", "CreationTime": datetime(2026, 1, 1, tzinfo=UTC)}
+        outputs = [{"OutputKey": "Other", "OutputValue": TABLE}, {"OutputKey": "Stream", "OutputValue": arn}]
+        with Stubber(account._cloudformation) as cloudformation:
+            cloudformation.add_response("describe_stacks", {"Stacks": [{**described, "Outputs": outputs}]})
+            cloudformation.add_response("describe_stacks", {"Stacks": [described]})
+            cloudformation.add_client_error("describe_stacks", "ValidationError", "Stack with id x does not exist")
+            assert [account.known_stream(DATA, TABLE) for _ in range(3)] == [arn, None, None]
+
+    def test_the_readers_take_the_one_that_is_given(self, aws: "Templates", synthesize: "Synthesize") -> None:
+        """And the stack of the table keeps its output, which those that are deployed still read."""
+        arn = f"arn:aws:dynamodb:us-east-1:123456789012:table/{TABLE}/stream/2026-01-01T00:00:00.000"
+        made = synthesize({"streamArn": arn})
+        mappings = made.all("AWS::Lambda::EventSourceMapping").values()
+        streams = [each["Properties"] for each in mappings if "StartingPosition" in each["Properties"]]
+        assert [each["EventSourceArn"] for each in streams] == [arn, arn]
+        for folder in ("router", "audit"):
+            assert f"dynamodb:GetRecords {arn}" in made.allowed(folder)
+        assert made.data == aws.data
+        assert [name for name in made.data["Outputs"] if "StreamArn" in name]
 
 
 def test_a_deploy_that_adds_no_index_is_one(deploy: Deploy, deployed: Deployed) -> None:

@@ -432,6 +432,10 @@ class TestSettings:
             ({"kmsKey": "alias/mine"}, "Context 'kmsKey' is none, create, or the ARN of a KMS key, not 'alias/mine'."),
             ({"indexes": "UserIdIndex,UserIdIndex"}, "Context 'indexes' is some of UserIdIndex, .*, each once"),
             ({"indexes": "TitleIndex"}, "Context 'indexes' is some of UserIdIndex"),
+            (
+                {"streamArn": "arn:aws:dynamodb:eu-west-1:1:table/T"},
+                "Context 'streamArn' is the ARN of a table's stream",
+            ),
             ({"architecture": "mips"}, "Context 'architecture' is one of arm64, x86_64, not 'mips'."),
             (
                 {"environments": {"dev": {"logdays": 3}}},
