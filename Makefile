@@ -25,7 +25,7 @@ unexport PYTHONDONTWRITEBYTECODE
 unexport PYTHONHOME PYTHONPATH VIRTUAL_ENV
 
 .DEFAULT_GOAL := help
-.PHONY: help run test e2e token variables demo catalogue bootstrap deploy synth lint bench cost redrive restore-drill clean sam-env
+.PHONY: help run test e2e token variables demo catalogue bootstrap deploy synth lint bench cost redrive restore-drill advisories clean sam-env
 
 help: ## Show this list
 	@grep -E '^[a-z0-9-]+:.*## ' Makefile | awk -F ':.*## ' '{gsub("[$$][$$]", "$$", $$2); printf "  make %-13s %s\n", $$1, $$2}'
@@ -88,6 +88,9 @@ cost: $(STAMP) ## What it costs on AWS: units and dollars for each request and a
 
 restore-drill: $(STAMP) ## Damage a deployment of its own, put it back from a copy, and prove that nothing is lost
 	@$(PYTHON) -m local.drill
+
+advisories: $(STAMP) ## Ask PyPI and npm for known vulnerabilities of the pinned versions; needs their databases
+	@$(PYTHON) -m tools.advisories
 
 clean: ## Remove what was built, and the local service's data
 	rm -rf .local cdk.out .mypy_cache .pytest_cache .ruff_cache .hypothesis

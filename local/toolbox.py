@@ -44,7 +44,9 @@ def missing(root: Path = ROOT, python: tuple[int, ...] = sys.version_info[:2]) -
     pins = dict(re.findall(r"^([\w-]+)==(\S+)$", (root / "requirements.txt").read_text("utf-8"), re.MULTILINE))
     for name in OF_A_DEPLOY:
         found += _told(name, pins[name], _python_package(name))
-    for name, version in json.loads((root / "package.json").read_text("utf-8"))["devDependencies"].items():
+    package = json.loads((root / "package.json").read_text("utf-8"))
+    # The latter pin what the former need in turn, which npm would take the newest of.
+    for name, version in {**package["devDependencies"], **package["overrides"]}.items():
         found += _told(name, version, _node_package(root, name))
     return found
 

@@ -179,7 +179,8 @@ class TestTools:
         """With the pins of this one, and its Node packages installed."""
         for name in ("requirements.txt", "package.json"):
             (tmp_path / name).write_bytes((ROOT / name).read_bytes())
-        for name, version in json.loads((tmp_path / "package.json").read_text())["devDependencies"].items():
+        package = json.loads((tmp_path / "package.json").read_text())
+        for name, version in {**package["devDependencies"], **package["overrides"]}.items():
             _install(tmp_path, name, version)
         return tmp_path
 
@@ -190,6 +191,19 @@ class TestTools:
         _install(checkout, "aws-cdk", "3.0.0")
         (sentence,) = _missing(checkout)
         assert "it is installed as 3.0.0: run `make" in sentence
+
+    def test_another_version_of_what_a_pinned_one_needs_will_not(self, checkout: Path) -> None:
+        _install(checkout, "ws", "9.0.0")
+        (sentence,) = _missing(checkout)
+        assert sentence.startswith("ws ")
+
+    def test_npm_installs_no_package_that_is_not_pinned(self) -> None:
+        """By what it noted of the last installation. There is no lock file, which would hold addresses of downloads."""
+        noted = json.loads((ROOT / "node_modules/.package-lock.json").read_text(encoding="utf-8"))["packages"]
+        installed = {name.rpartition("node_modules/")[2]: package["version"] for name, package in noted.items()}
+        package = json.loads((ROOT / "package.json").read_text(encoding="utf-8"))
+        assert installed == {**package["devDependencies"], **package["overrides"]}
+        assert not list(ROOT.glob("*lock*.json"))
 
     def test_nothing_at_all_will_not_either(self, checkout: Path) -> None:
         (checkout / "node_modules/aws-cdk/package.json").unlink()

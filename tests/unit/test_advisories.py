@@ -1,0 +1,71 @@
+"""`make advisories` tells what is known, and never takes what was not asked for none."""
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from local import ROOT
+from tools import advisories
+
+CLEAN: dict[str, Any] = {"name": "boto3", "version": "1.0", "vulns": []}
+WEAK = {"name": "pillow", "version": "1.0", "vulns": [{"id": "PYSEC-1", "fix_versions": ["1.1", "2.0"]}]}
+SKIPPED = {"name": "boto3", "skip_reason": "Dependency not found on PyPI and could not be audited: boto3 (1.0)"}
+NOTHING: dict[str, Any] = {"vulnerabilities": {}}
+WEAK_NODE = {"vulnerabilities": {"ws": {"severity": "high", "range": "<8.17.1"}}}
+REFUSED = {"message": "405 Method Not Allowed"}
+
+Asked = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def ask(capsys: pytest.CaptureFixture[str]) -> Asked:
+    """Runs the command over what pip-audit and npm print; returns its exit status and what it printed."""
+
+    def asked(packages: list[Any], node: Any) -> tuple[int, str, str]:
+        def run(command: Sequence[str], folder: Path) -> str:
+            if "pip-audit" in command:
+                assert str(ROOT / "constraints.txt") in command
+                return json.dumps({"dependencies": packages})
+            assert (folder / "package.json").read_bytes() == (ROOT / "package.json").read_bytes()
+            return node if isinstance(node, str) else json.dumps(node)
+
+        status = advisories.main(run)
+        return status, *capsys.readouterr()
+
+    return asked
+
+
+def test_two_databases_that_know_of_nothing_are_a_success(ask: Asked) -> None:
+    assert ask([CLEAN], NOTHING) == (
+        0,
+        "constraints.txt: no known vulnerabilities\npackage.json: no known vulnerabilities\n",
+        "",
+    )
+
+
+def test_each_finding_is_a_line_and_no_success(ask: Asked) -> None:
+    status, said, _ = ask([CLEAN, WEAK], WEAK_NODE)
+    assert status == advisories.FOUND
+    assert "  pillow 1.0: PYSEC-1, mended in 1.1, 2.0\n" in said
+    assert "  ws: high (<8.17.1)\n" in said
+
+
+@pytest.mark.parametrize("packages", [[CLEAN, SKIPPED], []])
+def test_a_package_that_was_not_looked_up_is_not_taken_for_a_safe_one(ask: Asked, packages: list[Any]) -> None:
+    """Which pip-audit does: it ends well when it could reach nothing."""
+    status, said, warned = ask(packages, NOTHING)
+    assert status == advisories.UNKNOWN
+    assert "constraints.txt: not known. PyPI's database was not asked" in warned
+    assert said == "package.json: no known vulnerabilities\n"
+
+
+@pytest.mark.parametrize("node", [REFUSED, "npm error audit endpoint returned an error"])
+def test_npm_that_cannot_ask_is_told_beside_what_is_known(ask: Asked, node: Any) -> None:
+    status, said, warned = ask([WEAK], node)
+    assert status == advisories.UNKNOWN
+    assert "pillow 1.0" in said
+    assert "package.json: not known. npm's database was not asked" in warned
+    assert "where the database can be reached" in warned

@@ -1,0 +1,104 @@
+"""`make advisories`: whether a pinned version has a known vulnerability, by the databases of PyPI and npm.
+
+It asks pip-audit for what constraints.txt pins, and `npm audit` for package.json. Where a database cannot be reached,
+nothing is known, which is said, and is no success.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from local import ROOT
+from local.toolbox import with_tools
+from tools import ToolError
+
+PIP_AUDIT = "pip-audit==2.10.1"
+"""Run by uv in an environment of its own, as nothing else needs what it brings."""
+FOUND, UNKNOWN = 1, 2
+"""Exit statuses: something was found, or a database could not be asked."""
+MINUTES = 5
+
+Run = Callable[[Sequence[str], Path], str]
+"""Runs a program in a folder; returns its standard output, whatever its exit status, as findings are one."""
+Json = dict[str, Any]
+
+
+def of_python(run: Run) -> list[str]:
+    """A line for each advisory on a package of constraints.txt; raises ToolError when PyPI's database was not asked."""
+    uv = (sys.executable, "-m", "uv", "tool", "run", "--from", PIP_AUDIT, "pip-audit")
+    pins = ("--requirement", str(ROOT / "constraints.txt"), "--disable-pip", "--no-deps")
+    told = _parsed(run([*uv, *pins, "--format", "json", "--progress-spinner", "off"], ROOT), "PyPI")
+    packages: list[Json] = told.get("dependencies", [])
+    unasked = [package for package in packages if "skip_reason" in package]
+    # It takes a package that PyPI did not answer for as one without vulnerabilities.
+    if unasked or not packages:
+        reason = unasked[0]["skip_reason"] if unasked else "pip-audit looked at nothing"
+        raise ToolError(f"PyPI's database was not asked for {len(unasked)} of {len(packages)} packages ({reason}).")
+    return [
+        f"{package['name']} {package['version']}: {found['id']}, mended in {', '.join(found['fix_versions']) or 'none yet'}"
+        for package in packages
+        for found in package["vulns"]
+    ]
+
+
+def of_node(run: Run) -> list[str]:
+    """A line for each package of package.json with an advisory; raises ToolError when npm's database was not asked."""
+    npm = str(Path(sys.executable).parent / "npm")
+    with tempfile.TemporaryDirectory() as name:
+        # `npm audit` needs a lock file, and the checkout has none, because it would hold addresses of downloads.
+        folder = Path(name)
+        (folder / "package.json").write_bytes((ROOT / "package.json").read_bytes())
+        run([npm, "install", "--package-lock-only", "--ignore-scripts", "--no-audit", "--no-fund"], folder)
+        told = _parsed(run([npm, "audit", "--json"], folder), "npm")
+    if "vulnerabilities" not in told:
+        raise ToolError(f"npm's database was not asked ({told.get('message') or told.get('error')}).")
+    return [f"{name}: {found['severity']} ({found['range']})" for name, found in told["vulnerabilities"].items()]
+
+
+def _parsed(text: str, whose: str) -> Json:
+    try:
+        parsed: Json = json.loads(text)
+    except ValueError as error:
+        raise ToolError(f"{whose}'s database was not asked: its tool printed no JSON, but {text[:200]!r}.") from error
+    return parsed
+
+
+def _run(command: Sequence[str], folder: Path) -> str:
+    try:
+        done = subprocess.run(
+            command,
+            cwd=folder,
+            env=with_tools(os.environ),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=60 * MINUTES,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise ToolError(f"`{Path(command[0]).name}` did not end in {MINUTES} minutes.") from error
+    return done.stdout or done.stderr
+
+
+def main(run: Run = _run) -> int:
+    """Ask both databases; the exit status is 0 only when both were asked and know of nothing."""
+    status = 0
+    for pins, ask in (("constraints.txt", of_python), ("package.json", of_node)):
+        try:
+            found = ask(run)
+        except ToolError as error:
+            print(f"{pins}: not known. {error} Run it where the database can be reached.", file=sys.stderr)
+            status = max(status, UNKNOWN)
+            continue
+        print("\n".join([f"{pins}: {len(found) or 'no'} known vulnerabilities", *(f"  {line}" for line in found)]))
+        status = max(status, FOUND if found else 0)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())
