@@ -2,10 +2,12 @@
 
 It is a MiniStack that the tests start, one for each pytest process; or, with DYNAMODB_ENDPOINT_URL set, whatever
 answers there (it must show a write in its indexes at once, as DynamoDB Local does and AWS promises only "soon").
+Nothing but DynamoDB is asked of it: the few tests with S3 and SQS start a MiniStack for these, whatever DynamoDB is.
 """
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -33,12 +35,23 @@ ENDPOINT_VARIABLE = "AWS_ENDPOINT_URL_DYNAMODB"
 
 @pytest.fixture(scope="session")
 def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The URL of a DynamoDB."""
+    """The URL of a DynamoDB, and of nothing else."""
     given = os.environ.get("DYNAMODB_ENDPOINT_URL")
     if given:
         yield given
         return
-    with MiniStack(free_port(), tmp_path_factory.mktemp("ministack") / "ministack.log") as ministack:
+    with ExitStack() as stack:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("SERVICES", "dynamodb")  # no more than an endpoint that is given may have
+            log = tmp_path_factory.mktemp("dynamodb") / "ministack.log"
+            ministack = stack.enter_context(MiniStack(free_port(), log))
+        yield ministack.endpoint
+
+
+@pytest.fixture(scope="session")
+def objects_endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of an S3 and an SQS that know of each other."""
+    with MiniStack(free_port(), tmp_path_factory.mktemp("objects") / "ministack.log") as ministack:
         yield ministack.endpoint
 
 

@@ -28,20 +28,20 @@ FILM = b"not really a film"
 
 
 @pytest.fixture(scope="module")
-def objects(endpoint: str) -> Objects:
+def objects(objects_endpoint: str) -> Objects:
     """An S3 with the bucket of sources."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AWS_ENDPOINT_URL_S3", endpoint)
+        patch.setenv("AWS_ENDPOINT_URL_S3", objects_endpoint)
         client = make_s3_client()
     client.create_bucket(Bucket=SOURCES_BUCKET)
     return Objects(client)
 
 
 @pytest.fixture(scope="module")
-def queue(endpoint: str, objects: Objects) -> Queue:
+def queue(objects_endpoint: str, objects: Objects) -> Queue:
     """The queue that S3 notifies."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AWS_ENDPOINT_URL_SQS", endpoint)
+        patch.setenv("AWS_ENDPOINT_URL_SQS", objects_endpoint)
         client = make_queue_client()
     url = client.create_queue(QueueName="arrivals")["QueueUrl"]
     arn = client.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
