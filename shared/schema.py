@@ -94,6 +94,7 @@ ENTRY = Entity("Entry of a playlist, in order", "PLAYLIST#{playlistId}", "ENTRY#
 MEMBERSHIP = Entity("Membership of a playlist", "PLAYLIST#{playlistId}", "HAS#{videoId}")
 TAG_COUNT = Entity("How often a tag is used", "TAGCOUNT#{tag}", "#COUNT")
 QUOTA = Entity("Jobs of an owner on one day", "USER#{userId}", "QUOTA#{date}")
+IMPORT = Entity("How far an import is", "IMPORT#{importId}", "#MARK")
 HEALTH = Entity("Health probe (never written)", "HEALTH", "HEALTH")
 ENTITIES = (
     VIDEO,
@@ -115,6 +116,7 @@ ENTITIES = (
     VIEW_COUNTER,
     VIEW_ID,
     IDEMPOTENCY,
+    IMPORT,
     HEALTH,
 )
 AUDIT = Entity("Audit entry, in the table `VideoAudit`", "VIDEO#{videoId}", "{at}#{sequence}")

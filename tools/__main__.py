@@ -227,7 +227,7 @@ def _import_imdb(options: argparse.Namespace) -> int:
         ImdbImport(options.folder, table, work, selection, rate=Rate(options.rate), pool=pool, bars=Bars()).run()
 
     whose = "not there" if selection.takes_all else "not selected, or not there"
-    return _import(options, options.folder / "import", settings, run, of=BASICS.file, homeless=whose)
+    return _import(options, options.folder / "import", settings, run, table=table, of=BASICS.file, homeless=whose)
 
 
 def _import_lines(options: argparse.Namespace) -> int:
@@ -239,7 +239,7 @@ def _import_lines(options: argparse.Namespace) -> int:
         LineImport(options.file, table, work, rate=Rate(options.rate), pool=pool, bars=Bars()).run()
 
     settings = {"table": options.table or "local", "file": options.file.name}
-    return _import(options, options.file, settings, run, of=options.file.name)
+    return _import(options, options.file, settings, run, table=table, of=options.file.name)
 
 
 def _import(
@@ -248,13 +248,15 @@ def _import(
     settings: dict[str, object],
     run: Callable[[WorkFile, Pool], None],
     *,
+    table: Table,
     of: str,
     homeless: str = "",
 ) -> int:
     """Carry out an import; `of` is the file on whose lines all others depend, `homeless` what rows of no title are."""
     state = options.state or beside.with_name(f"{beside.name}.state")
     rejects = options.rejects or beside.with_name(f"{beside.name}.rejects.jsonl")
-    with Pool() as pool, work_file(state, settings) as work:
+    with Pool() as pool, work_file(state, settings, table) as work:
+        _warn(work)
         try:
             run(work, pool)
         finally:
@@ -263,6 +265,12 @@ def _import(
         status = _conclude(work, of)
         work.remove()
     return status
+
+
+def _warn(work: WorkFile) -> None:
+    """Say why what was broken off does not simply go on."""
+    if work.begun_anew:
+        print(f"{work.begun_anew}, so it begins anew, and finds unchanged what is there.", file=sys.stderr)
 
 
 def _conclude(work: WorkFile, file: str) -> int:
@@ -323,11 +331,12 @@ def _restore(options: argparse.Namespace) -> int:
     file = _copy(options.source, table)
     plan = Plan(options.since, options.until, options.force, options.videos)
     shown = Rehearsal(table) if options.dry_run else table
-    settings = {"table": [table.name, _made_at(table)], "file": file.name, "plan": plan.settings()}
+    settings = {"table": table.name, "file": file.name, "plan": plan.settings()}
     with TemporaryDirectory() as passing, Pool() as pool:
         # A rehearsal always begins anew: what it has gone through was not done.
         state = Path(passing) / "state" if options.dry_run else file.with_name(f"{file.name}.restore")
-        with work_file(state, settings) as work:
+        with work_file(state, settings, None if options.dry_run else table) as work:
+            _warn(work)
             LineRestore(file, shown, work, plan=plan, tell=print, rate=Rate(options.rate), pool=pool, bars=Bars()).run()
             counts = Counter[str]()
             for outcomes in work.outcomes().values():

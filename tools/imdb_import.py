@@ -481,9 +481,14 @@ class ImdbImport:
 
     def _written(self, layout: Layout, write: Callable[[Task], str], tasks: Sequence[Task]) -> Counter[str]:
         outcomes = self._pool.map(write, tasks)
+        written: Key | None = None
         for task, outcome in zip(tasks, outcomes, strict=True):
             if outcome in (LEFT_ALONE, REMOVED):
                 self._refuse(layout, task.line, TOUCHED if outcome == LEFT_ALONE else GOING)
+            elif layout is BASICS:  # people may remove the others at once
+                written = VIDEO.key(videoId=task.new["videoId"])
+        if written:
+            self._work.wrote(written)
         return Counter(outcomes)
 
 

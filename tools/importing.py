@@ -130,7 +130,9 @@ class LineImport:
 
     def _carry_out(self, batch: Sequence[Sequence[ItemLine]], mark: Mark) -> None:
         counts: Counter[str] = Counter()
-        for outcomes in self._pool.map(self._restore.carry_out, batch):
+        written: Key | None = None
+        for group, outcomes in zip(batch, self._pool.map(self._restore.carry_out, batch), strict=True):
+            heads = {line.line: line.home for line in group if line.entity in ("Video", "Playlist")}
             for line, outcome in outcomes:
                 if isinstance(outcome, Refused):
                     self._work.refuse(self._file.name, line, outcome.reason, outcome.detail)
@@ -138,6 +140,11 @@ class LineImport:
                         counts[LEFT_ALONE] += 1
                 else:
                     counts[outcome] += 1
+                    if line in heads:
+                        name, home = heads[line]
+                        written = VIDEO.key(videoId=home) if name == "videoId" else PLAYLIST.key(playlistId=home)
+        if written:
+            self._work.wrote(written)
         self._work.commit(self._file.name, mark, counts)
 
     def _groups(self, after: Mark, advance: Callable[[int], None]) -> Iterator[tuple[list[ItemLine], Mark, bool]]:

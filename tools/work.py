@@ -2,12 +2,24 @@
 
 import json
 import sqlite3
+import time
+import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+from botocore.exceptions import BotoCoreError, ClientError
+
+from shared.dynamodb import Expression, Key, Table
+from shared.schema import IMPORT, PARTITION_KEY, SORT_KEY, TTL_ATTRIBUTE
 from tools import ToolError
 from tools.lines import Mark
+
+SAMPLE = 50
+"""Items that must be there when an import goes on: so many of the last that it wrote, and as many of all others."""
+KEPT_SECONDS = 90 * 86_400
+"""How long the table knows of an import that was broken off. After that, it begins anew."""
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS setting (name TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -17,15 +29,26 @@ CREATE TABLE IF NOT EXISTS name (id TEXT PRIMARY KEY, name TEXT NOT NULL) WITHOU
 CREATE TABLE IF NOT EXISTS outcome (file TEXT, what TEXT, n INTEGER NOT NULL, PRIMARY KEY (file, what));
 CREATE TABLE IF NOT EXISTS refused
     (file TEXT, line INTEGER, reason TEXT NOT NULL, detail TEXT NOT NULL, PRIMARY KEY (file, line));
+CREATE TABLE IF NOT EXISTS written (number INTEGER PRIMARY KEY, pk TEXT NOT NULL, sk TEXT NOT NULL);
 """
+_BELIEFS = ("mark", "seen", "name", "outcome", "refused", "written")
 
 
 class WorkFile:
-    """One import's memory, in SQLite. What is written between two `commit`s is kept together or not at all."""
+    """One import's memory, in SQLite. What is written between two `commit`s is kept together or not at all.
 
-    def __init__(self, path: Path, settings: Mapping[str, object]) -> None:
-        """Open or begin one; raises ToolError when it belongs to an import with other settings."""
+    It belongs to one table at one time of its life: `begun_anew` says why, when what it believed was not true any more.
+    """
+
+    def __init__(self, path: Path, settings: Mapping[str, object], table: Table | None = None) -> None:
+        """Open or begin one; raises ToolError when it belongs to an import with other settings.
+
+        Without a table, nothing is to be written: what it remembers is not compared with anything.
+        """
         self.path = path
+        self.begun_anew: str | None = None
+        self._table = table
+        identity = _identity(table) if table else None
         try:
             self._db = sqlite3.connect(path, timeout=0)
             # What is locked once stays so until the file is closed: two imports would mix up their marks.
@@ -33,6 +56,8 @@ class WorkFile:
             self._db.execute("BEGIN EXCLUSIVE")
             self._db.executescript(_TABLES)
             self._check(json.dumps(settings, sort_keys=True))
+            if table:
+                self._belong_to(table, json.dumps(identity))
         except sqlite3.Error as error:
             if "locked" in str(error):
                 raise ToolError(f"{path} is in use: another import of this folder is running.") from error
@@ -41,13 +66,53 @@ class WorkFile:
     def _check(self, settings: str) -> None:
         self._db.execute("INSERT OR IGNORE INTO setting VALUES ('settings', ?)", (settings,))
         self._db.commit()
-        ((found,),) = self._db.execute("SELECT value FROM setting WHERE name = 'settings'")
-        if found != settings:
+        if self._setting("settings") != settings:
             self._db.close()
             raise ToolError(
                 f"{self.path} belongs to an import with other options, which was broken off: go on with those, "
                 "delete it, or name another with --state."
             )
+
+    def _belong_to(self, table: Table, identity: str) -> None:
+        """Begin anew unless the table is the one that was written to, and still has what was written."""
+        if self._has_begun():
+            if self._setting("table") != identity:
+                self.begun_anew = f"The table {table.name} is not the one that the import was broken off in"
+            elif not self._is_still_in(table):
+                self.begun_anew = f"The table {table.name} has lost what the import wrote before it was broken off"
+        if self.begun_anew or not self._has_begun():
+            for name in _BELIEFS:
+                self._db.execute(f"DELETE FROM {name}")
+            fresh = {"table": identity, "import": str(uuid.uuid4()), "batches": "0"}
+            self._db.executemany("INSERT OR REPLACE INTO setting VALUES (?, ?)", fresh.items())
+            self._db.commit()
+
+    def _is_still_in(self, table: Table) -> bool:
+        # Loses of a moment or of everything show in the mark, which is written last; holes show in a sample.
+        mark = table.get(self._mark_key(), consistent=True)
+        if mark is None or mark["batches"] < int(self._setting("batches")):
+            return False
+        rows = self._db.execute(
+            "SELECT * FROM (SELECT pk, sk FROM written ORDER BY number DESC LIMIT ?) "
+            "UNION SELECT * FROM (SELECT pk, sk FROM written ORDER BY random() LIMIT ?)",
+            (SAMPLE, SAMPLE),
+        )
+        keys = [{PARTITION_KEY: pk, SORT_KEY: sk} for pk, sk in rows]
+        return len(table.batch_get(keys, attributes=(PARTITION_KEY,), consistent=True)) == len(keys)
+
+    def _mark_key(self) -> Key:
+        return IMPORT.key(importId=self._setting("import"))
+
+    def _setting(self, name: str) -> str:
+        row = self._db.execute("SELECT value FROM setting WHERE name = ?", (name,)).fetchone()
+        return str(row[0]) if row else ""
+
+    def _has_begun(self) -> bool:
+        return self._db.execute("SELECT 1 FROM mark WHERE line > 0").fetchone() is not None
+
+    def wrote(self, key: Key) -> None:
+        """Remember that the table has an item that nobody removes for as long as an import takes."""
+        self._db.execute("INSERT INTO written (pk, sk) VALUES (?, ?)", (key[PARTITION_KEY], key[SORT_KEY]))
 
     def mark(self, file: str) -> Mark:
         """How far a file has been carried out."""
@@ -55,7 +120,17 @@ class WorkFile:
         return Mark(*row) if row else Mark()
 
     def commit(self, file: str, mark: Mark, outcomes: Mapping[str, int]) -> None:
-        """Remember that everything up to the mark is done."""
+        """Remember that everything up to the mark is done, in the table first."""
+        if self._table:
+            batches = int(self._setting("batches")) + 1
+            change = Expression(
+                "SET #batches = :batches, #ttl = :ttl",
+                {"#batches": "batches", "#ttl": TTL_ATTRIBUTE},
+                {":batches": batches, ":ttl": int(time.time()) + KEPT_SECONDS},
+            )
+            # Without a condition: one import at a time has this file, and nobody else knows of the item.
+            self._table.write(self._table.update(self._mark_key(), change))
+            self._db.execute("UPDATE setting SET value = ? WHERE name = 'batches'", (str(batches),))
         self._db.execute("INSERT OR REPLACE INTO mark VALUES (?, ?, ?)", (file, mark.line, mark.checksum))
         self._db.executemany(
             "INSERT INTO outcome VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET n = n + excluded.n",
@@ -112,7 +187,7 @@ class WorkFile:
     def close(self) -> None:
         """Keep the file for the next run, if there is anything to go on with."""
         try:
-            begun = self._db.execute("SELECT 1 FROM mark WHERE line > 0").fetchone() is not None
+            begun = self._has_begun()
         except sqlite3.Error:  # closed already, or damaged
             begun = True
         self._db.close()
@@ -121,18 +196,30 @@ class WorkFile:
 
     def remove(self) -> None:
         """The import is complete: there is nothing to go on with."""
+        mark = self._mark_key()
         self._db.close()
         self.path.unlink(missing_ok=True)
+        if self._table:
+            self._table.delete(mark)
 
 
 @contextmanager
-def work_file(path: Path, settings: Mapping[str, object]) -> Iterator[WorkFile]:
+def work_file(path: Path, settings: Mapping[str, object], table: Table | None = None) -> Iterator[WorkFile]:
     """A work file that stays when the block raises."""
-    work = WorkFile(path, settings)
+    work = WorkFile(path, settings, table)
     try:
         yield work
     finally:
         work.close()
+
+
+def _identity(table: Table) -> list[Any]:
+    """What tells a table from others that have its name at another time; raises ToolError."""
+    try:
+        found: Any = table.client.describe_table(TableName=table.name)["Table"]
+    except (BotoCoreError, ClientError) as error:
+        raise ToolError(f"The table {table.name} cannot be described: {error}") from error
+    return [table.name, found.get("TableId"), str(found["CreationDateTime"])]
 
 
 def write_report(work: WorkFile, path: Path) -> None:

@@ -25,7 +25,7 @@ class Crash(Exception):
 
 def import_imdb(folder: Path, table: Table) -> dict[str, dict[str, int]]:
     """What `python -m tools import-imdb` does; the outcomes by file."""
-    with Pool() as pool, work_file(folder / "state", {}) as work:
+    with Pool() as pool, work_file(folder / "state", {}, table) as work:
         ImdbImport(folder, table, work, Selection(), rate=Rate(None), pool=pool, bars=Bars()).run()
         outcomes = work.outcomes()
         assert list(work.refused()) == []
@@ -46,7 +46,7 @@ def test_a_catalogue_is_imported_by_many_threads_and_comes_back_from_its_export(
     assert {what for counts in again.values() for what in counts} == {"unchanged", "read"}
     Export(table, tmp_path / "one.jsonl.gz", bars=Bars()).run()
     other = new_table()
-    with Pool() as pool, work_file(tmp_path / "lines", {}) as work:
+    with Pool() as pool, work_file(tmp_path / "lines", {}, other) as work:
         LineImport(tmp_path / "one.jsonl.gz", other, work, rate=Rate(None), pool=pool, bars=Bars()).run()
         assert list(work.refused()) == []
     counts = Export(other, tmp_path / "two.jsonl.gz", bars=Bars()).run()

@@ -2,6 +2,7 @@
 
 import re
 from collections import defaultdict
+from pathlib import Path
 
 import pytest
 
@@ -18,6 +19,8 @@ from tests import streams
 from tests.backstage import Backstage
 from tests.harness import Clock, make_api
 from tests.integration.contents import items_of
+from tools.lines import Mark
+from tools.work import work_file
 
 PAGE = (ROOT / "docs" / "data-model.md").read_text(encoding="utf-8")
 SECTIONS = dict(re.findall(r"^### (.+?)\n(.*?)(?=^##|\Z)", PAGE, re.DOTALL | re.MULTILINE))
@@ -43,7 +46,7 @@ def _entity_of(item: Item) -> str:
 
 
 @pytest.fixture
-def stored(table: Table, clock: Clock, objects: Objects) -> Attributes:
+def stored(table: Table, clock: Clock, objects: Objects, tmp_path: Path) -> Attributes:
     """The attributes of all kinds of items, after one of everything has happened."""
     api, backstage = make_api(table, clock, objects), Backstage(table, clock)
     attributes: Attributes = defaultdict(set)
@@ -111,6 +114,8 @@ def stored(table: Table, clock: Clock, objects: Objects) -> Attributes:
     assert backstage.jobs.take(probe, WORKER, int(clock()))
     assert backstage.jobs.fail(probe, "It is no film.", WORKER, int(clock()), retry=False)
     backstage.settle_totals()
+    with work_file(tmp_path / "import.state", {}, table) as work:
+        work.commit("films.jsonl", Mark(1, 1), {})
     note(*items_of(table), *items_of(audit.table))
     return attributes
 

@@ -57,7 +57,7 @@ class Kept:
     def restore(self, plan: Plan = NO_TIME, table: Table | None = None) -> tuple[dict[str, int], list[str]]:
         """The outcomes, and what was told."""
         told: list[str] = []
-        with Pool(1) as pool, work_file(self.folder / "state", {}) as work:
+        with Pool(1) as pool, work_file(self.folder / "state", {}, table or self.table) as work:
             self._restored(table or self.table, plan, told, pool, work)
             outcomes = work.outcomes().get(self.file.name, {})
             work.remove()

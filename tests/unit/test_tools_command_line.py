@@ -12,6 +12,7 @@ from shared.dynamodb import Table
 from shared.errors import Unavailable
 from shared.schema import VIDEO
 from tests.harness import NOW, Api
+from tests.integration.contents import items_of
 from tools import target
 from tools.__main__ import main
 from tools.imdb import BASICS, video_id
@@ -123,6 +124,32 @@ def test_no_state_is_left_when_nothing_was_begun(table: Table, folder: Path) -> 
     (folder / "title.akas.tsv.gz").unlink()
     assert main(["import-imdb", str(folder), "--table", table.name]) == 1
     assert [path.name for path in folder.parent.rglob("*.state")] == []
+
+
+@pytest.mark.parametrize("command", ["import-imdb", "import"])
+def test_an_import_that_begins_anew_says_why(
+    table: Table, folder: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    source, damaged = folder, folder / "title.ratings.tsv.gz"
+    if command == "import":
+        assert main(["import-imdb", str(folder), "--table", table.name]) == 0
+        source = damaged = folder / "all.jsonl.gz"
+        assert main(["export", str(source), "--table", table.name]) == 0
+    whole = damaged.read_bytes()
+    damaged.write_bytes(whole[:-12])
+    assert main([command, str(source), "--table", table.name]) == 1
+    damaged.write_bytes(whole)
+    for item in items_of(table):
+        if not item["pk"].startswith("IMPORT#"):
+            table.delete({"pk": item["pk"], "sk": item["sk"]})
+    capsys.readouterr()
+    assert main([command, str(source), "--table", table.name]) == 0
+    shown = capsys.readouterr()
+    assert shown.err == (
+        f"The table {table.name} has lost what the import wrote before it was broken off, so it begins anew, and finds "
+        "unchanged what is there.\n"
+    )
+    assert sum(item["sk"] == VIDEO.sk for item in items_of(table)) == 3
 
 
 def test_a_termination_ends_an_import_as_an_interrupt_does(

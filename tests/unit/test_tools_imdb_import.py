@@ -58,7 +58,7 @@ class Importer:
         """The outcomes by file; what was refused is in `rejects` afterwards."""
         # One thread: moto copies all its tables for each transaction, and puts the copy back when that fails.
         with Pool(1) as pool:
-            work = WorkFile(self.state, {"types": sorted(selection.types)})
+            work = WorkFile(self.state, {"types": sorted(selection.types)}, self.table)
             try:
                 ImdbImport(
                     self.folder,
@@ -440,6 +440,19 @@ def test_an_import_that_crashed_goes_on_and_ends_like_an_undisturbed_one(
     generated.run()
     undisturbed = contents(generated.table)
     assert after_crash == undisturbed
+
+
+def test_videos_that_were_lost_after_an_import_was_broken_off_come_again(generated: Importer) -> None:
+    path = generated.folder / RATINGS.file
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-12])
+    with pytest.raises(Damaged):
+        generated.run()
+    path.write_bytes(whole)
+    for key in contents(generated.table):
+        if not key[0].startswith("IMPORT#"):
+            generated.table.delete({"pk": key[0], "sk": key[1]})
+    assert generated.run()["title.basics.tsv.gz"] == {"created": TITLES}
 
 
 def _crash_after(writes: int, patched: pytest.MonkeyPatch) -> None:
