@@ -27,12 +27,13 @@ def spawn(module: str, *arguments: str, log: IO[bytes], env: Mapping[str, str]) 
     )
 
 
-def end(process: "subprocess.Popen[bytes]", seconds: float) -> None:
-    """Ask a process to end, give it so much time, then end it and every process it left."""
+def end(process: "subprocess.Popen[bytes]", seconds: float) -> bool:
+    """Ask a process to end, give it so much time, then end it and every process it left; whether it ended by itself."""
     try:
         process.terminate()
         with suppress(subprocess.TimeoutExpired):
             process.wait(seconds)
+        return process.poll() is not None
     finally:
         with suppress(ProcessLookupError, PermissionError):  # the latter when only zombies are left, on macOS
             os.killpg(process.pid, signal.SIGKILL)

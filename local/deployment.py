@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import boto3
 from botocore.config import Config
@@ -140,6 +141,7 @@ def deploy(endpoint: str, issuer: str, work: Path, tell: Tell) -> str:
     last = Deployment.load(record)
     if last is not None and last.fingerprint == wanted and all(_is_deployed(endpoint, name) for name in STACKS):
         tell("Nothing has changed since the last deploy")
+        switch_on_ttl(endpoint, work / "cdk.out")  # an earlier version of ours did not
         return base_url(endpoint, last.api_id)
 
     record.unlink(missing_ok=True)  # until this deploy is through, nothing is known about what is there
@@ -156,6 +158,7 @@ def deploy(endpoint: str, issuer: str, work: Path, tell: Tell) -> str:
     arguments = ["deploy", "--all", "--require-approval", "never", "--concurrency", "2", "--progress", "events"]
     arguments += [*context(endpoint, issuer), "--output", str(work / "cdk.out"), "--outputs-file", str(outputs)]
     cdk(arguments, env, log, tell)
+    switch_on_ttl(endpoint, work / "cdk.out")
     deployed = Deployment.of(outputs, wanted, issuer, log)
     write_private(record, json.dumps(asdict(deployed), indent=2) + "\n")
     return base_url(endpoint, deployed.api_id)
@@ -168,20 +171,36 @@ def _output(outputs: Path, stack: str, name: str, log: Path) -> str:
         raise LocalError(f"The deploy left no output {name} of the stack {stack}; see {log}.") from error
 
 
+def switch_on_ttl(endpoint: str, assembly: Path) -> None:
+    """Let the tables of an assembly forget what has expired, as its templates say: MiniStack's CloudFormation does not."""
+    client = boto3.client("dynamodb", **_options(endpoint))
+    for template in assembly.glob("*.template.json"):
+        for resource in json.loads(template.read_text(encoding="utf-8"))["Resources"].values():
+            properties = resource.get("Properties", {})
+            if resource["Type"] == "AWS::DynamoDB::GlobalTable" and "TimeToLiveSpecification" in properties:
+                client.update_time_to_live(
+                    TableName=properties["TableName"], TimeToLiveSpecification=properties["TimeToLiveSpecification"]
+                )
+
+
 def _is_deployed(endpoint: str, stack: str) -> bool:
-    client = boto3.client(
-        "cloudformation",
-        endpoint_url=endpoint,
-        region_name=REGION,
-        aws_access_key_id="test",
-        aws_secret_access_key="test",
-        config=Config(proxies={}, connect_timeout=5, read_timeout=15, retries={"max_attempts": 1}),
-    )
+    client = boto3.client("cloudformation", **_options(endpoint))
     try:
         stacks = client.describe_stacks(StackName=stack)["Stacks"]
     except ClientError:
         return False
     return any(found["StackStatus"] in ("CREATE_COMPLETE", "UPDATE_COMPLETE") for found in stacks)
+
+
+def _options(endpoint: str) -> dict[str, Any]:
+    """Of a boto3 client that reaches MiniStack and nothing else."""
+    return {
+        "endpoint_url": endpoint,
+        "region_name": REGION,
+        "aws_access_key_id": "test",
+        "aws_secret_access_key": "test",
+        "config": Config(proxies={}, connect_timeout=5, read_timeout=15, retries={"max_attempts": 1}),
+    }
 
 
 def cdk(arguments: list[str], env: dict[str, str], log: Path, tell: Tell) -> None:

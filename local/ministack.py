@@ -1,23 +1,30 @@
 """MiniStack, the embedded AWS, as a process of its own that never outlives the program that started it."""
 
 import http.client
-import json
 import os
-import runpy
 import shutil
 import subprocess
 import time
+from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from local import LocalError, write_private
-from local.child import end, end_with_parent, spawn
+from local import LocalError
+from local.child import end, spawn
 from local.ports import LOOPBACK, is_taken
 
 START_SECONDS = 60.0
 STOP_SECONDS = 60.0
-"""MiniStack saves its state while it stops; killed before it is done, what was written since the start is lost."""
+SAVE_SECONDS = 300.0
+"""For all of its state. Nothing depends on it but logs and metrics: the rest is saved as it changes."""
+SAVE_PATH = "/_local/save"
+"""POST it to have everything saved now; the answer names what is saved, a line each, as it goes."""
+HEARTBEAT = "running"
+"""A file that is there from a start to the next orderly end. Up to the time when it was touched last, all is on disk."""
+WHOLE = "dynamodb.json"
+"""A file that is there once everything was saved: the first deploy had come to its end."""
 FORGET_SECONDS = 2.0
 """For one that keeps nothing. It would wait a long time for connections that are still open."""
 
@@ -42,10 +49,10 @@ class MiniStack:
             raise LocalError(f"MiniStack cannot start: port {self.port} is taken.")
         shutil.rmtree(self._scratch, ignore_errors=True)  # left by one that was killed
         self._scratch.mkdir(parents=True)
-        if self.state is not None:
-            forget_stream_positions(self.state)
+        if self.state is not None and not (self.state / WHOLE).exists():
+            shutil.rmtree(self.state, ignore_errors=True)  # buckets that no stack knows of would be in the way
         with self.log.open("wb") as log:
-            self._process = spawn("local.ministack", log=log, env=self._environment())
+            self._process = spawn("local.engine", log=log, env=self._environment())
         try:
             self._wait_until_ready()
         except BaseException:
@@ -58,6 +65,13 @@ class MiniStack:
     ) -> None:
         self.stop()
 
+    @property
+    def pid(self) -> int:
+        """The id of its process."""
+        if self._process is None:
+            raise RuntimeError("MiniStack was not started")
+        return self._process.pid
+
     def is_running(self) -> bool:
         """Whether the process is there."""
         return self._process is not None and self._process.poll() is None
@@ -68,15 +82,45 @@ class MiniStack:
             raise RuntimeError("MiniStack was not started")
         return self._process.wait()
 
+    def kept_until(self) -> datetime | None:
+        """Up to when all is on disk of a run that did not end in order; None when the last one did, or had nothing."""
+        if self.state is None or not all((self.state / name).exists() for name in (HEARTBEAT, WHOLE)):
+            return None
+        return datetime.fromtimestamp((self.state / HEARTBEAT).stat().st_mtime)
+
+    def save(self, tell: Callable[[str], None] = lambda _: None) -> None:
+        """Have everything saved now, and tell what as it goes; raises LocalError when it cannot be."""
+        connection = http.client.HTTPConnection(LOOPBACK, self.port, timeout=SAVE_SECONDS)
+        try:
+            connection.request("POST", SAVE_PATH)
+            answer = connection.getresponse()
+            while line := answer.readline():
+                tell(line.decode().strip())
+        except (OSError, http.client.HTTPException) as error:
+            raise LocalError(f"MiniStack could not save everything ({error!r}); its log is {self.log}.") from error
+        finally:
+            connection.close()
+        if answer.status != 200:
+            raise LocalError(f"MiniStack could not save everything; its log is {self.log}.")
+
     def stop(self) -> None:
-        """Let it save its data and end, then end every process it left; does nothing the second time."""
+        """Let it save its data and end, then end every process it left; does nothing the second time.
+
+        Raises LocalError when it had to be killed; the message says what is on disk.
+        """
         process, self._process = self._process, None
         if process is None:
             return
         try:
-            end(process, FORGET_SECONDS if self.state is None else STOP_SECONDS)
+            in_order = end(process, FORGET_SECONDS if self.state is None else STOP_SECONDS)
         finally:
             shutil.rmtree(self._scratch, ignore_errors=True)
+        kept = self.kept_until()
+        if not in_order and kept is not None:
+            raise LocalError(
+                f"MiniStack did not end within {STOP_SECONDS:.0f} s and was killed. "
+                f"What was written before {kept:%H:%M:%S} is on disk; its log is {self.log}."
+            )
 
     def last_lines(self, count: int = 12) -> str:
         """The end of its log, for an error message."""
@@ -124,26 +168,3 @@ class MiniStack:
             return False
         finally:
             connection.close()
-
-
-def forget_stream_positions(state: Path) -> None:
-    """Let the readers of streams begin anew, in what MiniStack saved.
-
-    It keeps how many records they have read and not the records: after a start they would skip as many new ones.
-    What nobody had read when it stopped is lost; the sweeper finds the jobs that were to come of it.
-    """
-    file = state / "lambda.json"
-    if file.exists():
-        saved = json.loads(file.read_text(encoding="utf-8"))
-        if saved.get("payload", saved).pop("dynamodb_stream_positions", None) is not None:
-            write_private(file, json.dumps(saved))
-
-
-def _serve() -> None:
-    """Run MiniStack in this process, and stop it properly when the parent is gone."""
-    end_with_parent()
-    runpy.run_module("ministack", run_name="__main__", alter_sys=True)
-
-
-if __name__ == "__main__":
-    _serve()

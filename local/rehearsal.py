@@ -23,7 +23,7 @@ import boto3
 
 from local import ROOT, STATE, LocalError, exit_status, write_private
 from local.demo import Client
-from local.deployment import DEPLOY_SECONDS, REGION, Deployment, base_url, cdk, context, environment
+from local.deployment import DEPLOY_SECONDS, REGION, Deployment, base_url, cdk, context, environment, switch_on_ttl
 from local.issuer import Issuer, Signer
 from local.ministack import MiniStack
 from local.ports import free_port
@@ -228,6 +228,7 @@ class _Account:
             status = _status(command, self._env, DEPLOY_SECONDS, log)
         if status != 0:
             raise LocalError(f"The deploy failed; the end of {self._log}:\n{_last_lines(self._log)}")
+        switch_on_ttl(self.endpoint, output)
         self.deployed = Deployment.of(outputs, "", self.issuer.url, self._log)
         self.base_url = base_url(self.endpoint, self.deployed.api_id)
 

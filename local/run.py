@@ -2,6 +2,7 @@
 
 import fcntl
 import json
+import os
 import signal
 import sys
 import time
@@ -49,7 +50,7 @@ class Stop(BaseException):
 
 def main() -> int:
     """Run until told to stop; the exit status."""
-    stop_on_signals()
+    stop_on_signals("What was written until a second ago is on disk.")
     try:
         return exit_status(_run)
     except Stop:
@@ -69,14 +70,23 @@ def _serve(terminal: "_Terminal") -> NoReturn:
     require_free(port, "PORT", "for MiniStack")
     require_free(issuer_port, "ISSUER_PORT", "for the development issuer")
     SERVICE_FILE.unlink(missing_ok=True)  # left by a run that was killed
+    ministack = MiniStack(port, STATE / "ministack.log", STATE / "ministack")
+    kept = ministack.kept_until()
+    if kept is not None:
+        terminal.say(
+            f"The last run was ended by force: what it wrote after {kept:%Y-%m-%d %H:%M:%S} may be missing. "
+            "All before that is there."
+        )
     with ExitStack() as stack:
         issuer = stack.enter_context(Issuer(issuer_port, Signer(KEY_FILE)))
         with terminal.step("Starting MiniStack"):
-            ministack = stack.enter_context(MiniStack(port, STATE / "ministack.log", STATE / "ministack"))
-        stack.callback(terminal.say, "Stopping ...")
+            stack.enter_context(ministack)
+        stack.callback(_stop, ministack, terminal)
         stack.callback(SERVICE_FILE.unlink, missing_ok=True)
         with terminal.step("Deploying the CDK app") as tell:
             url = _deploy(ministack, issuer.url, tell)
+            # What a deploy makes is not saved as it changes: a table without it would have no home.
+            ministack.save()
         with terminal.step("Waiting for the first answer"):
             _warm_up(url)
         # Before MiniStack on the way out: else it would end in the middle of a film without being able to say so.
@@ -84,9 +94,22 @@ def _serve(terminal: "_Terminal") -> NoReturn:
         _announce(url, issuer, ministack.endpoint)
         status = ministack.wait()
         raise LocalError(
-            f"MiniStack ended by itself (status {status}), so what was written since the start is lost; "
+            f"MiniStack ended by itself (status {status}), so what was written in its last second may be lost; "
             f"its log is {ministack.log}."
         )
+
+
+def _stop(ministack: MiniStack, terminal: "_Terminal") -> None:
+    """Save everything and end, saying how far that is."""
+    if not ministack.is_running():
+        return
+    with terminal.step("Saving") as tell:
+        try:
+            ministack.save(tell)
+        except LocalError as error:
+            terminal.say(str(error))
+    with terminal.step("Stopping"):
+        ministack.stop()
 
 
 def _deploy(ministack: MiniStack, issuer: str, tell: Callable[[str], None]) -> str:
@@ -148,14 +171,24 @@ def _only_run_of_this_checkout() -> Iterator[None]:
         yield
 
 
-def stop_on_signals() -> None:
-    """Let SIGINT, SIGTERM and SIGHUP raise Stop, once."""
+def stop_on_signals(kept: str = "") -> None:
+    """Let SIGINT, SIGTERM and SIGHUP raise Stop, once; after that they say what is going on.
+
+    `kept` is a sentence about what is not lost should somebody end the process by force.
+    """
     stopping = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    explanation = (
+        f"\nIt is stopping, which takes some seconds; `kill -9 {os.getpid()}` ends it at once. {kept}\n".encode()
+    )
+
+    def explain(number: int, frame: FrameType | None) -> None:
+        with suppress(OSError):  # nobody may be there to read it
+            os.write(sys.stderr.fileno(), explanation)
 
     def stop(number: int, frame: FrameType | None) -> None:
-        # From here on we clean up; a second, impatient Ctrl-C must not make MiniStack lose its data.
+        # From here on we clean up; a second, impatient Ctrl-C must not break that off.
         for each in stopping:
-            signal.signal(each, signal.SIG_IGN)
+            signal.signal(each, explain)
         raise Stop
 
     for number in stopping:

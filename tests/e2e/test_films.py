@@ -2,6 +2,7 @@
 
 import io
 import re
+import time
 from typing import Any
 from urllib.parse import urljoin
 
@@ -243,16 +244,20 @@ class TestUploads:
 
 
 class TestTheEnd:
-    def test_what_a_removed_video_leaves_is_removed_too(self, service: Service) -> None:
+    def test_what_an_expired_video_leaves_is_removed_too(self, service: Service) -> None:
         video = service.create()
         service.upload(video, film())
         assert _settled(service, video)["status"] == "ready"
         service.request("POST", f"{_path(video)}/views", "alice")
         assert len(_objects(service, video)) > 5
-        # As DynamoDB does when the time of a deleted video has come; MiniStack's expiry leaves no stream record.
         dynamodb = _client(service, "dynamodb")
         partition = {"S": f"VIDEO#{video['videoId']}"}
-        dynamodb.delete_item(TableName="VideoMetadata", Key={"pk": partition, "sk": {"S": "#META"}})
+        dynamodb.update_item(
+            TableName="VideoMetadata",
+            Key={"pk": partition, "sk": {"S": "#META"}},
+            UpdateExpression="SET purgeAt = :past",
+            ExpressionAttributeValues={":past": {"N": str(int(time.time()) - 1)}},
+        )
         eventually(lambda: _objects(service, video), lambda keys: not keys)
         eventually(
             lambda: dynamodb.query(
@@ -262,10 +267,11 @@ class TestTheEnd:
             )["Count"],
             lambda count: count == 0,
         )
-        eventually(
+        entries = eventually(
             lambda: _get(service, video, "/audit?limit=100", "admin")["items"],
-            lambda entries: ("video", "removed") in {(each["entity"], each["action"]) for each in entries},
+            lambda entries: entries[0]["action"] == "expired",
         )
+        assert entries[0]["by"] == {"kind": "service", "id": "dynamodb.amazonaws.com"}
         assert service.request("GET", f"{_path(video)}/audit").status_code == 404
 
 

@@ -1,17 +1,19 @@
 """`make run` refuses to start with one clear sentence, and leaves nothing behind."""
 
 import fcntl
-import json
+import os
+import signal
 import socket
 import stat
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from local import LocalError, run, write_private
-from local.ministack import MiniStack, forget_stream_positions
+from local.ministack import HEARTBEAT, WHOLE, MiniStack
 from local.ports import chosen_port, free_port, is_taken, require_free
 
 
@@ -28,7 +30,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(run, "STATE", tmp_path)
     monkeypatch.setattr(run, "SERVICE_FILE", tmp_path / "service.json")
     monkeypatch.setattr(run, "KEY_FILE", tmp_path / "key.pem")
-    monkeypatch.setattr(run, "stop_on_signals", lambda: None)
+    monkeypatch.setattr(run, "stop_on_signals", lambda *_: None)
     return tmp_path
 
 
@@ -52,18 +54,6 @@ def test_ministack_does_not_mistake_another_server_for_itself(taken: int, tmp_pa
     with pytest.raises(LocalError, match=f"port {taken} is taken"), MiniStack(taken, tmp_path / "ministack.log"):
         pass
     assert not (tmp_path / "ministack.log").exists()
-
-
-@pytest.mark.parametrize("wrap", [lambda saved: saved, lambda saved: {"__ministack_format__": 2, "payload": saved}])
-def test_readers_of_streams_begin_anew_after_a_start(
-    tmp_path: Path, wrap: Callable[[dict[str, Any]], dict[str, Any]]
-) -> None:
-    forget_stream_positions(tmp_path)
-    file = tmp_path / "lambda.json"
-    file.write_text(json.dumps(wrap({"esms": {"a": 1}, "dynamodb_stream_positions": {"a": 7}})))
-    for _ in range(2):
-        forget_stream_positions(tmp_path)
-        assert json.loads(file.read_text()) == wrap({"esms": {"a": 1}})
 
 
 @pytest.mark.parametrize("text", ["x", "0", "65536", "-1", "4566.0", "٤"])
@@ -92,6 +82,74 @@ def test_run_with_a_taken_port_says_so_and_fails(
     assert shown.err.startswith(f"Port {taken} ")
     assert shown.err.count("\n") == 1
     assert not (checkout / "service.json").exists()
+
+
+def test_run_says_what_may_be_missing_when_the_last_one_was_ended_by_force(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    heartbeat = checkout / "ministack" / HEARTBEAT
+    heartbeat.parent.mkdir()
+    heartbeat.touch()
+    (heartbeat.parent / WHOLE).touch()
+    os.utime(heartbeat, (1_750_000_000, 1_750_000_000))
+    monkeypatch.setattr(run, "Issuer", _refuses)
+    assert run.main() == 1
+    told = " ".join(capsys.readouterr().err.split())
+    then = datetime.fromtimestamp(1_750_000_000)
+    assert f"ended by force: what it wrote after {then} may be missing. All before that is there." in told
+
+
+def _refuses(*_: object) -> None:
+    raise LocalError("It goes no further.")
+
+
+def test_the_first_ctrl_c_stops_and_the_second_says_what_is_going_on(capfd: pytest.CaptureFixture[str]) -> None:
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    try:
+        run.stop_on_signals("All is on disk.")
+        with pytest.raises(run.Stop):
+            signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGTERM)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    sentence = f"It is stopping, which takes some seconds; `kill -9 {os.getpid()}` ends it at once. All is on disk."
+    assert capfd.readouterr().err.strip().splitlines() == [sentence, "", sentence]
+
+
+class _Saved:
+    """A MiniStack that has something to save, and may not be able to."""
+
+    def __init__(self, trouble: str | None = None) -> None:
+        self._trouble = trouble
+        self.is_stopped = False
+
+    def is_running(self) -> bool:
+        """It is there."""
+        return True
+
+    def save(self, tell: Callable[[str], None]) -> None:
+        """Say how far it is."""
+        tell("20 of 45: lambda")
+        if self._trouble:
+            raise LocalError(self._trouble)
+
+    def stop(self) -> None:
+        """End."""
+        self.is_stopped = True
+
+
+@pytest.mark.parametrize("trouble", [None, "The disk is full."])
+def test_at_the_end_it_says_how_far_saving_is_and_what_could_not_be_saved(
+    trouble: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ministack: Any = _Saved(trouble)
+    run._stop(ministack, run._Terminal())
+    told = capsys.readouterr().err
+    assert told.startswith("Saving ...\n  20 of 45: lambda\n")
+    assert (trouble or "Saving: done") in told
+    assert ministack.is_stopped
 
 
 def test_a_second_run_in_the_same_checkout_leaves_the_first_alone(

@@ -1,0 +1,376 @@
+"""MiniStack in this process, with what it lacks to be trusted with data.
+
+It saves its state when it stops only, all of it and slowly; its TTL removes without a record in the stream; and it lets
+functions have all the memory that there is. None of this can be mended through its API, so here, and nowhere else, we
+reach into the modules of the pinned version. `tests/unit/test_local_engine.py` fails when they change their shape.
+"""
+
+import asyncio
+import json
+import logging
+import os
+import sys
+import threading
+import time
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
+from ministack import app as ministack
+from ministack.core import lambda_runtime, persistence, responses
+from ministack.services import dynamodb, lambda_svc, sqs
+
+from local.child import end_with_parent
+from local.journal import ItemRow, Journal, ReaderRow, RecordRow
+from local.ministack import HEARTBEAT, SAVE_PATH
+
+LOGGER = logging.getLogger("local.engine")
+
+JOURNAL = "items.sqlite"
+
+SAVE_SECONDS = 1.0
+EXPIRE_SECONDS = 5.0
+TELL_SECONDS = 0.5
+SHARE = 10
+"""How many times as long as it took to save something, or to look for what has expired, it has to wait."""
+KEPT_AS_IT_CHANGES = {"dynamodb": dynamodb, "sqs": sqs}
+"""What MiniStack is asked for after each change: little. The rest changes with a deploy, or is logs and metrics."""
+
+TTL_IDENTITY = {"type": "Service", "principalId": "dynamodb.amazonaws.com"}
+"""https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/time-to-live-ttl-streams.html"""
+FIVE_YEARS = 5 * 365 * 86_400
+MINISTACKS_REAPER = "dynamodb-ttl-reaper"
+"""The thread that removes without a record."""
+
+LIMIT_MEMORY = """
+import os as _os, resource as _resource
+_bytes = int(_os.environ["AWS_LAMBDA_FUNCTION_MEMORY_SIZE"]) << 20
+_resource.setrlimit(_resource.RLIMIT_DATA, (_bytes, _bytes))
+"""
+"""Run by each worker before anything else. Linux counts what a process may write to, and not what it merely maps."""
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Message, Receive, Send], Awaitable[None]]
+"""An ASGI application."""
+
+
+@dataclass
+class Snapshot:
+    """What has changed since the one before, all of it at one moment."""
+
+    touched: dict[tuple[str, str, str], Any]
+    """Tables by their id and by the keys of an item that was written or removed."""
+    emptied: dict[str, Any]
+    """Tables by their id whose items were replaced as a whole."""
+    readers: list[ReaderRow] = field(default_factory=list)
+    records: list[RecordRow] = field(default_factory=list)
+    ends: dict[str, int] = field(default_factory=dict)
+    """Where each stream ended."""
+    items: list[ItemRow] = field(default_factory=list)
+    states: dict[str, tuple[str, Any]] = field(default_factory=dict)
+    """What MiniStack has to save of a service itself, as JSON to compare, and as it takes it."""
+
+
+class Keeper:
+    """Keeps tables, their streams and the queues on disk, a moment after each change.
+
+    Everything of this class but `_write` runs where requests are served, between two of them: a snapshot never has half
+    of a transaction.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._journal = Journal(folder / JOURNAL)
+        self._heartbeat = folder / HEARTBEAT
+        self._touched: dict[tuple[str, str, str], Any] = {}
+        self._emptied: dict[str, Any] = {}
+        self._ends: dict[str, int] = {}
+        self._saved: dict[str, str] = {}
+        self._saving = asyncio.Lock()
+        self._ended = False
+        self.is_whole = False
+        """Whether MiniStack has saved everything since the start. Before, while it is deployed to, it keeps items only: tables
+        and queues that the saved CloudFormation does not know of could not be deployed again."""
+
+    def touch(self, table: Any, pk: str, sk: str) -> None:
+        """Keep what an item is now."""
+        self._touched[table["TableId"], pk, sk] = table
+
+    def empty(self, table: Any) -> None:
+        """Keep what all items of a table are now."""
+        self._emptied[table["TableId"]] = table
+
+    def restore(self) -> None:
+        """Give MiniStack the items and records that were kept, once it has loaded its own state."""
+        tables = {table["TableId"]: table for table in dynamodb._tables.all_values()}
+        self._journal.keep_only(tables)
+        for table_id, table in tables.items():
+            if any(table["items"].values()):  # MiniStack saved it all by itself: an earlier version of ours ran
+                self.empty(table)
+                continue
+            for pk, sk, item in self._journal.items(table_id):
+                table["items"][pk][sk] = json.loads(item)
+            dynamodb._update_counts(table)
+        self._restore_streams()
+        self._heartbeat.touch()
+
+    def _restore_streams(self) -> None:
+        kept = {reader: position for reader, _, position in self._journal.readers()}
+        positions = lambda_svc._dynamodb_stream_positions
+        positions.clear()  # MiniStack's own are of records that it does not keep
+        for scope, table in dynamodb._tables.all_items():
+            stream = table.get("LatestStreamArn")
+            readers = {reader: kept[reader[-1]] for reader in _readers(stream) if reader[-1] in kept}
+            if not readers:
+                continue
+            records = self._journal.records(stream)
+            start = min([*readers.values(), *(position for position, _ in records[:1])])
+            # The records last: readers take a stream without any for one that has nothing new.
+            dynamodb._stream_trimmed.set_scoped(*scope, start)
+            for reader, position in readers.items():
+                positions.set_scoped(*reader, position)
+            dynamodb._stream_records.set_scoped(*scope, [json.loads(record) for _, record in records])
+            self._ends[stream] = start + len(records)
+        self._journal.advance(_positions())
+
+    async def save(self) -> None:
+        """Bring what has changed to disk."""
+        async with self._saving:
+            if self._ended:
+                return
+            now = time.time()
+            snapshot = self._snapshot()
+            try:
+                await asyncio.to_thread(self._write, snapshot)
+            except BaseException:  # also when we are cancelled: the next one brings it again
+                self._touched = snapshot.touched | self._touched
+                self._emptied = snapshot.emptied | self._emptied
+                raise
+            self._ends |= snapshot.ends
+            self._saved |= {name: text for name, (text, _) in snapshot.states.items()}
+            os.utime(self._heartbeat, (now, now))
+
+    def _snapshot(self) -> Snapshot:
+        """What has changed, in an order that loses nothing while other threads go on reading streams and queues.
+
+        Of a record that was read, the messages are in the queues; of a message that was taken, the items are written.
+        """
+        taken = Snapshot(self._touched, self._emptied)
+        self._touched, self._emptied = {}, {}
+        taken.readers = _positions() if self.is_whole else self._journal.readers()
+        with sqs._queues_lock:
+            states = {name: service.get_state() for name, service in KEPT_AS_IT_CHANGES.items() if self.is_whole}
+        for name, state in states.items():
+            text = json.dumps(state, default=persistence._json_default)
+            if text != self._saved.get(name):
+                taken.states[name] = text, state
+        for scope, records in dynamodb._stream_records.all_items():
+            stream = dynamodb._tables.get_scoped(*scope, {}).get("LatestStreamArn")
+            if next(_readers(stream), None):
+                start = dynamodb._stream_trimmed.get_scoped(*scope, 0)
+                known = max(self._ends.get(stream, start), start)
+                fresh = records[known - start :]
+                taken.records += [(stream, known + n, json.dumps(record)) for n, record in enumerate(fresh)]
+                taken.ends[stream] = known + len(fresh)
+        for table_id, table in taken.emptied.items():
+            taken.items += [_row(table_id, table, pk, sk) for pk, items in table["items"].items() for sk in items]
+        taken.items += [_row(table_id, table, pk, sk) for (table_id, pk, sk), table in taken.touched.items()]
+        return taken
+
+    def _write(self, snapshot: Snapshot) -> None:
+        if snapshot.items or snapshot.records or snapshot.emptied:
+            self._journal.write(snapshot.items, snapshot.records, snapshot.emptied)
+        for name, (_, state) in snapshot.states.items():
+            persistence.save_state(name, state)
+        # Last: should we end here, records are read again rather than not at all.
+        if snapshot.readers != self._journal.readers():
+            self._journal.advance(snapshot.readers)
+
+    def end(self) -> None:
+        """Remember that everything was saved, and save no more."""
+        self._ended = True
+        self._journal.close()
+        self._heartbeat.unlink(missing_ok=True)
+
+
+def _readers(stream: str | None) -> Iterator[tuple[str, str, str]]:
+    """Account, region and id of each function's mapping that reads a stream."""
+    return (scope for scope, mapping in lambda_svc._esms.all_items() if mapping.get("EventSourceArn") == stream)
+
+
+def _positions() -> list[ReaderRow]:
+    """How far the readers of streams are."""
+    found = lambda_svc._dynamodb_stream_positions.all_items()
+    mappings = dict(lambda_svc._esms.all_items())
+    return [(scope[-1], mappings[scope]["EventSourceArn"], at) for scope, at in found if scope in mappings]
+
+
+def _row(table_id: str, table: Any, pk: str, sk: str) -> ItemRow:
+    item = table["items"].get(pk, {}).get(sk)
+    return table_id, pk, sk, None if item is None else json.dumps(item)
+
+
+class Engine:
+    """MiniStack's ASGI application, which keeps its tables, and removes what has expired as DynamoDB does."""
+
+    def __init__(self, inner: App, keeper: Keeper | None) -> None:
+        self._inner = inner
+        self._keeper = keeper
+        self._tasks: list[asyncio.Task[None]] = []
+        self._is_saved = False
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Serve a request, or begin and end with the server."""
+        if scope["type"] == "lifespan":
+            await self._live(scope, receive, send)
+        elif scope["type"] == "http" and (scope["method"], scope["path"]) == ("POST", SAVE_PATH):
+            await self._save_everything(send)
+        else:
+            await self._inner(scope, receive, send)
+
+    async def _live(self, scope: Message, receive: Receive, send: Send) -> None:
+        async def hear() -> Message:
+            message = await receive()
+            if message["type"] == "lifespan.shutdown" and self._keeper:
+                try:
+                    await self._keeper.save()
+                except Exception:  # MiniStack is to save what it can all the same
+                    LOGGER.exception("the last changes could not be saved")
+                else:
+                    self._is_saved = True
+            return message
+
+        async def tell(message: Message) -> None:
+            if message["type"] == "lifespan.startup.complete":
+                if self._keeper:
+                    self._keeper.restore()
+                    self._tasks.append(asyncio.create_task(_again_and_again(self._keeper.save, SAVE_SECONDS)))
+                self._tasks.append(asyncio.create_task(_again_and_again(_expire, EXPIRE_SECONDS)))
+            await send(message)
+            if message["type"] == "lifespan.shutdown.complete" and self._keeper and self._is_saved:
+                self._keeper.end()
+                os._exit(0)  # all is on disk; MiniStack would wait for its threads, of which some wait for messages
+
+        await self._inner(scope, hear, tell)
+
+    async def _save_everything(self, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/plain")]})
+        if self._keeper:
+            await self._keeper.save()
+            services = ministack._build_persistence_save_dict()
+            told = time.monotonic()
+            for number, (name, get_state) in enumerate(services.items(), start=1):
+                if time.monotonic() - told > TELL_SECONDS:
+                    line = f"{number} of {len(services)}: {name}\n"
+                    await send({"type": "http.response.body", "body": line.encode(), "more_body": True})
+                    told = time.monotonic()
+                persistence.save_all({name: get_state})
+            self._keeper.is_whole = True
+        await send({"type": "http.response.body", "body": b""})
+
+
+async def _again_and_again(action: Callable[[], Awaitable[object]], seconds: float) -> None:
+    while True:
+        started = time.monotonic()
+        try:
+            await action()
+        except Exception:  # whatever it was, the next attempt may succeed; a full disk, for example
+            LOGGER.exception("failed; tries again")
+        await asyncio.sleep(max(seconds, SHARE * (time.monotonic() - started)))
+
+
+async def _expire() -> None:
+    expire(time.time())
+
+
+def expire(now: float) -> None:
+    """Remove all items whose time has come by `now`, in epoch seconds, and say so in their tables' streams."""
+    for (account, region, name), setting in dynamodb._ttl_settings.all_items():
+        table = dynamodb._tables.get_scoped(account, region, name)
+        if table is None or setting["TimeToLiveStatus"] != "ENABLED":
+            continue
+        attribute = setting["AttributeName"]
+        expired = [
+            (pk, sk)
+            for pk, items in table["items"].items()
+            for sk, item in items.items()
+            # As DynamoDB has it: neither what is not a number expires, nor what is more than five years past.
+            if "N" in item.get(attribute, {}) and now - FIVE_YEARS < float(item[attribute]["N"]) <= now
+        ]
+        with _as_dynamodb(account, region):
+            for pk, sk in expired:
+                removed = dynamodb._remove_item(table, pk, sk)
+                dynamodb._emit_stream_event(name, "REMOVE", removed, None)
+
+
+@contextmanager
+def _as_dynamodb(account: str, region: str) -> Iterator[None]:
+    """Let what is recorded here be DynamoDB's own doing, in an account and region."""
+    build = dynamodb._build_change_record
+    tokens = responses._request_account_id.set(account), responses._request_region.set(region)
+    dynamodb._build_change_record = lambda *change: build(*change) | {"userIdentity": TTL_IDENTITY}
+    try:
+        yield
+    finally:
+        dynamodb._build_change_record = build
+        responses._request_account_id.reset(tokens[0])
+        responses._request_region.reset(tokens[1])
+
+
+def mend(keeper: Keeper | None) -> None:
+    """Let MiniStack tell `keeper` of every change, leave TTL to us, and limit the memory of functions."""
+    set_item, remove_item, items_replaced = dynamodb._set_item, dynamodb._remove_item, dynamodb._items_replaced
+
+    def set_and_keep(table: Any, pk: str, sk: str, item: Any) -> Any:
+        if keeper:
+            keeper.touch(table, pk, sk)
+        return set_item(table, pk, sk, item)
+
+    def remove_and_keep(table: Any, pk: str, sk: str) -> Any:
+        if threading.current_thread().name == MINISTACKS_REAPER:
+            return None
+        if keeper:
+            keeper.touch(table, pk, sk)
+        return remove_item(table, pk, sk)
+
+    def replace_and_keep(table: Any) -> None:
+        if keeper:
+            keeper.empty(table)
+        items_replaced(table)
+
+    dynamodb._set_item, dynamodb._remove_item = set_and_keep, remove_and_keep
+    dynamodb._items_replaced = replace_and_keep
+    if keeper:
+        dynamodb.get_state = _state_without_items(dynamodb.get_state)
+    if sys.platform == "linux":
+        lambda_runtime._PYTHON_WORKER_SCRIPT = LIMIT_MEMORY + lambda_runtime._PYTHON_WORKER_SCRIPT
+
+
+def _state_without_items(get_state: FunctionType) -> Callable[[], Any]:
+    """What MiniStack saves of DynamoDB but for the items, all of which it would copy and write."""
+
+    def get() -> Any:
+        described = responses.AccountRegionScopedDict()
+        for scope, table in dynamodb._tables.all_items():
+            described.set_scoped(*scope, table | {"items": {}})
+        # The same function, in a module whose tables are these: others go on using the real ones meanwhile.
+        return FunctionType(get_state.__code__, vars(dynamodb) | {"_tables": described})()
+
+    return get
+
+
+def _serve() -> None:
+    """Run MiniStack in this process, and stop it properly when the parent is gone."""
+    end_with_parent()
+    keeper = Keeper(Path(persistence.STATE_DIR)) if persistence.PERSIST_STATE else None
+    mend(keeper)
+    ministack.app = Engine(ministack.app, keeper)
+    ministack.main()
+
+
+if __name__ == "__main__":
+    _serve()

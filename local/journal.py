@@ -1,0 +1,78 @@
+"""What the embedded AWS has to keep of its tables, in a file that is right whenever the process ends."""
+
+import sqlite3
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS item (tab TEXT, pk TEXT, sk TEXT, item TEXT NOT NULL, PRIMARY KEY (tab, pk, sk));
+CREATE TABLE IF NOT EXISTS record (stream TEXT, position INTEGER, record TEXT NOT NULL, PRIMARY KEY (stream, position));
+CREATE TABLE IF NOT EXISTS reader (id TEXT PRIMARY KEY, stream TEXT NOT NULL, position INTEGER NOT NULL);
+"""
+
+ItemRow = tuple[str, str, str, str | None]
+"""Table, partition key, sort key, and the item as JSON; None when it was removed."""
+RecordRow = tuple[str, int, str]
+"""Stream, position, and the record as JSON."""
+ReaderRow = tuple[str, str, int]
+"""Who reads, which stream, and the position of the first record that it has not read."""
+
+
+class Journal:
+    """Items, records of streams that are still to be read, and how far their readers are.
+
+    Each method that writes does so in one transaction, which is on disk when it returns.
+    """
+
+    def __init__(self, path: Path) -> None:
+        # Threads take turns with it.
+        self._db = sqlite3.connect(path, check_same_thread=False)
+        self._db.execute("PRAGMA journal_mode = WAL")
+        self._db.execute("PRAGMA synchronous = FULL")
+        self._db.executescript(_TABLES)
+
+    def write(self, items: Iterable[ItemRow], records: Iterable[RecordRow], emptied: Collection[str] = ()) -> None:
+        """Keep items and records; first of all, forget all items of the tables that were `emptied`."""
+        with self._db:
+            self._db.executemany("DELETE FROM item WHERE tab = ?", [(table,) for table in emptied])
+            for table, pk, sk, item in items:
+                if item is None:
+                    self._db.execute("DELETE FROM item WHERE tab = ? AND pk = ? AND sk = ?", (table, pk, sk))
+                else:
+                    self._db.execute("INSERT OR REPLACE INTO item VALUES (?, ?, ?, ?)", (table, pk, sk, item))
+            self._db.executemany("INSERT OR REPLACE INTO record VALUES (?, ?, ?)", records)
+
+    def advance(self, readers: Collection[ReaderRow]) -> None:
+        """Keep how far readers are, and forget the records that all readers of their stream have read."""
+        with self._db:
+            self._db.execute("DELETE FROM reader")
+            self._db.executemany("INSERT INTO reader VALUES (?, ?, ?)", readers)
+            self._db.execute(
+                "DELETE FROM record WHERE position < "
+                "coalesce((SELECT min(position) FROM reader WHERE reader.stream = record.stream), position + 1)"
+            )
+
+    def keep_only(self, tables: Collection[str]) -> None:
+        """Forget the items of all other tables."""
+        with self._db:
+            known = {table for (table,) in self._db.execute("SELECT DISTINCT tab FROM item")}
+            self._db.executemany("DELETE FROM item WHERE tab = ?", [(table,) for table in known - set(tables)])
+
+    def items(self, table: str) -> Iterator[tuple[str, str, str]]:
+        """Partition key, sort key and JSON of each item of a table."""
+        with closing(self._db.execute("SELECT pk, sk, item FROM item WHERE tab = ?", (table,))) as rows:
+            yield from rows
+
+    def records(self, stream: str) -> list[tuple[int, str]]:
+        """Position and JSON of each record of a stream, the oldest first."""
+        found = self._db.execute("SELECT position, record FROM record WHERE stream = ? ORDER BY position", (stream,))
+        return found.fetchall()
+
+    def readers(self) -> list[ReaderRow]:
+        """How far each reader is."""
+        return self._db.execute("SELECT id, stream, position FROM reader").fetchall()
+
+    def close(self) -> None:
+        """Leave one file behind, without a log beside it."""
+        self._db.close()

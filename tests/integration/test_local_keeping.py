@@ -1,0 +1,145 @@
+"""What `make run` keeps: the process of the embedded AWS, killed and started again on the same folder."""
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import boto3
+import pytest
+
+from local import LocalError, ministack
+from local.deployment import REGION, switch_on_ttl
+from local.ministack import MiniStack
+from local.ports import free_port
+from tests.harness import create_table
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+ITEMS = 20_000
+BATCH = 25
+TABLE = "Films"
+
+
+class Laptop:
+    """A folder, and one run of the embedded AWS after the other."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    @contextmanager
+    def run(self) -> Iterator["Run"]:
+        """A run that ends in order."""
+        with MiniStack(free_port(), self._folder / "ministack.log", self._folder / "state") as engine:
+            yield Run(engine)
+
+
+class Run:
+    """A run."""
+
+    def __init__(self, engine: MiniStack) -> None:
+        self.engine = engine
+
+    def client(self, service: Any) -> Any:
+        """A client of one of its services."""
+        return boto3.client(
+            service,
+            endpoint_url=self.engine.endpoint,
+            region_name=REGION,
+            aws_access_key_id="test",
+            aws_secret_access_key="test",
+        )
+
+    def kill(self) -> None:
+        """End it as `kill -9` does, or the power."""
+        os.kill(self.engine.pid, signal.SIGKILL)
+        self.engine.wait()
+
+
+@pytest.fixture
+def laptop(tmp_path: Path) -> Laptop:
+    """One without data."""
+    return Laptop(tmp_path)
+
+
+def write(client: "DynamoDBClient", numbers: range) -> None:
+    """Write items with these numbers."""
+    for start in range(numbers.start, numbers.stop, BATCH):
+        batch = range(start, min(start + BATCH, numbers.stop))
+        items = [{"pk": {"S": f"film {number}"}, "sk": {"S": "#META"}} for number in batch]
+        client.batch_write_item(RequestItems={TABLE: [{"PutRequest": {"Item": item}} for item in items]})
+
+
+def count(client: "DynamoDBClient") -> int:
+    """How many items there are."""
+    pages = client.get_paginator("scan").paginate(TableName=TABLE, Select="COUNT")
+    return sum(page["Count"] for page in pages)
+
+
+def test_twenty_thousand_items_survive_a_kill_and_an_orderly_end(laptop: Laptop) -> None:
+    with laptop.run() as first:
+        create_table(first.client("dynamodb"), TABLE)
+        write(first.client("dynamodb"), range(ITEMS))
+        first.engine.save()
+        write(first.client("dynamodb"), range(ITEMS, ITEMS + BATCH))
+        first.kill()
+        assert first.engine.kept_until() is not None
+    with laptop.run() as second:
+        found = count(second.client("dynamodb"))
+        assert ITEMS <= found <= ITEMS + BATCH
+        write(second.client("dynamodb"), range(ITEMS, ITEMS + 2 * BATCH))
+    assert second.engine.kept_until() is None
+    with laptop.run() as third:
+        assert count(third.client("dynamodb")) == ITEMS + 2 * BATCH
+
+
+def test_a_film_that_was_taken_and_the_message_about_it_survive_a_kill(laptop: Laptop) -> None:
+    with laptop.run() as first:
+        first.client("s3").create_bucket(Bucket="films")
+        queue = first.client("sqs").create_queue(QueueName="arrivals")["QueueUrl"]
+        first.engine.save()  # as after a deploy
+        first.client("s3").put_object(Bucket="films", Key="a.mp4", Body=b"a film")
+        first.client("sqs").send_message(QueueUrl=queue, MessageBody="a film has arrived")
+        first.engine.save()
+        first.kill()
+    with laptop.run() as second:
+        assert second.client("s3").get_object(Bucket="films", Key="a.mp4")["Body"].read() == b"a film"
+        queue = second.client("sqs").get_queue_url(QueueName="arrivals")["QueueUrl"]
+        (message,) = second.client("sqs").receive_message(QueueUrl=queue)["Messages"]
+        assert message["Body"] == "a film has arrived"
+
+
+def test_what_a_first_deploy_left_that_was_broken_off_is_in_nobodys_way(laptop: Laptop) -> None:
+    with laptop.run() as first:
+        first.client("s3").create_bucket(Bucket="films")
+        first.client("s3").put_object(Bucket="films", Key="a.mp4", Body=b"a film")
+        first.kill()
+    assert first.engine.kept_until() is None
+    with laptop.run() as second:
+        assert second.client("s3").list_buckets()["Buckets"] == []
+
+
+def test_what_does_not_end_in_time_is_not_killed_in_silence(laptop: Laptop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ministack, "STOP_SECONDS", 0.0)
+    with laptop.run() as run:
+        run.engine.save()
+        os.kill(run.engine.pid, signal.SIGSTOP)
+        with pytest.raises(LocalError, match=r"was killed\. What was written before \d\d:\d\d:\d\d is on disk"):
+            run.engine.stop()
+
+
+def test_tables_forget_what_has_expired_as_the_templates_say(laptop: Laptop, tmp_path: Path) -> None:
+    table = {"TableName": TABLE, "TimeToLiveSpecification": {"AttributeName": "purgeAt", "Enabled": True}}
+    resources = {"A": {"Type": "AWS::DynamoDB::GlobalTable", "Properties": table}, "B": {"Type": "AWS::SQS::Queue"}}
+    (tmp_path / "Data.template.json").write_text(json.dumps({"Resources": resources}), encoding="utf-8")
+    with laptop.run() as run:
+        client = run.client("dynamodb")
+        create_table(client, TABLE)
+        for _ in range(2):  # each deploy, and each start
+            switch_on_ttl(run.engine.endpoint, tmp_path)
+        told = client.describe_time_to_live(TableName=TABLE)["TimeToLiveDescription"]
+        assert told == {"TimeToLiveStatus": "ENABLED", "AttributeName": "purgeAt"}

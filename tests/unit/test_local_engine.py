@@ -1,0 +1,406 @@
+"""What MiniStack lacks, and what of it we reach into: these tests fail when the pinned version changes its shape."""
+
+import asyncio
+import io
+import json
+import threading
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ministack.core import lambda_runtime, persistence
+from ministack.services import dynamodb, lambda_svc, sqs
+
+from local import engine
+from local.engine import Keeper, expire, mend
+from local.ministack import HEARTBEAT
+
+TABLE = "Films"
+NOW = 1_750_000_000
+TWENTY_THOUSAND = 20_000
+
+
+@pytest.fixture(autouse=True)
+def ministack(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """MiniStack's modules in this process, empty, and whole again afterwards."""
+    for module, names in {
+        dynamodb: ("_set_item", "_remove_item", "_items_replaced", "get_state"),
+        lambda_runtime: ("_PYTHON_WORKER_SCRIPT",),
+    }.items():
+        for name in names:
+            monkeypatch.setattr(module, name, getattr(module, name))
+    monkeypatch.setattr(persistence, "PERSIST_STATE", True)
+    monkeypatch.setattr(persistence, "STATE_DIR", str(tmp_path))
+    yield
+    _forget()
+
+
+def _forget() -> None:
+    dynamodb.reset()
+    sqs.reset()
+    lambda_svc._esms.clear()
+    lambda_svc._dynamodb_stream_positions.clear()
+
+
+def call(operation: str, **parameters: Any) -> dict[str, Any]:
+    """What DynamoDB answers."""
+    headers = {"x-amz-target": f"DynamoDB_20120810.{operation}"}
+    status, _, body = asyncio.run(dynamodb.handle_request("POST", "/", headers, json.dumps(parameters).encode(), {}))
+    assert status == 200, body
+    answer: dict[str, Any] = json.loads(body)
+    return answer
+
+
+SCHEMA: dict[str, Any] = {
+    "KeySchema": [{"AttributeName": "pk", "KeyType": "HASH"}, {"AttributeName": "sk", "KeyType": "RANGE"}],
+    "AttributeDefinitions": [{"AttributeName": name, "AttributeType": "S"} for name in ("pk", "sk", "owner")],
+    "GlobalSecondaryIndexes": [
+        {
+            "IndexName": "Owners",
+            "KeySchema": [{"AttributeName": "owner", "KeyType": "HASH"}],
+            "Projection": {"ProjectionType": "ALL"},
+        }
+    ],
+    "BillingMode": "PAY_PER_REQUEST",
+    "StreamSpecification": {"StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"},
+}
+
+
+def create_table() -> None:
+    """A table with a stream and an index."""
+    call("CreateTable", TableName=TABLE, **SCHEMA)
+
+
+def key(name: str) -> dict[str, Any]:
+    """An item's."""
+    return {"pk": {"S": name}, "sk": {"S": "#META"}}
+
+
+def film(name: str, **more: Any) -> dict[str, Any]:
+    """An item."""
+    return key(name) | {"owner": {"S": "alice"}} | more
+
+
+def put(name: str, **more: Any) -> None:
+    """Write an item."""
+    call("PutItem", TableName=TABLE, Item=film(name, **more))
+
+
+def names() -> set[str]:
+    """The items that an index has, which is made up of the table's."""
+    found = call(
+        "Query",
+        TableName=TABLE,
+        IndexName="Owners",
+        KeyConditionExpression="#owner = :alice",
+        ExpressionAttributeNames={"#owner": "owner"},
+        ExpressionAttributeValues={":alice": {"S": "alice"}},
+    )
+    return {item["pk"]["S"] for item in found["Items"]}
+
+
+def records() -> list[dict[str, Any]]:
+    """What the table's stream has."""
+    return list(dynamodb.stream_live_records(TABLE))
+
+
+class Runs:
+    """Runs of MiniStack, one after the other, on the same folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._mended = {name: getattr(dynamodb, name) for name in ("_set_item", "_remove_item", "_items_replaced")}
+        self._get_state = dynamodb.get_state
+
+    def start(self) -> Keeper:
+        """Begin a run with what is on disk; the one before ends where it is, as by `kill -9`."""
+        mappings = dict(lambda_svc._esms._data)  # a deploy had MiniStack save them
+        _forget()
+        lambda_svc._esms._data.update(mappings)
+        for name, function in self._mended.items():
+            setattr(dynamodb, name, function)
+        dynamodb.get_state = self._get_state
+        keeper = Keeper(self.folder)
+        mend(keeper)
+        dynamodb.load_persisted_state(persistence.load_state("dynamodb"))
+        sqs.load_persisted_state(persistence.load_state("sqs"))
+        keeper.restore()
+        keeper.is_whole = True
+        return keeper
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Runs:
+    """Runs on an empty folder."""
+    return Runs(tmp_path)
+
+
+def read_the_stream(*, until: int) -> None:
+    """Let a function have a mapping for the table's stream, and have read so far."""
+    stream = dynamodb._tables[TABLE]["LatestStreamArn"]
+    lambda_svc._esms["reader"] = {"UUID": "reader", "EventSourceArn": stream, "FunctionName": "router"}
+    lambda_svc._dynamodb_stream_positions["reader"] = until
+
+
+class TestKeeping:
+    def test_what_was_saved_is_there_after_a_kill_and_the_rest_is_not(self, runs: Runs) -> None:
+        keeper = runs.start()
+        create_table()
+        put("kept")
+        put("removed")
+        call("DeleteItem", TableName=TABLE, Key=key("removed"))
+        asyncio.run(keeper.save())
+        put("of the last second")
+        assert (runs.folder / HEARTBEAT).exists()
+        runs.start()
+        assert names() == {"kept"}
+
+    @pytest.mark.parametrize(
+        ("operation", "parameters"),
+        [
+            ("UpdateItem", {"TableName": TABLE, "Key": key("a"), "UpdateExpression": "REMOVE #owner"}),
+            ("BatchWriteItem", {"RequestItems": {TABLE: [{"DeleteRequest": {"Key": key("a")}}]}}),
+            ("TransactWriteItems", {"TransactItems": [{"Delete": {"TableName": TABLE, "Key": key("a")}}]}),
+            ("ExecuteStatement", {"Statement": f"DELETE FROM {TABLE} WHERE pk = 'a' AND sk = '#META'"}),
+        ],
+        ids=lambda value: value if isinstance(value, str) else "",
+    )
+    def test_every_way_to_write_is_noticed(self, runs: Runs, operation: str, parameters: dict[str, Any]) -> None:
+        keeper = runs.start()
+        create_table()
+        put("a")
+        put("b")
+        asyncio.run(keeper.save())
+        if "UpdateExpression" in parameters:
+            parameters = parameters | {"ExpressionAttributeNames": {"#owner": "owner"}}
+        call(operation, **parameters)
+        asyncio.run(keeper.save())
+        runs.start()
+        assert names() == {"b"}
+
+    def test_a_table_that_was_made_anew_has_nothing_of_the_one_before(self, runs: Runs) -> None:
+        keeper = runs.start()
+        create_table()
+        put("old")
+        asyncio.run(keeper.save())
+        call("DeleteTable", TableName=TABLE)
+        create_table()
+        asyncio.run(keeper.save())
+        runs.start()
+        assert names() == set()
+
+    def test_twenty_thousand_items_are_kept_and_none_of_them_written_twice(
+        self, runs: Runs, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        keeper = runs.start()
+        create_table()
+        every = {f"film {number}" for number in range(TWENTY_THOUSAND)}
+        for name in every:
+            dynamodb._set_item(dynamodb._tables[TABLE], name, "#META", film(name))
+        asyncio.run(keeper.save())
+        written: list[int] = []
+        monkeypatch.setattr(engine, "_row", _counted(written, engine._row))
+        put("one more")
+        asyncio.run(keeper.save())
+        assert len(written) == 1
+        # What MiniStack writes itself does not grow with the items.
+        assert (runs.folder / "dynamodb.json").stat().st_size < TWENTY_THOUSAND
+        runs.start()
+        assert names() == every | {"one more"}
+        assert call("DescribeTable", TableName=TABLE)["Table"]["ItemCount"] == TWENTY_THOUSAND + 1
+
+    def test_items_that_an_earlier_release_left_in_ministacks_own_file_are_taken_over(self, runs: Runs) -> None:
+        create_table()
+        put("old")
+        persistence.save_state("dynamodb", dynamodb.get_state())
+        asyncio.run(runs.start().save())
+        runs.start()
+        assert names() == {"old"}
+
+    def test_of_a_deploy_that_was_broken_off_no_table_and_no_queue_is_kept(self, runs: Runs) -> None:
+        keeper = runs.start()
+        create_table()
+        put("before")
+        asyncio.run(keeper.save())
+        keeper = runs.start()
+        keeper.is_whole = False  # it is being deployed to
+        put("meanwhile")
+        call("CreateTable", **(SCHEMA | {"TableName": "New"}))
+        sqs._queues["http://queue"] = {"messages": [], "attributes": {}, "name": "queue"}
+        asyncio.run(keeper.save())
+        runs.start()
+        assert names() == {"before", "meanwhile"}
+        assert call("ListTables")["TableNames"] == [TABLE]
+        assert len(sqs._queues) == 0
+
+    def test_a_message_in_a_queue_is_kept(self, runs: Runs) -> None:
+        keeper = runs.start()
+        sqs._queues["http://queue"] = {"messages": [{"body": "a film has arrived"}], "attributes": {}, "name": "queue"}
+        asyncio.run(keeper.save())
+        runs.start()
+        assert [message["body"] for message in sqs._queues["http://queue"]["messages"]] == ["a film has arrived"]
+
+    def test_a_stream_goes_on_at_the_first_record_that_its_reader_has_not_read(self, runs: Runs) -> None:
+        keeper = runs.start()
+        create_table()
+        put("read")
+        read_the_stream(until=0)
+        asyncio.run(keeper.save())
+        put("unread")
+        read_the_stream(until=1)
+        asyncio.run(keeper.save())
+        runs.start()
+        position = lambda_svc._dynamodb_stream_positions["reader"]
+        (record,) = dynamodb.stream_records_since(TABLE, position, 100)
+        assert record["dynamodb"]["NewImage"]["pk"] == {"S": "unread"}
+        put("new")
+        assert len(dynamodb.stream_records_since(TABLE, position, 100)) == 2
+
+    def test_what_could_not_be_written_is_written_the_next_time(
+        self, runs: Runs, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        keeper = runs.start()
+        create_table()
+        put("a")
+        with monkeypatch.context() as patched:
+            patched.setattr(Keeper, "_write", _fails)
+            with pytest.raises(OSError, match="full"):
+                asyncio.run(keeper.save())
+        asyncio.run(keeper.save())
+        runs.start()
+        assert names() == {"a"}
+
+    def test_an_orderly_end_leaves_no_heartbeat(self, runs: Runs) -> None:
+        keeper = runs.start()
+        asyncio.run(keeper.save())
+        keeper.end()
+        assert not (runs.folder / HEARTBEAT).exists()
+        asyncio.run(keeper.save())  # one that was under way meanwhile
+
+
+def _counted(seen: list[int], function: Callable[..., Any]) -> Callable[..., Any]:
+    def call(*arguments: Any) -> Any:
+        seen.append(1)
+        return function(*arguments)
+
+    return call
+
+
+def _fails(*_: Any) -> None:
+    raise OSError("the disk is full")
+
+
+class TestExpiry:
+    @pytest.fixture(autouse=True)
+    def table(self) -> None:
+        """A table with TTL."""
+        mend(None)
+        create_table()
+        specification = {"Enabled": True, "AttributeName": "purgeAt"}
+        call("UpdateTimeToLive", TableName=TABLE, TimeToLiveSpecification=specification)
+
+    def test_what_has_expired_goes_and_the_stream_says_that_dynamodb_removed_it(self) -> None:
+        put("over", purgeAt={"N": str(NOW)})
+        expire(NOW)
+        removal = records()[-1]
+        assert names() == set()
+        assert removal["eventName"] == "REMOVE"
+        assert removal["userIdentity"] == {"type": "Service", "principalId": "dynamodb.amazonaws.com"}
+        assert removal["dynamodb"]["OldImage"] == film("over", purgeAt={"N": str(NOW)})
+
+    @pytest.mark.parametrize(
+        "more",
+        [
+            pytest.param({"purgeAt": {"N": str(NOW + 1)}}, id="its time has not come"),
+            pytest.param({"purgeAt": {"N": str(NOW - 6 * 366 * 86_400)}}, id="more than five years past"),
+            pytest.param({"purgeAt": {"S": str(NOW)}}, id="text"),
+            pytest.param({}, id="no time"),
+        ],
+    )
+    def test_everything_else_stays(self, more: dict[str, Any]) -> None:
+        put("a", **more)
+        expire(NOW)
+        assert names() == {"a"}
+
+    def test_what_people_remove_is_not_said_to_be_dynamodbs_doing(self) -> None:
+        put("over", purgeAt={"N": str(NOW)})
+        expire(NOW)
+        put("a")
+        call("DeleteItem", TableName=TABLE, Key=key("a"))
+        assert "userIdentity" not in records()[-1]
+
+    def test_without_ttl_nothing_goes(self) -> None:
+        specification = {"Enabled": False, "AttributeName": "purgeAt"}
+        call("UpdateTimeToLive", TableName=TABLE, TimeToLiveSpecification=specification)
+        put("over", purgeAt={"N": str(NOW)})
+        expire(NOW)
+        assert names() == {"over"}
+
+    def test_ministacks_own_reaper_which_leaves_no_record_removes_nothing(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        put("over", purgeAt={"N": str(NOW)})
+        (reaper,) = (thread for thread in threading.enumerate() if thread.name == engine.MINISTACKS_REAPER)
+        clock = _OneRound()
+        monkeypatch.setattr(dynamodb, "time", clock)
+
+        def reap() -> None:
+            with suppress(SystemExit):
+                dynamodb._ttl_reaper()
+
+        thread = threading.Thread(target=reap, name=reaper.name)
+        thread.start()
+        thread.join()
+        assert clock.naps == 2
+        assert names() == {"over"}
+
+
+class _OneRound:
+    """A clock for one round of MiniStack's reaper."""
+
+    def __init__(self) -> None:
+        self.naps = 0
+
+    def time(self) -> float:
+        """What has expired is over."""
+        return NOW + 1
+
+    def sleep(self, _: float) -> None:
+        """Before the round, and after it."""
+        self.naps += 1
+        if self.naps == 2:
+            raise SystemExit
+
+
+@pytest.mark.skipif("sys.platform != 'linux'", reason="only Linux counts it")
+class TestMemory:
+    HANDLER = b"def handler(event, context):\n    return len(bytearray(event['megabytes'] << 20))\n"
+
+    @pytest.fixture
+    def worker(self) -> Iterator[Any]:
+        """A function with 256 MB, as MiniStack starts it."""
+        mend(None)
+        code = io.BytesIO()
+        with zipfile.ZipFile(code, "w") as archive:
+            archive.writestr("index.py", self.HANDLER)
+        config = {
+            "FunctionName": "hungry",
+            "FunctionArn": "arn:aws:lambda:us-east-1:000000000000:function:hungry",
+            "Handler": "index.handler",
+            "Runtime": "python3.13",
+            "MemorySize": 256,
+        }
+        worker = lambda_runtime.Worker("hungry", config, code.getvalue())
+        yield worker
+        worker.kill()
+
+    # MiniStack leaves the pipes of a function's process to the garbage collector.
+    @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+    def test_a_function_has_the_memory_that_its_settings_say_and_no_more(self, worker: Any) -> None:
+        assert worker.invoke({"megabytes": 100}, "1")["result"] == 100 << 20
+        refused = worker.invoke({"megabytes": 300}, "2")
+        assert refused["status"] == "error"
+        assert "MemoryError" in refused["trace"]
