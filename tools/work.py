@@ -80,6 +80,8 @@ class WorkFile:
                 self.begun_anew = f"The table {table.name} is not the one that the import was broken off in"
             elif not self._is_still_in(table):
                 self.begun_anew = f"The table {table.name} has lost what the import wrote before it was broken off"
+        if self.begun_anew:
+            table.delete(self._mark_key())  # it would stay: the new import has one of its own
         if self.begun_anew or not self._has_begun():
             for name in _BELIEFS:
                 self._db.execute(f"DELETE FROM {name}")
@@ -88,7 +90,7 @@ class WorkFile:
             self._db.commit()
 
     def _is_still_in(self, table: Table) -> bool:
-        # Loses of a moment or of everything show in the mark, which is written last; holes show in a sample.
+        # What was lost from some moment on shows in the mark, which is written last; holes show in a sample.
         mark = table.get(self._mark_key(), consistent=True)
         if mark is None or mark["batches"] < int(self._setting("batches")):
             return False

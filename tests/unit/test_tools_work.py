@@ -78,6 +78,7 @@ def test_it_begins_anew_when_any_of_few_items_is_gone(memory: Memory, line: int)
     memory.go_on()
     memory.table.delete(VIDEO.key(videoId=f"film-{line}"))
     assert memory.go_on()[0] == 0
+    assert [item["batches"] for item in items_of(memory.table) if item["pk"].startswith("IMPORT#")] == [BATCHES]
 
 
 def test_of_many_items_the_last_are_looked_for(memory: Memory) -> None:
