@@ -268,7 +268,7 @@ class TestWhatCannotBeCompared:
     def test_a_video_without_a_version_keeps_no_other_from_being_compared(
         self, table: Table, api: Api, video_id: str, run: Runs
     ) -> None:
-        broken = api.create("bob")["videoId"]
+        broken = api.publish("bob")["videoId"]
         drop = Expression("REMOVE writeId, title SET tags = :tags", {}, {":tags": 7})
         table.write(table.update(schema.VIDEO.key(videoId=broken), drop))
         spoil(table, schema.RATING_TOTALS.key(videoId=video_id), votes=9)
