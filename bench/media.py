@@ -18,7 +18,8 @@ from av.video.stream import VideoStream
 
 from bench.measure import compare
 from shared.media.poster import poster
-from shared.media.probe import Facts, probe
+from shared.media.probe import probe
+from shared.media.results import Facts
 from shared.media.source import BytesSource, FileSource, Source
 from shared.media.storyboard import storyboard
 from tests.films import clip

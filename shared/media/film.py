@@ -1,6 +1,7 @@
 """Opens a film, and finds single frames in it."""
 
 import itertools
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -8,20 +9,28 @@ from fractions import Fraction
 
 import av
 from av.container import InputContainer
-from av.stream import Discard, Disposition
+from av.packet import Packet
+from av.stream import Discard, Disposition, Stream
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
 from shared.media import errors
 from shared.media.errors import UnreadableFilm
 from shared.media.frames import Shape, shape
+from shared.media.results import SMALL_FRAMES
 from shared.media.source import Source, SourceFile
 
 DEMUXERS = "mov,matroska,avi,flv,mpegts,mpeg,asf,ogg,mxf"
 """Containers of films, as FFmpeg names them. Play lists are not among them: they would make it open other files."""
 
 MAX_PIXELS = 8192 * 4320
+MOST_FRAMES = 5_000_000
+"""Frames of a film, 23 hours at 60 a second; and packets that are read of it."""
+MOST_DECODED = 10 * SMALL_FRAMES
+"""Packets that are decoded of one film: more than of any whose header says the truth."""
+MOST_TRACKS = 100
 MOST_BOXES = 64
+MOST_DEPTH = 8
 STEPS_BACK = (0, 5_000, 30_000, 1 << 40)
 RESYNC_PACKETS = 300
 """How many packets after a keyframe may pass before it gives a picture."""
@@ -46,6 +55,21 @@ class Film:
     video: VideoStream
     format: str
     _shapes: dict[tuple[int, int], Shape] = field(default_factory=dict)
+    _packets: Iterator[int] = field(default_factory=lambda: iter(range(MOST_FRAMES)))
+    _decodes: Iterator[int] = field(default_factory=lambda: iter(range(MOST_DECODED)))
+
+    def packets(self, *streams: Stream) -> Iterator[Packet]:
+        """Read on from where the film is; raises UnreadableFilm once more was read of it than of any honest film."""
+        for packet in self.container.demux(*streams):
+            if next(self._packets, None) is None:
+                raise UnreadableFilm(errors.TOO_MANY_FRAMES)
+            yield packet
+
+    def decoded(self, packet: Packet) -> list[VideoFrame]:
+        """Decode a packet of the video; raises UnreadableFilm after too many, and what FFmpeg raises."""
+        if next(self._decodes, None) is None:
+            raise UnreadableFilm(errors.TOO_MANY_FRAMES)
+        return self.video.decode(packet)
 
     def shape(self, frame: VideoFrame) -> Shape:
         """Say how a frame is shown; all frames of one size are shown alike."""
@@ -79,21 +103,24 @@ class Film:
 def opened(source: Source) -> Iterator[Film]:
     """Open a film for as long as the block lasts.
 
-    What a source raises comes out as it is, whatever FFmpeg made of it; all that FFmpeg raises becomes UnreadableFilm.
+    What a source raises comes out as it is, whatever FFmpeg made of it; all that FFmpeg and PyAV raise becomes
+    UnreadableFilm.
     """
     file = SourceFile(source)
     if not file.size:
         raise UnreadableFilm(errors.EMPTY)
     try:
         kind = _sniffed(file)
+        _refuse_huge_index(file, kind)
         with _container(file, kind) as container:
+            _refuse_many_tracks(container)
             _refuse_encrypted(file, container)
             yield Film(file, container, _video(container), _format(file, container))
     except Exception as error:  # sorted out below; what is not about the film is raised again
         if file.failure is not None:
             raise file.failure from None
         # Some of its errors are also MemoryError or EOFError: they speak of numbers in the file.
-        if isinstance(error, av.FFmpegError | _OtherFile):
+        if isinstance(error, av.FFmpegError | _OtherFile) or _is_raised_by_pyav(error):
             raise UnreadableFilm(errors.DAMAGED) from error
         raise
     if file.failure is not None:
@@ -103,11 +130,11 @@ def opened(source: Source) -> Iterator[Film]:
 def keyframe(film: Film, milliseconds: int) -> VideoFrame | None:
     """Return the keyframe that is shown at a time or before it, or the next picture where it is damaged."""
     _seek(film, milliseconds)
-    for packet in itertools.islice(film.container.demux(film.video), RESYNC_PACKETS):
+    for packet in itertools.islice(film.packets(film.video), RESYNC_PACKETS):
         if not packet.is_keyframe or not packet.size:
             continue
         try:
-            frames = packet.decode()
+            frames = film.decoded(packet)
             # A decoder with a delay keeps the picture back: flushing it spares reading on.
             frames = frames or film.video.decode(None)
         except av.FFmpegError:
@@ -145,9 +172,9 @@ def frames(film: Film) -> Iterator[VideoFrame]:
 
 def _frames(film: Film) -> Iterator[VideoFrame]:
     failed = 0
-    for packet in film.container.demux(film.video):
+    for packet in film.packets(film.video):
         try:
-            decoded = packet.decode()
+            decoded = film.decoded(packet)
         except av.FFmpegError:
             failed += 1
             if failed > RESYNC_PACKETS:
@@ -205,6 +232,31 @@ def _container(file: SourceFile, head: bytes) -> InputContainer:
         raise UnreadableFilm(errors.DAMAGED if recognised else errors.NO_FILM) from error
 
 
+def _refuse_huge_index(file: SourceFile, head: bytes) -> None:
+    """Refuse a film by the number of samples that its index says to have: FFmpeg takes memory for so many at once."""
+    if head[4:8] not in _ISO_BOXES:
+        return
+    for track in _tracks(file):
+        # Each sample of plain sound is one too, but FFmpeg counts those by the chunk.
+        if track.handler == b"vide" and track.samples > MOST_FRAMES:
+            raise UnreadableFilm(errors.TOO_MANY_FRAMES)
+
+
+def _refuse_many_tracks(container: InputContainer) -> None:
+    if len(container.streams) > MOST_TRACKS:
+        raise UnreadableFilm(errors.TOO_MANY_TRACKS)
+    if any(stream.frames > MOST_FRAMES for stream in container.streams.video):
+        raise UnreadableFilm(errors.TOO_MANY_FRAMES)
+
+
+def _is_raised_by_pyav(error: Exception) -> bool:
+    """Whether an error comes out of PyAV: of damaged films it raises more than FFmpeg's own, such as IndexError when a
+    stream is added while it reads.
+    """
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    return str(frame.f_globals.get("__name__")).partition(".")[0] == "av"
+
+
 def _no_other_file(url: str, flags: int, options: object) -> object:
     """Refuse what a container refers to: it could be any file here, or any address."""
     raise _OtherFile(url)
@@ -230,7 +282,9 @@ def _video(container: InputContainer) -> VideoStream:
 
 def _refuse_encrypted(file: SourceFile, container: InputContainer) -> None:
     # FFmpeg looks through Common Encryption to the codec below, and would decode noise; WebM keeps the id of a key.
-    found = container.format.name.startswith("mov") and any(each in _ENCRYPTED for each in _sample_entries(file))
+    found = container.format.name.startswith("mov") and any(
+        entry in _ENCRYPTED for track in _tracks(file) for entry in track.entries
+    )
     if found or any("enc_key_id" in each.metadata for each in container.streams):
         raise UnreadableFilm(errors.ENCRYPTED)
 
@@ -267,10 +321,36 @@ def boxes(file: SourceFile, start: int = 0, end: int | None = None) -> Iterator[
         start += length
 
 
-def _sample_entries(file: SourceFile, start: int = 0, end: int | None = None, depth: int = 0) -> Iterator[bytes]:
-    """Give the types of the tracks' sample entries, as they stand in the file."""
+@dataclass(slots=True)
+class _Track:
+    """What a track's index says, as it stands in the file."""
+
+    handler: bytes = b""
+    """`vide`, `soun` or another."""
+    entries: list[bytes] = field(default_factory=list)
+    """The types of its sample entries."""
+    samples: int = 0
+
+
+def _tracks(file: SourceFile) -> Iterator[_Track]:
+    """Give an ISO file's tracks (ISO/IEC 14496-12, 8.3 to 8.7)."""
+    for kind, content, stop in boxes(file):
+        if kind == b"moov":
+            for inner, start, end in boxes(file, content, stop):
+                if inner == b"trak":
+                    track = _Track()
+                    _fill(track, file, start, end)
+                    yield track
+
+
+def _fill(track: _Track, file: SourceFile, start: int, end: int, depth: int = 0) -> None:
     for kind, content, stop in boxes(file, start, end):
-        if kind == b"stsd":
-            yield from (entry for entry, _, _ in boxes(file, content + 8, stop))
-        elif kind in (b"moov", b"trak", b"mdia", b"minf", b"stbl") and depth < 8:
-            yield from _sample_entries(file, content, stop, depth + 1)
+        match kind:
+            case b"stsd":
+                track.entries += [entry for entry, _, _ in boxes(file, content + 8, stop)]
+            case b"stsz" | b"stz2":
+                track.samples = max(track.samples, int.from_bytes(file.peek(content + 8, 4), "big"))
+            case b"hdlr" if not track.handler:
+                track.handler = file.peek(content + 8, 4)
+            case b"mdia" | b"minf" | b"stbl" if depth < MOST_DEPTH:
+                _fill(track, file, content, stop, depth + 1)

@@ -69,11 +69,9 @@ def shape(frame: VideoFrame, pixel: Fraction | None) -> Shape:
     return Shape(width, height, rotation, transpose, ratio)
 
 
-def fitted(shown: Shape, width: int, height: int | None = None) -> tuple[int, int]:
+def fitted(shown: Shape, width: int, height: int) -> tuple[int, int]:
     """Return the size of a picture that is at most so wide and high, and never larger than it is shown."""
-    scale = min(Fraction(1), Fraction(width, shown.width))
-    if height is not None:
-        scale = min(scale, Fraction(height, shown.height))
+    scale = min(Fraction(1), Fraction(width, shown.width), Fraction(height, shown.height))
     return max(1, round(shown.width * scale)), max(1, round(shown.height * scale))
 
 

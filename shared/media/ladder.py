@@ -6,6 +6,9 @@ from dataclasses import dataclass
 SIZES = {"1080p": 1080, "720p": 720, "480p": 480, "360p": 360, "240p": 240}
 """Names of renditions, and the pixels of their short side: an upright film of a phone is as good as one on its side."""
 
+LONGEST_SIDE = 16_384
+"""Pixels: x264 takes no more."""
+
 
 @dataclass(frozen=True, slots=True)
 class Rendition:
@@ -28,7 +31,8 @@ def wanted(width: int, height: int, names: Iterable[str]) -> list[Rendition]:
 
 
 def _rendition(name: str, width: int, height: int, short: int) -> Rendition:
-    return Rendition(name, *(_even(each * short / min(width, height)) for each in (width, height)))
+    scale = min(short / min(width, height), LONGEST_SIDE / max(width, height))
+    return Rendition(name, *(_even(side * scale) for side in (width, height)))
 
 
 def _even(length: float) -> int:

@@ -2,7 +2,6 @@
 
 import io
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from av.video.frame import VideoFrame
 from PIL import Image, ImageStat
@@ -11,10 +10,12 @@ from shared.media import errors
 from shared.media.errors import UnreadableFilm
 from shared.media.film import Film, frame_at, keyframe, opened
 from shared.media.frames import Shape, fitted, image
-from shared.media.probe import Facts
+from shared.media.results import Facts, Picture, Poster
 from shared.media.source import Source
 
 WIDTHS = (320, 640, 1280)
+MOST_HEIGHT = 16_383
+"""Pixels: WebP has no larger side."""
 PLACES = (10, 20, 30, 40, 50, 70, 90)
 """Where a frame is looked for, in percent of the film."""
 
@@ -22,25 +23,6 @@ SMALL_FILE = 16 * 1024 * 1024
 SAMPLE_WIDTH = 160
 LEAST_SPREAD = 12.0
 LEAST_LIGHT = 16.0
-
-
-@dataclass(frozen=True, slots=True)
-class Picture:
-    """A picture as it is stored."""
-
-    name: str
-    content_type: str
-    width: int
-    height: int
-    data: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Poster:
-    """A frame's pictures, and the time it is shown at, in milliseconds."""
-
-    time: int
-    pictures: list[Picture]
 
 
 def poster(source: Source, facts: Facts, at_ms: int | None = None) -> Poster:
@@ -84,7 +66,7 @@ def _liveliness(frame: VideoFrame, shown: Shape) -> tuple[float, float]:
 
 
 def _pictures(frame: VideoFrame, shown: Shape) -> Iterator[Picture]:
-    sizes = sorted({fitted(shown, width) for width in WIDTHS})
+    sizes = sorted({fitted(shown, width, MOST_HEIGHT) for width in WIDTHS})
     largest = image(frame, shown, sizes[-1])
     for size in sizes:
         scaled = largest if size == largest.size else largest.resize(size, Image.Resampling.LANCZOS, reducing_gap=3.0)

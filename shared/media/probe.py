@@ -1,9 +1,6 @@
 """Finds out what a film is, and whether all of it is there."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import av
 from av.stream import Discard
@@ -12,87 +9,13 @@ from shared.media import errors
 from shared.media.errors import UnreadableFilm
 from shared.media.film import Film, boxes, keyframe, opened
 from shared.media.frames import hdr
+from shared.media.results import Facts
 from shared.media.source import Source
 
-SMALL_PIXELS = 1800 * 1920 * 1080
 TAIL_ENTRIES = 1000
 TAIL_MS = 1000
 MISSING_MS = 2000
 """What the last packet may lack to the length that the header states: muxers round, and tracks end apart."""
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """What a film is. Sizes are as it is shown: upright and with square pixels, except the coded ones."""
-
-    duration: int
-    file_size: int
-    format: str
-    width: int
-    height: int
-    coded_width: int
-    coded_height: int
-    rotation: int
-    sample_aspect_ratio: Fraction
-    video_codec: str
-    audio_codec: str | None
-    frame_rate: float | None
-    hdr: str | None
-    pixel_format: str
-
-    @property
-    def resolution(self) -> str:
-        """The size as people write it."""
-        return f"{self.width}x{self.height}"
-
-    def is_small(self, size: int) -> bool:
-        """Whether a film of at most so many bytes may be read and decoded whole: not more than a minute of 1080p."""
-        rate = self.frame_rate or 30
-        pixels = self.coded_width * self.coded_height * rate * self.duration / 1000
-        return self.file_size <= size and pixels <= SMALL_PIXELS
-
-    def document(self) -> dict[str, object]:
-        """Return the facts as they are stored; what is not known is left out."""
-        ratio = self.sample_aspect_ratio
-        facts: dict[str, object | None] = {
-            "duration": self.duration,
-            "fileSize": self.file_size,
-            "format": self.format,
-            "resolution": self.resolution,
-            "width": self.width,
-            "height": self.height,
-            "codedWidth": self.coded_width,
-            "codedHeight": self.coded_height,
-            "rotation": self.rotation,
-            "sampleAspectRatio": f"{ratio.numerator}:{ratio.denominator}",
-            "videoCodec": self.video_codec,
-            "audioCodec": self.audio_codec,
-            "frameRate": self.frame_rate,
-            "hdr": self.hdr,
-            "pixelFormat": self.pixel_format,
-        }
-        return {name: value for name, value in facts.items() if value is not None}
-
-    @classmethod
-    def of(cls, document: Mapping[str, Any]) -> "Facts":
-        """Return the facts as `document` gave them."""
-        rate = document.get("frameRate")
-        return cls(
-            duration=int(document["duration"]),
-            file_size=int(document["fileSize"]),
-            format=str(document["format"]),
-            width=int(document["width"]),
-            height=int(document["height"]),
-            coded_width=int(document["codedWidth"]),
-            coded_height=int(document["codedHeight"]),
-            rotation=int(document["rotation"]),
-            sample_aspect_ratio=Fraction(document["sampleAspectRatio"].replace(":", "/")),
-            video_codec=str(document["videoCodec"]),
-            audio_codec=document.get("audioCodec"),
-            frame_rate=None if rate is None else float(rate),
-            hdr=document.get("hdr"),
-            pixel_format=str(document["pixelFormat"]),
-        )
 
 
 def probe(source: Source) -> Facts:
@@ -188,7 +111,7 @@ def _measured(film: Film, start: int) -> int:
         stream.discard = Discard.none
     try:
         film.container.seek(film.timestamp(max(0, start)), stream=film.video)
-        for packet in film.container.demux():
+        for packet in film.packets():
             if packet.pts is not None:
                 last = (packet.pts + (packet.duration or 0)) * packet.time_base * 1000
                 end = max(end, round(last - Fraction(film.container.start_time or 0, 1000)))

@@ -2,7 +2,6 @@
 
 import io
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from av.video.frame import VideoFrame
 from PIL import Image
@@ -11,8 +10,7 @@ from shared.media import errors
 from shared.media.errors import UnreadableFilm
 from shared.media.film import Film, frames, keyframe, opened
 from shared.media.frames import fitted, image
-from shared.media.poster import Picture
-from shared.media.probe import Facts
+from shared.media.results import Facts, Picture, Storyboard
 from shared.media.source import Source
 
 COLUMNS = 10
@@ -25,19 +23,6 @@ CUES = "storyboard.vtt"
 
 SMALL_FILE = 64 * 1024 * 1024
 """What may be read whole: keyframes lie seconds apart, and a short film has few."""
-
-
-@dataclass(frozen=True, slots=True)
-class Storyboard:
-    """A sheet of tiles, row by row, one for each interval; and the cues that point into it."""
-
-    sheet: Picture
-    cues: str
-    tiles: int
-    columns: int
-    tile_width: int
-    tile_height: int
-    interval: int
 
 
 def storyboard(source: Source, facts: Facts) -> Storyboard:
@@ -74,6 +59,8 @@ def _all_decoded(film: Film, times: list[int]) -> Iterator[tuple[int, Image.Imag
             if passed > number:
                 yield from _tiles(film, before or frame, range(number, passed))
                 number = passed
+        if number == len(times):
+            return
         before = frame
     if before is not None:
         yield from _tiles(film, before, range(number, len(times)))

@@ -4,7 +4,7 @@ import io
 
 from PIL import Image
 
-from shared.media.poster import Poster
+from shared.media.results import Poster
 from shared.media.source import BytesSource
 
 

@@ -6,8 +6,9 @@ from collections.abc import Callable
 import pytest
 from PIL import Image
 
-from shared.media.poster import Poster, poster
+from shared.media.poster import poster
 from shared.media.probe import probe
+from shared.media.results import Poster
 from shared.media.source import BytesSource, FileSource
 from tests import films
 from tests.unit.media.sources import Counted, colour, near, picture

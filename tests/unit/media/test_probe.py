@@ -7,7 +7,8 @@ from fractions import Fraction
 import pytest
 
 from shared.attributes import decode_item, encode_item
-from shared.media.probe import Facts, probe
+from shared.media.probe import probe
+from shared.media.results import Facts
 from shared.media.source import BytesSource, FileSource
 from tests import films
 from tests.unit.media.sources import Counted

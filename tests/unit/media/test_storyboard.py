@@ -7,9 +7,10 @@ import re
 import pytest
 from PIL import Image
 
-from shared.media.probe import Facts, probe
+from shared.media.probe import probe
+from shared.media.results import Facts, Storyboard
 from shared.media.source import BytesSource, FileSource
-from shared.media.storyboard import Storyboard, storyboard
+from shared.media.storyboard import storyboard
 from tests import films
 from tests.unit.media.sources import Counted, colour, near
 

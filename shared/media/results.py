@@ -1,0 +1,116 @@
+"""What is found out about a film and made of it. Importing it costs nothing: no decoder comes with it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+SMALL_PIXELS = 1800 * 1920 * 1080
+SMALL_FRAMES = 20_000
+"""Each frame costs some time, however small it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a film is. Sizes are as it is shown: upright and with square pixels, except the coded ones."""
+
+    duration: int
+    file_size: int
+    format: str
+    width: int
+    height: int
+    coded_width: int
+    coded_height: int
+    rotation: int
+    sample_aspect_ratio: Fraction
+    video_codec: str
+    audio_codec: str | None
+    frame_rate: float | None
+    hdr: str | None
+    pixel_format: str
+
+    @property
+    def resolution(self) -> str:
+        """The size as people write it."""
+        return f"{self.width}x{self.height}"
+
+    def is_small(self, size: int) -> bool:
+        """Whether a film of at most so many bytes may be read and decoded whole: not more than a minute of 1080p."""
+        frames = (self.frame_rate or 30) * self.duration / 1000
+        pixels = self.coded_width * self.coded_height * frames
+        return self.file_size <= size and frames <= SMALL_FRAMES and pixels <= SMALL_PIXELS
+
+    def document(self) -> dict[str, object]:
+        """Return the facts as they are stored; what is not known is left out."""
+        ratio = self.sample_aspect_ratio
+        facts: dict[str, object | None] = {
+            "duration": self.duration,
+            "fileSize": self.file_size,
+            "format": self.format,
+            "resolution": self.resolution,
+            "width": self.width,
+            "height": self.height,
+            "codedWidth": self.coded_width,
+            "codedHeight": self.coded_height,
+            "rotation": self.rotation,
+            "sampleAspectRatio": f"{ratio.numerator}:{ratio.denominator}",
+            "videoCodec": self.video_codec,
+            "audioCodec": self.audio_codec,
+            "frameRate": self.frame_rate,
+            "hdr": self.hdr,
+            "pixelFormat": self.pixel_format,
+        }
+        return {name: value for name, value in facts.items() if value is not None}
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> "Facts":
+        """Return the facts as `document` gave them."""
+        rate = document.get("frameRate")
+        return cls(
+            duration=int(document["duration"]),
+            file_size=int(document["fileSize"]),
+            format=str(document["format"]),
+            width=int(document["width"]),
+            height=int(document["height"]),
+            coded_width=int(document["codedWidth"]),
+            coded_height=int(document["codedHeight"]),
+            rotation=int(document["rotation"]),
+            sample_aspect_ratio=Fraction(document["sampleAspectRatio"].replace(":", "/")),
+            video_codec=str(document["videoCodec"]),
+            audio_codec=document.get("audioCodec"),
+            frame_rate=None if rate is None else float(rate),
+            hdr=document.get("hdr"),
+            pixel_format=str(document["pixelFormat"]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A picture as it is stored."""
+
+    name: str
+    content_type: str
+    width: int
+    height: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Poster:
+    """A frame's pictures, and the time it is shown at, in milliseconds."""
+
+    time: int
+    pictures: list[Picture]
+
+
+@dataclass(frozen=True, slots=True)
+class Storyboard:
+    """A sheet of tiles, row by row, one for each interval; and the cues that point into it."""
+
+    sheet: Picture
+    cues: str
+    tiles: int
+    columns: int
+    tile_width: int
+    tile_height: int
+    interval: int
