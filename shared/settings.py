@@ -10,6 +10,9 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 LambdaHandler: TypeAlias = Callable[[dict[str, Any], LambdaContext], dict[str, Any]]
 
+WORKER_MB = 224
+"""What a function that hands films to a reader needs itself, with the code of both."""
+
 
 def table_name() -> str:
     """The table's name."""
@@ -64,6 +67,11 @@ def jobs_per_day() -> int:
 def rendition_names() -> tuple[str, ...]:
     """The renditions that are made, by their names in the ladder."""
     return tuple(os.environ["RENDITIONS"].split(","))
+
+
+def reader_memory() -> int:
+    """How many bytes the reader of films may hold: what Lambda gives the function, without what that needs itself."""
+    return (int(os.environ["AWS_LAMBDA_FUNCTION_MEMORY_SIZE"]) - WORKER_MB) << 20
 
 
 def queue_url(name: str) -> str:

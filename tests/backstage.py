@@ -1,5 +1,6 @@
 """What goes on behind the API: the table's stream, the router, the queues, and workers that do as the test says."""
 
+import atexit
 import json
 from collections import defaultdict
 from collections.abc import Mapping
@@ -21,6 +22,7 @@ from shared.dynamodb import Table
 from shared.errors import QuotaExceeded
 from shared.jobs import JobStore
 from shared.listing import Lists
+from shared.media.sandbox import Sandbox
 from shared.messages import JobMessage, parse
 from shared.quota import QuotaStore
 from shared.relations import RelationStore
@@ -30,6 +32,10 @@ from tests.harness import JOBS_PER_DAY, MEDIA_BUCKET, Clock, Context
 MEDIA: Item = {"duration": 60_000, "width": 640, "height": 360}
 FIELDS: Item = {"duration": 60_000, "format": "mp4", "resolution": "640x360"}
 RENDITIONS: Item = {"360p": {"width": 640, "height": 360}, "240p": {"width": 426, "height": 240}}
+
+READER = Sandbox()
+"""One for all tests of a process: it takes a moment to start."""
+atexit.register(READER.close)
 
 
 @dataclass

@@ -17,6 +17,10 @@ from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 from PIL import Image
 
+from shared.media.results import Facts
+from shared.media.sandbox import Sandbox
+from shared.media.source import Source
+
 RATE = 10
 CORNERS = {
     "top left": (220, 30, 30),
@@ -234,6 +238,81 @@ def undecodable() -> bytes:
     start, end = data.index(b"mdat") + 4, data.index(b"moov") - 4
     data[start:end] = bytes(end - start)
     return bytes(data)
+
+
+def picture(form: str) -> bytes:
+    """Make a picture's file."""
+    data = io.BytesIO()
+    Image.new("RGB", (64, 64), "red").save(data, form)
+    return data.getvalue()
+
+
+def wave() -> bytes:
+    """Make a sound file."""
+    return b"RIFF" + struct.pack("<I4s4sIHHIIHH4sI", 836, b"WAVE", b"fmt ", 16, 1, 1, 8000, 8000, 1, 8, b"data", 800) + bytes(800)
+
+
+TINY = (96, 64)
+
+KINDS: dict[str, Callable[[], bytes]] = {
+    "mp4": lambda: film(1, TINY, audio=True),
+    "moov first": lambda: moov_first(seconds=1, size=TINY),
+    "fragments": lambda: fragmented(seconds=3, size=TINY, keyframes=5),
+    "hevc": lambda: film(1, TINY, codec="libx265"),
+    "mov": lambda: film(1, TINY, container="mov", codec="qtrle", pixels="argb"),
+    "mkv": lambda: film(1, TINY, container="matroska", audio=True),
+    "webm": lambda: film(1, TINY, container="webm", codec="libvpx-vp9"),
+    "avi": lambda: film(1, TINY, container="avi", codec="mpeg4"),
+    "flv": lambda: film(1, TINY, container="flv", codec="flv", audio=True),
+    "ts": lambda: film(1, TINY, container="mpegts", audio=True),
+    "mpeg": lambda: film(1, TINY, container="mpeg", codec="mpeg2video"),
+    "ogg": lambda: film(1, TINY, container="ogg", codec="libvpx"),
+    "asf": lambda: film(1, TINY, container="asf", codec="wmv2"),
+    "sound": sound,
+    "wave": wave,
+    "gif": lambda: picture("GIF"),
+}
+"""Small files of many formats: whole ones, for `damaged`."""
+
+WILD = (0, 1, 0x7F, 0x80, 0xFF, 0x7FFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFE, 0xFFFFFFFF)
+
+
+def damaged(whole: bytes, rng: random.Random) -> bytes:
+    """Return a file with some random damage: other bytes, wild numbers, parts that are missing, moved or there twice."""
+    data = bytearray(whole)
+    index = whole.find(b"moov")
+    for _ in range(rng.choice((1, 1, 2, 3, 10, 50))):
+        # What a file says of itself is at its start, in an index, or at its end.
+        start = rng.choice((0, 0, max(0, index), max(0, len(data) - 2048), rng.randrange(len(data))))
+        at = min(len(data) - 1, start + rng.randrange(2048))
+        length = rng.choice((1, 4, 16, 256, 4096))
+        match rng.randrange(8):
+            case 0 | 1 | 2:
+                data[at] = rng.randrange(256)
+            case 3 | 4:
+                size = rng.choice((1, 2, 4, 8))
+                data[at : at + size] = (rng.choice(WILD) % 256**size).to_bytes(size, rng.choice(("big", "little")))
+            case 5:
+                if len(data) > length:
+                    del data[at : at + length]
+            case 6:
+                part = data[at : at + length]
+                data[at:at] = part * rng.choice((1, 1, 20))
+            case _:
+                other = rng.randrange(len(data))
+                data[at : at + length] = data[other : other + length]
+    return bytes(data[: rng.randrange(1, len(data) + 1)] if rng.randrange(12) == 0 else data)
+
+
+def read(reader: Sandbox, source: Source) -> Facts:
+    """Have all be made of a film that functions make of it, and check that it is all there; raise as `reader` does."""
+    facts = reader.probe(source)
+    assert facts.width > 0
+    assert facts.duration >= 0
+    assert reader.poster(source, facts).pictures
+    assert reader.poster(source, facts, facts.duration // 2).pictures
+    assert reader.storyboard(source, facts).tiles >= 1
+    return facts
 
 
 def clip(name: str = "bigbuckbunny") -> Path:

@@ -29,7 +29,7 @@ from shared.objects import Objects
 from shared.objects import make_client as make_s3_client
 from shared.schema import AUDIT_TABLE_NAME, JOB, MARKER, SORT_KEY, TABLE_NAME, VIDEO
 from shared.settings import LambdaHandler
-from tests.backstage import Backstage
+from tests.backstage import READER, Backstage
 from tests.films import film
 from tests.harness import MEDIA_BUCKET, SOURCES_BUCKET, Api, Context
 
@@ -112,8 +112,8 @@ class _Behind:
         trail = Table(AUDIT_TABLE_NAME, place.table.client)
         self._audit = audit.make(AuditStore(trail), Archive(objects, MEDIA_BUCKET), AUDIT_DAYS)
         self._workers = {
-            "probe": probe.make(self._backstage.jobs, objects, RENDITIONS, api.clock),
-            "thumbnails": thumbnails.make(self._backstage.jobs, objects, MEDIA_BUCKET, api.clock),
+            "probe": probe.make(self._backstage.jobs, objects, READER, RENDITIONS, api.clock),
+            "thumbnails": thumbnails.make(self._backstage.jobs, objects, READER, MEDIA_BUCKET, api.clock),
             "aggregates": self._backstage.aggregates,
         }
         self._meter = Meter(*clients())

@@ -11,11 +11,11 @@ from shared.attributes import Item
 from shared.dynamodb import Table, make_client
 from shared.jobs import JobStore
 from shared.media.ladder import wanted
-from shared.media.probe import probe
+from shared.media.sandbox import Sandbox
 from shared.objects import Objects, ObjectSource
 from shared.objects import make_client as make_s3_client
 from shared.queues import process
-from shared.settings import LambdaHandler, entry_point, rendition_names, table_name
+from shared.settings import LambdaHandler, entry_point, reader_memory, rendition_names, table_name
 from shared.telemetry import logged
 from shared.worker import Result, Worker
 
@@ -23,14 +23,15 @@ from shared.worker import Result, Worker
 class Prober:
     """Does the jobs of kind `probe`."""
 
-    def __init__(self, objects: Objects, renditions: Sequence[str]) -> None:
+    def __init__(self, objects: Objects, reader: Sandbox, renditions: Sequence[str]) -> None:
         self.objects = objects
+        self.reader = reader
         self.renditions = renditions
 
     def do(self, job: Item, _: Item) -> Result:
         """Look at a film; raises UnreadableFilm."""
         film = job["input"]
-        facts = probe(ObjectSource(self.objects, film["source"], film["etag"], film["fileSize"]))
+        facts = self.reader.probe(ObjectSource(self.objects, film["source"], film["etag"], film["fileSize"]))
         media = facts.document()
         fields = {name: media[name] for name in video.PROBED if name in media}
         sizes = {
@@ -41,10 +42,14 @@ class Prober:
 
 
 def make(
-    jobs: JobStore, objects: Objects, renditions: Sequence[str], clock: Callable[[], float] = time.time
+    jobs: JobStore,
+    objects: Objects,
+    reader: Sandbox,
+    renditions: Sequence[str],
+    clock: Callable[[], float] = time.time,
 ) -> LambdaHandler:
     """The handler over the stores; `clock` gives epoch seconds."""
-    worker = Worker("probe", jobs, clock, Prober(objects, renditions).do)
+    worker = Worker("probe", jobs, clock, Prober(objects, reader, renditions).do)
 
     def handle(event: dict[str, Any], _: LambdaContext) -> dict[str, Any]:
         return process(event, worker.handle)
@@ -53,7 +58,8 @@ def make(
 
 
 def _deployed() -> LambdaHandler:
-    return make(JobStore(Table(table_name(), make_client())), Objects(make_s3_client()), rendition_names())
+    jobs, objects = JobStore(Table(table_name(), make_client())), Objects(make_s3_client())
+    return make(jobs, objects, Sandbox(memory=reader_memory()), rendition_names())
 
 
 lambda_handler = entry_point(_deployed)

@@ -11,13 +11,12 @@ from shared.attributes import Item
 from shared.dynamodb import Table, make_client
 from shared.jobs import JobStore
 from shared.links import THUMBNAILS
-from shared.media.poster import Picture, poster
-from shared.media.probe import Facts
-from shared.media.storyboard import storyboard
+from shared.media.results import Facts, Picture
+from shared.media.sandbox import Sandbox
 from shared.objects import Objects, ObjectSource, object_uri
 from shared.objects import make_client as make_s3_client
 from shared.queues import process
-from shared.settings import LambdaHandler, entry_point, media_bucket, table_name
+from shared.settings import LambdaHandler, entry_point, media_bucket, reader_memory, table_name
 from shared.telemetry import logged
 from shared.worker import Result, Worker
 
@@ -28,8 +27,9 @@ FOR_EVER = "public, max-age=31536000, immutable"
 class Painter:
     """Does the jobs of kinds `poster` and `storyboard`."""
 
-    def __init__(self, objects: Objects, bucket: str) -> None:
+    def __init__(self, objects: Objects, reader: Sandbox, bucket: str) -> None:
         self.objects = objects
+        self.reader = reader
         self.bucket = bucket
 
     def do(self, job: Item, item: Item) -> Result:
@@ -41,7 +41,7 @@ class Painter:
         return Result({"pictures": sorted(pictures)}, lambda video_item: video.pictured(video_item, pictures))
 
     def _poster(self, job: Item, source: ObjectSource, facts: Facts) -> Item:
-        made = poster(source, facts, job["input"].get("time"))
+        made = self.reader.poster(source, facts, job["input"].get("time"))
         stored = {name: each | {"time": made.time} for name, each in self._stored(job, made.pictures).items()}
         largest = max(
             (each for each in made.pictures if each.content_type == "image/jpeg"), key=lambda each: each.width
@@ -49,7 +49,7 @@ class Painter:
         return {"poster": stored[largest.name], **stored}
 
     def _board(self, job: Item, source: ObjectSource, facts: Facts) -> Item:
-        made = storyboard(source, facts)
+        made = self.reader.storyboard(source, facts)
         stored = self._stored(job, [made.sheet])
         url = self._put(job, "storyboard.vtt", made.cues.encode(), "text/vtt; charset=utf-8")
         return stored | {"storyboard.vtt": {"url": url, "fileSize": len(made.cues.encode())}}
@@ -71,9 +71,11 @@ class Painter:
         return object_uri(self.bucket, key)
 
 
-def make(jobs: JobStore, objects: Objects, bucket: str, clock: Callable[[], float] = time.time) -> LambdaHandler:
+def make(
+    jobs: JobStore, objects: Objects, reader: Sandbox, bucket: str, clock: Callable[[], float] = time.time
+) -> LambdaHandler:
     """The handler over the stores; `clock` gives epoch seconds."""
-    worker = Worker("thumbnails", jobs, clock, Painter(objects, bucket).do)
+    worker = Worker("thumbnails", jobs, clock, Painter(objects, reader, bucket).do)
 
     def handle(event: dict[str, Any], _: LambdaContext) -> dict[str, Any]:
         return process(event, worker.handle)
@@ -82,7 +84,8 @@ def make(jobs: JobStore, objects: Objects, bucket: str, clock: Callable[[], floa
 
 
 def _deployed() -> LambdaHandler:
-    return make(JobStore(Table(table_name(), make_client())), Objects(make_s3_client()), media_bucket())
+    jobs, objects = JobStore(Table(table_name(), make_client())), Objects(make_s3_client())
+    return make(jobs, objects, Sandbox(memory=reader_memory()), media_bucket())
 
 
 lambda_handler = entry_point(_deployed)

@@ -186,14 +186,15 @@ def _frames(film: Film) -> Iterator[VideoFrame]:
 
 
 def _seek(film: Film, milliseconds: int) -> None:
-    try:
-        film.container.seek(film.timestamp(milliseconds), stream=film.video)
-    except av.FFmpegError:
-        # Where there is no index the start is all that is left; if even that is out of reach, it reads on.
+    target, first = film.timestamp(milliseconds), film.video.start_time
+    # Where there is no index the start is all that is left, and the video may begin a little after the sound does.
+    for timestamp, any_frame in ((target, False), (target if first is None else first, False), (film.timestamp(0), True)):
         try:
-            film.container.seek(film.timestamp(0), stream=film.video, any_frame=True)
+            film.container.seek(timestamp, stream=film.video, any_frame=any_frame)
         except av.FFmpegError:
-            film.video.codec_context.flush_buffers()
+            continue
+        return
+    film.video.codec_context.flush_buffers()  # even the start is out of reach: it reads on
 
 
 def _sniffed(file: SourceFile) -> bytes:

@@ -43,7 +43,7 @@ from shared.telemetry import service_logger
 from shared.uploads import UploadStore
 from shared.video import new_item
 from tests import streams
-from tests.backstage import Backstage
+from tests.backstage import READER, Backstage
 from tests.films import film
 from tests.harness import MEDIA_BUCKET, NOW, SOURCES_BUCKET, Api, Clock, Context, make_api, remove_video
 from tests.logs import Line, log_lines
@@ -71,8 +71,8 @@ class Service:
             "arrivals": arrivals_handler.make(
                 Arrivals(UploadStore(table), objects, VideoStore(table, moves_entries=False)), clock
             ),
-            "probe": probe_handler.make(self.backstage.jobs, objects, ("240p",), clock),
-            "thumbnails": thumbnails_handler.make(self.backstage.jobs, objects, MEDIA_BUCKET, clock),
+            "probe": probe_handler.make(self.backstage.jobs, objects, READER, ("240p",), clock),
+            "thumbnails": thumbnails_handler.make(self.backstage.jobs, objects, READER, MEDIA_BUCKET, clock),
             "aggregates": self.backstage.aggregates,
             "purge": purge_handler.make(
                 Purge(table, objects, SOURCES_BUCKET, MEDIA_BUCKET), self.backstage.queues["purge"], clock

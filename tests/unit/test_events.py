@@ -41,7 +41,7 @@ from shared.routing import Router
 from shared.schema import AUDIT_TABLE_NAME, CREDIT, JOB, MEMBERSHIP, PROFILE, TABLE_NAME, TAG_COUNT, VIDEO
 from shared.settings import LambdaHandler
 from shared.uploads import UploadStore
-from tests.backstage import FakeQueue
+from tests.backstage import READER, FakeQueue
 from tests.harness import MEDIA_BUCKET, NOW, SOURCES_BUCKET, Clock, Context, create_audit_table, create_table, make_api
 
 # One world for all: on one worker.
@@ -123,8 +123,8 @@ def _seeded() -> Iterator[Service]:
             "router": router.make(Router(jobs, queues, MEDIA_BUCKET), clock),
             "audit": audit.make(entries, Archive(objects, ARCHIVE_BUCKET), 400),
             "arrivals": arrivals.make(Arrivals(UploadStore(table), objects, videos), clock),
-            "probe": probe.make(jobs, objects, [world.RENDITION], clock),
-            "thumbnails": thumbnails.make(jobs, objects, MEDIA_BUCKET, clock),
+            "probe": probe.make(jobs, objects, READER, [world.RENDITION], clock),
+            "thumbnails": thumbnails.make(jobs, objects, READER, MEDIA_BUCKET, clock),
             "purge": purge.make(Purge(table, objects, SOURCES_BUCKET, MEDIA_BUCKET), queues["purge"], clock),
             "aggregates": aggregates.make(Aggregates(table), RelationStore(table), queues["aggregates"], clock),
             "sweeper": sweeper.make(jobs, Lists(table), queues["aggregates"], clock),

@@ -37,7 +37,7 @@ from shared.relations import RelationStore
 from shared.routes import ROUTES
 from shared.settings import LambdaHandler
 from shared.uploads import UploadStore
-from tests.backstage import RENDITIONS, Backstage, FakeQueue
+from tests.backstage import READER, RENDITIONS, Backstage, FakeQueue
 from tests.films import film
 from tests.harness import (
     MEDIA_BUCKET,
@@ -123,8 +123,8 @@ class Service:
         remover = Purge(self.table, self.objects, SOURCES_BUCKET, MEDIA_BUCKET)
         self._workers: dict[str, LambdaHandler] = {
             "arrivals": watch.over("arrivals", arrivals.make(taker, clock)),
-            "probe": watch.over("probe", probe.make(jobs, self.objects, tuple(RENDITIONS), clock)),
-            "thumbnails": watch.over("thumbnails", thumbnails.make(jobs, self.objects, MEDIA_BUCKET, clock)),
+            "probe": watch.over("probe", probe.make(jobs, self.objects, READER, tuple(RENDITIONS), clock)),
+            "thumbnails": watch.over("thumbnails", thumbnails.make(jobs, self.objects, READER, MEDIA_BUCKET, clock)),
             "purge": watch.over("purge", purge.make(remover, queues["purge"], clock)),
         }
 

@@ -16,7 +16,7 @@ from shared.dynamodb import Table
 from shared.errors import Unavailable
 from shared.jobs import LAST_ATTEMPT, kind_of
 from shared.objects import Objects
-from tests.backstage import Backstage
+from tests.backstage import READER, Backstage
 from tests.films import film
 from tests.harness import MEDIA_BUCKET, SOURCES_BUCKET, Api, Clock, Context
 
@@ -31,8 +31,8 @@ class Workers:
         self.backstage = backstage
         self.objects = objects
         self.handlers = {
-            "probe": probe.make(backstage.jobs, objects, LADDER, backstage.clock),
-            "thumbnails": thumbnails.make(backstage.jobs, objects, MEDIA_BUCKET, backstage.clock),
+            "probe": probe.make(backstage.jobs, objects, READER, LADDER, backstage.clock),
+            "thumbnails": thumbnails.make(backstage.jobs, objects, READER, MEDIA_BUCKET, backstage.clock),
         }
 
     def upload(self, data: bytes, video_id: str | None = None, upload: str = "0001") -> str:

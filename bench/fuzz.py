@@ -1,0 +1,61 @@
+"""Damages films at random and has them read: `python -m bench.fuzz [--seconds 600] [--seed 0] [--keep FOLDER]`.
+
+Whatever a film is, it is read, or refused with a sentence. What is neither is a mistake of ours: it is shown with its seed,
+and the exit status is 1. How often FFmpeg crashed, or was stopped because it took too long, is counted as well.
+"""
+
+import argparse
+import random
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+from shared.media import errors
+from shared.media.errors import UnreadableFilm
+from shared.media.sandbox import ReaderFailed, Sandbox
+from shared.media.source import BytesSource
+from tests import films
+
+SECONDS_A_TASK = 20.0
+KEPT = {errors.CRASHES: "crash", errors.TOO_SLOW: "slow", errors.TOO_MUCH_MEMORY: "memory"}
+
+
+def main(arguments: list[str]) -> int:
+    """Damage and read films for some time; the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m bench.fuzz", description="Damage films and have them read.")
+    parser.add_argument("--seconds", type=float, default=600, help="when to stop")
+    parser.add_argument("--seed", type=int, default=0, help="where to begin")
+    parser.add_argument("--only", help="a kind of film, such as mkv")
+    parser.add_argument("--keep", type=Path, help="a folder for the films that crash or stop the reader")
+    options = parser.parse_args(arguments)
+    kinds = {name: make() for name, make in films.KINDS.items() if options.only in (None, name)}
+    results: Counter[tuple[str, str]] = Counter()
+    mistakes = 0
+    begun, seed = time.monotonic(), options.seed
+    reader = Sandbox(seconds=SECONDS_A_TASK)
+    while time.monotonic() - begun < options.seconds:
+        for name, whole in kinds.items():
+            data = films.damaged(whole, random.Random(f"{name} {seed}"))
+            try:
+                films.read(reader, BytesSource(data))
+                result = "read"
+            except UnreadableFilm as error:
+                result = error.reason
+            except ReaderFailed as error:
+                mistakes += 1
+                result = "a mistake"
+                print(f"{name}, seed {seed}:\n{error}", flush=True)
+            results[name, result] += 1
+            if options.keep and (result == "a mistake" or result in KEPT):
+                (options.keep / f"{KEPT.get(result, 'mistake')}-{name}-{seed}").write_bytes(data)
+        seed += 1
+    reader.close()
+    print(f"{sum(results.values())} films, seeds {options.seed} to {seed - 1}, {mistakes} mistakes")
+    for (name, result), count in sorted(results.items()):
+        print(f"  {name:14} {count:6} {result}")
+    return 1 if mistakes else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

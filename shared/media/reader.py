@@ -1,0 +1,77 @@
+"""The program that reads films for shared.media.sandbox: `python -m shared.media.reader FD BYTES SECONDS`.
+
+It answers over the connection FD, holds at most BYTES of data, and ends when a task takes more than SECONDS, also when
+nobody waits for the answer any more.
+"""
+
+import resource
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Mapping
+from multiprocessing.connection import Connection
+from typing import Any
+
+from shared.media import errors
+from shared.media.errors import UnreadableFilm
+from shared.media.poster import poster
+from shared.media.probe import probe
+from shared.media.storyboard import storyboard
+
+TASKS: Mapping[str, Callable[..., object]] = {"probe": probe, "poster": poster, "storyboard": storyboard}
+
+
+class AskedSource:
+    """Bytes of a film that the other end of the connection has."""
+
+    def __init__(self, connection: Connection, size: int) -> None:
+        self._connection = connection
+        self._size = size
+
+    @property
+    def size(self) -> int:
+        """How many bytes there are."""
+        return self._size
+
+    def read(self, start: int, length: int) -> bytes:
+        """Return the bytes from `start`."""
+        self._connection.send(("read", start, length))
+        data: bytes = self._connection.recv()
+        return data
+
+
+def answer(task: str, source: AskedSource, arguments: tuple[Any, ...]) -> tuple[str, object]:
+    """Do one task: what came of it, or why nothing did."""
+    try:
+        return "done", TASKS[task](source, *arguments)
+    except UnreadableFilm as error:
+        return "refused", error.reason
+    except MemoryError:
+        return "refused", errors.TOO_MUCH_MEMORY
+    except EOFError:
+        raise  # nobody is there any more
+    except Exception:  # a mistake of ours: told to the other end, which logs it
+        return "failed", traceback.format_exc()
+
+
+def main(arguments: list[str]) -> None:
+    """Do one task after the other until the connection ends."""
+    descriptor, memory, seconds = int(arguments[0]), int(arguments[1]), float(arguments[2])
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (memory, hard))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    with Connection(descriptor) as connection:
+        while True:
+            task, size, more = connection.recv()
+            signal.setitimer(signal.ITIMER_REAL, seconds)  # its end ends the process, also in the midst of FFmpeg
+            result = answer(task, AskedSource(connection, size), more)
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            connection.send(result)
+            del result
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1:])
+    except (EOFError, BrokenPipeError):
+        sys.exit(0)
