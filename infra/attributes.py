@@ -21,6 +21,8 @@ RATING_TOTALS = ("votes", "sum", "likes", "dislikes", "version", "videoId", *_ST
 
 QUOTA = ("jobs", "last", "purgeAt", "schemaVersion")
 
+SHARE = ("jobs", "checkedAt", "purgeAt", "schemaVersion")
+
 UPLOAD = ("state",)
 
 ENTRY = (*_RELATION, "writeId")

@@ -57,6 +57,13 @@ DECODERS: Mapping[Target, int] = {
 """How many films are decoded at a time, by each of the two workers: a flood of uploads waits in the queue instead
 of taking all the functions that the account may run at a time."""
 
+SHARES: Mapping[Target, Mapping[str, int]] = {
+    "aws": {"probe": 4, "thumbnails": 4, "transcode": 10},
+    "local": {"probe": 1, "thumbnails": 1, "transcode": 1},
+}
+"""How many jobs of one owner may be with the workers of a queue at a time: at most half of DECODERS, so that the films
+of one, however many and however slow, leave room for those of others. Of transcoders nobody knows here how many there are."""
+
 AUDIT_OBJECTS = "audit/*"
 """What the audit writes in the archive bucket."""
 
@@ -77,8 +84,8 @@ ROUTER_FILTERS: tuple[Mapping[str, Any], ...] = (
     {"dynamodb": _VIDEO_ITEM},
     # A playlist that is gone.
     {"eventName": ["REMOVE"], "dynamodb": _meta_of(schema.PLAYLIST)},
-    # A job that waits for its message.
-    {"dynamodb": {**_JOB_ITEM, "NewImage": {"state": {"S": ["queued"]}}}},
+    # A job that waits for its message, or has ended: then the next of its owner may have its turn.
+    {"dynamodb": {**_JOB_ITEM, "NewImage": {"state": {"S": ["queued", "done", "failed", "withdrawn"]}}}},
 )
 AUDIT_FILTERS: tuple[Mapping[str, Any], ...] = (
     {"dynamodb": _VIDEO_ITEM},
@@ -155,11 +162,14 @@ class JobsStack(cdk.Stack):
             timeout=STREAM_TIMEOUT,
             environment={
                 "MEDIA_BUCKET": self._media.media.bucket_name,
+                "SHARES": ",".join(f"{queue}={most}" for queue, most in SHARES[self._settings.target].items()),
                 **{f"{name}_QUEUE_URL": queue.queue_url for name, queue in queues.items()},
             },
         )
         router.allow_items("GetItem", "PutItem", of=[schema.VIDEO, schema.JOB])
         router.allow_items("UpdateItem", of=[schema.JOB], attributes=attributes.WANTED_JOB)
+        router.allow_items("DeleteItem", "PutItem", "Query", of=[schema.SHARE])
+        router.allow_items("UpdateItem", of=[schema.SHARE], attributes=attributes.SHARE)
         router.allow_send(*queues.values())
         router.read_stream(
             filters=ROUTER_FILTERS,

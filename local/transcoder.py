@@ -27,6 +27,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from local.child import end, end_with_parent, spawn
 from local.deployment import REGION
 from local.issuer import DAY, Signer
+from shared.media import errors
 from shared.media.errors import UnreadableFilm
 from shared.media.transcode import transcode
 from shared.messages import JobInput, JobMessage, parse
@@ -45,6 +46,8 @@ VISIBILITY_SECONDS = 120
 """How long a message stays hidden unless that is prolonged: after a crash it is delivered again so soon."""
 BEAT_SECONDS = 5
 """How often progress is reported, and the message hidden anew."""
+LONGEST_SECONDS = 3600
+"""What one rendition may take: the transcoder of a laptop has others to make."""
 TRIES = 3
 """Of one report, the first included."""
 STOP_SECONDS = 10.0
@@ -198,10 +201,12 @@ class Worker:
         rendition = message.input.rendition
         if rendition is None or message.output is None:
             raise BadMessage("The message is none of a rendition.")
-        last = self._clock()
+        begun = last = self._clock()
 
         def beat(percent: int) -> None:
             nonlocal last
+            if self._clock() - begun >= LONGEST_SECONDS:
+                raise UnreadableFilm(errors.TOO_SLOW)
             if self._clock() - last >= BEAT_SECONDS:
                 last = self._clock()
                 self._hide(receipt, VISIBILITY_SECONDS)

@@ -7,9 +7,10 @@ from shared.aggregates import counts_otherwise
 from shared.attributes import Item
 from shared.caller import request_of
 from shared.entries import next_move, place_of
-from shared.jobs import JobStore, delay_before, input_hash, kind_of, tries, wanted
+from shared.jobs import PENDING, JobStore, delay_before, input_hash, kind_of, tries, wanted
 from shared.messages import aggregates_message, job_message, purge_message, purge_playlist_message
 from shared.schema import JOB, PLAYLIST, VIDEO
+from shared.shares import ShareStore
 from shared.stream import Record
 from shared.telemetry import service_logger
 
@@ -26,8 +27,9 @@ class Sender(Protocol):
 class Router:
     """Carries out what one stream record asks for. Doing it again, or in another order, ends in the same state."""
 
-    def __init__(self, jobs: JobStore, queues: Mapping[str, Sender], media_bucket: str) -> None:
+    def __init__(self, jobs: JobStore, shares: ShareStore, queues: Mapping[str, Sender], media_bucket: str) -> None:
         self.jobs = jobs
+        self.shares = shares
         self.queues = queues
         self.media_bucket = media_bucket
         self._logger = service_logger()
@@ -48,7 +50,7 @@ class Router:
             else:
                 self._video_changed(None if record.name == "INSERT" else record.old, record.new, now)
         elif record.sk.startswith(JOB.sk.partition("{")[0]) and record.name != "REMOVE":
-            self._job_changed(None if record.name == "INSERT" else record.old, record.new)
+            self._job_changed(None if record.name == "INSERT" else record.old, record.new, now)
 
     def _video_changed(self, old: Item | None, new: Item, now: int) -> None:
         if counts_otherwise(old, new):
@@ -68,9 +70,18 @@ class Router:
             self.jobs.withdraw(new, kind, now, even_done=replaced)
             self._logger.info("job no longer wanted", extra={"video_id": new["videoId"], "kind": kind})
 
-    def _job_changed(self, old: Item | None, new: Item) -> None:
-        if new["state"] != "queued" or (old is not None and _attempt(old) == _attempt(new)):
-            return
+    def _job_changed(self, old: Item | None, new: Item, now: int) -> None:
+        if new["state"] not in PENDING:
+            for waiting in self.shares.free(old, new, now):
+                self._send_job(waiting)
+        elif new["state"] == "queued" and (old is None or _attempt(old) != _attempt(new)):
+            if self.shares.claim(new, now):
+                self._send_job(new)
+            else:
+                log = {"video_id": new["videoId"], "kind": new["kind"], "attempt": int(new["attempt"])}
+                self._logger.info("job waits for its owner's share", extra=log)
+
+    def _send_job(self, new: Item) -> None:
         delay = delay_before(tries(new)) if new["sentAt"] == new["queuedAt"] else 0
         self._send(
             kind_of(new["kind"]).queue,

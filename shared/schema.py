@@ -95,6 +95,8 @@ MEMBERSHIP = Entity("Membership of a playlist", "PLAYLIST#{playlistId}", "HAS#{v
 TAG_COUNT = Entity("How often a tag is used", "TAGCOUNT#{tag}", "#COUNT")
 QUOTA = Entity("Jobs of an owner on one day", "USER#{userId}", "QUOTA#{date}")
 IMPORT = Entity("How far an import is", "IMPORT#{importId}", "#MARK")
+SHARE = Entity("Jobs of an owner that are with the workers", "SHARE#{userId}", "SENT#{queue}")
+WAITING = Entity("Job that waits for its owner's share", "SHARE#{userId}", "WAITS#{queue}#{queuedAt}#{videoId}#{kind}")
 HEALTH = Entity("Health probe (never written)", "HEALTH", "HEALTH")
 ENTITIES = (
     VIDEO,
@@ -109,6 +111,8 @@ ENTITIES = (
     RATING,
     PROFILE,
     QUOTA,
+    SHARE,
+    WAITING,
     PLAYLIST,
     ENTRY,
     MEMBERSHIP,

@@ -74,6 +74,12 @@ def reader_memory() -> int:
     return (int(os.environ["AWS_LAMBDA_FUNCTION_MEMORY_SIZE"]) - WORKER_MB) << 20
 
 
+def shares() -> dict[str, int]:
+    """By queue, how many jobs of one owner may be with its workers: `probe=4,thumbnails=4`."""
+    pairs = (pair.split("=") for pair in os.environ["SHARES"].split(","))
+    return {queue: int(most) for queue, most in pairs}
+
+
 def queue_url(name: str) -> str:
     """The URL of one of the queues, such as `thumbnails`."""
     return os.environ[f"{name.upper()}_QUEUE_URL"]

@@ -27,12 +27,14 @@ from shared.messages import JobMessage, parse
 from shared.quota import QuotaStore
 from shared.relations import RelationStore
 from shared.routing import Router
+from shared.shares import ShareStore
 from tests.harness import JOBS_PER_DAY, MEDIA_BUCKET, Clock, Context
 
 MEDIA: Item = {"duration": 60_000, "width": 640, "height": 360}
 FIELDS: Item = {"duration": 60_000, "format": "mp4", "resolution": "640x360"}
 RENDITIONS: Item = {"360p": {"width": 640, "height": 360}, "240p": {"width": 426, "height": 240}}
 
+SHARES = {"probe": 4, "thumbnails": 4, "transcode": 10}
 READER = Sandbox()
 """One for all tests of a process: it takes a moment to start."""
 atexit.register(READER.close)
@@ -65,7 +67,7 @@ class Backstage:
         self.jobs = JobStore(table)
         self.videos = VideoStore(table)
         self.queues: defaultdict[str, FakeQueue] = defaultdict(FakeQueue)
-        self.router = router.make(Router(self.jobs, self.queues, MEDIA_BUCKET), clock)
+        self.router = router.make(Router(self.jobs, ShareStore(table, SHARES), self.queues, MEDIA_BUCKET), clock)
         self.sweeper = sweeper.make(self.jobs, Lists(table), self.queues["aggregates"], clock)
         self.aggregates = aggregates.make(Aggregates(table), RelationStore(table), self.queues["aggregates"], clock)
         self.seen: list[dict[str, Any]] = []

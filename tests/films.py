@@ -240,6 +240,36 @@ def undecodable() -> bytes:
     return bytes(data)
 
 
+def claiming(samples: int) -> bytes:
+    """Make an MP4 whose index says that its video has so many samples, in a few bytes."""
+    data = film()
+    # Sizes that are all alike need no table: ISO/IEC 14496-12, 8.7.3.
+    for kind, at, value in ((b"stsz", 4, 1), (b"stsz", 8, samples), (b"stts", 8, samples), (b"stsc", 12, samples)):
+        data = _with_number(data, kind, at, value)
+    return data
+
+
+@lru_cache(maxsize=2)
+def crowded(frames: int, seconds: int) -> bytes:
+    """Make a film of so many frames of 2x2 pixels within some seconds."""
+    data = film(codec="rawvideo", container="mov", size=(2, 2), pixels="rgb24")
+    pixels = bytes(range(12))
+    for kind, at, value in ((b"stsz", 8, frames), (b"stts", 8, frames), (b"stsc", 12, frames)):
+        data = _with_number(data, kind, at, value)
+    rate = max(10_240, frames // seconds)
+    data = _with_number(_with_number(data, b"mdhd", 12, rate), b"stts", 12, seconds * rate // frames)
+    for kind, at, ticks in ((b"mvhd", 16, 1000), (b"tkhd", 20, 1000), (b"mdhd", 16, rate), (b"elst", 8, 1000)):
+        data = _with_number(data, kind, at, seconds * ticks)
+    start, end = data.index(b"mdat") - 4, data.index(b"moov") - 4
+    return data[:start] + struct.pack(">I4s", 8 + len(pixels) * frames, b"mdat") + pixels * frames + data[end:]
+
+
+def _with_number(data: bytes, kind: bytes, at: int, value: int) -> bytes:
+    """Put four bytes into the content of the first box of a kind in an MP4's index."""
+    start = data.index(kind, data.index(b"moov")) + 4 + at
+    return data[:start] + value.to_bytes(4, "big") + data[start + 4 :]
+
+
 def picture(form: str) -> bytes:
     """Make a picture's file."""
     data = io.BytesIO()
@@ -249,7 +279,11 @@ def picture(form: str) -> bytes:
 
 def wave() -> bytes:
     """Make a sound file."""
-    return b"RIFF" + struct.pack("<I4s4sIHHIIHH4sI", 836, b"WAVE", b"fmt ", 16, 1, 1, 8000, 8000, 1, 8, b"data", 800) + bytes(800)
+    return (
+        b"RIFF"
+        + struct.pack("<I4s4sIHHIIHH4sI", 836, b"WAVE", b"fmt ", 16, 1, 1, 8000, 8000, 1, 8, b"data", 800)
+        + bytes(800)
+    )
 
 
 TINY = (96, 64)

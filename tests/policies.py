@@ -42,7 +42,7 @@ OBJECT_ACTIONS = {
 
 WORDS = frozenset(
     {"ADD", "AND", "BETWEEN", "DELETE", "IN", "NOT", "OR", "REMOVE", "SET"}
-    | {"attribute_exists", "attribute_not_exists", "begins_with", "if_not_exists", "size"}
+    | {"attribute_exists", "attribute_not_exists", "begins_with", "if_not_exists", "contains", "size"}
 )
 """What stands in expressions beside placeholders."""
 

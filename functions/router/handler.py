@@ -11,7 +11,8 @@ from shared.jobs import JobStore
 from shared.queues import Queue
 from shared.queues import make_client as make_queue_client
 from shared.routing import Router
-from shared.settings import LambdaHandler, entry_point, media_bucket, queue_url, table_name
+from shared.settings import LambdaHandler, entry_point, media_bucket, queue_url, shares, table_name
+from shared.shares import ShareStore
 from shared.stream import process
 from shared.telemetry import logged
 
@@ -30,7 +31,8 @@ def make(router: Router, clock: Callable[[], float] = time.time) -> LambdaHandle
 def _deployed() -> LambdaHandler:
     client = make_queue_client()
     queues = {name: Queue(queue_url(name), client) for name in QUEUES}
-    return make(Router(JobStore(Table(table_name(), make_client())), queues, media_bucket()))
+    table = Table(table_name(), make_client())
+    return make(Router(JobStore(table), ShareStore(table, shares()), queues, media_bucket()))
 
 
 lambda_handler = entry_point(_deployed)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
+from pathlib import Path
 
 import av
 from av.container import InputContainer
@@ -58,14 +59,14 @@ class Film:
     _packets: Iterator[int] = field(default_factory=lambda: iter(range(MOST_FRAMES)))
     _decodes: Iterator[int] = field(default_factory=lambda: iter(range(MOST_DECODED)))
 
-    def packets(self, *streams: Stream) -> Iterator[Packet]:
+    def packets(self, *streams: Stream) -> Iterator["Packet[Stream]"]:
         """Read on from where the film is; raises UnreadableFilm once more was read of it than of any honest film."""
         for packet in self.container.demux(*streams):
             if next(self._packets, None) is None:
                 raise UnreadableFilm(errors.TOO_MANY_FRAMES)
             yield packet
 
-    def decoded(self, packet: Packet) -> list[VideoFrame]:
+    def decoded(self, packet: "Packet[Stream]") -> list[VideoFrame]:
         """Decode a packet of the video; raises UnreadableFilm after too many, and what FFmpeg raises."""
         if next(self._decodes, None) is None:
             raise UnreadableFilm(errors.TOO_MANY_FRAMES)
@@ -188,7 +189,11 @@ def _frames(film: Film) -> Iterator[VideoFrame]:
 def _seek(film: Film, milliseconds: int) -> None:
     target, first = film.timestamp(milliseconds), film.video.start_time
     # Where there is no index the start is all that is left, and the video may begin a little after the sound does.
-    for timestamp, any_frame in ((target, False), (target if first is None else first, False), (film.timestamp(0), True)):
+    for timestamp, any_frame in (
+        (target, False),
+        (target if first is None else first, False),
+        (film.timestamp(0), True),
+    ):
         try:
             film.container.seek(timestamp, stream=film.video, any_frame=any_frame)
         except av.FFmpegError:
@@ -255,7 +260,8 @@ def _is_raised_by_pyav(error: Exception) -> bool:
     stream is added while it reads.
     """
     *_, (frame, _) = traceback.walk_tb(error.__traceback__)
-    return str(frame.f_globals.get("__name__")).partition(".")[0] == "av"
+    # Compiled parts name their files from the root of PyAV's sources.
+    return frame.f_code.co_filename.startswith(("av/", str(Path(av.__file__).parent)))
 
 
 def _no_other_file(url: str, flags: int, options: object) -> object:

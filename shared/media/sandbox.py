@@ -84,13 +84,12 @@ class Sandbox:
         is_well = False
         try:
             connection = self._started()
-            connection.send((task, source.size, arguments))
+            self._tell(connection, (task, source.size, arguments))
             while True:
                 word, *content = self._answer(connection, deadline)
                 match word:
                     case "read":
-                        data = source.read(*content)
-                        connection.send(data)
+                        self._tell(connection, source.read(*content))
                     case "done":
                         is_well = True
                         return content[0]
@@ -101,6 +100,12 @@ class Sandbox:
         finally:
             if not is_well:
                 self.close()
+
+    def _tell(self, connection: Connection, content: object) -> None:
+        try:
+            connection.send(content)
+        except ConnectionError:
+            raise self._reason() from None
 
     def _answer(self, connection: Connection, deadline: float) -> Any:
         left = deadline - self._clock()

@@ -35,8 +35,8 @@ def transcode(
 ) -> None:
     """Write a film in a size, which has even sides, as an MP4 (H.264 and AAC) that plays while it loads.
 
-    It is upright, has square pixels and plain colours. `progress` is told each percent that is done, up to 100; what it
-    raises ends the work. The target is complete when this returns, and gone when it raises.
+    It is upright, has square pixels and plain colours. `progress` is told with every packet that is read how many percent
+    are done, and 100 at the end; what it raises ends the work. The target is complete when this returns, and gone when it raises.
     """
     target = Path(target)
     try:
@@ -60,6 +60,7 @@ def _write(film: Film, target: Path, size: tuple[int, int], progress: Callable[[
         duration = (film.container.duration or 0) // 1000
         done, last, pictures = 0, -1, 0
         for packet in film.container.demux(film.video, *sounds[:1]):
+            progress(done)
             try:
                 frames = packet.decode()
             except av.FFmpegError:
@@ -72,10 +73,7 @@ def _write(film: Film, target: Path, size: tuple[int, int], progress: Callable[[
                         continue
                     last, pictures = scaled.pts, pictures + 1
                     output.mux(video.encode(scaled))
-                    percent = min(99, film.milliseconds(frame.pts) * 100 // duration) if duration else 0
-                    if percent > done:
-                        done = percent
-                        progress(done)
+                    done = max(done, min(99, film.milliseconds(frame.pts) * 100 // duration)) if duration else 0
                 elif isinstance(frame, AudioFrame) and sound is not None and frame.pts is not None:
                     # As the video's times, from the film's start: MPEG streams begin at any time.
                     frame.pts = round(film.seconds(frame.pts, frame.time_base) / (frame.time_base or TIME_BASE))

@@ -126,7 +126,7 @@ class TestContribution:
 class TestRouter:
     def _sent(self, raw: Any) -> dict[str, list[dict[str, Any]]]:
         queues = {name: FakeQueue() for name in ("aggregates", "purge")}
-        Router(None, queues, "media").route(Record(raw), NOW)  # type: ignore[arg-type]
+        Router(None, None, queues, "media").route(Record(raw), NOW)  # type: ignore[arg-type]
         return {name: queue.sent for name, queue in queues.items() if queue.sent}
 
     def test_a_new_video_is_counted(self) -> None:

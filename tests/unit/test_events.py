@@ -40,8 +40,9 @@ from shared.routes import ROUTES
 from shared.routing import Router
 from shared.schema import AUDIT_TABLE_NAME, CREDIT, JOB, MEMBERSHIP, PROFILE, TABLE_NAME, TAG_COUNT, VIDEO
 from shared.settings import LambdaHandler
+from shared.shares import ShareStore
 from shared.uploads import UploadStore
-from tests.backstage import READER, FakeQueue
+from tests.backstage import READER, SHARES, FakeQueue
 from tests.harness import MEDIA_BUCKET, NOW, SOURCES_BUCKET, Clock, Context, create_audit_table, create_table, make_api
 
 # One world for all: on one worker.
@@ -120,7 +121,7 @@ def _seeded() -> Iterator[Service]:
         jobs, videos = JobStore(table), VideoStore(table, moves_entries=False)
         entries = AuditStore(Table(AUDIT_TABLE_NAME, client))
         behind: dict[str, LambdaHandler] = {
-            "router": router.make(Router(jobs, queues, MEDIA_BUCKET), clock),
+            "router": router.make(Router(jobs, ShareStore(jobs.table, SHARES), queues, MEDIA_BUCKET), clock),
             "audit": audit.make(entries, Archive(objects, ARCHIVE_BUCKET), 400),
             "arrivals": arrivals.make(Arrivals(UploadStore(table), objects, videos), clock),
             "probe": probe.make(jobs, objects, READER, [world.RENDITION], clock),

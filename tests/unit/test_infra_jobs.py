@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from shared import schema
+from shared.jobs import KINDS
 from tests.unit.templates import Json, Templates, as_list, plain
 
 BUCKETS = ("Sources", "Media", "Archive")
@@ -227,6 +228,15 @@ class TestWorkers:
         for folder in ("probe", "thumbnails"):
             assert _mapping(local, folder)["ScalingConfig"] == {"MaximumConcurrency": 2}
 
+    @pytest.mark.parametrize("target", ["aws", "local"])
+    def test_one_owner_gets_at_most_half_of_the_workers(self, aws: Templates, local: Templates, target: str) -> None:
+        templates = {"aws": aws, "local": local}[target]
+        variables = templates.one("AWS::Lambda::Function", "Router")["Properties"]["Environment"]["Variables"]
+        shares = {name: int(most) for name, most in (pair.split("=") for pair in variables["SHARES"].split(","))}
+        assert set(shares) == {kind.queue for kind in KINDS.values()}
+        for folder in ("probe", "thumbnails"):
+            assert 1 <= shares[folder] <= _mapping(templates, folder)["ScalingConfig"]["MaximumConcurrency"] // 2
+
     def test_nobody_here_reads_the_transcoders_queue(self, aws: Templates) -> None:
         sources = {
             plain(made["Properties"]["EventSourceArn"]) for made in aws.all("AWS::Lambda::EventSourceMapping").values()
@@ -290,9 +300,11 @@ class TestStreamReaders:
             pytest.param(("REMOVE", "#META", None), {"router", "audit"}, id="a video removed"),
             pytest.param(("INSERT", "JOB#probe", {"state": {"S": "queued"}}), {"router", "audit"}, id="job queued"),
             pytest.param(("MODIFY", "JOB#transcode.240p", {"state": {"S": "running"}}), set(), id="heartbeat"),
-            pytest.param(("MODIFY", "JOB#poster", {"state": {"S": "done"}}), {"audit"}, id="job done"),
-            pytest.param(("MODIFY", "JOB#poster", {"state": {"S": "failed"}}), {"audit"}, id="job failed"),
-            pytest.param(("MODIFY", "JOB#poster", {"state": {"S": "withdrawn"}}), {"audit"}, id="job withdrawn"),
+            pytest.param(("MODIFY", "JOB#poster", {"state": {"S": "done"}}), {"router", "audit"}, id="job done"),
+            pytest.param(("MODIFY", "JOB#poster", {"state": {"S": "failed"}}), {"router", "audit"}, id="job failed"),
+            pytest.param(
+                ("MODIFY", "JOB#poster", {"state": {"S": "withdrawn"}}), {"router", "audit"}, id="job withdrawn"
+            ),
             pytest.param(("REMOVE", "JOB#poster", None), set(), id="job removed with its video"),
             pytest.param(("MODIFY", "JOBS", {"state": {"S": "queued"}}), set(), id="another key"),
         ],

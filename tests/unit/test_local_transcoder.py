@@ -17,8 +17,9 @@ import pytest
 
 from local import ROOT, transcoder
 from local.issuer import Signer
-from local.transcoder import BEAT_SECONDS, NotReported, Reports, Settings, Stop, Transcoder, Worker
+from local.transcoder import BEAT_SECONDS, LONGEST_SECONDS, NotReported, Reports, Settings, Stop, Transcoder, Worker
 from shared.jobs import LAST_ATTEMPT
+from shared.media import errors
 from shared.media.transcode import transcode
 from shared.messages import JobMessage
 from shared.objects import Objects
@@ -129,7 +130,7 @@ def test_a_rendition_is_made_and_the_video_becomes_ready(laptop: Laptop) -> None
 def test_a_real_clip_reports_how_far_it_is(laptop: Laptop, monkeypatch: pytest.MonkeyPatch) -> None:
     def slowly(source: Path, target: Path, *, progress: Callable[[int], None], **size: int) -> None:
         def told(percent: int) -> None:
-            laptop.now += BEAT_SECONDS / 10
+            laptop.now += BEAT_SECONDS / 60
             progress(percent)
 
         transcode(source, target, progress=told, **size)
@@ -142,6 +143,21 @@ def test_a_real_clip_reports_how_far_it_is(laptop: Laptop, monkeypatch: pytest.M
     assert 3 <= len(progress) <= 12
     assert progress == sorted(progress)
     assert set(laptop.answers) == {200}
+
+
+def test_a_film_that_never_ends_is_given_up_with_its_reason(laptop: Laptop, monkeypatch: pytest.MonkeyPatch) -> None:
+    def without_end(source: Path, target: Path, *, progress: Callable[[int], None], **size: int) -> None:
+        while True:
+            laptop.now += 60
+            progress(0)
+
+    monkeypatch.setattr(transcoder, "transcode", without_end)
+    video_id = laptop.upload(film())
+    laptop.work()
+    job = laptop.backstage.job(video_id, KIND)
+    assert (job["state"], job["attempt"], job["error"]["reason"]) == ("failed", 1, errors.TOO_SLOW)
+    assert laptop.now == LONGEST_SECONDS
+    assert laptop.waiting() == (0, 0)
 
 
 def test_a_message_that_comes_twice_changes_nothing(laptop: Laptop) -> None:

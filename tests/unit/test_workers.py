@@ -1,6 +1,7 @@
 """The functions that look at films and make pictures of them, over S3 and the table; films are made by PyAV."""
 
 import io
+import itertools
 import json
 from collections.abc import Callable
 from typing import Any
@@ -15,9 +16,11 @@ from shared.attributes import Item
 from shared.dynamodb import Table
 from shared.errors import Unavailable
 from shared.jobs import LAST_ATTEMPT, kind_of
+from shared.media import errors
+from shared.media.sandbox import Sandbox
 from shared.objects import Objects
 from tests.backstage import READER, Backstage
-from tests.films import film
+from tests.films import claiming, film
 from tests.harness import MEDIA_BUCKET, SOURCES_BUCKET, Api, Clock, Context
 
 LADDER = ("720p", "240p")
@@ -113,6 +116,27 @@ class TestALookAtAFilm:
         assert document["status"] == "failed"
         assert word in document["failure"]["reason"]
         assert workers.backstage.states(video_id) == {"probe": "failed"}
+
+    def test_a_film_that_claims_too_much_fails_after_one_attempt_and_the_next_is_read(self, workers: Workers) -> None:
+        video_id = workers.upload(claiming(80_000_000))
+        workers.work()
+        job = workers.backstage.job(video_id, "probe")
+        assert (job["state"], job["attempt"], job["error"]["reason"]) == ("failed", 1, errors.TOO_MANY_FRAMES)
+        assert workers.document(video_id)["failure"]["reason"] == errors.TOO_MANY_FRAMES
+        other = workers.upload(film(1))
+        workers.work()
+        assert workers.backstage.states(other)["probe"] == "done"
+
+    def test_a_film_that_takes_too_long_fails_after_one_attempt(self, workers: Workers) -> None:
+        times = itertools.chain([0.0], itertools.repeat(1000.0))
+        impatient = Sandbox(clock=lambda: next(times))
+        workers.handlers["probe"] = probe.make(
+            workers.backstage.jobs, workers.objects, impatient, LADDER, workers.backstage.clock
+        )
+        video_id = workers.upload(film(1))
+        workers.work()
+        job = workers.backstage.job(video_id, "probe")
+        assert (job["state"], job["attempt"], job["error"]["reason"]) == ("failed", 1, errors.TOO_SLOW)
 
     def test_what_was_known_of_an_earlier_film_goes(self, workers: Workers) -> None:
         video_id = workers.upload(film(1))

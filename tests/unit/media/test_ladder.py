@@ -41,3 +41,9 @@ def test_every_film_gets_one_that_plays(width: int, height: int, names: set[str]
         assert each.width >= 2
         assert each.height >= 2
         assert min(each.width, each.height) <= min(width, height) + 1
+
+
+def test_no_side_is_longer_than_the_encoder_takes() -> None:
+    (made,) = wanted(16, 65_000, ["240p"])
+    assert (made.name, made.height) == ("240p", 16_384)
+    assert made.width % 2 == 0

@@ -10,6 +10,7 @@ from shared.media.poster import poster
 from shared.media.probe import probe
 from shared.media.results import Poster
 from shared.media.source import BytesSource, FileSource
+from shared.media.storyboard import storyboard
 from tests import films
 from tests.unit.media.sources import Counted, colour, near, picture
 
@@ -179,3 +180,16 @@ def test_two_percent_of_a_large_file_are_enough(moov_at_start: bool) -> None:
     assert poster(source, facts).time == 8000
     assert source.share <= 0.02
     assert len(source.requests) <= 3
+
+
+@pytest.mark.parametrize("size", [(16, 65_000), (65_000, 16), (320, 17_000)])
+def test_a_film_that_is_very_tall_or_wide_has_pictures_too(size: tuple[int, int]) -> None:
+    source = BytesSource(films.film(0.2, size, codec="ffv1", container="matroska", paint=films.black))
+    facts = probe(source)
+    assert (facts.width, facts.height) == size
+    for stored in poster(source, facts).pictures:
+        with Image.open(io.BytesIO(stored.data)) as opened:
+            assert opened.size == (stored.width, stored.height)
+            assert max(opened.size) <= 16_383
+    with Image.open(io.BytesIO(storyboard(source, facts).sheet.data)) as sheet:
+        assert min(sheet.size) >= 1

@@ -1,0 +1,150 @@
+"""Films that would take a worker's time or memory, or the worker itself: they are refused, and the next is read."""
+
+import itertools
+import os
+import signal
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from shared.media import errors
+from shared.media.errors import UnreadableFilm
+from shared.media.sandbox import ENDING_SECONDS, LONGEST_SECONDS, ReaderFailed, Sandbox
+from shared.media.source import BytesSource
+from tests import films
+from tests.unit.media.sources import Failing, Throttled
+
+ON_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="it asks Linux")
+
+
+class Clocked(Sandbox):
+    """A reader whose time the test lets pass, and which it can end."""
+
+    def __init__(self, seconds: float = LONGEST_SECONDS) -> None:
+        self.now = 0.0
+        super().__init__(seconds=seconds, clock=lambda: self.now)
+
+    @property
+    def pid(self) -> int:
+        """The process that reads."""
+        assert self._process is not None
+        return self._process.pid
+
+
+class Meanwhile(BytesSource):
+    """A film during whose first read something happens."""
+
+    def __init__(self, data: bytes, happens: object) -> None:
+        super().__init__(data)
+        self._happens = happens
+
+    def read(self, start: int, length: int) -> bytes:
+        """Return the bytes from `start`, after it has happened."""
+        assert callable(self._happens)
+        self._happens()
+        return super().read(start, length)
+
+
+@pytest.fixture
+def reader() -> Iterator[Clocked]:
+    """A reader of its own: its end would be the end of what others wait for."""
+    sandbox = Clocked()
+    yield sandbox
+    sandbox.close()
+
+
+def _is_read(reader: Sandbox) -> bool:
+    return films.read(reader, BytesSource(films.film())).resolution == "320x180"
+
+
+def test_it_finds_out_and_makes_all_that_there_is_to_a_film(reader: Clocked) -> None:
+    assert _is_read(reader)
+
+
+def test_one_process_reads_film_after_film(reader: Clocked) -> None:
+    assert _is_read(reader)
+    first = reader.pid
+    assert _is_read(reader)
+    assert reader.pid == first
+
+
+def test_a_reason_comes_out_as_it_is(reader: Clocked) -> None:
+    with pytest.raises(UnreadableFilm) as raised:
+        reader.probe(BytesSource(films.encrypted()))
+    assert raised.value.reason == errors.ENCRYPTED
+    assert _is_read(reader)
+
+
+def test_what_a_source_raises_comes_out_as_it_is(reader: Clocked) -> None:
+    with pytest.raises(Throttled, match="slow down"):
+        reader.probe(Failing(films.film(), 0))
+    assert _is_read(reader)
+
+
+def test_a_film_that_takes_too_long_is_given_up(reader: Clocked) -> None:
+    def pass_time() -> None:
+        reader.now += 1000
+
+    with pytest.raises(UnreadableFilm) as raised:
+        reader.probe(Meanwhile(films.film(), pass_time))
+    assert raised.value.reason == errors.TOO_SLOW
+    assert _is_read(reader)
+
+
+@pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGABRT, signal.SIGFPE])
+def test_a_film_that_crashes_the_reader_is_given_up(reader: Clocked, number: int) -> None:
+    with pytest.raises(UnreadableFilm) as raised:
+        reader.probe(Meanwhile(films.film(), lambda: os.kill(reader.pid, number)))
+    assert raised.value.reason == errors.CRASHES
+    assert _is_read(reader)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_reader_that_somebody_ends_says_nothing_of_the_film(reader: Clocked, number: int) -> None:
+    with pytest.raises(ReaderFailed):
+        reader.probe(Meanwhile(films.film(), lambda: os.kill(reader.pid, number)))
+    assert _is_read(reader)
+
+
+def test_a_reader_that_died_between_two_films_is_started_again(reader: Clocked) -> None:
+    assert _is_read(reader)
+    os.kill(reader.pid, signal.SIGKILL)
+    os.waitid(os.P_PID, reader.pid, os.WEXITED | os.WNOWAIT)
+    assert _is_read(reader)
+
+
+def test_one_that_nobody_waits_for_ends_by_itself() -> None:
+    class Behind(Clocked):
+        def __init__(self) -> None:
+            super().__init__(seconds=0.1 - ENDING_SECONDS)
+            times = itertools.chain([1000.0], itertools.repeat(0.0))
+            self._clock = lambda: next(times)
+
+    patient = Behind()
+    # It is the reader's own clock that ends it: here the film never comes.
+    with pytest.raises(UnreadableFilm) as raised:
+        patient.probe(Meanwhile(films.film(), lambda: os.waitid(os.P_PID, patient.pid, os.WEXITED | os.WNOWAIT)))
+    assert raised.value.reason == errors.TOO_SLOW
+
+
+@ON_LINUX
+def test_memory_is_limited() -> None:
+    # One picture of this film has 64 MB; the reader has 70 before it begins.
+    sandbox = Sandbox(memory=90 << 20)
+    large = films.film(0.3, (4000, 4000), codec="qtrle", container="mov", pixels="argb", paint=films.black)
+    with pytest.raises(UnreadableFilm) as raised:
+        films.read(sandbox, BytesSource(large))
+    assert raised.value.reason in (errors.TOO_MUCH_MEMORY, errors.NO_FRAME, errors.DAMAGED)
+    sandbox.close()
+    enough = Sandbox()
+    assert films.read(enough, BytesSource(large)).resolution == "4000x4000"
+    enough.close()
+
+
+@ON_LINUX
+def test_it_has_no_credentials(reader: Clocked, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    assert _is_read(reader)
+    with open(f"/proc/{reader.pid}/environ", "rb") as environment:  # Linux alone has it
+        assert b"AWS_" not in environment.read()
