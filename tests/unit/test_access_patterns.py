@@ -372,7 +372,7 @@ def test_no_code_of_the_service_can_scan(api: Api, table: Table) -> None:
 
 def test_every_entity_has_a_partition_of_its_own() -> None:
     sample: dict[str, Any] = {"videoId": "v", "shard": 0, "subject": "s", "id": "i", "operation": "o", "key": "k"}
-    sample |= {"uploadId": "u", "kind": "probe", "userId": "u", "date": "2026-01-01"}
+    sample |= {"uploadId": "u", "kind": "probe", "userId": "u", "date": "2026-01-01", "queue": "q", "queuedAt": "1"}
     sample |= {"personId": "p", "region": "NZ", "language": "en", "tag": "t", "playlistId": "p", "rank": "r"}
     sample["importId"] = "i"
     keys = [tuple(entity.key(**sample).values()) for entity in schema.ENTITIES]

@@ -16,7 +16,7 @@ from shared.schema import AUDIT, ENTITIES, HEALTH, Entity
 from shared.stream import Record
 from shared.video import pictured
 from tests import streams
-from tests.backstage import Backstage
+from tests.backstage import SHARES, Backstage
 from tests.harness import Clock, make_api
 from tests.integration.contents import items_of
 from tools.lines import Mark
@@ -113,6 +113,8 @@ def stored(table: Table, clock: Clock, objects: Objects, tmp_path: Path) -> Attr
     probe = backstage.message("probe", "probe").ticket
     assert backstage.jobs.take(probe, WORKER, int(clock()))
     assert backstage.jobs.fail(probe, "It is no film.", WORKER, int(clock()), retry=False)
+    for _ in range(SHARES["probe"] + 1):
+        backstage.arrive(str(api.create()["videoId"]))
     backstage.settle_totals()
     with work_file(tmp_path / "import.state", {}, table) as work:
         work.commit("films.jsonl", Mark(1, 1), {})

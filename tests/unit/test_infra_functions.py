@@ -129,6 +129,10 @@ ALLOWED = {
         "dynamodb:GetItem Table VIDEO#*",
         "dynamodb:PutItem Table VIDEO#*",
         _only("dynamodb:UpdateItem Table VIDEO#*", JOB, "since"),
+        "dynamodb:DeleteItem Table SHARE#*",
+        "dynamodb:PutItem Table SHARE#*",
+        "dynamodb:Query Table SHARE#*",
+        "dynamodb:UpdateItem Table SHARE#*: checkedAt jobs purgeAt schemaVersion",
         "sqs:SendMessage AggregatesQueue",
         "sqs:SendMessage ProbeQueue",
         "sqs:SendMessage PurgeQueue",
@@ -229,6 +233,7 @@ ENVIRONMENT = {
     "public": {},
     "router": {
         "MEDIA_BUCKET": "Media",
+        "SHARES": "probe=4,thumbnails=4,transcode=10",
         "PROBE_QUEUE_URL": "ProbeQueue",
         "THUMBNAILS_QUEUE_URL": "ThumbnailsQueue",
         "TRANSCODE_QUEUE_URL": "TranscodeQueue",
@@ -248,6 +253,7 @@ VARIABLES = {
     "queue_url": [f"{name}_QUEUE_URL" for name in ("PROBE", "THUMBNAILS", "TRANSCODE", "PURGE", "AGGREGATES")],
     "rendition_names": ["RENDITIONS"],
     "entry_point": [],
+    "reader_memory": [],  # Lambda itself tells it
     "LambdaHandler": [],
 }
 """Which variables a name of shared/settings.py stands for, where it is not its own in capitals."""
@@ -331,13 +337,14 @@ class TestEveryFunction:
 
 
 @pytest.mark.parametrize("folder", FUNCTIONS)
-def test_is_told_the_same_locally_but_for_pictures_renditions_and_patience(
+def test_is_told_the_same_locally_but_for_what_a_laptop_needs(
     aws: Templates, local: Templates, folder: str
 ) -> None:
     expected = _environment(aws, folder)
     expected |= {"MEDIA_URL": "http://127.0.0.1:4566/Media"} if "MEDIA_URL" in expected else {}
     expected |= {"RENDITIONS": "240p"} if "RENDITIONS" in expected else {}
     expected |= {"ANSWER_SECONDS": "25"}
+    expected |= {"SHARES": "probe=1,thumbnails=1,transcode=1"} if "SHARES" in expected else {}
     assert _environment(local, folder) == expected
     assert local.allowed(folder) == aws.allowed(folder)
 

@@ -37,7 +37,7 @@ from shared.relations import RelationStore
 from shared.routes import ROUTES
 from shared.settings import LambdaHandler
 from shared.uploads import UploadStore
-from tests.backstage import READER, RENDITIONS, Backstage, FakeQueue
+from tests.backstage import READER, RENDITIONS, SHARES, Backstage, FakeQueue
 from tests.films import film
 from tests.harness import (
     MEDIA_BUCKET,
@@ -186,6 +186,18 @@ def _things(api: Api) -> tuple[str, str, str]:
     return here, gone, playlist
 
 
+def more_films_than_a_share(service: Service) -> None:
+    """One waits until another of its owner's has ended, another is deleted while it waits."""
+    data = b"no film"
+    videos = [str(service.api.create()["videoId"]) for _ in range(SHARES["probe"] + 2)]
+    for video_id in videos:
+        service.upload(video_id, data)
+    service.api.delete(f"/v1/videos/{videos[-1]}")
+    service.backstage.settle()
+    service.deliver("probe")
+    service.deliver("probe")
+
+
 def from_upload_to_pictures(service: Service) -> None:
     """A film that all goes well with, and its pictures are chosen again; a transcoder reports on the renditions."""
     video_id = service.api.create(tags=["t"])["videoId"]
@@ -326,6 +338,7 @@ WALKS: dict[str, Callable[[Service], None]] = {
     for walk in (
         every_route,
         from_upload_to_pictures,
+        more_films_than_a_share,
         what_is_no_film,
         jobs_that_get_stuck,
         totals_and_years,
