@@ -6,7 +6,7 @@ from typing import Protocol
 from shared.aggregates import counts_otherwise
 from shared.attributes import Item
 from shared.caller import request_of
-from shared.entries import next_move, place_of
+from shared.entries import place_of
 from shared.jobs import PENDING, JobStore, delay_before, input_hash, kind_of, tries, wanted
 from shared.messages import aggregates_message, job_message, purge_message, purge_playlist_message
 from shared.schema import JOB, PLAYLIST, VIDEO
@@ -54,8 +54,8 @@ class Router:
 
     def _video_changed(self, old: Item | None, new: Item, now: int) -> None:
         if counts_otherwise(old, new):
-            # A new one has no entries yet but those that were written with it.
-            moved = place_of(old) != place_of(new) if old else next_move(new, now) is not None
+            # A new one has no entries yet but those that were written with it; but it may need a schedule.
+            moved = place_of(old) != place_of(new) if old else bool({"publishAt", "expiresAt"} & new.keys())
             message = aggregates_message(new["videoId"], request_of(new), entries=moved)
             self._send(AGGREGATES, message, video_id=new["videoId"])
         if "source" not in new:

@@ -337,9 +337,7 @@ class TestEveryFunction:
 
 
 @pytest.mark.parametrize("folder", FUNCTIONS)
-def test_is_told_the_same_locally_but_for_what_a_laptop_needs(
-    aws: Templates, local: Templates, folder: str
-) -> None:
+def test_is_told_the_same_locally_but_for_what_a_laptop_needs(aws: Templates, local: Templates, folder: str) -> None:
     expected = _environment(aws, folder)
     expected |= {"MEDIA_URL": "http://127.0.0.1:4566/Media"} if "MEDIA_URL" in expected else {}
     expected |= {"RENDITIONS": "240p"} if "RENDITIONS" in expected else {}
