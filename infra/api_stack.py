@@ -139,7 +139,9 @@ class ApiStack(cdk.Stack):
     def _relations(self) -> ServiceFunction:
         """Credits and releases, which lie beside their videos."""
         relations = self._lister("relations")
-        relations.allow_items("BatchGetItem", "DeleteItem", "GetItem", "PutItem", "Query", of=[schema.VIDEO])
+        relations.allow_items(
+            "BatchGetItem", "ConditionCheckItem", "DeleteItem", "GetItem", "PutItem", "Query", of=[schema.VIDEO]
+        )
         relations.allow_items("UpdateItem", of=[schema.CREDIT, schema.RELEASE], attributes=attributes.ENTRY)
         relations.allow_queries(schema.RELATION_INDEX)
         return relations

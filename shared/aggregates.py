@@ -21,7 +21,6 @@ from shared.dynamodb import (
     Write,
     change_between,
 )
-from shared.entries import place_of
 from shared.errors import Unavailable
 from shared.schema import (
     MARKER,
@@ -95,8 +94,8 @@ def counted(marker: Item | None) -> Contribution | None:
 
 
 def counts_otherwise(old: Item | None, new: Item) -> bool:
-    """Whether a change of a video is one that totals, or the places of its entries, depend on."""
-    return contribution(old) != contribution(new) or place_of(old) != place_of(new)
+    """Whether a change of a video is one that totals depend on."""
+    return contribution(old) != contribution(new)
 
 
 @dataclass(frozen=True)

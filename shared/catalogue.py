@@ -279,8 +279,8 @@ class VideoStore:
     def settle(self, video_id: str, now: int) -> Item | None:
         """Bring a video to the present schema, and into or out of the lists as its times have it by now.
 
-        Its author stays, as nothing changes that anybody said of it, and so does its version, unless the schema is
-        another. Returns it as it is stored then; None when it is gone, or waits for its removal. Raises ConditionFailed
+        Its author and the time of its removal stay, as nothing changes that anybody said of it; and so does its version,
+        unless the schema is another. Returns it as it is stored then; None when it is gone, or waits for its removal. Raises ConditionFailed
         or TransactionConflict when others change it meanwhile.
         """
         found = self.table.get(VIDEO.key(videoId=video_id), consistent=True)
@@ -289,9 +289,13 @@ class VideoStore:
         present = upgraded(found)
         if present == found and is_listed(found) == is_published(found, now):
             return found
-        author = {name: found[name] for name in ("updatedAt", "updatedBy", "updatedAs", UPDATED_FOR) if name in found}
+        kept = ["updatedAt", "updatedBy", "updatedAs", UPDATED_FOR, TTL_ATTRIBUTE]
+        if present == found:
+            # So that a retry of the write before, whose answer was lost, still knows it again.
+            kept.append("writeId")
         version = found["version"] + (present != found)
-        new = stamp(present, caller=_STRANGER, now=now, version=version) | author
+        new = stamp(present, caller=_STRANGER, now=now, version=version)
+        new |= {name: found[name] for name in kept if name in found}
         self._write(self._writes(found, new), None, {})
         return new
 

@@ -23,7 +23,7 @@ from shared.dynamodb import (
     Write,
     change_between,
 )
-from shared.entries import NO_LANGUAGE, next_move, placed, schedule, tag_entries
+from shared.entries import NO_LANGUAGE, as_read, next_move, placed, schedule, tag_entries
 from shared.errors import IllegalTransition, NotFound, VersionMismatch
 from shared.listing import Found, Lists, Window, hydrated, unsharded
 from shared.models import LAST_YEAR
@@ -51,8 +51,8 @@ SOON = 60
 _NO_CREDIT = "There is no such credit."
 _STAMPS = ("version", "schemaVersion", "updatedAt", "updatedBy", UPDATED_FOR, "writeId")
 
-PLACING_ATTRIBUTES = ("videoId", "createdAt", "releaseYear", "rel")
-"""What shared.entries.placed reads of a video."""
+PLACING_ATTRIBUTES = ("videoId", "createdAt", "releaseYear", "rel", "version")
+"""What shared.entries.placed and as_read read of a video."""
 
 Allows = Callable[[Item | None], bool]
 """The caller's own condition (If-Match, If-None-Match) on what is there; None: there is nothing."""
@@ -187,7 +187,9 @@ class RelationStore:
             try:
                 video = self.videos.settle(video_id, now)
                 if video is None:
-                    return None  # what belonged to it is purged
+                    # It never comes back, and what belonged to it is purged. Until then the sweeper shall not send for it.
+                    self.table.delete(SCHEDULE.key(videoId=video_id))
+                    return None
                 after = self._move_page(video, now, after)
             except (ConditionFailed, TransactionConflict) as failure:
                 # The video or an entry was written meanwhile; so the page is read again.
@@ -218,8 +220,7 @@ class RelationStore:
             due = schedule(video, now)
             present = {entry[SORT_KEY]: entry for entry in page.items if entry[SORT_KEY] == SCHEDULE.sk}
             writes += self._exchanges(present, {SCHEDULE.sk: due} if due else {})
-        still_so = Expression("#writeId = :read", {"#writeId": "writeId"}, {":read": video["writeId"]})
-        check = self.table.check(VIDEO.key(videoId=video["videoId"]), condition=still_so)
+        check = self.table.check(VIDEO.key(videoId=video["videoId"]), condition=as_read(video))
         for start in range(0, len(writes), MOVED_AT_A_TIME):
             self.table.transact([check, *writes[start : start + MOVED_AT_A_TIME]])
         return page.resume
@@ -342,18 +343,24 @@ class RelationStore:
 
     def _put_in_place(self, item: Item, allows: Allows) -> tuple[Item, bool]:
         item, created = self._put(item, allows)
-        # The video may have moved, and all its entries with it, between the reading and the writing.
         key = VIDEO.key(videoId=item["videoId"])
-        video = self.table.get(key, attributes=PLACING_ATTRIBUTES, consistent=True)
-        change = change_between(item, placed(item, video)) if video else Expression("")
-        if change.text:
+        for _ in range(CHANGE_ATTEMPTS):
+            # The video may have moved, and all its entries with it, between the reading and the writing.
+            video = self.table.get(key, attributes=PLACING_ATTRIBUTES, consistent=True)
+            change = change_between(item, placed(item, video)) if video else Expression("")
+            if not video or not change.text:
+                return item, created
+            check = self.table.check(key, condition=as_read(video))
             try:
-                self.table.write(self.table.update(_key(item), change, condition=_unmoved(item)))
-            except ConditionFailed:
-                pass  # moved already, or replaced by somebody who has looked again as well
+                self.table.transact([check, self.table.update(_key(item), change, condition=_unmoved(item))])
+            except ConditionFailed as failure:
+                if failure.position == 1:
+                    return item, created  # moved already, or replaced by somebody who has looked again as well
             except TransactionConflict as conflict:
                 raise contended() from conflict
-        return item, created
+            else:
+                return item, created
+        raise contended()
 
     def _put(self, item: Item, allows: Allows) -> tuple[Item, bool]:
         found = self.table.get(_key(item), consistent=True)

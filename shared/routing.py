@@ -9,10 +9,11 @@ from shared.caller import request_of
 from shared.entries import place_of
 from shared.jobs import PENDING, JobStore, delay_before, input_hash, kind_of, tries, wanted
 from shared.messages import aggregates_message, job_message, purge_message, purge_playlist_message
-from shared.schema import JOB, PLAYLIST, VIDEO
+from shared.schema import JOB, PLAYLIST, SCHEMA_VERSION, VIDEO
 from shared.shares import ShareStore
 from shared.stream import Record
 from shared.telemetry import service_logger
+from shared.video import is_listed, is_published
 
 AGGREGATES, PURGE = "aggregates", "purge"
 
@@ -53,9 +54,8 @@ class Router:
             self._job_changed(None if record.name == "INSERT" else record.old, record.new, now)
 
     def _video_changed(self, old: Item | None, new: Item, now: int) -> None:
-        if counts_otherwise(old, new):
-            # A new one has no entries yet but those that were written with it; but it may need a schedule.
-            moved = place_of(old) != place_of(new) if old else bool({"publishAt", "expiresAt"} & new.keys())
+        moved = _has_moved(old, new, now)
+        if moved or counts_otherwise(old, new):
             message = aggregates_message(new["videoId"], request_of(new), entries=moved)
             self._send(AGGREGATES, message, video_id=new["videoId"])
         if "source" not in new:
@@ -95,6 +95,17 @@ class Router:
     def _send(self, queue: str, message: Mapping[str, object], delay: int = 0, **log: object) -> None:
         self.queues[queue].send(message, delay_seconds=delay)
         self._logger.info("message sent", extra={"queue": queue, **log})
+
+
+def _has_moved(old: Item | None, new: Item, now: int) -> bool:
+    """Whether a video's entries may stand elsewhere now, or its schedule."""
+    if old is None:
+        # It has no entries yet but those that were written with it.
+        return bool({"publishAt", "expiresAt"} & new.keys())
+    # A change that began before the video's time came may have been written after the move that it brought.
+    is_late = is_listed(new) != is_published(new, now)
+    is_older = any(item.get("schemaVersion", 1) < SCHEMA_VERSION for item in (old, new))
+    return is_late or is_older or place_of(old) != place_of(new)
 
 
 def _attempt(job: Item) -> tuple[object, ...]:

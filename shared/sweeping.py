@@ -102,15 +102,19 @@ def sweep(store: JobStore, now: int, in_time: Callable[[], bool]) -> Sweep:
 def send_for_scheduled(lists: Lists, queue: Sender, now: int, in_time: Callable[[], bool]) -> int:
     """Send for each video that enters or leaves the lists soon, to be looked at in that second; returns how many.
 
-    Those of before that are still there were missed, and are looked at now. Raises Unavailable.
+    Those whose time is past are late, or were missed: they are sent for again, but ever more rarely, so that a queue that is
+    behind does not grow by its own delay. Raises Unavailable.
     """
     sent = 0
     window = Window(0, now + AHEAD, ascending=True, limit=100)
     while in_time():
         page = lists.related(sharded(SCHEDULED), window)
         for entry in page.items:
-            message = aggregates_message(entry["relId"], entries=True)
-            queue.send(message, delay_seconds=max(0, int(entry["relSort"]) - now))
+            delay = int(entry["relSort"]) - now
+            minutes_late = max(0, -delay) // 60
+            if minutes_late & (minutes_late - 1):
+                continue  # not 0, 1, 2, 4, 8 ...
+            queue.send(aggregates_message(entry["relId"], entries=True), delay_seconds=max(0, delay))
             sent += 1
         if page.resume is None:
             break

@@ -13,12 +13,12 @@ from pathlib import Path
 from shared.aggregates import user_addition
 from shared.attributes import Item, encode
 from shared.dynamodb import ConditionFailed, Expression, Key, Table, TransactionConflict, Write
-from shared.entries import NO_LANGUAGE, placed, tag_entries
+from shared.entries import NO_LANGUAGE, place_of, placed, tag_entries
 from shared.errors import ContentTooLarge, InternalError, NotApplied
 from shared.playlists import MOST_ENTRIES
 from shared.ranks import NoRoomError, between
 from shared.ratings import TOTALS, Choice, RatingStore, addition, share
-from shared.relations import PLACING_ATTRIBUTES
+from shared.relations import PLACING_ATTRIBUTES, RelationStore
 from shared.schema import (
     CREDIT,
     ENTRY,
@@ -198,6 +198,11 @@ class Restore:
         there = self._there([item for _, item in items])
         for line, item in items:
             outcomes.append((line.line, _tried(partial(self._put, line, item, there.get(_place(item))))))
+        if items:
+            # The video may have moved, and all its entries with it, while these were written.
+            again = self._table.get(key, attributes=PLACING_ATTRIBUTES, consistent=True)
+            if place_of(again) != place_of(video):
+                RelationStore(self._table).move_entries(video_id, self._now())
         outcomes += [(line.line, self._put_imported(line)) for line in children if line.entity == "ImportedRating"]
         for start in range(0, len(ratings), RATINGS_AT_A_TIME):
             outcomes += self._put_ratings(video_id, ratings[start : start + RATINGS_AT_A_TIME])

@@ -20,6 +20,9 @@ from shared.telemetry import emit, logged
 SECONDS_TO_STOP = 10
 """How long before its time-out it leaves the rest to the next minute: longer than one DynamoDB request may take."""
 
+SECONDS_FOR_JOBS = 30
+"""How much of its time is left to the jobs, however many videos are to be sent for before."""
+
 METRICS = {"JobsRequeued": "requeued", "JobsResent": "resent", "JobsGivenUp": "failed", "JobsSkipped": "skipped"}
 """What is counted of a sweep, and the outcome that it is the count of."""
 
@@ -31,9 +34,14 @@ def make(store: JobStore, lists: Lists, queue: Sender, clock: Callable[[], float
         def in_time() -> bool:
             return context.get_remaining_time_in_millis() > SECONDS_TO_STOP * 1000
 
-        swept = sweep(store, int(clock()), in_time)
-        _measure(swept)
-        scheduled = send_for_scheduled(lists, queue, int(clock()), in_time)
+        def early() -> bool:
+            return context.get_remaining_time_in_millis() > SECONDS_FOR_JOBS * 1000
+
+        try:
+            scheduled = send_for_scheduled(lists, queue, int(clock()), early)
+        finally:
+            swept = sweep(store, int(clock()), in_time)
+            _measure(swept)
         return {**swept.counts, "scheduled": scheduled}
 
     return logged(handle)

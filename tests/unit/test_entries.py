@@ -9,12 +9,13 @@ from shared.attributes import Item
 from shared.caller import Caller
 from shared.catalogue import VideoStore
 from shared.dynamodb import Expression, Table
+from shared.errors import Unavailable
 from shared.listing import Lists, Window, sharded, unsharded
 from shared.relations import SOON, RelationStore
 from shared.sweeping import AHEAD
 from shared.video import GRACE_SECONDS
 from tests.backstage import Backstage
-from tests.harness import NOW, Api, Clock, recorded
+from tests.harness import NOW, Api, Clock, Context, recorded
 
 CREDIT = {"ordering": 1, "roles": [{"category": "actor"}]}
 RELEASE = {"titles": [{"title": "Elsewhere"}]}
@@ -240,11 +241,62 @@ class TestTime:
     ) -> None:
         film(api, publishAt=NOW + 3600)
         backstage.settle_totals()
-        clock.advance(9999)
+        clock.advance(3600 + 64 * 60)
         assert backstage.sweep()["scheduled"] == 1
         assert backstage.queues["aggregates"].delays[-1] == 0
         backstage.settle_totals()
         assert where_shown(api) == set(LISTS)
+
+    def test_what_was_missed_is_sent_for_ever_more_rarely(self, api: Api, clock: Clock, backstage: Backstage) -> None:
+        film(api, publishAt=NOW + 3600)
+        backstage.settle_totals()
+        clock.advance(3600)
+        sent = []
+        for minute in range(20):
+            if backstage.sweep()["scheduled"]:
+                sent.append(minute)
+            clock.advance(60)
+        assert sent == [0, 1, 2, 4, 8, 16]
+
+    def test_a_time_that_comes_before_the_stream_is_read_is_not_missed(
+        self, api: Api, clock: Clock, backstage: Backstage
+    ) -> None:
+        film(api, publishAt=NOW + 1)
+        clock.advance(5)
+        backstage.settle_totals()
+        assert where_shown(api) == set(LISTS)
+
+    def test_a_change_that_began_before_the_time_and_is_written_after_it_does_not_hide_the_video(
+        self, api: Api, table: Table, clock: Clock, backstage: Backstage
+    ) -> None:
+        video_id = film(api, publishAt=NOW + 10, visibility="private")
+        backstage.settle_totals()
+        clock.advance(10)
+        RelationStore(table).move_entries(video_id, int(clock()))  # finds it private, and has nothing to move
+        VideoStore(table).change(
+            video_id, Caller("alice", frozenset()), NOW + 9, lambda item: item | {"visibility": "public"}
+        )
+        backstage.settle_totals()
+        assert where_shown(api) == set(LISTS)
+
+    def test_a_sweep_whose_queue_cannot_be_reached_looks_after_the_jobs_all_the_same(
+        self, api: Api, clock: Clock, backstage: Backstage, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        film(api, publishAt=NOW + 3660)
+        backstage.settle_totals()
+        video_id = backstage.uploaded_film(api)
+        ticket = backstage.message("thumbnails", "poster").ticket
+        assert backstage.jobs.take(ticket, Caller.job("thumbnails"), int(clock()))
+
+        def unreachable(*_: object, **__: object) -> None:
+            raise Unavailable
+
+        monkeypatch.setattr(backstage.queues["aggregates"], "send", unreachable)
+        clock.advance(3600)
+        with pytest.raises(Unavailable):
+            backstage.sweeper({}, Context())
+        poster = next(job for job in api.get(f"/v1/videos/{video_id}/jobs").json["items"] if job["kind"] == "poster")
+        assert (poster["state"], poster["attempt"]) == ("queued", 2)
 
     def test_a_time_that_is_taken_back_or_moved_takes_its_schedule_with_it(
         self, api: Api, table: Table, backstage: Backstage
@@ -283,16 +335,19 @@ class TestTime:
         clock.advance(10 + GRACE_SECONDS)
         with recorded(table.client) as operations:
             assert RelationStore(table).move_entries(video_id, int(clock())) is None
-        assert [operation.name for operation in operations] == ["GetItem"]
+        assert [operation.name for operation in operations] == ["GetItem", "DeleteItem"]
 
-    def test_its_author_and_version_stay(self, api: Api, table: Table, clock: Clock, backstage: Backstage) -> None:
-        video_id = film(api, publishAt=NOW + 10)
+    @pytest.mark.parametrize("field", ["publishAt", "expiresAt"])
+    def test_its_author_its_version_and_the_time_of_its_removal_stay(
+        self, api: Api, table: Table, clock: Clock, field: str
+    ) -> None:
+        video_id = film(api, **{field: NOW + 10})
         before = table.get(schema.VIDEO.key(videoId=video_id)) or {}
-        clock.advance(10)
+        clock.advance(5000)
         RelationStore(table).move_entries(video_id, int(clock()))
         after = table.get(schema.VIDEO.key(videoId=video_id)) or {}
-        changed = {name for name in after if after[name] != before.get(name)}
-        assert changed == {"rel", "categoryShard", "writeId"}
+        changed = {name for name in {*before, *after} if after.get(name) != before.get(name)}
+        assert changed == {"rel", "categoryShard"}
 
 
 def _as_version_2(table: Table, video_id: str) -> None:
@@ -344,6 +399,23 @@ class TestVideosOfVersion2:
         backstage.settle_totals()
         RelationStore(table).move_entries(video_id, NOW)
         assert set(entries_of(table).values()) == {int(listed)}
+
+    def test_a_scheduled_one_that_is_published_before_the_repair_enters_the_lists_in_time(
+        self, api: Api, table: Table, clock: Clock, backstage: Backstage
+    ) -> None:
+        video_id = film(api, visibility="private", publishAt=NOW + 3600)
+        _as_version_2(table, video_id)
+        backstage.settle_totals()
+        table.delete(schema.SCHEDULE.key(videoId=video_id))
+        spoiled = Expression("SET schemaVersion = :two", {}, {":two": 2})
+        table.write(table.update(schema.VIDEO.key(videoId=video_id), spoiled))
+        backstage.records()
+        assert api.patch(f"/v1/videos/{video_id}", {"visibility": "public"}).status == 200
+        backstage.settle_totals()
+        clock.advance(3600)
+        backstage.sweep()
+        backstage.settle_totals()
+        assert where_shown(api) == set(LISTS)
 
     def test_listed_ones_stay_where_they_are(self, api: Api, table: Table) -> None:
         video_id = film(api)

@@ -90,6 +90,7 @@ ALLOWED = {
     },
     "relations": {
         "dynamodb:BatchGetItem Table VIDEO#*",
+        "dynamodb:ConditionCheckItem Table VIDEO#*",
         "dynamodb:DeleteItem Table VIDEO#*",
         "dynamodb:GetItem Table VIDEO#*",
         "dynamodb:PutItem Table VIDEO#*",
