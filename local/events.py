@@ -504,7 +504,7 @@ def _schedule() -> Example:
         "resources": [f"arn:aws:events:{REGION}:{ACCOUNT}:rule/VideoMetadata-dev-Jobs-Schedule"],
         "detail": {},
     }
-    nothing = dict.fromkeys(("requeued", "resent", "failed", "skipped", "recovered"), 0)
+    nothing = dict.fromkeys(("requeued", "resent", "failed", "skipped", "recovered", "scheduled"), 0)
     return Example("sweeper", "every-minute", event, nothing)
 
 

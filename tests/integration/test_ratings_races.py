@@ -376,7 +376,7 @@ class TestYears:
             assert RelationStore(through(table, tapped)).move_entries(VIDEO_ID, NOW) is None
             line.disarm()
             if not came:
-                assert call == 5  # the video, then twice a page and its transaction
+                assert call == 7  # the video, its tags, and twice a page and its transaction
                 return
             assert credit_years(table) == {year or 0}
         pytest.fail("it never came to an end")

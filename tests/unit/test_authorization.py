@@ -12,6 +12,7 @@ from urllib.parse import quote, urlencode
 import pytest
 
 from shared.dynamodb import Table
+from shared.relations import RelationStore
 from shared.routes import ADMIN, READ, ROUTES, TRANSCODE, WRITE, Route
 from tests.backstage import Backstage
 from tests.harness import Api, Reply, recorded
@@ -156,10 +157,10 @@ LISTED = """
     public                   shown  shown   shown  shown   403     shown
 """
 LISTED_OF_A_PERSON = """
-    private                  shown  shown   404    404     403     shown
+    private                  404    404     404    404     403     404
     public                   shown  shown   shown  shown   403     shown
 """
-"""There is no such person for whoever may see none of its videos."""
+"""There is no such person while none of its videos is published."""
 LISTED_TO_ALL = """
     private                  hidden hidden  hidden hidden  403     hidden
     public                   shown  shown   shown  shown   403     shown
@@ -170,8 +171,9 @@ LISTED_TO_ADMINS = """
 """
 LISTS = {
     ("listVideos", "userId=alice"): LISTED,
-    ("listVideos", "tag=t"): LISTED,
-    ("listVideos", "region=NZ"): LISTED,
+    ("listVideos", "userId=alice&tag=t"): LISTED,
+    ("listVideos", "tag=t"): LISTED_TO_ALL,
+    ("listVideos", "region=NZ"): LISTED_TO_ALL,
     ("listVideos", "category=c"): LISTED_TO_ALL,
     ("listVideos", ""): LISTED_TO_ALL,
     ("listVideos", "status=ready"): LISTED_TO_ADMINS,
@@ -240,6 +242,7 @@ class World:
         if state in ("private", "public"):
             change = {"status": "ready", "visibility": state}
             assert self.api.patch(path, change, user="admin").status == 200
+            RelationStore(self.api.table).move_entries(video_id, int(self.api.clock()))
         if state == "deleted":
             assert self.api.delete(path).status == 204
             self.backstage.settle()

@@ -86,6 +86,8 @@ def _start(function: str, script: str) -> subprocess.CompletedProcess[str]:
         "AUDIT_DAYS": "400",
         "JOBS_PER_DAY": "500",
         "RENDITIONS": "240p",
+        "SHARES": "probe=4,thumbnails=4,transcode=10",
+        "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "1024",
         "MEDIA_URL": "https://example.com",
         **{f"{bucket}_BUCKET": "b" for bucket in ("SOURCES", "MEDIA", "ARCHIVE")},
         **{f"{queue}_QUEUE_URL": "https://q" for queue in ("PROBE", "THUMBNAILS", "TRANSCODE", "PURGE", "AGGREGATES")},

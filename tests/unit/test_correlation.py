@@ -278,8 +278,14 @@ class TestOtherWrites:
         assert [item for item in items if ("updatedBy" in item) != ("updatedFor" in item)] == []
         found = {(item["pk"].partition("#")[0], item["sk"].partition("#")[0] or item["sk"]): item for item in items}
         told = {place: request_of(item) for place, item in found.items() if "updatedBy" in item}
-        assert told[("IDEMPOTENCY", "#KEY")] == told[("VIDEO", "TAG")] == created
-        assert told[("VIDEO", "#META")] == told[("VIDEO", "AGG")] == told[("TAGCOUNT", "#COUNT")] == published
+        assert told[("IDEMPOTENCY", "#KEY")] == created
+        assert (
+            told[("VIDEO", "#META")]
+            == told[("VIDEO", "TAG")]
+            == told[("VIDEO", "AGG")]
+            == told[("TAGCOUNT", "#COUNT")]
+            == published
+        )
         assert told[("VIDEO", "CREDIT")] == credited
         assert told[("VIDEO", "RELEASE")] == released
         assert told[("VIDEO", "#RATING")] == told[("USER", "RATING")] == rated

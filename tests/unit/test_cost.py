@@ -132,11 +132,10 @@ def test_a_transaction_writes_the_table_twice_and_indexes_once(table: Table) -> 
     assert (alone.units, in_transaction.units) == (Units(0, 1, 1), Units(0, 2, 1))
 
 
-def test_a_create_with_three_tags_takes_fifteen_units_not_twice_ten(
-    measured: tuple[dict[str, Measured], Catalogue],
-) -> None:
-    """Twice the video's two units and twice one for each tag; and an index entry for each of the five."""
-    assert measured[0][CREATE].units == Units(0, 2 * (2 + 3), 2 + 3)
+def test_tags_cost_nothing_until_their_video_is_published(measured: tuple[dict[str, Measured], Catalogue]) -> None:
+    """Then twice the video's two units and twice one for each of three tags; and its places in the indexes, once."""
+    assert measured[0][CREATE].units == Units(0, 2, 2)
+    assert measured[0][PUBLISH].units == Units(1, 2 * (2 + 3), 4 + 3)
 
 
 def test_a_query_pays_for_what_it_examines_and_not_for_what_it_returns(table: Table) -> None:

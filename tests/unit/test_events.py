@@ -230,7 +230,7 @@ PART_OF_ANSWER: dict[str, Any] = {
     "jobs/why-not-ready": {"ready": False, "status": "processing"},
     "playlists/append-entry": {"videoId": world.AWAITED},
     "playlists/create-playlist": {"title": "Boats", "userId": "alice", "entryCount": 0},
-    "playlists/get-playlist": {"playlistId": world.EVENING, "entryCount": 3},
+    "playlists/get-playlist": {"playlistId": world.EVENING, "title": "This evening"},
     "playlists/list-entries": {"items": [{"videoId": each} for each in (world.HARBOUR, world.REGATTA, world.UNWANTED)]},
     "playlists/list-playlists": {"items": [{"playlistId": world.EVENING}, {"playlistId": world.MORNING}]},
     "playlists/list-video-playlists": {"items": [{"playlistId": world.EVENING}]},

@@ -59,6 +59,9 @@ PARTS: dict[str, list[str]] = {
     "rank": ["z" * LONGEST_RANK],
     "at": ["9" * 13],
     "sequence": ["9" * 40],
+    "queue": ["thumbnails"],
+    "queuedAt": ["9" * 12],
+    "importId": [UUID],
 }
 """The largest values of each part of a key."""
 

@@ -303,6 +303,15 @@ def totals_and_years(service: Service) -> None:
     backstage.settle_totals()
 
 
+def what_is_published_in_time(service: Service) -> None:
+    """A video whose publishAt comes."""
+    service.api.publish(publishAt=int(service.api.clock()) + 3600)
+    service.backstage.settle_totals()
+    service.api.clock.advance(3600)
+    service.backstage.sweep()
+    service.backstage.settle_totals()
+
+
 def what_is_removed(service: Service) -> None:
     """A video and a playlist with something of every kind, which are gone."""
     api = service.api
@@ -342,6 +351,7 @@ WALKS: dict[str, Callable[[Service], None]] = {
         what_is_no_film,
         jobs_that_get_stuck,
         totals_and_years,
+        what_is_published_in_time,
         what_is_removed,
     )
 }
