@@ -306,7 +306,7 @@ class ApiStack(cdk.Stack):
         """Let CloudFormation make some integrations and routes at a time, and the stage when they are there.
 
         It makes all at once that depend on nothing of each other. To API Gateway these are changes of one API, and it
-        refuses some of so many with a ConflictException, which fails the deployment.
+        refuses some of them with a ConflictException, which fails the deployment.
         """
         made = self.node.find_all()
         for type_ in (apigateway.CfnIntegration, apigateway.CfnRoute):

@@ -13,7 +13,7 @@ _time_left: ContextVar[Callable[[], float]] = ContextVar("time_left")
 
 @contextmanager
 def within(seconds: float, clock: Callable[[], float]) -> Iterator[None]:
-    """Give what is done inside so many seconds by a clock that counts them; threads need a copy of the context."""
+    """Limit what is done inside to `seconds` by a monotonic clock; threads need a copy of the context."""
     end = clock() + seconds
     token = _time_left.set(lambda: end - clock())
     try:
@@ -23,6 +23,6 @@ def within(seconds: float, clock: Callable[[], float]) -> Iterator[None]:
 
 
 def has_time(pause: float = 0) -> bool:
-    """Whether another attempt, begun after so many seconds, would end in time; always where nothing is limited."""
+    """Whether another attempt, begun after `pause` seconds, would end in time; always true without a limit."""
     time_left = _time_left.get(None)
     return time_left is None or time_left() >= pause + LONGEST_ATTEMPT

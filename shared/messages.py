@@ -87,7 +87,7 @@ class AggregatesMessage(_OfRequest):
 
     schema_: Literal["video-metadata/aggregates/1"] = Field(alias="schema")
     videoId: str
-    # Messages of before say `years`.
+    # Messages of earlier releases say `years`.
     entries: bool = Field(
         default=False,
         validation_alias=AliasChoices("entries", "years"),

@@ -2,7 +2,7 @@
 
 A queue hands out what was sent first. So the router sends no more than an owner's share, and the others of that owner wait
 in the table, in the order in which they were queued; when one ends, the next is sent. Whoever has sent nothing yet thus
-finds at most a share of each other owner before them. Waiting is no attempt, and no worker or transcoder has to know.
+finds at most a share of each other owner before them. Waiting does not count as an attempt, and no worker or transcoder has to know.
 
 A claim that was never given up, because a record of the stream was lost or replayed, is found when its owner's next job is
 refused: now and then all claims are compared with their jobs. That next job comes at the latest when the sweeper has the

@@ -22,7 +22,7 @@ def is_user_id(text: str) -> bool:
 
 
 def fits(text: str, largest: int) -> bool:
-    """Whether text has so many bytes in UTF-8 at most; half a surrogate pair is not text, and never fits."""
+    """Whether text fits this many bytes of UTF-8; half a surrogate pair is not text, and never fits."""
     try:
         return len(text.encode()) <= largest
     except UnicodeEncodeError:

@@ -241,7 +241,7 @@ def undecodable() -> bytes:
 
 
 def claiming(samples: int) -> bytes:
-    """Make an MP4 whose index says that its video has so many samples, in a few bytes."""
+    """Make an MP4 of a few bytes whose index claims `samples` samples of video."""
     data = film()
     # Sizes that are all alike need no table: ISO/IEC 14496-12, 8.7.3.
     for kind, at, value in ((b"stsz", 4, 1), (b"stsz", 8, samples), (b"stts", 8, samples), (b"stsc", 12, samples)):
@@ -251,7 +251,7 @@ def claiming(samples: int) -> bytes:
 
 @lru_cache(maxsize=2)
 def crowded(frames: int, seconds: int) -> bytes:
-    """Make a film of so many frames of 2x2 pixels within some seconds."""
+    """Make a film of many frames of 2x2 pixels that lasts some seconds."""
     data = film(codec="rawvideo", container="mov", size=(2, 2), pixels="rgb24")
     pixels = bytes(range(12))
     for kind, at, value in ((b"stsz", 8, frames), (b"stts", 8, frames), (b"stsc", 12, frames)):

@@ -1,7 +1,7 @@
 """`make advisories`: whether a pinned version has a known vulnerability, by the databases of PyPI and npm.
 
 It asks pip-audit for what constraints.txt pins, and `npm audit` for package.json. Where a database cannot be reached,
-nothing is known, which is said, and is no success.
+nothing is known: it says so, and does not succeed.
 """
 
 import json

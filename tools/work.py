@@ -17,7 +17,7 @@ from tools import ToolError
 from tools.lines import Mark
 
 SAMPLE = 50
-"""Items that must be there when an import goes on: so many of the last that it wrote, and as many of all others."""
+"""Items that must be there when an import goes on: this many of the last that it wrote, and as many of all others."""
 KEPT_SECONDS = 90 * 86_400
 """How long the table knows of an import that was broken off. After that, it begins anew."""
 

@@ -239,7 +239,7 @@ def _container(file: SourceFile, head: bytes) -> InputContainer:
 
 
 def _refuse_huge_index(file: SourceFile, head: bytes) -> None:
-    """Refuse a film by the number of samples that its index says to have: FFmpeg takes memory for so many at once."""
+    """Refuse a film by the number of samples that its index says to have: FFmpeg allocates memory for all of them at once."""
     if head[4:8] not in _ISO_BOXES:
         return
     for track in _tracks(file):

@@ -35,7 +35,7 @@ class Facts:
         return f"{self.width}x{self.height}"
 
     def is_small(self, size: int) -> bool:
-        """Whether a film of at most so many bytes may be read and decoded whole: not more than a minute of 1080p."""
+        """Whether a film of at most this many bytes may be read and decoded whole: not more than a minute of 1080p."""
         frames = (self.frame_rate or 30) * self.duration / 1000
         pixels = self.coded_width * self.coded_height * frames
         return self.file_size <= size and frames <= SMALL_FRAMES and pixels <= SMALL_PIXELS

@@ -31,7 +31,7 @@ _ENDED_FROM_OUTSIDE = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGKILL, 
 
 
 class ReaderFailed(Exception):
-    """The reader ended, or raised what is no fault of the film; it may be tried again."""
+    """The reader ended, or failed through no fault of the film; try again."""
 
 
 class Sandbox:

@@ -1,4 +1,4 @@
-"""`make advisories` tells what is known, and never takes what was not asked for none."""
+"""`make advisories` reports known vulnerabilities, and never takes an unasked database for a clean one."""
 
 import json
 from collections.abc import Callable, Sequence

@@ -88,7 +88,7 @@ NO_ADDRESSES = [
     's3://bucket/a"onerror="x',
     "s3://Bucket/a",
 ]
-"""What is no address of a picture: a parser refuses it, or would write it in another way, or it is not protected."""
+"""What is not the address of a picture: a parser refuses it, or would write it in another way, or it is not protected."""
 BAD_FIELDS: list[tuple[str, Any, str]] = [
     ("title", "", "/title"),
     ("title", "   ", "/title"),

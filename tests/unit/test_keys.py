@@ -34,7 +34,7 @@ USER_IDS = [
     "#" * escaped + WIDE * min(LONGEST_USER_ID - escaped, (LARGEST_USER_ID - escaped) // 4)
     for escaped in range(LONGEST_USER_ID + 1)
 ]
-"""All that can be largest: so many characters that are escaped, and as many wide ones as there is room for."""
+"""All that can be largest: some characters that are escaped, and as many wide ones as there is room for."""
 TAGS = ["#" * escaped + WIDE * (64 - escaped) for escaped in range(65)] + ["x" * LONGEST_FOLDED_TAG]
 KINDS = ["storyboard", "transcode." + "x" * 64]
 LANGUAGES = ["-".join(["abcdefgh"] * 3 + ["abcdefg"])]

@@ -24,7 +24,7 @@ class Memory:
         self.path = path
 
     def go_on(self, batches: int = BATCHES) -> tuple[int, str | None]:
-        """Carry out so many batches and be broken off; the line where it began, and why it began anew."""
+        """Carry out some batches and be broken off; returns the line where it began, and why it began anew."""
         with work_file(self.path, {}, self.table) as work:
             start = work.mark(FILE).line
             for line in range(start + 1, start + 1 + batches):
