@@ -2,7 +2,8 @@
 
 FFmpeg takes memory by the numbers that a film states, loops over them, and crashes on some: only a process can be held
 to a limit in all formats alike. It is started once and reads film after film; one that it did not bear well is its last,
-which frees whatever it took. It has no way to the film but to ask for bytes, and needs neither network nor credentials.
+which frees whatever it took. It asks for the film's bytes, and needs neither network nor credentials. It is a limit and not a
+wall: it runs as the same user, and what it sends is unpickled here.
 """
 
 import os
