@@ -86,6 +86,8 @@ ROUTER_FILTERS: tuple[Mapping[str, Any], ...] = (
     {"eventName": ["REMOVE"], "dynamodb": _meta_of(schema.PLAYLIST)},
     # A job that waits for its message, or has ended: then the next of its owner may have its turn.
     {"dynamodb": {**_JOB_ITEM, "NewImage": {"state": {"S": ["queued", "done", "failed", "withdrawn"]}}}},
+    # One that was open and is gone with its video.
+    {"eventName": ["REMOVE"], "dynamodb": {**_JOB_ITEM, "OldImage": {"state": {"S": ["queued", "running"]}}}},
 )
 AUDIT_FILTERS: tuple[Mapping[str, Any], ...] = (
     {"dynamodb": _VIDEO_ITEM},

@@ -50,8 +50,11 @@ class Router:
                 self._send(AGGREGATES, aggregates_message(video_id, record.correlation_id), video_id=video_id)
             else:
                 self._video_changed(None if record.name == "INSERT" else record.old, record.new, now)
-        elif record.sk.startswith(JOB.sk.partition("{")[0]) and record.name != "REMOVE":
-            self._job_changed(None if record.name == "INSERT" else record.old, record.new, now)
+        elif record.sk.startswith(JOB.sk.partition("{")[0]):
+            if record.name == "REMOVE":
+                self._job_ended(record.old, record.old, now)
+            else:
+                self._job_changed(None if record.name == "INSERT" else record.old, record.new, now)
 
     def _video_changed(self, old: Item | None, new: Item, now: int) -> None:
         moved = _has_moved(old, new, now)
@@ -72,14 +75,17 @@ class Router:
 
     def _job_changed(self, old: Item | None, new: Item, now: int) -> None:
         if new["state"] not in PENDING:
-            for waiting in self.shares.free(old, new, now):
-                self._send_job(waiting)
+            self._job_ended(old, new, now)
         elif new["state"] == "queued" and (old is None or _attempt(old) != _attempt(new)):
             if self.shares.claim(new, now):
                 self._send_job(new)
             else:
                 log = {"video_id": new["videoId"], "kind": new["kind"], "attempt": int(new["attempt"])}
                 self._logger.info("job waits for its owner's share", extra=log)
+
+    def _job_ended(self, old: Item | None, job: Item, now: int) -> None:
+        for waiting in self.shares.free(old, job, now):
+            self._send_job(waiting)
 
     def _send_job(self, new: Item) -> None:
         delay = delay_before(tries(new)) if new["sentAt"] == new["queuedAt"] else 0

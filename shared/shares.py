@@ -17,7 +17,7 @@ from shared.dynamodb import ConditionFailed, Expression, Table
 from shared.jobs import DAY, MINUTE, PENDING, kind_of
 from shared.schema import JOB, PARTITION_KEY, SCHEMA_VERSION, SHARE, SORT_KEY, TTL_ATTRIBUTE, WAITING
 
-CHECK_SECONDS = 15 * MINUTE
+CHECK_SECONDS = MINUTE
 KEPT_SECONDS = 30 * DAY
 """Longer than any job may be open."""
 PAGE = 10

@@ -1,5 +1,6 @@
 """People, titles, ratings, tags and playlists over HTTP, and what stream and queues make of them."""
 
+import time
 from typing import Any
 
 import boto3
@@ -61,6 +62,22 @@ def film(service: Service) -> dict[str, Any]:
     _put(service, _path(film, "/releases/FR/fr"), {"titles": [{"title": "La leçon de piano"}]})
     _put(service, _path(film, "/rating"), {"value": 9}, "bob")
     return film
+
+
+def test_a_video_enters_the_lists_at_its_publishAt_and_leaves_them_at_its_expiresAt(service: Service) -> None:
+    film = _published(service, title="In time", tags=["In time"], publishAt=int(time.time()) + 5)
+    _put(service, _path(film, "/credits/punctual"), {"roles": [{"category": "actor"}], "ordering": 1})
+
+    def found() -> tuple[bool, int, bool]:
+        videos = _get(service, "/v1/videos?tag=in%20time", "bob")["items"]
+        counts = {tag["tag"]: tag["count"] for tag in _get(service, "/v1/tags?limit=100", "bob")["items"]}
+        person = service.request("GET", "/v1/people/punctual/videos", "bob").status_code == 200
+        return bool(videos), counts.get("in time", 0), person
+
+    eventually(found, lambda seen: seen == (True, 1, True))
+    patched = service.request("PATCH", _path(film), json={"expiresAt": int(time.time()) + 5})
+    assert patched.status_code == 200, patched.text
+    eventually(found, lambda seen: seen == (False, 0, False))
 
 
 class TestATitlePage:

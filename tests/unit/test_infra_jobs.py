@@ -305,7 +305,8 @@ class TestStreamReaders:
             pytest.param(
                 ("MODIFY", "JOB#poster", {"state": {"S": "withdrawn"}}), {"router", "audit"}, id="job withdrawn"
             ),
-            pytest.param(("REMOVE", "JOB#poster", None), set(), id="job removed with its video"),
+            pytest.param(("REMOVE", "JOB#poster", {"state": {"S": "done"}}), set(), id="job removed with its video"),
+            pytest.param(("REMOVE", "JOB#poster", {"state": {"S": "running"}}), {"router"}, id="open job removed"),
             pytest.param(("MODIFY", "JOBS", {"state": {"S": "queued"}}), set(), id="another key"),
         ],
     )
@@ -336,7 +337,7 @@ def _woken(templates: Templates, name: str, partition_key: str, sort_key: str, i
     keys = {"pk": {"S": partition_key}, "sk": {"S": sort_key}}
     record: Json = {"eventName": name, "dynamodb": {"Keys": keys}}
     if image is not None:
-        record["dynamodb"]["NewImage"] = image
+        record["dynamodb"]["OldImage" if name == "REMOVE" else "NewImage"] = image
     return {
         folder
         for folder in ("router", "audit")

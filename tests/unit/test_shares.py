@@ -8,11 +8,11 @@ from shared.attributes import Item
 from shared.caller import Caller
 from shared.dynamodb import Table
 from shared.errors import Unavailable
-from shared.jobs import Ticket, ticket_of
+from shared.jobs import Ticket, kind_of, ticket_of
 from shared.messages import JobMessage, parse
 from shared.shares import CHECK_SECONDS, ShareStore
 from tests.backstage import SHARES, Backstage, FakeQueue
-from tests.harness import Api, Clock
+from tests.harness import Api, Clock, remove_video
 from tests.integration.contents import items_of
 
 WORKER = Caller.job("probe")
@@ -180,9 +180,30 @@ def test_a_place_that_nobody_gave_up_is_found(work: Work, clock: Clock) -> None:
     last = work.upload("alice")
     assert work.received() == []
     # The sweeper has the message of one that waits sent once more.
-    clock.advance(CHECK_SECONDS + 1)
+    clock.advance(kind_of("probe").patience + 1)
     work.backstage.sweep()
     assert [message.videoId for message in work.received()] == [last]
+
+
+def test_it_is_found_by_the_next_film_too(work: Work, clock: Clock) -> None:
+    for _ in range(SHARE):
+        work.upload("alice")
+    for message in work.received():
+        assert work.backstage.jobs.take(message.ticket, WORKER, int(clock()))
+        assert work.backstage.jobs.fail(message.ticket, "It is no film.", WORKER, int(clock()), retry=False)
+    work.backstage.records()
+    clock.advance(CHECK_SECONDS)
+    next_one = work.upload("alice")
+    assert [message.videoId for message in work.received()] == [next_one]
+
+
+def test_a_job_that_is_gone_with_its_video_gives_its_place_up(work: Work) -> None:
+    videos = [work.upload("alice") for _ in range(SHARE + 1)]
+    gone = work.received()[0]
+    assert work.backstage.jobs.take(gone.ticket, WORKER, int(work.backstage.clock()))
+    remove_video(work.backstage.table, gone.videoId)
+    work.backstage.settle()
+    assert [message.videoId for message in work.received()] == [videos[-1]]
 
 
 def test_kinds_that_share_a_queue_share_the_places_of_it(work: Work) -> None:
