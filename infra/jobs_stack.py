@@ -57,11 +57,8 @@ DECODERS: Mapping[Target, int] = {
 """How many films are decoded at a time, by each of the two workers: a flood of uploads waits in the queue instead
 of taking all the functions that the account may run at a time."""
 
-SHARES: Mapping[Target, Mapping[str, int]] = {
-    "aws": {"probe": 4, "thumbnails": 4, "transcode": 10},
-    "local": {"probe": 1, "thumbnails": 1, "transcode": 1},
-}
-"""How many jobs of one owner may be with the workers of a queue at a time: at most half of DECODERS, so that the films
+SHARES: Mapping[str, int] = {"probe": 4, "thumbnails": 4, "transcode": 10}
+"""How many jobs of one owner may be with the workers of a queue at a time: at most half of DECODERS on AWS, so that the films
 of one, however many and however slow, leave room for those of others. Of transcoders nobody knows here how many there are."""
 
 AUDIT_OBJECTS = "audit/*"
@@ -164,7 +161,7 @@ class JobsStack(cdk.Stack):
             timeout=STREAM_TIMEOUT,
             environment={
                 "MEDIA_BUCKET": self._media.media.bucket_name,
-                "SHARES": ",".join(f"{queue}={most}" for queue, most in SHARES[self._settings.target].items()),
+                "SHARES": ",".join(f"{queue}={most}" for queue, most in SHARES.items()),
                 **{f"{name}_QUEUE_URL": queue.queue_url for name, queue in queues.items()},
             },
         )

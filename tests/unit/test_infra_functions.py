@@ -343,7 +343,6 @@ def test_is_told_the_same_locally_but_for_what_a_laptop_needs(aws: Templates, lo
     expected |= {"MEDIA_URL": "http://127.0.0.1:4566/Media"} if "MEDIA_URL" in expected else {}
     expected |= {"RENDITIONS": "240p"} if "RENDITIONS" in expected else {}
     expected |= {"ANSWER_SECONDS": "25"}
-    expected |= {"SHARES": "probe=1,thumbnails=1,transcode=1"} if "SHARES" in expected else {}
     assert _environment(local, folder) == expected
     assert local.allowed(folder) == aws.allowed(folder)
 

@@ -228,14 +228,12 @@ class TestWorkers:
         for folder in ("probe", "thumbnails"):
             assert _mapping(local, folder)["ScalingConfig"] == {"MaximumConcurrency": 2}
 
-    @pytest.mark.parametrize("target", ["aws", "local"])
-    def test_one_owner_gets_at_most_half_of_the_workers(self, aws: Templates, local: Templates, target: str) -> None:
-        templates = {"aws": aws, "local": local}[target]
-        variables = templates.one("AWS::Lambda::Function", "Router")["Properties"]["Environment"]["Variables"]
+    def test_one_owner_gets_at_most_half_of_the_workers(self, aws: Templates) -> None:
+        variables = aws.one("AWS::Lambda::Function", "Router")["Properties"]["Environment"]["Variables"]
         shares = {name: int(most) for name, most in (pair.split("=") for pair in variables["SHARES"].split(","))}
         assert set(shares) == {kind.queue for kind in KINDS.values()}
         for folder in ("probe", "thumbnails"):
-            assert 1 <= shares[folder] <= _mapping(templates, folder)["ScalingConfig"]["MaximumConcurrency"] // 2
+            assert 1 <= shares[folder] <= _mapping(aws, folder)["ScalingConfig"]["MaximumConcurrency"] // 2
 
     def test_nobody_here_reads_the_transcoders_queue(self, aws: Templates) -> None:
         sources = {
