@@ -81,7 +81,7 @@ def merge(
                 return _cut_short(items, partitions, locate, ascending=ascending, limit=limit)
             share = max(1, (budget - examined) // len(starved))
             # Each thread with a context of its own, which knows the request's deadline.
-            reads = [executor.submit(copy_context().run, each.advance, share) for each in starved]
+            reads = [executor.submit(copy_context().run, partition.advance, share) for partition in starved]
             examined += sum(read.result() for read in reads)
             continue
         heads = [each for each in partitions if each.ahead]

@@ -613,7 +613,7 @@ class TestWorker:
         for left in ([other], []):
             again = self._records(*map(json.dumps, queue.take()))
             assert worker(again, ShortContext(3)) == {"batchItemFailures": []}
-            assert queue.sent == [aggregates_message(each, entries=True) for each in left]
+            assert queue.sent == [aggregates_message(video_id, entries=True) for video_id in left]
         assert _years(table, large) == _years(table, other) == [2000] * 3
 
     def test_a_video_whose_credits_cannot_be_moved_keeps_back_no_other(

@@ -53,7 +53,7 @@ class TestEveryBucket:
         kept = _bucket(aws, name)["Properties"].get("VersioningConfiguration")
         assert kept == ({"Status": "Enabled"} if name == "Archive" else None)
         (rule,) = _bucket(aws, name)["Properties"]["LifecycleConfiguration"]["Rules"]
-        assert not [each for each in rule if each.startswith("Noncurrent")]
+        assert not [name for name in rule if name.startswith("Noncurrent")]
 
     def test_outlives_its_stack_but_not_locally(self, aws: Templates, local: Templates, name: str) -> None:
         assert _bucket(aws, name)["DeletionPolicy"] == "RetainExceptOnCreate"

@@ -40,7 +40,7 @@ class Work:
         """A worker begins a job and fails, so that the video wants nothing more."""
         now = int(self.backstage.clock())
         assert self.backstage.jobs.take(ticket, WORKER, now)
-        ended = self.backstage.jobs.fail(ticket, "It is no film.", WORKER, now, retry=retry)
+        ended = self.backstage.jobs.fail(ticket, "It is not a film.", WORKER, now, retry=retry)
         self.backstage.settle()
         assert ended
         return ended
@@ -159,7 +159,7 @@ def test_what_could_not_be_sent_is_sent_when_the_record_comes_again(
 
     now = int(work.backstage.clock())
     assert work.backstage.jobs.take(begun[0].ticket, WORKER, now)
-    assert work.backstage.jobs.fail(begun[0].ticket, "It is no film.", WORKER, now, retry=False)
+    assert work.backstage.jobs.fail(begun[0].ticket, "It is not a film.", WORKER, now, retry=False)
     records = work.backstage.records()
     with monkeypatch.context() as patch:
         patch.setattr(FakeQueue, "send", refused)
@@ -175,7 +175,7 @@ def test_a_place_that_nobody_gave_up_is_found(work: Work, clock: Clock) -> None:
     for message in work.received():
         now = int(clock())
         assert work.backstage.jobs.take(message.ticket, WORKER, now)
-        assert work.backstage.jobs.fail(message.ticket, "It is no film.", WORKER, now, retry=False)
+        assert work.backstage.jobs.fail(message.ticket, "It is not a film.", WORKER, now, retry=False)
     work.backstage.records()  # lost: nobody hears that they ended
     last = work.upload("alice")
     assert work.received() == []
@@ -190,7 +190,7 @@ def test_it_is_found_by_the_next_film_too(work: Work, clock: Clock) -> None:
         work.upload("alice")
     for message in work.received():
         assert work.backstage.jobs.take(message.ticket, WORKER, int(clock()))
-        assert work.backstage.jobs.fail(message.ticket, "It is no film.", WORKER, int(clock()), retry=False)
+        assert work.backstage.jobs.fail(message.ticket, "It is not a film.", WORKER, int(clock()), retry=False)
     work.backstage.records()
     clock.advance(CHECK_SECONDS)
     next_one = work.upload("alice")
