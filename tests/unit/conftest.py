@@ -1,11 +1,13 @@
 """Unit tests run on moto, in process; those of the templates on what the CDK app makes."""
 
 import json
+import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from moto import mock_aws
+from moto.core.botocore_stubber import BotocoreStubber
 from moto.s3.exceptions import NoSuchUpload
 from moto.s3.models import S3Backend
 
@@ -27,6 +29,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "synthesize" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.xdist_group("templates"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_request_at_a_time() -> Iterator[None]:
+    """Let moto answer one request at a time: its transactions copy whole tables, which other threads must not change."""
+    turn, process = threading.RLock(), BotocoreStubber.process_request
+
+    def in_turn(stubber: BotocoreStubber, request: Any) -> Any:
+        with turn:
+            return process(stubber, request)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(BotocoreStubber, "process_request", in_turn)
+        yield
 
 
 @pytest.fixture
