@@ -12,8 +12,8 @@ from botocore.compat import HTTPHeaders
 
 from bench.codec import ITEM
 from bench.measure import compare
-from shared.attributes import encode_item
-from shared.dynamodb import make_client
+from shared.aws.dynamodb import make_client
+from shared.core.attributes import encode_item
 
 os.environ |= {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": "us-east-1"}
 
@@ -65,7 +65,7 @@ def main() -> None:
     for title, (calls, request) in requests.items():
         variants = {
             "boto3.client": partial(request, plain),
-            "shared.dynamodb.make_client": partial(request, ours),
+            "shared.aws.dynamodb.make_client": partial(request, ours),
         }
         compare(title, variants, calls=calls)
 

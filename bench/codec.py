@@ -6,7 +6,7 @@ from typing import Any
 from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
 
 from bench.measure import compare
-from shared.attributes import decode_item, encode_item
+from shared.core.attributes import decode_item, encode_item
 
 ITEM: dict[str, Any] = {
     "pk": "VIDEO#3f2504e0-4f89-41d3-9a0c-0305e82c3301",
@@ -32,7 +32,7 @@ def main() -> None:
             "boto3 TypeDeserializer": lambda: {
                 name: deserializer.deserialize(value) for name, value in encoded.items()
             },
-            "shared.attributes": lambda: decode_item(encoded),
+            "shared.core.attributes": lambda: decode_item(encoded),
         },
         calls=200,
     )
@@ -40,7 +40,7 @@ def main() -> None:
         "Encode one item",
         {
             "boto3 TypeSerializer": lambda: {name: serializer.serialize(value) for name, value in decimals.items()},
-            "shared.attributes": lambda: encode_item(ITEM),
+            "shared.core.attributes": lambda: encode_item(ITEM),
         },
         calls=200,
     )

@@ -9,7 +9,7 @@ from typing import Any
 
 from bench.client import ENCODED, answering
 from bench.measure import compare
-from shared.dynamodb import Table, make_client
+from shared.aws.dynamodb import Table, make_client
 from shared.routes import ROUTES
 from tests.harness import Context, make_api, make_event
 

@@ -26,7 +26,7 @@ be paid for while waiting. Less would make cold starts, which are nearly all CPU
 
 
 TIMEOUT = Duration.seconds(28)
-"""Enough for two DynamoDB requests that are answered only at the last try (shared/dynamodb.py), and less than the 30
+"""Enough for two DynamoDB requests that are answered only at the last try (shared/aws/dynamodb.py), and less than the 30
 seconds that the gateway waits: so the caller gets the function's own 503 with Retry-After."""
 
 LOCAL_ANSWER_SECONDS = "25"

@@ -23,7 +23,7 @@ from local.issuer import Issuer, Signer
 from local.ministack import MiniStack
 from local.ports import free_port
 from local.run import USERS
-from shared.attributes import decode_item, encode_item
+from shared.core.attributes import decode_item, encode_item
 from shared.schema import ENTRY, MEMBERSHIP, PARTITION_KEY, SORT_KEY, TABLE_NAME, VIDEO, VIEW_COUNTER
 
 TITLES = 40

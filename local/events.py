@@ -17,13 +17,13 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from local import ROOT, world
-from shared.attributes import Item, encode_item
-from shared.caller import Caller
-from shared.jobs import input_hash, rendition_kind
-from shared.messages import aggregates_message, job_message, purge_message, purge_playlist_message
+from shared.core.attributes import Item, encode_item
+from shared.core.caller import Caller
+from shared.films.jobs import input_hash, rendition_kind
+from shared.films.messages import aggregates_message, job_message, purge_message, purge_playlist_message
 from shared.routes import DEFAULT_FUNCTION, ROUTES, Route
 from shared.schema import PLAYLIST, SCHEMA_VERSION, playlists_relation
-from shared.video import arrived, deleted, patched
+from shared.videos.video import arrived, deleted, patched
 
 EVENTS = ROOT / "events"
 ACCOUNT = "123456789012"

@@ -8,8 +8,9 @@ import sys
 from collections.abc import Iterator
 
 from local import ROOT
-from shared.messages import JobMessage
-from shared.schema import ACCESS_PATTERNS, ENTITIES, INDEXES
+from shared.access_patterns import ACCESS_PATTERNS
+from shared.films.messages import JobMessage
+from shared.schema import ENTITIES, INDEXES
 
 README = ROOT / "README.md"
 MESSAGE_SCHEMA = ROOT / "docs" / "job-message.schema.json"

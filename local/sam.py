@@ -18,7 +18,7 @@ from local.assembly import Synthesised, client, configuration, reaching, synthes
 from local.deployment import environment
 from local.events import EVENTS, examples
 from local.toolbox import CDK
-from shared.dynamodb import Table
+from shared.aws.dynamodb import Table
 
 SAM = STATE / "sam"
 VARIABLES = SAM / "env.json"

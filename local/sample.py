@@ -14,9 +14,9 @@ import httpx
 
 from local import LocalError
 from local.demo import Client, reason
-from shared.attributes import decode_item, encode_item
-from shared.entries import placed, tag_entries
+from shared.core.attributes import decode_item, encode_item
 from shared.schema import FEED, MARKER, PARTITION_KEY, PROFILE, SORT_KEY, TAG, TAG_COUNT, VIDEO
+from shared.videos.entries import placed, tag_entries
 
 ADMIN = "admin"
 OWNERS = ("ann", "ben", "cleo", "dan")

@@ -27,12 +27,12 @@ from botocore.exceptions import BotoCoreError, ClientError
 from local.child import end, end_with_parent, spawn
 from local.deployment import REGION
 from local.issuer import DAY, Signer
+from shared.aws.s3 import split_uri
+from shared.aws.sqs import BadMessage
+from shared.films.messages import JobInput, JobMessage, parse
 from shared.media import errors
 from shared.media.errors import UnreadableFilm
 from shared.media.transcode import transcode
-from shared.messages import JobInput, JobMessage, parse
-from shared.objects import split_uri
-from shared.queues import BadMessage
 from shared.routes import TRANSCODE
 
 if TYPE_CHECKING:

@@ -14,18 +14,17 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
-from shared.attributes import Item
-from shared.caller import Caller
-from shared.dynamodb import Expression, Table
-from shared.entries import tag_entries
-from shared.errors import NotFound
-from shared.jobs import input_hash, kind_of, rendition_kind, since, wanted
-from shared.objects import object_uri
-from shared.playlists import PlaylistStore
-from shared.quota import DAY
-from shared.ratings import Choice, RatingStore
-from shared.relation_models import CreditContent, ReleaseContent
-from shared.relations import credit_item, release_item
+from shared.aws.dynamodb import Expression, Table
+from shared.aws.s3 import object_uri
+from shared.core.attributes import Item
+from shared.core.caller import Caller
+from shared.core.errors import NotFound
+from shared.films.jobs import input_hash, kind_of, rendition_kind, since, wanted
+from shared.films.quota import DAY
+from shared.relations.credits import credit_item, release_item
+from shared.relations.models import CreditContent, ReleaseContent
+from shared.relations.playlists import PlaylistStore
+from shared.relations.ratings import Choice, RatingStore
 from shared.routes import ADMIN, READ, TRANSCODE, WRITE
 from shared.schema import (
     CREDIT,
@@ -44,7 +43,8 @@ from shared.schema import (
     VIEW_COUNTER,
     job_relation,
 )
-from shared.video import deleted, new_item, pictured, probed, stamp
+from shared.videos.entries import tag_entries
+from shared.videos.video import deleted, new_item, pictured, probed, stamp
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

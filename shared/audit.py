@@ -10,15 +10,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from shared.attributes import Item, Value, encode
-from shared.caller import UPDATED_FOR, request_of
-from shared.cursors import Position
-from shared.deadline import has_time
-from shared.dynamodb import ConditionFailed, Expression, Table
-from shared.objects import Objects
-from shared.pages import Page
+from shared.aws.dynamodb import ConditionFailed, Expression, Table
+from shared.aws.pages import Page
+from shared.aws.s3 import Objects
+from shared.aws.stream import Record
+from shared.core.attributes import Item, Value, encode
+from shared.core.caller import UPDATED_FOR, request_of
+from shared.core.deadline import has_time
+from shared.core.position import Position
 from shared.schema import AUDIT, JOB, PARTITION_KEY, SCHEMA_VERSION, SORT_KEY, TTL_ATTRIBUTE, VIDEO
-from shared.stream import Record
 
 INTERNAL = frozenset(
     {

@@ -13,21 +13,21 @@ import boto3
 from functions.aggregates import handler as aggregates
 from functions.router import handler as router
 from functions.sweeper import handler as sweeper
-from shared import video
-from shared.aggregates import Aggregates
-from shared.attributes import Item
-from shared.caller import Caller
-from shared.catalogue import VideoStore
-from shared.dynamodb import Table
-from shared.errors import QuotaExceeded
-from shared.jobs import JobStore
-from shared.listing import Lists
+from shared.aws.dynamodb import Table
+from shared.aws.listing import Lists
+from shared.core.attributes import Item
+from shared.core.caller import Caller
+from shared.core.errors import QuotaExceeded
+from shared.films.jobs import JobStore
+from shared.films.messages import JobMessage, parse
+from shared.films.quota import QuotaStore
+from shared.films.shares import ShareStore
 from shared.media.sandbox import Sandbox
-from shared.messages import JobMessage, parse
-from shared.quota import QuotaStore
-from shared.relations import RelationStore
-from shared.routing import Router
-from shared.shares import ShareStore
+from shared.relations.credits import RelationStore
+from shared.upkeep.aggregates import Aggregates
+from shared.upkeep.dispatch import Router
+from shared.videos import video
+from shared.videos.catalogue import VideoStore
 from tests.harness import JOBS_PER_DAY, MEDIA_BUCKET, Clock, Context
 
 MEDIA: Item = {"duration": 60_000, "width": 640, "height": 360}

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from shared.dynamodb import Table
+from shared.aws.dynamodb import Table
 from tests.harness import Api, Clock, make_api
 
 # At import, so that they hold before any client is made, whatever the developer's own profile says.

@@ -29,25 +29,25 @@ from functions.uploads import handler as uploads
 from functions.videos import handler as videos
 from functions.views import handler as views
 from shared import schema
-from shared.attributes import Item
 from shared.audit import AuditStore
-from shared.catalogue import VideoStore
-from shared.cursors import Cursors
-from shared.dynamodb import Expression, Table
-from shared.http import JSON
-from shared.jobs import JobStore
-from shared.links import Links
-from shared.objects import Objects
-from shared.objects import make_client as make_s3_client
-from shared.playlists import PlaylistStore
-from shared.quota import QuotaStore
-from shared.ratings import RatingStore
-from shared.relations import RelationStore
+from shared.aws.dynamodb import Expression, Table
+from shared.aws.s3 import Objects
+from shared.aws.s3 import make_client as make_s3_client
+from shared.core.attributes import Item
+from shared.core.settings import LambdaHandler
+from shared.films.jobs import JobStore
+from shared.films.quota import QuotaStore
+from shared.films.uploads import UploadService, UploadStore
+from shared.relations.credits import RelationStore
+from shared.relations.playlists import PlaylistStore
+from shared.relations.ratings import RatingStore
 from shared.routes import DEFAULT_FUNCTION, ROUTES, Route
-from shared.settings import LambdaHandler
-from shared.totals import TotalsStore
-from shared.uploads import UploadService, UploadStore
-from shared.views import ViewStore
+from shared.upkeep.totals import TotalsStore
+from shared.videos.catalogue import VideoStore
+from shared.videos.counters import ViewStore
+from shared.videos.links import Links
+from shared.web.cursors import Cursors
+from shared.web.http import JSON
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient

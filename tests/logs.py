@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from shared.telemetry import correlated, service_logger
+from shared.core.telemetry import correlated, service_logger
 
 Line = dict[str, Any]
 

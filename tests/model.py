@@ -23,7 +23,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from shared.relations import RelationStore
+from shared.relations.credits import RelationStore
 from shared.schema import SCHEMA_VERSION
 from tests.harness import NOW, Api, Clock, Reply
 

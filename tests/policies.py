@@ -13,8 +13,8 @@ from typing import Any
 
 from botocore.client import BaseClient
 
+from shared.core.settings import LambdaHandler
 from shared.schema import AUDIT_TABLE_NAME, PARTITION_KEY, TABLE_NAME
-from shared.settings import LambdaHandler
 from tests.harness import MEDIA_BUCKET, SOURCES_BUCKET
 from tests.unit.templates import Json, as_list, plain
 

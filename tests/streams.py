@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from shared.attributes import Item, encode_item
+from shared.core.attributes import Item, encode_item
 from tests.harness import NOW
 
 if TYPE_CHECKING:

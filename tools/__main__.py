@@ -20,9 +20,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as Grid
 
-from shared.dynamodb import Table
-from shared.errors import ServiceError
-from shared.text import LARGEST_USER_ID, LONGEST_USER_ID, is_user_id
+from shared.aws.dynamodb import Table
+from shared.core.errors import ServiceError
+from shared.core.text import LARGEST_USER_ID, LONGEST_USER_ID, is_user_id
 from tools import ToolError
 from tools.exporting import Export
 from tools.generator import generate

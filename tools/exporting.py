@@ -15,8 +15,8 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
-from shared.attributes import Item, decode_item, encode_item
-from shared.dynamodb import Expression, Table
+from shared.aws.dynamodb import Expression, Table
+from shared.core.attributes import Item, decode_item, encode_item
 from shared.schema import (
     CREDIT,
     FEED,
@@ -42,7 +42,7 @@ from shared.schema import (
     rated_relation,
     status_relation,
 )
-from shared.video import STATUSES, is_purged
+from shared.videos.video import STATUSES, is_purged
 from tools import ToolError
 from tools.form import line_of
 from tools.pace import Pool

@@ -11,11 +11,20 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, StringConstraints, model_validator
 
-from shared.attributes import Item
-from shared.caller import UPDATED_FOR
-from shared.errors import ServiceError
-from shared.models import (
-    LARGEST_INTEGER,
+from shared.core.attributes import Item
+from shared.core.caller import UPDATED_FOR
+from shared.core.errors import ServiceError
+from shared.core.limits import LARGEST_INTEGER
+from shared.core.regions import language, region
+from shared.relations.models import (
+    BEST_RATING,
+    CreditContent,
+    NewPlaylist,
+    ReleaseContent,
+)
+from shared.relations.ranks import LONGEST, WIDTH
+from shared.schema import PARTITION_KEY, RELATION_INDEX, SORT_KEY
+from shared.videos.models import (
     Content,
     Language,
     Milliseconds,
@@ -27,11 +36,7 @@ from shared.models import (
     parse,
     whole,
 )
-from shared.ranks import LONGEST, WIDTH
-from shared.regions import language, region
-from shared.relation_models import BEST_RATING, CreditContent, NewPlaylist, ReleaseContent
-from shared.schema import PARTITION_KEY, RELATION_INDEX, SORT_KEY
-from shared.video import SOURCE_FIELDS
+from shared.videos.video import SOURCE_FIELDS
 from tools.imdb import Refused
 
 ENTITY = "entity"

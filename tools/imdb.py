@@ -15,11 +15,11 @@ from typing import Annotated, TypeVar
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from shared.attributes import Item
-from shared.errors import ServiceError
-from shared.models import LAST_YEAR, Language, VideoContent, line, parse
-from shared.regions import language, region
-from shared.relation_models import (
+from shared.core.attributes import Item
+from shared.core.errors import ServiceError
+from shared.core.limits import LAST_YEAR
+from shared.core.regions import language, region
+from shared.relations.models import (
     LARGEST_ROLES,
     LARGEST_TITLES,
     MOST_ROLES,
@@ -28,7 +28,13 @@ from shared.relation_models import (
     Role,
     content_bytes,
 )
-from shared.tags import folded
+from shared.videos.models import (
+    Language,
+    VideoContent,
+    line,
+    parse,
+)
+from shared.videos.tags import folded
 
 NULL = r"\N"
 NAMESPACE = uuid.UUID("2f9a6b6e-3c0e-5d57-9d6b-3f1f2c1c7a10")

@@ -12,17 +12,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from shared.attributes import Item
-from shared.caller import Caller
-from shared.catalogue import VideoStore
-from shared.dynamodb import ConditionFailed, Expression, Key, Table, TransactionConflict
-from shared.entries import NO_LANGUAGE, place_of
-from shared.errors import AlreadyExists, BeingRemoved, NotApplied, VersionMismatch
-from shared.ratings import RatingStore
-from shared.relation_models import CreditContent, ReleaseContent
-from shared.relations import PLACING_ATTRIBUTES, RelationStore, credit_item, release_item
+from shared.aws.dynamodb import ConditionFailed, Expression, Key, Table, TransactionConflict
+from shared.core.attributes import Item
+from shared.core.caller import Caller
+from shared.core.errors import AlreadyExists, BeingRemoved, NotApplied, VersionMismatch
+from shared.relations.credits import PLACING_ATTRIBUTES, RelationStore, credit_item, release_item
+from shared.relations.models import CreditContent, ReleaseContent
+from shared.relations.ratings import RatingStore
 from shared.schema import PARTITION_KEY, RATING_TOTALS, SORT_KEY, TTL_ATTRIBUTE, VIDEO
-from shared.video import is_purged, new_item
+from shared.videos.catalogue import VideoStore
+from shared.videos.entries import NO_LANGUAGE, place_of
+from shared.videos.video import is_purged, new_item
 from tools import ToolError
 from tools.imdb import (
     AKAS,

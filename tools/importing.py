@@ -10,15 +10,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from shared.aggregates import user_addition
-from shared.attributes import Item, encode
-from shared.dynamodb import ConditionFailed, Expression, Key, Table, TransactionConflict, Write
-from shared.entries import NO_LANGUAGE, place_of, placed, tag_entries
-from shared.errors import ContentTooLarge, InternalError, NotApplied
-from shared.playlists import MOST_ENTRIES
-from shared.ranks import NoRoomError, between
-from shared.ratings import TOTALS, Choice, RatingStore, addition, share
-from shared.relations import PLACING_ATTRIBUTES, RelationStore
+from shared.aws.dynamodb import ConditionFailed, Expression, Key, Table, TransactionConflict, Write
+from shared.core.attributes import Item, encode
+from shared.core.errors import ContentTooLarge, InternalError, NotApplied
+from shared.relations.credits import PLACING_ATTRIBUTES, RelationStore
+from shared.relations.playlists import MOST_ENTRIES
+from shared.relations.ranks import NoRoomError, between
+from shared.relations.ratings import TOTALS, Choice, RatingStore, addition, share
 from shared.schema import (
     CREDIT,
     ENTRY,
@@ -40,7 +38,9 @@ from shared.schema import (
     playlists_relation,
     rated_relation,
 )
-from shared.video import MAPS, is_purged, stamp, upgraded
+from shared.upkeep.aggregates import user_addition
+from shared.videos.entries import NO_LANGUAGE, place_of, placed, tag_entries
+from shared.videos.video import MAPS, is_purged, stamp, upgraded
 from tools.form import DUE, ItemLine, parse_line
 from tools.imdb import Refused
 from tools.imdb_import import CREATED, IMPORTER, LEFT_ALONE, UNCHANGED

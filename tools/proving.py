@@ -1,9 +1,9 @@
-"""The command around shared/reconcile.py: what does not agree is shown as it is found."""
+"""The command around shared/upkeep/reconcile.py: what does not agree is shown as it is found."""
 
 import json
 
-from shared.dynamodb import Table
-from shared.reconcile import Finding, Reconcile, Summary
+from shared.aws.dynamodb import Table
+from shared.upkeep.reconcile import Finding, Reconcile, Summary
 from tools.progress import Bars
 
 

@@ -19,7 +19,7 @@ from rich.markup import escape
 from rich.table import Column
 from rich.table import Table as Grid
 
-from shared.arrivals import KEY
+from shared.films.arrivals import KEY
 from shared.schema import TABLE_NAME
 from tools import ToolError
 from tools.progress import Bars

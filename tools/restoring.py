@@ -11,14 +11,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from shared.attributes import Item, Value, decode_item, encode
-from shared.caller import Caller
-from shared.dynamodb import ConditionFailed, Expression, Key, Table, TransactionConflict, Write, change_between
-from shared.entries import tag_moves
-from shared.purging import PURGE
-from shared.ratings import RatingStore
+from shared.aws.dynamodb import ConditionFailed, Expression, Key, Table, TransactionConflict, Write, change_between
+from shared.core.attributes import Item, Value, decode_item, encode
+from shared.core.caller import Caller
+from shared.relations.ratings import RatingStore
 from shared.schema import ENTRY, MEMBERSHIP, PARTITION_KEY, PLAYLIST, SORT_KEY, TTL_ATTRIBUTE, VIDEO, Entity
-from shared.video import PROBED, is_purged, stamp
+from shared.upkeep.purging import PURGE
+from shared.videos.entries import tag_moves
+from shared.videos.video import PROBED, is_purged, stamp
 from tools.form import DUE, MADE, ItemLine
 from tools.imdb import Refused
 from tools.imdb_import import CHANGED, IMPORTER, UNCHANGED

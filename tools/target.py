@@ -7,8 +7,8 @@ from collections.abc import MutableMapping
 from botocore.exceptions import BotoCoreError
 
 from local import LocalError, running_service
-from shared.dynamodb import Table, make_client
-from shared.errors import ServiceError
+from shared.aws.dynamodb import Table, make_client
+from shared.core.errors import ServiceError
 from shared.schema import HEALTH, TABLE_NAME
 from tools import ToolError
 

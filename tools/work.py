@@ -11,7 +11,7 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from shared.dynamodb import Expression, Key, Table
+from shared.aws.dynamodb import Expression, Key, Table
 from shared.schema import IMPORT, PARTITION_KEY, SORT_KEY, TTL_ATTRIBUTE
 from tools import ToolError
 from tools.lines import Mark

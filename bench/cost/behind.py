@@ -24,11 +24,11 @@ from functions.audit import handler as audit
 from functions.probe import handler as probe
 from functions.thumbnails import handler as thumbnails
 from shared.audit import JOB_STATES, Archive, AuditStore
-from shared.dynamodb import Table
-from shared.objects import Objects
-from shared.objects import make_client as make_s3_client
+from shared.aws.dynamodb import Table
+from shared.aws.s3 import Objects
+from shared.aws.s3 import make_client as make_s3_client
+from shared.core.settings import LambdaHandler
 from shared.schema import AUDIT_TABLE_NAME, JOB, MARKER, SORT_KEY, TABLE_NAME, VIDEO
-from shared.settings import LambdaHandler
 from tests.backstage import READER, Backstage
 from tests.films import film
 from tests.harness import MEDIA_BUCKET, SOURCES_BUCKET, Api, Context

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from bench.cost.units import Units, index_entry, read, size, write, written
-from shared.attributes import AttributeMap
+from shared.core.attributes import AttributeMap
 from shared.schema import INDEXES, PARTITION_KEY, SORT_KEY, TABLE_NAME, Index
 
 if TYPE_CHECKING:

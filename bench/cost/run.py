@@ -20,14 +20,15 @@ from moto.dynamodb.models.table import Table as MotoTable
 
 from bench.cost.meter import Meter
 from bench.cost.units import Stored, Units
-from shared.attributes import AttributeMap, Item, decode_item, encode_item
+from shared.access_patterns import ACCESS_PATTERNS
 from shared.audit import entry
-from shared.caller import Caller
-from shared.dynamodb import Table, make_client
-from shared.entries import tag_entries
-from shared.schema import ACCESS_PATTERNS, AUDIT_TABLE_NAME, SORT_KEY, TABLE_NAME, VIDEO
-from shared.stream import Record
-from shared.video import new_item, stamp
+from shared.aws.dynamodb import Table, make_client
+from shared.aws.stream import Record
+from shared.core.attributes import AttributeMap, Item, decode_item, encode_item
+from shared.core.caller import Caller
+from shared.schema import AUDIT_TABLE_NAME, SORT_KEY, TABLE_NAME, VIDEO
+from shared.videos.entries import tag_entries
+from shared.videos.video import new_item, stamp
 from tests.harness import NOW, Api, Reply, create_audit_table, create_table, make_api
 from tests.streams import change
 from tests.unit.test_access_patterns import CALLS

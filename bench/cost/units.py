@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
-from shared.attributes import AttributeMap, AttributeValue
+from shared.core.attributes import AttributeMap, AttributeValue
 from shared.schema import INDEXES, PARTITION_KEY, PROJECTION, SORT_KEY, Index
 
 READ_BYTES, WRITE_BYTES = 4096, 1024

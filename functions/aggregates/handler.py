@@ -6,15 +6,15 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from shared.aggregates import Aggregates
-from shared.dynamodb import Table, make_client
-from shared.messages import AggregatesMessage, aggregates_message, parse
-from shared.queues import Message, Queue, process, process_together
-from shared.queues import make_client as make_sqs_client
-from shared.relations import RelationStore
-from shared.routing import Sender
-from shared.settings import LambdaHandler, aggregates_queue_url, entry_point, table_name
-from shared.telemetry import correlated, logged, service_logger
+from shared.aws.dynamodb import Table, make_client
+from shared.aws.sqs import Message, Queue, process, process_together
+from shared.aws.sqs import make_client as make_sqs_client
+from shared.core.settings import LambdaHandler, aggregates_queue_url, entry_point, table_name
+from shared.core.telemetry import correlated, logged, service_logger
+from shared.films.messages import AggregatesMessage, aggregates_message, parse
+from shared.relations.credits import RelationStore
+from shared.upkeep.aggregates import Aggregates
+from shared.upkeep.dispatch import Sender
 
 SECONDS_TO_STOP = 30
 """How long before its time-out it leaves the rest to other messages: longer than one step, and sending them, may take."""

@@ -6,15 +6,15 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from shared.arrivals import Arrivals
-from shared.catalogue import VideoStore
-from shared.dynamodb import Table, make_client
-from shared.objects import Objects
-from shared.objects import make_client as make_s3_client
-from shared.queues import process
-from shared.settings import LambdaHandler, entry_point, table_name
-from shared.telemetry import logged
-from shared.uploads import UploadStore
+from shared.aws.dynamodb import Table, make_client
+from shared.aws.s3 import Objects
+from shared.aws.s3 import make_client as make_s3_client
+from shared.aws.sqs import process
+from shared.core.settings import LambdaHandler, entry_point, table_name
+from shared.core.telemetry import logged
+from shared.films.arrivals import Arrivals
+from shared.films.uploads import UploadStore
+from shared.videos.catalogue import VideoStore
 
 
 def make(arrivals: Arrivals, clock: Callable[[], float] = time.time) -> LambdaHandler:

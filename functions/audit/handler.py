@@ -6,14 +6,14 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from shared.attributes import Item
 from shared.audit import Archive, AuditStore, entry
-from shared.dynamodb import Table, make_client
-from shared.objects import Objects
-from shared.objects import make_client as make_s3_client
-from shared.settings import LambdaHandler, archive_bucket, audit_days, audit_table_name, entry_point
-from shared.stream import Record, process
-from shared.telemetry import emit, logged, service_logger
+from shared.aws.dynamodb import Table, make_client
+from shared.aws.s3 import Objects
+from shared.aws.s3 import make_client as make_s3_client
+from shared.aws.stream import Record, process
+from shared.core.attributes import Item
+from shared.core.settings import LambdaHandler, archive_bucket, audit_days, audit_table_name, entry_point
+from shared.core.telemetry import emit, logged, service_logger
 
 LOGGED = {"video_id": "videoId", "entity": "entity", "kind": "kind", "action": "action"}
 """What a log line tells of an entry, by its names there: not who, nor from what to what."""

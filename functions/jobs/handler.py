@@ -4,20 +4,25 @@ import re
 import time
 from collections.abc import Callable, Sequence
 
-from shared import video
-from shared.attributes import Item
-from shared.catalogue import VideoStore
-from shared.dynamodb import Table, make_client
-from shared.errors import InvalidContent, InvalidParameter, NoSource, NotFound, OutdatedReport
-from shared.http import JSON, Answer, Handler, Request, respond
-from shared.http import make_handler as make_http_handler
-from shared.jobs import JobStore, Ticket, document, owned_jobs, rendition_kind
-from shared.messages import rendition_folder
-from shared.models import NoContent, RenditionReport, ThumbnailChoice, parse
-from shared.quota import QuotaStore
-from shared.readiness import why_not_ready
+from shared.aws.dynamodb import Table, make_client
+from shared.core.attributes import Item
+from shared.core.errors import InvalidContent, InvalidParameter, NoSource, NotFound, OutdatedReport
+from shared.core.settings import LambdaHandler, entry_point, jobs_per_day, media_bucket, table_name
+from shared.films.jobs import JobStore, Ticket, document, owned_jobs, rendition_kind
+from shared.films.messages import rendition_folder
+from shared.films.quota import QuotaStore
+from shared.films.readiness import why_not_ready
 from shared.schema import VIDEO
-from shared.settings import LambdaHandler, entry_point, jobs_per_day, media_bucket, table_name
+from shared.videos import video
+from shared.videos.catalogue import VideoStore
+from shared.videos.models import (
+    NoContent,
+    RenditionReport,
+    ThumbnailChoice,
+    parse,
+)
+from shared.web.http import JSON, Answer, Handler, Request, respond
+from shared.web.http import make_handler as make_http_handler
 
 RENDITION = r"[A-Za-z0-9._-]{1,64}"
 OBJECT = r"([A-Za-z0-9_-][A-Za-z0-9._-]{0,99}/){0,5}[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}"

@@ -5,16 +5,33 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
-from shared.cursors import LONGEST, Cursors, Position, secret_reader
-from shared.dynamodb import Table, make_client
-from shared.http import JSON, MERGE_PATCH, Answer, Handler, Parameters, Request, next_link, no_content, respond, uuid_of
-from shared.http import make_handler as make_http_handler
-from shared.links import Links
-from shared.listing import Found
-from shared.models import parse
-from shared.playlists import PlaylistStore
-from shared.relation_models import EntryMove, NewEntry, NewPlaylist, PlaylistPatch
-from shared.settings import LambdaHandler, cursor_secret_arn, entry_point, media_bucket, media_url, table_name
+from shared.aws.dynamodb import Table, make_client
+from shared.aws.listing import Found
+from shared.core.position import Position
+from shared.core.settings import LambdaHandler, cursor_secret_arn, entry_point, media_bucket, media_url, table_name
+from shared.relations.models import (
+    EntryMove,
+    NewEntry,
+    NewPlaylist,
+    PlaylistPatch,
+)
+from shared.relations.playlists import PlaylistStore
+from shared.videos.links import Links
+from shared.videos.models import parse
+from shared.web.cursors import LONGEST, Cursors, secret_reader
+from shared.web.http import (
+    JSON,
+    MERGE_PATCH,
+    Answer,
+    Handler,
+    Parameters,
+    Request,
+    next_link,
+    no_content,
+    respond,
+    uuid_of,
+)
+from shared.web.http import make_handler as make_http_handler
 
 
 class Playlists:

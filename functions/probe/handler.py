@@ -6,18 +6,18 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from shared import video
-from shared.attributes import Item
-from shared.dynamodb import Table, make_client
-from shared.jobs import JobStore
+from shared.aws.dynamodb import Table, make_client
+from shared.aws.s3 import Objects, ObjectSource
+from shared.aws.s3 import make_client as make_s3_client
+from shared.aws.sqs import process
+from shared.core.attributes import Item
+from shared.core.settings import LambdaHandler, entry_point, reader_memory, rendition_names, table_name
+from shared.core.telemetry import logged
+from shared.films.jobs import JobStore
+from shared.films.worker import Result, Worker
 from shared.media.ladder import wanted
 from shared.media.sandbox import Sandbox
-from shared.objects import Objects, ObjectSource
-from shared.objects import make_client as make_s3_client
-from shared.queues import process
-from shared.settings import LambdaHandler, entry_point, reader_memory, rendition_names, table_name
-from shared.telemetry import logged
-from shared.worker import Result, Worker
+from shared.videos import video
 
 
 class Prober:

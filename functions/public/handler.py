@@ -5,13 +5,13 @@ from collections.abc import Callable
 from functools import cache
 from importlib.resources import files
 
-from shared.dynamodb import Table, make_client
-from shared.errors import NotFound
-from shared.http import Answer, Handler, Request, respond, text
-from shared.http import make_handler as make_http_handler
+from shared.aws.dynamodb import Table, make_client
+from shared.core.errors import NotFound
+from shared.core.settings import LambdaHandler, entry_point, table_name
 from shared.openapi.document import document
 from shared.schema import HEALTH
-from shared.settings import LambdaHandler, entry_point, table_name
+from shared.web.http import Answer, Handler, Request, respond, text
+from shared.web.http import make_handler as make_http_handler
 
 DOCS_PAGE = """<!doctype html>
 <html lang="en">

@@ -6,16 +6,16 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from shared.dynamodb import Table, make_client
-from shared.messages import PURGE_PLAYLIST_SCHEMA, PurgeMessage, PurgePlaylistMessage, parse
-from shared.objects import Objects
-from shared.objects import make_client as make_s3_client
-from shared.purging import InTime, Purge
-from shared.queues import Message, Queue, process
-from shared.queues import make_client as make_sqs_client
-from shared.routing import Sender
-from shared.settings import LambdaHandler, entry_point, media_bucket, purge_queue_url, sources_bucket, table_name
-from shared.telemetry import logged, service_logger
+from shared.aws.dynamodb import Table, make_client
+from shared.aws.s3 import Objects
+from shared.aws.s3 import make_client as make_s3_client
+from shared.aws.sqs import Message, Queue, process
+from shared.aws.sqs import make_client as make_sqs_client
+from shared.core.settings import LambdaHandler, entry_point, media_bucket, purge_queue_url, sources_bucket, table_name
+from shared.core.telemetry import logged, service_logger
+from shared.films.messages import PURGE_PLAYLIST_SCHEMA, PurgeMessage, PurgePlaylistMessage, parse
+from shared.upkeep.dispatch import Sender
+from shared.upkeep.purging import InTime, Purge
 
 SECONDS_TO_STOP = 20
 """How long before its time-out it leaves the rest to another message: longer than one step of it may take."""

@@ -5,18 +5,15 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from shared import regions
-from shared.attributes import Item
-from shared.cursors import LONGEST, Cursors, Position, secret_reader
-from shared.dynamodb import Table, make_client
-from shared.errors import InvalidParameter
-from shared.http import JSON, Answer, Handler, Parameters, Request, etag, next_link, no_content, region_of, respond
-from shared.http import make_handler as make_http_handler
-from shared.links import Links
-from shared.listing import Window
-from shared.models import LAST_YEAR, parse
-from shared.relation_models import CreditContent, ReleaseContent
-from shared.relations import (
+from shared.aws.dynamodb import Table, make_client
+from shared.aws.listing import Window
+from shared.core import regions
+from shared.core.attributes import Item
+from shared.core.errors import InvalidParameter
+from shared.core.limits import LAST_YEAR
+from shared.core.position import Position
+from shared.core.settings import LambdaHandler, cursor_secret_arn, entry_point, media_bucket, media_url, table_name
+from shared.relations.credits import (
     Allows,
     Children,
     RelationStore,
@@ -25,7 +22,12 @@ from shared.relations import (
     release_document,
     releases_query,
 )
-from shared.settings import LambdaHandler, cursor_secret_arn, entry_point, media_bucket, media_url, table_name
+from shared.relations.models import CreditContent, ReleaseContent
+from shared.videos.links import Links
+from shared.videos.models import parse
+from shared.web.cursors import LONGEST, Cursors, secret_reader
+from shared.web.http import JSON, Answer, Handler, Parameters, Request, etag, next_link, no_content, region_of, respond
+from shared.web.http import make_handler as make_http_handler
 
 PERSON = r"[A-Za-z0-9._-]{1,64}"
 LANGUAGE = r"(?=.{1,35}$)[A-Za-z]{1,8}(-[A-Za-z0-9]{1,8})*"

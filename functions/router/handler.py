@@ -6,15 +6,15 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from shared.dynamodb import Table, make_client
-from shared.jobs import JobStore
-from shared.queues import Queue
-from shared.queues import make_client as make_queue_client
-from shared.routing import Router
-from shared.settings import LambdaHandler, entry_point, media_bucket, queue_url, shares, table_name
-from shared.shares import ShareStore
-from shared.stream import process
-from shared.telemetry import logged
+from shared.aws.dynamodb import Table, make_client
+from shared.aws.sqs import Queue
+from shared.aws.sqs import make_client as make_queue_client
+from shared.aws.stream import process
+from shared.core.settings import LambdaHandler, entry_point, media_bucket, queue_url, shares, table_name
+from shared.core.telemetry import logged
+from shared.films.jobs import JobStore
+from shared.films.shares import ShareStore
+from shared.upkeep.dispatch import Router
 
 QUEUES = ("probe", "thumbnails", "transcode", "purge", "aggregates")
 

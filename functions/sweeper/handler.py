@@ -7,15 +7,15 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from shared.dynamodb import Table, make_client
-from shared.jobs import JobStore
-from shared.listing import Lists
-from shared.queues import Queue
-from shared.queues import make_client as make_sqs_client
-from shared.routing import Sender
-from shared.settings import LambdaHandler, aggregates_queue_url, entry_point, table_name
-from shared.sweeping import Sweep, send_for_scheduled, sweep
-from shared.telemetry import emit, logged
+from shared.aws.dynamodb import Table, make_client
+from shared.aws.listing import Lists
+from shared.aws.sqs import Queue
+from shared.aws.sqs import make_client as make_sqs_client
+from shared.core.settings import LambdaHandler, aggregates_queue_url, entry_point, table_name
+from shared.core.telemetry import emit, logged
+from shared.films.jobs import JobStore
+from shared.upkeep.dispatch import Sender
+from shared.upkeep.sweeping import Sweep, send_for_scheduled, sweep
 
 SECONDS_TO_STOP = 10
 """How long before its time-out it leaves the rest to the next minute: longer than one DynamoDB request may take."""

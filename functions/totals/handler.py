@@ -3,13 +3,13 @@
 import time
 from collections.abc import Callable
 
-from shared.cursors import LONGEST, Cursors, secret_reader
-from shared.dynamodb import Table, make_client
-from shared.errors import Forbidden
-from shared.http import Answer, Handler, Request, next_link, respond, user_id_of
-from shared.http import make_handler as make_http_handler
-from shared.settings import LambdaHandler, cursor_secret_arn, entry_point, table_name
-from shared.totals import TotalsStore
+from shared.aws.dynamodb import Table, make_client
+from shared.core.errors import Forbidden
+from shared.core.settings import LambdaHandler, cursor_secret_arn, entry_point, table_name
+from shared.upkeep.totals import TotalsStore
+from shared.web.cursors import LONGEST, Cursors, secret_reader
+from shared.web.http import Answer, Handler, Request, next_link, respond, user_id_of
+from shared.web.http import make_handler as make_http_handler
 
 
 class Totals:

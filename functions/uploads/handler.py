@@ -5,16 +5,11 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from shared.dynamodb import Table, make_client
-from shared.errors import InvalidParameter
-from shared.http import JSON, Answer, Handler, Request, no_content, respond
-from shared.http import make_handler as make_http_handler
-from shared.jobs import jobs_per_upload
-from shared.models import CompleteUpload, NewUpload, parse
-from shared.objects import Objects
-from shared.objects import make_client as make_s3_client
-from shared.quota import QuotaStore
-from shared.settings import (
+from shared.aws.dynamodb import Table, make_client
+from shared.aws.s3 import Objects
+from shared.aws.s3 import make_client as make_s3_client
+from shared.core.errors import InvalidParameter
+from shared.core.settings import (
     LambdaHandler,
     entry_point,
     jobs_per_day,
@@ -22,7 +17,12 @@ from shared.settings import (
     sources_bucket,
     table_name,
 )
-from shared.uploads import UPLOAD_ID, UploadService, UploadStore
+from shared.films.jobs import jobs_per_upload
+from shared.films.quota import QuotaStore
+from shared.films.uploads import UPLOAD_ID, UploadService, UploadStore
+from shared.videos.models import CompleteUpload, NewUpload, parse
+from shared.web.http import JSON, Answer, Handler, Request, no_content, respond
+from shared.web.http import make_handler as make_http_handler
 
 
 class Uploads:

@@ -5,13 +5,27 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from shared import video
-from shared.batches import Batches
-from shared.catalogue import Filters, VideoStore
-from shared.cursors import LONGEST, Cursors, secret_reader
-from shared.dynamodb import Table, make_client
-from shared.errors import Forbidden, InvalidParameter, UnservedQuery
-from shared.http import (
+from shared.aws.dynamodb import Table, make_client
+from shared.aws.listing import Window
+from shared.aws.pages import Page
+from shared.core.errors import Forbidden, InvalidParameter, UnservedQuery
+from shared.core.limits import LARGEST_INTEGER, LONGEST_FOLDED_TAG
+from shared.core.settings import LambdaHandler, cursor_secret_arn, entry_point, media_bucket, media_url, table_name
+from shared.relations.title_page import LOCAL_TITLE, SECTIONS, Place, TitlePage, accepted_languages
+from shared.videos import video
+from shared.videos.batch_models import Batch, VideoIds
+from shared.videos.batches import Batches
+from shared.videos.catalogue import Filters, VideoStore
+from shared.videos.links import Links
+from shared.videos.models import (
+    NewVideo,
+    NoContent,
+    VideoPatch,
+    parse,
+)
+from shared.videos.tags import folded
+from shared.web.cursors import LONGEST, Cursors, secret_reader
+from shared.web.http import (
     JSON,
     MERGE_PATCH,
     Answer,
@@ -23,15 +37,7 @@ from shared.http import (
     no_content,
     respond,
 )
-from shared.http import make_handler as make_http_handler
-from shared.links import Links
-from shared.listing import Window
-from shared.models import LARGEST_INTEGER, LONGEST_FOLDED_TAG, NewVideo, NoContent, VideoPatch, parse
-from shared.pages import Page
-from shared.relation_models import Batch, VideoIds
-from shared.settings import LambdaHandler, cursor_secret_arn, entry_point, media_bucket, media_url, table_name
-from shared.tags import folded
-from shared.title_page import LOCAL_TITLE, SECTIONS, Place, TitlePage, accepted_languages
+from shared.web.http import make_handler as make_http_handler
 
 SELECTORS = ("tag", "region", "userId", "category", "status")
 """The first of these that a list is asked by selects; the others filter."""

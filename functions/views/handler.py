@@ -3,13 +3,13 @@
 import time
 from collections.abc import Callable
 
-from shared.dynamodb import Table, make_client
-from shared.http import JSON, Answer, Handler, Request, respond
-from shared.http import make_handler as make_http_handler
-from shared.models import NoContent, parse
-from shared.settings import LambdaHandler, entry_point, table_name
-from shared.telemetry import emit
-from shared.views import ViewStore
+from shared.aws.dynamodb import Table, make_client
+from shared.core.settings import LambdaHandler, entry_point, table_name
+from shared.core.telemetry import emit
+from shared.videos.counters import ViewStore
+from shared.videos.models import NoContent, parse
+from shared.web.http import JSON, Answer, Handler, Request, respond
+from shared.web.http import make_handler as make_http_handler
 
 
 class Views:

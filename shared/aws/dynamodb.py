@@ -20,9 +20,9 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, ConnectTimeoutError, EndpointConnectionError
 from botocore.parsers import JSONParser, ResponseParser, ResponseParserFactory
 
-from shared.attributes import AttributeMap, Item, Value, decode_item, encode, encode_item
-from shared.deadline import CONNECT_SECONDS, READ_SECONDS, has_time
-from shared.errors import ContentTooLarge, InternalError, NotApplied, Unavailable
+from shared.core.attributes import AttributeMap, Item, Value, decode_item, encode, encode_item
+from shared.core.deadline import CONNECT_SECONDS, READ_SECONDS, has_time
+from shared.core.errors import ContentTooLarge, InternalError, NotApplied, Unavailable
 from shared.schema import PARTITION_KEY, TTL_ATTRIBUTE
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class TransactionConflict(Exception):
 
 
 class _PlainParser(JSONParser):
-    """Hands out the body as json.loads makes it. Binary values stay base64: shared/attributes.py decodes them."""
+    """Hands out the body as json.loads makes it. Binary values stay base64: shared/core/attributes.py decodes them."""
 
     def _handle_json_body(self, raw_body: bytes, shape: object) -> Any:
         return json.loads(raw_body) if raw_body else {}
@@ -82,7 +82,7 @@ def _session() -> botocore.session.Session:
 def make_client() -> "DynamoDBClient":
     """A DynamoDB client that tries once: Table tries again, as it knows what may be repeated.
 
-    Its time-outs are those of shared/deadline.py.
+    Its time-outs are those of shared/core/deadline.py.
     """
     return boto3.Session(botocore_session=_session()).client(
         "dynamodb",
@@ -125,11 +125,11 @@ class QueryPage:
 
 
 class Table:
-    """One table. Every method is one DynamoDB operation and raises shared.errors.Unavailable when it is busy.
+    """One table. Every method is one DynamoDB operation and raises shared.core.errors.Unavailable when it is busy.
 
     What failed is tried again with backoff: always when it certainly did nothing (throttled, in conflict with a
     transaction, never connected); when it may have been carried out only if doing it twice is doing it once. Nothing is
-    begun that could not end within the request's deadline, if it has one (shared/deadline.py).
+    begun that could not end within the request's deadline, if it has one (shared/core/deadline.py).
     """
 
     def __init__(

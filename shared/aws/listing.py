@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Generic, TypeVar
 
-from shared.attributes import Item, Value
-from shared.cursors import Position
-from shared.deadline import has_time
-from shared.dynamodb import Expression, QueryPage, Table
-from shared.pages import EXAMINED_BUDGET, Fetch, Page, merge
+from shared.aws.dynamodb import Expression, QueryPage, Table
+from shared.aws.pages import EXAMINED_BUDGET, Fetch, Page, merge
+from shared.core.attributes import Item, Value
+from shared.core.deadline import has_time
+from shared.core.position import Position
 from shared.schema import RELATION_INDEX, SHARDS, VIDEO, Index
 
 LARGEST_READ = 100

@@ -13,10 +13,10 @@ from concurrent.futures import Executor
 from contextvars import copy_context
 from dataclasses import dataclass, field
 
-from shared.attributes import Item
-from shared.cursors import Position
-from shared.deadline import has_time
-from shared.dynamodb import QueryPage
+from shared.aws.dynamodb import QueryPage
+from shared.core.attributes import Item
+from shared.core.deadline import has_time
+from shared.core.position import Position
 
 EXAMINED_BUDGET = 1000
 """Items that one request examines at most: 80 KB of index entries of 80 bytes, 400 KB of long ones."""

@@ -1,7 +1,7 @@
 """S3 as the service uses it: objects by their `s3://bucket/key`, and URLs by which clients upload.
 
 What failed is tried again with backoff: every request here may be repeated, because a key is written once, or
-with the same content each time. Then it is shared.errors.Unavailable.
+with the same content each time. Then it is shared.core.errors.Unavailable.
 """
 
 import random
@@ -14,7 +14,7 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
-from shared.errors import InternalError, Unavailable
+from shared.core.errors import InternalError, Unavailable
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -96,7 +96,7 @@ def make_client() -> "S3Client":
 
 
 class Objects:
-    """Objects in any bucket. Methods raise shared.errors.Unavailable when S3 is busy or does not answer."""
+    """Objects in any bucket. Methods raise shared.core.errors.Unavailable when S3 is busy or does not answer."""
 
     def __init__(
         self, client: "S3Client", *, attempts: int = ATTEMPTS, sleep: Callable[[float], None] = time.sleep

@@ -14,8 +14,8 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
-from shared.errors import InternalError, ServiceError, Unavailable
-from shared.telemetry import correlated, service_logger
+from shared.core.errors import InternalError, ServiceError, Unavailable
+from shared.core.telemetry import correlated, service_logger
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from shared.attributes import Item, decode_item
-from shared.caller import UPDATED_FOR
+from shared.core.attributes import Item, decode_item
+from shared.core.caller import UPDATED_FOR
+from shared.core.telemetry import correlated, service_logger
 from shared.schema import PARTITION_KEY, SORT_KEY
-from shared.telemetry import correlated, service_logger
 
 _TTL_PRINCIPAL = "dynamodb.amazonaws.com"
 

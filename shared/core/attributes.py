@@ -62,7 +62,7 @@ def decode(attribute: AttributeValue) -> Value:
         case "L":
             return [decode(each) for each in value]
         case "B":
-            # botocore hands out bytes; the fast parser of shared/dynamodb.py leaves the wire's base64.
+            # botocore hands out bytes; the fast parser of shared/aws/dynamodb.py leaves the wire's base64.
             return value if isinstance(value, bytes) else base64.b64decode(value)
         case "NULL":
             return None

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from shared.attributes import Item
-from shared.errors import Forbidden
+from shared.core.attributes import Item
+from shared.core.errors import Forbidden
+from shared.core.text import LARGEST_USER_ID, LONGEST_USER_ID, is_user_id
 from shared.routes import ADMIN
-from shared.text import LARGEST_USER_ID, LONGEST_USER_ID, is_user_id
 
 UPDATED_FOR = "updatedFor"
 """The attribute that says for which request an item was written last: that request's correlation id.

@@ -12,7 +12,7 @@ from aws_lambda_powertools import Logger
 from aws_lambda_powertools.logging.formatter import LambdaPowertoolsFormatter
 from aws_lambda_powertools.metrics.provider.cloudwatch_emf.cloudwatch import AmazonCloudWatchEMFProvider
 
-from shared.settings import LambdaHandler
+from shared.core.settings import LambdaHandler
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.logging.types import LogRecord

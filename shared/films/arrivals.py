@@ -9,15 +9,15 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from urllib.parse import unquote_plus
 
-from shared.attributes import Item
-from shared.caller import Caller, request_of
-from shared.catalogue import VideoStore
-from shared.errors import NotFound
-from shared.objects import ObjectFacts, Objects, object_uri
-from shared.queues import BadMessage
-from shared.telemetry import correlated, service_logger
-from shared.uploads import UPLOAD_ID, UploadStore
-from shared.video import arrived, upload_refused
+from shared.aws.s3 import ObjectFacts, Objects, object_uri
+from shared.aws.sqs import BadMessage
+from shared.core.attributes import Item
+from shared.core.caller import Caller, request_of
+from shared.core.errors import NotFound
+from shared.core.telemetry import correlated, service_logger
+from shared.films.uploads import UPLOAD_ID, UploadStore
+from shared.videos.catalogue import VideoStore
+from shared.videos.video import arrived, upload_refused
 
 KEY = re.compile(rf"([0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}})/({UPLOAD_ID})")
 CALLER = Caller.job("arrivals")

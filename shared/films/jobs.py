@@ -26,11 +26,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from shared.attributes import Item, Value, decode_item
-from shared.caller import Caller, done_for, request_of
-from shared.dynamodb import ConditionFailed, Expression, Table, TransactionConflict, Write, change_between
-from shared.entries import as_read
-from shared.errors import IllegalTransition, NotFound, Unavailable
+from shared.aws.dynamodb import ConditionFailed, Expression, Table, TransactionConflict, Write, change_between
+from shared.core.attributes import Item, Value, decode_item
+from shared.core.caller import Caller, done_for, request_of
+from shared.core.errors import IllegalTransition, NotFound, Unavailable
 from shared.schema import (
     JOB,
     PARTITION_KEY,
@@ -42,7 +41,8 @@ from shared.schema import (
     job_relation,
     status_relation,
 )
-from shared.video import job_failed, owned_by, stamp
+from shared.videos.entries import as_read
+from shared.videos.video import job_failed, owned_by, stamp
 
 LAST_ATTEMPT = 5
 CONTENTION_ATTEMPTS = 5

@@ -8,10 +8,10 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
-from shared.attributes import Item
-from shared.caller import request_of
-from shared.jobs import Ticket, kind_of
-from shared.queues import BadMessage
+from shared.aws.sqs import BadMessage
+from shared.core.attributes import Item
+from shared.core.caller import request_of
+from shared.films.jobs import Ticket, kind_of
 
 JOB_SCHEMA: Literal["video-metadata/job/1"] = "video-metadata/job/1"
 PURGE_SCHEMA: Literal["video-metadata/purge/1"] = "video-metadata/purge/1"

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from shared.attributes import Item
-from shared.jobs import LAST_ATTEMPT, input_hash, kind_of, tries, wanted
+from shared.core.attributes import Item
+from shared.films.jobs import LAST_ATTEMPT, input_hash, kind_of, tries, wanted
 
 
 def why_not_ready(video: Item, jobs: Sequence[Item], now: int) -> tuple[str, Item | None]:

@@ -15,15 +15,15 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from shared.attributes import Item
-from shared.caller import Caller, done_for
-from shared.dynamodb import ConditionFailed, Expression, Table, TransactionConflict, absent_or_purged
-from shared.errors import IllegalTransition, InvalidContent, NotFound, Unavailable
-from shared.models import MOST_PARTS
-from shared.objects import ObjectExists, Objects, PartsRefused, UploadGone, object_uri
-from shared.quota import DAY, QuotaStore
+from shared.aws.dynamodb import ConditionFailed, Expression, Table, TransactionConflict, absent_or_purged
+from shared.aws.s3 import ObjectExists, Objects, PartsRefused, UploadGone, object_uri
+from shared.core.attributes import Item
+from shared.core.caller import Caller, done_for
+from shared.core.errors import IllegalTransition, InvalidContent, NotFound, Unavailable
+from shared.core.limits import MOST_PARTS
+from shared.films.quota import DAY, QuotaStore
 from shared.schema import SCHEMA_VERSION, TTL_ATTRIBUTE, UPLOAD, VIDEO
-from shared.video import owned_by
+from shared.videos.video import owned_by
 
 LARGEST_PUT = 100 * 1000**2
 """Bytes that are sent by one PUT; more come in parts, so that a broken connection does not cost the whole."""
@@ -60,7 +60,7 @@ class Begun:
 
 
 class UploadStore:
-    """Upload items in the table. Methods raise the errors of shared.errors."""
+    """Upload items in the table. Methods raise the errors of shared.core.errors."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
@@ -97,7 +97,7 @@ class UploadStore:
 
 
 class UploadService:
-    """Uploads as clients ask for them, in table and bucket. Methods raise the errors of shared.errors."""
+    """Uploads as clients ask for them, in table and bucket. Methods raise the errors of shared.core.errors."""
 
     def __init__(self, store: UploadStore, objects: Objects, bucket: str, quota: QuotaStore, jobs: int) -> None:
         """`jobs` is how many jobs one upload can start."""

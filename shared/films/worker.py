@@ -3,14 +3,14 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from shared.attributes import Item
-from shared.caller import Caller
-from shared.jobs import JobStore
+from shared.aws.s3 import ObjectChanged, ObjectGone
+from shared.aws.sqs import Message
+from shared.core.attributes import Item
+from shared.core.caller import Caller
+from shared.core.telemetry import service_logger
+from shared.films.jobs import JobStore
+from shared.films.messages import JobMessage, parse
 from shared.media.errors import UnreadableFilm
-from shared.messages import JobMessage, parse
-from shared.objects import ObjectChanged, ObjectGone
-from shared.queues import Message
-from shared.telemetry import service_logger
 
 
 @dataclass(frozen=True)

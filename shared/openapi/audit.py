@@ -1,8 +1,8 @@
 """The operations of the function `history`."""
 
-from shared import errors
 from shared.audit import ACTIONS
-from shared.models import LAST_SECOND
+from shared.core import errors
+from shared.core.limits import LAST_SECOND
 from shared.openapi.spec import (
     CURSOR,
     EXAMPLE_ID,

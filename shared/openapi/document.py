@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from functools import cache
 
-from shared import errors
-from shared.errors import ServiceError
-from shared.http import JSON, LARGEST_BODY, PROBLEM
+from shared.core import errors
+from shared.core.errors import ServiceError
 from shared.openapi import audit, jobs, playlists, public, ratings, relations, totals, uploads, videos, views
 from shared.openapi.spec import Operation, Schema, ref
 from shared.routes import ROUTES, SCOPES, Route
+from shared.web.http import JSON, LARGEST_BODY, PROBLEM
 
 _PARTS = (videos, relations, ratings, playlists, totals, views, jobs, uploads, audit)
 _OPERATIONS: dict[str, Operation] = {

@@ -1,9 +1,7 @@
 """The operations of the function `jobs`."""
 
-from shared import errors
-from shared.http import JSON
-from shared.jobs import LAST_ATTEMPT, STATES
-from shared.models import RenditionReport, ThumbnailChoice
+from shared.core import errors
+from shared.films.jobs import LAST_ATTEMPT, STATES
 from shared.openapi.spec import (
     BODY_ERRORS,
     EMPTY_BODY,
@@ -18,6 +16,8 @@ from shared.openapi.spec import (
     object_of,
     ref,
 )
+from shared.videos.models import RenditionReport, ThumbnailChoice
+from shared.web.http import JSON
 
 HASH = "9f86d081884c7d659a2feaa0c55ad015"
 JOB: Schema = {

@@ -1,7 +1,7 @@
 """The operations of the function `playlists`."""
 
-from shared import errors
-from shared.http import JSON, MERGE_PATCH
+from shared.aws.pages import EXAMINED_BUDGET
+from shared.core import errors
 from shared.openapi.spec import (
     BODY_ERRORS,
     CHANGE_ERRORS,
@@ -28,10 +28,15 @@ from shared.openapi.spec import (
     ref,
 )
 from shared.openapi.videos import VIDEO
-from shared.pages import EXAMINED_BUDGET
-from shared.playlists import MOST_ENTRIES, MOST_PLAYLISTS
-from shared.relation_models import EntryMove, NewEntry, NewPlaylist, PlaylistPatch
-from shared.video import SUMMARY_FIELDS
+from shared.relations.models import (
+    EntryMove,
+    NewEntry,
+    NewPlaylist,
+    PlaylistPatch,
+)
+from shared.relations.playlists import MOST_ENTRIES, MOST_PLAYLISTS
+from shared.videos.video import SUMMARY_FIELDS
+from shared.web.http import JSON, MERGE_PATCH
 
 _ID = "6fa459ea-ee8a-4ca4-894e-db77e160355e"
 _OTHER_VIDEO = "a3bb189e-8bf9-4888-9912-ace4e6543002"

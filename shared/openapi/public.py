@@ -1,6 +1,6 @@
 """The operations of the function `public`."""
 
-from shared import errors
+from shared.core import errors
 from shared.openapi.spec import Operation, json_content
 
 OPERATIONS: dict[str, Operation] = {

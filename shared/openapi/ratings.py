@@ -1,7 +1,6 @@
 """The operations of the function `ratings`."""
 
-from shared import errors
-from shared.http import JSON
+from shared.core import errors
 from shared.openapi.spec import (
     BODY_ERRORS,
     EXAMPLE_ID,
@@ -13,7 +12,8 @@ from shared.openapi.spec import (
     object_of,
     ref,
 )
-from shared.relation_models import BEST_RATING
+from shared.relations.models import BEST_RATING
+from shared.web.http import JSON
 
 RATING: Schema = {
     "videoId": EXAMPLE_ID,

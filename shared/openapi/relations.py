@@ -2,9 +2,10 @@
 
 from typing import Any
 
-from shared import errors
-from shared.http import JSON
-from shared.models import LAST_YEAR
+from shared.aws.pages import EXAMINED_BUDGET
+from shared.core import errors
+from shared.core.limits import LAST_YEAR
+from shared.core.regions import REGIONS
 from shared.openapi.spec import (
     BODY_ERRORS,
     CHANGE_ERRORS,
@@ -28,10 +29,14 @@ from shared.openapi.spec import (
     query,
     ref,
 )
-from shared.pages import EXAMINED_BUDGET
-from shared.regions import REGIONS
-from shared.relation_models import CreditContent, LocalTitle, ReleaseContent, Role
-from shared.title_page import SECTIONS
+from shared.relations.models import (
+    CreditContent,
+    LocalTitle,
+    ReleaseContent,
+    Role,
+)
+from shared.relations.title_page import SECTIONS
+from shared.web.http import JSON
 
 NEW_CREDIT: Schema = {
     "name": "Sam Neill",

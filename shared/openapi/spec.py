@@ -7,14 +7,14 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from shared import errors
-from shared.cursors import LIFETIME_SECONDS, LONGEST
-from shared.errors import ServiceError
-from shared.http import JSON
-from shared.idempotency import LONGEST_KEY
-from shared.models import LAST_SECOND
-from shared.text import BREAKS, LARGEST_USER_ID, LINE, LONGEST_USER_ID
-from shared.video import STATUSES
+from shared.core import errors
+from shared.core.errors import ServiceError
+from shared.core.limits import LAST_SECOND
+from shared.core.text import BREAKS, LARGEST_USER_ID, LINE, LONGEST_USER_ID
+from shared.videos.video import STATUSES
+from shared.web.cursors import LIFETIME_SECONDS, LONGEST
+from shared.web.http import JSON
+from shared.web.idempotency import LONGEST_KEY
 
 Schema = dict[str, Any]
 

@@ -1,6 +1,6 @@
 """The operations of the function `totals`."""
 
-from shared import errors
+from shared.core import errors
 from shared.openapi.spec import (
     CURSOR,
     LIMIT,
@@ -14,7 +14,7 @@ from shared.openapi.spec import (
     page_of,
     ref,
 )
-from shared.video import STATUSES
+from shared.videos.video import STATUSES
 
 USER: Schema = {
     "userId": "user_789",

@@ -1,8 +1,8 @@
 """The operations of the function `uploads`."""
 
-from shared import errors
-from shared.http import JSON
-from shared.models import LARGEST_FILM, MOST_PARTS, CompleteUpload, NewUpload, UploadedPart
+from shared.core import errors
+from shared.core.limits import LARGEST_FILM, MOST_PARTS
+from shared.films.uploads import LARGEST_PUT, MULTIPART_SECONDS, PUT_SECONDS, SMALLEST_PART, UPLOAD_ID
 from shared.openapi.spec import (
     BODY_ERRORS,
     EXAMPLE_ID,
@@ -15,7 +15,8 @@ from shared.openapi.spec import (
     object_of,
     ref,
 )
-from shared.uploads import LARGEST_PUT, MULTIPART_SECONDS, PUT_SECONDS, SMALLEST_PART, UPLOAD_ID
+from shared.videos.models import CompleteUpload, NewUpload, UploadedPart
+from shared.web.http import JSON
 
 UPLOAD = "019775a1c00-9f86d081884c7d65"
 _BUCKET = "https://sources.s3.us-east-1.amazonaws.com"

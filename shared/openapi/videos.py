@@ -2,10 +2,9 @@
 
 from collections.abc import Sequence
 
-from shared import errors
-from shared.batches import LARGEST_CHANGES
-from shared.http import JSON, LARGEST_ANSWER, MERGE_PATCH
-from shared.models import LARGEST_INTEGER, LONGEST_FOLDED_TAG, NewVideo, NoContent, VideoContent, VideoPatch
+from shared.aws.pages import EXAMINED_BUDGET
+from shared.core import errors
+from shared.core.limits import LARGEST_BATCH, LARGEST_INTEGER, LONGEST_FOLDED_TAG
 from shared.openapi import relations
 from shared.openapi.spec import (
     BODY_ERRORS,
@@ -38,11 +37,23 @@ from shared.openapi.spec import (
     query,
     ref,
 )
-from shared.pages import EXAMINED_BUDGET
-from shared.relation_models import LARGEST_BATCH, CreateOperation, DeleteOperation, PatchOperation, VideoIds
+from shared.relations.title_page import LARGEST_LIST, LARGEST_SECTION, LOCAL_TITLE, MOST_RANGES, MOST_RELEASES, SECTIONS
 from shared.schema import SCHEMA_VERSION
-from shared.title_page import LARGEST_LIST, LARGEST_SECTION, LOCAL_TITLE, MOST_RANGES, MOST_RELEASES, SECTIONS
-from shared.video import FIELDS, GRACE_SECONDS, OWNER_FIELDS, PROBED, SUMMARY_FIELDS
+from shared.videos.batch_models import (
+    CreateOperation,
+    DeleteOperation,
+    PatchOperation,
+    VideoIds,
+)
+from shared.videos.batches import LARGEST_CHANGES
+from shared.videos.models import (
+    NewVideo,
+    NoContent,
+    VideoContent,
+    VideoPatch,
+)
+from shared.videos.video import FIELDS, GRACE_SECONDS, OWNER_FIELDS, PROBED, SUMMARY_FIELDS
+from shared.web.http import JSON, LARGEST_ANSWER, MERGE_PATCH
 
 NEW_VIDEO: Schema = {
     "title": "Product Launch Demo",

@@ -1,6 +1,6 @@
 """The operations of the function `views`."""
 
-from shared import errors
+from shared.core import errors
 from shared.openapi.spec import (
     BODY_ERRORS,
     EMPTY_BODY,
@@ -14,7 +14,7 @@ from shared.openapi.spec import (
     object_of,
     ref,
 )
-from shared.views import CACHE_SECONDS
+from shared.videos.counters import CACHE_SECONDS
 
 VIEW_KEY = header(
     "Idempotency-Key",

@@ -9,11 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from shared.attributes import Item, decode_item
-from shared.caller import UPDATED_FOR, Caller
-from shared.catalogue import CHANGE_ATTEMPTS, VideoStore, contended
-from shared.cursors import Position
-from shared.dynamodb import (
+from shared.aws.dynamodb import (
     LARGEST_TRANSACTION,
     ConditionFailed,
     Expression,
@@ -23,11 +19,18 @@ from shared.dynamodb import (
     Write,
     change_between,
 )
-from shared.entries import NO_LANGUAGE, as_read, next_move, placed, schedule, tag_entries
-from shared.errors import IllegalTransition, NotFound, VersionMismatch
-from shared.listing import Found, Lists, Window, hydrated, unsharded
-from shared.models import LAST_YEAR
-from shared.relation_models import CreditContent, LocalTitle, ReleaseContent, Role
+from shared.aws.listing import Found, Lists, Window, hydrated, unsharded
+from shared.core.attributes import Item, decode_item
+from shared.core.caller import UPDATED_FOR, Caller
+from shared.core.errors import IllegalTransition, NotFound, VersionMismatch
+from shared.core.limits import LAST_YEAR
+from shared.core.position import Position
+from shared.relations.models import (
+    CreditContent,
+    LocalTitle,
+    ReleaseContent,
+    Role,
+)
 from shared.schema import (
     CREDIT,
     PARTITION_KEY,
@@ -40,7 +43,9 @@ from shared.schema import (
     Entity,
     person_relation,
 )
-from shared.video import SUMMARY_FIELDS, VISIBILITY_ATTRIBUTES, is_published, owned_by, seen_by, summary
+from shared.videos.catalogue import CHANGE_ATTEMPTS, VideoStore, contended
+from shared.videos.entries import NO_LANGUAGE, as_read, next_move, placed, schedule, tag_entries
+from shared.videos.video import SUMMARY_FIELDS, VISIBILITY_ATTRIBUTES, is_published, owned_by, seen_by, summary
 
 MOVED_AT_A_TIME = LARGEST_TRANSACTION - 1
 """Entries that one transaction moves, beside the check of the video; 1 MB of them ends a page earlier."""
@@ -52,7 +57,7 @@ _NO_CREDIT = "There is no such credit."
 _STAMPS = ("version", "schemaVersion", "updatedAt", "updatedBy", UPDATED_FOR, "writeId")
 
 PLACING_ATTRIBUTES = ("videoId", "createdAt", "releaseYear", "rel", "version")
-"""What shared.entries.placed and as_read read of a video."""
+"""What shared.videos.entries.placed and as_read read of a video."""
 
 Allows = Callable[[Item | None], bool]
 """The caller's own condition (If-Match, If-None-Match) on what is there; None: there is nothing."""
@@ -69,7 +74,7 @@ class Children:
 def credit_item(
     video: Mapping[str, Any], person_id: str, content: CreditContent, *, caller: Caller, now: int, version: int = 1
 ) -> Item:
-    """A credit to write, keys and index attributes included; the video is read as by shared.entries.placed."""
+    """A credit to write, keys and index attributes included; the video is read as by shared.videos.entries.placed."""
     item = {
         **CREDIT.key(videoId=video["videoId"], personId=person_id),
         "videoId": video["videoId"],
@@ -89,9 +94,9 @@ def release_item(
     now: int,
     version: int = 1,
 ) -> Item:
-    """A release to write, keys and index attributes included; the video is read as by shared.entries.placed.
+    """A release to write, keys and index attributes included; the video is read as by shared.videos.entries.placed.
 
-    Region and language are spelled as shared.regions returns them.
+    Region and language are spelled as shared.core.regions returns them.
     """
     video_id = video["videoId"]
     item = {
@@ -168,7 +173,7 @@ def region_prefix(region: str) -> str:
 
 
 class RelationStore:
-    """Credits, releases and people in the table. Methods raise the errors of shared.errors."""
+    """Credits, releases and people in the table. Methods raise the errors of shared.core.errors."""
 
     def __init__(self, table: Table) -> None:
         self.table = table

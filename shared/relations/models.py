@@ -1,25 +1,22 @@
-"""What clients send about relations of videos, and in batches; see shared/models.py."""
+"""What clients send about relations of videos; see shared/videos/models.py."""
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from shared.models import (
+from shared.videos.models import (
     Content,
     Description,
-    NewVideo,
     Title,
     VideoId,
-    VideoPatch,
     Visibility,
     line,
     whole,
 )
 
 BEST_RATING = 10
-LARGEST_BATCH = 100
 MOST_ROLES = 20
 MOST_TITLES = 20
 
@@ -144,46 +141,3 @@ class EntryMove(Content):
         if len(self.model_fields_set) != 1:
             raise ValueError("give either `after` or `before`")
         return self
-
-
-class VideoIds(Content):
-    """The body of `POST /v1/videos/batch-get`."""
-
-    videoIds: Annotated[list[VideoId], Field(min_length=1, max_length=LARGEST_BATCH)]
-
-
-class _Operation(Content):
-    ifMatch: Annotated[str, line(200)] | None = Field(
-        default=None, description='As the header If-Match: an ETag of the video, or its version alone such as `"3"`'
-    )
-
-
-class CreateOperation(Content):
-    """Create a video, as `POST /v1/videos` does."""
-
-    op: Literal["create"]
-    video: NewVideo
-
-
-class PatchOperation(_Operation):
-    """Change a video, as `PATCH /v1/videos/{videoId}` does."""
-
-    op: Literal["patch"]
-    videoId: VideoId
-    patch: VideoPatch
-
-
-class DeleteOperation(_Operation):
-    """Delete a video, as `DELETE /v1/videos/{videoId}` does."""
-
-    op: Literal["delete"]
-    videoId: VideoId
-
-
-class Batch(Content):
-    """The body of `POST /v1/videos/batch`.
-
-    Operations are read one by one, so that one that is not valid does not keep back the others.
-    """
-
-    operations: Annotated[list[Any], Field(min_length=1, max_length=LARGEST_BATCH)]

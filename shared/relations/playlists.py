@@ -10,13 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-from shared import ranks
-from shared.attributes import Item, Value
-from shared.caller import UPDATED_FOR, Caller
-from shared.catalogue import VideoStore
-from shared.cursors import Position
-from shared.dynamodb import ConditionFailed, Expression, Table, TransactionConflict, Write, change_between
-from shared.errors import (
+from shared.aws.dynamodb import ConditionFailed, Expression, Table, TransactionConflict, Write, change_between
+from shared.aws.listing import Found, Lists, Window, hydrated, unsharded
+from shared.aws.pages import Page
+from shared.core.attributes import Item, Value
+from shared.core.caller import UPDATED_FOR, Caller
+from shared.core.errors import (
     AlreadyExists,
     Forbidden,
     InvalidContent,
@@ -25,11 +24,10 @@ from shared.errors import (
     VersionMismatch,
     WriteContention,
 )
-from shared.idempotency import Once, in_flight
-from shared.listing import Found, Lists, Window, hydrated, unsharded
-from shared.models import LAST_SECOND
-from shared.pages import Page
-from shared.ranks import MOST_SPREAD, NoRoomError
+from shared.core.limits import LAST_SECOND
+from shared.core.position import Position
+from shared.relations import ranks
+from shared.relations.ranks import MOST_SPREAD, NoRoomError
 from shared.schema import (
     ENTRY,
     MEMBERSHIP,
@@ -43,7 +41,9 @@ from shared.schema import (
     in_playlist_relation,
     playlists_relation,
 )
-from shared.video import VISIBILITY_ATTRIBUTES, is_shown, merge_patch, seen_by, summary
+from shared.videos.catalogue import VideoStore
+from shared.videos.video import VISIBILITY_ATTRIBUTES, is_shown, merge_patch, seen_by, summary
+from shared.web.idempotency import Once, in_flight
 
 MOST_PLAYLISTS = 1000
 """Of one owner."""
@@ -82,7 +82,7 @@ class _Refused(Exception):
 
 
 class PlaylistStore:
-    """Playlists and their entries in the table. Methods raise the errors of shared.errors."""
+    """Playlists and their entries in the table. Methods raise the errors of shared.core.errors."""
 
     def __init__(self, table: Table) -> None:
         self.table = table

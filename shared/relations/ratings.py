@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from shared.attributes import Item
-from shared.caller import UPDATED_FOR, Caller
-from shared.dynamodb import ConditionFailed, Expression, Key, Table, TransactionConflict, Write, change_between
-from shared.errors import IllegalTransition, NotApplied
-from shared.relation_models import BEST_RATING
+from shared.aws.dynamodb import ConditionFailed, Expression, Key, Table, TransactionConflict, Write, change_between
+from shared.core.attributes import Item
+from shared.core.caller import UPDATED_FOR, Caller
+from shared.core.errors import IllegalTransition, NotApplied
+from shared.relations.models import BEST_RATING
 from shared.schema import PARTITION_KEY, RATING, RATING_TOTALS, SCHEMA_VERSION, SORT_KEY, VIDEO, rated_relation
-from shared.video import VISIBILITY_ATTRIBUTES, is_purged, seen_by
+from shared.videos.video import VISIBILITY_ATTRIBUTES, is_purged, seen_by
 
 ROUNDS = 8
 """How often a rating is tried when others rate the same video. Each is ATTEMPTS tries of the table's, and all of them

@@ -5,17 +5,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from shared import regions
-from shared.attributes import Item, decode_item
-from shared.caller import Caller
-from shared.catalogue import VideoStore, document_for
-from shared.cursors import Cursors, Position
-from shared.dynamodb import Expression
-from shared.http import fitting
-from shared.jobs import document as job_document
-from shared.jobs import owned_jobs
-from shared.ratings import ratings_document
-from shared.relations import (
+from shared.aws.dynamodb import Expression
+from shared.core import regions
+from shared.core.attributes import Item, decode_item
+from shared.core.caller import Caller
+from shared.core.position import Position
+from shared.films.jobs import document as job_document
+from shared.films.jobs import owned_jobs
+from shared.relations.credits import (
     Children,
     children_of,
     credit_document,
@@ -25,9 +22,13 @@ from shared.relations import (
     release_document,
     releases_query,
 )
+from shared.relations.ratings import ratings_document
 from shared.schema import CREDIT, JOB, PARTITION_KEY, RATING_TOTALS, RELEASE, SORT_KEY, VIDEO, VIEW_COUNTER, Entity
-from shared.video import seen_by
-from shared.views import view_count
+from shared.videos.catalogue import VideoStore, document_for
+from shared.videos.counters import view_count
+from shared.videos.video import seen_by
+from shared.web.cursors import Cursors
+from shared.web.http import fitting
 
 SECTIONS = ("credits", "releases", "ratings", "tags", "jobs")
 """What can be included."""
@@ -112,7 +113,7 @@ def local_title(document: Item, releases: Iterable[Item], place: Place) -> dict[
 
 
 class TitlePage:
-    """Reads a video with what was asked for. Methods raise the errors of shared.errors."""
+    """Reads a video with what was asked for. Methods raise the errors of shared.core.errors."""
 
     def __init__(self, videos: VideoStore, cursors: Cursors) -> None:
         self.videos = videos

@@ -9,9 +9,7 @@ import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from shared.attributes import Item
-from shared.caller import UPDATED_FOR, Caller
-from shared.dynamodb import (
+from shared.aws.dynamodb import (
     LARGEST_TRANSACTION,
     ConditionFailed,
     Expression,
@@ -21,7 +19,9 @@ from shared.dynamodb import (
     Write,
     change_between,
 )
-from shared.errors import Unavailable
+from shared.core.attributes import Item
+from shared.core.caller import UPDATED_FOR, Caller
+from shared.core.errors import Unavailable
 from shared.schema import (
     MARKER,
     PARTITION_KEY,
@@ -35,7 +35,7 @@ from shared.schema import (
     counted_relation,
     shard_of,
 )
-from shared.video import STATUSES, folded_tags, is_listed, upgraded
+from shared.videos.video import STATUSES, folded_tags, is_listed, upgraded
 
 ROUNDS = 10
 """How often videos are looked at in one call; the last look finds nothing to move, unless others are always faster."""

@@ -3,17 +3,17 @@
 from collections.abc import Mapping
 from typing import Protocol
 
-from shared.aggregates import counts_otherwise
-from shared.attributes import Item
-from shared.caller import request_of
-from shared.entries import place_of
-from shared.jobs import PENDING, JobStore, delay_before, input_hash, kind_of, tries, wanted
-from shared.messages import aggregates_message, job_message, purge_message, purge_playlist_message
+from shared.aws.stream import Record
+from shared.core.attributes import Item
+from shared.core.caller import request_of
+from shared.core.telemetry import service_logger
+from shared.films.jobs import PENDING, JobStore, delay_before, input_hash, kind_of, tries, wanted
+from shared.films.messages import aggregates_message, job_message, purge_message, purge_playlist_message
+from shared.films.shares import ShareStore
 from shared.schema import JOB, PLAYLIST, SCHEMA_VERSION, VIDEO
-from shared.shares import ShareStore
-from shared.stream import Record
-from shared.telemetry import service_logger
-from shared.video import is_listed, is_published
+from shared.upkeep.aggregates import counts_otherwise
+from shared.videos.entries import place_of
+from shared.videos.video import is_listed, is_published
 
 AGGREGATES, PURGE = "aggregates", "purge"
 

@@ -3,11 +3,11 @@
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
-from shared.caller import Caller
-from shared.dynamodb import Expression, Key, Table
-from shared.listing import Lists, Window, unsharded
-from shared.models import LAST_SECOND
-from shared.playlists import PlaylistStore
+from shared.aws.dynamodb import Expression, Key, Table
+from shared.aws.listing import Lists, Window, unsharded
+from shared.core.caller import Caller
+from shared.core.limits import LAST_SECOND
+from shared.relations.playlists import PlaylistStore
 from shared.schema import (
     MARKER,
     PARTITION_KEY,
@@ -41,7 +41,7 @@ class Purge:
     """Removes what removed videos and playlists left. It can be broken off anywhere and done again.
 
     Both methods return whether they are through; False when `in_time` told them to stop. What they did until then is
-    not met again, so that they get through the next time, or the time after. They raise the errors of shared.errors.
+    not met again, so that they get through the next time, or the time after. They raise the errors of shared.core.errors.
     """
 
     def __init__(self, table: Table, objects: Store, sources_bucket: str, media_bucket: str) -> None:

@@ -21,25 +21,13 @@ from itertools import islice
 from threading import Lock
 from typing import Any, Literal, TypeVar
 
-from shared.aggregates import (
-    PROFILE_COUNTS,
-    SIZES,
-    Aggregates,
-    Contribution,
-    contribution,
-    counted,
-    tag_addition,
-    user_addition,
-)
-from shared.attributes import Item, Value, decode_item
-from shared.caller import Caller
-from shared.catalogue import VideoStore
-from shared.dynamodb import LARGEST_BATCH_GET, ConditionFailed, Expression, Table, TransactionConflict
-from shared.entries import settled
-from shared.errors import Conflict, NotFound, Unavailable
-from shared.listing import sharded, unsharded
-from shared.ratings import TOTALS, Choice, addition, share
-from shared.relations import RelationStore, prefix_of
+from shared.aws.dynamodb import LARGEST_BATCH_GET, ConditionFailed, Expression, Table, TransactionConflict
+from shared.aws.listing import sharded, unsharded
+from shared.core.attributes import Item, Value, decode_item
+from shared.core.caller import Caller
+from shared.core.errors import Conflict, NotFound, Unavailable
+from shared.relations.credits import RelationStore, prefix_of
+from shared.relations.ratings import TOTALS, Choice, addition, share
 from shared.schema import (
     CREDIT,
     FEED,
@@ -64,7 +52,19 @@ from shared.schema import (
     status_relation,
     tag_relation,
 )
-from shared.video import STATUSES, is_purged
+from shared.upkeep.aggregates import (
+    PROFILE_COUNTS,
+    SIZES,
+    Aggregates,
+    Contribution,
+    contribution,
+    counted,
+    tag_addition,
+    user_addition,
+)
+from shared.videos.catalogue import VideoStore
+from shared.videos.entries import settled
+from shared.videos.video import STATUSES, is_purged
 
 RECONCILE = Caller.job("reconcile")
 LOOKS = 5

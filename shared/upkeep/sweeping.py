@@ -5,14 +5,14 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from shared.attributes import Item
-from shared.caller import Caller, request_of
-from shared.jobs import KINDS, JobStore, ticket_of
-from shared.listing import Lists, Window, sharded
-from shared.messages import aggregates_message
-from shared.routing import Sender
+from shared.aws.listing import Lists, Window, sharded
+from shared.core.attributes import Item
+from shared.core.caller import Caller, request_of
+from shared.core.telemetry import correlated, service_logger
+from shared.films.jobs import KINDS, JobStore, ticket_of
+from shared.films.messages import aggregates_message
 from shared.schema import SCHEDULED
-from shared.telemetry import correlated, service_logger
+from shared.upkeep.dispatch import Sender
 
 SILENT = "The worker did not finish in time, or died."
 RECONCILE_EVERY = 60

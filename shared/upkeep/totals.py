@@ -2,16 +2,16 @@
 
 from typing import Any
 
-from shared.aggregates import PROFILE_COUNTS
-from shared.attributes import Item
-from shared.cursors import Position
-from shared.dynamodb import Expression, Table
+from shared.aws.dynamodb import Expression, Table
+from shared.core.attributes import Item
+from shared.core.position import Position
 from shared.schema import PROFILE, RELATION_INDEX, TAG_COUNT, TAGS
-from shared.video import STATUSES
+from shared.upkeep.aggregates import PROFILE_COUNTS
+from shared.videos.video import STATUSES
 
 
 class TotalsStore:
-    """Reads what the stream's worker (shared/aggregates.py) and the playlists' store have counted."""
+    """Reads what the stream's worker (shared/upkeep/aggregates.py) and the playlists' store have counted."""
 
     def __init__(self, table: Table) -> None:
         self.table = table

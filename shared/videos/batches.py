@@ -8,17 +8,17 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from shared import video
-from shared.attributes import Item
 from shared.audit import differences
-from shared.catalogue import VideoStore, being_removed, changed, taken
-from shared.errors import InternalError, InvalidContent, ServiceError, Unavailable
-from shared.http import Request, if_match
-from shared.idempotency import Once
-from shared.links import Links
-from shared.models import pointer, read
-from shared.relation_models import CreateOperation, DeleteOperation, PatchOperation
-from shared.telemetry import service_logger
+from shared.core.attributes import Item
+from shared.core.errors import InternalError, InvalidContent, ServiceError, Unavailable
+from shared.core.telemetry import service_logger
+from shared.videos import video
+from shared.videos.batch_models import CreateOperation, DeleteOperation, PatchOperation
+from shared.videos.catalogue import VideoStore, being_removed, changed, taken
+from shared.videos.links import Links
+from shared.videos.models import pointer, read
+from shared.web.http import Request, if_match
+from shared.web.idempotency import Once
 
 WORKERS = 16
 """Operations that are carried out at a time: as many as the client has connections."""

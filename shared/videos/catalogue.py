@@ -6,10 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from shared.attributes import Item, Value
-from shared.caller import UPDATED_FOR, Caller
-from shared.cursors import Position
-from shared.dynamodb import (
+from shared.aws.dynamodb import (
     ConditionFailed,
     Expression,
     Table,
@@ -17,11 +14,12 @@ from shared.dynamodb import (
     Write,
     change_between,
 )
-from shared.entries import as_read, tag_entries, tag_moves
-from shared.errors import AlreadyExists, BeingRemoved, VersionMismatch, WriteContention
-from shared.idempotency import Once, in_flight
-from shared.listing import Lists, Window, hydrated, located, sharded
-from shared.pages import Page
+from shared.aws.listing import Lists, Window, hydrated, located, sharded
+from shared.aws.pages import Page
+from shared.core.attributes import Item, Value
+from shared.core.caller import UPDATED_FOR, Caller
+from shared.core.errors import AlreadyExists, BeingRemoved, VersionMismatch, WriteContention
+from shared.core.position import Position
 from shared.schema import (
     CATEGORY_INDEX,
     FEED,
@@ -37,7 +35,9 @@ from shared.schema import (
     status_relation,
     tag_relation,
 )
-from shared.video import (
+from shared.videos.counters import view_count
+from shared.videos.entries import as_read, tag_entries, tag_moves
+from shared.videos.video import (
     OWNER_FIELDS,
     SUMMARY_FIELDS,
     VISIBILITY_ATTRIBUTES,
@@ -53,7 +53,7 @@ from shared.video import (
     stamp,
     upgraded,
 )
-from shared.views import view_count
+from shared.web.idempotency import Once, in_flight
 
 CHANGE_ATTEMPTS = 10
 """How often a change without If-Match is tried again when others change the video meanwhile."""
@@ -87,7 +87,7 @@ class Filters:
 
 
 class VideoStore:
-    """Videos in the table. Methods raise the errors of shared.errors."""
+    """Videos in the table. Methods raise the errors of shared.core.errors."""
 
     def __init__(self, table: Table, *, moves_entries: bool = True) -> None:
         """With `moves_entries` a change moves the entries of the video's tags with it. The roles of other functions

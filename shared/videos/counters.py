@@ -6,13 +6,13 @@ that a role can be kept from it by its leading key.
 
 from collections import OrderedDict
 
-from shared.attributes import Item
-from shared.caller import Caller
-from shared.dynamodb import ConditionFailed, Expression, Table, TransactionConflict, Write, absent_or_purged
-from shared.errors import KeyReused, NotApplied, Unavailable
-from shared.idempotency import LIFETIME_SECONDS
+from shared.aws.dynamodb import ConditionFailed, Expression, Table, TransactionConflict, Write, absent_or_purged
+from shared.core.attributes import Item
+from shared.core.caller import Caller
+from shared.core.errors import KeyReused, NotApplied, Unavailable
 from shared.schema import SCHEMA_VERSION, TTL_ATTRIBUTE, VIDEO, VIEW_COUNTER, VIEW_ID
-from shared.video import VISIBILITY_ATTRIBUTES, seen_by
+from shared.videos.video import VISIBILITY_ATTRIBUTES, seen_by
+from shared.web.idempotency import LIFETIME_SECONDS
 
 CACHE_SECONDS = 5
 """How long a change of who may see a video can go unnoticed when counting its views."""

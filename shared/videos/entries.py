@@ -9,9 +9,9 @@ write them. Everything else, of which there may be thousands, is moved by the st
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from shared.attributes import Item
-from shared.caller import done_for, request_of
-from shared.dynamodb import Expression, Key
+from shared.aws.dynamodb import Expression, Key
+from shared.core.attributes import Item
+from shared.core.caller import done_for, request_of
 from shared.schema import (
     SCHEDULE,
     SCHEDULED,
@@ -23,7 +23,7 @@ from shared.schema import (
     shard_of,
     tag_relation,
 )
-from shared.video import fits_a_key, folded_tags, is_listed, listing, upgraded
+from shared.videos.video import fits_a_key, folded_tags, is_listed, listing, upgraded
 
 NO_LANGUAGE = "-"
 """Stands in the key of a release for no language."""

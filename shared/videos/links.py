@@ -8,8 +8,8 @@ path has a hash over the random id of the upload, which nobody can guess.
 from dataclasses import dataclass
 from typing import Any
 
-from shared.errors import InvalidContent
-from shared.models import pointer
+from shared.core.errors import InvalidContent
+from shared.videos.models import pointer
 
 THUMBNAILS = "thumbnails/"
 """The folder of the media bucket that is served."""

@@ -22,26 +22,21 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails, Url
 
-from shared.errors import InvalidContent, MalformedJson
-from shared.tags import folded
-from shared.text import LARGEST_USER_ID, LINE, LONGEST_USER_ID, fits
-
-LAST_SECOND = 253_402_300_799
-"""9999-12-31T23:59:59Z, the last time that RFC 3339 can write."""
-LARGEST_INTEGER = 2**53 - 1
-"""The largest integer that every JSON reader keeps exactly (RFC 8259, section 6)."""
-
-LAST_YEAR = 9999
-
-LARGEST_FILM = 500 * 1000**3
-"""Bytes of one upload: a day of the best camera; S3 itself stops at more."""
-MOST_PARTS = 1000
+from shared.core.errors import InvalidContent, MalformedJson
+from shared.core.limits import (
+    LARGEST_FILM,
+    LARGEST_INTEGER,
+    LAST_SECOND,
+    LAST_YEAR,
+    LONGEST_FOLDED_TAG,
+    MOST_PARTS,
+)
+from shared.core.text import LARGEST_USER_ID, LINE, LONGEST_USER_ID, fits
+from shared.videos.tags import folded
 
 MOST_ERRORS = 50
 """How many faults an answer names: a body can hold a hundred thousand, and Lambda answers with 6 MB at most."""
 LONGEST_NAME = 200
-LONGEST_FOLDED_TAG = 512
-"""Bytes."""
 
 LiveStatus = Literal["uploaded", "processing", "ready", "failed"]
 Visibility = Literal["public", "private"]

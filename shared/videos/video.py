@@ -9,12 +9,13 @@ import uuid
 from collections.abc import Container, Mapping
 from typing import Any, Literal
 
-from shared.attributes import Item, Value
-from shared.caller import Caller
-from shared.errors import Forbidden, IllegalTransition, InvalidContent, NotFound
-from shared.models import LONGEST_FOLDED_TAG, VideoContent, check_content
+from shared.core.attributes import Item, Value
+from shared.core.caller import Caller
+from shared.core.errors import Forbidden, IllegalTransition, InvalidContent, NotFound
+from shared.core.limits import LONGEST_FOLDED_TAG
 from shared.schema import FEED, SCHEMA_VERSION, TTL_ATTRIBUTE, VIDEO, shard_of, status_relation
-from shared.tags import folded
+from shared.videos.models import VideoContent, check_content
+from shared.videos.tags import folded
 
 GRACE_SECONDS = 90 * 24 * 3600
 """How long a deleted or expired video can still be brought back before DynamoDB may remove it."""
@@ -155,7 +156,7 @@ def stamp(item: Item, *, caller: Caller, now: int, version: int, write_id: str |
 
 
 def upgraded(item: Item) -> Item:
-    """An item as today's schema version has it; its entries must move with it (shared/entries.py).
+    """An item as today's schema version has it; its entries must move with it (shared/videos/entries.py).
 
     Once, tags differed that are the same now: one spelling of each stays.
     """

@@ -10,14 +10,15 @@ import json
 import time
 from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
-from shared.deadline import CONNECT_SECONDS, READ_SECONDS, has_time
-from shared.errors import InvalidCursor, Unavailable
+from shared.core.deadline import CONNECT_SECONDS, READ_SECONDS, has_time
+from shared.core.errors import InvalidCursor, Unavailable
+from shared.core.position import Position
 
 if TYPE_CHECKING:
     from botocore.config import _RetryDict
@@ -29,13 +30,6 @@ ATTEMPTS = 3
 ONE_TRY: "_RetryDict" = {"mode": "standard", "total_max_attempts": 1}
 PAUSE = 0.1
 """Seconds between two attempts to read the secret."""
-
-
-class Position(NamedTuple):
-    """A place in an index: the sort value (epoch seconds) and the id that orders ties."""
-
-    at: int
-    id: str
 
 
 def secret_reader(arn: str, sleep: Callable[[float], None] = time.sleep) -> Callable[[], str]:

@@ -19,10 +19,10 @@ from urllib.parse import parse_qsl, urlencode
 from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from shared import regions
-from shared.caller import Caller
-from shared.deadline import within
-from shared.errors import (
+from shared.core import regions
+from shared.core.caller import Caller
+from shared.core.deadline import within
+from shared.core.errors import (
     ContentTooLarge,
     InternalError,
     InvalidParameter,
@@ -32,12 +32,12 @@ from shared.errors import (
     ServiceError,
     UnsupportedMediaType,
 )
-from shared.idempotency import LONGEST_KEY, Once
-from shared.models import LAST_SECOND
+from shared.core.limits import LAST_SECOND
+from shared.core.settings import LambdaHandler, answer_seconds
+from shared.core.telemetry import service_logger
+from shared.core.text import BREAKS, LARGEST_USER_ID, LONGEST_USER_ID, is_user_id
 from shared.routes import ROUTES, Route, routes_of
-from shared.settings import LambdaHandler, answer_seconds
-from shared.telemetry import service_logger
-from shared.text import BREAKS, LARGEST_USER_ID, LONGEST_USER_ID, is_user_id
+from shared.web.idempotency import LONGEST_KEY, Once
 
 LARGEST_BODY = 1_000_000
 """Bytes; API Gateway itself stops at 10 MB, Lambda at 6 MB."""
@@ -202,7 +202,7 @@ class Parameters:
         return start, end
 
     def region(self, name: str) -> str | None:
-        """A region of shared.regions, in capitals."""
+        """A region of shared.core.regions, in capitals."""
         return region_of(name, self.values[name]) if name in self.values else None
 
     def user_id(self, name: str) -> str | None:
@@ -383,7 +383,7 @@ def user_id_of(name: str, text: str) -> str:
 
 
 def region_of(name: str, text: str) -> str:
-    """A region of shared.regions, in capitals; raises InvalidParameter."""
+    """A region of shared.core.regions, in capitals; raises InvalidParameter."""
     region = regions.region(text)
     if region is None:
         raise InvalidParameter.named(name, "must be a country of ISO 3166 such as NZ, or a code such as XWW")

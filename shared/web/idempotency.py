@@ -9,10 +9,10 @@ import zlib
 from dataclasses import dataclass
 from typing import Any
 
-from shared.attributes import Item
-from shared.caller import Caller
-from shared.dynamodb import Key, Table, Write, absent_or_purged
-from shared.errors import KeyReused, RequestInFlight
+from shared.aws.dynamodb import Key, Table, Write, absent_or_purged
+from shared.core.attributes import Item
+from shared.core.caller import Caller
+from shared.core.errors import KeyReused, RequestInFlight
 from shared.schema import IDEMPOTENCY, SCHEMA_VERSION, TTL_ATTRIBUTE
 
 LIFETIME_SECONDS = 24 * 3600

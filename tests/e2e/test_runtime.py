@@ -16,7 +16,7 @@ from local import STATE, world
 from local.assembly import Synthesised, client, configuration, synthesised
 from local.events import Event, Example, examples
 from local.rie import Emulator, installed
-from shared.dynamodb import Table
+from shared.aws.dynamodb import Table
 from shared.schema import CREDIT, JOB, VIDEO
 from tests.e2e.conftest import Service, eventually
 

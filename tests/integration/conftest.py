@@ -15,7 +15,7 @@ import pytest
 
 from local.ministack import MiniStack
 from local.ports import free_port
-from shared.dynamodb import Table, make_client
+from shared.aws.dynamodb import Table, make_client
 from tests.harness import Clock, create_table, make_api
 from tests.integration.faults import Line
 from tests.integration.together import Instance

@@ -4,8 +4,8 @@ import json
 import zlib
 from typing import Any
 
-from shared.attributes import Item, decode_item
-from shared.dynamodb import Table
+from shared.aws.dynamodb import Table
+from shared.core.attributes import Item, decode_item
 from shared.schema import PARTITION_KEY, SORT_KEY, VIDEO, shard_of
 
 SHARDED = ("relShard", "categoryShard")

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from botocore.awsrequest import AWSResponse
 
-from shared.dynamodb import ATTEMPTS, Table
-from shared.schema import ACCESS_PATTERNS
+from shared.access_patterns import ACCESS_PATTERNS
+from shared.aws.dynamodb import ATTEMPTS, Table
 from tests.harness import Api, Clock, Reply, make_api
 from tests.integration import faults
 from tests.integration.conftest import NewTable

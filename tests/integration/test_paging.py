@@ -11,9 +11,10 @@ from uuid import UUID
 
 import pytest
 
-from shared import listing, pages
-from shared.cursors import LIFETIME_SECONDS, Cursors, Position
+from shared.aws import listing, pages
+from shared.core.position import Position
 from shared.schema import SHARDS, shard_of
+from shared.web.cursors import LIFETIME_SECONDS, Cursors
 from tests.harness import NOW, Api, Clock, Reply, make_api
 from tests.integration.conftest import NewTable
 

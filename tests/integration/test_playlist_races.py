@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from shared.dynamodb import Table
-from shared.purging import Purge
+from shared.aws.dynamodb import Table
 from shared.schema import PROFILE, VIDEO
+from shared.upkeep.purging import Purge
 from tests.harness import Api, Reply, make_api
 from tests.integration import faults
 from tests.integration.contents import items_of

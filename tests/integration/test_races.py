@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from shared.dynamodb import Table
+from shared.aws.dynamodb import Table
 from tests.harness import Api, Reply, make_api
 from tests.integration import faults
 from tests.integration.conftest import NewTable

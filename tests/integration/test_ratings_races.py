@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from shared import schema
-from shared.aggregates import PROFILE_COUNTS, Aggregates, contribution
-from shared.attributes import Item
-from shared.dynamodb import ATTEMPTS, Table
-from shared.errors import WriteContention
-from shared.ratings import ROUNDS, TOTALS, Choice, share
-from shared.reconcile import Reconcile
-from shared.relations import RelationStore
+from shared.aws.dynamodb import ATTEMPTS, Table
+from shared.core.attributes import Item
+from shared.core.errors import WriteContention
+from shared.relations.credits import RelationStore
+from shared.relations.ratings import ROUNDS, TOTALS, Choice, share
+from shared.upkeep.aggregates import PROFILE_COUNTS, Aggregates, contribution
+from shared.upkeep.reconcile import Reconcile
 from tests.harness import NOW, Api, Clock, Reply, make_api
 from tests.integration import faults
 from tests.integration.contents import items_of
@@ -333,7 +333,7 @@ def credit_years(table: Table) -> set[int]:
 @pytest.fixture
 def two_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Moves take more than one step."""
-    monkeypatch.setattr("shared.relations.MOVED_AT_A_TIME", 2)
+    monkeypatch.setattr("shared.relations.credits.MOVED_AT_A_TIME", 2)
 
 
 @pytest.mark.usefixtures("two_at_a_time")

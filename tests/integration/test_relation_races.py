@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from shared.dynamodb import Table
-from shared.relations import RelationStore
+from shared.aws.dynamodb import Table
+from shared.relations.credits import RelationStore
 from shared.schema import CREDIT
 from tests.harness import NOW, Api, make_api
 from tests.integration import faults

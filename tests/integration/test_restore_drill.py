@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from local.drill import Drill
-from shared.dynamodb import Table
-from shared.purging import Purge
+from shared.aws.dynamodb import Table
+from shared.upkeep.purging import Purge
 from tests.harness import Clock, make_api
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from shared.dynamodb import Table
+from shared.aws.dynamodb import Table
 from tests.integration.conftest import NewTable
 from tools.exporting import Export
 from tools.generator import generate

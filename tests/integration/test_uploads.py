@@ -11,17 +11,17 @@ import httpx
 import pytest
 
 from functions.arrivals import handler as arrivals
-from shared.arrivals import Arrivals
-from shared.catalogue import VideoStore
-from shared.dynamodb import Table
-from shared.errors import QuotaExceeded
-from shared.objects import Objects
-from shared.objects import make_client as make_s3_client
-from shared.queues import Queue
-from shared.queues import make_client as make_queue_client
-from shared.quota import QuotaStore
+from shared.aws.dynamodb import Table
+from shared.aws.s3 import Objects
+from shared.aws.s3 import make_client as make_s3_client
+from shared.aws.sqs import Queue
+from shared.aws.sqs import make_client as make_queue_client
+from shared.core.errors import QuotaExceeded
+from shared.films.arrivals import Arrivals
+from shared.films.quota import QuotaStore
+from shared.films.uploads import LARGEST_PUT, UploadStore
 from shared.schema import QUOTA, VIDEO
-from shared.uploads import LARGEST_PUT, UploadStore
+from shared.videos.catalogue import VideoStore
 from tests.harness import NOW, SOURCES_BUCKET, Api, Clock, Context, make_api
 
 FILM = b"not really a film"

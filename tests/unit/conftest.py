@@ -11,9 +11,9 @@ from moto.core.botocore_stubber import BotocoreStubber
 from moto.s3.exceptions import NoSuchUpload
 from moto.s3.models import S3Backend
 
-from shared.dynamodb import Table, make_client
-from shared.objects import Objects
-from shared.objects import make_client as make_s3_client
+from shared.aws.dynamodb import Table, make_client
+from shared.aws.s3 import Objects
+from shared.aws.s3 import make_client as make_s3_client
 from shared.schema import AUDIT_TABLE_NAME
 from tests.harness import MEDIA_BUCKET, SOURCES_BUCKET, create_audit_table, create_table
 

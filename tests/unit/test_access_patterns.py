@@ -10,18 +10,18 @@ import pytest
 from functions.arrivals import handler as arrivals
 from functions.sweeper import handler as sweeper
 from shared import schema
-from shared.aggregates import Aggregates
-from shared.arrivals import Arrivals
-from shared.caller import Caller
-from shared.catalogue import VideoStore
-from shared.dynamodb import Table
-from shared.jobs import JobStore, input_hash
-from shared.listing import Lists
-from shared.objects import Objects
-from shared.objects import make_client as make_s3_client
-from shared.relations import RelationStore
-from shared.schema import ACCESS_PATTERNS, AccessPattern
-from shared.uploads import LARGEST_PUT, MIB, UploadStore
+from shared.access_patterns import ACCESS_PATTERNS, AccessPattern
+from shared.aws.dynamodb import Table
+from shared.aws.listing import Lists
+from shared.aws.s3 import Objects
+from shared.aws.s3 import make_client as make_s3_client
+from shared.core.caller import Caller
+from shared.films.arrivals import Arrivals
+from shared.films.jobs import JobStore, input_hash
+from shared.films.uploads import LARGEST_PUT, MIB, UploadStore
+from shared.relations.credits import RelationStore
+from shared.upkeep.aggregates import Aggregates
+from shared.videos.catalogue import VideoStore
 from tests.backstage import RENDITIONS, Backstage, FakeQueue
 from tests.harness import MEDIA_BUCKET, SOURCES_BUCKET, Api, Context, Reply, recorded
 

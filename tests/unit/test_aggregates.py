@@ -11,19 +11,19 @@ from pydantic import ValidationError
 
 from functions.aggregates import handler
 from shared import schema
-from shared.aggregates import ROUNDS, Aggregates, contribution, counts_otherwise
-from shared.attributes import Item
-from shared.caller import Caller
-from shared.catalogue import CHANGE_ATTEMPTS, VideoStore
-from shared.dynamodb import LARGEST_TRANSACTION, ConditionFailed, Table, TransactionConflict, Write
-from shared.errors import InternalError, Unavailable, WriteContention
-from shared.messages import aggregates_message
-from shared.models import NewVideo
-from shared.relation_models import CreditContent
-from shared.relations import RelationStore, credit_item
-from shared.routing import Router
-from shared.stream import Record
-from shared.video import STATUSES
+from shared.aws.dynamodb import LARGEST_TRANSACTION, ConditionFailed, Table, TransactionConflict, Write
+from shared.aws.stream import Record
+from shared.core.attributes import Item
+from shared.core.caller import Caller
+from shared.core.errors import InternalError, Unavailable, WriteContention
+from shared.films.messages import aggregates_message
+from shared.relations.credits import RelationStore, credit_item
+from shared.relations.models import CreditContent
+from shared.upkeep.aggregates import ROUNDS, Aggregates, contribution, counts_otherwise
+from shared.upkeep.dispatch import Router
+from shared.videos.catalogue import CHANGE_ATTEMPTS, VideoStore
+from shared.videos.models import NewVideo
+from shared.videos.video import STATUSES
 from tests import streams
 from tests.backstage import Backstage, FakeQueue
 from tests.harness import NOW, Api, Clock, Context, ShortContext, recorded
@@ -265,7 +265,7 @@ class TestSettling:
         assert_exact(table)
 
     def test_as_far_as_one_can_hold_them(self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("shared.aggregates.LARGEST_TRANSACTION", 10)
+        monkeypatch.setattr("shared.upkeep.aggregates.LARGEST_TRANSACTION", 10)
         video_ids = [api.publish(tags=[f"t{n}-{m}" for m in range(3)])["videoId"] for n in range(5)]
         with recorded(table.client) as operations:
             Aggregates(table).settle(video_ids, NOW)
@@ -497,7 +497,7 @@ class TestYears:
     def test_a_move_that_was_broken_off_leaves_nothing_behind(
         self, api: Api, table: Table, backstage: Backstage, monkeypatch: pytest.MonkeyPatch, year: int | None
     ) -> None:
-        monkeypatch.setattr("shared.relations.MOVED_AT_A_TIME", 1)
+        monkeypatch.setattr("shared.relations.credits.MOVED_AT_A_TIME", 1)
         video_id = _credited(api, releaseYear=1999)
         backstage.settle_totals()
         _date(api, video_id, 2000)
@@ -597,7 +597,7 @@ class TestWorker:
     def test_totals_come_before_years_and_what_is_not_reached_is_another_message(
         self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("shared.relations.MOVED_AT_A_TIME", 1)
+        monkeypatch.setattr("shared.relations.credits.MOVED_AT_A_TIME", 1)
         large, other, plain = _credited(api), _credited(api), str(api.publish()["videoId"])
         for video_id in (large, other):
             _date(api, video_id, 2000)

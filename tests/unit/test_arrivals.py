@@ -11,13 +11,13 @@ from moto.core.models import botocore_stubber
 
 from functions.arrivals import handler as handler_module
 from shared import schema
-from shared.arrivals import Arrivals
-from shared.attributes import Item
-from shared.catalogue import VideoStore
-from shared.dynamodb import Table, change_between
-from shared.objects import Objects
-from shared.settings import LambdaHandler
-from shared.uploads import UploadStore
+from shared.aws.dynamodb import Table, change_between
+from shared.aws.s3 import Objects
+from shared.core.attributes import Item
+from shared.core.settings import LambdaHandler
+from shared.films.arrivals import Arrivals
+from shared.films.uploads import UploadStore
+from shared.videos.catalogue import VideoStore
 from tests.harness import NOW, SOURCES_BUCKET, Api, Clock, Context, make_api, recorded, remove_video
 from tests.integration.faults import (
     Killed,

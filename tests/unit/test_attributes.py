@@ -8,7 +8,7 @@ from boto3.dynamodb.types import TypeDeserializer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.attributes import Item, decode, decode_item, encode, encode_item
+from shared.core.attributes import Item, decode, decode_item, encode, encode_item
 
 numbers = st.integers(-(2**53) + 1, 2**53 - 1) | st.floats(min_value=-1e15, max_value=1e15, allow_nan=False).filter(
     lambda number: number == 0 or abs(number) >= 1e-100

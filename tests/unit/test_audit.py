@@ -14,17 +14,17 @@ from hypothesis import strategies as st
 from moto import mock_aws
 
 from functions.audit import handler as audit_handler
-from shared.attributes import Item, decode_item
 from shared.audit import LARGEST_ENTRY, Archive, AuditStore, document, entry
-from shared.caller import Caller
-from shared.dynamodb import Table, make_client
-from shared.errors import Unavailable
-from shared.objects import Objects
-from shared.objects import make_client as make_s3_client
+from shared.aws.dynamodb import Table, make_client
+from shared.aws.s3 import Objects
+from shared.aws.s3 import make_client as make_s3_client
+from shared.aws.stream import Record
+from shared.core.attributes import Item, decode_item
+from shared.core.caller import Caller
+from shared.core.errors import Unavailable
+from shared.core.settings import LambdaHandler
 from shared.schema import JOB, VIDEO, VIEW_COUNTER
-from shared.settings import LambdaHandler
-from shared.stream import Record
-from shared.video import deleted, merge_patch, new_item, restored, stamp
+from shared.videos.video import deleted, merge_patch, new_item, restored, stamp
 from tests.harness import NOW, Context, create_audit_table
 from tests.streams import EXPIRY, Raw, change, deliver, event
 

@@ -11,8 +11,8 @@ from urllib.parse import quote, urlencode
 
 import pytest
 
-from shared.dynamodb import Table
-from shared.relations import RelationStore
+from shared.aws.dynamodb import Table
+from shared.relations.credits import RelationStore
 from shared.routes import ADMIN, READ, ROUTES, TRANSCODE, WRITE, Route
 from tests.backstage import Backstage
 from tests.harness import Api, Reply, recorded

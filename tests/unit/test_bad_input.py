@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from shared.dynamodb import Table
-from shared.http import LARGEST_BODY
-from shared.links import Links
+from shared.aws.dynamodb import Table
 from shared.routes import ROUTES
+from shared.videos.links import Links
+from shared.web.http import LARGEST_BODY
 from tests.harness import MEDIA_BUCKET, Api, Context, Reply, make_event, recorded
 
 JSON = {"Content-Type": "application/json"}

@@ -8,15 +8,15 @@ from uuid import uuid4
 import pytest
 from botocore.exceptions import ClientError
 
-from shared import batches
-from shared.batches import Batches
-from shared.caller import Caller
-from shared.catalogue import VideoStore
-from shared.dynamodb import ATTEMPTS, Table
-from shared.http import Request
+from shared.aws.dynamodb import ATTEMPTS, Table
+from shared.core.caller import Caller
 from shared.routes import ROUTES
 from shared.schema import VIDEO
-from shared.video import GRACE_SECONDS
+from shared.videos import batches
+from shared.videos.batches import Batches
+from shared.videos.catalogue import VideoStore
+from shared.videos.video import GRACE_SECONDS
+from shared.web.http import Request
 from tests.harness import LINKS, NOW, Api, Clock, recorded
 
 MISSING = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from shared.core.settings import entry_point
 from shared.routes import ROUTES
-from shared.settings import entry_point
 from tests.harness import Context
 
 FUNCTIONS = tuple(sorted(path.parent.name for path in (Path(__file__).parents[2] / "functions").glob("*/handler.py")))
@@ -35,9 +35,7 @@ def test_a_function_reads_no_setting_before_it_is_called(function: str) -> None:
 
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_in_lambda_a_function_makes_its_client_while_it_starts(function: str) -> None:
-    script = (
-        f"import functions.{function}.handler, shared.dynamodb; print(shared.dynamodb._session.cache_info().currsize)"
-    )
+    script = f"import functions.{function}.handler, shared.aws.dynamodb; print(shared.aws.dynamodb._session.cache_info().currsize)"
     done = _start(function, script)
     assert done.stdout == "1\n"
 

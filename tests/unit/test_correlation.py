@@ -11,20 +11,22 @@ from functions.audit import handler as audit_handler
 from functions.probe import handler as probe_handler
 from functions.purge import handler as purge_handler
 from functions.thumbnails import handler as thumbnails_handler
-from shared.aggregates import Aggregates
-from shared.arrivals import Arrivals
-from shared.attributes import Item, decode_item
 from shared.audit import Archive, AuditStore
-from shared.caller import Caller, done_for, request_of
-from shared.catalogue import VideoStore
-from shared.dynamodb import Table
-from shared.errors import Unavailable
-from shared.jobs import kind_of
-from shared.objects import Objects
-from shared.purging import Purge
-from shared.queues import Message, process_together
-from shared.queues import process as process_messages
-from shared.ratings import RatingStore
+from shared.aws.dynamodb import Table
+from shared.aws.s3 import Objects
+from shared.aws.sqs import Message, process_together
+from shared.aws.sqs import process as process_messages
+from shared.aws.stream import Record
+from shared.aws.stream import process as process_records
+from shared.core.attributes import Item, decode_item
+from shared.core.caller import Caller, done_for, request_of
+from shared.core.errors import Unavailable
+from shared.core.settings import LambdaHandler
+from shared.core.telemetry import service_logger
+from shared.films.arrivals import Arrivals
+from shared.films.jobs import kind_of
+from shared.films.uploads import UploadStore
+from shared.relations.ratings import RatingStore
 from shared.schema import (
     AUDIT_TABLE_NAME,
     INDEXES,
@@ -36,12 +38,10 @@ from shared.schema import (
     UPLOAD,
     VIDEO,
 )
-from shared.settings import LambdaHandler
-from shared.stream import Record
-from shared.stream import process as process_records
-from shared.telemetry import service_logger
-from shared.uploads import UploadStore
-from shared.video import new_item
+from shared.upkeep.aggregates import Aggregates
+from shared.upkeep.purging import Purge
+from shared.videos.catalogue import VideoStore
+from shared.videos.video import new_item
 from tests import streams
 from tests.backstage import READER, Backstage
 from tests.films import film

@@ -29,11 +29,12 @@ from bench.cost.run import (
     measure_small,
 )
 from bench.cost.units import Stored, Units, index_entry, read, size, write
-from shared.attributes import Item, encode_item
-from shared.dynamodb import ConditionFailed, Expression, Table, make_client
-from shared.jobs import KINDS
-from shared.schema import ACCESS_PATTERNS, CATEGORY_INDEX, USER_INDEX
-from shared.telemetry import METRICS
+from shared.access_patterns import ACCESS_PATTERNS
+from shared.aws.dynamodb import ConditionFailed, Expression, Table, make_client
+from shared.core.attributes import Item, encode_item
+from shared.core.telemetry import METRICS
+from shared.films.jobs import KINDS
+from shared.schema import CATEGORY_INDEX, USER_INDEX
 from tests.unit.test_access_patterns import CALLS
 
 if TYPE_CHECKING:

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from botocore.exceptions import ReadTimeoutError
 
-from shared import relations
-from shared.dynamodb import Table, Write
-from shared.listing import Lists
-from shared.pages import Page
-from shared.relation_models import LARGEST_ROLES, content_bytes
-from shared.relations import RelationStore
+from shared.aws.dynamodb import Table, Write
+from shared.aws.listing import Lists
+from shared.aws.pages import Page
+from shared.relations import credits as relations
+from shared.relations.credits import RelationStore
+from shared.relations.models import LARGEST_ROLES, content_bytes
 from shared.schema import CREDIT, VIDEO
 from tests.harness import NOW, Api, Reply, recorded
 

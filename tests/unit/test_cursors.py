@@ -10,9 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from moto import mock_aws
 
-from shared.cursors import ATTEMPTS, LIFETIME_SECONDS, LONGEST, Cursors, Position, secret_reader
-from shared.deadline import LONGEST_ATTEMPT, within
-from shared.errors import InvalidCursor, Unavailable
+from shared.core.deadline import LONGEST_ATTEMPT, within
+from shared.core.errors import InvalidCursor, Unavailable
+from shared.core.position import Position
+from shared.web.cursors import (
+    ATTEMPTS,
+    LIFETIME_SECONDS,
+    LONGEST,
+    Cursors,
+    secret_reader,
+)
 from tests.harness import NOW, Clock
 
 CURSORS = Cursors(lambda: "secret")

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from local import ROOT
-from shared.attributes import Item
 from shared.audit import AuditStore, entry
-from shared.caller import Caller
-from shared.dynamodb import Table
-from shared.objects import Objects
+from shared.aws.dynamodb import Table
+from shared.aws.s3 import Objects
+from shared.aws.stream import Record
+from shared.core.attributes import Item
+from shared.core.caller import Caller
 from shared.schema import AUDIT, ENTITIES, HEALTH, Entity
-from shared.stream import Record
-from shared.video import pictured
+from shared.videos.video import pictured
 from tests import streams
 from tests.backstage import SHARES, Backstage
 from tests.harness import Clock, make_api

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from botocore.exceptions import ReadTimeoutError
 
-from shared.deadline import LONGEST_ATTEMPT, READ_SECONDS, has_time, within
-from shared.dynamodb import Table
-from shared.errors import Unavailable
-from shared.settings import answer_seconds
+from shared.aws.dynamodb import Table
+from shared.core.deadline import LONGEST_ATTEMPT, READ_SECONDS, has_time, within
+from shared.core.errors import Unavailable
+from shared.core.settings import answer_seconds
 from tests.harness import Api, Clock, Reply, make_api
 
 LIMIT = answer_seconds()
@@ -106,7 +106,7 @@ class Slow:
 
 @pytest.fixture
 def slow(table: Table, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Slow:
-    monkeypatch.setattr("shared.listing.ThreadPoolExecutor", lambda **_: SideBySide(clock))
+    monkeypatch.setattr("shared.aws.listing.ThreadPoolExecutor", lambda **_: SideBySide(clock))
     api = make_api(Table(table.name, table.client, sleep=clock.advance), clock)
     video_id = api.publish(tags=["t"], category="c")["videoId"]
     assert (

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from shared import uploads
-from shared.caller import Caller
-from shared.dynamodb import Table
-from shared.objects import Objects
+from shared.aws.dynamodb import Table
+from shared.aws.s3 import Objects
+from shared.core.caller import Caller
+from shared.films import uploads
 from shared.openapi.document import document
 from shared.routes import ROUTES, Route
 from tests.backstage import Backstage

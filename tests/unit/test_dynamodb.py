@@ -9,8 +9,7 @@ from botocore.awsrequest import AWSResponse
 from botocore.compat import HTTPHeaders
 from botocore.exceptions import ClientError, ConnectTimeoutError, EndpointConnectionError, ReadTimeoutError
 
-from shared.catalogue import VideoStore
-from shared.dynamodb import (
+from shared.aws.dynamodb import (
     ATTEMPTS,
     LONGEST_WAIT,
     SHORTEST_WAIT,
@@ -21,7 +20,8 @@ from shared.dynamodb import (
     change_between,
     make_client,
 )
-from shared.errors import ContentTooLarge, InternalError, NotApplied, ServiceError, Unavailable
+from shared.core.errors import ContentTooLarge, InternalError, NotApplied, ServiceError, Unavailable
+from shared.videos.catalogue import VideoStore
 from tests.harness import Api, make_api, recorded
 
 KEY = {"pk": "p", "sk": "s"}

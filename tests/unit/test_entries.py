@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 
 from shared import schema
-from shared.attributes import Item
-from shared.caller import Caller
-from shared.catalogue import VideoStore
-from shared.dynamodb import Expression, Table
-from shared.errors import Unavailable
-from shared.listing import Lists, Window, sharded, unsharded
-from shared.relations import SOON, RelationStore
-from shared.sweeping import AHEAD
-from shared.video import GRACE_SECONDS
+from shared.aws.dynamodb import Expression, Table
+from shared.aws.listing import Lists, Window, sharded, unsharded
+from shared.core.attributes import Item
+from shared.core.caller import Caller
+from shared.core.errors import Unavailable
+from shared.relations.credits import SOON, RelationStore
+from shared.upkeep.sweeping import AHEAD
+from shared.videos.catalogue import VideoStore
+from shared.videos.video import GRACE_SECONDS
 from tests.backstage import Backstage
 from tests.harness import NOW, Api, Clock, Context, recorded
 

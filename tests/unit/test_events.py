@@ -24,24 +24,24 @@ from functions.thumbnails import handler as thumbnails
 from infra.jobs_stack import AUDIT_FILTERS, ROUTER_FILTERS
 from local import events, world
 from local.events import EVENTS, examples
-from shared.aggregates import Aggregates
-from shared.arrivals import Arrivals
-from shared.attributes import Item, decode_item
 from shared.audit import Archive, AuditStore
-from shared.catalogue import VideoStore
-from shared.dynamodb import Table, make_client
-from shared.jobs import JobStore
-from shared.listing import Lists
-from shared.objects import Objects
-from shared.objects import make_client as make_s3_client
-from shared.purging import Purge
-from shared.relations import RelationStore
+from shared.aws.dynamodb import Table, make_client
+from shared.aws.listing import Lists
+from shared.aws.s3 import Objects
+from shared.aws.s3 import make_client as make_s3_client
+from shared.core.attributes import Item, decode_item
+from shared.core.settings import LambdaHandler
+from shared.films.arrivals import Arrivals
+from shared.films.jobs import JobStore
+from shared.films.shares import ShareStore
+from shared.films.uploads import UploadStore
+from shared.relations.credits import RelationStore
 from shared.routes import ROUTES
-from shared.routing import Router
 from shared.schema import AUDIT_TABLE_NAME, CREDIT, JOB, MEMBERSHIP, PROFILE, TABLE_NAME, TAG_COUNT, VIDEO
-from shared.settings import LambdaHandler
-from shared.shares import ShareStore
-from shared.uploads import UploadStore
+from shared.upkeep.aggregates import Aggregates
+from shared.upkeep.dispatch import Router
+from shared.upkeep.purging import Purge
+from shared.videos.catalogue import VideoStore
 from tests.backstage import READER, SHARES, FakeQueue
 from tests.harness import MEDIA_BUCKET, NOW, SOURCES_BUCKET, Clock, Context, create_audit_table, create_table, make_api
 

@@ -7,14 +7,14 @@ import jsonschema_rs
 import pytest
 from botocore.exceptions import ClientError
 
-from shared.attributes import Item
 from shared.audit import FIELDS, MOST_QUERIES, AuditStore, entry
-from shared.caller import request_of
-from shared.cursors import LIFETIME_SECONDS
-from shared.dynamodb import ATTEMPTS, Table
+from shared.aws.dynamodb import ATTEMPTS, Table
+from shared.aws.stream import Record
+from shared.core.attributes import Item
+from shared.core.caller import request_of
 from shared.openapi.document import document
 from shared.schema import AUDIT, AUDIT_TABLE_NAME, VIDEO
-from shared.stream import Record
+from shared.web.cursors import LIFETIME_SECONDS
 from tests.harness import NOW, Api, Clock, Reply, recorded
 from tests.streams import EXPIRY, change
 

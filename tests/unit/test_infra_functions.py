@@ -257,7 +257,7 @@ VARIABLES = {
     "reader_memory": [],  # Lambda itself tells it
     "LambdaHandler": [],
 }
-"""Which variables a name of shared/settings.py stands for, where it is not its own in capitals."""
+"""Which variables a name of shared/core/settings.py stands for, where it is not its own in capitals."""
 
 SIZES = {
     "router": (512, 60),
@@ -319,7 +319,7 @@ class TestEveryFunction:
         variables = {
             name
             for node in ast.walk(ast.parse((ROOT / "functions" / folder / "handler.py").read_text(encoding="utf-8")))
-            if isinstance(node, ast.ImportFrom) and node.module == "shared.settings"
+            if isinstance(node, ast.ImportFrom) and node.module == "shared.core.settings"
             for alias in node.names
             for name in VARIABLES.get(alias.name, (alias.name.upper(),))
         }

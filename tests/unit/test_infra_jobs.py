@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from shared import schema
-from shared.jobs import KINDS
+from shared.films.jobs import KINDS
 from tests.unit.templates import Json, Templates, as_list, plain
 
 BUCKETS = ("Sources", "Media", "Archive")

@@ -9,6 +9,7 @@ import pytest
 
 from app import add_stacks
 from shared import schema
+from shared.access_patterns import ACCESS_PATTERNS
 from tests.unit.conftest import Synthesize
 from tests.unit.templates import ROOT, Json, Templates, plain
 
@@ -167,7 +168,7 @@ class TestAlarms:
         }
 
     def test_errors_of_every_operation_that_is_used_are_watched(self, prod: Templates) -> None:
-        used = {part for pattern in schema.ACCESS_PATTERNS for part in pattern.operations}
+        used = {part for pattern in ACCESS_PATTERNS for part in pattern.operations}
         found = {line.split("Operation=")[1].split()[0] for line in lines(alarms(prod)["prod Table fails"])}
         assert used <= found
 

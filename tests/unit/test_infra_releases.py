@@ -8,7 +8,7 @@ import pytest
 from infra.api_stack import MOST_ASKED
 from infra.function import LOG_LEVELS, MEMORY_MB
 from infra.settings import LogLevel
-from shared.dynamodb import Table
+from shared.aws.dynamodb import Table
 from shared.routes import ROUTES
 from tests.harness import make_api
 from tests.logs import is_kept_by_lambda, log_lines

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from shared import video
-from shared.attributes import Item
-from shared.caller import Caller
-from shared.dynamodb import Table
-from shared.errors import IllegalTransition, NotFound, Unavailable
-from shared.jobs import LAST_ATTEMPT, Ticket, delay_before, kind_of, ticket_of, tries
+from shared.aws.dynamodb import Table
+from shared.core.attributes import Item
+from shared.core.caller import Caller
+from shared.core.errors import IllegalTransition, NotFound, Unavailable
+from shared.films.jobs import LAST_ATTEMPT, Ticket, delay_before, kind_of, ticket_of, tries
 from shared.schema import VIDEO
+from shared.videos import video
 from tests.backstage import RENDITIONS, Backstage
 from tests.harness import Api, Clock, Context
 from tests.streams import change

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from shared import video
-from shared.caller import Caller
-from shared.dynamodb import Table
-from shared.jobs import LAST_ATTEMPT, kind_of
+from shared.aws.dynamodb import Table
+from shared.core.caller import Caller
+from shared.films.jobs import LAST_ATTEMPT, kind_of
 from shared.schema import VIDEO
+from shared.videos import video
 from tests.backstage import RENDITIONS, Backstage
 from tests.harness import Api, Clock, Reply, remove_video
 

@@ -14,14 +14,20 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from shared import schema
-from shared.idempotency import LONGEST_KEY
-from shared.models import LONGEST_FOLDED_TAG, Category, Language, Name, Tag, UserId
-from shared.ranks import LONGEST as LONGEST_RANK
-from shared.relation_models import LARGEST_BATCH
+from shared.core.limits import LARGEST_BATCH, LONGEST_FOLDED_TAG
+from shared.core.text import LARGEST_USER_ID, LONGEST_USER_ID, is_user_id
+from shared.relations.ranks import LONGEST as LONGEST_RANK
 from shared.routes import ROUTES
 from shared.schema import Attribute, Entity, Index
-from shared.tags import folded
-from shared.text import LARGEST_USER_ID, LONGEST_USER_ID, is_user_id
+from shared.videos.models import (
+    Category,
+    Language,
+    Name,
+    Tag,
+    UserId,
+)
+from shared.videos.tags import folded
+from shared.web.idempotency import LONGEST_KEY
 
 LARGEST_PARTITION_KEY, LARGEST_SORT_KEY = 2048, 1024
 LARGEST_NUMBER = 21

@@ -1,4 +1,4 @@
-"""Imports run one way: functions -> shared <- infra."""
+"""Imports run one way: functions -> shared <- infra; and within shared/, each package imports only those below it."""
 
 import ast
 from collections.abc import Iterator
@@ -40,6 +40,42 @@ def test_a_layer_imports_only_what_is_below_it(folder: str, allowed: set[str]) -
     assert foreign == []
 
 
+PACKAGES = (
+    "openapi",
+    "upkeep",
+    "relations",
+    "films",
+    "videos",
+    "audit",
+    "web",
+    "aws",
+    "core",
+    "access_patterns",
+    "routes",
+    "schema",
+    "media",
+)
+"""What stands in shared/, the highest first."""
+
+
+def test_everything_in_shared_has_its_place() -> None:
+    there = {path.stem for path in (ROOT / "shared").iterdir() if path.stem not in ("__init__", "__pycache__")}
+    assert there == set(PACKAGES)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_package_of_shared_imports_only_what_is_below_it(package: str) -> None:
+    above = PACKAGES[: PACKAGES.index(package)]
+    upwards = [
+        (path.relative_to(ROOT).as_posix(), name)
+        for path, name in _imports("shared")
+        if path.relative_to(ROOT / "shared").parts[0].removesuffix(".py") == package
+        and name.startswith("shared.")
+        and name.split(".")[1] in above
+    ]
+    assert upwards == []
+
+
 def test_infra_reads_only_the_schema_and_the_route_table_of_shared() -> None:
     read = {".".join(name.split(".")[:2]) for _, name in _imports("infra") if name.startswith("shared.")}
     assert read <= {"shared.schema", "shared.routes"}
@@ -61,4 +97,4 @@ def test_only_stores_and_their_client_import_boto3(folder: str) -> None:
                 names = [node.module]
             if any(name.split(".")[0] in ("boto3", "botocore") for name in names):
                 importers.add(path.relative_to(ROOT).as_posix())
-    assert importers <= {f"shared/{store}.py" for store in ("cursors", "dynamodb", "objects", "queues")}
+    assert importers <= {f"shared/{store}.py" for store in ("aws/dynamodb", "aws/s3", "aws/sqs", "web/cursors")}

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.attributes import Item
-from shared.cursors import Position
-from shared.listing import Found, hydrated, located
-from shared.pages import Page
+from shared.aws.listing import Found, hydrated, located
+from shared.aws.pages import Page
+from shared.core.attributes import Item
+from shared.core.position import Position
 
 
 def _entries(count: int) -> list[Item]:

@@ -5,7 +5,7 @@ from urllib.parse import quote, urlencode
 
 import pytest
 
-from shared.dynamodb import Table
+from shared.aws.dynamodb import Table
 from tests.harness import NOW, Api, recorded
 
 

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from local import LocalError, demo, running_service
-from shared.models import NewVideo, parse
+from shared.videos.models import NewVideo, parse
 
 RECORD = {
     "Title": "Syriana",

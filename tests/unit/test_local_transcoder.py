@@ -18,11 +18,11 @@ import pytest
 from local import ROOT, transcoder
 from local.issuer import Signer
 from local.transcoder import BEAT_SECONDS, LONGEST_SECONDS, NotReported, Reports, Settings, Stop, Transcoder, Worker
-from shared.jobs import LAST_ATTEMPT
+from shared.aws.s3 import Objects
+from shared.films.jobs import LAST_ATTEMPT
+from shared.films.messages import JobMessage
 from shared.media import errors
 from shared.media.transcode import transcode
-from shared.messages import JobMessage
-from shared.objects import Objects
 from tests.backstage import Backstage
 from tests.films import clip, film
 from tests.harness import MEDIA_BUCKET, SOURCES_BUCKET, Api, Clock

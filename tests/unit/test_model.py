@@ -4,7 +4,7 @@ from uuid import uuid4
 
 from moto import mock_aws
 
-from shared.dynamodb import Table, make_client
+from shared.aws.dynamodb import Table, make_client
 from tests.harness import Api, Clock, create_table, make_api
 from tests.model import check
 

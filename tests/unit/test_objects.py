@@ -8,9 +8,8 @@ import pytest
 from botocore.exceptions import ConnectTimeoutError, IncompleteReadError
 from moto.core.models import botocore_stubber
 
-from shared import objects as module
-from shared.errors import InternalError, ServiceError, Unavailable
-from shared.objects import (
+from shared.aws import s3 as module
+from shared.aws.s3 import (
     ATTEMPTS,
     ObjectChanged,
     ObjectExists,
@@ -23,6 +22,7 @@ from shared.objects import (
     object_uri,
     split_uri,
 )
+from shared.core.errors import InternalError, ServiceError, Unavailable
 from tests.harness import MEDIA_BUCKET, SOURCES_BUCKET
 from tests.integration.faults import Incident, Line, Send, answer_lost, request_lost, s3_refusal
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.attributes import Item, encode_item
-from shared.cursors import Position
-from shared.dynamodb import QueryPage
-from shared.pages import EXAMINED_BUDGET, Fetch, Page, merge
+from shared.aws.dynamodb import QueryPage
+from shared.aws.pages import EXAMINED_BUDGET, Fetch, Page, merge
+from shared.core.attributes import Item, encode_item
+from shared.core.position import Position
 
 
 @pytest.fixture(scope="module")

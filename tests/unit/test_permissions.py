@@ -22,21 +22,21 @@ from functions.purge import handler as purge
 from functions.sweeper import handler as sweeper
 from functions.thumbnails import handler as thumbnails
 from shared import schema
-from shared.aggregates import Aggregates
-from shared.arrivals import Arrivals
 from shared.audit import Archive, AuditStore
-from shared.catalogue import VideoStore
-from shared.dynamodb import Expression, Table, make_client
-from shared.jobs import LAST_ATTEMPT
-from shared.listing import Lists
-from shared.messages import aggregates_message, purge_message
-from shared.objects import Objects
-from shared.objects import make_client as make_s3_client
-from shared.purging import Purge
-from shared.relations import RelationStore
+from shared.aws.dynamodb import Expression, Table, make_client
+from shared.aws.listing import Lists
+from shared.aws.s3 import Objects
+from shared.aws.s3 import make_client as make_s3_client
+from shared.core.settings import LambdaHandler
+from shared.films.arrivals import Arrivals
+from shared.films.jobs import LAST_ATTEMPT
+from shared.films.messages import aggregates_message, purge_message
+from shared.films.uploads import UploadStore
+from shared.relations.credits import RelationStore
 from shared.routes import ROUTES
-from shared.settings import LambdaHandler
-from shared.uploads import UploadStore
+from shared.upkeep.aggregates import Aggregates
+from shared.upkeep.purging import Purge
+from shared.videos.catalogue import VideoStore
 from tests.backstage import READER, RENDITIONS, SHARES, Backstage, FakeQueue
 from tests.films import film
 from tests.harness import (

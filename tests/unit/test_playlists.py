@@ -7,10 +7,10 @@ from urllib.parse import urlencode
 import jsonschema_rs
 import pytest
 
-from shared import playlists, ranks
-from shared.attributes import Item, decode_item
-from shared.dynamodb import ConditionFailed, Table, TransactionConflict
+from shared.aws.dynamodb import ConditionFailed, Table, TransactionConflict
+from shared.core.attributes import Item, decode_item
 from shared.openapi.document import document
+from shared.relations import playlists, ranks
 from shared.schema import ENTRY, PLAYLIST, PROFILE, VIDEO
 from tests.harness import Api, Reply, recorded
 

@@ -9,14 +9,14 @@ import jsonschema_rs
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 
-from shared import errors
-from shared.dynamodb import Table
-from shared.errors import ServiceError
-from shared.models import NewVideo, VideoPatch
+from shared.aws.dynamodb import Table
+from shared.core import errors
+from shared.core.errors import ServiceError
 from shared.openapi.document import document
 from shared.openapi.videos import NEW_VIDEO
 from shared.routes import ROUTES
-from shared.video import FIELDS, SUMMARY_FIELDS
+from shared.videos.models import NewVideo, VideoPatch
+from shared.videos.video import FIELDS, SUMMARY_FIELDS
 from tests.harness import Api
 
 

@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 
 from functions.purge import handler
-from shared import purging
-from shared.attributes import Item
-from shared.dynamodb import Table
-from shared.errors import Unavailable
-from shared.messages import purge_message, purge_playlist_message
-from shared.objects import Objects
-from shared.purging import Purge
+from shared.aws.dynamodb import Table
+from shared.aws.s3 import Objects
+from shared.core.attributes import Item
+from shared.core.errors import Unavailable
+from shared.films.messages import purge_message, purge_playlist_message
 from shared.schema import CREDIT, MARKER, PLAYLIST, RATING, RATING_TOTALS, RELEASE, TAG, VIDEO, rated_relation
-from shared.video import GRACE_SECONDS
+from shared.upkeep import purging
+from shared.upkeep.purging import Purge
+from shared.videos.video import GRACE_SECONDS
 from tests.backstage import Backstage, FakeQueue
 from tests.harness import MEDIA_BUCKET, SOURCES_BUCKET, Api, Clock, Context, ShortContext
 

@@ -9,9 +9,9 @@ import pytest
 from botocore.awsrequest import AWSResponse
 from moto.core.models import botocore_stubber
 
-from shared import queues as module
-from shared.errors import InternalError, Unavailable
-from shared.queues import ATTEMPTS, BadMessage, Message, Queue, process, process_together
+from shared.aws import sqs as module
+from shared.aws.sqs import ATTEMPTS, BadMessage, Message, Queue, process, process_together
+from shared.core.errors import InternalError, Unavailable
 from tests.integration.faults import Incident, Line, Send, answer_lost, refusal, request_lost
 
 

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from moto.core.models import botocore_stubber
 
-from shared.dynamodb import Table
-from shared.errors import QuotaExceeded, Unavailable
-from shared.quota import DAY, QuotaStore
+from shared.aws.dynamodb import Table
+from shared.core.errors import QuotaExceeded, Unavailable
+from shared.films.quota import DAY, QuotaStore
 from shared.schema import QUOTA
 from tests.harness import NOW
 from tests.integration.faults import Line, answer_lost, failing, request_lost, throttled

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared import ranks
-from shared.ranks import DIGITS, LONG, LONGEST, MOST_SPREAD, WIDTH, NoRoomError
+from shared.relations import ranks
+from shared.relations.ranks import DIGITS, LONG, LONGEST, MOST_SPREAD, WIDTH, NoRoomError
 
 MOVES = st.lists(st.tuples(st.integers(0, 200), st.booleans()), max_size=60)
 

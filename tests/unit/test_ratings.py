@@ -7,11 +7,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from shared import schema
-from shared.attributes import Item
-from shared.caller import Caller
-from shared.dynamodb import ConditionFailed, Table, TransactionConflict
-from shared.errors import NotApplied
-from shared.ratings import ROUNDS, Choice, RatingStore, ratings_document, share
+from shared.aws.dynamodb import ConditionFailed, Table, TransactionConflict
+from shared.core.attributes import Item
+from shared.core.caller import Caller
+from shared.core.errors import NotApplied
+from shared.relations.ratings import ROUNDS, Choice, RatingStore, ratings_document, share
 from tests.harness import NOW, Api, Clock, recorded
 from tests.integration.contents import items_of
 

@@ -8,6 +8,7 @@ import pytest
 
 from local import readme, tour
 from shared import schema
+from shared.access_patterns import ACCESS_PATTERNS
 
 ROOT = Path(__file__).parents[2]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
@@ -77,7 +78,7 @@ def test_every_entity_index_and_pattern_is_in_the_readme() -> None:
     text = readme.README.read_text(encoding="utf-8")
     for each in (*schema.ENTITIES, *schema.INDEXES):
         assert each.name in text
-    for pattern in schema.ACCESS_PATTERNS:
+    for pattern in ACCESS_PATTERNS:
         assert f"`{pattern.request}`" in text
 
 

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from shared import schema
-from shared.aggregates import Aggregates
-from shared.attributes import Item, encode_item
-from shared.caller import Caller
-from shared.dynamodb import Expression, Key, Table
-from shared.errors import InternalError, Unavailable
-from shared.ratings import Choice, RatingStore
-from shared.reconcile import (
+from shared.aws.dynamodb import Expression, Key, Table
+from shared.core.attributes import Item, encode_item
+from shared.core.caller import Caller
+from shared.core.errors import InternalError, Unavailable
+from shared.relations.ratings import Choice, RatingStore
+from shared.upkeep.aggregates import Aggregates
+from shared.upkeep.reconcile import (
     LOOKS,
     RECENTLY,
     SECONDS_BETWEEN,
@@ -328,8 +328,8 @@ class TestUnderTraffic:
     def test_a_run_does_not_wait_for_the_stream_for_ever(
         self, api: Api, run: Runs, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("shared.reconcile.VIDEOS_AHEAD", 1)
-        monkeypatch.setattr("shared.reconcile.MOST_WAITS", 2)
+        monkeypatch.setattr("shared.upkeep.reconcile.VIDEOS_AHEAD", 1)
+        monkeypatch.setattr("shared.upkeep.reconcile.MOST_WAITS", 2)
         for _ in range(4):
             api.publish()
         assert len(run()) == 4

@@ -3,7 +3,7 @@
 import pycountry
 import pytest
 
-from shared.regions import ALPHA_2, FORMER, OTHERS, language, region
+from shared.core.regions import ALPHA_2, FORMER, OTHERS, language, region
 
 
 def test_every_country_of_today_is_a_region() -> None:

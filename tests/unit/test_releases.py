@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from shared.dynamodb import Table
-from shared.relation_models import LARGEST_TITLES, content_bytes
+from shared.aws.dynamodb import Table
+from shared.relations.models import LARGEST_TITLES, content_bytes
 from shared.schema import RELEASE, shard_of
 from tests.harness import Api, Reply, recorded
 

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from shared import video
-from shared.attributes import Item, decode_item
-from shared.caller import Caller
-from shared.catalogue import VideoStore
-from shared.dynamodb import Expression, Table, Write
-from shared.objects import Objects
-from shared.playlists import PlaylistStore
-from shared.purging import PURGE, Purge
+from shared.aws.dynamodb import Expression, Table, Write
+from shared.aws.s3 import Objects
+from shared.core.attributes import Item, decode_item
+from shared.core.caller import Caller
+from shared.relations.playlists import PlaylistStore
 from shared.schema import CREDIT, JOB, PLAYLIST, RATING, RATING_TOTALS, TAG, VIDEO, VIEW_COUNTER, Entity
+from shared.upkeep.purging import PURGE, Purge
+from shared.videos import video
+from shared.videos.catalogue import VideoStore
 from tests.backstage import FIELDS, RENDITIONS, Backstage
 from tests.harness import MEDIA_BUCKET, NOW, SOURCES_BUCKET, Api, create_table, remove_video
 from tools import __main__ as command

@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from shared.attributes import Item
-from shared.caller import Caller
-from shared.dynamodb import Table
-from shared.errors import Unavailable
-from shared.jobs import Ticket, kind_of, ticket_of
-from shared.messages import JobMessage, parse
-from shared.shares import CHECK_SECONDS, ShareStore
+from shared.aws.dynamodb import Table
+from shared.core.attributes import Item
+from shared.core.caller import Caller
+from shared.core.errors import Unavailable
+from shared.films.jobs import Ticket, kind_of, ticket_of
+from shared.films.messages import JobMessage, parse
+from shared.films.shares import CHECK_SECONDS, ShareStore
 from tests.backstage import SHARES, Backstage, FakeQueue
 from tests.harness import Api, Clock, remove_video
 from tests.integration.contents import items_of

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from shared.stream import Record, process, records
+from shared.aws.stream import Record, process, records
 from tests.harness import NOW
 from tests.streams import EXPIRY, Raw, change, deliver, event, sequence_of
 

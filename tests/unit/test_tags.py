@@ -6,12 +6,12 @@ from urllib.parse import quote
 import pytest
 from botocore.exceptions import ClientError
 
-from shared.caller import Caller
-from shared.catalogue import VideoStore
-from shared.dynamodb import Expression, Table
+from shared.aws.dynamodb import Expression, Table
+from shared.core.caller import Caller
 from shared.schema import PARTITION_KEY, RELATION_INDEX, RELEASE, SORT_KEY, VIDEO, region_relation, shard_of
-from shared.tags import folded
-from shared.video import pictured
+from shared.videos.catalogue import VideoStore
+from shared.videos.tags import folded
+from shared.videos.video import pictured
 from tests.harness import NOW, Api, Operation, recorded
 
 

@@ -8,16 +8,17 @@ import pytest
 
 from functions.audit import handler as audit
 from functions.sweeper import handler as sweeper
-from shared import sweeping, telemetry
-from shared.attributes import Item
 from shared.audit import Archive, AuditStore
-from shared.caller import Caller
-from shared.dynamodb import Table
-from shared.jobs import kind_of
-from shared.objects import Objects
+from shared.aws.dynamodb import Table
+from shared.aws.s3 import Objects
+from shared.core import telemetry
+from shared.core.attributes import Item
+from shared.core.caller import Caller
+from shared.core.settings import LambdaHandler
+from shared.core.telemetry import METRICS, correlated, emit, service_logger
+from shared.films.jobs import kind_of
 from shared.schema import AUDIT_TABLE_NAME, JOB, SORT_KEY, VIDEO
-from shared.settings import LambdaHandler
-from shared.telemetry import METRICS, correlated, emit, service_logger
+from shared.upkeep import sweeping
 from tests import streams
 from tests.backstage import Backstage
 from tests.harness import MEDIA_BUCKET, NOW, Api, Clock, Context
@@ -334,7 +335,7 @@ class TestLambdasFilter:
             for path in (ROOT / folder).rglob("*.py")
             if re.search(r"\b(Logger|getLogger)\(|import logging", path.read_text(encoding="utf-8"))
         }
-        assert makers == {"shared/telemetry.py"}
+        assert makers == {"shared/core/telemetry.py"}
 
 
 class TestThePage:

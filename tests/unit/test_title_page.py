@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from shared import title_page
-from shared.dynamodb import Expression, Table
+from shared.aws.dynamodb import Expression, Table
+from shared.relations import title_page
+from shared.relations.title_page import Place, accepted_languages, local_title
 from shared.schema import RATING_TOTALS, SCHEMA_VERSION
-from shared.title_page import Place, accepted_languages, local_title
 from tests.backstage import Backstage
 from tests.harness import Api, Reply, recorded
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from shared.dynamodb import Table
-from shared.errors import Unavailable
+from shared.aws.dynamodb import Table
+from shared.core.errors import Unavailable
 from shared.schema import VIDEO
 from tests.harness import NOW, Api
 from tests.integration.contents import items_of
@@ -247,7 +247,7 @@ def test_reconcile_says_when_all_agrees(api: Api, capsys: pytest.CaptureFixture[
 def test_reconcile_says_what_may_only_be_late(
     api: Api, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("shared.reconcile.SECONDS_FOR_STREAM", 0)
+    monkeypatch.setattr("shared.upkeep.reconcile.SECONDS_FOR_STREAM", 0)
     api.clock.advance(time.time() - NOW)
     api.publish()
     assert main(["reconcile", "--table", api.table.name]) == 1

@@ -8,12 +8,12 @@ from typing import Any, cast
 
 import pytest
 
-from shared.aggregates import Aggregates
-from shared.attributes import AttributeMap, Item, decode_item
-from shared.caller import UPDATED_FOR
-from shared.dynamodb import Table, make_client
-from shared.jobs import JobStore
+from shared.aws.dynamodb import Table, make_client
+from shared.core.attributes import AttributeMap, Item, decode_item
+from shared.core.caller import UPDATED_FOR
+from shared.films.jobs import JobStore
 from shared.schema import MEMBERSHIP, PLAYLIST, RATING_TOTALS, VIDEO
+from shared.upkeep.aggregates import Aggregates
 from tests.harness import NOW, Api, create_table, make_api, recorded
 from tools import ToolError
 from tools.exporting import Export

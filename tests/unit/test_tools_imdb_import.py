@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from shared.aggregates import Aggregates
-from shared.attributes import Item
-from shared.dynamodb import Table
-from shared.relations import children_of
+from shared.aws.dynamodb import Table
+from shared.core.attributes import Item
+from shared.relations.credits import children_of
 from shared.schema import RATING_TOTALS, VIDEO
+from shared.upkeep.aggregates import Aggregates
 from tests.harness import NOW, Api, Clock
 from tools import ToolError
 from tools.generator import generate

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from shared.dynamodb import Key, Table
+from shared.aws.dynamodb import Key, Table
 from shared.schema import PARTITION_KEY, VIDEO
 from tests.harness import create_table
 from tests.integration.contents import items_of

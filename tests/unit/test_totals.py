@@ -7,10 +7,10 @@ from urllib.parse import quote
 import pytest
 
 from shared import schema
-from shared.cursors import LONGEST
-from shared.dynamodb import Table
-from shared.models import LONGEST_FOLDED_TAG
-from shared.tags import folded
+from shared.aws.dynamodb import Table
+from shared.core.limits import LONGEST_FOLDED_TAG
+from shared.videos.tags import folded
+from shared.web.cursors import LONGEST
 from tests.backstage import Backstage
 from tests.harness import Api, Clock, Context, make_event
 

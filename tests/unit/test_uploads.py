@@ -12,12 +12,11 @@ from moto.core.models import botocore_stubber
 from moto.s3 import models as moto_s3
 
 from functions.uploads import handler as uploads
-from shared.dynamodb import Table
-from shared.models import LARGEST_FILM, MOST_PARTS
-from shared.objects import Objects, make_client, object_uri
-from shared.quota import DAY, QuotaStore
-from shared.schema import QUOTA, SCHEMA_VERSION, UPLOAD
-from shared.uploads import (
+from shared.aws.dynamodb import Table
+from shared.aws.s3 import Objects, make_client, object_uri
+from shared.core.limits import LARGEST_FILM, MOST_PARTS
+from shared.films.quota import DAY, QuotaStore
+from shared.films.uploads import (
     KEPT_SECONDS,
     LARGEST_PUT,
     MIB,
@@ -30,6 +29,7 @@ from shared.uploads import (
     new_upload_id,
     part_size,
 )
+from shared.schema import QUOTA, SCHEMA_VERSION, UPLOAD
 from tests.harness import JOBS_PER_UPLOAD, NOW, SOURCES_BUCKET, Api, Clock, Reply, make_api
 from tests.integration.faults import (
     Killed,

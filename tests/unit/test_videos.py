@@ -5,10 +5,10 @@ from typing import Any, get_args
 
 import pytest
 
-from shared.dynamodb import Table
-from shared.models import LiveStatus, VideoContent
+from shared.aws.dynamodb import Table
 from shared.schema import VIDEO
-from shared.video import GRACE_SECONDS, STATUSES, TRANSITIONS
+from shared.videos.models import LiveStatus, VideoContent
+from shared.videos.video import GRACE_SECONDS, STATUSES, TRANSITIONS
 from tests.documents import EXAMPLE
 from tests.harness import NOW, Api, Clock, recorded
 

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError, ReadTimeoutError
 
-from shared.caller import Caller
-from shared.dynamodb import Table
+from shared.aws.dynamodb import Table
+from shared.core.caller import Caller
 from shared.schema import VIEW_COUNTER
-from shared.views import CACHE_SECONDS, ViewStore
+from shared.videos.counters import CACHE_SECONDS, ViewStore
 from tests.harness import NOW, Api, Clock, make_api, recorded
 
 KEY = {"Idempotency-Key": "a-view"}
@@ -114,7 +114,7 @@ class TestCache:
         assert api.post(f"/v1/videos/{video['videoId']}/views", user="bob").status == 404
 
     def test_it_forgets_the_longest_unused_when_it_is_full(self, table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("shared.views.CACHE_VIDEOS", 2)
+        monkeypatch.setattr("shared.videos.counters.CACHE_VIDEOS", 2)
         store, caller = ViewStore(table), Caller("alice", frozenset())
         api = make_api(table)
         one, two, three = (api.publish()["videoId"] for _ in range(3))

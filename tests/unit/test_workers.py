@@ -12,13 +12,13 @@ from PIL import Image
 
 from functions.probe import handler as probe
 from functions.thumbnails import handler as thumbnails
-from shared.attributes import Item
-from shared.dynamodb import Table
-from shared.errors import Unavailable
-from shared.jobs import LAST_ATTEMPT, kind_of
+from shared.aws.dynamodb import Table
+from shared.aws.s3 import Objects
+from shared.core.attributes import Item
+from shared.core.errors import Unavailable
+from shared.films.jobs import LAST_ATTEMPT, kind_of
 from shared.media import errors
 from shared.media.sandbox import Sandbox
-from shared.objects import Objects
 from tests.backstage import READER, Backstage
 from tests.films import claiming, film
 from tests.harness import MEDIA_BUCKET, SOURCES_BUCKET, Api, Clock, Context

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import pytest
 
-from shared.attributes import decode_item, encode_item
+from shared.core.attributes import decode_item, encode_item
 from shared.media.probe import probe
 from shared.media.results import Facts
 from shared.media.source import BytesSource, FileSource

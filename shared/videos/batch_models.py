@@ -1,0 +1,57 @@
+"""What clients send in batches; see shared/videos/models.py."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from shared.core.limits import LARGEST_BATCH
+from shared.videos.models import (
+    Content,
+    NewVideo,
+    VideoId,
+    VideoPatch,
+    line,
+)
+
+
+class VideoIds(Content):
+    """The body of `POST /v1/videos/batch-get`."""
+
+    videoIds: Annotated[list[VideoId], Field(min_length=1, max_length=LARGEST_BATCH)]
+
+
+class _Operation(Content):
+    ifMatch: Annotated[str, line(200)] | None = Field(
+        default=None, description='As the header If-Match: an ETag of the video, or its version alone such as `"3"`'
+    )
+
+
+class CreateOperation(Content):
+    """Create a video, as `POST /v1/videos` does."""
+
+    op: Literal["create"]
+    video: NewVideo
+
+
+class PatchOperation(_Operation):
+    """Change a video, as `PATCH /v1/videos/{videoId}` does."""
+
+    op: Literal["patch"]
+    videoId: VideoId
+    patch: VideoPatch
+
+
+class DeleteOperation(_Operation):
+    """Delete a video, as `DELETE /v1/videos/{videoId}` does."""
+
+    op: Literal["delete"]
+    videoId: VideoId
+
+
+class Batch(Content):
+    """The body of `POST /v1/videos/batch`.
+
+    Operations are read one by one, so that one that is not valid does not keep back the others.
+    """
+
+    operations: Annotated[list[Any], Field(min_length=1, max_length=LARGEST_BATCH)]
