@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
-from shared.aws.dynamodb import Expression, Table
+from shared.aws.dynamodb import Table
+from shared.aws.expressions import Expression
 from shared.aws.s3 import object_uri
 from shared.core.attributes import Item
 from shared.core.caller import Caller

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from shared.aws.dynamodb import ConditionFailed, Expression, Table
+from shared.aws.dynamodb import ConditionFailed, Table
+from shared.aws.expressions import Expression
 from shared.aws.pages import Page
 from shared.aws.s3 import Objects
 from shared.aws.stream import Record

@@ -30,7 +30,8 @@ from functions.videos import handler as videos
 from functions.views import handler as views
 from shared import schema
 from shared.audit import AuditStore
-from shared.aws.dynamodb import Expression, Table
+from shared.aws.dynamodb import Table
+from shared.aws.expressions import Expression
 from shared.aws.s3 import Objects
 from shared.aws.s3 import make_client as make_s3_client
 from shared.core.attributes import Item

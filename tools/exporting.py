@@ -15,7 +15,8 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
-from shared.aws.dynamodb import Expression, Table
+from shared.aws.dynamodb import Table
+from shared.aws.expressions import Expression
 from shared.core.attributes import Item, decode_item, encode_item
 from shared.schema import (
     CREDIT,

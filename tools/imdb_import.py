@@ -12,7 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from shared.aws.dynamodb import ConditionFailed, Expression, Key, Table, TransactionConflict
+from shared.aws.dynamodb import (
+    ConditionFailed,
+    Key,
+    Table,
+    TransactionConflict,
+)
+from shared.aws.expressions import Expression
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.errors import AlreadyExists, BeingRemoved, NotApplied, VersionMismatch

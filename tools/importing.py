@@ -10,7 +10,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from shared.aws.dynamodb import ConditionFailed, Expression, Key, Table, TransactionConflict, Write
+from shared.aws.dynamodb import (
+    ConditionFailed,
+    Key,
+    Table,
+    TransactionConflict,
+    Write,
+)
+from shared.aws.expressions import Expression
 from shared.core.attributes import Item, encode
 from shared.core.errors import ContentTooLarge, InternalError, NotApplied
 from shared.relations.credits import PLACING_ATTRIBUTES, RelationStore

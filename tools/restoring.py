@@ -11,7 +11,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from shared.aws.dynamodb import ConditionFailed, Expression, Key, Table, TransactionConflict, Write, change_between
+from shared.aws.dynamodb import (
+    ConditionFailed,
+    Key,
+    Table,
+    TransactionConflict,
+    Write,
+)
+from shared.aws.expressions import Expression, change_between
 from shared.core.attributes import Item, Value, decode_item, encode
 from shared.core.caller import Caller
 from shared.relations.ratings import RatingStore

@@ -11,7 +11,8 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from shared.aws.dynamodb import Expression, Key, Table
+from shared.aws.dynamodb import Key, Table
+from shared.aws.expressions import Expression
 from shared.schema import IMPORT, PARTITION_KEY, SORT_KEY, TTL_ATTRIBUTE
 from tools import ToolError
 from tools.lines import Mark

@@ -10,7 +10,7 @@ import random
 import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -20,10 +20,10 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, ConnectTimeoutError, EndpointConnectionError
 from botocore.parsers import JSONParser, ResponseParser, ResponseParserFactory
 
-from shared.core.attributes import AttributeMap, Item, Value, decode_item, encode, encode_item
+from shared.aws.expressions import Expression
+from shared.core.attributes import AttributeMap, Item, decode_item, encode_item
 from shared.core.deadline import CONNECT_SECONDS, READ_SECONDS, has_time
-from shared.core.errors import ContentTooLarge, InternalError, NotApplied, Unavailable
-from shared.schema import PARTITION_KEY, TTL_ATTRIBUTE
+from shared.core.errors import ContentTooLarge, InternalError, NotApplied, Unavailable, WriteContention
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -55,8 +55,8 @@ class ConditionFailed(Exception):
         self.position = position
 
 
-class TransactionConflict(Exception):
-    """Another write to one of the items was under way at every attempt."""
+class TransactionConflict(WriteContention):
+    """Another write to one of the items was under way at every attempt; nothing has been written."""
 
 
 class _PlainParser(JSONParser):
@@ -104,15 +104,6 @@ class Write:
     kind: Literal["Put", "Update", "Delete", "ConditionCheck"]
     """As TransactWriteItems names them; a ConditionCheck is only for a transaction."""
     parameters: dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Expression:
-    """An expression with placeholders, so that no name is a reserved word and no value is text."""
-
-    text: str
-    names: dict[str, str] = field(default_factory=dict)
-    values: dict[str, Value] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -319,47 +310,6 @@ class Table:
         """Wait a little before another attempt, `longest` seconds at most; the first one after which to wait is 1."""
         # Full jitter: https://aws.amazon.com/builders-library/timeouts-retries-and-backoff-with-jitter/
         self._sleep(random.uniform(0, min(SHORTEST_WAIT * 2 ** (attempt - 1), longest)))
-
-
-def absent_or_purged(now: int) -> Expression:
-    """The condition of a write that must not replace anything alive.
-
-    DynamoDB removes items hours or days after their time, so the condition looks at the time itself.
-    """
-    return Expression(
-        "attribute_not_exists(#pk) OR #purgeAt <= :now",
-        {"#pk": PARTITION_KEY, "#purgeAt": TTL_ATTRIBUTE},
-        {":now": now},
-    )
-
-
-def change_between(old: Item, new: Item) -> Expression:
-    """The update expression that makes `old` into `new`: SET what differs, REMOVE what is gone."""
-    names: dict[str, str] = {}
-    values: dict[str, Value] = {}
-    assignments = []
-    for position, (name, value) in enumerate(sorted(new.items())):
-        if name not in old or not _same(old[name], value):
-            names[f"#s{position}"], values[f":s{position}"] = name, value
-            assignments.append(f"#s{position} = :s{position}")
-    gone = []
-    for position, name in enumerate(sorted(old.keys() - new.keys())):
-        names[f"#r{position}"] = name
-        gone.append(f"#r{position}")
-    text = " ".join(
-        part
-        for part in (
-            "SET " + ", ".join(assignments) if assignments else "",
-            "REMOVE " + ", ".join(gone) if gone else "",
-        )
-        if part
-    )
-    return Expression(text, names, values)
-
-
-def _same(one: Value, other: Value) -> bool:
-    # True == 1 in Python, but not in DynamoDB, nor for the client who changed one into the other.
-    return encode(one) == encode(other)
 
 
 def _projection(attributes: Iterable[str]) -> dict[str, Any]:

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Generic, TypeVar
 
-from shared.aws.dynamodb import Expression, QueryPage, Table
+from shared.aws.dynamodb import QueryPage, Table
+from shared.aws.expressions import Expression
 from shared.aws.pages import EXAMINED_BUDGET, Fetch, Page, merge
 from shared.core.attributes import Item, Value
 from shared.core.deadline import has_time

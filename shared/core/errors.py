@@ -154,9 +154,12 @@ class RequestInFlight(Conflict):
 
 
 class WriteContention(Conflict):
-    """Others changed the same video at every try."""
+    """Others changed the same thing at every attempt; nothing was written."""
 
     title, slug = "Too much contention", "write-contention"
+
+    def __init__(self, detail: str = "Others are changing the same thing; try again.") -> None:
+        super().__init__(detail, headers={"Retry-After": "1"})
 
 
 class LimitReached(Conflict):

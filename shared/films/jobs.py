@@ -26,7 +26,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from shared.aws.dynamodb import ConditionFailed, Expression, Table, TransactionConflict, Write, change_between
+from shared.aws.dynamodb import (
+    ConditionFailed,
+    Table,
+    TransactionConflict,
+    Write,
+)
+from shared.aws.expressions import Expression, change_between
 from shared.core.attributes import Item, Value, decode_item
 from shared.core.caller import Caller, done_for, request_of
 from shared.core.errors import IllegalTransition, NotFound, Unavailable

@@ -7,7 +7,8 @@ nothing: too many are never let through, and the next day (UTC) begins at 0.
 import secrets
 import time
 
-from shared.aws.dynamodb import ConditionFailed, Expression, Table, TransactionConflict
+from shared.aws.dynamodb import ConditionFailed, Table, TransactionConflict
+from shared.aws.expressions import Expression
 from shared.core.errors import NotApplied, QuotaExceeded
 from shared.schema import QUOTA, SCHEMA_VERSION, TTL_ATTRIBUTE
 

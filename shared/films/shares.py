@@ -12,7 +12,8 @@ message of one that waits sent once more.
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
-from shared.aws.dynamodb import ConditionFailed, Expression, Table
+from shared.aws.dynamodb import ConditionFailed, Table
+from shared.aws.expressions import Expression
 from shared.core.attributes import Item
 from shared.films.jobs import DAY, MINUTE, PENDING, kind_of
 from shared.schema import JOB, PARTITION_KEY, SCHEMA_VERSION, SHARE, SORT_KEY, TTL_ATTRIBUTE, WAITING

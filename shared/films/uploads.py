@@ -15,7 +15,9 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from shared.aws.dynamodb import ConditionFailed, Expression, Table, TransactionConflict, absent_or_purged
+from shared.aws.dynamodb import ConditionFailed, Table, TransactionConflict
+from shared.aws.expressions import Expression
+from shared.aws.records import absent_or_purged
 from shared.aws.s3 import ObjectExists, Objects, PartsRefused, UploadGone, object_uri
 from shared.core.attributes import Item
 from shared.core.caller import Caller, done_for

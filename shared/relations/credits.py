@@ -12,13 +12,12 @@ from typing import Any
 from shared.aws.dynamodb import (
     LARGEST_TRANSACTION,
     ConditionFailed,
-    Expression,
     Key,
     Table,
     TransactionConflict,
     Write,
-    change_between,
 )
+from shared.aws.expressions import Expression, change_between
 from shared.aws.listing import Found, Lists, Window, hydrated, unsharded
 from shared.core.attributes import Item, decode_item
 from shared.core.caller import UPDATED_FOR, Caller

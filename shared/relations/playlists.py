@@ -10,7 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-from shared.aws.dynamodb import ConditionFailed, Expression, Table, TransactionConflict, Write, change_between
+from shared.aws.dynamodb import (
+    ConditionFailed,
+    Table,
+    TransactionConflict,
+    Write,
+)
+from shared.aws.expressions import Expression, change_between
 from shared.aws.listing import Found, Lists, Window, hydrated, unsharded
 from shared.aws.pages import Page
 from shared.core.attributes import Item, Value
@@ -571,7 +577,7 @@ def _invalid(name: str, detail: str) -> InvalidContent:
 
 
 def _contended() -> WriteContention:
-    return WriteContention("Others are changing the playlist; try again.", headers={"Retry-After": "1"})
+    return WriteContention("Others are changing the playlist; try again.")
 
 
 def _is_ours(failure: ConditionFailed, write_id: str) -> bool:

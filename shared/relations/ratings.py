@@ -9,7 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from shared.aws.dynamodb import ConditionFailed, Expression, Key, Table, TransactionConflict, Write, change_between
+from shared.aws.dynamodb import (
+    ConditionFailed,
+    Key,
+    Table,
+    TransactionConflict,
+    Write,
+)
+from shared.aws.expressions import Expression, change_between
 from shared.core.attributes import Item
 from shared.core.caller import UPDATED_FOR, Caller
 from shared.core.errors import IllegalTransition, NotApplied

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from shared.aws.dynamodb import Expression
+from shared.aws.expressions import Expression
 from shared.core import regions
 from shared.core.attributes import Item, decode_item
 from shared.core.caller import Caller

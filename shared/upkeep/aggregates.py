@@ -12,13 +12,12 @@ from dataclasses import dataclass, field
 from shared.aws.dynamodb import (
     LARGEST_TRANSACTION,
     ConditionFailed,
-    Expression,
     Key,
     Table,
     TransactionConflict,
     Write,
-    change_between,
 )
+from shared.aws.expressions import Expression, change_between
 from shared.core.attributes import Item
 from shared.core.caller import UPDATED_FOR, Caller
 from shared.core.errors import Unavailable

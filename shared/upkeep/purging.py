@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
-from shared.aws.dynamodb import Expression, Key, Table
+from shared.aws.dynamodb import Key, Table
+from shared.aws.expressions import Expression
 from shared.aws.listing import Lists, Window, unsharded
 from shared.core.caller import Caller
 from shared.core.limits import LAST_SECOND

@@ -21,7 +21,13 @@ from itertools import islice
 from threading import Lock
 from typing import Any, Literal, TypeVar
 
-from shared.aws.dynamodb import LARGEST_BATCH_GET, ConditionFailed, Expression, Table, TransactionConflict
+from shared.aws.dynamodb import (
+    LARGEST_BATCH_GET,
+    ConditionFailed,
+    Table,
+    TransactionConflict,
+)
+from shared.aws.expressions import Expression
 from shared.aws.listing import sharded, unsharded
 from shared.core.attributes import Item, Value, decode_item
 from shared.core.caller import Caller

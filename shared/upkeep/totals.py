@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from shared.aws.dynamodb import Expression, Table
+from shared.aws.dynamodb import Table
+from shared.aws.expressions import Expression
 from shared.core.attributes import Item
 from shared.core.position import Position
 from shared.schema import PROFILE, RELATION_INDEX, TAG_COUNT, TAGS

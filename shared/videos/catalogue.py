@@ -8,12 +8,11 @@ from typing import Any
 
 from shared.aws.dynamodb import (
     ConditionFailed,
-    Expression,
     Table,
     TransactionConflict,
     Write,
-    change_between,
 )
+from shared.aws.expressions import Expression, change_between
 from shared.aws.listing import Lists, Window, hydrated, located, sharded
 from shared.aws.pages import Page
 from shared.core.attributes import Item, Value
@@ -503,7 +502,7 @@ def taken() -> AlreadyExists:
 
 def contended() -> WriteContention:
     """What to answer when others change the same video all the time."""
-    return WriteContention("Others are changing the video; try again.", headers={"Retry-After": "1"})
+    return WriteContention("Others are changing the video; try again.")
 
 
 def changed(

@@ -6,7 +6,14 @@ that a role can be kept from it by its leading key.
 
 from collections import OrderedDict
 
-from shared.aws.dynamodb import ConditionFailed, Expression, Table, TransactionConflict, Write, absent_or_purged
+from shared.aws.dynamodb import (
+    ConditionFailed,
+    Table,
+    TransactionConflict,
+    Write,
+)
+from shared.aws.expressions import Expression
+from shared.aws.records import absent_or_purged
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.errors import KeyReused, NotApplied, Unavailable

@@ -9,7 +9,8 @@ write them. Everything else, of which there may be thousands, is moved by the st
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from shared.aws.dynamodb import Expression, Key
+from shared.aws.dynamodb import Key
+from shared.aws.expressions import Expression
 from shared.core.attributes import Item
 from shared.core.caller import done_for, request_of
 from shared.schema import (

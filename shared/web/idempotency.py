@@ -9,7 +9,8 @@ import zlib
 from dataclasses import dataclass
 from typing import Any
 
-from shared.aws.dynamodb import Key, Table, Write, absent_or_purged
+from shared.aws.dynamodb import Key, Table, Write
+from shared.aws.records import absent_or_purged
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.errors import KeyReused, RequestInFlight

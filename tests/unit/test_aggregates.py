@@ -11,7 +11,13 @@ from pydantic import ValidationError
 
 from functions.aggregates import handler
 from shared import schema
-from shared.aws.dynamodb import LARGEST_TRANSACTION, ConditionFailed, Table, TransactionConflict, Write
+from shared.aws.dynamodb import (
+    LARGEST_TRANSACTION,
+    ConditionFailed,
+    Table,
+    TransactionConflict,
+    Write,
+)
 from shared.aws.stream import Record
 from shared.core.attributes import Item
 from shared.core.caller import Caller

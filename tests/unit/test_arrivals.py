@@ -11,7 +11,8 @@ from moto.core.models import botocore_stubber
 
 from functions.arrivals import handler as handler_module
 from shared import schema
-from shared.aws.dynamodb import Table, change_between
+from shared.aws.dynamodb import Table
+from shared.aws.expressions import change_between
 from shared.aws.s3 import Objects
 from shared.core.attributes import Item
 from shared.core.settings import LambdaHandler

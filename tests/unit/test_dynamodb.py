@@ -14,12 +14,11 @@ from shared.aws.dynamodb import (
     LONGEST_WAIT,
     SHORTEST_WAIT,
     ConditionFailed,
-    Expression,
     Table,
     TransactionConflict,
-    change_between,
     make_client,
 )
+from shared.aws.expressions import Expression, change_between
 from shared.core.errors import ContentTooLarge, InternalError, NotApplied, ServiceError, Unavailable
 from shared.videos.catalogue import VideoStore
 from tests.harness import Api, make_api, recorded

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from shared import schema
-from shared.aws.dynamodb import Expression, Table
+from shared.aws.dynamodb import Table
+from shared.aws.expressions import Expression
 from shared.aws.listing import Lists, Window, sharded, unsharded
 from shared.core.attributes import Item
 from shared.core.caller import Caller

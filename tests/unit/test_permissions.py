@@ -23,7 +23,8 @@ from functions.sweeper import handler as sweeper
 from functions.thumbnails import handler as thumbnails
 from shared import schema
 from shared.audit import Archive, AuditStore
-from shared.aws.dynamodb import Expression, Table, make_client
+from shared.aws.dynamodb import Table, make_client
+from shared.aws.expressions import Expression
 from shared.aws.listing import Lists
 from shared.aws.s3 import Objects
 from shared.aws.s3 import make_client as make_s3_client

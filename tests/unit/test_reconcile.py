@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from shared import schema
-from shared.aws.dynamodb import Expression, Key, Table
+from shared.aws.dynamodb import Key, Table
+from shared.aws.expressions import Expression
 from shared.core.attributes import Item, encode_item
 from shared.core.caller import Caller
 from shared.core.errors import InternalError, Unavailable

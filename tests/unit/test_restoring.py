@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from shared.aws.dynamodb import Expression, Table, Write
+from shared.aws.dynamodb import Table, Write
+from shared.aws.expressions import Expression
 from shared.aws.s3 import Objects
 from shared.core.attributes import Item, decode_item
 from shared.core.caller import Caller

@@ -6,7 +6,8 @@ from urllib.parse import quote
 import pytest
 from botocore.exceptions import ClientError
 
-from shared.aws.dynamodb import Expression, Table
+from shared.aws.dynamodb import Table
+from shared.aws.expressions import Expression
 from shared.core.caller import Caller
 from shared.schema import PARTITION_KEY, RELATION_INDEX, RELEASE, SORT_KEY, VIDEO, region_relation, shard_of
 from shared.videos.catalogue import VideoStore

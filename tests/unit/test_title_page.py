@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from shared.aws.dynamodb import Expression, Table
+from shared.aws.dynamodb import Table
+from shared.aws.expressions import Expression
 from shared.relations import title_page
 from shared.relations.title_page import Place, accepted_languages, local_title
 from shared.schema import RATING_TOTALS, SCHEMA_VERSION

@@ -1,0 +1,59 @@
+"""Expressions of DynamoDB: conditions and changes, whose names and values are placeholders."""
+
+import re
+from dataclasses import dataclass, field
+from functools import cache
+
+from shared.core.attributes import Item, Value, encode
+
+
+@dataclass(frozen=True)
+class Expression:
+    """An expression with placeholders, so that no name is a reserved word and no value is text."""
+
+    text: str
+    names: dict[str, str] = field(default_factory=dict)
+    values: dict[str, Value] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, text: str, /, **values: Value) -> "Expression":
+        """An expression whose placeholders are its attributes' own names: `of("#version = :expected", expected=3)`."""
+        return cls(text, dict(_names(text)), {f":{name}": value for name, value in values.items()})
+
+    def __and__(self, other: "Expression") -> "Expression":
+        """The condition that both hold; a placeholder that stands in both must mean the same in both."""
+        return Expression(f"({self.text}) AND ({other.text})", self.names | other.names, self.values | other.values)
+
+
+@cache
+def _names(text: str) -> tuple[tuple[str, str], ...]:
+    return tuple((f"#{name}", name) for name in re.findall(r"#(\w+)", text))
+
+
+def change_between(old: Item, new: Item) -> Expression:
+    """The update expression that makes `old` into `new`: SET what differs, REMOVE what is gone."""
+    names: dict[str, str] = {}
+    values: dict[str, Value] = {}
+    assignments = []
+    for position, (name, value) in enumerate(sorted(new.items())):
+        if name not in old or not _same(old[name], value):
+            names[f"#s{position}"], values[f":s{position}"] = name, value
+            assignments.append(f"#s{position} = :s{position}")
+    gone = []
+    for position, name in enumerate(sorted(old.keys() - new.keys())):
+        names[f"#r{position}"] = name
+        gone.append(f"#r{position}")
+    text = " ".join(
+        part
+        for part in (
+            "SET " + ", ".join(assignments) if assignments else "",
+            "REMOVE " + ", ".join(gone) if gone else "",
+        )
+        if part
+    )
+    return Expression(text, names, values)
+
+
+def _same(one: Value, other: Value) -> bool:
+    # True == 1 in Python, but not in DynamoDB, nor for the client who changed one into the other.
+    return encode(one) == encode(other)

@@ -1,0 +1,69 @@
+"""How every store writes an item: who wrote it and when, on what condition, and how a lost answer is made good.
+
+An item that is changed after it was made has a `writeId`, new with each write. It is the condition of the next write,
+and it tells a retry of this very write, whose first answer was lost, from somebody else's write. Where clients name a
+version (If-Match), the version is the condition instead.
+"""
+
+import secrets
+
+from shared.aws.dynamodb import Key
+from shared.aws.expressions import Expression
+from shared.core.attributes import Item
+from shared.core.caller import Caller
+from shared.core.errors import WriteContention
+from shared.schema import PARTITION_KEY, SCHEMA_VERSION, SORT_KEY
+
+ABSENT = Expression.of("attribute_not_exists(#pk)")
+"""The condition that there is no such item."""
+
+
+def new_write_id() -> str:
+    """A write's own id: 16 hexadecimal digits."""
+    return secrets.token_hex(8)
+
+
+def stamped(item: Item, caller: Caller, now: int, *, version: int, write_id: str | None = None) -> Item:
+    """The item as a caller writes it, with its version, the author, the time in epoch seconds, and a `writeId`."""
+    return caller.signed(item) | {
+        "version": version,
+        "schemaVersion": SCHEMA_VERSION,
+        "updatedAt": now,
+        "writeId": write_id or new_write_id(),
+    }
+
+
+def key_of(item: Item) -> Key:
+    """The key of an item that was read."""
+    return {PARTITION_KEY: item[PARTITION_KEY], SORT_KEY: item[SORT_KEY]}
+
+
+def unchanged(read: Item | None) -> Expression:
+    """The condition that an item is as it was read; None: that there still is none.
+
+    By its `writeId`, because what was removed and made again begins with the same version.
+    """
+    return ABSENT if read is None else Expression.of("#writeId = :read", read=read["writeId"])
+
+
+def at_version(item: Item) -> Expression:
+    """The condition that an item is at the version that was read."""
+    return Expression.of("#version = :expected", expected=item["version"])
+
+
+def absent_or_purged(now: int) -> Expression:
+    """The condition of a write that must not replace anything alive.
+
+    DynamoDB removes items hours or days after their time, so the condition looks at the time itself.
+    """
+    return Expression.of("attribute_not_exists(#pk) OR #purgeAt <= :now", now=now)
+
+
+def is_ours(present: Item | None, written: Item) -> bool:
+    """Whether an item that stood in the way of a write is that write, carried out by an attempt whose answer was lost."""
+    return present is not None and present.get("writeId") == written["writeId"]
+
+
+def contended(what: str) -> WriteContention:
+    """What to answer when others changed the same thing at every attempt, such as `the video`."""
+    return WriteContention(f"Others are changing {what}; try again.")

@@ -1,0 +1,66 @@
+"""How stores write: expressions whose placeholders are attribute names, and conditions on what was read."""
+
+import pytest
+
+from shared.aws.dynamodb import ConditionFailed, Table
+from shared.aws.expressions import Expression, change_between
+from shared.aws.records import ABSENT, absent_or_purged, at_version, is_ours, key_of, stamped, unchanged
+from shared.core.attributes import Item
+from shared.core.caller import Caller
+
+ALICE = Caller("alice", frozenset(), correlation_id="request-1")
+KEY = {"pk": "VIDEO#1", "sk": "META"}
+
+
+@pytest.fixture
+def stored(table: Table) -> Item:
+    """An item at its first version."""
+    item = stamped({**KEY, "title": "Harbour"}, ALICE, 1000, version=1)
+    table.write(table.put(item, condition=ABSENT))
+    return item
+
+
+def test_an_expression_names_each_attribute_by_its_placeholder() -> None:
+    made = Expression.of("#version = :expected AND attribute_exists(#rel)", expected=3)
+    assert made.names == {"#version": "version", "#rel": "rel"}
+    assert made.values == {":expected": 3}
+
+
+def test_two_conditions_hold_together_whatever_they_are_made_of(table: Table, stored: Item) -> None:
+    either = Expression.of("#title = :one OR #title = :other", one="Harbour", other="Pier")
+    table.write(table.put(stored, condition=either & at_version(stored)))
+    with pytest.raises(ConditionFailed):
+        table.write(table.put(stored, condition=either & Expression.of("#version = :later", later=2)))
+
+
+def test_a_stamp_says_who_wrote_the_item_when_and_for_which_request(stored: Item) -> None:
+    assert stored["updatedBy"] == "alice"
+    assert stored["updatedAt"] == 1000
+    assert stored["updatedFor"] == "request-1"
+    assert key_of(stored) == KEY
+
+
+def test_an_item_is_unchanged_until_it_is_written_again(table: Table, stored: Item) -> None:
+    again = stamped(stored, ALICE, 1001, version=1)
+    table.write(table.update(KEY, change_between(stored, again), condition=unchanged(stored)))
+    with pytest.raises(ConditionFailed) as failure:
+        table.write(table.put(stored, condition=unchanged(stored)))
+    assert is_ours(failure.value.item, again)
+    assert not is_ours(failure.value.item, stored)
+
+
+def test_what_was_absent_is_unchanged_while_nothing_is_there(table: Table, stored: Item) -> None:
+    with pytest.raises(ConditionFailed):
+        table.write(table.put(stored, condition=unchanged(None)))
+    assert not is_ours(None, stored)
+
+
+@pytest.mark.parametrize(("purge_at", "replaced"), [(1999, True), (2000, True), (2001, False), (None, False)])
+def test_what_waits_for_its_removal_may_be_replaced(table: Table, purge_at: int | None, replaced: bool) -> None:
+    table.write(table.put(KEY | ({"purgeAt": purge_at} if purge_at else {}), condition=ABSENT))
+    write = table.put(KEY | {"title": "New"}, condition=absent_or_purged(2000))
+    if replaced:
+        table.write(write)
+    else:
+        with pytest.raises(ConditionFailed):
+            table.write(write)
