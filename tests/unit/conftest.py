@@ -1,13 +1,11 @@
 """Unit tests run on moto, in process; those of the templates on what the CDK app makes."""
 
 import json
-import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from moto import mock_aws
-from moto.core.botocore_stubber import BotocoreStubber
 from moto.s3.exceptions import NoSuchUpload
 from moto.s3.models import S3Backend
 
@@ -16,6 +14,7 @@ from shared.aws.s3 import Objects
 from shared.aws.s3 import make_client as make_s3_client
 from shared.schema import AUDIT_TABLE_NAME
 from tests.harness import MEDIA_BUCKET, SOURCES_BUCKET, create_audit_table, create_table
+from tests.unit.lean_moto import install
 
 if TYPE_CHECKING:
     from tests.unit.templates import Templates
@@ -32,17 +31,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def one_request_at_a_time() -> Iterator[None]:
-    """Let moto answer one request at a time: its transactions copy whole tables, which other threads must not change."""
-    turn, process = threading.RLock(), BotocoreStubber.process_request
-
-    def in_turn(stubber: BotocoreStubber, request: Any) -> Any:
-        with turn:
-            return process(stubber, request)
-
+def lean_moto() -> Iterator[pytest.MonkeyPatch]:
+    """Spare moto what it does for nothing; undo the patch to have moto as it comes."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(BotocoreStubber, "process_request", in_turn)
-        yield
+        install(patch)
+        yield patch
 
 
 @pytest.fixture

@@ -1,0 +1,191 @@
+"""The lean moto of the unit tests answers as moto does, and keeps transactions whole."""
+
+from collections.abc import Callable
+from typing import Any
+
+import boto3
+import pytest
+from botocore.exceptions import ClientError
+from moto import mock_aws
+
+from tests.harness import create_audit_table, create_table
+from tests.unit.lean_moto import LARGEST_ITEM, install
+
+TABLE = "videos"
+KEY = {"pk": {"S": "VIDEO#1"}, "sk": {"S": "VIDEO"}}
+OTHER = {"pk": {"S": "VIDEO#2"}, "sk": {"S": "VIDEO"}}
+ITEM: dict[str, Any] = KEY | {
+    "text": {"S": "✓"},
+    "empty": {"S": ""},
+    "number": {"N": "1.50"},
+    "bytes": {"B": b"\x00\xff"},
+    "yes": {"BOOL": True},
+    "nothing": {"NULL": True},
+    "texts": {"SS": ["a", "b"]},
+    "numbers": {"NS": ["1", "2"]},
+    "blobs": {"BS": [b"\x00", b"\xff"]},
+    "list": {"L": [{"N": "1"}, {"M": {"in": {"S": "it"}, "raw": {"B": b"\x01"}}}, {"L": []}]},
+    "map": {"M": {"list": {"L": [{"S": "a"}, {"S": "b"}]}, "empty": {"M": {}}, "other": {"BOOL": False}}},
+}
+
+
+class _Account:
+    """Carries out requests, and keeps what was answered."""
+
+    def __init__(self) -> None:
+        self.client = boto3.client("dynamodb")
+        create_table(self.client, TABLE)
+        create_audit_table(self.client, "audit")
+        self.answers: list[Any] = []
+
+    def do(self, operation: str, **parameters: Any) -> None:
+        if operation not in ("transact_write_items", "batch_get_item", "transact_get_items"):
+            parameters["TableName"] = TABLE
+        try:
+            answer = getattr(self.client, operation)(**parameters)
+        except ClientError as error:
+            answer = dict(error.response)
+        answer.pop("ResponseMetadata", None)
+        self.answers.append(answer)
+
+    def stored(self) -> Any:
+        """The items, and what the stream says of how they came about."""
+        streams = boto3.client("dynamodbstreams")
+        stream = streams.list_streams(TableName=TABLE)["Streams"][0]["StreamArn"]
+        shard = streams.describe_stream(StreamArn=stream)["StreamDescription"]["Shards"][0]["ShardId"]
+        start = streams.get_shard_iterator(StreamArn=stream, ShardId=shard, ShardIteratorType="TRIM_HORIZON")
+        records = streams.get_records(ShardIterator=start["ShardIterator"])["Records"]
+        changes = [(record["eventName"], _images(record["dynamodb"])) for record in records]
+        return self.client.scan(TableName=TABLE)["Items"], changes
+
+
+def _images(record: Any) -> Any:
+    return {name: record[name] for name in ("Keys", "OldImage", "NewImage", "SequenceNumber") if name in record}
+
+
+def _write(kind: str, **parameters: Any) -> dict[str, Any]:
+    return {kind: {"TableName": TABLE, "ReturnValuesOnConditionCheckFailure": "ALL_OLD", **parameters}}
+
+
+PUT = _write("Put", Item=OTHER | {"n": {"N": "1"}})
+CHANGE = _write(
+    "Update",
+    Key=KEY,
+    UpdateExpression="SET #n = :n, #l[0] = :n, #m.deep = :n REMOVE #t ADD numbers :more",
+    ExpressionAttributeNames={"#n": "number", "#l": "list", "#m": "map", "#t": "text"},
+    ExpressionAttributeValues={":n": {"N": "9"}, ":more": {"NS": ["3"]}},
+)
+REMOVE = _write("Delete", Key=KEY)
+ABSENT = {"ConditionExpression": "attribute_exists(pk)"}
+FAILURES = {
+    "a condition": _write("ConditionCheck", Key={"pk": {"S": "none"}, "sk": {"S": "none"}}, **ABSENT),
+    "a condition with an item": _write("Put", Item=KEY, ConditionExpression="attribute_not_exists(pk)"),
+    "the same item twice": PUT,
+    "an expression that is not valid": _write(
+        "Update",
+        Key={"pk": {"S": "a"}, "sk": {"S": "b"}},
+        UpdateExpression="SET x = y",
+        ExpressionAttributeValues={":v": {"S": "unused"}},
+    ),
+}
+
+
+def _single_requests(account: _Account) -> None:
+    account.do("put_item", Item=ITEM, ReturnValues="ALL_OLD")
+    account.do("put_item", Item=ITEM, ReturnValues="ALL_OLD")
+    account.do("put_item", Item=OTHER | {"large": {"S": "x" * LARGEST_ITEM}})
+    account.do("put_item", Item=KEY, ConditionExpression="attribute_not_exists(pk)")
+    account.do("get_item", Key=KEY)
+    account.do("get_item", Key=OTHER)
+    paths = ("text", "bytes, blobs", "#l[1], number", "#l[1].raw", "#m.#l[0], #m.other", "#m, #m.other", "gone, #l[7]")
+    for path in paths:
+        names = {name: full for name, full in {"#l": "list", "#m": "map"}.items() if name in path}
+        options: dict[str, Any] = {"ProjectionExpression": path} | (
+            {"ExpressionAttributeNames": names} if names else {}
+        )
+        account.do("get_item", Key=KEY, **options)
+        account.do(
+            "query",
+            KeyConditionExpression="pk = :pk",
+            ExpressionAttributeValues={":pk": KEY["pk"]},
+            **options,
+        )
+        account.do("batch_get_item", RequestItems={TABLE: {"Keys": [KEY], **options}})
+    for returned in ("NONE", "ALL_OLD", "ALL_NEW", "UPDATED_OLD", "UPDATED_NEW"):
+        account.do("update_item", **_parameters(CHANGE), ReturnValues=returned)
+        account.do("put_item", Item=ITEM)
+    account.do("transact_get_items", TransactItems=[{"Get": {"TableName": TABLE, "Key": key}} for key in (KEY, OTHER)])
+    account.do("delete_item", Key=KEY, ReturnValues="ALL_OLD")
+    account.do("delete_item", Key=KEY, ReturnValues="ALL_OLD")
+
+
+def _parameters(write: dict[str, Any]) -> dict[str, Any]:
+    ((_, parameters),) = write.items()
+    return {name: value for name, value in parameters.items() if not name.startswith("Return")}
+
+
+def _whole_transaction(account: _Account) -> None:
+    account.do("put_item", Item=ITEM)
+    account.do("transact_write_items", TransactItems=[PUT, CHANGE])
+    account.do("transact_write_items", TransactItems=[REMOVE])
+
+
+def _failing_transactions(account: _Account) -> None:
+    account.do("put_item", Item=ITEM)
+    for failure in FAILURES.values():
+        account.do("transact_write_items", TransactItems=[PUT, CHANGE, failure])
+        account.answers.append(account.stored())
+        account.do("transact_write_items", TransactItems=[REMOVE, PUT, failure])
+        account.answers.append(account.stored())
+    account.do("update_item", **_parameters(CHANGE), ReturnValues="ALL_NEW")
+
+
+Requests = Callable[[_Account], None]
+
+
+def _answers(requests: Requests) -> Any:
+    with mock_aws():
+        account = _Account()
+        requests(account)
+        return account.answers, account.stored()
+
+
+@pytest.fixture
+def original(lean_moto: pytest.MonkeyPatch) -> Callable[[Requests], Any]:
+    """Carries out requests with moto as it comes."""
+
+    def answers(requests: Requests) -> Any:
+        lean_moto.undo()
+        try:
+            return _answers(requests)
+        finally:
+            install(lean_moto)
+
+    return answers
+
+
+@pytest.mark.parametrize("requests", [_single_requests, _whole_transaction, _failing_transactions])
+def test_it_answers_and_stores_as_moto_does(requests: Requests, original: Callable[[Requests], Any]) -> None:
+    assert _answers(requests) == original(requests)
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+@pytest.mark.parametrize("writes", [[PUT], [PUT, CHANGE], [PUT, REMOVE]], ids=["put", "update", "delete"])
+def test_of_a_transaction_that_fails_nothing_is_left(account: None, writes: list[Any], failure: str) -> None:
+    moto = _Account()
+    moto.do("put_item", Item=ITEM)
+    before = moto.stored()
+    moto.do("transact_write_items", TransactItems=[*writes, FAILURES[failure]])
+    assert "Error" in moto.answers[-1]
+    assert moto.stored() == before
+
+
+def test_a_later_change_of_an_item_does_not_reach_the_backup(account: None) -> None:
+    moto = _Account()
+    moto.do("put_item", Item=ITEM)
+    moto.client.create_backup(TableName=TABLE, BackupName="before")
+    arn = moto.client.list_backups()["BackupSummaries"][0]["BackupArn"]
+    moto.do("update_item", **_parameters(CHANGE))
+    moto.client.restore_table_from_backup(TargetTableName="restored", BackupArn=arn)
+    (restored,) = moto.client.scan(TableName="restored")["Items"]
+    assert restored == ITEM
