@@ -7,6 +7,7 @@ from functools import cache
 
 import botocore.session
 import pytest
+from hypothesis import HealthCheck, settings
 
 from shared.aws.dynamodb import Table
 from tests.harness import Api, Clock, make_api
@@ -27,6 +28,10 @@ os.environ |= {
 }
 for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN"):
     os.environ.pop(name, None)
+
+# How long an example takes depends on what else the machine does.
+settings.register_profile("untimed", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -308,7 +308,7 @@ def make_api(table: Table, clock: Clock | None = None, objects: Objects | None =
     return Api(
         table,
         {
-            "videos": videos.make(VideoStore(table), cursors, LINKS, clock),
+            "videos": videos.make(VideoStore(table), cursors, LINKS, clock, elapsed=clock),
             "views": views.make(ViewStore(table), clock),
             "uploads": uploads.make(
                 UploadService(UploadStore(table), objects, SOURCES_BUCKET, quota, JOBS_PER_UPLOAD), clock

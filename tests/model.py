@@ -496,7 +496,6 @@ def check(new_api: Callable[[Clock], Api], examples: int = EXAMPLES) -> None:
             max_examples=int(wanted or examples),
             stateful_step_count=STEPS,
             derandomize=wanted is None,
-            deadline=None,
             database=None,
             suppress_health_check=list(HealthCheck),
         ),

@@ -56,11 +56,11 @@ LIST_PARAMETERS = (
 class Videos:
     """The handlers, one for each operation."""
 
-    def __init__(self, store: VideoStore, cursors: Cursors, links: Links) -> None:
+    def __init__(self, store: VideoStore, cursors: Cursors, links: Links, elapsed: Callable[[], float]) -> None:
         self.store = store
         self.cursors = cursors
         self.links = links
-        self.batches = Batches(store, links)
+        self.batches = Batches(store, links, elapsed)
         self.title_page = TitlePage(store, cursors)
 
     def handlers(self) -> dict[str, Handler]:
@@ -246,9 +246,15 @@ def _picked(summary: dict[str, Any], fields: Sequence[str]) -> dict[str, Any]:
     return {name: summary[name] for name in fields or summary if name in summary}
 
 
-def make(store: VideoStore, cursors: Cursors, links: Links, clock: Callable[[], float] = time.time) -> LambdaHandler:
-    """The handler over a store; `clock` gives epoch seconds."""
-    return make_http_handler("videos", Videos(store, cursors, links).handlers(), clock)
+def make(
+    store: VideoStore,
+    cursors: Cursors,
+    links: Links,
+    clock: Callable[[], float] = time.time,
+    elapsed: Callable[[], float] = time.monotonic,
+) -> LambdaHandler:
+    """The handler over a store; `clock` gives epoch seconds, `elapsed` seconds that only go forward."""
+    return make_http_handler("videos", Videos(store, cursors, links, elapsed).handlers(), clock)
 
 
 def _deployed() -> LambdaHandler:

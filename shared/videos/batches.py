@@ -1,7 +1,6 @@
 """Many videos in one request: read together, or created, changed and deleted each with a result of its own."""
 
 import secrets
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -65,7 +64,7 @@ class _Operation:
 class Batches:
     """Carries out batches over a store, or tells what would become of them."""
 
-    def __init__(self, store: VideoStore, links: Links, elapsed: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, store: VideoStore, links: Links, elapsed: Callable[[], float]) -> None:
         self._store = store
         self._links = links
         self._elapsed = elapsed

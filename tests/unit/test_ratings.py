@@ -279,7 +279,7 @@ ACTIONS = st.sampled_from([None, Choice(1), Choice(5), Choice(10), Choice.liked(
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), ACTIONS), max_size=12))
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_totals_are_those_of_the_ratings_whatever_happens(
     api: Api, table: Table, steps: list[tuple[str, Choice | None]]
 ) -> None:
