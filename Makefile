@@ -10,7 +10,7 @@ PYTEST_ARGS ?= -n 2
 E2E_ARGS ?= -n 3
 COST_ARGS ?=
 ENV ?=
-export SUB SCOPES
+export SUB SCOPES PYTEST_ARGS E2E_ARGS
 
 VENV := .venv
 PYTHON := $(VENV)/bin/python
@@ -25,7 +25,7 @@ unexport PYTHONDONTWRITEBYTECODE
 unexport PYTHONHOME PYTHONPATH VIRTUAL_ENV
 
 .DEFAULT_GOAL := help
-.PHONY: help run test e2e token variables demo catalogue bootstrap deploy synth lint bench cost redrive restore-drill advisories clean sam-env
+.PHONY: help run test check e2e token variables demo catalogue bootstrap deploy synth lint bench cost redrive restore-drill advisories clean sam-env
 
 help: ## Show this list
 	@grep -E '^[a-z0-9-]+:.*## ' Makefile | awk -F ':.*## ' '{gsub("[$$][$$]", "$$", $$2); printf "  make %-13s %s\n", $$1, $$2}'
@@ -33,15 +33,11 @@ help: ## Show this list
 run: $(STAMP) ## Start the service on this machine; Ctrl-C stops it (PORT=4566 ISSUER_PORT=4567)
 	@$(PYTHON) -m local.run
 
-# The rehearsal mostly waits, so it goes on beside the other tests; what it says comes when it has ended.
-test: $(STAMP) lint synth ## Everything that must hold: lint, types, templates, tests, rehearsal (PYTEST_ARGS="-n 2 -k name")
-	@mkdir -p .local; \
-	$(PYTHON) -m local.rehearsal $(E2E_ARGS) > .local/rehearsal.txt 2>&1 & rehearsal=$$!; \
-	trap 'kill $$rehearsal' INT TERM; \
-	$(TOOLS) $(PYTHON) -m pytest $(PYTEST_ARGS) tests/unit tests/integration; tests=$$?; \
-	echo "Waiting for the rehearsal ..."; wait $$rehearsal; rehearsed=$$?; \
-	cat .local/rehearsal.txt; \
-	[ $$tests -eq 0 ] && [ $$rehearsed -eq 0 ]
+test: $(STAMP) ## Everything that must hold: lint, types, templates, tests, rehearsal (PYTEST_ARGS="-n 2 -k name")
+	@$(PYTHON) -m local.checks
+
+check: $(STAMP) ## Lint, types and unit tests: what to run before each commit (PYTEST_ARGS="-n 2 -k name")
+	@$(PYTHON) -m local.checks lint types unit
 
 e2e: $(STAMP) ## Rehearse a stack's life: deploy, upgrade, end-to-end tests, diff, destroy (E2E_ARGS="-n 3 -k name")
 	@$(PYTHON) -m local.rehearsal $(E2E_ARGS)
@@ -69,13 +65,10 @@ deploy: $(STAMP) ## Deploy to the AWS account of your credentials, after checks 
 	@$(PYTHON) -m tools.deploying --env "$(ENV)" $(if $(YES),--yes) $(CDK_ARGS)
 
 synth: $(STAMP) ## Make the templates with all validation, and lint them
-	$(CDK) synth --quiet --no-notices --output cdk.out
-	$(VENV)/bin/cfn-lint --ignore-checks W3005 --template cdk.out/*.template.json
+	@$(PYTHON) -m local.checks templates
 
 lint: $(STAMP) ## Check style, format and types
-	$(VENV)/bin/ruff check .
-	$(VENV)/bin/ruff format --check .
-	$(PYTHON) -m mypy
+	@$(PYTHON) -m local.checks lint types
 
 bench: $(STAMP) ## Measure what the tuning gains, as ratios
 	@for each in codec client request media catalogue; do $(PYTHON) -m bench.$$each; done

@@ -361,15 +361,25 @@ def _status(command: Sequence[str], env: Mapping[str, str], seconds: float, log:
         end_group(process)
 
 
-def end_group(process: "subprocess.Popen[Any]") -> None:
-    """End a program and its group: first as by Ctrl-C, because tests have started what only they can end."""
-    with suppress(ProcessLookupError, PermissionError):  # the latter when only zombies are left, on macOS
+def end_group(*processes: "subprocess.Popen[Any]", seconds: float = GRACE_SECONDS) -> None:
+    """End programs and their groups: first as by Ctrl-C, because tests have started what only they can end.
+
+    All of them together get `seconds` for that, then they are killed.
+    """
+    for process in processes:
         if process.poll() is None:
-            os.killpg(process.pid, signal.SIGINT)
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(GRACE_SECONDS)
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+            _signal_group(process, signal.SIGINT)
+    deadline = time.monotonic() + seconds
+    for process in processes:
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(max(deadline - time.monotonic(), 0))
+        _signal_group(process, signal.SIGKILL)
+        process.wait()
+
+
+def _signal_group(process: "subprocess.Popen[Any]", number: signal.Signals) -> None:
+    with suppress(ProcessLookupError, PermissionError):  # the latter when only zombies are left, on macOS
+        os.killpg(process.pid, number)
 
 
 def _last_lines(log: Path, count: int = 15) -> str:

@@ -1,0 +1,256 @@
+"""`make check` and `make test`: what must hold, run side by side, with one table at the end.
+
+The rehearsal takes longest and waits a lot, so it begins first, and everything else gives way to it. Each stage writes
+to a log of its own in `.local/checks`; of one that fails all of it is shown.
+"""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from local import ROOT, STATE, LocalError, exit_status
+from local.rehearsal import end_group
+from local.run import Stop, stop_on_signals
+
+LOGS = STATE / "checks"
+PROGRESS_SECONDS = 10.0
+"""Between two lines that say how far everything is."""
+POLL_SECONDS = 0.2
+GRACE_SECONDS = 90.0
+"""For a stage that is interrupted to end what it has started; the rehearsal has an account to stop."""
+NO_TESTS = 5
+"""pytest's exit status when none was selected."""
+
+Count = Callable[[str], str]
+"""How many things a stage looked at, in words, by what it wrote."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A program that must end with 0."""
+
+    name: str
+    command: Sequence[str]
+    count: Count = lambda _: ""
+    after: str = ""
+    """The stage that must have ended before this one begins, if it runs at all."""
+    niceness: int = 10
+    """How far it gives way to others; 0 for the one that all wait for."""
+    has_tests: bool = False
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a stage ended."""
+
+    stage: Stage
+    status: int
+    seconds: float
+    output: str
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it is one of tests, and had none to run."""
+        return self.stage.has_tests and self.status == NO_TESTS
+
+    @property
+    def is_good(self) -> bool:
+        """Whether it found nothing wrong."""
+        return self.status == 0 or self.is_empty
+
+
+def stages(settings: Mapping[str, str]) -> dict[str, Stage]:
+    """All there are, by name, in the order in which they begin; `settings` may have PYTEST_ARGS and E2E_ARGS."""
+    pytest = (sys.executable, "-m", "pytest", *shlex.split(settings.get("PYTEST_ARGS", "-n 2")))
+    rehearsal = (sys.executable, "-m", "local.rehearsal", *shlex.split(settings.get("E2E_ARGS", "-n 3")))
+    made = "cdk.out/*.template.json"
+    templates = f"cdk synth --quiet --no-notices --output cdk.out && cfn-lint --ignore-checks W3005 --template {made} && ls {made}"
+    return {
+        stage.name: stage
+        for stage in (
+            Stage("rehearsal", rehearsal, _steps, niceness=0),
+            Stage("lint", ("sh", "-c", "ruff check . && ruff format --check ."), _files),
+            Stage("types", (sys.executable, "-m", "mypy"), _files),
+            Stage("unit", (*pytest, "tests/unit"), _tests, has_tests=True),
+            Stage("templates", ("sh", "-c", templates), _templates),
+            Stage("integration", (*pytest, "tests/integration"), _tests, after="unit", has_tests=True),
+        )
+    }
+
+
+def _tests(output: str) -> str:
+    return f"{_number(output, 'passed')} tests"
+
+
+def _files(output: str) -> str:
+    return f"{_number(output, '(?:source )?files')} files"
+
+
+def _templates(output: str) -> str:
+    return f"{output.count('.template.json')} templates"
+
+
+def _steps(output: str) -> str:
+    return f"{len(steps(output))} steps, {_tests(output)}"
+
+
+def _number(output: str, of: str) -> int:
+    """The last number of these that an output names."""
+    return int(([*re.findall(rf"(\d+) {of}", output)] or ["0"])[-1])
+
+
+def steps(output: str) -> list[tuple[str, float]]:
+    """The titles of the rehearsal's steps, and the seconds that each took."""
+    done = re.findall(r"^(.+): done in ([\d.]+) s$", output, re.MULTILINE)
+    return [(title, float(seconds)) for title, seconds in done if title != "The rehearsal"]
+
+
+def progress(output: str) -> str:
+    """How far a stage is by what it wrote: the rehearsal's step, and pytest's percentage; nothing of others."""
+    begun = re.findall(r"^(.+) \.\.\.$", output, re.MULTILINE)[-1:]
+    percentages = re.findall(r"\[ *(\d+%)\]", output.rpartition(" ...\n")[2])[-1:]
+    return ", ".join([*begun, *percentages])
+
+
+@dataclass
+class _Running:
+    stage: Stage
+    began: float
+    log: Path
+    process: "subprocess.Popen[bytes]" = field(init=False)
+
+    def __post_init__(self) -> None:
+        path = (
+            f"{Path(sys.executable).parent}{os.pathsep}{ROOT / 'node_modules' / '.bin'}{os.pathsep}{os.environ['PATH']}"
+        )
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                ["nice", "-n", str(self.stage.niceness), *self.stage.command],
+                cwd=ROOT,
+                env=os.environ | {"PATH": path},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,  # so that one signal reaches all that it starts
+            )
+
+    @property
+    def output(self) -> str:
+        """What it wrote so far."""
+        return self.log.read_text(encoding="utf-8", errors="replace")
+
+
+class Checks:
+    """Runs stages side by side; `say` is called with each line of progress."""
+
+    def __init__(self, logs: Path, say: Callable[[str], None], clock: Callable[[], float] = time.monotonic) -> None:
+        self._logs = logs
+        self._say = say
+        self._clock = clock
+
+    def run(self, wanted: Sequence[Stage]) -> list[Outcome]:
+        """How each ended, in their order; whatever happens, nothing of them runs afterwards."""
+        self._logs.mkdir(parents=True, exist_ok=True)
+        names = {stage.name for stage in wanted}
+        waiting, running, ended = list(wanted), list[_Running](), dict[str, Outcome]()
+        told = self._clock()
+        try:
+            while waiting or running:
+                for stage in [stage for stage in waiting if stage.after not in names - ended.keys()]:
+                    waiting.remove(stage)
+                    running.append(_Running(stage, self._clock(), self._logs / f"{stage.name}.txt"))
+                for run in [run for run in running if run.process.poll() is not None]:
+                    running.remove(run)
+                    ended[run.stage.name] = self._ended(run)
+                if self._clock() - told >= PROGRESS_SECONDS:
+                    told = self._clock()
+                    self._say(_line(running, waiting))
+                if running:
+                    _wait(running[0].process)
+        finally:
+            end_group(*(run.process for run in running), seconds=GRACE_SECONDS)
+        return [ended[stage.name] for stage in wanted]
+
+    def _ended(self, run: _Running) -> Outcome:
+        outcome = Outcome(run.stage, run.process.returncode, self._clock() - run.began, run.output)
+        end_group(run.process, seconds=0)  # what it may have left
+        if not outcome.is_good:
+            self._say(outcome.output.rstrip())
+        word = "done" if outcome.is_good else f"FAILED (status {outcome.status})"
+        self._say(f"{run.stage.name}: {word} after {_time(outcome.seconds)}")
+        return outcome
+
+
+def _wait(process: "subprocess.Popen[bytes]") -> None:
+    try:
+        process.wait(POLL_SECONDS)
+    except subprocess.TimeoutExpired:
+        return
+
+
+def _line(running: Sequence[_Running], waiting: Sequence[Stage]) -> str:
+    parts = []
+    for run in running:
+        far = progress(run.output)
+        parts.append(f"{run.stage.name} ({far})" if far else run.stage.name)
+    return "... " + " | ".join([*parts, *(f"{stage.name} (waits)" for stage in waiting)])
+
+
+def table(outcomes: Sequence[Outcome], seconds: float) -> Table:
+    """What ran, how many, how long; below the rehearsal its steps."""
+    made = Table(box=None, header_style="")
+    for heading in ("What", "How many", "How long", ""):
+        made.add_column(heading, justify="right" if heading == "How long" else "left")
+    for outcome in outcomes:
+        result = "" if outcome.is_good else "FAILED"
+        made.add_row(outcome.stage.name, outcome.stage.count(outcome.output), _time(outcome.seconds), result)
+        for title, took in steps(outcome.output) if outcome.stage.name == "rehearsal" else ():
+            made.add_row(f"  {title}", "", _time(took), "")
+    made.add_row("all", "", _time(seconds), "" if _is_good(outcomes) else "FAILED")
+    return made
+
+
+def _is_good(outcomes: Sequence[Outcome]) -> bool:
+    of_tests = [outcome for outcome in outcomes if outcome.stage.has_tests]
+    some_ran = not of_tests or not all(outcome.is_empty for outcome in of_tests)
+    return some_ran and all(outcome.is_good for outcome in outcomes)
+
+
+def _time(seconds: float) -> str:
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
+
+
+def main(names: Sequence[str], settings: Mapping[str, str] = os.environ, logs: Path = LOGS) -> int:
+    """Run the stages of these names, or all; the exit status."""
+    stop_on_signals()
+    try:
+        return exit_status(lambda: _check(names, settings, logs))
+    except Stop:
+        print("Stopped.", file=sys.stderr)
+        return 1
+
+
+def _check(names: Sequence[str], settings: Mapping[str, str], logs: Path) -> None:
+    known = stages(settings)
+    unknown = sorted(set(names) - known.keys())
+    if unknown:
+        raise LocalError(f"There is no stage {', '.join(unknown)}: there are {', '.join(known)}.")
+    began = time.monotonic()
+    outcomes = Checks(logs, lambda line: print(line, flush=True)).run([known[name] for name in names or known])
+    print()
+    Console(highlight=False).print(table(outcomes, time.monotonic() - began))
+    if not _is_good(outcomes):
+        raise LocalError(f"Not everything holds. The logs are in {logs}.")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

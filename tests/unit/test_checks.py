@@ -1,0 +1,250 @@
+"""`make test` runs all stages, says how far they are, fails when one does, and leaves no process behind."""
+
+import fcntl
+import io
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from local import ROOT, checks
+from local.checks import Checks, Outcome, Stage, progress, stages, table
+from local.run import Stop
+
+GRANDCHILD = """
+import fcntl, signal, sys
+lock = open(sys.argv[1], "w")
+fcntl.flock(lock, fcntl.LOCK_EX)
+print("Waiting ...", flush=True)
+signal.pause()
+"""
+"""Holds a lock for as long as it lives."""
+CHILD = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {GRANDCHILD!r}, sys.argv[1]])"
+
+
+def _stage(
+    name: str,
+    program: str,
+    *arguments: object,
+    count: Callable[[str], str] = str.strip,
+    after: str = "",
+    has_tests: bool = False,
+) -> Stage:
+    command = (sys.executable, "-c", program, *map(str, arguments))
+    return Stage(name, command, count, after=after, has_tests=has_tests)
+
+
+def _run(folder: Path, *wanted: Stage) -> tuple[list[Outcome], str]:
+    lines: list[str] = []
+    return Checks(folder, lines.append).run(wanted), "\n".join(lines)
+
+
+def _printed(outcomes: Sequence[Outcome]) -> list[list[str]]:
+    """The rows of the table, in words."""
+    console = Console(width=200, file=io.StringIO(), record=True)
+    console.print(table(outcomes, 100))
+    return [line.split() for line in console.export_text().splitlines()]
+
+
+def _is_held(lock: Path) -> bool:
+    """Whether a process that was killed lives on: the system may take a moment to end it."""
+    with lock.open("w") as file:
+        taking = threading.Thread(target=fcntl.flock, args=(file, fcntl.LOCK_EX), daemon=True)
+        taking.start()
+        taking.join(60)
+        return taking.is_alive()
+
+
+class TestStages:
+    def test_all_run_and_are_in_the_table_in_their_order(self, tmp_path: Path) -> None:
+        outcomes, _ = _run(tmp_path, _stage("one", "print('3 things')"), _stage("two", "print('no things')"))
+        assert _printed(outcomes) == [
+            ["What", "How", "many", "How", "long"],
+            ["one", "3", "things", "0:00"],
+            ["two", "no", "things", "0:00"],
+            ["all", "1:40"],
+        ]
+
+    def test_one_that_fails_is_shown_whole_and_the_others_run(self, tmp_path: Path) -> None:
+        broken = _stage(
+            "broken", "print('first\\n' * 5000); print('last'); raise SystemExit(3)", count=lambda _: "1 thing"
+        )
+        outcomes, said = _run(tmp_path, broken, _stage("good", "print('well')"))
+        assert [outcome.status for outcome in outcomes] == [3, 0]
+        assert said.count("first") == 5000
+        assert "last\nbroken: FAILED (status 3)" in said
+        assert "well" not in said
+        assert [row[-1] for row in _printed(outcomes)] == ["long", "FAILED", "0:00", "FAILED"]
+
+    def test_errors_are_shown_in_the_order_of_the_output(self, tmp_path: Path) -> None:
+        program = "import os; os.write(1, b'one '); os.write(2, b'two '); os.write(1, b'three'); raise SystemExit(1)"
+        assert "one two three" in _run(tmp_path, _stage("mixed", program))[1]
+
+    def test_one_begins_when_the_one_before_it_has_ended_however_it_did(self, tmp_path: Path) -> None:
+        file = tmp_path / "file"
+        first = _stage("first", f"open({str(file)!r}, 'w').write('written'); raise SystemExit(1)")
+        second = _stage("second", f"print(open({str(file)!r}).read())", after="first")
+        outcomes, _ = _run(tmp_path, second, first)
+        assert [outcome.output for outcome in outcomes] == ["written\n", ""]
+
+    def test_one_does_not_wait_for_what_does_not_run(self, tmp_path: Path) -> None:
+        outcomes, _ = _run(tmp_path, _stage("second", "print('ran')", after="first"))
+        assert outcomes[0].output == "ran\n"
+
+    def test_one_that_cannot_be_started_is_a_failure(self, tmp_path: Path) -> None:
+        outcomes, _ = _run(tmp_path, Stage("absent", ("no-such-program",)))
+        assert not outcomes[0].is_good
+
+    def test_what_one_leaves_running_is_ended(self, tmp_path: Path) -> None:
+        lock = tmp_path / "lock"
+        program = (
+            f"import subprocess, sys; child = subprocess.Popen([sys.executable, '-c', {GRANDCHILD!r}, {str(lock)!r}],"
+            " stdout=subprocess.PIPE); child.stdout.readline()"
+        )
+        outcomes, _ = _run(tmp_path, _stage("careless", program))
+        assert outcomes[0].is_good
+        assert not _is_held(lock)
+
+
+class TestProgress:
+    def test_lines_say_what_runs_and_how_far_it_is(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The stage ends when the line has come."""
+        monkeypatch.setattr(checks, "PROGRESS_SECONDS", 0)
+        go_on = tmp_path / "go-on"
+        program = """
+import pathlib, sys, time
+print("Deploying ...\\n... [  7%]", flush=True)
+while not pathlib.Path(sys.argv[1]).exists():
+    time.sleep(0.01)
+"""
+        lines: list[str] = []
+
+        def say(line: str) -> None:
+            lines.append(line)
+            if "7%" in line:
+                go_on.touch()
+
+        Checks(tmp_path, say).run([_stage("slow", program, go_on), _stage("next", "", after="slow")])
+        assert "... slow (Deploying, 7%) | next (waits)" in lines
+
+    @pytest.mark.parametrize(
+        ("output", "far"),
+        [
+            ("", ""),
+            ("Success: no issues found\n", ""),
+            (".... [  1%]\n.... [ 12%]\n....", "12%"),
+            ("The rehearsal ...\nDeploying ...\nDeploying: done in 1.0 s\nTesting ...\n", "Testing"),
+            ("Testing ...\n... [ 50%]\n", "Testing, 50%"),
+            ("Testing ...\n... [100%]\nTesting: done in 9.1 s\nDestroying ...\n", "Destroying"),
+        ],
+    )
+    def test_it_is_read_from_what_a_stage_writes(self, output: str, far: str) -> None:
+        assert progress(output) == far
+
+
+@pytest.mark.parametrize(
+    ("name", "output", "counted"),
+    [
+        ("unit", "==== 5812 passed, 2 warnings in 61.01s ====", "5812 tests"),
+        ("integration", "no tests ran in 0.1s", "0 tests"),
+        ("lint", "All checks passed!\n331 files already formatted", "331 files"),
+        ("types", "Success: no issues found in 327 source files", "327 files"),
+        ("templates", "cdk.out/A.template.json\ncdk.out/B.template.json\n", "2 templates"),
+        (
+            "rehearsal",
+            "The rehearsal ...\nA: done in 1.0 s\n=== 133 passed in 99.0s ===\nB: done in 99.0 s\n"
+            "The rehearsal: done in 100.0 s\n",
+            "2 steps, 133 tests",
+        ),
+    ],
+)
+def test_how_many_there_were_is_read_from_what_a_stage_writes(name: str, output: str, counted: str) -> None:
+    assert stages({})[name].count(output) == counted
+
+
+def test_the_steps_of_the_rehearsal_have_rows_of_their_own() -> None:
+    outcome = Outcome(stages({})["rehearsal"], 0, 75.0, "Deploying: done in 61.5 s\nThe rehearsal: done in 75.0 s\n")
+    assert ["Deploying", "1:01"] in _printed([outcome])
+
+
+def test_arguments_for_pytest_reach_it() -> None:
+    made = stages({"PYTEST_ARGS": "-n 1 -k 'a or b'", "E2E_ARGS": "-k c"})
+    assert made["unit"].command[3:] == ("-n", "1", "-k", "a or b", "tests/unit")
+    assert made["integration"].command[3:] == ("-n", "1", "-k", "a or b", "tests/integration")
+    assert made["rehearsal"].command[1:] == ("-m", "local.rehearsal", "-k", "c")
+
+
+class TestTheCommand:
+    def _main(self, monkeypatch: pytest.MonkeyPatch, folder: Path, *known: Stage, names: Sequence[str] = ()) -> int:
+        monkeypatch.setattr(checks, "stop_on_signals", lambda: None)
+        monkeypatch.setattr(checks, "stages", lambda _: {stage.name: stage for stage in known})
+        return checks.main(names, logs=folder)
+
+    def test_says_with_its_status_whether_all_holds(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        good, bad = _stage("good", ""), _stage("bad", "raise SystemExit(1)")
+        assert self._main(monkeypatch, tmp_path, good) == 0
+        assert self._main(monkeypatch, tmp_path, good, bad) == 1
+        assert self._main(monkeypatch, tmp_path, good, bad, names=["good"]) == 0
+
+    def test_refuses_a_stage_that_it_does_not_know(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert self._main(monkeypatch, tmp_path, _stage("good", ""), names=["gud"]) == 1
+        assert capsys.readouterr().err == "There is no stage gud: there are good.\n"
+
+    @pytest.mark.parametrize(("statuses", "expected"), [((0, 5), 0), ((5, 0), 0), ((5, 5), 1), ((0, 1), 1)])
+    def test_a_selection_must_find_a_test_somewhere(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, statuses: tuple[int, int], expected: int
+    ) -> None:
+        of_tests = [
+            _stage(f"tests {number}", f"raise SystemExit({status})", has_tests=True)
+            for number, status in enumerate(statuses)
+        ]
+        assert self._main(monkeypatch, tmp_path, _stage("lint", ""), *of_tests) == expected
+
+    def test_a_stage_without_tests_may_not_end_with_that_status(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        assert self._main(monkeypatch, tmp_path, _stage("types", "raise SystemExit(5)")) == 1
+
+
+class TestInterrupted:
+    def test_it_ends_all_that_it_started(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(checks, "PROGRESS_SECONDS", 0)
+        lock = tmp_path / "lock"
+
+        def interrupted(line: str) -> None:
+            if "Waiting" in line:
+                raise Stop
+
+        with pytest.raises(Stop):
+            Checks(tmp_path, interrupted).run([_stage("endless", CHILD, lock)])
+        assert not _is_held(lock)
+
+    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+    def test_by_a_signal_too(self, tmp_path: Path, number: signal.Signals) -> None:
+        lock = tmp_path / "lock"
+        program = f"""
+import sys
+from pathlib import Path
+from local import checks
+checks.PROGRESS_SECONDS = 0
+command = (sys.executable, "-c", {CHILD!r}, {str(lock)!r})
+checks.stages = lambda _: {{"endless": checks.Stage("endless", command)}}
+sys.exit(checks.main([], logs=Path({str(tmp_path)!r})))
+"""
+        with subprocess.Popen(
+            [sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as process:
+            assert process.stdout is not None
+            while "Waiting" not in process.stdout.readline():
+                assert process.poll() is None
+            process.send_signal(number)
+            _, errors = process.communicate()
+        assert (process.returncode, errors) == (1, "Stopped.\n")
+        assert not _is_held(lock)
