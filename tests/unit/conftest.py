@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -24,10 +25,21 @@ Synthesize = Callable[[dict[str, Any]], "Templates"]
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let one worker of `pytest -n` have all that looks at templates: making them takes seconds for each choice."""
+    """Let one worker of `pytest -n` have all tests that share what takes seconds to make."""
     for item in items:
-        if "synthesize" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("templates"))
+        if isinstance(item, pytest.Function) and Path(__file__).parent in item.path.parents:
+            group = _group(item)
+            if group:
+                item.add_marker(pytest.mark.xdist_group(group))
+
+
+def _group(item: pytest.Function) -> str | None:
+    """All tests of templates are a group, and those of a module with something that is made once for the module."""
+    if "synthesize" in item.fixturenames:
+        return "templates"
+    fixtures = (item._fixtureinfo.name2fixturedefs.get(name, ()) for name in item.fixturenames)
+    is_shared = any(fixture.scope == "module" for definitions in fixtures for fixture in definitions)
+    return item.path.stem if is_shared else None
 
 
 @pytest.fixture(scope="session", autouse=True)

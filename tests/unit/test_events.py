@@ -45,9 +45,6 @@ from shared.videos.catalogue import VideoStore
 from tests.backstage import READER, SHARES, FakeQueue
 from tests.harness import MEDIA_BUCKET, NOW, SOURCES_BUCKET, Clock, Context, create_audit_table, create_table, make_api
 
-# One world for all: on one worker.
-pytestmark = pytest.mark.xdist_group("events")
-
 ARCHIVE_BUCKET = "archive"
 EXAMPLES = {f"{example.function}/{example.name}": example for example in examples()}
 

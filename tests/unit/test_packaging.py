@@ -20,9 +20,6 @@ from infra.packaging import bundle
 from infra.settings import Misconfigured, Settings
 from tests.unit.templates import LOCAL
 
-pytestmark = pytest.mark.xdist_group("packages")
-"""One worker of `pytest -n` for all: making a package takes half a minute."""
-
 AARCH64, X86_64 = 183, 62
 """How an ELF file names its machine."""
 
