@@ -1,6 +1,6 @@
-"""Writes what the documentation has from the code: the README's tables, and the schema of the job messages.
+"""Writes the generated parts of the docs: the tables of the data model, and the JSON Schema of job messages.
 
-`--check` only tells whether they are up to date.
+`--check` only compares: the exit status is 1 if a file is out of date.
 """
 
 import json
@@ -12,7 +12,7 @@ from shared.access_patterns import ACCESS_PATTERNS
 from shared.films.messages import JobMessage
 from shared.schema import ENTITIES, INDEXES
 
-README = ROOT / "README.md"
+DATA_MODEL = ROOT / "docs" / "data-model.md"
 MESSAGE_SCHEMA = ROOT / "docs" / "job-message.schema.json"
 
 
@@ -53,26 +53,26 @@ def sections() -> dict[str, str]:
 
 
 def updated(text: str) -> str:
-    """The README with its sections made anew; raises ValueError when a section's marks are missing."""
+    """The page with its sections generated again; raises ValueError if the marks of a section are missing."""
     for name, content in sections().items():
         begin, end = f"<!-- generated: {name} -->\n", f"<!-- end: {name} -->\n"
         before, found, rest = text.partition(begin)
         _, closed, after = rest.partition(end)
         if not (found and closed):
-            raise ValueError(f"README.md has no marks for the section {name!r}")
+            raise ValueError(f"{DATA_MODEL.name} has no marks for the section {name!r}")
         text = before + begin + content + end + after
     return text
 
 
 def message_schema() -> str:
-    """The JSON Schema of the job messages, as transcoders read it."""
+    """The JSON Schema of job messages, for transcoders."""
     schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **JobMessage.model_json_schema()}
     return json.dumps(schema, indent=2) + "\n"
 
 
 def main(arguments: list[str]) -> int:
     """Write the files, or with `--check` compare; the exit status."""
-    wanted = {README: updated(README.read_text(encoding="utf-8")), MESSAGE_SCHEMA: message_schema()}
+    wanted = {DATA_MODEL: updated(DATA_MODEL.read_text(encoding="utf-8")), MESSAGE_SCHEMA: message_schema()}
     if arguments == ["--check"]:
         return int(any(file.read_text(encoding="utf-8") != text for file, text in wanted.items()))
     for file, text in wanted.items():

@@ -1,4 +1,4 @@
-"""The README's tour and the API guide, run for real: `python -m local.tour` writes what their commands print.
+"""The tours and the API guide, run for real: `python -m local.tour` writes what their commands print.
 
 The end-to-end tests run them too, and fail when a page shows something else.
 """
@@ -12,7 +12,7 @@ from typing import Any
 
 from local import ROOT, LocalError, exit_status, running_service
 
-PAGES = (ROOT / "README.md", ROOT / "docs" / "api-guide.md")
+PAGES = (ROOT / "README.md", ROOT / "docs" / "tour.md", ROOT / "docs" / "api-guide.md")
 BLOCK = re.compile(r"(?<=<!-- tour -->\n```console\n)(.*?)(?=```\n)", re.DOTALL)
 SECONDS = 300
 _MARK = "-- end of command --"

@@ -1,4 +1,4 @@
-"""The README's tour and the API guide show what their commands really print."""
+"""The tours and the API guide show what their commands really print."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What the README says is so."""
+"""What README, CONTRIBUTING and the index of the docs say is true."""
 
 import re
 import tomllib
@@ -7,27 +7,54 @@ from pathlib import Path
 import pytest
 
 from local import readme, tour
+from local.tour import BLOCK, commands_of
 from shared import schema
 from shared.access_patterns import ACCESS_PATTERNS
 
 ROOT = Path(__file__).parents[2]
-PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+DOCS = ROOT / "docs"
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
+
+
+def test_the_readme_is_short() -> None:
+    assert len(README.splitlines()) <= 200
+
+
+def test_the_tour_in_the_readme_has_at_most_ten_commands() -> None:
+    blocks = re.findall(r"```console\n(.*?)```", README, re.DOTALL)
+    assert 0 < sum(len(commands_of(block)) for block in blocks) <= 10
+    assert BLOCK.findall(README), "the end-to-end tests run what follows <!-- tour -->"
+
+
+def test_every_page_is_in_the_index() -> None:
+    index = DOCS / "README.md"
+    linked = {(DOCS / link).resolve() for link in re.findall(r"\]\(([^)#]+)[)#]", index.read_text(encoding="utf-8"))}
+    decisions = set((DOCS / "decisions").glob("[0-9]*.md"))  # their own index lists them
+    assert {page for page in PAGES if page != index} - decisions <= linked
+
+
+def test_the_index_calls_runbooks_by_their_titles() -> None:
+    index = (DOCS / "README.md").read_text(encoding="utf-8")
+    for page in (DOCS / "runbooks").glob("*.md"):
+        title = page.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
+        assert f"[{title}](runbooks/{page.name})" in index
 
 
 def test_the_generated_tables_are_up_to_date() -> None:
-    text = readme.README.read_text(encoding="utf-8")
+    text = readme.DATA_MODEL.read_text(encoding="utf-8")
     assert readme.updated(text) == text, "run: python -m local.readme"
 
 
-def test_a_missing_section_is_no_up_to_date_section() -> None:
+def test_a_page_that_lacks_a_section_is_refused() -> None:
     with pytest.raises(ValueError, match="no marks"):
-        readme.updated("# A README without them")
+        readme.updated("# A page without them")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_to_files_that_are_there(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
-    for link in re.findall(r"\]\(([^)#]+)\)", text):
+    for link in re.findall(r"\]\(([^)#]+)[)#]", text):
         if not link.startswith("http"):
             assert (page.parent / link).exists(), link
 
@@ -42,7 +69,7 @@ def test_files_it_points_at_are_there(page: Path) -> None:
 
 
 def test_every_direct_dependency_has_its_reason() -> None:
-    text = readme.README.read_text(encoding="utf-8")
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     table = text.partition("## Dependencies")[2].partition("\n\n")[2].partition("\n\n")[0]
     pinned = [
         line.partition("==")[0].partition("[")[0]
@@ -74,10 +101,10 @@ def test_masking_hides_what_varies_and_nothing_else() -> None:
     assert tour.masked(places) == '"http://<bucket>/thumbnails/v/<hash>/a.jpg","s3://<bucket>/renditions/v/720p"'
 
 
-def test_every_entity_index_and_pattern_is_in_the_readme() -> None:
-    text = readme.README.read_text(encoding="utf-8")
-    for each in (*schema.ENTITIES, *schema.INDEXES):
-        assert each.name in text
+def test_every_entity_index_and_pattern_is_in_the_data_model() -> None:
+    text = readme.DATA_MODEL.read_text(encoding="utf-8")
+    for described in (*schema.ENTITIES, *schema.INDEXES):
+        assert described.name in text
     for pattern in ACCESS_PATTERNS:
         assert f"`{pattern.request}`" in text
 

@@ -24,7 +24,7 @@ JMESPATH = importlib.import_module("jmespath")  # it has no types
 OPERATIONS = ROOT / "docs" / "operations.md"
 RUNBOOKS = sorted((ROOT / "docs" / "runbooks").glob("*.md"))
 PAGES = [OPERATIONS, *RUNBOOKS]
-HEADINGS = ["What it means", "How to look", "What to do", "How to know that it is over"]
+HEADINGS = ["What it means", "How to investigate", "What to do", "When it is over"]
 
 OWN_OPTIONS = {"query", "output", "cli-binary-format", "max-items", "no-enabled"}
 """Of the AWS command line itself, and the other half of a yes or no."""
