@@ -59,6 +59,19 @@ def test_links_lead_to_files_that_are_there(page: Path) -> None:
             assert (page.parent / link).exists(), link
 
 
+def _anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub derives them."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_to_headings_that_are_there(page: Path) -> None:
+    for target, anchor in re.findall(r"\]\(([^)#]*)#([^)]+)\)", page.read_text(encoding="utf-8")):
+        if not target.startswith("http"):
+            assert anchor in _anchors(page.parent / target if target else page), f"{target}#{anchor}"
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_files_it_points_at_are_there(page: Path) -> None:
     for path in re.findall(
