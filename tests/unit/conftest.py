@@ -15,7 +15,7 @@ from shared.aws.s3 import Objects
 from shared.aws.s3 import make_client as make_s3_client
 from shared.schema import AUDIT_TABLE_NAME
 from tests.harness import MEDIA_BUCKET, SOURCES_BUCKET, create_audit_table, create_table
-from tests.unit.lean_moto import install
+from tests.unit.lean_moto import install, put_back, stored_tables
 
 if TYPE_CHECKING:
     from tests.unit.templates import Templates
@@ -57,13 +57,21 @@ def account() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session")
+def empty_tables(lean_moto: pytest.MonkeyPatch) -> bytes:
+    """Ours, as they are made."""
+    with mock_aws():
+        client = make_client()
+        create_table(client, "VideoMetadata")
+        create_audit_table(client, AUDIT_TABLE_NAME)
+        return stored_tables()
+
+
 @pytest.fixture
-def table(account: None) -> Table:
+def table(empty_tables: bytes, account: None) -> Table:
     """An empty table."""
-    client = make_client()
-    create_table(client, "VideoMetadata")
-    create_audit_table(client, AUDIT_TABLE_NAME)
-    return Table("VideoMetadata", client, sleep=lambda _: None)
+    put_back(empty_tables)
+    return Table("VideoMetadata", make_client(), sleep=lambda _: None)
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ tests/unit/test_lean_moto.py holds it to.
 
 import base64
 import copy
+import pickle
 import threading
 from collections import defaultdict
 from functools import cache
@@ -14,13 +15,13 @@ from typing import Any
 import pytest
 from botocore.utils import merge_dicts
 from moto import backend_index
-from moto.core import responses
+from moto.core import DEFAULT_ACCOUNT_ID, responses
 from moto.core.base_backend import AccountSpecificBackend, BaseBackend
 from moto.core.botocore_stubber import BotocoreStubber
-from moto.core.serialize import BaseJSONSerializer
+from moto.core.serialize import AttributePicker, BaseJSONSerializer
 from moto.core.utils import method_names_from_class
 from moto.dynamodb.exceptions import ItemSizeTooLarge
-from moto.dynamodb.models import DynamoDBBackend
+from moto.dynamodb.models import DynamoDBBackend, dynamodb_backends
 from moto.dynamodb.models.dynamo_type import DynamoType, Item, LimitedSizeDict, deserializer, serializer
 from moto.dynamodb.models.table import Table
 from moto.dynamodb.models.utilities import find_nested_key
@@ -41,6 +42,16 @@ def install(patch: pytest.MonkeyPatch) -> None:
     _pass_values_through(patch)
     _project_once(patch)
     _add_up_sizes_once(patch)
+
+
+def stored_tables() -> bytes:
+    """All tables of the account, for `put_back`: to make ours anew takes longer than many a test."""
+    return pickle.dumps(dict(dynamodb_backends[DEFAULT_ACCOUNT_ID]["us-east-1"].tables))
+
+
+def put_back(tables: bytes) -> None:
+    """Put copies of the tables into the account."""
+    dynamodb_backends[DEFAULT_ACCOUNT_ID]["us-east-1"].tables.update(pickle.loads(tables))  # noqa: S301 -- made here
 
 
 def _answer_one_at_a_time(patch: pytest.MonkeyPatch) -> None:
@@ -127,7 +138,16 @@ def _pass_values_through(patch: pytest.MonkeyPatch) -> None:
         else:
             serialize(serializer, serialized, value, shape, key)
 
+    pick = AttributePicker.__call__
+
+    def pick_what_is_there(picker: AttributePicker, context: Any) -> Any:
+        members = context.obj
+        if type(members) is dict and context.key in members and not picker.response_transformers:
+            return members[context.key]
+        return pick(picker, context)
+
     patch.setattr(BaseJSONSerializer, "_serialize_type_structure", serialize_structure)
+    patch.setattr(AttributePicker, "__call__", pick_what_is_there)
 
 
 def _on_the_wire(value: Any) -> Any:

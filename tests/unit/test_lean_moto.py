@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError
 from moto import mock_aws
 
 from tests.harness import create_audit_table, create_table
-from tests.unit.lean_moto import LARGEST_ITEM, install
+from tests.unit.lean_moto import LARGEST_ITEM, install, put_back
 
 TABLE = "videos"
 KEY = {"pk": {"S": "VIDEO#1"}, "sk": {"S": "VIDEO"}}
@@ -189,3 +189,41 @@ def test_a_later_change_of_an_item_does_not_reach_the_backup(account: None) -> N
     moto.client.restore_table_from_backup(TargetTableName="restored", BackupArn=arn)
     (restored,) = moto.client.scan(TableName="restored")["Items"]
     assert restored == ITEM
+
+
+def test_tables_that_are_put_back_know_nothing_of_each_other(empty_tables: bytes) -> None:
+    """Neither of items, nor of what is set."""
+    seen = []
+    for _ in range(2):
+        with mock_aws():
+            put_back(empty_tables)
+            client = boto3.client("dynamodb")
+            seen.append((_described(client), client.scan(TableName="VideoMetadata")["Items"]))
+            client.put_item(TableName="VideoMetadata", Item=ITEM)
+            ttl = {"Enabled": True, "AttributeName": "purgeAt"}
+            client.update_time_to_live(TableName="VideoMetadata", TimeToLiveSpecification=ttl)
+            client.update_table(TableName="VideoMetadata", StreamSpecification={"StreamEnabled": False})
+    assert seen[0] == seen[1]
+    assert seen[0][1] == []
+
+
+def test_they_are_as_they_would_be_made(empty_tables: bytes) -> None:
+    with mock_aws():
+        put_back(empty_tables)
+        copied = _described(boto3.client("dynamodb"))
+    with mock_aws():
+        client = boto3.client("dynamodb")
+        create_table(client, "VideoMetadata")
+        made = _described(client)
+    for table in (copied[0], made[0]):
+        for name in ("CreationDateTime", "LatestStreamLabel", "LatestStreamArn", "TableId"):
+            table.pop(name, None)
+    assert copied == made
+
+
+def _described(client: Any) -> list[Any]:
+    return [
+        client.describe_table(TableName="VideoMetadata")["Table"],
+        client.describe_time_to_live(TableName="VideoMetadata")["TimeToLiveDescription"],
+        client.describe_continuous_backups(TableName="VideoMetadata")["ContinuousBackupsDescription"],
+    ]
