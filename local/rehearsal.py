@@ -260,7 +260,8 @@ class _Account:
         settings = Settings(
             self.endpoint, self.deployed.transcode_queue_url, self.base_url, self.issuer.url, str(self.work / "key.pem")
         )
-        command = [sys.executable, "-m", "pytest", *arguments, str(ROOT / "tests" / "e2e")]
+        # In the order of tests/e2e/conftest.py, which has the longest first; xdist would take them last.
+        command = [sys.executable, "-m", "pytest", "--no-loadscope-reorder", *arguments, str(ROOT / "tests" / "e2e")]
         with Transcoder(settings, self.work / "transcoder.log"):
             status = _status(command, os.environ | {"E2E_SERVICE": str(service)}, TESTS_SECONDS)
         if status != 0:
