@@ -15,6 +15,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partialmethod
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -44,6 +45,10 @@ TTL_IDENTITY = {"type": "Service", "principalId": "dynamodb.amazonaws.com"}
 FIVE_YEARS = 5 * 365 * 86_400
 MINISTACKS_REAPER = "dynamodb-ttl-reaper"
 """The thread that removes without a record."""
+
+LOG_SECONDS = 0.005
+"""How long to look whether a function that has answered wrote to its log. MiniStack takes 0.05, which is most of a request;
+what comes later goes with the next answer."""
 
 LIMIT_MEMORY = """
 import os as _os, resource as _resource
@@ -322,7 +327,7 @@ def _as_dynamodb(account: str, region: str) -> Iterator[None]:
 
 
 def mend(keeper: Keeper | None) -> None:
-    """Let MiniStack tell `keeper` of every change, leave TTL to us, and limit the memory of functions."""
+    """Let MiniStack tell `keeper` of every change, leave TTL to us, limit functions' memory, and answer without delay."""
     set_item, remove_item, items_replaced = dynamodb._set_item, dynamodb._remove_item, dynamodb._items_replaced
 
     def set_and_keep(table: Any, pk: str, sk: str, item: Any) -> Any:
@@ -346,6 +351,8 @@ def mend(keeper: Keeper | None) -> None:
     dynamodb._items_replaced = replace_and_keep
     if keeper:
         dynamodb.get_state = _state_without_items(dynamodb.get_state)
+    drain = lambda_runtime.Worker._drain_stderr_bounded
+    lambda_runtime.Worker._drain_stderr_bounded = partialmethod(drain, first_line_wait=LOG_SECONDS)
     if sys.platform == "linux":
         lambda_runtime._PYTHON_WORKER_SCRIPT = LIMIT_MEMORY + lambda_runtime._PYTHON_WORKER_SCRIPT
 

@@ -106,9 +106,8 @@ def before_call(context, case, kwargs):
 
 
 RELATED = "credits|releases|rating|playlists|people|users|tags"
-"""Paths that make one half of the operations: each request waits some 50 ms for MiniStack to look for log lines, so
-halves that wait side by side are done sooner. Not by schemathesis' own workers: Hypothesis fails now and then when
-several threads of it begin at once."""
+"""Paths that make one half of the operations: halves that are done side by side are done sooner. Not by schemathesis' own
+workers: Hypothesis fails now and then when several threads of it begin at once."""
 HALVES = {"related": ("--include-path-regex", RELATED), "videos": ("--exclude-path-regex", RELATED), "all": ()}
 
 

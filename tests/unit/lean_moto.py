@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 from botocore.utils import merge_dicts
 from moto import backend_index
-from moto.core import DEFAULT_ACCOUNT_ID, responses
+from moto.core import responses
 from moto.core.base_backend import AccountSpecificBackend, BaseBackend
 from moto.core.botocore_stubber import BotocoreStubber
+from moto.core.models import DEFAULT_ACCOUNT_ID
 from moto.core.serialize import AttributePicker, BaseJSONSerializer
 from moto.core.utils import method_names_from_class
 from moto.dynamodb.exceptions import ItemSizeTooLarge

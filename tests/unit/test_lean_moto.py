@@ -200,7 +200,7 @@ def test_tables_that_are_put_back_know_nothing_of_each_other(empty_tables: bytes
             client = boto3.client("dynamodb")
             seen.append((_described(client), client.scan(TableName="VideoMetadata")["Items"]))
             client.put_item(TableName="VideoMetadata", Item=ITEM)
-            ttl = {"Enabled": True, "AttributeName": "purgeAt"}
+            ttl: Any = {"Enabled": True, "AttributeName": "purgeAt"}
             client.update_time_to_live(TableName="VideoMetadata", TimeToLiveSpecification=ttl)
             client.update_table(TableName="VideoMetadata", StreamSpecification={"StreamEnabled": False})
     assert seen[0] == seen[1]

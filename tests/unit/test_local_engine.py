@@ -8,6 +8,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,8 +16,9 @@ from ministack.core import lambda_runtime, persistence
 from ministack.services import dynamodb, lambda_svc, sqs
 
 from local import engine
-from local.engine import Keeper, expire, mend
+from local.engine import LOG_SECONDS, Keeper, expire, mend
 from local.ministack import HEARTBEAT
+from tests.harness import Clock
 
 TABLE = "Films"
 NOW = 1_750_000_000
@@ -29,6 +31,7 @@ def ministack(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
     for module, names in {
         dynamodb: ("_set_item", "_remove_item", "_items_replaced", "get_state"),
         lambda_runtime: ("_PYTHON_WORKER_SCRIPT",),
+        lambda_runtime.Worker: ("_drain_stderr_bounded",),
     }.items():
         for name in names:
             monkeypatch.setattr(module, name, getattr(module, name))
@@ -404,3 +407,14 @@ class TestMemory:
         refused = worker.invoke({"megabytes": 300}, "2")
         assert refused["status"] == "error"
         assert "MemoryError" in refused["trace"]
+
+
+def test_an_answer_does_not_wait_for_log_lines_that_a_function_never_writes(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    monkeypatch.setattr(lambda_runtime, "time", SimpleNamespace(time=clock, sleep=clock.advance))
+    mend(None)
+    worker = lambda_runtime.Worker("silent", {}, b"")
+    assert worker._drain_stderr_bounded() == ""
+    assert clock.now - NOW <= LOG_SECONDS + 0.002
+    worker._stderr_queue.put("a line")
+    assert worker._drain_stderr_bounded() == "a line"
