@@ -1,0 +1,93 @@
+"""Access patterns of uploads and jobs."""
+
+from shared.access_patterns.pattern import AccessPattern
+from shared.schema import (
+    JOB,
+    QUOTA,
+    UPLOAD,
+    VIDEO,
+)
+
+FILMS = (
+    AccessPattern(
+        "Begin the upload of a film",
+        "POST /v1/videos/{videoId}/upload",
+        ("GetItem", "UpdateItem", "PutItem"),
+        None,
+        f"the video; ADD on pk = {QUOTA.pk}, sk = {QUOTA.sk} below the cap; pk = {UPLOAD.pk}, sk = {UPLOAD.sk}",
+        "1 RRU, 2 WRU",
+    ),
+    AccessPattern(
+        "Complete an upload that came in parts",
+        "POST /v1/videos/{videoId}/upload/{uploadId}/complete",
+        ("GetItem", "GetItem", "UpdateItem"),
+        None,
+        f"the video; pk = {UPLOAD.pk}, sk = {UPLOAD.sk}, then if it is still open",
+        "2 RRU, 1 WRU",
+    ),
+    AccessPattern(
+        "Give up an upload",
+        "DELETE /v1/videos/{videoId}/upload/{uploadId}",
+        ("GetItem", "GetItem", "UpdateItem"),
+        None,
+        f"the video; pk = {UPLOAD.pk}, sk = {UPLOAD.sk}, then if it is still open",
+        "2 RRU, 1 WRU",
+    ),
+    AccessPattern(
+        "Take in a film that has arrived",
+        "S3 notifies: arrivals",
+        ("GetItem", "UpdateItem", "GetItem", "UpdateItem"),
+        None,
+        f"pk = {UPLOAD.pk}, sk = {UPLOAD.sk}, then if it is still open; the video, then if its version is the one read",
+        "2 RRU, 2 WRU, and the indexes",
+    ),
+    AccessPattern(
+        "The jobs of a video",
+        "GET /v1/videos/{videoId}/jobs",
+        ("GetItem", "Query"),
+        None,
+        f"pk = {VIDEO.pk}, sk begins with JOB#; the video, to know who asks for its own",
+        "0.5 RRU, and 0.5 per 4 KB of jobs",
+    ),
+    AccessPattern(
+        "What keeps a video from being ready",
+        "GET /v1/videos/{videoId}/why-not-ready",
+        ("GetItem", "Query"),
+        None,
+        f"pk = {VIDEO.pk}, sk begins with JOB#; and the video",
+        "0.5 RRU, and 0.5 per 4 KB of jobs",
+    ),
+    AccessPattern(
+        "Try a failed job again",
+        "POST /v1/videos/{videoId}/jobs/{kind}/retry",
+        ("GetItem", "GetItem", "UpdateItem", "UpdateItem"),
+        None,
+        f"the video and pk = {JOB.pk}, sk = {JOB.sk}; ADD on pk = {QUOTA.pk}, sk = {QUOTA.sk} below the cap; then the job "
+        "if nobody wrote it meanwhile",
+        "2 RRU, 4 WRU with the index; in one transaction with the video, and its indexes, when that had failed",
+    ),
+    AccessPattern(
+        "Choose the moment that the poster shows",
+        "POST /v1/videos/{videoId}/thumbnail",
+        ("GetItem", "UpdateItem", "UpdateItem"),
+        None,
+        "the video; ADD on its owner's quota; the video if its version is the one read",
+        "1 RRU, 2 WRU",
+    ),
+    AccessPattern(
+        "Begin a rendition",
+        "PUT /v1/videos/{videoId}/renditions/{name} (running)",
+        ("GetItem", "UpdateItem"),
+        None,
+        f"pk = {JOB.pk}, sk = JOB#transcode.{{name}}, if its input and attempt are the reported ones",
+        "1 RRU, 3 WRU (the item, and its place in the index moves)",
+    ),
+    AccessPattern(
+        "Report a rendition's result",
+        "PUT /v1/videos/{videoId}/renditions/{name} (done)",
+        ("GetItem", "GetItem", "GetItem", "TransactWriteItems"),
+        None,
+        "the job twice, the video; then both, if neither was written meanwhile",
+        "3 RRU, 4 WRU, and the indexes",
+    ),
+)

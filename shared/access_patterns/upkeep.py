@@ -1,0 +1,71 @@
+"""Access patterns of what the service keeps right by itself (totals, entries, schedules), and of its health."""
+
+from shared.access_patterns.pattern import AccessPattern
+from shared.schema import (
+    CREDIT,
+    HEALTH,
+    MARKER,
+    PROFILE,
+    RELATION_INDEX,
+    SCHEDULE,
+    SCHEDULED,
+    SHARDS,
+    TAG,
+    TAG_COUNT,
+    TAGS,
+    VIDEO,
+    job_relation,
+)
+
+TOTALS = (
+    AccessPattern(
+        "The most used tags",
+        "GET /v1/tags",
+        ("Query",),
+        RELATION_INDEX,
+        f"rel = {TAGS}, relShard = 0, relSort from 1, largest first",
+        "0.5 RRU per 4 KB",
+    ),
+    AccessPattern(
+        "How much does a user have?",
+        "GET /v1/users/{userId}",
+        ("GetItem",),
+        None,
+        f"pk = {PROFILE.pk}, sk = {PROFILE.sk}",
+        "0.5 RRU",
+    ),
+    AccessPattern(
+        "Move totals to a video's present state",
+        "the stream: aggregates",
+        ("BatchGetItem", "TransactWriteItems", "BatchGetItem"),
+        None,
+        f"the video and pk = {MARKER.pk}, sk = {MARKER.sk}; then the marker if it is as read, with ADD on "
+        f"pk = {PROFILE.pk}, sk = {PROFILE.sk} and pk = {TAG_COUNT.pk}, sk = {TAG_COUNT.sk}; both again, as the video may "
+        "have changed meanwhile",
+        "4 RRU, 4 WRU, 1 more for a new video's place in the index, and 4 for each tag that comes or goes; less for videos "
+        "that come together",
+    ),
+    AccessPattern(
+        "Move a video's entries to where its present state has them",
+        "the stream: aggregates (entries)",
+        ("GetItem", "Query", "Query", "TransactWriteItems"),
+        None,
+        f"the video; pk = {VIDEO.pk}, sk from {TAG.sk.partition('{')[0]}, and from {CREDIT.sk.partition('{')[0]} to {SCHEDULE.sk}; "
+        "then those that stand elsewhere, with a check of the video",
+        "3 RRU, and 1 per 4 KB of entries; 10 WRU to move four of them with a check of the video, and the indexes",
+    ),
+)
+
+UPKEEP = (
+    AccessPattern(
+        "Jobs whose time is up, and videos that enter or leave the lists",
+        "every minute: the sweeper",
+        ("Query",) * (2 + SHARDS),
+        RELATION_INDEX,
+        f"rel = {job_relation('running')}, and rel = {job_relation('queued')}; relShard = 0: those that are due, and up to "
+        f"1,000 others, whose number and age are measured; rel = {SCHEDULED}, relShard = 0..{SHARDS - 1} merged, relSort up to "
+        "90 seconds ahead",
+        "3 RRU when there are none: 129,600 a month; 0.5 RRU per 4 KB of them",
+    ),
+    AccessPattern("Does the table answer?", "GET /health", ("GetItem",), None, f"pk = {HEALTH.pk} (absent)", "0.5 RRU"),
+)
