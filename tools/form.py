@@ -14,6 +14,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, StringCo
 from shared.core.attributes import Item
 from shared.core.caller import UPDATED_FOR
 from shared.core.errors import ServiceError
+from shared.core.fields import Language, Milliseconds, Name, Seconds, UserId, VideoId, whole
 from shared.core.limits import LARGEST_INTEGER
 from shared.core.regions import language, region
 from shared.relations.models import (
@@ -24,19 +25,9 @@ from shared.relations.models import (
 )
 from shared.relations.ranks import LONGEST, WIDTH
 from shared.schema import PARTITION_KEY, RELATION_INDEX, SORT_KEY
-from shared.videos.models import (
-    Content,
-    Language,
-    Milliseconds,
-    Name,
-    Seconds,
-    UserId,
-    VideoContent,
-    VideoId,
-    parse,
-    whole,
-)
+from shared.videos.models import VideoContent
 from shared.videos.video import SOURCE_FIELDS
+from shared.web.bodies import Content, parse
 from tools.imdb import Refused
 
 ENTITY = "entity"

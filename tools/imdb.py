@@ -17,6 +17,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from shared.core.attributes import Item
 from shared.core.errors import ServiceError
+from shared.core.fields import Language, line
 from shared.core.limits import LAST_YEAR
 from shared.core.regions import language, region
 from shared.relations.models import (
@@ -28,13 +29,9 @@ from shared.relations.models import (
     Role,
     content_bytes,
 )
-from shared.videos.models import (
-    Language,
-    VideoContent,
-    line,
-    parse,
-)
+from shared.videos.models import VideoContent
 from shared.videos.tags import folded
+from shared.web.bodies import parse
 
 NULL = r"\N"
 NAMESPACE = uuid.UUID("2f9a6b6e-3c0e-5d57-9d6b-3f1f2c1c7a10")

@@ -10,17 +10,13 @@ from shared.core.errors import InvalidContent, InvalidParameter, NoSource, NotFo
 from shared.core.settings import LambdaHandler, entry_point, jobs_per_day, media_bucket, table_name
 from shared.films.jobs import JobStore, Ticket, document, owned_jobs, rendition_kind
 from shared.films.messages import rendition_folder
+from shared.films.models import RenditionReport, ThumbnailChoice
 from shared.films.quota import QuotaStore
 from shared.films.readiness import why_not_ready
 from shared.schema import VIDEO
 from shared.videos import video
 from shared.videos.catalogue import VideoStore
-from shared.videos.models import (
-    NoContent,
-    RenditionReport,
-    ThumbnailChoice,
-    parse,
-)
+from shared.web.bodies import NoContent, parse
 from shared.web.http import JSON, Answer, Handler, Request, respond
 from shared.web.http import make_handler as make_http_handler
 

@@ -17,7 +17,7 @@ from shared.relations.models import (
 )
 from shared.relations.playlists import PlaylistStore
 from shared.videos.links import Links
-from shared.videos.models import parse
+from shared.web.bodies import parse
 from shared.web.cursors import LONGEST, Cursors, secret_reader
 from shared.web.http import (
     JSON,

@@ -7,7 +7,7 @@ from shared.aws.dynamodb import Table, make_client
 from shared.core.settings import LambdaHandler, entry_point, table_name
 from shared.relations.models import RatingContent
 from shared.relations.ratings import Choice, RatingStore
-from shared.videos.models import parse
+from shared.web.bodies import parse
 from shared.web.http import JSON, Answer, Handler, Request, no_content, respond
 from shared.web.http import make_handler as make_http_handler
 

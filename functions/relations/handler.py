@@ -24,7 +24,7 @@ from shared.relations.credits import (
 )
 from shared.relations.models import CreditContent, ReleaseContent
 from shared.videos.links import Links
-from shared.videos.models import parse
+from shared.web.bodies import parse
 from shared.web.cursors import LONGEST, Cursors, secret_reader
 from shared.web.http import JSON, Answer, Handler, Parameters, Request, etag, next_link, no_content, region_of, respond
 from shared.web.http import make_handler as make_http_handler

@@ -17,13 +17,9 @@ from shared.videos.batch_models import Batch, VideoIds
 from shared.videos.batches import Batches
 from shared.videos.catalogue import Filters, VideoStore
 from shared.videos.links import Links
-from shared.videos.models import (
-    NewVideo,
-    NoContent,
-    VideoPatch,
-    parse,
-)
+from shared.videos.models import NewVideo, VideoPatch
 from shared.videos.tags import folded
+from shared.web.bodies import NoContent, parse
 from shared.web.cursors import LONGEST, Cursors, secret_reader
 from shared.web.http import (
     JSON,

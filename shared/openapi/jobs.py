@@ -2,6 +2,7 @@
 
 from shared.core import errors
 from shared.films.jobs import LAST_ATTEMPT, STATES
+from shared.films.models import RenditionReport, ThumbnailChoice
 from shared.openapi.spec import (
     BODY_ERRORS,
     EMPTY_BODY,
@@ -16,7 +17,6 @@ from shared.openapi.spec import (
     object_of,
     ref,
 )
-from shared.videos.models import RenditionReport, ThumbnailChoice
 from shared.web.http import JSON
 
 HASH = "9f86d081884c7d659a2feaa0c55ad015"

@@ -2,6 +2,7 @@
 
 from shared.core import errors
 from shared.core.limits import LARGEST_FILM, MOST_PARTS
+from shared.films.models import CompleteUpload, NewUpload, UploadedPart
 from shared.films.uploads import LARGEST_PUT, MULTIPART_SECONDS, PUT_SECONDS, SMALLEST_PART, UPLOAD_ID
 from shared.openapi.spec import (
     BODY_ERRORS,
@@ -15,7 +16,6 @@ from shared.openapi.spec import (
     object_of,
     ref,
 )
-from shared.videos.models import CompleteUpload, NewUpload, UploadedPart
 from shared.web.http import JSON
 
 UPLOAD = "019775a1c00-9f86d081884c7d65"

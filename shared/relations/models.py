@@ -1,4 +1,4 @@
-"""What clients send about relations of videos; see shared/videos/models.py."""
+"""What clients send about credits, releases, ratings and playlists."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -6,15 +6,8 @@ from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from shared.videos.models import (
-    Content,
-    Description,
-    Title,
-    VideoId,
-    Visibility,
-    line,
-    whole,
-)
+from shared.core.fields import Description, Title, VideoId, Visibility, line, whole
+from shared.web.bodies import Content
 
 BEST_RATING = 10
 MOST_ROLES = 20

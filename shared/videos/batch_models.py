@@ -1,17 +1,13 @@
-"""What clients send in batches; see shared/videos/models.py."""
+"""What clients send in batches."""
 
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from shared.core.fields import VideoId, line
 from shared.core.limits import LARGEST_BATCH
-from shared.videos.models import (
-    Content,
-    NewVideo,
-    VideoId,
-    VideoPatch,
-    line,
-)
+from shared.videos.models import NewVideo, VideoPatch
+from shared.web.bodies import Content
 
 
 class VideoIds(Content):

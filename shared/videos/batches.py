@@ -15,7 +15,7 @@ from shared.videos import video
 from shared.videos.batch_models import CreateOperation, DeleteOperation, PatchOperation
 from shared.videos.catalogue import VideoStore, being_removed, changed, taken
 from shared.videos.links import Links
-from shared.videos.models import pointer, read
+from shared.web.bodies import pointer, read
 from shared.web.http import Request, if_match
 from shared.web.idempotency import Once
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shared.core.errors import InvalidContent
-from shared.videos.models import pointer
+from shared.web.bodies import pointer
 
 THUMBNAILS = "thumbnails/"
 """The folder of the media bucket that is served."""

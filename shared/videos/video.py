@@ -14,8 +14,9 @@ from shared.core.caller import Caller
 from shared.core.errors import Forbidden, IllegalTransition, InvalidContent, NotFound
 from shared.core.limits import LONGEST_FOLDED_TAG
 from shared.schema import FEED, SCHEMA_VERSION, TTL_ATTRIBUTE, VIDEO, shard_of, status_relation
-from shared.videos.models import VideoContent, check_content
+from shared.videos.models import VideoContent
 from shared.videos.tags import folded
+from shared.web.bodies import read
 
 GRACE_SECONDS = 90 * 24 * 3600
 """How long a deleted or expired video can still be brought back before DynamoDB may remove it."""
@@ -219,7 +220,7 @@ def patched(item: Item, patch: Mapping[str, Value]) -> Item:
     if result["status"] != "failed":
         result.pop("failure", None)
     result = _normalised(result)
-    check_content({name: _plain(result[name]) for name in VideoContent.model_fields if name in result})
+    read(VideoContent, {name: _plain(result[name]) for name in VideoContent.model_fields if name in result})
     return result
 
 

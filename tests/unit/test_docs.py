@@ -11,8 +11,8 @@ import pytest
 from local import readme
 from shared.films import jobs
 from shared.films.messages import JobMessage, job_message, parse
-from shared.videos.models import RenditionReport
-from shared.videos.models import parse as parse_body
+from shared.films.models import RenditionReport
+from shared.web.bodies import parse as parse_body
 
 DOCS = Path(__file__).parents[2] / "docs"
 QUEUE_PAGE = (DOCS / "transcode-queue.md").read_text(encoding="utf-8")

@@ -14,18 +14,13 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from shared import schema
+from shared.core.fields import Category, Language, Name, UserId
 from shared.core.limits import LARGEST_BATCH, LONGEST_FOLDED_TAG
 from shared.core.text import LARGEST_USER_ID, LONGEST_USER_ID, is_user_id
 from shared.relations.ranks import LONGEST as LONGEST_RANK
 from shared.routes import ROUTES
 from shared.schema import Attribute, Entity, Index
-from shared.videos.models import (
-    Category,
-    Language,
-    Name,
-    Tag,
-    UserId,
-)
+from shared.videos.models import Tag
 from shared.videos.tags import folded
 from shared.web.idempotency import LONGEST_KEY
 

@@ -9,7 +9,8 @@ import httpx
 import pytest
 
 from local import LocalError, demo, running_service
-from shared.videos.models import NewVideo, parse
+from shared.videos.models import NewVideo
+from shared.web.bodies import parse
 
 RECORD = {
     "Title": "Syriana",

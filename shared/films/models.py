@@ -1,0 +1,74 @@
+"""What clients send about uploads and jobs."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+
+from shared.core.fields import FilmType, InputHash, Name, S3Uri, line, whole
+from shared.core.limits import LARGEST_FILM, LARGEST_INTEGER, MOST_PARTS
+from shared.web.bodies import Content
+
+
+def _in_order(parts: list["UploadedPart"]) -> list["UploadedPart"]:
+    if [part.partNumber for part in parts] != list(range(1, len(parts) + 1)):
+        raise ValueError("parts must be numbered 1, 2, 3 and so on, without a gap")
+    return parts
+
+
+class NewUpload(Content):
+    """The body of `POST /v1/videos/{videoId}/upload`: what is going to be sent."""
+
+    contentType: FilmType
+    fileSize: Annotated[
+        int, Field(strict=True, ge=1, le=LARGEST_FILM, description="Bytes, exactly"), BeforeValidator(whole)
+    ]
+
+
+class UploadedPart(Content):
+    """One part of a multipart upload, as S3 answered for it."""
+
+    partNumber: Annotated[int, Field(strict=True, ge=1, le=MOST_PARTS), BeforeValidator(whole)]
+    etag: Annotated[str, line(200), Field(description="The part's `ETag` header")]
+
+
+class CompleteUpload(Content):
+    """The body of `POST /v1/videos/{videoId}/upload/{uploadId}/complete`: every part, in order."""
+
+    parts: Annotated[
+        list[UploadedPart],
+        Field(min_length=1, max_length=MOST_PARTS, description="Numbered 1, 2, 3 and so on, without a gap"),
+        AfterValidator(_in_order),
+    ]
+
+
+class ThumbnailChoice(Content):
+    """The body of `POST /v1/videos/{videoId}/thumbnail`."""
+
+    time: float = Field(strict=True, ge=0, le=LARGEST_INTEGER / 1000, description="Seconds into the film")
+
+
+class RenditionReport(Content):
+    """The body of `PUT /v1/videos/{videoId}/renditions/{name}`: what a transcoder has to say of its job."""
+
+    inputHash: InputHash
+    attempt: Annotated[
+        int, Field(strict=True, ge=1, le=1000, description="Of the job's message"), BeforeValidator(whole)
+    ]
+    state: Literal["running", "done", "failed"]
+    progress: Annotated[int, Field(strict=True, ge=0, le=100), BeforeValidator(whole)] | None = Field(
+        default=None, description="Percent; when running"
+    )
+    uri: S3Uri | None = Field(default=None, description="Where the rendition is; when done")
+    reason: Annotated[str, line(500)] | None = Field(default=None, description="One sentence; when failed")
+    worker: Name | None = Field(
+        default=None,
+        description="Tells workers with one token apart: only the one that took an attempt reports progress",
+    )
+    retry: bool = Field(default=False, description="Whether another attempt may succeed; when failed")
+
+    @model_validator(mode="after")
+    def _fits_its_state(self) -> Self:
+        needed = {"done": "uri", "failed": "reason"}.get(self.state)
+        if needed and getattr(self, needed) is None:
+            raise ValueError(f"a report of {self.state} needs {needed}")
+        return self
