@@ -47,4 +47,4 @@ class CostsStack(cdk.Stack):
             subscribers=[ce.CfnAnomalySubscription.SubscriberProperty(type="SNS", address=topic.topic_arn)],
             threshold_expression=json.dumps(unusual),
         )
-        cdk.CfnOutput(self, "CostsTopic", description="Tells of unusual costs; subscribe here", value=topic.topic_arn)
+        cdk.CfnOutput(self, "CostsTopic", description="Publishes unusual costs; subscribe here", value=topic.topic_arn)

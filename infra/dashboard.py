@@ -70,7 +70,7 @@ class OperationsDashboard(Construct):
             ),
             (
                 "## Pipeline\nFrom the table's stream through the queues to the workers: how far each is behind, and what "
-                "was set aside (`make redrive`).",
+                "is in the dead-letter queues (`make redrive`).",
                 self._pipeline(functions, queues),
             ),
             (

@@ -86,13 +86,13 @@ class IdentityStack(cdk.Stack):
                 f"{domain.base_url()}/oauth2/authorize",
             ),
             "TokenUrl": ("Codes and client credentials become tokens here", f"{domain.base_url()}/oauth2/token"),
-            "PeopleClientId": ("Client of the people's sign-in", people.user_pool_client_id),
+            "PeopleClientId": ("Client for people who sign in", people.user_pool_client_id),
             "MachineClientId": (
-                "Client of machines; its secret: aws cognito-idp describe-user-pool-client",
+                "Client for machines; its secret: aws cognito-idp describe-user-pool-client",
                 machines.user_pool_client_id,
             ),
             "TranscoderClientId": (
-                "Client of a transcoder, which may only report on renditions",
+                "Client for a transcoder, which may only report on renditions",
                 transcoder.user_pool_client_id,
             ),
         }

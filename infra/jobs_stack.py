@@ -313,7 +313,7 @@ class JobsStack(cdk.Stack):
         events.Rule(
             self,
             "Schedule",
-            description="Video metadata: looks for jobs whose time is up",
+            description="Video metadata: look for jobs whose time is up",
             schedule=events.Schedule.rate(SWEEP_EVERY),
             # One that failed need not be tried again: the next one comes anyway.
             targets=[targets.LambdaFunction(sweeper.alias, retry_attempts=0)],

@@ -57,7 +57,7 @@ class MediaStack(cdk.Stack):
             "SourcesBucket": ("Films as they were uploaded", self.sources.bucket_name),
             "MediaBucket": ("Pictures and renditions", self.media.bucket_name),
             "ArchiveBucket": ("The audit archive, and stream records that were given up", self.archive.bucket_name),
-            "MediaUrl": ("Everybody may see the pictures here", self.media_url),
+            "MediaUrl": ("Pictures are public at this address", self.media_url),
         }
         for name, (description, value) in outputs.items():
             cdk.CfnOutput(self, name, description=description, value=value)

@@ -15,20 +15,20 @@ from infra.settings import Settings
 from infra.topic import topic_for
 
 LATE = {
-    "probe": "Uploaded films stay in processing, because nobody looks into them",
+    "probe": "Uploaded films stay in processing, because no worker examines them",
     "thumbnails": "Videos stay without poster and storyboard",
     "transcode": "Uploaded films stay in processing, because no transcoder makes their renditions",
-    "arrivals": "Films that were uploaded are not taken in",
+    "arrivals": "Uploaded films are not added to their videos",
     "purge": "What belongs to removed videos stays, and is paid for",
     "aggregates": "The totals of users and tags are out of date",
 }
 """What it means for users when the queue's oldest job or message is too old."""
 
 LOST = {
-    "probe": "A film could not be looked into; its job is tried again or fails visibly",
+    "probe": "A film could not be examined; its job is tried again or fails visibly",
     "thumbnails": "A picture could not be made; its job is tried again or fails visibly",
     "transcode": "A transcoder did not take a job; it is tried again or fails visibly",
-    "arrivals": "A film that was uploaded was not taken in, and its video stays uploaded",
+    "arrivals": "An uploaded film was not added to its video, which stays uploaded",
     "purge": "What belongs to a removed video stays, and is paid for",
     "aggregates": "The totals of a user or a tag are wrong",
 }
@@ -58,7 +58,7 @@ class OperationsStack(cdk.Stack):
         if settings.alarms:
             topic = topic_for("cloudwatch.amazonaws.com", self, settings)
             alarms = self._alarms(SnsAction(topic), media, jobs, api)
-            cdk.CfnOutput(self, "AlarmsTopic", description="Tells of alarms; subscribe here", value=topic.topic_arn)
+            cdk.CfnOutput(self, "AlarmsTopic", description="Publishes alarms; subscribe here", value=topic.topic_arn)
         dashboard = OperationsDashboard(
             self,
             "Overview",
@@ -81,7 +81,7 @@ class OperationsStack(cdk.Stack):
                 [function for folder, function in api.functions.items() if (folder in CATALOGUE) == in_catalogue],
                 "Requests are refused with 503, because no function is free",
             )
-        alarms.watch_functions("Workers", workers, "What is made of films is late, because no function is free")
+        alarms.watch_functions("Workers", workers, "Work behind the API is late, because no function is free")
         alarms.watch_tables()
         alarms.watch_stream_reader(
             jobs.functions["router"],

@@ -59,7 +59,12 @@ class WorkQueue(Construct):
         # By these names tools/redrive.py finds both, and transcoders find theirs.
         stack, name = Stack.of(self), id_.removesuffix("Queue")
         CfnOutput(stack, f"{name}QueueUrl", description="Messages wait here", value=self.queue.queue_url)
-        CfnOutput(stack, f"{name}DeadLettersUrl", description="What was set aside", value=self.dead_letters.queue_url)
+        CfnOutput(
+            stack,
+            f"{name}DeadLettersUrl",
+            description="Messages that failed too often",
+            value=self.dead_letters.queue_url,
+        )
 
 
 def _encrypted(key: kms.IKey | None) -> dict[str, Any]:

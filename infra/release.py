@@ -59,7 +59,7 @@ class GradualShift(Construct):
         accept(
             self._role,
             rule="AwsSolutions-IAM5[Resource::*]",
-            reason="CloudWatch lets nobody describe some alarms only. What they say is no secret.",
+            reason="DescribeAlarms cannot be limited to some alarms, and their state is not a secret.",
         )
 
     def _shift(self, folder: str, function: ServiceFunction) -> None:

@@ -140,7 +140,7 @@ class Settings:
         target = _choice("target", node.try_get_context("target") or "aws", get_args(Target))
         env = node.try_get_context("env") or DEFAULT_ENV
         if not re.fullmatch(r"[a-z][a-z0-9]{0,15}", env):
-            raise Misconfigured(f"Context 'env' is up to 16 lower-case letters and digits, not {env!r}.")
+            raise Misconfigured(f"Context 'env' must be up to 16 lower-case letters and digits, not {env!r}.")
         context = _Context(node, env, target)
         issuer = _issuer(context.get("issuer"), context.get("audience"))
         reserved = [word for word in COGNITO_RESERVES if word in env]
@@ -257,17 +257,17 @@ class _Context:
         unknown = sorted(set(self._env) - self._asked)
         if unknown:
             known = ", ".join(sorted(self._asked))
-            raise Misconfigured(f"The environment has no value {unknown[0]!r}; there are {known}.")
+            raise Misconfigured(f"The environment has no setting {unknown[0]!r}; there are {known}.")
 
     def count(self, name: str, default: int, *, among: Container[int] | None = None) -> int:
         """A whole number from 1, or one of some."""
         given = self.get(name)
         text = str(default if given is None else given)
         if not re.fullmatch(r"[0-9]{1,9}", text):
-            raise Misconfigured(f"Context '{name}' is a whole number, not {given!r}.")
+            raise Misconfigured(f"Context '{name}' must be a whole number, not {given!r}.")
         if int(text) not in among if among is not None else int(text) == 0:
-            told = "is a whole number from 1" if among is None else f"has no such value; there are {_told(among)}"
-            raise Misconfigured(f"Context '{name}' {told}, not {given!r}.")
+            wanted = "a whole number from 1" if among is None else _listed(among)
+            raise Misconfigured(f"Context '{name}' must be {wanted}, not {given!r}.")
         return int(text)
 
     def flag(self, name: str, default: bool) -> bool:
@@ -277,12 +277,12 @@ class _Context:
         return _choice(name, text, ("true", "false")) == "true"
 
 
-def _told(numbers: Container[int]) -> str:
+def _listed(numbers: Container[int]) -> str:
     match numbers:
         case range():
-            return f"{numbers.start} to {numbers.stop - 1}"
+            return f"from {numbers.start} to {numbers.stop - 1}"
         case Mapping():
-            return ", ".join(map(str, numbers))
+            return f"one of {', '.join(map(str, numbers))}"
         case _:
             raise TypeError(numbers)
 
@@ -291,7 +291,7 @@ def _choice(name: str, value: str, choices: tuple[_Choice, ...]) -> _Choice:
     for choice in choices:
         if value == choice:
             return choice
-    raise Misconfigured(f"Context '{name}' is one of {', '.join(choices)}, not {value!r}.")
+    raise Misconfigured(f"Context '{name}' must be one of {', '.join(choices)}, not {value!r}.")
 
 
 def _issuer(url: str | None, audience: Any) -> Issuer | None:
@@ -304,23 +304,23 @@ def _issuer(url: str | None, audience: Any) -> Issuer | None:
 
 def _cold_start(text: str) -> tuple[bool, int]:
     """`none`, `snapstart`, or `provisioned:2`: whether there are snapshots, and how many instances are kept warm."""
-    found = re.fullmatch(r"none|snapstart|provisioned:([1-9][0-9]{0,2})", text)
-    if found is None:
-        raise Misconfigured(f"Context 'coldStart' is none, snapstart or such as provisioned:2, not {text!r}.")
-    return text == "snapstart", int(found[1] or 0)
+    matched = re.fullmatch(r"none|snapstart|provisioned:([1-9][0-9]{0,2})", text)
+    if matched is None:
+        raise Misconfigured(f"Context 'coldStart' must be none, snapstart or provisioned:<instances>, not {text!r}.")
+    return text == "snapstart", int(matched[1] or 0)
 
 
 def _key(text: str | None) -> str | None:
     if not text or text == "none":
         return None
     if text != "create" and not re.fullmatch(r"arn:aws[\w-]*:kms:[\w-]+:\d{12}:key/[\w-]+", text):
-        raise Misconfigured(f"Context 'kmsKey' is none, create, or the ARN of a KMS key, not {text!r}.")
+        raise Misconfigured(f"Context 'kmsKey' must be none, create, or the ARN of a KMS key, not {text!r}.")
     return text
 
 
 def _stream(text: str | None) -> str | None:
     if text and not re.fullmatch(r"arn:aws[\w-]*:dynamodb:[\w-]+:\d{12}:table/[\w.-]+/stream/[\w.:-]+", text):
-        raise Misconfigured(f"Context 'streamArn' is the ARN of a table's stream, not {text!r}.")
+        raise Misconfigured(f"Context 'streamArn' must be the ARN of a table's stream, not {text!r}.")
     return text or None
 
 
@@ -330,14 +330,14 @@ def _indexes(value: Any) -> tuple[str, ...]:
         return known
     names = tuple(name for name in _several(value) if name)
     if not set(names) <= set(known) or len(set(names)) < len(names):
-        raise Misconfigured(f"Context 'indexes' is some of {', '.join(known)}, each once, not {value!r}.")
+        raise Misconfigured(f"Context 'indexes' must be some of {', '.join(known)}, each once, not {value!r}.")
     return names
 
 
 def _renditions(value: Any) -> tuple[str, ...]:
     names = _several(value)
     if not set(names) <= set(LADDER) or len(set(names)) < len(names):
-        raise Misconfigured(f"Context 'renditions' is some of {', '.join(LADDER)}, each once, not {value!r}.")
+        raise Misconfigured(f"Context 'renditions' must be some of {', '.join(LADDER)}, each once, not {value!r}.")
     return names
 
 

@@ -262,7 +262,7 @@ def demo(console: Console) -> None:
     """Load the films, then list by category and by owner, and count a view."""
     service = running_service()
     if not FILMS.exists():
-        raise LocalError("The films are missing: `npm install` brings them (make does that by itself).")
+        raise LocalError("The films are missing: `npm install` brings them (make does that for you).")
     films = [document(position, record) for position, record in enumerate(json.loads(FILMS.read_bytes()))]
     admin = Client(service["baseUrl"], service["tokens"]["admin"])
     alice = Client(service["baseUrl"], service["tokens"]["alice"])
@@ -328,7 +328,7 @@ def main() -> int:
     try:
         return exit_status(lambda: demo(Console(highlight=False)))
     except KeyboardInterrupt:
-        print("Stopped; run it again to go on where it was.", file=sys.stderr)
+        print("Stopped; run it again to continue.", file=sys.stderr)
         return 130
 
 

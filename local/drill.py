@@ -78,7 +78,7 @@ class Drill:
         new = self.request("POST", "/v1/videos", "alice", {"title": "Created after the damage"})["videoId"]
         damaged = self._export("damaged")
         if not self._wrong(copy, damaged, own):
-            raise LocalError("The damage did none: the drill proves nothing.")
+            raise LocalError("The damage changed nothing, so the drill proves nothing.")
 
         restore = (
             "restore",
@@ -96,7 +96,7 @@ class Drill:
         self.tell(f"Restored: {self._tools(*restore)}")
         again = self._tools(*restore)
         if not again.startswith("0 put back, 0 repaired"):
-            raise LocalError(f"A second restore has found something to do: {again}")
+            raise LocalError(f"A second restore found something to do: {again}")
         self.tell("Restored again: nothing to do")
         self._tools("reconcile", "--repair", may_find=True)
         self.tell(f"Proved: {self._tools('reconcile')}")
@@ -248,9 +248,7 @@ def await_purge(_: Sequence[str], is_done: Callable[[], bool]) -> None:
     end = time.monotonic() + PURGE_SECONDS
     while not is_done():
         if time.monotonic() > end:
-            raise LocalError(
-                f"The service has not cleared away what removed videos left within {PURGE_SECONDS} seconds."
-            )
+            raise LocalError(f"The service did not clear away what removed videos left within {PURGE_SECONDS} seconds.")
         time.sleep(1)  # nobody tells when a queue's work is done, so the table has to be asked
 
 

@@ -74,8 +74,8 @@ def _serve(terminal: "_Terminal") -> NoReturn:
     kept = ministack.kept_until()
     if kept is not None:
         terminal.say(
-            f"The last run was ended by force: what it wrote after {kept:%Y-%m-%d %H:%M:%S} may be missing. "
-            "All before that is there."
+            f"The last run was killed: what it wrote after {kept:%Y-%m-%d %H:%M:%S} may be missing. "
+            "Everything before that is there."
         )
     with ExitStack() as stack:
         issuer = stack.enter_context(Issuer(issuer_port, Signer(KEY_FILE)))
@@ -94,7 +94,7 @@ def _serve(terminal: "_Terminal") -> NoReturn:
         _announce(url, issuer, ministack.endpoint)
         status = ministack.wait()
         raise LocalError(
-            f"MiniStack ended by itself (status {status}), so what was written in its last second may be lost; "
+            f"MiniStack exited unexpectedly (status {status}), so what was written in its last second may be lost; "
             f"its log is {ministack.log}."
         )
 

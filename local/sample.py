@@ -195,7 +195,7 @@ def _is_listed(video: Mapping[str, Any]) -> bool:
 
 def _require(what: str, wanted: object, found: object) -> None:
     if wanted != found:
-        raise Lost(f"Looking for {what}, {wanted} should be found, and {found} was.")
+        raise Lost(f"Expected {what} to be {wanted}, but found {found}.")
 
 
 class Items:
@@ -231,7 +231,7 @@ class Items:
                 return now
             before = now
             time.sleep(2)  # what the stream sets in motion is over when nothing has moved for so long
-        raise LocalError(f"The totals have not counted everything in {PATIENCE:.0f} seconds, or do not come to rest.")
+        raise LocalError(f"After {PATIENCE:.0f} seconds the totals have not counted everything, or still change.")
 
     def make_older(self, sample: Sample) -> None:
         """Give the older videos the form of version 1, and remove what it did not know; and some that of version 2."""
@@ -286,7 +286,7 @@ def require_unchanged(before: Snapshot, after: Snapshot) -> None:
     _require_kept(before, after)
     for key in after:
         if key not in before:
-            raise Lost(f"The item {key} has come from nowhere.")
+            raise Lost(f"The item {key} should not be there.")
         if before[key] != after[key]:
             raise Lost(f"The item {key} has changed: {before[key]} is {after[key]} now.")
 
@@ -304,7 +304,7 @@ def require_upgraded(before: Snapshot, after: Snapshot, sample: Sample) -> None:
     for key, item in after.items():
         if key not in before:
             if not (_is_tag(key) or key[1] in totals):
-                raise Lost(f"The item {key} has come from nowhere.")
+                raise Lost(f"The item {key} should not be there.")
             continue
         is_edge = key[0] in hidden and key[1].startswith(("CREDIT#", "RELEASE#", "TAG#"))
         if is_edge and "rel" in item:

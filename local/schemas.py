@@ -85,7 +85,7 @@ def record(folder: Path = FOLDER) -> Path:
     file = folder / f"{now['schemaVersion']}.json"
     if file.exists() and json.loads(file.read_text(encoding="utf-8")) != now:
         raise LocalError(
-            f"{file.name} says otherwise: a version that was recorded stays. Raise SCHEMA_VERSION in shared/schema.py, "
+            f"{file.name} differs: a recorded version never changes. Raise SCHEMA_VERSION in shared/schema.py, "
             "and see docs/upgrading.md."
         )
     file.write_text(json.dumps(now, indent=2) + "\n", encoding="utf-8")

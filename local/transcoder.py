@@ -191,7 +191,7 @@ class Worker:
             raise
         except Exception:  # whatever broke, the job is to be told at once and not to wait for its lease to end
             LOGGER.exception("failed at %s", name)
-            reason = "The transcoder could not finish; its log tells why."
+            reason = "The transcoder could not finish; its log says why."
             self._reports.send(message, "failed", reason=reason, retry=True)
         else:
             self._done(message)
@@ -200,7 +200,7 @@ class Worker:
     def _make(self, message: JobMessage, receipt: str) -> None:
         rendition = message.input.rendition
         if rendition is None or message.output is None:
-            raise BadMessage("The message is none of a rendition.")
+            raise BadMessage("The message is not about a rendition.")
         begun = last = self._clock()
 
         def beat(percent: int) -> None:
@@ -261,7 +261,7 @@ def _parsed(body: str) -> JobMessage:
     try:
         found = json.loads(body)
     except ValueError as error:
-        raise BadMessage("The message is no JSON.") from error
+        raise BadMessage("The message is not JSON.") from error
     message = parse(JobMessage, found)
     if message.report is None:
         raise BadMessage("The message does not say where to report.")
@@ -358,7 +358,7 @@ def main(arguments: list[str]) -> int:
     try:
         with httpx.Client(base_url=settings.base_url, timeout=60, trust_env=False) as http:
             worker = make_worker(settings, http)
-            LOGGER.info("waits for messages of %s", settings.queue_url)
+            LOGGER.info("waiting for messages of %s", settings.queue_url)
             while True:
                 try:
                     worker.work()

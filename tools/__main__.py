@@ -50,13 +50,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ToolError as error:
         print(error, file=sys.stderr)
     except ServiceError as error:
-        print(f"The table did not do as asked: {error.detail} Run the same command again to go on.", file=sys.stderr)
+        print(
+            f"DynamoDB did not answer as expected: {error.detail} Run the same command again to continue.",
+            file=sys.stderr,
+        )
     except sqlite3.Error as error:
-        print(f"The state file cannot be written: {error}. Run the same command again to go on.", file=sys.stderr)
+        print(f"The state file cannot be written: {error}. Run the same command again to continue.", file=sys.stderr)
     except OSError as error:
         print(f"{error.filename or 'A file'}: {error.strerror}.", file=sys.stderr)
     except KeyboardInterrupt:
-        print("Stopped; run the same command again to go on.", file=sys.stderr)
+        print("Stopped; run the same command again to continue.", file=sys.stderr)
     return 1
 
 
@@ -89,64 +92,72 @@ def _parser() -> argparse.ArgumentParser:
     made = command("generate", _generate, "Make up a catalogue in the layout of the IMDb files.")
     made.add_argument("folder", type=Path)
     made.add_argument("--titles", type=_positive, required=True, metavar="N")
-    made.add_argument("--people", type=_positive, metavar="M", help="default: half as many as titles, and 10")
+    made.add_argument("--people", type=_positive, metavar="M", help="default: half the number of titles, plus 10")
     made.add_argument("--seed", type=int, default=0, metavar="S", help="the same seed makes the same files (default 0)")
 
-    imdb = command("import-imdb", _import_imdb, "Import a folder of IMDb files (TSV, gzip or not).")
+    imdb = command("import-imdb", _import_imdb, "Import a folder of IMDb files (TSV, gzipped or not).")
     imdb.add_argument("folder", type=Path)
     imdb.add_argument("--types", type=_words, default=frozenset(), metavar="movie,short", help="default: all")
-    imdb.add_argument("--from-year", type=_year, metavar="Y", help="first year of release that is imported")
-    imdb.add_argument("--to-year", type=_year, metavar="Y", help="last year of release that is imported")
+    imdb.add_argument("--from-year", type=_year, metavar="Y", help="import no title that was released before this year")
+    imdb.add_argument("--to-year", type=_year, metavar="Y", help="import no title that was released after this year")
     imdb.add_argument(
         "--without", type=_parts, default=frozenset(), metavar="credits,ratings", help=f"of {', '.join(PARTS)}"
     )
     imdb.add_argument("--owner", type=_owner, default="imdb", help="userId of the videos (default imdb)")
-    lines = command("import", _import_lines, "Import a file that `export` made: JSON lines, gzip or not.")
+    lines = command("import", _import_lines, "Import a file made by `export`: JSON lines, gzipped or not.")
     lines.add_argument("file", type=Path)
     for each in (imdb, lines):
         _add_target(each)
-        each.add_argument("--rate", type=_positive, metavar="N", help="items written per second at most")
-        each.add_argument("--state", type=Path, metavar="FILE", help="where an import that was broken off goes on")
-        each.add_argument("--rejects", type=Path, metavar="FILE", help="report of what was not imported (JSON lines)")
+        each.add_argument("--rate", type=_positive, metavar="N", help="write at most N items per second")
+        each.add_argument(
+            "--state", type=Path, metavar="FILE", help="state file, from which an interrupted import continues"
+        )
+        each.add_argument(
+            "--rejects", type=Path, metavar="FILE", help="write what was not imported to this file (JSON lines)"
+        )
 
     out = command("export", _export, "Export everything to a file of JSON lines.")
-    out.add_argument("file", type=Path, help="ends in .gz: it is packed")
-    out.add_argument("--dynamodb-json", action="store_true", help="raw items, as DynamoDB's import from S3 takes them")
+    out.add_argument("file", type=Path, help="compressed if its name ends in .gz")
+    out.add_argument(
+        "--dynamodb-json", action="store_true", help="write raw items, the format of DynamoDB's import from S3"
+    )
     _add_target(out)
 
     back = command(
-        "restore", _restore, "Put back what an export, or another table, has and this one lacks or has damaged."
+        "restore", _restore, "Restore what an export or another table has and this table lacks or has damaged."
     )
     back.add_argument("--from", dest="source", required=True, metavar="FILE|TABLE", help="an export, or a table")
     _add_target(back)
     back.add_argument("--videos", type=_ids, default=frozenset(), metavar="ID,ID", help="only these, and no playlists")
     back.add_argument(
-        "--since", type=_moment, metavar="T", help="when the damage began: what was changed then is damaged"
+        "--since", type=_moment, metavar="T", help="when the damage began: changes from then on count as damage"
     )
-    back.add_argument("--until", type=_moment, metavar="T", help="when it was over (default: it goes on)")
-    back.add_argument("--force", action="store_true", help="replace also what somebody has changed since")
-    back.add_argument("--dry-run", action="store_true", help="only tell what would be done")
-    back.add_argument("--rate", type=_positive, metavar="N", help="items written per second at most")
+    back.add_argument("--until", type=_moment, metavar="T", help="when it ended (default: it has not)")
+    back.add_argument("--force", action="store_true", help="also replace what somebody has changed since")
+    back.add_argument("--dry-run", action="store_true", help="only say what would be done")
+    back.add_argument("--rate", type=_positive, metavar="N", help="write at most N items per second")
 
-    proof = command("reconcile", _reconcile, "Prove that totals and index entries are what they should be.")
-    proof.add_argument("--repair", action="store_true", help="and put right what is not")
+    proof = command("reconcile", _reconcile, "Check that totals and index entries are correct.")
+    proof.add_argument("--repair", action="store_true", help="and repair those that are not")
     _add_target(proof)
 
-    back = command("redrive", _redrive, "Show what was set aside of a queue, and move it back.")
-    back.add_argument("--queue", required=True, metavar="NAME", help="such as thumbnails; a wrong one lists all")
+    back = command("redrive", _redrive, "Show the messages in a dead-letter queue, and move them back.")
+    back.add_argument(
+        "--queue", required=True, metavar="NAME", help="such as thumbnails; an unknown name lists them all"
+    )
     where = back.add_mutually_exclusive_group()
-    where.add_argument("--env", default="dev", help="the environment (default dev), by the usual AWS credentials")
+    where.add_argument("--env", default="dev", help="the environment (default dev), with the usual AWS credentials")
     where.add_argument("--local", action="store_true", help="the queues of the running `make run`")
     how = back.add_mutually_exclusive_group()
     how.add_argument("--show", action="store_true", help="show only, move nothing")
     how.add_argument("--yes", action="store_true", help="do not ask")
-    back.add_argument("--limit", type=_positive, metavar="N", help="move N messages at most")
+    back.add_argument("--limit", type=_positive, metavar="N", help="move at most N messages")
     return parser
 
 
 def _add_target(parser: argparse.ArgumentParser) -> None:
     target = parser.add_mutually_exclusive_group(required=True)
-    target.add_argument("--table", metavar="NAME", help="a deployed table, by the usual AWS credentials and region")
+    target.add_argument("--table", metavar="NAME", help="a deployed table, with the usual AWS credentials and region")
     target.add_argument("--local", action="store_true", help="the table of the running `make run`")
 
 
@@ -157,7 +168,7 @@ def _moment(text: str) -> int:
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no time, such as 2026-01-31T12:00:00Z") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time such as 2026-01-31T12:00:00Z") from None
     return int((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp())
 
 
@@ -194,7 +205,7 @@ def _words(text: str) -> frozenset[str]:
 def _parts(text: str) -> frozenset[str]:
     found = _words(text)
     if not found <= set(PARTS):
-        raise argparse.ArgumentTypeError(f"{text!r} is not of {', '.join(PARTS)}")
+        raise argparse.ArgumentTypeError(f"{text!r} is not one of {', '.join(PARTS)}")
     return found
 
 
@@ -232,7 +243,7 @@ def _import_imdb(options: argparse.Namespace) -> int:
 
 def _import_lines(options: argparse.Namespace) -> int:
     if not options.file.is_file():
-        raise ToolError(f"{options.file} is not there.")
+        raise ToolError(f"There is no file {options.file}.")
     table = open_table(options.table)
 
     def run(work: WorkFile, pool: Pool) -> None:
@@ -268,9 +279,11 @@ def _import(
 
 
 def _warn(work: WorkFile) -> None:
-    """Say why what was broken off does not simply go on."""
+    """Say why an interrupted import starts over."""
     if work.begun_anew:
-        print(f"{work.begun_anew}, so it begins anew, and finds unchanged what is there.", file=sys.stderr)
+        print(
+            f"{work.begun_anew}, so the import starts over; what is there already counts as unchanged.", file=sys.stderr
+        )
 
 
 def _conclude(work: WorkFile, file: str) -> int:
@@ -279,7 +292,7 @@ def _conclude(work: WorkFile, file: str) -> int:
     counts = outcomes.get(file, {})
     if any(counts.get(name) for name in ACCEPTED):
         if not any(each.get(name) for each in outcomes.values() for name in (CREATED, CHANGED)):
-            print("Nothing was changed: the table has all that could be imported.")
+            print("Nothing was changed: the table already has everything that could be imported.")
         return 0
     not_selected = counts.get(NOT_SELECTED, 0)
     refused = sum(count for name, _, count in work.refused_by_reason() if name == file)
@@ -312,7 +325,7 @@ def _summarise(work: WorkFile, rejects: Path, homeless: str) -> None:
         for file, reason, count in refused:
             reasons.add_row(escape(file), reason, str(count))
         console.print(reasons)
-        console.print(f"Each of them is in {rejects}.", markup=False)
+        console.print(f"They are listed in {rejects}.", markup=False)
 
 
 def _export(options: argparse.Namespace) -> int:
@@ -333,7 +346,7 @@ def _restore(options: argparse.Namespace) -> int:
     shown = Rehearsal(table) if options.dry_run else table
     settings = {"table": table.name, "file": file.name, "plan": plan.settings()}
     with TemporaryDirectory() as passing, Pool() as pool:
-        # A rehearsal always begins anew: what it has gone through was not done.
+        # A rehearsal always starts over, as it has done nothing.
         state = Path(passing) / "state" if options.dry_run else file.with_name(f"{file.name}.restore")
         with work_file(state, settings, None if options.dry_run else table) as work:
             _warn(work)
@@ -349,7 +362,7 @@ def _restore(options: argparse.Namespace) -> int:
         f"{refused} left as they are."
     )
     if counts[CREATED] or counts[CHANGED]:
-        print("Totals follow by the stream. Prove them a minute later: python -m tools reconcile")
+        print("The stream updates the totals. Check them a minute later: python -m tools reconcile")
     return 0
 
 
@@ -391,7 +404,7 @@ def _redrive(options: argparse.Namespace) -> int:
         pair = find_pair(aws.client("cloudformation"), options.env, options.queue)
         return redrive(pair, aws.client("sqs"), show_only=options.show, asking=not options.yes, limit=options.limit)
     except (BotoCoreError, ClientError) as error:
-        raise ToolError(f"AWS did not do as asked: {error}. Run the same command again to go on.") from error
+        raise ToolError(f"AWS did not answer as expected: {error}. Run the same command again to continue.") from error
 
 
 if __name__ == "__main__":

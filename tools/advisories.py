@@ -37,10 +37,10 @@ def of_python(run: Run) -> list[str]:
     unasked = [package for package in packages if "skip_reason" in package]
     # It takes a package that PyPI did not answer for as one without vulnerabilities.
     if unasked or not packages:
-        reason = unasked[0]["skip_reason"] if unasked else "pip-audit looked at nothing"
+        reason = unasked[0]["skip_reason"] if unasked else "pip-audit checked nothing"
         raise ToolError(f"PyPI's database was not asked for {len(unasked)} of {len(packages)} packages ({reason}).")
     return [
-        f"{package['name']} {package['version']}: {found['id']}, mended in {', '.join(found['fix_versions']) or 'none yet'}"
+        f"{package['name']} {package['version']}: {found['id']}, fixed in {', '.join(found['fix_versions']) or 'none yet'}"
         for package in packages
         for found in package["vulns"]
     ]

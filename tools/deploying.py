@@ -243,14 +243,14 @@ def _changed(deployed: Mapping[str, Any], wanted: Mapping[str, Any], meant: Mean
     key = kms_key(deployed)
     if key is not None and key != kms_key(wanted) and not meant.key:
         found.append(
-            f"The data is encrypted with kmsKey {key}, and would be with {kms_key(wanted) or 'none'}: functions could read "
-            f'no film or picture of before. Put "kmsKey": "{key}" under the environment in cdk.json, or '
+            f"The data is encrypted with kmsKey {key}, and would be with {kms_key(wanted) or 'none'}: functions could not "
+            f'read older films and pictures. Put "kmsKey": "{key}" under the environment in cdk.json, or '
             "CDK_ARGS=--change-key when that is meant."
         )
     told = addresses(deployed)
     if told and not addresses(wanted) and not meant.nobody_told:
         found.append(
-            f"Alarms are written to {', '.join(sorted(told))}, and would be to nobody: put alarmEmail under the "
+            f"Alarms are written to {', '.join(sorted(told))}, and would no longer be: put alarmEmail under the "
             'environment in cdk.json, or CDK_ARGS="-c alarmEmail=" when that is meant.'
         )
     return found
@@ -275,14 +275,14 @@ def _of_table(table: Wanted, account: Account, meant: Meant) -> list[str]:
         )
     if table.has_stream and account.stream(table.table) is None:
         found.append(
-            f"The table {table.table} has no stream, as one that was restored: nobody would follow its changes. Switch on "
+            f"The table {table.table} has no stream, like any restored table, so nothing would follow its changes. Switch on "
             "what it lacks, as docs/backup-and-restore.md says in “The table is gone”."
         )
     surplus = [name for name in states if name not in table.indexes]
     if surplus and surplus != [meant.drop_index]:
         found.append(
             f"The table {table.table} would lose {', '.join(surplus)}, and DynamoDB removes one index at a time: deploy "
-            "a release that keeps it, or when nothing asks it any more, CDK_ARGS=--drop-index=<the only one>."
+            "a release that keeps it, or, when nothing queries it any more, CDK_ARGS=--drop-index=<the only one>."
         )
     elif surplus and set(table.indexes) - states.keys():
         found.append(
@@ -318,7 +318,7 @@ def add_indexes(table: Wanted, account: Account, run: Run, arguments: Sequence[s
             raise ToolError(
                 f"The stack {table.stack} was deployed, but {table.table} did not get the index {new} and no other."
             )
-        print(f"The index {new} is there, with all that belongs into it.", flush=True)
+        print(f"The index {new} is complete.", flush=True)
 
 
 def restored_stream(assembly: Assembly, account: Account) -> str | None:
@@ -364,7 +364,7 @@ def _synthesised(run: Run, contexts: Sequence[str], output: str) -> Assembly:
 def _cdk(arguments: Sequence[str]) -> None:
     if run_cdk(arguments) != 0:
         raise ToolError(
-            f"cdk {arguments[0]} failed; the lines above say why. Mend it and run the same again: it goes on from there, "
+            f"cdk {arguments[0]} failed; the lines above say why. Fix the cause and run the same command again: it goes on from there, "
             "or says what stands in its way."
         )
 
@@ -372,16 +372,16 @@ def _cdk(arguments: Sequence[str]) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m tools.deploying",
-        description="Deploy all stacks of one environment. What is not listed here is handed to `cdk deploy`.",
+        description="Deploy all stacks of one environment. Other arguments are passed to `cdk deploy`.",
         allow_abbrev=False,
     )
     parser.add_argument("--env", default="", help="dev, staging, prod, or another name; default dev")
     parser.add_argument("-c", "--context", action="append", default=[], metavar="name=value", help="for the CDK app")
-    parser.add_argument("--yes", action="store_true", help="ask nothing, as there is no terminal to ask in")
+    parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
     parser.add_argument("--output", default=str(ROOT / "cdk.out"), metavar="FOLDER", help="where the templates go")
     parser.add_argument("--change-issuer", action="store_true", help="let the API take tokens of another issuer")
     parser.add_argument("--change-key", action="store_true", help="encrypt data with another KMS key than before")
-    parser.add_argument("--drop-index", metavar="NAME", help="let the table lose this index")
+    parser.add_argument("--drop-index", metavar="NAME", help="remove this index from the table")
     return parser
 
 
@@ -414,14 +414,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         where = require_ready(env, given_values(env, options.context, configured), is_answered=is_answered)
         print(f"Deploying {env} to {where}.", flush=True)
         if env not in configured.get("environments", {}):
-            print(f"cdk.json says nothing of {env}: it is made like {DEFAULT_ENV}.", flush=True)
+            print(f"cdk.json does not list {env}: it gets the settings of {DEFAULT_ENV}.", flush=True)
         deploy(options, more, Account(session()), _cdk)
     except ToolError as error:
         print(error, file=sys.stderr)
     except (BotoCoreError, ClientError) as error:
-        print(f"AWS did not answer as it should: {error}", file=sys.stderr)
+        print(f"AWS did not answer as expected: {error}", file=sys.stderr)
     except KeyboardInterrupt:
-        print("Stopped; what CloudFormation has begun, it goes on with. Run the same command again.", file=sys.stderr)
+        print("Stopped, but CloudFormation continues what it has begun. Run the same command again.", file=sys.stderr)
     else:
         return 0
     return 1

@@ -87,7 +87,7 @@ class Export:
     def run(self) -> dict[str, int]:
         """Write the file, or what is missing of it; returns how many items of each entity it has."""
         if self._file.exists():
-            raise ToolError(f"{self._file} is there already: delete it, or name another file.")
+            raise ToolError(f"{self._file} exists already: delete it, or name another file.")
         state = self._resumed()
         counts = Counter(state["counts"])
         with self._unfinished.open("ab") as out, Pool() as pool, self._bars.bar("Items", None, counted=True) as advance:
@@ -113,7 +113,9 @@ class Export:
             return start
         state: dict[str, Any] = json.loads(self._state.read_text(encoding="utf-8"))
         if (state["table"], state["raw"]) != (self._table.name, self._raw):
-            raise ToolError(f"{self._state} is of another export that was broken off: delete it, or name another file.")
+            raise ToolError(
+                f"{self._state} belongs to another export that was interrupted: delete it, or name another file."
+            )
         return state
 
     def _remember(self, source: int, after: Item | None, size: int, counts: Counter[str]) -> None:

@@ -257,4 +257,4 @@ def _as_stored(entity: str, found: Item) -> Item:
 
 
 def _refuse_constant(name: str) -> Callable[[], None]:
-    raise ValueError(f"{name} is no JSON number")
+    raise ValueError(f"{name} is not a JSON number")

@@ -268,7 +268,7 @@ class ImdbImport:
         if not rows or layout in (BASICS, NAMES) or self._work.see(layout.file, rows[0].id):
             return rows
         for row in rows:
-            self._refuse(layout, row.line, Refused("rows of this title came before, apart from these", row.id))
+            self._refuse(layout, row.line, Refused("other rows of this title came earlier in the file", row.id))
         return []
 
     def _refuse(self, layout: Layout, line: int, refused: Refused) -> None:
@@ -328,7 +328,7 @@ class ImdbImport:
         if not self._selection.takes_year(content.get("releaseYear")):
             return None
         if not self._work.see(BASICS.file, row.id):
-            raise Refused("the title is there twice", row.id)
+            raise Refused("the title occurs twice", row.id)
         return content
 
     def _write_video(self, task: Task) -> str:
@@ -438,7 +438,7 @@ class ImdbImport:
         valid = []
         for rows in groups:
             for again in rows[1:]:
-                self._refuse(RATINGS, again.line, Refused("the title is there twice", again.id))
+                self._refuse(RATINGS, again.line, Refused("the title occurs twice", again.id))
             try:
                 valid.append((rows[0], rating_of(rows[0])))
             except Refused as refused:
@@ -475,7 +475,7 @@ class ImdbImport:
     def _target(self, layout: Layout, line: int, video: Item | None) -> Item | None:
         """A video that can be written to; else the line is refused."""
         if video is None:
-            self._refuse(layout, line, Refused("its video is not there any more"))
+            self._refuse(layout, line, Refused("its video is gone"))
         elif video["status"] == "deleted":
             self._refuse(layout, line, DELETED)
         else:

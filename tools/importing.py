@@ -70,10 +70,10 @@ COUNTED = ("entryCount", "lastRank")
 STAMPS = ("updatedAt", "updatedBy", "updatedAs", "writeId")
 
 TWICE = Refused("the playlist has this video already")
-DIFFERENT = Refused("is there already, and different: left alone")
+DIFFERENT = Refused("already exists and differs: left alone")
 NO_VIDEO = Refused("there is no such video")
 NO_PLAYLIST = Refused("there is no such playlist")
-NO_ROOM = Refused("no rank is left behind those of the other entries")
+NO_ROOM = Refused("no rank is left after those of the other entries")
 
 Outcome = tuple[int, str | Refused]
 """A line, and what became of it."""
@@ -235,7 +235,7 @@ class Restore:
         """What becomes of a video that is there."""
         if is_purged(found, self._now()):
             # Replaced, it would leave the new one all that belonged to it.
-            return Refused("an earlier video of this id waits for its removal: import it again after that")
+            return Refused("an earlier video of this id is waiting to be removed: import it again after that")
         return self._compared(line, found)
 
     def _compared(self, line: ItemLine, found: Item, but: Sequence[str] = ()) -> str | Refused:
@@ -476,7 +476,7 @@ def _tried(action: Callable[[], str | Refused]) -> str | Refused:
     except InternalError as error:
         if "Validation" not in error.detail:
             raise
-        return Refused("DynamoDB does not take it as an item")
+        return Refused("DynamoDB does not accept it as an item")
 
 
 def _key(item: Item) -> Key:

@@ -76,7 +76,9 @@ def require(*sentences: Iterable[str]) -> None:
 def _environment(env: str) -> list[str]:
     if ENVIRONMENT.fullmatch(env):
         return []
-    return [f"An environment's name is up to 16 lower-case letters and digits, not {env!r}: `make deploy ENV=staging`."]
+    return [
+        f"An environment's name must be up to 16 lower-case letters and digits, not {env!r}: `make deploy ENV=staging`."
+    ]
 
 
 def is_attended() -> bool:
@@ -102,7 +104,7 @@ def _sites(env: str, values: Mapping[str, Any]) -> list[str]:
             "where people may be sent after they signed in, such as https://videos.example/signed-in"
         )
     return [
-        f'{env} does not say `{name}`: {what}. Put it under `environments.{env}` in cdk.json, or CDK_ARGS="-c {name}=..."; '
+        f'{env} does not set `{name}`: {what}. Put it under `environments.{env}` in cdk.json, or CDK_ARGS="-c {name}=..."; '
         "`none` allows none."
         for name, what in asked.items()
         if not values.get(name)

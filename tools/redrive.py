@@ -235,7 +235,7 @@ def redrive(
     console = Console(highlight=False, soft_wrap=True)
     count = letters.count()
     if not count:
-        print(f"Nothing was set aside of {pair.name}.")
+        print(f"The dead-letter queue of {pair.name} is empty.")
         return 0
     shown = letters.peek()
     console.print(_grid(shown))
@@ -252,7 +252,7 @@ def redrive(
     if outcome.refused:
         print(f"{outcome.refused} were refused by the queue and stay; run the same command again.", file=sys.stderr)
     if outcome.twice:
-        print(f"{outcome.twice} of the moved could not be deleted here, and would be moved again.", file=sys.stderr)
+        print(f"{outcome.twice} of those moved could not be deleted here, and would be moved again.", file=sys.stderr)
     return 1 if outcome.refused or outcome.twice else 0
 
 
@@ -260,7 +260,7 @@ def _answer(ask: Callable[[str], str], question: str) -> str:
     try:
         return ask(question).strip().lower()
     except EOFError as error:
-        raise ToolError("Nobody is there to ask, so nothing was moved; --yes moves without asking.") from error
+        raise ToolError("There is no terminal to ask in, so nothing was moved; --yes moves without asking.") from error
 
 
 def _told(count: int, limit: int | None) -> str:

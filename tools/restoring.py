@@ -52,8 +52,8 @@ ROUNDS = 10
 """How often a count is raised while views are counted."""
 
 MISSING = Refused("is missing, and may have been taken out on purpose: left out")
-IN_THIS_MOMENT = Refused("it was changed in this moment: left alone")
-COUNTED_ON = Refused("views are counted all the time: run the command again")
+IN_THIS_MOMENT = Refused("it was changed just now: left alone")
+COUNTED_ON = Refused("its views changed meanwhile: run the command again")
 
 _ABSENT = Expression("attribute_not_exists(#pk)", {"#pk": PARTITION_KEY})
 

@@ -70,7 +70,7 @@ class WorkFile:
         if self._setting("settings") != settings:
             self._db.close()
             raise ToolError(
-                f"{self.path} belongs to an import with other options, which was broken off: go on with those, "
+                f"{self.path} belongs to an import with other options, which was interrupted: use those again, "
                 "delete it, or name another with --state."
             )
 
@@ -78,9 +78,9 @@ class WorkFile:
         """Begin anew unless the table is the one that was written to, and still has what was written."""
         if self._has_begun():
             if self._setting("table") != identity:
-                self.begun_anew = f"The table {table.name} is not the one that the import was broken off in"
+                self.begun_anew = f"The table {table.name} is not the one that the interrupted import wrote to"
             elif not self._is_still_in(table):
-                self.begun_anew = f"The table {table.name} has lost what the import wrote before it was broken off"
+                self.begun_anew = f"The table {table.name} has lost what the interrupted import wrote"
         if self.begun_anew:
             table.delete(self._mark_key())  # it would stay: the new import has one of its own
         if self.begun_anew or not self._has_begun():

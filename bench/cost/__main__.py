@@ -69,7 +69,7 @@ def _show(report: Report) -> None:
     prices = report.prices
     wide.print(
         f"List prices of {prices.region} on {prices.date}, without free tiers; not confirmed on that day: "
-        f"{', '.join(prices.unchecked)}. Nothing of this was run on AWS; docs/costs.md says what that means."
+        f"{', '.join(prices.unchecked)}. None of this was run on AWS; docs/costs.md says what that means."
     )
 
 

@@ -96,7 +96,7 @@ class Meter:
             case "Query":
                 return self._query(params)
             case _:
-                raise ValueError(f"nobody has said what a {operation} takes")
+                raise ValueError(f"nothing says what a {operation} costs")
 
     def _batch(self, params: Mapping[str, Any]) -> Units:
         """Each item is rounded up by itself."""

@@ -49,7 +49,7 @@ def test_two_databases_that_know_of_nothing_are_a_success(ask: Asked) -> None:
 def test_each_finding_is_a_line_and_no_success(ask: Asked) -> None:
     status, said, _ = ask([CLEAN, WEAK], WEAK_NODE)
     assert status == advisories.FOUND
-    assert "  pillow 1.0: PYSEC-1, mended in 1.1, 2.0\n" in said
+    assert "  pillow 1.0: PYSEC-1, fixed in 1.1, 2.0\n" in said
     assert "  ws: high (<8.17.1)\n" in said
 
 

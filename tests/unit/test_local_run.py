@@ -96,7 +96,7 @@ def test_run_says_what_may_be_missing_when_the_last_one_was_ended_by_force(
     assert run.main() == 1
     told = " ".join(capsys.readouterr().err.split())
     then = datetime.fromtimestamp(1_750_000_000)
-    assert f"ended by force: what it wrote after {then} may be missing. All before that is there." in told
+    assert f"killed: what it wrote after {then} may be missing. Everything before that is there." in told
 
 
 def _refuses(*_: object) -> None:

@@ -330,7 +330,7 @@ class TestCommand:
     ) -> None:
         client.delete_queue(QueueUrl=pair.dead_letters)
         assert main([*self.ARGUMENTS]) == 1
-        assert capsys.readouterr().err.startswith("AWS did not do as asked: ")
+        assert capsys.readouterr().err.startswith("AWS did not answer as expected: ")
 
     def test_showing_and_not_asking_do_not_go_together(self, capsys: pytest.CaptureFixture[str]) -> None:
         with pytest.raises(SystemExit) as stopped:

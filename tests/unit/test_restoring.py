@@ -153,7 +153,7 @@ def test_what_somebody_changed_at_another_time_stays_and_is_told(kept: Kept, mom
     kept.api.patch(f"/v1/videos/{FILM}", {"title": "Better"})
     outcomes, told = kept.restore(BY_TIME)
     assert outcomes["left alone"] == 1
-    assert told == [f"Video {FILM}: is there already, and different: left alone"]
+    assert told == [f"Video {FILM}: already exists and differs: left alone"]
     assert kept.item(VIDEO, videoId=FILM)["title"] == "Better"
 
 
@@ -375,7 +375,7 @@ class TestWhatTheDamageAdded:
     def test_a_video_that_waits_for_its_removal_by_right_is_left(self, kept: Kept) -> None:
         kept.alter(VIDEO, {"purgeAt": NOW, "writeId": "another"}, videoId=FILM)
         _, told = kept.restore(Plan(force=True))
-        assert f"Video {FILM}: an earlier video of this id waits for its removal: import it again after that" in told
+        assert f"Video {FILM}: an earlier video of this id is waiting to be removed: import it again after that" in told
 
 
 class TestCounts:
@@ -409,7 +409,7 @@ class TestCounts:
         lost.alter(VIDEO, {"title": "Lost"}, videoId=OTHER)
         self._viewed_after_reading(lost, monkeypatch, 1)
         outcomes, told = lost.restore()
-        assert f"Views {FILM}: views are counted all the time: run the command again" in told
+        assert f"Views {FILM}: its views changed meanwhile: run the command again" in told
         assert outcomes["changed"] == 1
 
     def test_a_counter_without_a_count_gets_one(self, kept: Kept) -> None:
@@ -482,7 +482,7 @@ class TestEntries:
 
         monkeypatch.setattr(Repair, "_members", added)
         _, told = kept.restore()
-        assert f"Entry {kept.playlist} {OTHER}: it was changed in this moment: left alone" in told
+        assert f"Entry {kept.playlist} {OTHER}: it was changed just now: left alone" in told
         assert self._entries(kept) == [FILM, OTHER]
 
     def test_half_an_entry_is_made_whole_in_a_playlist_that_others_changed(self, kept: Kept) -> None:
@@ -538,7 +538,7 @@ class TestWorkOfJobs:
     def test_what_only_jobs_changed_stays(self, processed: tuple[Kept, str], plan: Plan) -> None:
         kept, video_id = processed
         _, told = kept.restore(plan)
-        assert f"Video {video_id}: is there already, and different: left alone" in told
+        assert f"Video {video_id}: already exists and differs: left alone" in told
         assert self._is_ready(kept, video_id)
 
     @pytest.mark.parametrize("remove", [False, True])

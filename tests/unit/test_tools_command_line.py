@@ -146,8 +146,8 @@ def test_an_import_that_begins_anew_says_why(
     assert main([command, str(source), "--table", table.name]) == 0
     shown = capsys.readouterr()
     assert shown.err == (
-        f"The table {table.name} has lost what the import wrote before it was broken off, so it begins anew, and finds "
-        "unchanged what is there.\n"
+        f"The table {table.name} has lost what the interrupted import wrote, so the import starts over; "
+        "what is there already counts as unchanged.\n"
     )
     assert sum(item["sk"] == VIDEO.sk for item in items_of(table)) == 3
 
@@ -161,7 +161,7 @@ def test_a_termination_ends_an_import_as_an_interrupt_does(
         patched.setattr(Table, "transact", lambda *_, **__: signal.raise_signal(signal.SIGTERM))
         patched.setattr(Pool, "map", lambda _, action, tasks: [action(task) for task in tasks])
         assert main(arguments) == 1
-    assert capsys.readouterr().err == "Stopped; run the same command again to go on.\n"
+    assert capsys.readouterr().err == "Stopped; run the same command again to continue.\n"
     assert signal.getsignal(signal.SIGTERM) == before
     assert main(arguments) == 0
 
@@ -184,7 +184,7 @@ def test_a_damaged_file_is_an_error_and_the_whole_one_goes_on(
     ("arguments", "sentence"),
     [
         (["import-imdb", "nowhere", "--table", "VideoMetadata"], "nowhere is not a folder."),
-        (["import", "nowhere", "--table", "VideoMetadata"], "nowhere is not there."),
+        (["import", "nowhere", "--table", "VideoMetadata"], "There is no file nowhere."),
         (["import-imdb", ".", "--table", "Other"], "The table Other cannot be read"),
         (["import-imdb", ".", "--table", "VideoMetadata", "--from-year", "2000", "--to-year", "1999"], "is after"),
         (["export", "/nowhere/all.jsonl", "--table", "VideoMetadata"], "No such file or directory."),
@@ -234,7 +234,7 @@ def test_a_table_that_stays_busy_ends_the_import_which_can_go_on(
     with monkeypatch.context() as patched:
         patched.setattr(Table, "transact", busy)
         assert main(arguments) == 1
-    assert "Run the same command again to go on." in capsys.readouterr().err
+    assert "Run the same command again to continue." in capsys.readouterr().err
     assert main(arguments) == 0
 
 

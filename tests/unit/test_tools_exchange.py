@@ -395,7 +395,7 @@ def test_an_entry_behind_the_last_rank_of_all_is_refused(api: Api, tmp_path: Pat
     entry = {"entity": "Entry", "playlistId": LIST_ID}
     last = entry | {"videoId": VIDEO_ID, "rank": "zzzzzz"}
     run = bring_in_lines(api.table, tmp_path, [playlist, last, entry | {"videoId": OTHER_ID}])
-    assert run.refused == [(3, "no rank is left behind those of the other entries")]
+    assert run.refused == [(3, "no rank is left after those of the other entries")]
 
 
 def test_a_packed_export_that_is_damaged_within_is_refused_as_a_whole(full: Api, target: Table, tmp_path: Path) -> None:
@@ -456,7 +456,7 @@ def test_what_is_there_and_different_is_left_alone(full: Api, tmp_path: Path) ->
     full.put(f"/v1/videos/{VIDEO_ID}/rating", {"value": 1}, user="alice")
     before = contents(full.table)
     run = bring_in(full.table, tmp_path / "all.jsonl")
-    assert {reason for _, reason in run.refused} == {"is there already, and different: left alone"}
+    assert {reason for _, reason in run.refused} == {"already exists and differs: left alone"}
     assert run.outcomes == {"unchanged": 15, "left alone": 2}
     assert contents(full.table) == before
 
@@ -507,5 +507,5 @@ def test_a_video_that_waits_for_its_removal_is_not_replaced(table: Table, tmp_pa
     waiting = {**VIDEO.key(videoId=VIDEO_ID), "videoId": VIDEO_ID, "purgeAt": 1}
     table.write(table.put(waiting))
     run = bring_in_lines(table, tmp_path, [FILM])
-    assert run.refused == [(1, "an earlier video of this id waits for its removal: import it again after that")]
+    assert run.refused == [(1, "an earlier video of this id is waiting to be removed: import it again after that")]
     assert table.get(VIDEO.key(videoId=VIDEO_ID)) == waiting

@@ -317,16 +317,16 @@ def test_bad_rows_are_refused_with_their_reasons_and_the_others_imported(imdb: I
         ("title.basics.tsv.gz", 13, "tconst is not tt and digits"),
         ("title.basics.tsv.gz", 14, "runtimeMinutes is negative"),
         ("title.basics.tsv.gz", 15, "runtimeMinutes is too large"),
-        ("title.basics.tsv.gz", 17, "the title is there twice"),
+        ("title.basics.tsv.gz", 17, "the title occurs twice"),
         ("title.principals.tsv.gz", 2, "characters is not a JSON array"),
         ("title.principals.tsv.gz", 3, "characters is not a JSON array of strings"),
         ("title.principals.tsv.gz", 4, "ordering is not a number"),
         ("title.principals.tsv.gz", 5, "nconst is not nm and digits"),
         ("title.principals.tsv.gz", 6, "category is not valid"),
-        ("title.principals.tsv.gz", 9, "rows of this title came before, apart from these"),
+        ("title.principals.tsv.gz", 9, "other rows of this title came earlier in the file"),
         ("title.ratings.tsv.gz", 2, "averageRating is not from 1 to 10"),
         ("title.ratings.tsv.gz", 3, "averageRating is not a number"),
-        ("title.ratings.tsv.gz", 4, "the title is there twice"),
+        ("title.ratings.tsv.gz", 4, "the title occurs twice"),
     ]
     assert imdb.video("tt9")
     assert [credit["roles"] for credit in imdb.children("tt1", "CREDIT#")] == [

@@ -53,7 +53,7 @@ def test_in_a_table_that_was_made_anew_it_begins_anew(memory: Memory) -> None:
     memory.go_on()
     memory.table.client.delete_table(TableName=memory.table.name)
     create_table(memory.table.client, memory.table.name)
-    assert memory.go_on() == (0, f"The table {memory.table.name} is not the one that the import was broken off in")
+    assert memory.go_on() == (0, f"The table {memory.table.name} is not the one that the interrupted import wrote to")
     assert memory.go_on() == (BATCHES, None)
 
 
@@ -69,7 +69,7 @@ def test_in_a_table_that_is_back_in_an_earlier_moment_it_begins_anew(memory: Mem
         memory.table.client.put_item(**memory.table.put(item).parameters)
     assert memory.go_on() == (
         0,
-        f"The table {memory.table.name} has lost what the import wrote before it was broken off",
+        f"The table {memory.table.name} has lost what the interrupted import wrote",
     )
 
 
