@@ -79,8 +79,8 @@ def _taking_everything(client: Any) -> tuple[Any, dict[str, int]]:
         if operation == "BatchGetItem":
             asked = sent["RequestItems"]["T"]
             is_there = DIGEST not in asked.get("ExpressionAttributeNames", {}).values()
-            found = [_video(key) for key in asked["Keys"] if is_there and key["sk"]["S"] == "#META"]
-            told = {"Responses": {"T": found}}
+            videos = [_video(key) for key in asked["Keys"] if is_there and key["sk"]["S"] == "#META"]
+            told = {"Responses": {"T": videos}}
         elif operation == "Query":
             told = {"Items": [], "Count": 0, "ScannedCount": 0}
         elif operation == "TransactWriteItems":

@@ -111,7 +111,9 @@ def _film(path: Path, size: tuple[int, int], codec: str, pixels: str, times: int
     once.seek(0)
     with av.open(once, "r") as source, av.open(str(path), "w", format="mp4") as output:
         packets = [
-            (bytes(each), each.pts or 0, each.dts or 0, each.is_keyframe) for each in source.demux(video=0) if each.size
+            (bytes(packet), packet.pts or 0, packet.dts or 0, packet.is_keyframe)
+            for packet in source.demux(video=0)
+            if packet.size
         ]
         original = source.streams.video[0]
         base = original.time_base or Fraction(1)
@@ -120,7 +122,7 @@ def _film(path: Path, size: tuple[int, int], codec: str, pixels: str, times: int
             for data, pts, dts, is_keyframe in packets:
                 packet = av.Packet(data)
                 packet.stream, packet.time_base, packet.is_keyframe = copy, base, is_keyframe
-                packet.pts, packet.dts = (each + round(5 * number / base) for each in (pts, dts))
+                packet.pts, packet.dts = (stamp + round(5 * number / base) for stamp in (pts, dts))
                 output.mux(packet)
     return path
 

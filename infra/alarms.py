@@ -95,7 +95,7 @@ class Alarms(Construct):
         """Throttles of several functions together."""
         self._alarm(
             f"{name.title().replace(' ', '')}Throttled",
-            metrics.total([metrics.of_function("Throttles", each) for each in functions], "Throttled calls"),
+            metrics.total([metrics.of_function("Throttles", function) for function in functions], "Throttled calls"),
             name=f"{name} are throttled",
             meaning=meaning,
             runbook="functions-throttled",
@@ -106,7 +106,7 @@ class Alarms(Construct):
         """Functions that nobody waits for. What they can tell of, they report message by message, and it is no error."""
         self._alarm(
             "WorkersCrash",
-            metrics.total([metrics.of_function("Errors", each) for each in workers], "Crashes and timeouts"),
+            metrics.total([metrics.of_function("Errors", worker) for worker in workers], "Crashes and timeouts"),
             name="Workers crash",
             meaning="A worker keeps crashing or timing out, so uploads or counts wait for it",
             runbook="worker-errors",

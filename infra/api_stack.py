@@ -296,11 +296,13 @@ class ApiStack(cdk.Stack):
         """
         made = self.node.find_all()
         permissions = [
-            (self.resolve(each.function_name), each) for each in made if isinstance(each, lambda_.CfnPermission)
+            (self.resolve(permission.function_name), permission)
+            for permission in made
+            if isinstance(permission, lambda_.CfnPermission)
         ]
-        for integration in (each for each in made if isinstance(each, apigateway.CfnIntegration)):
+        for integration in (resource for resource in made if isinstance(resource, apigateway.CfnIntegration)):
             called = self.resolve(integration.integration_uri)
-            integration.node.add_dependency(*(each for function, each in permissions if function == called))
+            integration.node.add_dependency(*(permission for function, permission in permissions if function == called))
 
     def _make_few_at_once(self) -> None:
         """Let CloudFormation make some integrations and routes at a time, and the stage when they are there.

@@ -95,7 +95,7 @@ class OperationsDashboard(Construct):
         dashboard.add_widgets(
             cloudwatch.LogQueryWidget(
                 title="Newest errors and warnings",
-                log_group_names=[each.log_group.log_group_name for each in functions.values()],
+                log_group_names=[function.log_group.log_group_name for function in functions.values()],
                 query_lines=list(NEWEST_ERRORS),
                 width=WIDTH,
                 height=HEIGHT,
@@ -120,7 +120,10 @@ class OperationsDashboard(Construct):
             label="5xx, percent of requests",
             period=FIVE_MINUTES,
         )
-        latency = [api.metric_latency(statistic=each, period=FIVE_MINUTES, label=each) for each in ("p50", "p99")]
+        latency = [
+            api.metric_latency(statistic=percentile, period=FIVE_MINUTES, label=percentile)
+            for percentile in ("p50", "p99")
+        ]
         return {"Requests": [count, refused, failed], "Share that fails": [share], "Time to answer (ms)": latency}
 
     def _business(self) -> Graphs:
@@ -138,16 +141,16 @@ class OperationsDashboard(Construct):
         }
 
     def _pipeline(self, functions: Mapping[str, ServiceFunction], queues: Mapping[str, WorkQueue]) -> Graphs:
-        readers = [each for each in functions.values() if each.stream_mapping_id]
+        readers = [function for function in functions.values() if function.stream_mapping_id]
         return {
             "Behind the stream (ms)": [
-                metrics.of_function("IteratorAge", each, statistic="Maximum") for each in readers
+                metrics.of_function("IteratorAge", reader, statistic="Maximum") for reader in readers
             ],
-            "Messages waiting": [metrics.of_queue(metrics.DEPTH, each.queue, name) for name, each in queues.items()],
-            "Oldest message (s)": [metrics.of_queue(metrics.AGE, each.queue, name) for name, each in queues.items()],
+            "Messages waiting": [metrics.of_queue(metrics.DEPTH, queue.queue, name) for name, queue in queues.items()],
+            "Oldest message (s)": [metrics.of_queue(metrics.AGE, queue.queue, name) for name, queue in queues.items()],
             "Dead letters, and records given up": [
-                *(metrics.of_queue(metrics.DEPTH, each.dead_letters, name) for name, each in queues.items()),
-                *(metrics.of_stream_reader(metrics.GIVEN_UP, each) for each in readers),
+                *(metrics.of_queue(metrics.DEPTH, queue.dead_letters, name) for name, queue in queues.items()),
+                *(metrics.of_stream_reader(metrics.GIVEN_UP, reader) for reader in readers),
             ],
         }
 
@@ -159,7 +162,7 @@ class OperationsDashboard(Construct):
             "Running at a time": ("ConcurrentExecutions", "Maximum"),
         }
         return {
-            title: [metrics.of_function(name, each, statistic=statistic) for each in functions.values()]
+            title: [metrics.of_function(name, function, statistic=statistic) for function in functions.values()]
             for title, (name, statistic) in shown.items()
         }
 

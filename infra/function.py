@@ -318,8 +318,8 @@ class ServiceFunction(Construct):
             ),
             filter_criteria=lambda_.CfnEventSourceMapping.FilterCriteriaProperty(
                 filters=[
-                    lambda_.CfnEventSourceMapping.FilterProperty(pattern=json.dumps(each, separators=(",", ":")))
-                    for each in filters
+                    lambda_.CfnEventSourceMapping.FilterProperty(pattern=json.dumps(pattern, separators=(",", ":")))
+                    for pattern in filters
                 ]
             ),
         )

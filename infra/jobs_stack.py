@@ -120,8 +120,8 @@ class JobsStack(cdk.Stack):
             "purge": self._queue("PurgeQueue", worker_timeout=PURGE_TIMEOUT),
             "aggregates": self._queue("AggregatesQueue", worker_timeout=AGGREGATES_TIMEOUT),
         }
-        probe, thumbnails, transcode, purge, aggregates = (each.queue for each in self.queues.values())
-        self._router({name.upper(): each.queue for name, each in self.queues.items()})
+        probe, thumbnails, transcode, purge, aggregates = (work_queue.queue for work_queue in self.queues.values())
+        self._router({name.upper(): work_queue.queue for name, work_queue in self.queues.items()})
         self._audit()
         self._arrivals()
         # One message at a time, so that a film that takes long delays no other, and counts as its own failure.

@@ -113,7 +113,7 @@ def of_queue(name: str, queue: sqs.IQueue, label: str) -> cloudwatch.Metric:
 
 def total(metrics: Iterable[cloudwatch.Metric], label: str) -> cloudwatch.MathExpression:
     """The sum of several metrics; one that has no data counts as nothing."""
-    using = {f"m{number}": each for number, each in enumerate(metrics)}
+    using = {f"m{number}": metric for number, metric in enumerate(metrics)}
     return cloudwatch.MathExpression(
         expression=f"SUM([{', '.join(using)}])", using_metrics=using, label=label, period=FIVE_MINUTES
     )

@@ -50,8 +50,8 @@ class GradualShift(Construct):
                 actions=["lambda:GetAlias", "lambda:GetProvisionedConcurrencyConfig", "lambda:UpdateAlias"],
                 resources=[
                     arn
-                    for each in functions.values()
-                    for arn in (each.function.function_arn, f"{each.function.function_arn}:{LIVE}")
+                    for function in functions.values()
+                    for arn in (function.function.function_arn, f"{function.function.function_arn}:{LIVE}")
                 ],
             )
         )

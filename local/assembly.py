@@ -42,7 +42,7 @@ class Configuration:
 
 def synthesised(assembly: Path) -> list[Synthesised]:
     """The service's functions in an assembly, by folder; raises LocalError when there are none."""
-    found = []
+    functions = []
     for template in assembly.glob("*.template.json"):
         resources = json.loads(template.read_text(encoding="utf-8")).get("Resources", {})
         for logical_id, resource in resources.items():
@@ -51,10 +51,10 @@ def synthesised(assembly: Path) -> list[Synthesised]:
                 folder = handler.removeprefix(_HANDLER[0]).removesuffix(_HANDLER[1])
                 asset = assembly / resource["Metadata"]["aws:asset:path"]
                 stack = template.name.removesuffix(".template.json")
-                found.append(Synthesised(folder, handler, stack, logical_id, template, asset))
-    if not found:
+                functions.append(Synthesised(folder, handler, stack, logical_id, template, asset))
+    if not functions:
         raise LocalError(f"There is no function in {assembly}.")
-    return sorted(found, key=lambda each: each.folder)
+    return sorted(functions, key=lambda function: function.folder)
 
 
 def configuration(endpoint: str, function: Synthesised) -> Configuration:
@@ -64,10 +64,10 @@ def configuration(endpoint: str, function: Synthesised) -> Configuration:
             StackName=function.stack, LogicalResourceId=function.logical_id
         )["StackResourceDetail"]
         name = resource["PhysicalResourceId"]
-        found = client("lambda", endpoint).get_function_configuration(FunctionName=name)
+        deployed = client("lambda", endpoint).get_function_configuration(FunctionName=name)
     except ClientError as error:
         raise LocalError(f"The function {function.folder} is not deployed to {endpoint} ({error}).") from error
-    return Configuration(name, found["Environment"]["Variables"], found["MemorySize"], found["Timeout"])
+    return Configuration(name, deployed["Environment"]["Variables"], deployed["MemorySize"], deployed["Timeout"])
 
 
 def client(service: Any, endpoint: str) -> Any:

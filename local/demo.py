@@ -117,15 +117,15 @@ def _metadata(record: Record) -> dict[str, str | float]:
         "IMDB Rating": "imdbRating",
         "IMDB Votes": "imdbVotes",
     }
-    found: dict[str, str | float] = {}
+    facts: dict[str, str | float] = {}
     for source, target in names.items():
         value = record.get(source)
         if _is_number(value):
-            found[target] = value
+            facts[target] = value
         elif (text := _text(value)) is not None:
-            found[target] = text
+            facts[target] = text
     day = _day(record.get("Release Date"))
-    return found if day is None else {**found, "releaseDate": day.date().isoformat()}
+    return facts if day is None else {**facts, "releaseDate": day.date().isoformat()}
 
 
 def _text(value: object) -> str | None:

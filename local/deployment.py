@@ -189,7 +189,7 @@ def _is_deployed(endpoint: str, stack: str) -> bool:
         stacks = client.describe_stacks(StackName=stack)["Stacks"]
     except ClientError:
         return False
-    return any(found["StackStatus"] in ("CREATE_COMPLETE", "UPDATE_COMPLETE") for found in stacks)
+    return any(stack["StackStatus"] in ("CREATE_COMPLETE", "UPDATE_COMPLETE") for stack in stacks)
 
 
 def _options(endpoint: str) -> dict[str, Any]:
@@ -253,9 +253,9 @@ def _kill_group(group: int) -> None:
 
 def _reason(lines: Iterable[str]) -> str:
     """The line that most likely says what went wrong: the app's exception, else what CloudFormation refused."""
-    found = list(lines)
+    printed = list(lines)
     for telling in (r"^[\w.]+(Error|Exception): ", r"_FAILED", "\u274c", r"(?i)\b(error|failed)\b"):
-        for line in reversed(found):
+        for line in reversed(printed):
             if re.search(telling, line):
                 return " ".join(line.split())[:300]
-    return found[-1][:300] if found else "it printed nothing"
+    return printed[-1][:300] if printed else "it printed nothing"

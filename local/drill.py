@@ -129,12 +129,12 @@ class Drill:
         gone, altered, changed = videos[:4], videos[4:9], videos[9:20]
         for video_id in gone:
             partition = VIDEO.key(videoId=video_id)[PARTITION_KEY]
-            found = self.client.query(
+            items = self.client.query(
                 TableName=self.table,
                 KeyConditionExpression="pk = :pk",
                 ExpressionAttributeValues={":pk": {"S": partition}},
             )["Items"]
-            for item in found:
+            for item in items:
                 key = {name: item[name] for name in (PARTITION_KEY, SORT_KEY)}
                 self.client.delete_item(TableName=self.table, Key=key)
         for video_id in altered:
@@ -154,8 +154,8 @@ class Drill:
         )
 
     def _alter(self, key: Mapping[str, str], values: Mapping[str, Any]) -> None:
-        found = self.client.get_item(TableName=self.table, Key=encode_item(key), ConsistentRead=True)["Item"]
-        self.client.put_item(TableName=self.table, Item=encode_item(decode_item(found) | dict(values)))
+        stored = self.client.get_item(TableName=self.table, Key=encode_item(key), ConsistentRead=True)["Item"]
+        self.client.put_item(TableName=self.table, Item=encode_item(decode_item(stored) | dict(values)))
 
     def _is_listed(self, line: Line) -> bool:
         key = MEMBERSHIP.key(playlistId=line["playlistId"], videoId=line["videoId"])
@@ -189,8 +189,8 @@ class Drill:
             ),
             "tag=lost": 0,
         }.items():
-            if len(found := self._listed(query)) != wanted:
-                raise LocalError(f"The list {query or 'of all'} has {len(found)} videos, not {wanted}.")
+            if len(listed := self._listed(query)) != wanted:
+                raise LocalError(f"The list {query or 'of all'} has {len(listed)} videos, not {wanted}.")
         (playlist,) = {line["playlistId"] for line in copy.values() if line["entity"] == "Entry"}
         entries = self.request("GET", f"/v1/playlists/{playlist}/entries", "bob", None)["items"]
         ranked = sorted((line for line in copy.values() if line["entity"] == "Entry"), key=lambda line: line["rank"])
@@ -202,16 +202,16 @@ class Drill:
         answer = self.request("GET", f"/v1/videos?from=0&limit=100&{query}".rstrip("&"), "bob", None)
         return [video["videoId"] for video in answer["items"]]
 
-    def _wrong(self, copy: Lines, found: Lines, changed: list[str]) -> list[tuple[str, ...]]:
+    def _wrong(self, copy: Lines, present: Lines, changed: list[str]) -> list[tuple[str, ...]]:
         """What is not as it was, but for the videos that users changed."""
-        kept = {key: line for key, line in copy.items() if key[:2] not in [("Video", each) for each in changed]}
-        return [key for key, line in kept.items() if _content(found.get(key, {})) != _content(line)]
+        kept = {key: line for key, line in copy.items() if key[:2] not in [("Video", video_id) for video_id in changed]}
+        return [key for key, line in kept.items() if _content(present.get(key, {})) != _content(line)]
 
     def _export(self, name: str) -> Lines:
         file = self.folder / f"{name}.jsonl.gz"
         self._tools("export", str(file))
         with gzip.open(file, "rt", encoding="utf-8") as lines:
-            found = [json.loads(line) for line in lines]
+            exported = [json.loads(line) for line in lines]
         names = ("videoId", "playlistId", "personId", "region", "language", "kind")
         return {
             (
@@ -219,7 +219,7 @@ class Drill:
                 *(str(line[name]) for name in names if name in line),
                 *([line["userId"]] if line["entity"] == "Rating" else []),
             ): line
-            for line in found
+            for line in exported
         }
 
     def _tools(self, *arguments: str, table: bool = True, may_find: bool = False) -> str:

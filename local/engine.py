@@ -209,9 +209,9 @@ def _readers(stream: str | None) -> Iterator[tuple[str, str, str]]:
 
 def _positions() -> list[ReaderRow]:
     """How far the readers of streams are."""
-    found = lambda_svc._dynamodb_stream_positions.all_items()
+    positions = lambda_svc._dynamodb_stream_positions.all_items()
     mappings = dict(lambda_svc._esms.all_items())
-    return [(scope[-1], mappings[scope]["EventSourceArn"], at) for scope, at in found if scope in mappings]
+    return [(scope[-1], mappings[scope]["EventSourceArn"], at) for scope, at in positions if scope in mappings]
 
 
 def _row(table_id: str, table: Any, pk: str, sk: str) -> ItemRow:

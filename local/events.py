@@ -61,8 +61,8 @@ class Example:
 
 def examples() -> list[Example]:
     """All of them, by function."""
-    found = [*_http(), *_stream(), *_queues(), _schedule()]
-    return sorted(found, key=lambda each: each.function)
+    examples = [*_http(), *_stream(), *_queues(), _schedule()]
+    return sorted(examples, key=lambda example: example.function)
 
 
 def text(example: Example) -> str:
@@ -192,10 +192,10 @@ def _call(
     **request: Any,
 ) -> Example:
     """A request of an operation; `case` tells it from others of the same one."""
-    (route,) = (each for each in ROUTES if each.operation == operation)
+    (route,) = (candidate for candidate in ROUTES if candidate.operation == operation)
     path = route.path.format(**params or {})
     event = _request(route.method, path, route, params=params, caller=caller, **request)
-    name = re.sub(r"(?<=[a-z])[A-Z]", lambda found: f"-{found[0]}", operation).lower()
+    name = re.sub(r"(?<=[a-z])[A-Z]", lambda capital: f"-{capital[0]}", operation).lower()
     return Example(route.function, f"{name}-{case}" if case else name, event, status)
 
 

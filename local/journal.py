@@ -66,8 +66,8 @@ class Journal:
 
     def records(self, stream: str) -> list[tuple[int, str]]:
         """Position and JSON of each record of a stream, the oldest first."""
-        found = self._db.execute("SELECT position, record FROM record WHERE stream = ? ORDER BY position", (stream,))
-        return found.fetchall()
+        records = self._db.execute("SELECT position, record FROM record WHERE stream = ? ORDER BY position", (stream,))
+        return records.fetchall()
 
     def readers(self) -> list[ReaderRow]:
         """How far each reader is."""

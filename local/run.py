@@ -187,8 +187,8 @@ def stop_on_signals(kept: str = "") -> None:
 
     def stop(number: int, frame: FrameType | None) -> None:
         # From here on we clean up; a second, impatient Ctrl-C must not break that off.
-        for each in stopping:
-            signal.signal(each, explain)
+        for number in stopping:
+            signal.signal(number, explain)
         raise Stop
 
     for number in stopping:

@@ -44,7 +44,7 @@ def _make_ready() -> None:
     for template in {function.template for function in made}:
         template.write_text(declaring(template.read_text(encoding="utf-8"), variables), encoding="utf-8")
     running = {function.folder: function for function in synthesised(Path(service["assembly"]))}
-    deployed = {each.logical_id: configuration(endpoint, running[each.folder]).environment for each in made}
+    deployed = {function.logical_id: configuration(endpoint, running[function.folder]).environment for function in made}
     write_private(
         VARIABLES, json.dumps({name: {**own, **variables} for name, own in deployed.items()}, indent=2) + "\n"
     )
@@ -96,7 +96,7 @@ def command(function: Synthesised, name: str) -> str:
 
 def examples_of(folder: str, functions: Iterable[Synthesised]) -> list[str]:
     """The commands of a function's events."""
-    (function,) = (each for each in functions if each.folder == folder)
+    (function,) = (candidate for candidate in functions if candidate.folder == folder)
     return [command(function, example.name) for example in examples() if example.function == folder]
 
 
@@ -114,9 +114,9 @@ def commands(functions: Iterable[Synthesised]) -> str:
 
 def page(text: str, functions: Iterable[Synthesised]) -> str:
     """The page with its commands made anew; raises ValueError when their marks are missing."""
-    before, found, rest = text.partition(BEGIN)
+    before, opened, rest = text.partition(BEGIN)
     _, closed, after = rest.partition(END)
-    if not (found and closed):
+    if not (opened and closed):
         raise ValueError(f"{PAGE.name} has no marks for its commands")
     return before + BEGIN + commands(functions) + END + after
 

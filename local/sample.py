@@ -140,8 +140,8 @@ class Sample:
         wanted_counts = {"total": VIDEOS_EACH, "ready": HIDDEN, "uploaded": VIDEOS_EACH - HIDDEN}
         for owner in OWNERS:
             counts = self._get(owner, f"/v1/users/{owner}")["videos"]
-            found = {status: count for status, count in counts.items() if count}
-            _require(f"the totals of {owner}", wanted_counts, found)
+            counted = {status: count for status, count in counts.items() if count}
+            _require(f"the totals of {owner}", wanted_counts, counted)
 
     def _require_video(self, video: Json) -> None:
         read = self._get(ADMIN, _path(video))
@@ -156,19 +156,19 @@ class Sample:
     def _require_playlists(self) -> None:
         for owner, (playlist, held) in self._playlists.items():
             listed = self._get(owner, "/v1/playlists", userId=owner)["items"]
-            _require(f"the playlists of {owner}", [playlist], [each["playlistId"] for each in listed])
+            _require(f"the playlists of {owner}", [playlist], [entry["playlistId"] for entry in listed])
             entries = self._get(owner, f"/v1/playlists/{playlist}/entries", limit=MOST)["items"]
             _require(f"the playlist of {owner}", held, [entry["videoId"] for entry in entries])
             holding = self._get(READER, f"/v1/videos/{held[0]}/playlists", limit=MOST)["items"]
-            found = playlist in {each["playlistId"] for each in holding}
-            _require(f"the playlist of {owner} among those that hold a video", True, found)
+            is_listed = playlist in {entry["playlistId"] for entry in holding}
+            _require(f"the playlist of {owner} among those that hold a video", True, is_listed)
 
     def _listed(self, user: str, **query: str) -> set[str]:
         return {item["videoId"] for item in self._get(user, "/v1/videos", limit=MOST, **query)["items"]}
 
     def _require(self, what: str, wanted: set[str], found: Iterable[str]) -> None:
         titles = {video["videoId"]: video["title"] for video in self.videos}
-        _require(what, *(sorted(titles.get(each, each) for each in ids) for ids in (wanted, found)))
+        _require(what, *(sorted(titles.get(video_id, video_id) for video_id in ids) for ids in (wanted, found)))
 
     def _get(self, user: str, path: str, **query: str) -> Json:
         return self._send(user, "GET", path, params=query)

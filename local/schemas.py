@@ -51,7 +51,7 @@ def _key(attribute: schema.Attribute, kind: str) -> Json:
 
 def described(table: Mapping[str, Any]) -> Json:
     """Keys, stream and indexes of a table, from the answer of DescribeTable or the properties of a template."""
-    types = {each["AttributeName"]: each["AttributeType"] for each in table["AttributeDefinitions"]}
+    types = {attribute["AttributeName"]: attribute["AttributeType"] for attribute in table["AttributeDefinitions"]}
 
     def keys(of: Mapping[str, Any]) -> list[Json]:
         return [

@@ -35,20 +35,20 @@ def run_cdk(arguments: Sequence[str]) -> int:
 
 def missing(root: Path = ROOT, python: tuple[int, ...] = sys.version_info[:2]) -> list[str]:
     """A sentence, with the command that mends it, for each tool that a deploy needs and that is not the pinned one."""
-    found = []
+    sentences = []
     if python < OLDEST_PYTHON:
-        found.append(
+        sentences.append(
             f"Python {'.'.join(map(str, OLDEST_PYTHON))} or newer is needed, and this is "
             f"{'.'.join(map(str, python))}: run `make PYTHON3=<path of a newer one> .venv/installed`."
         )
     pins = dict(re.findall(r"^([\w-]+)==(\S+)$", (root / "requirements.txt").read_text("utf-8"), re.MULTILINE))
     for name in OF_A_DEPLOY:
-        found += _told(name, pins[name], _python_package(name))
+        sentences += _told(name, pins[name], _python_package(name))
     package = json.loads((root / "package.json").read_text("utf-8"))
     # The latter pin what the former need in turn, which npm would take the newest of.
     for name, version in {**package["devDependencies"], **package["overrides"]}.items():
-        found += _told(name, version, _node_package(root, name))
-    return found
+        sentences += _told(name, version, _node_package(root, name))
+    return sentences
 
 
 def _told(name: str, wanted: str, installed: str | None) -> list[str]:

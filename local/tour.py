@@ -71,17 +71,17 @@ def variables(service: Mapping[str, Any]) -> dict[str, str]:
 
 def commands_of(block: str) -> list[str]:
     """The commands of a console block: after `$ `, with the lines that a backslash at the end joins to them."""
-    found: list[str] = []
+    commands: list[str] = []
     continued = False
     for line in block.splitlines():
         if continued:
-            found[-1] += "\n" + line
+            commands[-1] += "\n" + line
         elif line.startswith("$ "):
-            found.append(line[2:])
+            commands.append(line[2:])
         else:
             continue
         continued = line.endswith("\\")
-    return found
+    return commands
 
 
 def main(arguments: list[str]) -> int:

@@ -259,10 +259,10 @@ class Worker:
 
 def _parsed(body: str) -> JobMessage:
     try:
-        found = json.loads(body)
+        content = json.loads(body)
     except ValueError as error:
         raise BadMessage("The message is not JSON.") from error
-    message = parse(JobMessage, found)
+    message = parse(JobMessage, content)
     if message.report is None:
         raise BadMessage("The message does not say where to report.")
     return message

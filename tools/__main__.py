@@ -106,13 +106,13 @@ def _parser() -> argparse.ArgumentParser:
     imdb.add_argument("--owner", type=_owner, default="imdb", help="userId of the videos (default imdb)")
     lines = command("import", _import_lines, "Import a file made by `export`: JSON lines, gzipped or not.")
     lines.add_argument("file", type=Path)
-    for each in (imdb, lines):
-        _add_target(each)
-        each.add_argument("--rate", type=_positive, metavar="N", help="write at most N items per second")
-        each.add_argument(
+    for importer in (imdb, lines):
+        _add_target(importer)
+        importer.add_argument("--rate", type=_positive, metavar="N", help="write at most N items per second")
+        importer.add_argument(
             "--state", type=Path, metavar="FILE", help="state file, from which an interrupted import continues"
         )
-        each.add_argument(
+        importer.add_argument(
             "--rejects", type=Path, metavar="FILE", help="write what was not imported to this file (JSON lines)"
         )
 
@@ -166,14 +166,14 @@ def _moment(text: str) -> int:
     if text.isascii() and text.isdecimal():
         return int(text)
     try:
-        found = datetime.fromisoformat(text)
+        time = datetime.fromisoformat(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is not a time such as 2026-01-31T12:00:00Z") from None
-    return int((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp())
+    return int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp())
 
 
 def _ids(text: str) -> frozenset[str]:
-    return frozenset(each.lower() for each in _words(text))
+    return frozenset(word.lower() for word in _words(text))
 
 
 def _positive(text: str) -> int:
@@ -203,10 +203,10 @@ def _words(text: str) -> frozenset[str]:
 
 
 def _parts(text: str) -> frozenset[str]:
-    found = _words(text)
-    if not found <= set(PARTS):
+    parts = _words(text)
+    if not parts <= set(PARTS):
         raise argparse.ArgumentTypeError(f"{text!r} is not one of {', '.join(PARTS)}")
-    return found
+    return parts
 
 
 def _generate(options: argparse.Namespace) -> int:
@@ -291,7 +291,7 @@ def _conclude(work: WorkFile, file: str) -> int:
     outcomes = work.outcomes()
     counts = outcomes.get(file, {})
     if any(counts.get(name) for name in ACCEPTED):
-        if not any(each.get(name) for each in outcomes.values() for name in (CREATED, CHANGED)):
+        if not any(counts.get(name) for counts in outcomes.values() for name in (CREATED, CHANGED)):
             print("Nothing was changed: the table already has everything that could be imported.")
         return 0
     not_selected = counts.get(NOT_SELECTED, 0)
@@ -386,10 +386,10 @@ def _made_at(table: Table) -> str:
     """When a table was created, which tells it from others that have its name at another time."""
     try:
         # The service's client leaves times as they come: in seconds.
-        found: Any = table.client.describe_table(TableName=table.name)["Table"]["CreationDateTime"]
+        created: Any = table.client.describe_table(TableName=table.name)["Table"]["CreationDateTime"]
     except (BotoCoreError, ClientError) as error:
         raise ToolError(f"The table {table.name} cannot be described: {error}") from error
-    return f"{datetime.fromtimestamp(found, UTC):%Y%m%dT%H%M%SZ}"
+    return f"{datetime.fromtimestamp(created, UTC):%Y%m%dT%H%M%SZ}"
 
 
 def _reconcile(options: argparse.Namespace) -> int:

@@ -40,9 +40,9 @@ def of_python(run: Run) -> list[str]:
         reason = unasked[0]["skip_reason"] if unasked else "pip-audit checked nothing"
         raise ToolError(f"PyPI's database was not asked for {len(unasked)} of {len(packages)} packages ({reason}).")
     return [
-        f"{package['name']} {package['version']}: {found['id']}, fixed in {', '.join(found['fix_versions']) or 'none yet'}"
+        f"{package['name']} {package['version']}: {vulnerability['id']}, fixed in {', '.join(vulnerability['fix_versions']) or 'none yet'}"
         for package in packages
-        for found in package["vulns"]
+        for vulnerability in package["vulns"]
     ]
 
 
@@ -57,7 +57,9 @@ def of_node(run: Run) -> list[str]:
         told = _parsed(run([npm, "audit", "--json"], folder), "npm")
     if "vulnerabilities" not in told:
         raise ToolError(f"npm's database was not asked ({told.get('message') or told.get('error')}).")
-    return [f"{name}: {found['severity']} ({found['range']})" for name, found in told["vulnerabilities"].items()]
+    return [
+        f"{name}: {advisory['severity']} ({advisory['range']})" for name, advisory in told["vulnerabilities"].items()
+    ]
 
 
 def _parsed(text: str, whose: str) -> Json:
@@ -90,13 +92,20 @@ def main(run: Run = _run) -> int:
     status = 0
     for pins, ask in (("constraints.txt", of_python), ("package.json", of_node)):
         try:
-            found = ask(run)
+            vulnerabilities = ask(run)
         except ToolError as error:
             print(f"{pins}: not known. {error} Run it where the database can be reached.", file=sys.stderr)
             status = max(status, UNKNOWN)
             continue
-        print("\n".join([f"{pins}: {len(found) or 'no'} known vulnerabilities", *(f"  {line}" for line in found)]))
-        status = max(status, FOUND if found else 0)
+        print(
+            "\n".join(
+                [
+                    f"{pins}: {len(vulnerabilities) or 'no'} known vulnerabilities",
+                    *(f"  {line}" for line in vulnerabilities),
+                ]
+            )
+        )
+        status = max(status, FOUND if vulnerabilities else 0)
     return status
 
 

@@ -143,18 +143,20 @@ class Account:
     def template(self, stack: str) -> dict[str, Any] | None:
         """The template that a stack was deployed with last; None when there is no such stack."""
         try:
-            found = self._cloudformation.get_template(StackName=stack)["TemplateBody"]
+            body = self._cloudformation.get_template(StackName=stack)["TemplateBody"]
         except ClientError as error:
             if error.response["Error"]["Code"] == "ValidationError":
                 return None
             raise
-        template: dict[str, Any] = json.loads(found) if isinstance(found, str) else found
+        template: dict[str, Any] = json.loads(body) if isinstance(body, str) else body
         return template
 
     def status(self, stack: str) -> Status | None:
         """How a stack's last deployment ended; None when there is no such stack."""
-        found = self._stack(stack)
-        return None if found is None else Status(found["StackStatus"], found.get("EnableTerminationProtection", False))
+        described = self._stack(stack)
+        if described is None:
+            return None
+        return Status(described["StackStatus"], described.get("EnableTerminationProtection", False))
 
     def is_protected(self, table: str) -> bool:
         """Whether a table is there, and refuses to be deleted."""
@@ -170,8 +172,8 @@ class Account:
 
     def known_stream(self, stack: str, table: str) -> str | None:
         """The ARN of a table's stream as its stack has it for others; None when there is no such stack or output."""
-        found = self._stack(stack)
-        values = [output.get("OutputValue", "") for output in found.get("Outputs", [])] if found else []
+        described = self._stack(stack)
+        values = [output.get("OutputValue", "") for output in described.get("Outputs", [])] if described else []
         return next((value for value in values if f":table/{table}/stream/" in value), None)
 
     def indexes(self, table: str) -> dict[str, str] | None:
@@ -179,9 +181,9 @@ class Account:
         described = self._describe(table)
         if described is None:
             return None
-        found = described.get("GlobalSecondaryIndexes", [])
+        indexes = described.get("GlobalSecondaryIndexes", [])
         # The embedded AWS makes an index at once, and says nothing of its state.
-        return {index["IndexName"]: index.get("IndexStatus", "ACTIVE") for index in found}
+        return {index["IndexName"]: index.get("IndexStatus", "ACTIVE") for index in indexes}
 
     def settled_indexes(self, table: str) -> list[str] | None:
         """The names of a table's indexes once none is being made or removed; None when there is no such table."""
@@ -191,8 +193,8 @@ class Account:
 
     def _stack(self, stack: str) -> dict[str, Any] | None:
         try:
-            found: dict[str, Any] = self._cloudformation.describe_stacks(StackName=stack)["Stacks"][0]
-            return found
+            described: dict[str, Any] = self._cloudformation.describe_stacks(StackName=stack)["Stacks"][0]
+            return described
         except ClientError as error:
             if error.response["Error"]["Code"] == "ValidationError":
                 return None
@@ -207,16 +209,16 @@ class Account:
 
 def objections(assembly: Assembly, account: Account, meant: Meant) -> list[str]:
     """A sentence for each reason not to deploy these templates over what is there."""
-    found = []
+    reasons = []
     for stack, wanted in assembly.templates.items():
         status = account.status(stack)
         if status is not None and status.name in NEVER_MADE:
-            found += _left_by_the_first(stack, status)
+            reasons += _left_by_the_first(stack, status)
         elif status is not None and (template := account.template(stack)) is not None:
-            found += _changed(template, wanted, meant)
+            reasons += _changed(template, wanted, meant)
     for table in assembly.tables():
-        found += _of_table(table, account, meant)
-    return found
+        reasons += _of_table(table, account, meant)
+    return reasons
 
 
 def _left_by_the_first(stack: str, status: Status) -> list[str]:
@@ -233,63 +235,63 @@ def _left_by_the_first(stack: str, status: Status) -> list[str]:
 
 def _changed(deployed: Mapping[str, Any], wanted: Mapping[str, Any], meant: Meant) -> list[str]:
     """What a stack would lose that was given to an earlier deploy."""
-    found = []
+    reasons = []
     if _properties(wanted, "AWS::ApiGatewayV2::Authorizer") and not meant.issuer and issuer(deployed) != issuer(wanted):
-        found.append(
+        reasons.append(
             f"The API takes tokens of {_named(issuer(deployed))}, and would take those of {_named(issuer(wanted))} only: "
             'give `issuer` and `audience` as before (in cdk.json, or CDK_ARGS="-c issuer=... -c audience=..."), or '
             "CDK_ARGS=--change-issuer when that is meant."
         )
     key = kms_key(deployed)
     if key is not None and key != kms_key(wanted) and not meant.key:
-        found.append(
+        reasons.append(
             f"The data is encrypted with kmsKey {key}, and would be with {kms_key(wanted) or 'none'}: functions could not "
             f'read older films and pictures. Put "kmsKey": "{key}" under the environment in cdk.json, or '
             "CDK_ARGS=--change-key when that is meant."
         )
     told = addresses(deployed)
     if told and not addresses(wanted) and not meant.nobody_told:
-        found.append(
+        reasons.append(
             f"Alarms are written to {', '.join(sorted(told))}, and would no longer be: put alarmEmail under the "
             'environment in cdk.json, or CDK_ARGS="-c alarmEmail=" when that is meant.'
         )
-    return found
+    return reasons
 
 
 def _of_table(table: Wanted, account: Account, meant: Meant) -> list[str]:
     states = account.indexes(table.table)
     if states is None:
         return []
-    found = []
+    reasons = []
     if account.status(table.stack) is None:
-        found.append(
+        reasons.append(
             f"The table {table.table} is there, but its stack {table.stack} is not: bring it into a stack with "
             f"`node_modules/.bin/cdk import {table.stack}`, deploy another environment (ENV=...), or delete it if a first "
             "deployment that failed has left it."
         )
     if account.is_protected(table.table) and not table.is_protected and not meant.unprotected:
-        found.append(
+        reasons.append(
             f"The table {table.table} is protected from deletion, and would not be any more: put "
             '"deletionProtection": true under the environment in cdk.json, or CDK_ARGS="-c deletionProtection=false" when '
             "that is meant. See docs/upgrading.md, “From 0.3.0”."
         )
     if table.has_stream and account.stream(table.table) is None:
-        found.append(
+        reasons.append(
             f"The table {table.table} has no stream, like any restored table, so nothing would follow its changes. Switch on "
             "what it lacks, as docs/backup-and-restore.md says in “The table is gone”."
         )
     surplus = [name for name in states if name not in table.indexes]
     if surplus and surplus != [meant.drop_index]:
-        found.append(
+        reasons.append(
             f"The table {table.table} would lose {', '.join(surplus)}, and DynamoDB removes one index at a time: deploy "
             "a release that keeps it, or, when nothing queries it any more, CDK_ARGS=--drop-index=<the only one>."
         )
     elif surplus and set(table.indexes) - states.keys():
-        found.append(
+        reasons.append(
             f"The table {table.table} would lose {meant.drop_index} and get others in one deploy: deploy a release that "
             "only adds first."
         )
-    return found
+    return reasons
 
 
 def _named(url: str | None) -> str:
@@ -335,7 +337,7 @@ def restored_stream(assembly: Assembly, account: Account) -> str | None:
 
 def deploy(options: argparse.Namespace, more: Sequence[str], account: Account, run: Run) -> None:
     """Deploy everything, the table's indexes before the rest; raises ToolError."""
-    contexts = [argument for each in options.context for argument in ("-c", each)]
+    contexts = [argument for value in options.context for argument in ("-c", value)]
     assembly = _synthesised(run, contexts, options.output)
     if stream := restored_stream(assembly, account):
         print(f"The table was restored: its changes are read from {stream}.", flush=True)
@@ -387,7 +389,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def chosen_environment(given: str, contexts: Sequence[str], configured: Mapping[str, Any]) -> str:
     """The environment's name, by ENV, `-c env=` or cdk.json; raises ToolError when two of them differ."""
-    by_context = [each.partition("=")[2] for each in contexts if each.startswith("env=")]
+    by_context = [value.partition("=")[2] for value in contexts if value.startswith("env=")]
     names = {name for name in (given, *by_context) if name}
     if len(names) > 1:
         raise ToolError(f"One environment at a time: ENV and CDK_ARGS name {' and '.join(sorted(names))}.")
@@ -407,7 +409,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     configured = json.loads((ROOT / "cdk.json").read_text(encoding="utf-8"))["context"]
     try:
         env = chosen_environment(options.env, options.context, configured)
-        options.context = [*(each for each in options.context if not each.startswith("env=")), f"env={env}"]
+        options.context = [*(value for value in options.context if not value.startswith("env=")), f"env={env}"]
         if options.yes:
             more = [*more, "--require-approval", "never"]
         is_answered = any(argument.startswith("--require-approval") for argument in more)

@@ -218,35 +218,35 @@ def parse_line(number: int, content: bytes | None) -> ItemLine:
     if content is None:
         raise Refused("the line is too long")
     try:
-        found = json.loads(content.decode(), parse_constant=_refuse_constant)
-        json.dumps(found, ensure_ascii=False).encode()  # half a surrogate pair is no text
+        attributes = json.loads(content.decode(), parse_constant=_refuse_constant)
+        json.dumps(attributes, ensure_ascii=False).encode()  # half a surrogate pair is no text
     except UnicodeError as error:
         raise Refused("the line is not UTF-8") from error
     except (ValueError, RecursionError) as error:
         raise Refused("the line is not JSON", str(error)) from error
-    if not isinstance(found, dict):
+    if not isinstance(attributes, dict):
         raise Refused("the line is not a JSON object")
-    entity = found.pop(ENTITY, None)
+    entity = attributes.pop(ENTITY, None)
     model = LINES.get(entity) if isinstance(entity, str) else None
     if model is None:
         raise Refused("unknown entity", str(entity))
-    made = [name for name in MADE if name in found]
+    made = [name for name in MADE if name in attributes]
     if made:
         raise Refused("keys and index attributes are made by the import", ", ".join(made))
     try:
-        parse(model, json.dumps(found).encode())
+        parse(model, json.dumps(attributes).encode())
     except ServiceError as error:
         first = error.errors[0] if error.errors else {"pointer": "", "detail": error.detail}
         raise Refused(f"not a valid {entity}", f"{first['pointer']}: {first['detail']}") from error
     for name in ("videoId", "playlistId"):
-        if name in found:
-            found[name] = found[name].lower()
-    return ItemLine(number, str(entity), _as_stored(str(entity), found))
+        if name in attributes:
+            attributes[name] = attributes[name].lower()
+    return ItemLine(number, str(entity), _as_stored(str(entity), attributes))
 
 
-def _as_stored(entity: str, found: Item) -> Item:
+def _as_stored(entity: str, attributes: Item) -> Item:
     """Without null members, which stand for nothing, and tags as a set."""
-    kept = {name: value for name, value in found.items() if value is not None}
+    kept = {name: value for name, value in attributes.items() if value is not None}
     if entity == "Release":
         spoken = {"language": language(kept["language"])} if "language" in kept else {}
         return kept | {"region": region(kept["region"])} | spoken

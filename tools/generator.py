@@ -157,7 +157,7 @@ class _Title:
         yield self.id, "1", self.title, None, None, "original", None, "1"
         for ordering, region in enumerate(random.sample(_REGIONS, random.randint(0, 4)), 2):
             name = self.title if random.random() < 0.5 else self._name()
-            language, types, attributes = (random.choice(each) for each in (_LANGUAGES, _AKA_TYPES, _ATTRIBUTES))
+            language, types, attributes = (random.choice(choices) for choices in (_LANGUAGES, _AKA_TYPES, _ATTRIBUTES))
             yield self.id, str(ordering), name, region, language, types, attributes, "0"
 
     def ratings(self) -> Iterator[Row]:

@@ -175,14 +175,14 @@ def credits_of(rows: Iterable[Row], name_of: Callable[[str], str | None], refuse
         _checked(Role, role)
         return person_id, (place, {name: value for name, value in role.items() if value is not None})
 
-    found = []
+    relations = []
     for person_id, first, entries in _grouped(rows, read, MOST_ROLES, LARGEST_ROLES, "roles of one person", refuse):
         entries.sort(key=lambda entry: entry[0])
         content: Item = {"ordering": entries[0][0], "roles": [role for _, role in entries]}
         if name := name_of(person_id):
             content["name"] = name
-        found.append(Relation(first, (("personId", person_id),), content, len(entries)))
-    return found
+        relations.append(Relation(first, (("personId", person_id),), content, len(entries)))
+    return relations
 
 
 def releases_of(rows: Iterable[Row], refuse: Refuse) -> list[Relation]:
@@ -207,13 +207,13 @@ def releases_of(rows: Iterable[Row], refuse: Refuse) -> list[Relation]:
 
     # The original title has no region: it is the video's own.
     of_regions = [row for row in rows if row.values[3] is not None or not _is_original(row, refuse)]
-    found = []
+    releases = []
     what = "titles in one region"
     for (where, spoken), first, entries in _grouped(of_regions, read, MOST_TITLES, LARGEST_TITLES, what, refuse):
         entries.sort(key=lambda entry: entry[0])
         parts = (("region", where), ("language", spoken))
-        found.append(Relation(first, parts, {"titles": [local for _, local in entries]}, len(entries)))
-    return found
+        releases.append(Relation(first, parts, {"titles": [local for _, local in entries]}, len(entries)))
+    return releases
 
 
 def rating_of(row: Row) -> Item:
@@ -307,12 +307,12 @@ def _strings(value: str | None) -> list[str]:
     if value is None:
         return []
     try:
-        found = json.loads(value)
+        strings = json.loads(value)
     except (ValueError, RecursionError) as error:
         raise Refused("characters is not a JSON array", value) from error
-    if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+    if not isinstance(strings, list) or not all(isinstance(part, str) for part in strings):
         raise Refused("characters is not a JSON array of strings", value)
-    return found
+    return strings
 
 
 def _checked(model: type[BaseModel], content: Item) -> None:

@@ -117,7 +117,7 @@ class Task:
 
     line: int
     new: Item
-    found: Item | None
+    stored: Item | None
 
 
 class ImdbImport:
@@ -185,9 +185,9 @@ class ImdbImport:
         if not path.is_file():
             raise ToolError(f"{path} is not there.")
         header = next(iter(read_lines(path)), None)
-        found = (header.content or b"").decode(errors="replace").split("\t") if header else []
-        if tuple(found) != layout.columns:
-            begins = f"begins with {', '.join(found)[:LONGEST_HEADER]!r}" if found else "is empty"
+        columns = (header.content or b"").decode(errors="replace").split("\t") if header else []
+        if tuple(columns) != layout.columns:
+            begins = f"begins with {', '.join(columns)[:LONGEST_HEADER]!r}" if columns else "is empty"
             raise ToolError(
                 f"{path} {begins}, and not with the columns {', '.join(layout.columns)}; nothing was imported."
             )
@@ -300,7 +300,7 @@ class ImdbImport:
                 self._refuse(BASICS, row.line, refused)
         now = int(self._clock())
         attributes = ("videoId", "updatedBy", "version", TTL_ATTRIBUTE, DIGEST)
-        found = {
+        stored = {
             item["videoId"]: item
             for item in self._batch_get([VIDEO.key(videoId=video_id(row.id)) for row, _ in contents], attributes)
             if not is_purged(item, now)
@@ -315,7 +315,7 @@ class ImdbImport:
                 status="ready",
                 origin="import",
             )
-            tasks.append(Task(row.line, new | {DIGEST: digest(content)}, found.get(new["videoId"])))
+            tasks.append(Task(row.line, new | {DIGEST: digest(content)}, stored.get(new["videoId"])))
         left_out = {NOT_SELECTED: not_selected} if not_selected else {}
         return self._written(BASICS, self._write_video, tasks) + Counter(left_out)
 
@@ -332,15 +332,15 @@ class ImdbImport:
         return content
 
     def _write_video(self, task: Task) -> str:
-        new, found = task.new, task.found
-        if found and found.get(DIGEST) == new[DIGEST]:
+        new, stored = task.new, task.stored
+        if stored and stored.get(DIGEST) == new[DIGEST]:
             return UNCHANGED
-        if found and found["updatedBy"] != IMPORTER.subject:
+        if stored and stored["updatedBy"] != IMPORTER.subject:
             return LEFT_ALONE
         self._rate.take(1 + len(new.get("tags", ())))
         now = int(self._clock())
         try:
-            if found is None:
+            if stored is None:
                 self._videos.create(new, IMPORTER, now, brought=True)
                 return CREATED
             self._videos.change(
@@ -348,7 +348,7 @@ class ImdbImport:
                 IMPORTER,
                 now,
                 lambda item: _replaced(item, new),
-                matches=lambda version: version == found["version"],
+                matches=lambda version: version == stored["version"],
             )
         except (AlreadyExists, VersionMismatch):
             return LEFT_ALONE
@@ -357,7 +357,7 @@ class ImdbImport:
         return CHANGED
 
     def _import_credits(self, groups: Groups) -> Counter[str]:
-        found = [
+        relations = [
             (rows[0].id, relation)
             for rows in groups
             for relation in credits_of(rows, self._work.name, lambda line, why: self._refuse(PRINCIPALS, line, why))
@@ -367,13 +367,13 @@ class ImdbImport:
             content = CreditContent.model_validate(relation.content)
             return credit_item(video, dict(relation.parts)["personId"], content, caller=IMPORTER, now=now)
 
-        videos = self._targets([title for title, _ in found])
-        outcomes = self._import_relations(PRINCIPALS, found, videos, make, ("name", "ordering", "roles"))
+        videos = self._targets([title for title, _ in relations])
+        outcomes = self._import_relations(PRINCIPALS, relations, videos, make, ("name", "ordering", "roles"))
         self._move_again(videos)
         return outcomes
 
     def _import_releases(self, groups: Groups) -> Counter[str]:
-        found = [
+        relations = [
             (rows[0].id, relation)
             for rows in groups
             for relation in releases_of(rows, lambda line, why: self._refuse(AKAS, line, why))
@@ -385,8 +385,8 @@ class ImdbImport:
             content = ReleaseContent.model_validate(relation.content)
             return release_item(video, parts["region"], language, content, caller=IMPORTER, now=now)
 
-        videos = self._targets([title for title, _ in found])
-        outcomes = self._import_relations(AKAS, found, videos, make, ("titles",))
+        videos = self._targets([title for title, _ in relations])
+        outcomes = self._import_relations(AKAS, relations, videos, make, ("titles",))
         self._move_again(videos)
         return outcomes
 
@@ -415,15 +415,15 @@ class ImdbImport:
         return self._written(layout, lambda task: self._write_relation(task, content), tasks)
 
     def _write_relation(self, task: Task, content: Sequence[str]) -> str:
-        new, found = task.new, task.found
-        if found and all(found.get(name) == new.get(name) for name in content):
+        new, stored = task.new, task.stored
+        if stored and all(stored.get(name) == new.get(name) for name in content):
             return UNCHANGED
-        if found and found["updatedBy"] != IMPORTER.subject:
+        if stored and stored["updatedBy"] != IMPORTER.subject:
             return LEFT_ALONE
         condition = Expression("attribute_not_exists(#pk)", {"#pk": PARTITION_KEY})
-        if found:
-            new = new | {"version": found["version"] + 1}
-            condition = Expression("#writeId = :writeId", {"#writeId": "writeId"}, {":writeId": found["writeId"]})
+        if stored:
+            new = new | {"version": stored["version"] + 1}
+            condition = Expression("#writeId = :writeId", {"#writeId": "writeId"}, {":writeId": stored["writeId"]})
         self._rate.take(1)
         try:
             self._table.write(self._table.put(new, condition=condition))
@@ -432,7 +432,7 @@ class ImdbImport:
                 return LEFT_ALONE
         except TransactionConflict as conflict:
             raise NotApplied from conflict
-        return CHANGED if found else CREATED
+        return CHANGED if stored else CREATED
 
     def _import_ratings(self, groups: Groups) -> Counter[str]:
         valid = []
@@ -454,7 +454,7 @@ class ImdbImport:
         return self._written(RATINGS, self._write_rating, tasks)
 
     def _write_rating(self, task: Task) -> str:
-        before = (task.found or {}).get("imported")
+        before = (task.stored or {}).get("imported")
         imported = task.new["imported"]
         if before == imported:
             return UNCHANGED
@@ -469,8 +469,8 @@ class ImdbImport:
         """The videos of titles, as far as relations need them."""
         ids = {video_id(title): title for title in titles}
         attributes = ("status", *PLACING_ATTRIBUTES)
-        found = self._batch_get([VIDEO.key(videoId=each) for each in ids], attributes)
-        return {ids[item["videoId"]]: item for item in found}
+        videos = self._batch_get([VIDEO.key(videoId=video_id) for video_id in ids], attributes)
+        return {ids[item["videoId"]]: item for item in videos}
 
     def _target(self, layout: Layout, line: int, video: Item | None) -> Item | None:
         """A video that can be written to; else the line is refused."""

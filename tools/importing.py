@@ -160,15 +160,15 @@ class LineImport:
         last = after
         for line in read_lines(self._file, after, advance):
             try:
-                found = parse_line(line.mark.line, line.content)
+                parsed = parse_line(line.mark.line, line.content)
             except Refused as refused:
                 self._work.refuse(self._file.name, line.mark.line, refused.reason, refused.detail)
             else:
-                same = bool(group) and found.home == group[0].home
+                same = bool(group) and parsed.home == group[0].home
                 if group and (not same or len(group) == MOST_TOGETHER):
                     yield group, last, not same
                     group = []
-                group.append(found)
+                group.append(parsed)
             last = line.mark
         yield group, last, True
 
@@ -219,9 +219,9 @@ class Restore:
         item = self._video_item(line)
         if is_purged(item, self._now()):
             return Refused("its time is over: it would be removed at once")
-        found = self._table.get(_key(item), consistent=True)
-        if found is not None:
-            return self._met_video(line, item, found)
+        stored = self._table.get(_key(item), consistent=True)
+        if stored is not None:
+            return self._met_video(line, item, stored)
         entries = tag_entries(item)
         self._rate.take(1 + len(entries))
         put = self._table.put(item, condition=_ABSENT)
@@ -231,19 +231,19 @@ class Restore:
         """The item of a video that is missing."""
         return video_item(line.attributes, self._now())
 
-    def _met_video(self, line: ItemLine, item: Item, found: Item) -> str | Refused:
+    def _met_video(self, line: ItemLine, item: Item, stored: Item) -> str | Refused:
         """What becomes of a video that is there."""
-        if is_purged(found, self._now()):
+        if is_purged(stored, self._now()):
             # Replaced, it would leave the new one all that belonged to it.
             return Refused("an earlier video of this id is waiting to be removed: import it again after that")
-        return self._compared(line, found)
+        return self._compared(line, stored)
 
-    def _compared(self, line: ItemLine, found: Item, but: Sequence[str] = ()) -> str | Refused:
+    def _compared(self, line: ItemLine, stored: Item, but: Sequence[str] = ()) -> str | Refused:
         """What becomes of a line whose item is there: it is left as it is."""
         # A counter does not name its video, but for its key.
         unkept = (*but, DUE, *(("videoId",) if line.entity == "Views" else ()))
         given = {name: value for name, value in line.attributes.items() if name not in unkept}
-        same = all(name in found and encode(found[name]) == encode(value) for name, value in given.items())
+        same = all(name in stored and encode(stored[name]) == encode(value) for name, value in given.items())
         return UNCHANGED if same else DIFFERENT
 
     def _became(
@@ -255,9 +255,9 @@ class Restore:
             return self._compared(line, there[place])
         return CREATED if self._compared(line, written[place]) == UNCHANGED else DIFFERENT
 
-    def _put(self, line: ItemLine, item: Item, found: Item | None) -> str | Refused:
-        if found:
-            return self._compared(line, found)
+    def _put(self, line: ItemLine, item: Item, stored: Item | None) -> str | Refused:
+        if stored:
+            return self._compared(line, stored)
         self._rate.take(1)
         return self._written([self._table.put(item, condition=_ABSENT)], line, item)
 
@@ -282,9 +282,9 @@ class Restore:
 
     def _put_imported(self, line: ItemLine) -> str | Refused:
         video_id, imported = line.attributes["videoId"], line.attributes["imported"]
-        found = self._table.get(RATING_TOTALS.key(videoId=video_id), attributes=("imported",), consistent=True)
-        if found and "imported" in found:
-            return UNCHANGED if found["imported"] == imported else DIFFERENT
+        stored = self._table.get(RATING_TOTALS.key(videoId=video_id), attributes=("imported",), consistent=True)
+        if stored and "imported" in stored:
+            return UNCHANGED if stored["imported"] == imported else DIFFERENT
         self._rate.take(1)
         self._ratings.set_imported(video_id, imported["average"], imported["votes"], IMPORTER, self._now())
         return CREATED
@@ -307,7 +307,7 @@ class Restore:
             return
         self._rate.take(len(ratings) + 1)
         shares = [share(Choice.of(rating)) for rating in ratings]
-        sums = {name: sum(each[name] for each in shares) for name in TOTALS}
+        sums = {name: sum(share[name] for share in shares) for name in TOTALS}
         totals = self._table.update(
             RATING_TOTALS.key(videoId=video_id), addition(video_id, sums, IMPORTER, self._now())
         )
@@ -317,10 +317,10 @@ class Restore:
         """Write the entries of a playlist, which nobody sees, and then the playlist itself."""
         heads = [line for line in lines if line.entity == "Playlist"]
         entries = [line for line in lines if line.entity == "Entry"]
-        found = self._table.get(PLAYLIST.key(playlistId=playlist_id), consistent=True)
+        stored = self._table.get(PLAYLIST.key(playlistId=playlist_id), consistent=True)
         there = {item["videoId"]: item for item in self._there([_membership_key(line) for line in entries]).values()}
-        if found:
-            compared = [(line.line, self._compared(line, found, COUNTED)) for line in heads]
+        if stored:
+            compared = [(line.line, self._compared(line, stored, COUNTED)) for line in heads]
             return compared + [(line.line, self._compared(line, there.get(_video_of(line), {}))) for line in entries]
         if not heads:
             return [(line.line, NO_PLAYLIST) for line in entries]
@@ -341,11 +341,11 @@ class Restore:
         outcomes.append((heads[0].line, _tried(partial(self._put_playlist, heads[0], list(kept.values())))))
         return outcomes + [(line.line, DIFFERENT) for line in heads[1:]]
 
-    def _put_entry(self, line: ItemLine, entry: Item, membership: Item, found: Item | None) -> str | Refused:
-        if found:
-            return self._compared(line, found)
+    def _put_entry(self, line: ItemLine, entry: Item, membership: Item, stored: Item | None) -> str | Refused:
+        if stored:
+            return self._compared(line, stored)
         self._rate.take(2)
-        writes = [self._table.put(each, condition=_ABSENT) for each in (membership, entry)]
+        writes = [self._table.put(item, condition=_ABSENT) for item in (membership, entry)]
         return self._written(writes, line, membership)
 
     def _put_playlist(self, line: ItemLine, entries: Sequence[Item]) -> str | Refused:

@@ -54,21 +54,21 @@ def require_ready(env: str, values: Mapping[str, Any], *, is_answered: bool) -> 
     `values` are what the CDK app gets to see: those of cdk.json for this environment, and those of the command line.
     `is_answered`: the CDK is told already whether roles may be widened, and will not ask.
     """
-    found = [*_terminal(is_answered=is_answered), *(_environment(env) or _sites(env, values)), *toolbox.missing()]
+    sentences = [*_terminal(is_answered=is_answered), *(_environment(env) or _sites(env, values)), *toolbox.missing()]
     where = ""
     try:
         where = destination()
     except ToolError as error:
-        found.append(str(error))
+        sentences.append(str(error))
     else:
-        found += _bootstrap(session(), where)
-    require(found)
+        sentences += _bootstrap(session(), where)
+    require(sentences)
     return where
 
 
 def require(*sentences: Iterable[str]) -> None:
     """Raise ToolError with all the sentences, a line for each, if there are any."""
-    lines = [line for each in sentences for line in each]
+    lines = [line for sentence in sentences for line in sentence]
     if lines:
         raise ToolError("\n".join(lines))
 

@@ -100,12 +100,12 @@ def find_pair(client: Any, env: str, name: str) -> Pair:
 
 def _outputs(client: Any, stack: str) -> dict[str, str]:
     try:
-        (found,) = client.describe_stacks(StackName=stack)["Stacks"]
+        (described,) = client.describe_stacks(StackName=stack)["Stacks"]
     except ClientError as error:
         if error.response["Error"]["Code"] == "ValidationError":
             raise ToolError(f"The stack {stack} is not deployed here: check --env, credentials and region.") from error
         raise
-    return {output["OutputKey"]: output["OutputValue"] for output in found.get("Outputs", [])}
+    return {output["OutputKey"]: output["OutputValue"] for output in described.get("Outputs", [])}
 
 
 class DeadLetters:
@@ -200,7 +200,7 @@ class DeadLetters:
             return []
         answer = self._client.delete_message_batch(
             QueueUrl=self._pair.dead_letters,
-            Entries=[{"Id": str(n), "ReceiptHandle": each["ReceiptHandle"]} for n, each in enumerate(messages)],
+            Entries=[{"Id": str(n), "ReceiptHandle": message["ReceiptHandle"]} for n, message in enumerate(messages)],
         )
         return [messages[int(done["Id"])] for done in answer.get("Successful", [])]
 
@@ -209,8 +209,8 @@ class DeadLetters:
             self._client.change_message_visibility_batch(
                 QueueUrl=self._pair.dead_letters,
                 Entries=[
-                    {"Id": str(n), "ReceiptHandle": each["ReceiptHandle"], "VisibilityTimeout": 0}
-                    for n, each in enumerate(some)
+                    {"Id": str(n), "ReceiptHandle": message["ReceiptHandle"], "VisibilityTimeout": 0}
+                    for n, message in enumerate(some)
                 ],
             )
 
@@ -270,9 +270,9 @@ def _told(count: int, limit: int | None) -> str:
 def _grid(letters: Sequence[Letter]) -> Grid:
     # An id is needed whole, also where the terminal is narrow.
     grid = Grid("message", Column("video", min_width=36), "attempt", "age", "received")
-    for each in letters:
-        age = str(timedelta(seconds=each.age))
-        grid.add_row(escape(each.what), escape(each.video), each.attempt, age, str(each.receives))
+    for letter in letters:
+        age = str(timedelta(seconds=letter.age))
+        grid.add_row(escape(letter.what), escape(letter.video), letter.attempt, age, str(letter.receives))
     return grid
 
 

@@ -79,12 +79,12 @@ class Plan:
         name, id_ = home
         return not self.videos or (name == "videoId" and id_ in self.videos)
 
-    def is_damaged(self, found: Item, kept: Mapping[str, object]) -> bool:
+    def is_damaged(self, stored: Item, kept: Mapping[str, object]) -> bool:
         """Whether an item that differs from what was kept of it is damaged."""
         # What the service's jobs wrote is no damage, and hides when a person changed the item.
-        timed = self.since is not None and self.since <= found.get("updatedAt", 0) and not _is_by_a_job(found)
-        timed = timed and (self.until is None or found.get("updatedAt", 0) < self.until)
-        return self.force or timed or _bypassed(found, kept)
+        timed = self.since is not None and self.since <= stored.get("updatedAt", 0) and not _is_by_a_job(stored)
+        timed = timed and (self.until is None or stored.get("updatedAt", 0) < self.until)
+        return self.force or timed or _bypassed(stored, kept)
 
     def settings(self) -> list[object]:
         """The same for the same plan, in whichever process."""
@@ -136,46 +136,46 @@ class Repair(Restore):
     def _video_item(self, line: ItemLine) -> Item:
         return super()._video_item(line) | {"updatedBy": PUT_BACK.subject, "updatedAs": PUT_BACK.kind}
 
-    def _met_video(self, line: ItemLine, item: Item, found: Item) -> str | Refused:
-        bypassed = _bypassed(found, line.attributes)
+    def _met_video(self, line: ItemLine, item: Item, stored: Item) -> str | Refused:
+        bypassed = _bypassed(stored, line.attributes)
         # With the writeId of the copy it was not deleted, but given a time behind the service's back.
-        if is_purged(found, self._now()) and not bypassed:
-            return super()._met_video(line, item, found)
-        if not _differences(item, found):
+        if is_purged(stored, self._now()) and not bypassed:
+            return super()._met_video(line, item, stored)
+        if not _differences(item, stored):
             return UNCHANGED
-        if not self._plan.is_damaged(found, line.attributes):
+        if not self._plan.is_damaged(stored, line.attributes):
             return DIFFERENT
-        kept = item if bypassed else _with_work_of(found, item)
-        new = stamp(kept, caller=RESTORER, now=self._now(), version=found.get("version", 0) + 1)
+        kept = item if bypassed else _with_work_of(stored, item)
+        new = stamp(kept, caller=RESTORER, now=self._now(), version=stored.get("version", 0) + 1)
         if TTL_ATTRIBUTE in new and TTL_ATTRIBUTE in kept:
             new[TTL_ATTRIBUTE] = kept[TTL_ATTRIBUTE]
-        differences = _differences(new, found)
+        differences = _differences(new, stored)
         if not differences:
             return DIFFERENT
-        entries, gone = tag_moves(found, new)
+        entries, gone = tag_moves(stored, new)
         moves = [*map(self._table.put, entries), *map(self._table.remove, gone)]
-        return self._replaced(line, differences, [self._table.put(new, condition=_unchanged(found)), *moves])
+        return self._replaced(line, differences, [self._table.put(new, condition=_unchanged(stored)), *moves])
 
-    def _compared(self, line: ItemLine, found: Item, but: Sequence[str] = ()) -> str | Refused:
+    def _compared(self, line: ItemLine, stored: Item, but: Sequence[str] = ()) -> str | Refused:
         """Also what was added is a difference; who wrote it when is none."""
         # A job has more than its line once it was put back.
         if line.entity == "Job":
-            return DIFFERENT if TTL_ATTRIBUTE in found else super()._compared(line, found, but)
-        return DIFFERENT if _differences(line.attributes, found, (*but, DUE)) else UNCHANGED
+            return DIFFERENT if TTL_ATTRIBUTE in stored else super()._compared(line, stored, but)
+        return DIFFERENT if _differences(line.attributes, stored, (*but, DUE)) else UNCHANGED
 
-    def _put(self, line: ItemLine, item: Item, found: Item | None) -> str | Refused:
+    def _put(self, line: ItemLine, item: Item, stored: Item | None) -> str | Refused:
         # A job goes on from what it has come to, and never back.
-        if found is None or line.entity == "Job":
-            return super()._put(line, item, found)
+        if stored is None or line.entity == "Job":
+            return super()._put(line, item, stored)
         if line.entity == "Views":
-            return self._counted(line, item, found)
-        differences = _differences(item, found)
+            return self._counted(line, item, stored)
+        differences = _differences(item, stored)
         if not differences:
             return UNCHANGED
-        if not self._plan.is_damaged(found, line.attributes):
+        if not self._plan.is_damaged(stored, line.attributes):
             return DIFFERENT
-        new = item | self._stamps(found)
-        return self._replaced(line, differences, [self._table.put(new, condition=_unchanged(found))])
+        new = item | self._stamps(stored)
+        return self._replaced(line, differences, [self._table.put(new, condition=_unchanged(stored))])
 
     def _put_imported(self, line: ItemLine) -> str | Refused:
         outcome = super()._put_imported(line)
@@ -186,53 +186,53 @@ class Repair(Restore):
         RatingStore(self._table).set_imported(video_id, imported["average"], imported["votes"], RESTORER, self._now())
         return CHANGED
 
-    def _counted(self, line: ItemLine, kept: Item, found: Item | None) -> str | Refused:
+    def _counted(self, line: ItemLine, kept: Item, stored: Item | None) -> str | Refused:
         """A count only ever grows: it is raised to what was kept of it, and never lowered."""
         key = {name: kept[name] for name in (PARTITION_KEY, SORT_KEY)}
         for attempt in range(1, ROUNDS + 1):
-            if found is None:
+            if stored is None:
                 return IN_THIS_MOMENT
-            lacking = max(0, _views(kept) - _views(found))
-            if not lacking and TTL_ATTRIBUTE not in found:
+            lacking = max(0, _views(kept) - _views(stored))
+            if not lacking and TTL_ATTRIBUTE not in stored:
                 return UNCHANGED
             self._rate.take(1)
             try:
-                self._table.write(self._raised(key, found, lacking))
+                self._table.write(self._raised(key, stored, lacking))
             except (ConditionFailed, TransactionConflict):
                 self._table.pause(attempt)
-                found = self._found(key)
+                stored = self._found(key)
             else:
-                self._tell(f"{_name(line)}: views {_views(found)} -> {_views(found) + lacking}")
+                self._tell(f"{_name(line)}: views {_views(stored)} -> {_views(stored) + lacking}")
                 return CHANGED
         return COUNTED_ON
 
-    def _raised(self, key: Key, found: Item, lacking: int) -> Write:
+    def _raised(self, key: Key, stored: Item, lacking: int) -> Write:
         """The write that adds what a counter lacks, and takes away a time of removal, which none has."""
         names, text = {"#views": "views"}, "ADD #views :lacking"
-        if TTL_ATTRIBUTE in found:
+        if TTL_ATTRIBUTE in stored:
             names["#purgeAt"] = TTL_ATTRIBUTE
             text += " REMOVE #purgeAt"
         # Only of the count that was looked at: raised by two at once, it would become too large.
         same = Expression("attribute_exists(#pk) AND attribute_not_exists(#views)", {"#pk": PARTITION_KEY})
-        if "views" in found:
-            same = Expression("#views = :views", values={":views": found["views"]})
+        if "views" in stored:
+            same = Expression("#views = :views", values={":views": stored["views"]})
         return self._table.update(key, Expression(text, names, {":lacking": lacking}), condition=same)
 
     def _playlist(self, playlist_id: str, lines: Sequence[ItemLine]) -> list[Outcome]:
-        found = self._found(PLAYLIST.key(playlistId=playlist_id))
+        stored = self._found(PLAYLIST.key(playlistId=playlist_id))
         result = dict(super()._playlist(playlist_id, lines))
-        if found is None:
+        if stored is None:
             return list(result.items())
         head = next((line for line in lines if line.entity == "Playlist"), None)
         # Whoever takes an entry out or moves one writes the playlist: one that is as it was has lost it otherwise.
-        lost = head is not None and self._plan.is_damaged(found, head.attributes)
-        playlist, members = found, self._members(playlist_id)
+        lost = head is not None and self._plan.is_damaged(stored, head.attributes)
+        playlist, members = stored, self._members(playlist_id)
         for line in lines:
             if "rank" not in line.attributes or members.is_whole(line):
                 continue
             if members.is_elsewhere(line):
                 result[line.line] = DIFFERENT
-            elif lost or members.is_half(line) or self._was_purged(found, line):
+            elif lost or members.is_half(line) or self._was_purged(stored, line):
                 result[line.line], playlist = self._put_entry_again(line, playlist, members)
             else:
                 result[line.line] = MISSING
@@ -288,12 +288,12 @@ class Repair(Restore):
         members.meet(membership)
         return outcome, new
 
-    def _put_playlist_again(self, line: ItemLine, found: Item) -> str | Refused:
+    def _put_playlist_again(self, line: ItemLine, stored: Item) -> str | Refused:
         kept = {name: value for name, value in line.attributes.items() if name not in COUNTED}
-        made = {name: found[name] for name in (*MADE, *COUNTED) if name in found}
-        new = kept | made | self._stamps(found)
-        differences = _differences(line.attributes, found, COUNTED)
-        return self._replaced(line, differences, [self._table.put(new, condition=_unchanged(found))])
+        made = {name: stored[name] for name in (*MADE, *COUNTED) if name in stored}
+        new = kept | made | self._stamps(stored)
+        differences = _differences(line.attributes, stored, COUNTED)
+        return self._replaced(line, differences, [self._table.put(new, condition=_unchanged(stored))])
 
     def _replaced(self, line: ItemLine, what: Sequence[str], writes: Sequence[Write]) -> str | Refused:
         """Carry out conditional writes; tells what they put right."""
@@ -305,10 +305,10 @@ class Repair(Restore):
         self._tell(f"{_name(line)}: {', '.join(what)} as before")
         return CHANGED
 
-    def _stamps(self, found: Item) -> Item:
+    def _stamps(self, stored: Item) -> Item:
         """What every write of an item has anew; its version goes on, so that nobody's If-Match holds any more."""
         stamps = {"updatedAt": self._now(), "updatedBy": RESTORER.subject, "writeId": secrets.token_hex(8)}
-        return stamps | {"version": found.get("version", 0) + 1}
+        return stamps | {"version": stored.get("version", 0) + 1}
 
     def _found(self, key: Key) -> Item | None:
         return self._table.get(key, consistent=True)
@@ -382,48 +382,48 @@ class Rehearsal(Table):
                 self._videos[item[PARTITION_KEY]] = item
 
 
-def _unchanged(found: Item) -> Expression:
+def _unchanged(stored: Item) -> Expression:
     """The condition that an item is still as it was found."""
-    names = [name for name in ("writeId", "version", "updatedAt") if name in found]
+    names = [name for name in ("writeId", "version", "updatedAt") if name in stored]
     return Expression(
         " AND ".join(["attribute_exists(#pk)", *(f"#{name} = :{name}" for name in names)]),
         {"#pk": PARTITION_KEY} | {f"#{name}": name for name in names},
-        {f":{name}": found[name] for name in names},
+        {f":{name}": stored[name] for name in names},
     )
 
 
-def _bypassed(found: Item, kept: Mapping[str, object]) -> bool:
+def _bypassed(stored: Item, kept: Mapping[str, object]) -> bool:
     """Whether an item that differs was changed behind the service's back: each of its own writes makes a new writeId."""
-    return "writeId" in kept and found.get("writeId") == kept["writeId"]
+    return "writeId" in kept and stored.get("writeId") == kept["writeId"]
 
 
-def _is_by_a_job(found: Item) -> bool:
+def _is_by_a_job(stored: Item) -> bool:
     """Whether the service's own jobs wrote an item last, and not a person, if only by a command."""
-    author = found.get("updatedBy")
-    return bool(author == PURGE.subject or (found.get("updatedAs") == "job" and author not in COMMANDS))
+    author = stored.get("updatedBy")
+    return bool(author == PURGE.subject or (stored.get("updatedAs") == "job" and author not in COMMANDS))
 
 
-def _with_work_of(found: Item, kept: Item) -> Item:
+def _with_work_of(stored: Item, kept: Item) -> Item:
     """A video as it was kept, but with what jobs have made of its film since: done once, they do not do it again."""
     pictures = kept.get("pictures", {})
-    pictured = any(pictures.get(name) != picture for name, picture in found.get("pictures", {}).items())
-    if not pictured and not {"source", "failure"} & set(_differences(kept, found)):
+    pictured = any(pictures.get(name) != picture for name, picture in stored.get("pictures", {}).items())
+    if not pictured and not {"source", "failure"} & set(_differences(kept, stored)):
         return kept
-    before, since = kept.get("origins", {}), found.get("origins", {})
-    own = {name for name in PROBED if "job" in (since.get(name), before.get(name) if name not in found else None)}
-    work = {name: found[name] for name in (*WORK, *own) if name in found}
+    before, since = kept.get("origins", {}), stored.get("origins", {})
+    own = {name for name in PROBED if "job" in (since.get(name), before.get(name) if name not in stored else None)}
+    work = {name: stored[name] for name in (*WORK, *own) if name in stored}
     origins = {name: origin for name, origin in before.items() if name not in own}
-    origins |= {name: "job" for name in own if name in found}
-    status = found["statusBeforeDelete"] if found["status"] == "deleted" else found["status"]
+    origins |= {name: "job" for name in own if name in stored}
+    status = stored["statusBeforeDelete"] if stored["status"] == "deleted" else stored["status"]
     work |= {"origins": origins, "statusBeforeDelete" if kept["status"] == "deleted" else "status": status}
     return {name: value for name, value in kept.items() if name not in {*WORK, *own}} | work
 
 
-def _differences(kept: Mapping[str, Value], found: Item, but: Sequence[str] = ()) -> list[str]:
+def _differences(kept: Mapping[str, Value], stored: Item, but: Sequence[str] = ()) -> list[str]:
     """The attributes in which an item differs from what was kept of it."""
-    names = (kept.keys() | found.keys()) - {*KEPT, *but}
+    names = (kept.keys() | stored.keys()) - {*KEPT, *but}
     return sorted(
-        name for name in names if name not in kept or name not in found or encode(kept[name]) != encode(found[name])
+        name for name in names if name not in kept or name not in stored or encode(kept[name]) != encode(stored[name])
     )
 
 

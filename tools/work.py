@@ -153,8 +153,8 @@ class WorkFile:
 
     def has_seen(self, file: str, title: str) -> bool:
         """Whether a file's rows of a title were met."""
-        found = self._db.execute("SELECT 1 FROM seen WHERE file = ? AND id = ?", (file, title))
-        return found.fetchone() is not None
+        row = self._db.execute("SELECT 1 FROM seen WHERE file = ? AND id = ?", (file, title))
+        return row.fetchone() is not None
 
     def add_names(self, names: Iterable[tuple[str, str]]) -> None:
         """Remember the names of people, by id."""
@@ -182,10 +182,10 @@ class WorkFile:
 
     def outcomes(self) -> dict[str, dict[str, int]]:
         """How often what happened, by file."""
-        found: dict[str, dict[str, int]] = {}
+        outcomes: dict[str, dict[str, int]] = {}
         for file, what, n in self._db.execute("SELECT file, what, n FROM outcome ORDER BY rowid"):
-            found.setdefault(file, {})[what] = n
-        return found
+            outcomes.setdefault(file, {})[what] = n
+        return outcomes
 
     def close(self) -> None:
         """Keep the file for the next run, if there is anything to go on with."""
@@ -219,10 +219,10 @@ def work_file(path: Path, settings: Mapping[str, object], table: Table | None = 
 def _identity(table: Table) -> list[Any]:
     """What tells a table from others that have its name at another time; raises ToolError."""
     try:
-        found: Any = table.client.describe_table(TableName=table.name)["Table"]
+        description: Any = table.client.describe_table(TableName=table.name)["Table"]
     except (BotoCoreError, ClientError) as error:
         raise ToolError(f"The table {table.name} cannot be described: {error}") from error
-    return [table.name, found.get("TableId"), str(found["CreationDateTime"])]
+    return [table.name, description.get("TableId"), str(description["CreationDateTime"])]
 
 
 def write_report(work: WorkFile, path: Path) -> None:

@@ -50,12 +50,12 @@ def _parser() -> argparse.ArgumentParser:
 
 def _setting(text: str) -> tuple[str, float]:
     # From the right, because requests have equals signs of their own.
-    name, found, value = text.rpartition("=")
+    name, separator, value = text.rpartition("=")
     try:
         number = float(value.replace("_", ""))
     except ValueError:
-        found = ""
-    if not found or number < 0:
+        separator = ""
+    if not separator or number < 0:
         raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE with a number from 0")
     return name, number
 

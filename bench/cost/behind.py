@@ -128,7 +128,7 @@ class _Behind:
         if records:
             wake = [record for record in records if _is_video(record) or _job_state(record) in JOB_STATES]
             self.followed.audited += len(wake)
-            self.followed.routed += sum(_is_video(each) or _job_state(each) == "queued" for each in wake)
+            self.followed.routed += sum(_is_video(record) or _job_state(record) == "queued" for record in wake)
             self.followed.work += self._used(self._backstage.router, records)
             self.followed.trail += self._used(self._audit, wake)
         return bool(records)

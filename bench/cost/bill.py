@@ -66,7 +66,7 @@ class Workload:
             raise Misused(f"{path} cannot be read as a workload: {error}.") from error
         calls = told.pop("calls")
         for name, value in (changed or {}).items():
-            group = next((each for each in (told, calls) if name in each), None)
+            group = next((figures for figures in (told, calls) if name in figures), None)
             if group is None:
                 raise Misused(f"The workload has no {name!r}; it has {', '.join(told)}, and requests.")
             group[name] = value
@@ -135,7 +135,7 @@ def month(
     bill: dict[str, Dollars] = {}
     for request, times in workload.calls.items():
         bill[request] = scaled(call(measured[request], prices, workload), times)
-    for request in (each for each in workload.calls if each in followed):
+    for request in [request for request in workload.calls if request in followed]:
         bill[behind(request)] = scaled(after(followed[request], prices, workload), workload.calls[request])
     videos = of_video(catalogue, followed)
     kept = Stored(videos.table * workload.figures["videos"], videos.indexes * workload.figures["videos"])
@@ -167,7 +167,7 @@ def storage(kept: Stored, prices: Prices) -> Dollars:
 
 def _trail_bytes(followed: Mapping[str, Followed], workload: Workload) -> float:
     """What the trail holds once the first of its entries reach their end."""
-    monthly = sum(each.trail_bytes * workload.calls.get(request, 0) for request, each in followed.items())
+    monthly = sum(change.trail_bytes * workload.calls.get(request, 0) for request, change in followed.items())
     return monthly * workload.figures["audit_days"] / DAYS_A_MONTH
 
 

@@ -33,7 +33,11 @@ class Used:
     def trips(self) -> int:
         """How often DynamoDB was waited for: queries of several partitions run side by side."""
         before = [None, *self.operations]
-        return sum(1 for last, each in zip(before, self.operations, strict=False) if (last, each) != ("Query", "Query"))
+        return sum(
+            1
+            for last, operation in zip(before, self.operations, strict=False)
+            if (last, operation) != ("Query", "Query")
+        )
 
 
 class Meter:
@@ -89,8 +93,8 @@ class Meter:
     def _read(self, operation: str, params: Mapping[str, Any]) -> Units:
         match operation:
             case "GetItem":
-                found = self._item(params["TableName"], params["Key"])
-                return read(size(found), consistent=params.get("ConsistentRead", False))
+                stored = self._item(params["TableName"], params["Key"])
+                return read(size(stored), consistent=params.get("ConsistentRead", False))
             case "BatchGetItem":
                 return self._batch(params)
             case "Query":
@@ -114,19 +118,19 @@ class Meter:
             used = re.findall(r"[#:]\w+", condition)
             kept[name] = {place: value for place, value in params[name].items() if place in used}
         examined = self._reader.query(**kept)["Items"]
-        index = next((each for each in INDEXES if each.name == params.get("IndexName")), None)
+        index = next((known for known in INDEXES if known.name == params.get("IndexName")), None)
         bytes_ = sum(size(index_entry(item, index) if index else item) for item in examined)
         return read(bytes_, consistent=params.get("ConsistentRead", False))
 
     def _item(self, table: str, key: Any) -> AttributeMap | None:
-        found: AttributeMap | None = self._reader.get_item(TableName=table, Key=key, ConsistentRead=True).get("Item")
-        return found
+        stored: AttributeMap | None = self._reader.get_item(TableName=table, Key=key, ConsistentRead=True).get("Item")
+        return stored
 
 
 def _writes(operation: str, params: Mapping[str, Any]) -> list[tuple[str, Any]]:
     """Table and key of each item that a request writes or, in a transaction, checks."""
     if operation == "TransactWriteItems":
-        parts = [part for each in params["TransactItems"] for part in each.values()]
+        parts = [part for write in params["TransactItems"] for part in write.values()]
     else:
         parts = [params] if operation in _WRITES else []
     return [(part["TableName"], part.get("Key") or _key(part["Item"])) for part in parts]

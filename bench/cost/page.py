@@ -12,9 +12,9 @@ def updated(text: str, report: Report) -> str:
     sections = {"sizes": sizes} | {name: grid.markdown() for name, grid in report.grids().items()}
     for name, content in sections.items():
         begin, end = f"<!-- generated: {name} -->\n", f"<!-- end: {name} -->\n"
-        before, found, rest = text.partition(begin)
+        before, opened, rest = text.partition(begin)
         _, closed, after = rest.partition(end)
-        if not (found and closed):
+        if not (opened and closed):
             raise ValueError(f"docs/costs.md has no marks for {name!r}")
         text = f"{before}{begin}{content}{end}{after}"
     return text

@@ -92,18 +92,18 @@ class Report:
 
     def _behind(self) -> Grid:
         rows = []
-        for request, each in self.followed.items():
-            cost = after(each, self.prices, self.workload)
+        for request, change in self.followed.items():
+            cost = after(change, self.prices, self.workload)
             rows.append(
                 [
                     f"`{request}`",
-                    f"{each.work.reads:g}",
-                    f"{each.work.writes}",
-                    f"{each.trail.writes}",
-                    f"{each.audited}",
-                    f"{each.messages}",
-                    f"{each.log_lines + each.metric_lines}",
-                    f"{each.trail_bytes:,.0f}",
+                    f"{change.work.reads:g}",
+                    f"{change.work.writes}",
+                    f"{change.trail.writes}",
+                    f"{change.audited}",
+                    f"{change.messages}",
+                    f"{change.log_lines + change.metric_lines}",
+                    f"{change.trail_bytes:,.0f}",
                     _dollars(sum(cost.values()) * MILLION),
                 ]
             )
@@ -122,37 +122,39 @@ class Report:
             for name, cost in self.bill.items()
         ]
         sums = total(self.bill.values())
-        rows.append(["**All**", "", *(_dollars(sums.get(each, 0)) for each in MONTHLY), _dollars(sum(sums.values()))])
+        rows.append(
+            ["**All**", "", *(_dollars(sums.get(service, 0)) for service in MONTHLY), _dollars(sum(sums.values()))]
+        )
         return Grid("A month, in US dollars", ["What for", "Times", *MONTHLY, "USD"], rows)
 
     def _naive(self) -> Grid:
         rows = [
             [
-                each.decision,
-                each.request,
-                _units(each.ours),
-                _units(each.naive),
-                _factor(each.factor(self.prices)),
-                _dollars(each.times * units_cost(each.ours, self.prices)),
-                _dollars(each.times * units_cost(each.naive, self.prices)),
+                comparison.decision,
+                comparison.request,
+                _units(comparison.ours),
+                _units(comparison.naive),
+                _factor(comparison.factor(self.prices)),
+                _dollars(comparison.times * units_cost(comparison.ours, self.prices)),
+                _dollars(comparison.times * units_cost(comparison.naive, self.prices)),
             ]
-            for each in self.comparisons
+            for comparison in self.comparisons
         ]
         columns = ["Decision", "Request", "Here", "Naive", "Factor", "USD a month here", "USD a month naive"]
         return Grid("The naive design, by the same rules", columns, rows, words=4)
 
     def _totals(self) -> Grid:
         ours = sum(total(self.bill.values()).values())
-        extra = {each.decision: self._extra(each) for each in self.comparisons}
-        scans = next(each.decision for each in self.comparisons if "scan" in each.decision)
+        extra = {comparison.decision: self._extra(comparison) for comparison in self.comparisons}
+        scans = next(comparison.decision for comparison in self.comparisons if "scan" in comparison.decision)
         indexed = ours + sum(dollars for decision, dollars in extra.items() if decision != scans)
         scanning = ours + sum(dollars for decision, dollars in extra.items() if "cursor" not in decision)
         named = {"As it is": ours, "Naive, with indexes and offsets": indexed, "Naive, lists by Scan": scanning}
         rows = [[name, _dollars(dollars), _factor(dollars / ours)] for name, dollars in named.items()]
         return Grid("The month in all", ["Design", "USD a month", "Factor"], rows)
 
-    def _extra(self, each: Comparison) -> float:
-        return each.times * (units_cost(each.naive, self.prices) - units_cost(each.ours, self.prices))
+    def _extra(self, comparison: Comparison) -> float:
+        return comparison.times * (units_cost(comparison.naive, self.prices) - units_cost(comparison.ours, self.prices))
 
     def sizes(self) -> dict[str, int]:
         """Bytes of what was measured."""
@@ -182,24 +184,24 @@ class Report:
             },
             "behind": {
                 request: {
-                    "rru": each.work.reads,
-                    "wru": each.work.writes,
-                    "trailWru": each.trail.writes,
-                    "messages": each.messages,
-                    "usd": after(each, self.prices, self.workload),
+                    "rru": change.work.reads,
+                    "wru": change.work.writes,
+                    "trailWru": change.trail.writes,
+                    "messages": change.messages,
+                    "usd": after(change, self.prices, self.workload),
                 }
-                for request, each in self.followed.items()
+                for request, change in self.followed.items()
             },
             "month": self.bill,
             "naive": [
                 {
-                    "decision": each.decision,
-                    "rru": [each.ours.reads, each.naive.reads],
-                    "wru": [each.ours.writes, each.naive.writes],
-                    "factor": each.factor(self.prices),
-                    "times": each.times,
+                    "decision": comparison.decision,
+                    "rru": [comparison.ours.reads, comparison.naive.reads],
+                    "wru": [comparison.ours.writes, comparison.naive.writes],
+                    "factor": comparison.factor(self.prices),
+                    "times": comparison.times,
                 }
-                for each in self.comparisons
+                for comparison in self.comparisons
             ],
         }
 

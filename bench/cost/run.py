@@ -183,18 +183,20 @@ def measure_small() -> Iterator[Measured]:
 def measure_lifelike() -> tuple[dict[str, Measured], Catalogue]:
     """Every request with whole documents, by its name; those that list, in a catalogue; and what its items are like."""
     lists = [pattern.request for pattern in ACCESS_PATTERNS if pattern.index]
-    found: dict[str, Measured] = {}
+    measured: dict[str, Measured] = {}
     with made() as place:
         api = place.api()
         _fill(api)
         catalogue = _catalogue()
-        found |= {request: _measure(request, place, api) for request in lists}
+        measured |= {request: _measure(request, place, api) for request in lists}
     # In small tables, because moto copies the whole table for each transaction.
-    for request in REQUESTS.keys() - found.keys():
+    for request in REQUESTS.keys() - measured.keys():
         with made() as place:
-            found[request] = _measure_alone(request, place, place.api())
+            measured[request] = _measure_alone(request, place, place.api())
     further = [request for request in REQUESTS if request not in CALLS]
-    return {request: found[request] for request in [*(each.request for each in ACCESS_PATTERNS), *further]}, catalogue
+    return {
+        request: measured[request] for request in [*(pattern.request for pattern in ACCESS_PATTERNS), *further]
+    }, catalogue
 
 
 def _measure_alone(request: str, place: Place, api: Api) -> Measured:
@@ -324,7 +326,7 @@ def _catalogue() -> Catalogue:
 def _trail(video: Item) -> AttributeMap:
     """What the audit trail keeps of the change of a description."""
     changed = video | {"description": DESCRIPTION[::-1], "version": 2, "writeId": "another"}
-    found = entry(Record(change(video, changed)), AUDIT_DAYS)
-    if found is None:
+    trail = entry(Record(change(video, changed)), AUDIT_DAYS)
+    if trail is None:
         raise RuntimeError("the audit trail keeps nothing of a change")
-    return encode_item(found)
+    return encode_item(trail)

@@ -65,11 +65,11 @@ def _value_size(value: AttributeValue) -> int:
         case "BOOL" | "NULL":
             return 1
         case "SS":
-            return sum(len(each.encode()) for each in content)
+            return sum(len(member.encode()) for member in content)
         case "M":
-            return 3 + sum(1 + len(name.encode()) + _value_size(each) for name, each in content.items())
+            return 3 + sum(1 + len(name.encode()) + _value_size(member) for name, member in content.items())
         case "L":
-            return 3 + sum(1 + _value_size(each) for each in content)
+            return 3 + sum(1 + _value_size(member) for member in content)
         case _:
             raise TypeError(f"no item here has a {kind}")
 

@@ -43,12 +43,12 @@ def read(model: type[Model], content: Any) -> Model:
 
 
 def _problem(error: ValidationError) -> MalformedJson | InvalidContent:
-    found = error.errors(include_url=False, include_input=False)
-    if found[0]["type"] == "json_invalid":
-        return MalformedJson(f"The body is not JSON: {found[0]['msg'].removeprefix('Invalid JSON: ')}.")
-    errors = [{"pointer": pointer(each["loc"]), "detail": _explained(each)} for each in found[:MOST_ERRORS]]
-    count = "1 field is" if len(found) == 1 else f"{len(found)} fields are"
-    rest = f"; these are the first {MOST_ERRORS}" if len(found) > MOST_ERRORS else ""
+    faults = error.errors(include_url=False, include_input=False)
+    if faults[0]["type"] == "json_invalid":
+        return MalformedJson(f"The body is not JSON: {faults[0]['msg'].removeprefix('Invalid JSON: ')}.")
+    errors = [{"pointer": pointer(fault["loc"]), "detail": _explained(fault)} for fault in faults[:MOST_ERRORS]]
+    count = "1 field is" if len(faults) == 1 else f"{len(faults)} fields are"
+    rest = f"; these are the first {MOST_ERRORS}" if len(faults) > MOST_ERRORS else ""
     return InvalidContent(f"{count} not valid{rest}.", errors=errors)
 
 

@@ -303,7 +303,7 @@ class TestCommand:
 
     def test_an_empty_queue_is_no_mistake(self, stacks: Stacks, capsys: pytest.CaptureFixture[str]) -> None:
         assert main([*self.ARGUMENTS]) == 0
-        assert capsys.readouterr().out == "Nothing was set aside of thumbnails.\n"
+        assert capsys.readouterr().out == "The dead-letter queue of thumbnails is empty.\n"
 
     def test_a_queue_that_is_not_there_lists_those_that_are(
         self, stacks: Stacks, capsys: pytest.CaptureFixture[str]
@@ -398,4 +398,4 @@ class TestAsking:
             return {"Failed": []}
 
         assert redrive(pair, meddled(client, "delete_message_batch", refuse), asking=False) == 1
-        assert capsys.readouterr().err.startswith("1 of the moved could not be deleted")
+        assert capsys.readouterr().err.startswith("1 of those moved could not be deleted")
