@@ -31,7 +31,7 @@ SMALL, LARGE = 1_000, 10_000
 
 
 def main(arguments: list[str]) -> None:
-    """Print the ratios; with a number, import so many titles and print what that took."""
+    """Print the ratios; with a number, import that many titles and print what that took."""
     if arguments:
         print(json.dumps(_imported(int(arguments[0]))))
         return

@@ -21,7 +21,7 @@ REQUESTS_A_MINUTE = 5
 
 SLOW = Duration.seconds(3)
 """A cold start takes one to two seconds, and with little traffic more than one request in a hundred meets one. What
-is slower than that with nearly all requests is no cold start; and the gateway gives up only after 30 seconds."""
+is slower than that with nearly all requests is not a cold start; and the gateway gives up only after 30 seconds."""
 
 THROTTLED = 20
 """Within five minutes. DynamoDB's throttled requests are tried again up to three times, stream and queues deliver
@@ -44,12 +44,12 @@ OLDEST_MESSAGE: Mapping[str, Duration] = {
     "aggregates": Duration.minutes(30),
     "purge": Duration.hours(1),
 }
-"""Longer than three tries take, after which SQS leaves a message out of this metric: so what alarms is no single
-bad message (that one ends in the dead-letter queue), but that nothing gets done."""
+"""Longer than three tries take, after which SQS leaves a message out of this metric: so the alarm is not for a
+single bad message (that one ends in the dead-letter queue), but for a standstill."""
 
 
 class Alarms(Construct):
-    """All alarms of an environment. What sets one off, and what ends it, is told to the topic."""
+    """All alarms of an environment. The topic is notified when one goes off and when it ends."""
 
     def __init__(self, scope: Construct, id_: str, *, settings: Settings, action: SnsAction) -> None:
         super().__init__(scope, id_)
@@ -58,7 +58,7 @@ class Alarms(Construct):
         self.all: list[cloudwatch.Alarm] = []
 
     def watch_api(self, api: apigateway.IHttpApi) -> None:
-        """What callers see. Requests that the gateway throttles cannot be told from its other 4xx, so none counts."""
+        """What callers see. The gateway's throttled requests look like its other 4xx, so neither counts."""
         requests = api.metric_count(period=MINUTE)
         self._alarm(
             "ApiErrors",
@@ -103,7 +103,7 @@ class Alarms(Construct):
         )
 
     def watch_workers(self, workers: Sequence[ServiceFunction], sweeper: ServiceFunction) -> None:
-        """Functions that nobody waits for. What they can tell of, they report message by message, and it is no error."""
+        """Functions that nobody waits for. A failure that they handle is reported message by message, and is not an error."""
         self._alarm(
             "WorkersCrash",
             metrics.total([metrics.of_function("Errors", worker) for worker in workers], "Crashes and timeouts"),
@@ -181,7 +181,7 @@ class Alarms(Construct):
         )
 
     def watch_queue(self, name: str, queue: WorkQueue, late: str, lost: str) -> None:
-        """`late` and `lost`: what it means for users that messages wait too long, or were set aside."""
+        """`late` and `lost`: what it means for users that messages wait too long, or are in the dead-letter queue."""
         self._alarm(
             f"{name.capitalize()}DeadLetters",
             metrics.of_queue(metrics.DEPTH, queue.dead_letters, name),
@@ -220,7 +220,7 @@ class Alarms(Construct):
         missing: cloudwatch.TreatMissingData = cloudwatch.TreatMissingData.NOT_BREACHING,
         **kwargs: Any,
     ) -> None:
-        """`periods` of the metric are looked at, `of_which` so many must be too high; a missing one is a quiet one."""
+        """Alarm when `of_which` of the last `periods` datapoints are out of bounds; a missing datapoint is in bounds."""
         made = cloudwatch.Alarm(
             self,
             id_,

@@ -54,7 +54,7 @@ ACCESS_LOG = {
     "authorizerError": "$context.authorizer.error",
     "error": "$context.error.message",
 }
-"""No address, user agent, token or path as it was typed: nothing here tells a person."""
+"""No address, user agent, token or path as it was typed: nothing here identifies a person."""
 
 
 class ApiStack(cdk.Stack):

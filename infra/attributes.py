@@ -10,7 +10,7 @@ _STAMP = ("schemaVersion", "updatedAt", "updatedBy", "updatedFor")
 _RELATION = ("rel", "relShard", "relSort", "relId")
 
 VISIBILITY = ("userId", "status", "visibility", "publishAt", "expiresAt", "purgeAt")
-"""What tells who may see a video."""
+"""What decides who may see a video."""
 
 SUMMARY = tuple(dict.fromkeys((*schema.PROJECTION, *VISIBILITY)))
 """What lists show of a video, to whom it may be shown."""

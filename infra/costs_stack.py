@@ -11,11 +11,11 @@ from infra.settings import Settings
 from infra.topic import topic_for
 
 COSTS_TAG = "deployment"
-"""By which costs are told apart: of `Settings.tags` the one that says it all, as a monitor of costs takes one only."""
+"""The tag that identifies a deployment's costs: a cost monitor takes only one of `Settings.tags`."""
 
 
 class CostsStack(cdk.Stack):
-    """Unusual costs of this deployment are told, some hours after they arose. The tag must be active in Billing.
+    """Notifies of unusual costs of this deployment, some hours after they arose. The tag must be active in Billing.
 
     It is by itself, because AWS refuses it to the member accounts of an organisation: alarms must not fail with it.
     """

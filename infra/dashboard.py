@@ -21,7 +21,7 @@ HEIGHT = 6
 NEWEST_ERRORS = (
     "fields @timestamp, service, level, coalesce(message, errorMessage, type) as what, "
     "coalesce(reason, detail, record.status) as why, cause, correlation_id",
-    # Lambda itself tells of functions that ended without a word.
+    # Lambda itself reports functions that ended without a log line.
     'filter level in ["WARN", "ERROR", "FATAL"] or record.status in ["timeout", "error"]',
     "sort @timestamp desc",
     "limit 50",

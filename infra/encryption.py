@@ -57,7 +57,7 @@ def _own_key(stack: cdk.Stack, settings: Settings) -> kms.Key:
 
 
 def _uploads(stack: cdk.Stack, settings: Settings) -> iam.PolicyStatement:
-    """S3 itself tells the queue of arrivals that a film is there."""
+    """S3 itself notifies the queue of arrivals."""
     bucket = stack.format_arn(service="s3", region="", account="", resource=settings.sources_bucket_name)
     return iam.PolicyStatement(
         sid="UploadsAreTold",

@@ -166,7 +166,7 @@ class ServiceFunction(Construct):
         attributes: Iterable[str] = (),
         returning: Iterable[str] = (),
     ) -> None:
-        """Allow DynamoDB actions on the items of these entities only, told by the start of their partition keys.
+        """Allow DynamoDB actions on the items of these entities only, by the start of their partition keys.
 
         A Query that is allowed so must name one of those partitions. Transactions need the actions of their parts.
         With `attributes` a request may name the keys and these, and no others; what it reads, it has to name. That
@@ -311,7 +311,7 @@ class ServiceFunction(Construct):
             bisect_batch_on_function_error=True,
             maximum_retry_attempts=STREAM_RETRIES,
             maximum_record_age_in_seconds=STREAM_MAX_AGE.to_seconds(),
-            # Counts what is given up, which nothing else tells.
+            # Counts what is given up, which nothing else reports.
             metrics_config=lambda_.CfnEventSourceMapping.MetricsConfigProperty(metrics=["EventCount"]),
             destination_config=lambda_.CfnEventSourceMapping.DestinationConfigProperty(
                 on_failure=lambda_.CfnEventSourceMapping.OnFailureProperty(destination=given_up.bucket_arn)

@@ -37,7 +37,7 @@ PURGES_AT_A_TIME = 5
 
 AGGREGATES_TIMEOUT = cdk.Duration.seconds(60)
 AGGREGATES_WINDOW = cdk.Duration.seconds(1)
-"""Totals may lag by so much more, so that videos which change together are counted together."""
+"""How much longer totals may lag, so that videos which change together are counted together."""
 
 AGGREGATES_AT_A_TIME = 2
 """The least there is: more would only wait for each other, as videos of one owner share their totals."""
@@ -88,7 +88,7 @@ ROUTER_FILTERS: tuple[Mapping[str, Any], ...] = (
 )
 AUDIT_FILTERS: tuple[Mapping[str, Any], ...] = (
     {"dynamodb": _VIDEO_ITEM},
-    # Not `running`: that is told by heartbeats.
+    # Not `running`: those are heartbeats.
     {"dynamodb": {**_JOB_ITEM, "NewImage": {"state": {"S": ["queued", "done", "failed", "withdrawn"]}}}},
 )
 """What is in none of the filters wakes nobody and costs nothing: view counts, ratings, credits, idempotency keys."""

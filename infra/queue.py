@@ -10,7 +10,7 @@ from constructs import Construct
 from infra.encryption import Encryption
 
 RECEIVES = 5
-"""How often a message is delivered before it is set aside."""
+"""How often a message is delivered before it moves to the dead-letter queue."""
 
 VISIBILITY_FACTOR = 6
 """How much longer than its worker may run a message stays hidden: Lambda's own advice, because Lambda tries again by

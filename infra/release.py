@@ -102,7 +102,7 @@ class GradualShift(Construct):
         return self._alarm(folder, function, "crashes", "did not answer a request", metric)
 
     def _unhandled_errors(self, folder: str, function: ServiceFunction) -> cloudwatch.Alarm:
-        """What is answered with 500, which is no error for Lambda: shared/web/http.py logs each with its version."""
+        """What is answered with 500, which is not an error for Lambda: shared/web/http.py logs each with its version."""
         failed = logs.MetricFilter(
             self,
             f"{folder.capitalize()}UnhandledErrors",

@@ -36,7 +36,7 @@ LADDER = ("1080p", "720p", "480p", "360p", "240p")
 
 
 class Misconfigured(Exception):
-    """A sentence for whoever deploys; `app.py` shows it without a traceback."""
+    """A sentence for the person who deploys; `app.py` shows it without a traceback."""
 
 
 LOG_PERIODS: Mapping[int, logs.RetentionDays] = {
@@ -109,11 +109,11 @@ class Settings:
     deletion_protection: bool
     """Whether tables, users and the stacks that hold data refuse to be deleted at all."""
     alarms: bool
-    """Whether there are alarms, and a topic that tells of them."""
+    """Whether there are alarms, and a topic that they notify."""
     alarm_email: str | None
     """Who is written to when an alarm goes off; None: whoever subscribes to the topic."""
     anomaly_usd: int
-    """From how many US dollars a day above what was expected an unusual cost is told; 0: never."""
+    """US dollars a day above the expected cost from which an anomaly is reported; 0: never."""
     snap_start: bool
     """Whether functions that answer requests start from a snapshot."""
     provisioned: int
@@ -132,7 +132,7 @@ class Settings:
 
     @classmethod
     def from_context(cls, node: Node) -> "Settings":
-        """Read the context; what is wrong with it is said by Misconfigured.
+        """Read the context; raises Misconfigured, which says what is wrong with it.
 
         What is given by itself (`-c name=value`, or in cdk.json) comes before what `environments` in cdk.json says for
         the present `env`; an environment that is not listed there is made like the default one.

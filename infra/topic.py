@@ -1,4 +1,4 @@
-"""A topic that tells people what AWS has noticed."""
+"""A topic that notifies people of what AWS has noticed."""
 
 import aws_cdk as cdk
 from aws_cdk import aws_iam as iam

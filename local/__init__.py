@@ -39,7 +39,7 @@ def exit_status(action: Callable[[], object]) -> int:
 
 
 def running_service(file: Path = SERVICE_FILE) -> dict[str, Any]:
-    """What `make run` tells scripts; raises LocalError when it is not running.
+    """What `make run` leaves for scripts to read; raises LocalError when it is not running.
 
     `baseUrl`, `docsUrl`, `issuer`, `tokens` by user, and for tools that go past the API: AWS's `endpoint`, `tableName`,
     and `assembly`, the folder of what the CDK deployed.

@@ -18,7 +18,7 @@ def spawn(module: str, *arguments: str, log: IO[bytes], env: Mapping[str, str]) 
         [sys.executable, "-m", module, *arguments],
         cwd=ROOT,
         env=env,
-        stdin=subprocess.PIPE,  # its end tells the child that we are gone
+        stdin=subprocess.PIPE,  # its end shows the child that we are gone
         stdout=log,
         stderr=subprocess.STDOUT,
         # A group of its own: Ctrl-C in the terminal reaches us only, so that we can stop things in order,
@@ -28,7 +28,7 @@ def spawn(module: str, *arguments: str, log: IO[bytes], env: Mapping[str, str]) 
 
 
 def end(process: "subprocess.Popen[bytes]", seconds: float) -> bool:
-    """Ask a process to end, give it so much time, then end it and every process it left; whether it ended by itself."""
+    """Ask a process to end, wait `seconds`, then kill it and every process it left; whether it ended in that time."""
     try:
         process.terminate()
         with suppress(subprocess.TimeoutExpired):

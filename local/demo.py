@@ -82,7 +82,7 @@ def slug(value: object) -> str:
 
 
 def release_time(value: object) -> int | None:
-    """`Jun 12 1998` as epoch seconds of its midnight in UTC; None for what is no such date.
+    """`Jun 12 1998` as epoch seconds of its midnight in UTC; None for anything else.
 
     The service's time begins in 1970, and so do the films that are older.
     """

@@ -223,7 +223,7 @@ class Drill:
         }
 
     def _tools(self, *arguments: str, table: bool = True, may_find: bool = False) -> str:
-        """Run a tool; returns the last lines that it printed. `may_find`: its exit status 1 is no failure."""
+        """Run a tool; returns the last lines that it printed. `may_find`: exit status 1 is not a failure."""
         command = [sys.executable, "-m", "tools", *arguments, *(["--table", self.table] if table else [])]
         done = subprocess.run(command, cwd=ROOT, env=self._environment, capture_output=True, text=True, check=False)
         if done.returncode and not (may_find and done.returncode == 1):
@@ -249,7 +249,7 @@ def await_purge(_: Sequence[str], is_done: Callable[[], bool]) -> None:
     while not is_done():
         if time.monotonic() > end:
             raise LocalError(f"The service did not clear away what removed videos left within {PURGE_SECONDS} seconds.")
-        time.sleep(1)  # nobody tells when a queue's work is done, so the table has to be asked
+        time.sleep(1)  # nothing says when a queue's work is done, so the table has to be asked
 
 
 def main() -> int:

@@ -327,7 +327,7 @@ def _as_dynamodb(account: str, region: str) -> Iterator[None]:
 
 
 def mend(keeper: Keeper | None) -> None:
-    """Let MiniStack tell `keeper` of every change, leave TTL to us, limit functions' memory, and answer without delay."""
+    """Let MiniStack report every change to `keeper`, leave TTL to us, limit functions' memory, and answer without delay."""
     set_item, remove_item, items_replaced = dynamodb._set_item, dynamodb._remove_item, dynamodb._items_replaced
 
     def set_and_keep(table: Any, pk: str, sk: str, item: Any) -> Any:

@@ -1,7 +1,7 @@
 """`python -m local.events`: writes `events/`, an example of each event that a function is called with.
 
 They are what API Gateway (payload 2.0), DynamoDB's stream, SQS, S3 and EventBridge send, about the small world of
-`local/world.py`. `--check` only tells whether they are up to date.
+`local/world.py`. `--check` only says whether they are up to date.
 """
 
 import hashlib
@@ -191,7 +191,7 @@ def _call(
     caller: Caller = world.ALICE,
     **request: Any,
 ) -> Example:
-    """A request of an operation; `case` tells it from others of the same one."""
+    """A request of an operation; `case` distinguishes it from others of the same operation."""
     (route,) = (candidate for candidate in ROUTES if candidate.operation == operation)
     path = route.path.format(**params or {})
     event = _request(route.method, path, route, params=params, caller=caller, **request)
@@ -297,7 +297,7 @@ def _claims(caller: Caller) -> dict[str, str]:
 
 
 def _stream() -> Iterator[Example]:
-    """What the table's stream tells its two readers."""
+    """What the table's stream sends its two readers."""
     harbour = world.harbour()
     edited = patched(harbour, {"title": "Two days at the harbour", "tags": ["harbour"]})
     edited = world.written(edited, world.ALICE, version=2)
@@ -352,7 +352,7 @@ def _stream() -> Iterator[Example]:
 
 
 def _record(number: int, old: Item | None, new: Item | None, *, expired: bool = False) -> Event:
-    """A change as the stream tells it: without an old item an INSERT, without a new one a REMOVE."""
+    """A change as the stream has it: without an old item an INSERT, without a new one a REMOVE."""
     item = new or old or {}
     images = {"NewImage": new, "OldImage": old}
     encoded = {name: encode_item(image) for name, image in images.items() if image is not None}

@@ -26,7 +26,7 @@ from local.ports import LOOPBACK
 
 DAY = 24 * 60 * 60
 LIFETIME = 7 * DAY
-"""Seconds a token lives unless told otherwise: long, because losing one on this machine harms nobody."""
+"""Default seconds that a token lives: long, because losing one on this machine harms nobody."""
 
 BACKDATE = 5
 """Seconds by which `iat` lies in the past, so that no clock finds it in the future."""

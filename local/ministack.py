@@ -89,7 +89,7 @@ class MiniStack:
         return datetime.fromtimestamp((self.state / HEARTBEAT).stat().st_mtime)
 
     def save(self, tell: Callable[[str], None] = lambda _: None) -> None:
-        """Have everything saved now, and tell what as it goes; raises LocalError when it cannot be."""
+        """Save everything now, and report what is saved; raises LocalError when it cannot be."""
         connection = http.client.HTTPConnection(LOOPBACK, self.port, timeout=SAVE_SECONDS)
         try:
             connection.request("POST", SAVE_PATH)
@@ -155,7 +155,7 @@ class MiniStack:
         while self.is_running() and time.monotonic() < deadline:
             if self._answers():
                 return
-            time.sleep(0.05)  # it tells nobody when it is ready, so it has to be asked
+            time.sleep(0.05)  # it does not say when it is ready, so it has to be asked
         reason = "did not answer in time" if self.is_running() else "ended while it started"
         raise LocalError(f"MiniStack {reason}; the end of its log ({self.log}):\n{self.last_lines()}")
 

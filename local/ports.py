@@ -31,7 +31,7 @@ def free_port() -> int:
 
 
 def chosen_port(variable: str, default: int) -> int:
-    """The port named by an environment variable, or the default; raises LocalError when it is no port number."""
+    """The port named by an environment variable, or the default; raises LocalError when it is not a port number."""
     text = os.environ.get(variable) or str(default)
     if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 65535:
         raise LocalError(f"{variable}={text} is not a port: give a number from 1 to 65535.")

@@ -49,7 +49,7 @@ class Stop(BaseException):
 
 
 def main() -> int:
-    """Run until told to stop; the exit status."""
+    """Run until stopped; returns the exit status."""
     stop_on_signals("What was written until a second ago is on disk.")
     try:
         return exit_status(_run)

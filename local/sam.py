@@ -26,7 +26,7 @@ PAGE = ROOT / "docs" / "sam-local-invoke.md"
 BEGIN, END = "<!-- generated: commands -->\n", "<!-- end: commands -->\n"
 ARCHITECTURES = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "arm64", "arm64": "arm64"}
 HOST_FROM_CONTAINER = "host.docker.internal"
-"""Where a container finds its host on Docker Desktop, and where the network of the host is no choice."""
+"""Where a container finds its host on Docker Desktop, and where the host's network is not a choice."""
 
 
 def main(arguments: list[str]) -> int:

@@ -1,6 +1,6 @@
 """The table as each version of the schema has it, recorded: `python -m local.schemas` writes the present one.
 
-`schemas/<version>.json` tells of keys, indexes, projections, expiry and stream. What is recorded never changes, because
+`schemas/<version>.json` has keys, indexes, projections, expiry and stream. What is recorded never changes, because
 a deployed index cannot: another index or projection is another version. See docs/upgrading.md.
 """
 

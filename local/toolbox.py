@@ -43,15 +43,15 @@ def missing(root: Path = ROOT, python: tuple[int, ...] = sys.version_info[:2]) -
         )
     pins = dict(re.findall(r"^([\w-]+)==(\S+)$", (root / "requirements.txt").read_text("utf-8"), re.MULTILINE))
     for name in OF_A_DEPLOY:
-        sentences += _told(name, pins[name], _python_package(name))
+        sentences += _sentence(name, pins[name], _python_package(name))
     package = json.loads((root / "package.json").read_text("utf-8"))
     # The latter pin what the former need in turn, which npm would take the newest of.
     for name, version in {**package["devDependencies"], **package["overrides"]}.items():
-        sentences += _told(name, version, _node_package(root, name))
+        sentences += _sentence(name, version, _node_package(root, name))
     return sentences
 
 
-def _told(name: str, wanted: str, installed: str | None) -> list[str]:
+def _sentence(name: str, wanted: str, installed: str | None) -> list[str]:
     if installed == wanted:
         return []
     state = "is not installed" if installed is None else f"is installed as {installed}"
@@ -67,7 +67,7 @@ def _python_package(name: str) -> str | None:
 
 def _node_package(root: Path, name: str) -> str | None:
     try:
-        told = json.loads((root / "node_modules" / name / "package.json").read_text("utf-8"))
+        package = json.loads((root / "node_modules" / name / "package.json").read_text("utf-8"))
     except (OSError, ValueError):
         return None
-    return str(told["version"])
+    return str(package["version"])

@@ -189,7 +189,7 @@ class Worker:
             self._reports.send(message, "failed", reason=str(error), retry=False)
         except NotWanted:
             raise
-        except Exception:  # whatever broke, the job is to be told at once and not to wait for its lease to end
+        except Exception:  # whatever broke, the job must fail at once and not wait for its lease to end
             LOGGER.exception("failed at %s", name)
             reason = "The transcoder could not finish; its log says why."
             self._reports.send(message, "failed", reason=reason, retry=True)
@@ -248,7 +248,7 @@ class Worker:
             raise
 
     def _hide(self, receipt: str, seconds: int) -> None:
-        """Let the message not be delivered again before so many seconds are over."""
+        """Keep the message from being delivered again for `seconds`."""
         try:
             self._sqs.change_message_visibility(
                 QueueUrl=self._queue_url, ReceiptHandle=receipt, VisibilityTimeout=seconds

@@ -146,7 +146,7 @@ def film_key(video_id: str, number: int = 1) -> str:
 
 
 def write_id(*parts: object) -> str:
-    """What tells a write, made up of what it is about, so that it is the same each time."""
+    """The id of a write, derived from what it writes, so that it is the same each time."""
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
 
@@ -285,7 +285,7 @@ def harbour() -> Item:
 def items(now: int) -> list[Item]:
     """The world's items but for playlists, ratings and the upload in parts; `now` in epoch seconds.
 
-    Children come before their videos: what the stream tells the router of a video, it then finds there already.
+    Children come before their videos: when the router reads of a video in the stream, they are there already.
     """
     arrived, looked_at = filmed(ARRIVED, looked_at=False), filmed(LOOKED_AT, looked_at=True)
     failed, failed_jobs = failed_video(now)

@@ -35,7 +35,7 @@ class Route:
     scope: str | None
     """The scope the caller needs (`videos/admin` implies the others); None: no token, no authorizer."""
     query: tuple[str, ...] = ()
-    """Query parameters of an operation that is no GET; those of GETs are their handlers' business."""
+    """Query parameters of an operation that is not a GET; those of GETs are their handlers' business."""
     takes_rest: bool = False
     """Whether the last parameter takes the rest of the path: the gateway decodes `%2F` before it chooses a route."""
 

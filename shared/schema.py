@@ -14,7 +14,7 @@ from zlib import crc32
 
 TABLE_NAME = "VideoMetadata"
 AUDIT_TABLE_NAME = "VideoAudit"
-"""A table of its own: append-only, with its own retention, and out of reach of whoever writes videos."""
+"""A table of its own: append-only, with its own retention, and out of reach of those who write videos."""
 SCHEMA_VERSION = 3
 """Of the items. Version 1 had no tag entries. In version 2 the entries of hidden videos stood in the index as well, and
 `FEED` held videos before their publishAt and after their expiresAt."""

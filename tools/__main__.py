@@ -383,7 +383,7 @@ def _copy(source: str, table: Table) -> Path:
 
 
 def _made_at(table: Table) -> str:
-    """When a table was created, which tells it from others that have its name at another time."""
+    """When a table was created, which identifies it among those that have its name at other times."""
     try:
         # The service's client leaves times as they come: in seconds.
         created: Any = table.client.describe_table(TableName=table.name)["Table"]["CreationDateTime"]

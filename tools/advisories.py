@@ -32,8 +32,8 @@ def of_python(run: Run) -> list[str]:
     """A line for each advisory on a package of constraints.txt; raises ToolError when PyPI's database was not asked."""
     uv = (sys.executable, "-m", "uv", "tool", "run", "--from", PIP_AUDIT, "pip-audit")
     pins = ("--requirement", str(ROOT / "constraints.txt"), "--disable-pip", "--no-deps")
-    told = _parsed(run([*uv, *pins, "--format", "json", "--progress-spinner", "off"], ROOT), "PyPI")
-    packages: list[Json] = told.get("dependencies", [])
+    answer = _parsed(run([*uv, *pins, "--format", "json", "--progress-spinner", "off"], ROOT), "PyPI")
+    packages: list[Json] = answer.get("dependencies", [])
     unasked = [package for package in packages if "skip_reason" in package]
     # It takes a package that PyPI did not answer for as one without vulnerabilities.
     if unasked or not packages:
@@ -54,11 +54,11 @@ def of_node(run: Run) -> list[str]:
         folder = Path(name)
         (folder / "package.json").write_bytes((ROOT / "package.json").read_bytes())
         run([npm, "install", "--package-lock-only", "--ignore-scripts", "--no-audit", "--no-fund"], folder)
-        told = _parsed(run([npm, "audit", "--json"], folder), "npm")
-    if "vulnerabilities" not in told:
-        raise ToolError(f"npm's database was not asked ({told.get('message') or told.get('error')}).")
+        answer = _parsed(run([npm, "audit", "--json"], folder), "npm")
+    if "vulnerabilities" not in answer:
+        raise ToolError(f"npm's database was not asked ({answer.get('message') or answer.get('error')}).")
     return [
-        f"{name}: {advisory['severity']} ({advisory['range']})" for name, advisory in told["vulnerabilities"].items()
+        f"{name}: {advisory['severity']} ({advisory['range']})" for name, advisory in answer["vulnerabilities"].items()
     ]
 
 

@@ -1,7 +1,7 @@
 """Writes everything that the table has of its catalogue to a file, as a stream.
 
 Videos are found by the index of feed and statuses, playlists by that of users: nothing scans the table. The file
-has its name only once it is whole; until then, a state file beside it tells up to where the last run came, and the
+has its name only once it is whole; until then, a state file beside it says how far the last run came, and the
 next one goes on from there.
 """
 

@@ -219,7 +219,7 @@ def parse_line(number: int, content: bytes | None) -> ItemLine:
         raise Refused("the line is too long")
     try:
         attributes = json.loads(content.decode(), parse_constant=_refuse_constant)
-        json.dumps(attributes, ensure_ascii=False).encode()  # half a surrogate pair is no text
+        json.dumps(attributes, ensure_ascii=False).encode()  # half a surrogate pair is not text
     except UnicodeError as error:
         raise Refused("the line is not UTF-8") from error
     except (ValueError, RecursionError) as error:

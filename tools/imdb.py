@@ -112,7 +112,7 @@ def created_at(year: int | None) -> int:
 
 
 def digest(content: Item) -> str:
-    """16 hexadecimal digits that tell one imported content from another."""
+    """16 hexadecimal digits that identify an imported content."""
     text = json.dumps(content, sort_keys=True, separators=(",", ":"))
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 

@@ -57,7 +57,7 @@ from tools.work import WorkFile
 
 IMPORTER = Caller.job("import")
 DIGEST = "importDigest"
-"""The attribute of a video that tells what the last import made of it."""
+"""The attribute of a video that says what the last import made of it."""
 
 TITLES_AT_A_TIME = 100
 NAMES_AT_A_TIME = 5000
@@ -113,7 +113,7 @@ class Selection:
 
 @dataclass(frozen=True)
 class Task:
-    """One thing that may have to be written: what is there, and what shall be."""
+    """One thing that may have to be written: what is stored, and what should be."""
 
     line: int
     new: Item

@@ -427,7 +427,7 @@ def _playlist(attributes: Item, entries: Sequence[Item], now: int) -> Item:
 def _ranks(head: ItemLine, entries: Sequence[ItemLine], there: Mapping[str, Item]) -> list[str | None]:
     """The ranks of a playlist's entries: those without one follow all others, in the order of their lines.
 
-    What an import that was broken off has written of them, by video, keeps its rank. None: there is no room left.
+    What an interrupted import has written of them, by video, keeps its rank. None: there is no room left.
     """
     known = [line.attributes.get("rank") or there.get(_video_of(line), {}).get("rank") for line in entries]
     last = max([head.attributes.get("lastRank", ""), *filter(None, known)]) or None
@@ -451,7 +451,7 @@ def _membership_key(line: ItemLine) -> Key:
 
 
 def entry_items(attributes: Item, now: int) -> tuple[Item, Item]:
-    """The two items of an entry: that which stands in the list, and that which tells that it is there."""
+    """The two items of an entry: the one in the list, and the one that says where it is."""
     playlist_id, video_id = attributes["playlistId"], attributes["videoId"]
     stamps = ("schemaVersion", "updatedAt", "updatedBy")
     full = _stamped({"addedAt": now} | attributes, now)

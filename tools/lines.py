@@ -1,4 +1,4 @@
-"""Files of lines, plain or gzip, read as a stream: what is damaged is told from what is whole."""
+"""Files of lines, plain or gzip, read as a stream: damaged lines are distinguished from whole ones."""
 
 import gzip
 import zlib
@@ -84,7 +84,7 @@ def read_lines(
 
 
 def check(path: Path, progress: Callable[[int], object] = lambda position: None) -> None:
-    """Read a packed file through; raises Corrupt. That it was cut off is no fault here: what it has left is right."""
+    """Read a packed file through; raises Corrupt. That it was cut off is not a fault here: what it has left is right."""
     with _opened(path) as raw, _unpacked(raw) as file:
         if file is raw:
             return
@@ -100,7 +100,7 @@ _UNPACKING = (EOFError, zlib.error, gzip.BadGzipFile)
 
 
 def _is_cut_off(error: Exception) -> bool:
-    # Half of a member's first two bytes is no header, but the beginning of one.
+    # Half of a member's first two bytes is not a header, but the beginning of one.
     return isinstance(error, EOFError) or str(error) == f"Not a gzipped file ({_GZIP[:1]!r})"
 
 

@@ -13,7 +13,7 @@ _Result = TypeVar("_Result")
 
 
 class Rate:
-    """A token bucket: so many items a second on average, and at most those of one second at once."""
+    """A token bucket: `per_second` items a second on average, and at most those of one second at once."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class Rate:
         self._seen = clock()
 
     def take(self, items: int) -> None:
-        """Wait until so many items may be written; more than the bucket holds are owed, and waited for afterwards."""
+        """Wait until `items` more may be written; more than the bucket holds are owed, and waited for afterwards."""
         if self._per_second is None:
             return
         with self._lock:

@@ -52,7 +52,7 @@ def require_ready(env: str, values: Mapping[str, Any], *, is_answered: bool) -> 
     """Raise ToolError with everything that is missing for a deploy of an environment; returns where it would go.
 
     `values` are what the CDK app gets to see: those of cdk.json for this environment, and those of the command line.
-    `is_answered`: the CDK is told already whether roles may be widened, and will not ask.
+    `is_answered`: the CDK knows already whether roles may be widened, and will not ask.
     """
     sentences = [*_terminal(is_answered=is_answered), *(_environment(env) or _sites(env, values)), *toolbox.missing()]
     where = ""

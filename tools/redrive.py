@@ -1,4 +1,4 @@
-"""Moves what was set aside in a dead-letter queue back to its queue, after showing what it is.
+"""Moves the messages in a dead-letter queue back to their queue, after showing them.
 
 SQS can do that by itself (StartMessageMoveTask), but the embedded AWS of this machine cannot, and it shows nothing
 before. A message is sent before it is deleted: whatever breaks in between, none is lost, and at worst one comes twice,
@@ -36,7 +36,7 @@ BATCH = 10
 
 SHOWN = 20
 SHORT = 60
-"""Characters of a body that is no message of the service."""
+"""Characters of a body that is not a message of the service."""
 
 HIDDEN_SECONDS = 120
 """How long a message is hidden while it is shown or moved; should the command be killed, it is seen again then."""
@@ -45,12 +45,12 @@ WAIT_SECONDS = 1
 """Any wait makes SQS ask all its servers, and not some of them."""
 
 IDLE_ROUNDS = 3
-"""After so many answers in a row without a message to move, there is none left."""
+"""Answers in a row without a message to move, after which none is left."""
 
 
 @dataclass(frozen=True)
 class Pair:
-    """A queue and what was set aside of it, by their URLs."""
+    """A queue and its dead-letter queue, by their URLs."""
 
     name: str
     queue: str
@@ -59,7 +59,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Letter:
-    """A message that was set aside, as it is shown."""
+    """A message in a dead-letter queue, as it is shown."""
 
     what: str
     video: str
@@ -109,7 +109,7 @@ def _outputs(client: Any, stack: str) -> dict[str, str]:
 
 
 class DeadLetters:
-    """What was set aside of one queue."""
+    """The dead-letter queue of one queue."""
 
     def __init__(self, pair: Pair, client: "SQSClient", now: Callable[[], float] = time.time) -> None:
         self._pair = pair
@@ -139,7 +139,7 @@ class DeadLetters:
     def move(self, limit: int | None = None, progress: Callable[[int], None] = lambda _: None) -> Outcome:
         """Send all that were there at the start to their queue, `limit` at most, and delete them here.
 
-        What is set aside meanwhile stays, so that a message which fails at once cannot go round and round.
+        What arrives meanwhile stays, so that a message which fails at once cannot go round and round.
         """
         started = self._now() * 1000
         outcome, idle = Outcome(), 0
@@ -230,7 +230,7 @@ def redrive(
     limit: int | None = None,
     ask: Callable[[str], str] = input,
 ) -> int:
-    """Show what was set aside and move it back, unless the person says no when `asking`; the exit status."""
+    """Show the dead letters and move them back, unless the person says no when `asking`; returns the exit status."""
     letters = DeadLetters(pair, client)
     console = Console(highlight=False, soft_wrap=True)
     count = letters.count()
@@ -243,7 +243,7 @@ def redrive(
         print(f"These are {len(shown)} of about {count}.")
     if show_only:
         return 0
-    if asking and _answer(ask, f"Move {_told(count, limit)} back to {pair.name}? Type yes: ") != "yes":
+    if asking and _answer(ask, f"Move {_amount(count, limit)} back to {pair.name}? Type yes: ") != "yes":
         print("Nothing was moved.")
         return 0
     with Bars().bar(f"To {pair.name}", min(count, limit or count), counted=True) as advance:
@@ -263,7 +263,7 @@ def _answer(ask: Callable[[str], str], question: str) -> str:
         raise ToolError("There is no terminal to ask in, so nothing was moved; --yes moves without asking.") from error
 
 
-def _told(count: int, limit: int | None) -> str:
+def _amount(count: int, limit: int | None) -> str:
     return f"about {count}" if limit is None or limit >= count else f"{limit} of about {count}"
 
 
@@ -277,7 +277,7 @@ def _grid(letters: Sequence[Letter]) -> Grid:
 
 
 def described(body: str) -> tuple[str, str, str]:
-    """What a message is, the video that it is about, and the attempt; of what is no message of ours the start."""
+    """What a message is, the video that it is about, and the attempt; for any other message its start."""
     try:
         content = json.loads(body)
     except ValueError:

@@ -2,7 +2,7 @@
 
 What is missing is written as an import writes it. What is there and different is only replaced when it is known to be
 damage: it was changed behind the service's back, or by a person in the time that is given as that of the damage. All
-else is what somebody has done since, and is left and told, unless it is forced. Doing it again changes nothing.
+else was done by somebody since: it is left and reported, unless forced. Doing it again changes nothing.
 """
 
 import secrets
@@ -41,12 +41,12 @@ COMMANDS = tuple(caller.subject for caller in (IMPORTER, RESTORER, PUT_BACK))
 """Authors that count as jobs, and write what a person at the command line wants."""
 
 WORK = ("source", "pictures", "posterTime", "failure")
-"""Attributes of a video that tell how far jobs have come with its film."""
+"""Attributes of a video that say how far jobs have come with its film."""
 KEPT = (*MADE, *STAMPS, "updatedAs", "updatedFor", "version", "schemaVersion")
-"""Attributes that are no content: two items that differ in nothing else are the same."""
+"""Attributes that are not content: two items that differ in nothing else are the same."""
 
 NAMED = ("personId", "region", "language", "kind")
-"""What tells the items of one video apart."""
+"""What distinguishes the items of one video."""
 
 ROUNDS = 10
 """How often a count is raised while views are counted."""
@@ -81,7 +81,7 @@ class Plan:
 
     def is_damaged(self, stored: Item, kept: Mapping[str, object]) -> bool:
         """Whether an item that differs from what was kept of it is damaged."""
-        # What the service's jobs wrote is no damage, and hides when a person changed the item.
+        # What the service's jobs wrote is not damage, and hides when a person changed the item.
         timed = self.since is not None and self.since <= stored.get("updatedAt", 0) and not _is_by_a_job(stored)
         timed = timed and (self.until is None or stored.get("updatedAt", 0) < self.until)
         return self.force or timed or _bypassed(stored, kept)
@@ -112,7 +112,7 @@ class LineRestore(LineImport):
 
 
 class Repair(Restore):
-    """Writes items as they were, and tells each."""
+    """Writes items as they were, and reports each."""
 
     def __init__(
         self, table: Table, rate: Rate, plan: Plan, tell: Tell, clock: Callable[[], float] = time.time
@@ -236,7 +236,7 @@ class Repair(Restore):
                 result[line.line], playlist = self._put_entry_again(line, playlist, members)
             else:
                 result[line.line] = MISSING
-        # The playlist last, because it tells what is damaged, should this be broken off.
+        # The playlist last, because it says what is damaged, should this be interrupted.
         if head and lost and result[head.line] is DIFFERENT:
             result[head.line] = self._put_playlist_again(head, playlist)
         return list(result.items())
@@ -296,7 +296,7 @@ class Repair(Restore):
         return self._replaced(line, differences, [self._table.put(new, condition=_unchanged(stored))])
 
     def _replaced(self, line: ItemLine, what: Sequence[str], writes: Sequence[Write]) -> str | Refused:
-        """Carry out conditional writes; tells what they put right."""
+        """Carry out conditional writes; reports what they repair."""
         self._rate.take(len(writes))
         try:
             self._carry_out(writes)
@@ -315,7 +315,7 @@ class Repair(Restore):
 
 
 class Members:
-    """The entries of one playlist by their videos: each is an item that stands at a rank, and one that tells that."""
+    """The entries of one playlist by their videos: each is an item at a rank, and one that says at which."""
 
     def __init__(self) -> None:
         self._standing: dict[str, set[str]] = {}
@@ -333,7 +333,7 @@ class Members:
         return line.attributes["rank"] in self._standing.get(line.attributes["videoId"], ())
 
     def holds(self, line: ItemLine) -> bool:
-        """Whether the entry is told to be where it was."""
+        """Whether its membership says that the entry is where it was."""
         return bool(self._held.get(line.attributes["videoId"]) == line.attributes["rank"])
 
     def is_whole(self, line: ItemLine) -> bool:
@@ -355,7 +355,7 @@ class Members:
 
 
 class Rehearsal(Table):
-    """A table that is read and never written: so a restore tells what it would do, and does nothing."""
+    """A table that is read and never written: so a restore says what it would do, and does nothing."""
 
     def __init__(self, table: Table) -> None:
         super().__init__(table.name, table.client)

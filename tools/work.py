@@ -1,4 +1,4 @@
-"""What an import has to remember while it runs, in a file, so that it can be broken off anywhere and go on."""
+"""What an import has to remember while it runs, in a file, so that it can be interrupted anywhere and continue."""
 
 import json
 import sqlite3
@@ -20,7 +20,7 @@ from tools.lines import Mark
 SAMPLE = 50
 """Items that must be there when an import goes on: this many of the last that it wrote, and as many of all others."""
 KEPT_SECONDS = 90 * 86_400
-"""How long the table knows of an import that was broken off. After that, it begins anew."""
+"""How long the table remembers an interrupted import. After that, the import starts over."""
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS setting (name TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -75,7 +75,7 @@ class WorkFile:
             )
 
     def _belong_to(self, table: Table, identity: str) -> None:
-        """Begin anew unless the table is the one that was written to, and still has what was written."""
+        """Start over unless the table is the one that was written to, and still has what was written."""
         if self._has_begun():
             if self._setting("table") != identity:
                 self.begun_anew = f"The table {table.name} is not the one that the interrupted import wrote to"
@@ -142,7 +142,7 @@ class WorkFile:
         self._db.commit()
 
     def forget(self, file: str) -> None:
-        """Begin a file anew."""
+        """Start a file over."""
         for table in ("mark", "seen", "outcome", "refused"):
             self._db.execute(f"DELETE FROM {table} WHERE file = ?", (file,))
         self._db.commit()
@@ -217,7 +217,7 @@ def work_file(path: Path, settings: Mapping[str, object], table: Table | None = 
 
 
 def _identity(table: Table) -> list[Any]:
-    """What tells a table from others that have its name at another time; raises ToolError."""
+    """What identifies a table among those that have its name at other times; raises ToolError."""
     try:
         description: Any = table.client.describe_table(TableName=table.name)["Table"]
     except (BotoCoreError, ClientError) as error:

@@ -40,11 +40,11 @@ class Prices:
     @classmethod
     def load(cls, path: Path = PRICES) -> "Prices":
         """Read the list."""
-        told = tomllib.loads(path.read_text(encoding="utf-8"))
-        prices = told["prices"]
+        listed = tomllib.loads(path.read_text(encoding="utf-8"))
+        prices = listed["prices"]
         return cls(
-            told["date"],
-            told["region"],
+            listed["date"],
+            listed["region"],
             {name: price["usd"] for name, price in prices.items()},
             tuple(name for name, price in prices.items() if not price["checked"]),
         )
@@ -61,16 +61,16 @@ class Workload:
     def load(cls, path: Path = WORKLOAD, changed: Mapping[str, float] | None = None) -> "Workload":
         """Read a file, with some figures changed; raises Misused when there is no such figure."""
         try:
-            told: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+            figures: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise Misused(f"{path} cannot be read as a workload: {error}.") from error
-        calls = told.pop("calls")
+        calls = figures.pop("calls")
         for name, value in (changed or {}).items():
-            group = next((figures for figures in (told, calls) if name in figures), None)
+            group = next((names for names in (figures, calls) if name in names), None)
             if group is None:
-                raise Misused(f"The workload has no {name!r}; it has {', '.join(told)}, and requests.")
+                raise Misused(f"The workload has no {name!r}; it has {', '.join(figures)}, and requests.")
             group[name] = value
-        return cls(told, calls)
+        return cls(figures, calls)
 
 
 def call(used: Measured, prices: Prices, workload: Workload) -> Dollars:
@@ -92,9 +92,9 @@ def units_cost(units: Units, prices: Prices) -> float:
 
 
 def gb_seconds(trips: int, workload: Workload) -> float:
-    """What a function is busy for, when it waits for DynamoDB so often."""
-    told = workload.figures
-    return told["memory_gb"] * (told["own_ms"] + trips * told["dynamodb_ms"]) / 1000
+    """GB-seconds of a function that waits `trips` times for DynamoDB."""
+    figures = workload.figures
+    return figures["memory_gb"] * (figures["own_ms"] + trips * figures["dynamodb_ms"]) / 1000
 
 
 def invocation(trips: int, prices: Prices, workload: Workload) -> float:
@@ -105,22 +105,23 @@ def invocation(trips: int, prices: Prices, workload: Workload) -> float:
 
 def logs(invocations: float, lines: int, metric_lines: int, prices: Prices, workload: Workload) -> float:
     """What the logs of some invocations cost."""
-    told = workload.figures
-    bytes_ = invocations * told["log_bytes"] + lines * told["line_bytes"] + metric_lines * told["metric_bytes"]
+    figures = workload.figures
+    bytes_ = invocations * figures["log_bytes"] + lines * figures["line_bytes"] + metric_lines * figures["metric_bytes"]
     return bytes_ / GB * prices.usd["log_ingestion"]
 
 
 def after(followed: Followed, prices: Prices, workload: Workload) -> Dollars:
     """What follows one request that changes a video: its entries in the trail, jobs, messages, and totals."""
-    usd, told = prices.usd, workload.figures
-    invocations = (followed.routed + followed.audited) / told["changes_together"] + followed.worked
-    seconds = (invocations * told["own_ms"] + followed.trips * told["dynamodb_ms"]) / 1000
+    usd, figures = prices.usd, workload.figures
+    invocations = (followed.routed + followed.audited) / figures["changes_together"] + followed.worked
+    seconds = (invocations * figures["own_ms"] + followed.trips * figures["dynamodb_ms"]) / 1000
     return {
         "DynamoDB": units_cost(followed.work + followed.trail, prices),
-        "Lambda": seconds * told["memory_gb"] * usd["lambda_gb_second"] + invocations * usd["lambda_request"] / MILLION,
+        "Lambda": seconds * figures["memory_gb"] * usd["lambda_gb_second"]
+        + invocations * usd["lambda_request"] / MILLION,
         "Logs": logs(invocations, followed.log_lines, followed.metric_lines, prices, workload),
         "SQS": followed.messages * 3 * usd["sqs_request"] / MILLION,  # sent, received, deleted
-        "S3": followed.audited / told["changes_together"] * usd["s3_put"] / MILLION,
+        "S3": followed.audited / figures["changes_together"] * usd["s3_put"] / MILLION,
     }
 
 
@@ -173,20 +174,22 @@ def _trail_bytes(followed: Mapping[str, Followed], workload: Workload) -> float:
 
 def idle(measured: Mapping[str, Measured], prices: Prices, workload: Workload) -> Dollars:
     """What a month costs in which nobody calls."""
-    usd, told = prices.usd, workload.figures
-    sweeps = scaled(call(measured[SWEEPER], prices, workload), told["sweeps"])
-    polls = told["polled_queues"] * told["pollers"] * DAYS_A_MONTH * 86_400 / SECONDS_BETWEEN_POLLS
+    usd, figures = prices.usd, workload.figures
+    sweeps = scaled(call(measured[SWEEPER], prices, workload), figures["sweeps"])
+    polls = figures["polled_queues"] * figures["pollers"] * DAYS_A_MONTH * 86_400 / SECONDS_BETWEEN_POLLS
     watching = (
-        told["metrics"] * usd["metric"] + told["alarm_metrics"] * usd["alarm"] + told["dashboards"] * usd["dashboard"]
+        figures["metrics"] * usd["metric"]
+        + figures["alarm_metrics"] * usd["alarm"]
+        + figures["dashboards"] * usd["dashboard"]
     )
     return {
         **{service: dollars for service, dollars in sweeps.items() if dollars},
         "SQS": polls * usd["sqs_request"] / MILLION,
         "CloudWatch": watching,
-        "Secrets, keys": told["secrets"] * usd["secret"] + told["kms_keys"] * usd["kms_key"],
+        "Secrets, keys": figures["secrets"] * usd["secret"] + figures["kms_keys"] * usd["kms_key"],
     }
 
 
 def scaled(cost: Mapping[str, float], times: float) -> Dollars:
-    """The same, so often."""
+    """The same, `times` times."""
     return {service: dollars * times for service, dollars in cost.items()}

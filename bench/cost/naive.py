@@ -47,7 +47,7 @@ def comparisons(measured: Mapping[str, Measured], catalogue: Catalogue, workload
     pages = told["naive_page"]
     lists, page = _mean_list(measured, calls)
     create = measured[CREATE].units
-    # The entries of its tags stay: the places of each in the index are no copies of the document.
+    # The entries of its tags stay: the places of each in the index are not copies of the document.
     of_tags = len(VIDEO_BODY["tags"])
     return (
         Comparison(

@@ -162,7 +162,7 @@ class Told(io.StringIO):
 
 @dataclass(frozen=True)
 class Place:
-    """Empty tables, and what is told of the work on them."""
+    """Empty tables, and what is logged of the work on them."""
 
     table: Table
     told: Told

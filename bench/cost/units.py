@@ -81,7 +81,7 @@ def _number_size(text: str) -> int:
 
 
 def read(bytes_: int, *, consistent: bool) -> Units:
-    """What a GetItem of so many bytes takes, one item of a BatchGetItem, or a page of a Query; nothing counts as little."""
+    """Units of a GetItem of `bytes_` bytes, one item of a BatchGetItem, or a page of a Query; nothing counts as little."""
     return Units(reads=max(1, math.ceil(bytes_ / READ_BYTES)) * (1 if consistent else 0.5))
 
 
@@ -94,7 +94,7 @@ def write(old: AttributeMap | None, new: AttributeMap | None, indexes: Iterable[
 
 
 def written(bytes_: int) -> int:
-    """Write units of so many bytes; also of a condition that failed, where they are those of the item that is there."""
+    """Write units of `bytes_` bytes; also of a condition that failed, where they are those of the item that is there."""
     return max(1, math.ceil(bytes_ / WRITE_BYTES))
 
 
@@ -141,5 +141,5 @@ class Stored:
         return Stored(self.table + other.table, self.indexes + other.indexes)
 
     def divided(self, by: int) -> "Stored":
-        """The same for one of so many."""
+        """The share of one of `count`."""
         return Stored(self.table / by, self.indexes / by)

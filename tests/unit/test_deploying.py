@@ -272,7 +272,7 @@ class TestRestoredTable:
         boto3.client("dynamodb").update_table(TableName=TABLE, StreamSpecification=off)
         status, said = deploy(Cdk(streams=True))
         assert status == 1
-        assert f"The table {TABLE} has no stream, as one that was restored" in said
+        assert f"The table {TABLE} has no stream, like any restored table" in said
         page, section = re.findall(r"(docs/[\w-]+\.md) says in “(.+?)”", said)[0]
         assert f"\n## {section}\n" in (ROOT / page).read_text(encoding="utf-8")
 
@@ -469,7 +469,7 @@ class TestRefused:
         cdk = Cdk(email=None)
         status, said = deploy(cdk)
         assert (status, cdk.deploys) == (1, [])
-        assert "Alarms are written to oncall@example.com, and would be to nobody" in said
+        assert "Alarms are written to oncall@example.com, and would no longer be" in said
         assert deploy(cdk, "-c", "alarmEmail=") == (0, "")
 
     def test_but_not_another_address(self, deploy: Deploy, deployed: Deployed) -> None:
@@ -569,7 +569,7 @@ class TestEnvironment:
         monkeypatch.setattr("builtins.print", lambda *words, **_: said.append(" ".join(map(str, words))))
         sites = ("-c", "allowOrigins=none", "-c", "callbackUrls=none")
         assert deploy(Cdk(), "--env", "pr12", *sites)[0] == 0
-        assert "cdk.json says nothing of pr12: it is made like dev." in said
+        assert "cdk.json does not list pr12: it gets the settings of dev." in said
         assert "pr12" not in json.loads((ROOT / "cdk.json").read_text())["context"]["environments"]
 
 

@@ -53,8 +53,8 @@ class TestSites:
 
     def test_both_are_asked_for_with_the_line_that_mends_it(self) -> None:
         origins, callbacks = _sentences("prod")
-        assert origins.startswith("prod does not say `allowOrigins`: the web sites whose pages may call the API")
-        assert callbacks.startswith("prod does not say `callbackUrls`: where people may be sent after they signed in")
+        assert origins.startswith("prod does not set `allowOrigins`: the web sites whose pages may call the API")
+        assert callbacks.startswith("prod does not set `callbackUrls`: where people may be sent after they signed in")
         for sentence in (origins, callbacks):
             assert "`environments.prod` in cdk.json" in sentence
 

@@ -225,7 +225,7 @@ def test_an_export_that_crashed_goes_on_and_ends_like_an_undisturbed_one(
 
 def test_an_export_replaces_no_file(table: Table, tmp_path: Path) -> None:
     (tmp_path / "all.jsonl").write_text("precious")
-    with pytest.raises(ToolError, match="is there already"):
+    with pytest.raises(ToolError, match="exists already"):
         export(table, tmp_path / "all.jsonl")
 
 
