@@ -25,14 +25,14 @@ _FILM_TYPE = r"^(video/[a-z0-9][a-z0-9.+-]{0,99}|application/(octet-stream|mp4|m
 _HASH = r"^[0-9a-f]{32}$"
 _LANGUAGE = r"^[A-Za-z]{1,8}(-[A-Za-z0-9]{1,8})*$"
 FORMS = {
-    LINE: "must be one line of text, without control characters and not only spaces",
+    LINE: "must be one line of text, without control characters, and not only spaces",
     _TEXT: "must be text without control characters other than tab and line break",
     _UUID: "must be a UUID such as 3f2504e0-4f89-41d3-9a0c-0305e82c3301",
-    _NAME: "must have 1 to 64 letters, digits, dots, hyphens or underscores",
+    _NAME: "must be 1 to 64 letters, digits, dots, hyphens or underscores",
     _S3_URI: "must be the S3 URI of an object, such as s3://bucket/folder/1080p.mp4, without quotes, < and >",
     _MEDIA_URL: "must be a URL such as https://example.com/poster.jpg, or the S3 URI of an object",
     _FILM_TYPE: "must be a video type such as video/mp4, or application/octet-stream",
-    _HASH: "must have 32 hexadecimal digits, as in the job's message",
+    _HASH: "must be 32 hexadecimal digits, as in the job's message",
     _LANGUAGE: "must be a BCP 47 tag such as en-NZ",
 }
 """What each pattern asks for, in words: the detail of the error (shared/web/bodies.py)."""
@@ -74,7 +74,7 @@ def _scalar(value: Any) -> Any:
         return value
     if isinstance(value, str):
         if len(value) > 512:
-            raise ValueError("text may have 512 characters at most")
+            raise ValueError("text must have at most 512 characters")
         if not re.fullmatch(_TEXT, value):
             raise ValueError(FORMS[_TEXT])
         return value
@@ -141,8 +141,8 @@ MediaUrl = Annotated[
     StringConstraints(max_length=1100, pattern=_MEDIA_URL),
     AfterValidator(_normal),
     Field(
-        description="`https://` as browsers write it, percent-encoded and without names of users, or `s3://`. `http://` is "
-        "for a service whose own pictures are at such an address, on a laptop"
+        description="`https://` as browsers write it, percent-encoded and without user names, or `s3://`. `http://` is "
+        "only for a service on a laptop, whose own pictures have such addresses"
     ),
 ]
 MetadataKey = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=LINE)]

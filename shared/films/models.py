@@ -48,7 +48,7 @@ class ThumbnailChoice(Content):
 
 
 class RenditionReport(Content):
-    """The body of `PUT /v1/videos/{videoId}/renditions/{name}`: what a transcoder has to say of its job."""
+    """The body of `PUT /v1/videos/{videoId}/renditions/{name}`: what a transcoder reports of its job."""
 
     inputHash: InputHash
     attempt: Annotated[
@@ -58,11 +58,11 @@ class RenditionReport(Content):
     progress: Annotated[int, Field(strict=True, ge=0, le=100), BeforeValidator(whole)] | None = Field(
         default=None, description="Percent; when running"
     )
-    uri: S3Uri | None = Field(default=None, description="Where the rendition is; when done")
-    reason: Annotated[str, line(500)] | None = Field(default=None, description="One sentence; when failed")
+    uri: S3Uri | None = Field(default=None, description="The rendition's address; when done")
+    reason: Annotated[str, line(500)] | None = Field(default=None, description="The reason in a sentence; when failed")
     worker: Name | None = Field(
         default=None,
-        description="Tells workers with one token apart: only the one that took an attempt reports progress",
+        description="Distinguishes workers that share a token: only the one that took an attempt reports progress",
     )
     retry: bool = Field(default=False, description="Whether another attempt may succeed; when failed")
 

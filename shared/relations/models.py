@@ -39,7 +39,7 @@ class Role(Content):
 
     category: Annotated[str, line(64), Field(description="Such as `actor`, `director` or `writer`")]
     job: Annotated[str, line(300)] | None = Field(
-        default=None, description="More exactly, such as `based on the novel`"
+        default=None, description="In more detail, such as `based on the novel`"
     )
     characters: Annotated[list[Annotated[str, line(300)]], Field(max_length=20)] = Field(default=[])
 
@@ -89,7 +89,7 @@ class ReleaseContent(Content):
 
 
 class RatingContent(Content):
-    """The body of `PUT /v1/videos/{videoId}/rating`: a value, or whether the caller likes it (which is 10 or 1)."""
+    """The body of `PUT /v1/videos/{videoId}/rating`: a value, or whether the caller likes it (10 or 1)."""
 
     value: Annotated[int, Field(strict=True, ge=1, le=BEST_RATING), BeforeValidator(whole)] | None = None
     like: bool | None = None
@@ -124,7 +124,7 @@ class NewEntry(Content):
 
 
 class EntryMove(Content):
-    """The body of `PATCH /v1/playlists/{playlistId}/entries/{videoId}`: the entry that it shall stand next to."""
+    """The body of `PATCH /v1/playlists/{playlistId}/entries/{videoId}`: the entry to place it next to."""
 
     after: VideoId | None = Field(default=None, description="The entry that it follows; null: it becomes the first")
     before: VideoId | None = Field(default=None, description="The entry that it precedes; null: it becomes the last")

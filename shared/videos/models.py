@@ -57,15 +57,15 @@ Tag = Annotated[
     line(64),
     AfterValidator(_foldable),
     Field(
-        description=f"Of at most {LONGEST_FOLDED_TAG} bytes in UTF-8 once folded (NFKC and case), which only few "
-        "characters that stand for a whole sentence exceed"
+        description=f"Of at most {LONGEST_FOLDED_TAG} bytes in UTF-8 once folded (NFKC and case); only a few "
+        "characters, which stand for a whole sentence, exceed that"
     ),
 ]
 Tags = Annotated[
     list[Tag],
     Field(
         max_length=30,
-        description="A set: all different, in no order; spellings that differ in case only are the same tag",
+        description="A set: all different, in no order; spellings that differ only in case are the same tag",
         json_schema_extra={"uniqueItems": True},
     ),
     AfterValidator(_unique),
@@ -105,7 +105,7 @@ class VideoContent(Content):
     audioCodec: Codec | None = None
     frameRate: FrameRate | None = None
     resolutions: dict[Name, S3Uri] = Field(
-        default={}, max_length=20, description="Rendition name to the S3 URI of its file"
+        default={}, max_length=20, description="Renditions by name: the S3 URI of each file"
     )
     tags: Tags | None = None
     category: Category | None = None
@@ -113,12 +113,14 @@ class VideoContent(Content):
     language: Language | None = None
     visibility: Visibility = "private"
     publishAt: Seconds | None = Field(
-        default=None, description="Epoch seconds; before it, only its owner and admins see it"
+        default=None, description="Epoch seconds; before that, only the owner and admins see the video"
     )
     expiresAt: Seconds | None = Field(
-        default=None, description="Epoch seconds; from it on, only its owner and admins see it"
+        default=None, description="Epoch seconds; from then on, only the owner and admins see the video"
     )
-    metadata: dict[MetadataKey, Scalar] = Field(default={}, max_length=50, description="Free keys and scalar values")
+    metadata: dict[MetadataKey, Scalar] = Field(
+        default={}, max_length=50, description="Keys of your own, with scalar values"
+    )
     thumbnails: dict[Name, Thumbnail] = Field(default={}, max_length=20)
 
 
