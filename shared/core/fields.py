@@ -28,7 +28,7 @@ FORMS = {
     LINE: "must be one line of text, without control characters, and not only spaces",
     _TEXT: "must be text without control characters other than tab and line break",
     _UUID: "must be a UUID such as 3f2504e0-4f89-41d3-9a0c-0305e82c3301",
-    _NAME: "must be 1 to 64 letters, digits, dots, hyphens or underscores",
+    _NAME: "must have 1 to 64 letters, digits, dots, hyphens or underscores",
     _S3_URI: "must be the S3 URI of an object, such as s3://bucket/folder/1080p.mp4, without quotes, < and >",
     _MEDIA_URL: "must be a URL such as https://example.com/poster.jpg, or the S3 URI of an object",
     _FILM_TYPE: "must be a video type such as video/mp4, or application/octet-stream",

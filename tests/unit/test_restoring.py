@@ -349,7 +349,7 @@ def test_times_that_make_no_sense_are_refused(
 def test_a_time_is_one_that_can_be_read(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         command.main(["restore", "--table", "t", "--from", "f", "--since", "yesterday"])
-    assert "'yesterday' is no time" in capsys.readouterr().err
+    assert "'yesterday' is not a time" in capsys.readouterr().err
 
 
 class TestWhatTheDamageAdded:
