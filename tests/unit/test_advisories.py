@@ -63,7 +63,7 @@ def test_a_package_that_was_not_looked_up_is_not_taken_for_a_safe_one(ask: Asked
 
 
 @pytest.mark.parametrize("node", [REFUSED, "npm error audit endpoint returned an error"])
-def test_npm_that_cannot_ask_is_told_beside_what_is_known(ask: Asked, node: Any) -> None:
+def test_npm_that_cannot_ask_is_reported_beside_what_is_known(ask: Asked, node: Any) -> None:
     status, said, warned = ask([WEAK], node)
     assert status == advisories.UNKNOWN
     assert "pillow 1.0" in said

@@ -246,7 +246,7 @@ def test_the_page_shows_what_is_measured(report: Report) -> None:
     assert updated(text, report) == text, "run: python -m bench.cost --docs"
 
 
-def test_a_page_without_the_marks_is_no_up_to_date_page(report: Report) -> None:
+def test_a_page_without_the_marks_is_not_up_to_date(report: Report) -> None:
     with pytest.raises(ValueError, match="no marks"):
         updated("# Costs", report)
 
@@ -287,7 +287,7 @@ def test_what_is_compared_with_the_naive_design_is_what_the_month_is_charged(rep
         "list a page": [request for request in report.workload.calls if request.startswith(LISTS)],
         "list page 5": [request for request in report.workload.calls if request.startswith(LISTS)],
     }
-    assert {each.request for each in report.comparisons} == charged.keys()
+    assert {comparison.request for comparison in report.comparisons} == charged.keys()
     for each in report.comparisons:
         dollars = sum(report.bill[request]["DynamoDB"] for request in charged[each.request])
         assert each.times * units_cost(each.ours, report.prices) == pytest.approx(dollars)
@@ -296,7 +296,7 @@ def test_what_is_compared_with_the_naive_design_is_what_the_month_is_charged(rep
 def test_a_month_without_lists_can_be_compared_too(report: Report) -> None:
     lists = {request: 0.0 for request in report.workload.calls if request.startswith(LISTS)}
     again = Report(report.measured, report.catalogue, report.followed, report.prices, Workload.load(changed=lists))
-    assert [each.times for each in again.comparisons if each.request.startswith("list")] == [0, 0]
+    assert [comparison.times for comparison in again.comparisons if comparison.request.startswith("list")] == [0, 0]
 
 
 class TestTheWorkload:
@@ -305,7 +305,7 @@ class TestTheWorkload:
     def test_has_the_alarms_of_production(self, prod: "Templates") -> None:
         alarms = [made["Properties"] for made in prod.all("AWS::CloudWatch::Alarm").values()]
         metrics = sum(
-            sum("MetricStat" in each for each in alarm.get("Metrics", [{"MetricStat": {}}])) for alarm in alarms
+            sum("MetricStat" in metric for metric in alarm.get("Metrics", [{"MetricStat": {}}])) for alarm in alarms
         )
         assert Workload.load().figures["alarm_metrics"] == metrics
 
@@ -338,7 +338,7 @@ class TestTheWorkload:
 
 
 def test_the_naive_design_is_dearer_in_every_point(report: Report) -> None:
-    assert [each.decision for each in report.comparisons if each.factor(report.prices) <= 1] == []
+    assert [comparison.decision for comparison in report.comparisons if comparison.factor(report.prices) <= 1] == []
 
 
 def test_the_workload_names_requests_that_there_are(report: Report) -> None:

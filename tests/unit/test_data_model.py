@@ -24,7 +24,7 @@ from tools.work import work_file
 
 PAGE = (ROOT / "docs" / "data-model.md").read_text(encoding="utf-8")
 SECTIONS = dict(re.findall(r"^### (.+?)\n(.*?)(?=^##|\Z)", PAGE, re.DOTALL | re.MULTILINE))
-STORED = tuple(each for each in (*ENTITIES, AUDIT) if each is not HEALTH)
+STORED = tuple(entity for entity in (*ENTITIES, AUDIT) if entity is not HEALTH)
 
 Attributes = dict[str, set[str]]
 COMMON = set(re.findall(r"^- `(\w+)`", PAGE, re.MULTILINE))
@@ -123,7 +123,7 @@ def stored(table: Table, clock: Clock, objects: Objects, tmp_path: Path) -> Attr
 
 
 def test_every_entity_has_its_section_with_its_keys() -> None:
-    assert set(SECTIONS) == {each.name for each in (*ENTITIES, AUDIT)}
+    assert set(SECTIONS) == {entity.name for entity in (*ENTITIES, AUDIT)}
     for entity in (*ENTITIES, AUDIT):
         assert f"`{entity.pk}` / `{entity.sk}`" in SECTIONS[entity.name]
 

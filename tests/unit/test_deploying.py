@@ -60,7 +60,7 @@ class Cdk:
         if arguments[0] == "synth":
             _write(Path(arguments[arguments.index("--output") + 1]), self.templates())
         elif "--all" not in arguments:
-            (chosen,) = (each for each in arguments if each.startswith("indexes="))
+            (chosen,) = (argument for argument in arguments if argument.startswith("indexes="))
             self.change(chosen.removeprefix("indexes=").split(","))
 
     def templates(self) -> dict[str, Json]:
@@ -74,7 +74,9 @@ class Cdk:
     def deploys(self) -> list[str]:
         """What was deployed, in order: `--all`, or the indexes of the table's stack."""
         return [
-            next(each for each in call if each == "--all" or each.startswith("indexes=")).removeprefix("indexes=")
+            next(argument for argument in call if argument == "--all" or argument.startswith("indexes=")).removeprefix(
+                "indexes="
+            )
             for call in self.calls
             if call[0] == "deploy"
         ]
@@ -246,7 +248,7 @@ class TestRestoredTable:
         deployed()
         return boto3.client("dynamodb").describe_table(TableName=TABLE)["Table"]["LatestStreamArn"]
 
-    def test_everything_is_made_anew_with_the_stream_that_is_there(
+    def test_everything_is_recreated_with_the_stream_that_is_there(
         self, deploy: Deploy, stream: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         lost = stream.rpartition("/")[0] + "/2026-01-01T00:00:00.000"
@@ -292,8 +294,8 @@ class TestRestoredTable:
         arn = f"arn:aws:dynamodb:us-east-1:123456789012:table/{TABLE}/stream/2026-01-01T00:00:00.000"
         made = synthesize({"streamArn": arn})
         mappings = made.all("AWS::Lambda::EventSourceMapping").values()
-        streams = [each["Properties"] for each in mappings if "StartingPosition" in each["Properties"]]
-        assert [each["EventSourceArn"] for each in streams] == [arn, arn]
+        streams = [mapping["Properties"] for mapping in mappings if "StartingPosition" in mapping["Properties"]]
+        assert [stream["EventSourceArn"] for stream in streams] == [arn, arn]
         for folder in ("router", "audit"):
             assert f"dynamodb:GetRecords {arn}" in made.allowed(folder)
         assert made.data == aws.data
@@ -464,7 +466,7 @@ class TestRefused:
         deployed(key=before)
         assert deploy(Cdk(key=after)) == (0, "")
 
-    def test_alarms_that_nobody_would_be_told_of_any_more(self, deploy: Deploy, deployed: Deployed) -> None:
+    def test_alarms_that_would_reach_nobody_any_more(self, deploy: Deploy, deployed: Deployed) -> None:
         deployed(email="oncall@example.com")
         cdk = Cdk(email=None)
         status, said = deploy(cdk)
@@ -495,7 +497,7 @@ class TestRefused:
         page, section = re.findall(r"(docs/\w+\.md), “(.+?)”", said)[0]
         assert f"\n## {section}\n" in (ROOT / page).read_text(encoding="utf-8")
 
-    def test_all_reasons_are_told_at_once(self, deploy: Deploy, deployed: Deployed) -> None:
+    def test_all_reasons_are_listed_at_once(self, deploy: Deploy, deployed: Deployed) -> None:
         deployed([*NAMES, "Old"], data=False)
         _, said = deploy(Cdk(issuer=COGNITO))
         assert len(said.splitlines()) == 3
@@ -517,7 +519,7 @@ class TestTheFirstDeployFailed:
     @pytest.mark.parametrize(
         "status", [Status("ROLLBACK_COMPLETE", True), Status("ROLLBACK_FAILED", True), Status("ROLLBACK_FAILED", False)]
     )
-    def test_what_the_cdk_cannot_clear_away_is_told(
+    def test_what_the_cdk_cannot_clear_away_is_named(
         self, deploy: Deploy, left: Callable[[Status], None], status: Status
     ) -> None:
         left(status)
@@ -564,7 +566,7 @@ class TestEnvironment:
         )
         assert cdk.calls == []
 
-    def test_one_that_cdk_json_does_not_know_is_told(self, deploy: Deploy, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_one_that_cdk_json_does_not_list_is_named(self, deploy: Deploy, monkeypatch: pytest.MonkeyPatch) -> None:
         said: list[str] = []
         monkeypatch.setattr("builtins.print", lambda *words, **_: said.append(" ".join(map(str, words))))
         sites = ("-c", "allowOrigins=none", "-c", "callbackUrls=none")

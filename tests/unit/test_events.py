@@ -101,7 +101,9 @@ class Played:
     def trail(self, video_id: str) -> list[tuple[Any, ...]]:
         """What the audit trail has of a video: what was done, and by whom."""
         return [
-            (each["entity"], each["action"], each["by"]["id"]) for each in self.entries if each["videoId"] == video_id
+            (entry["entity"], entry["action"], entry["by"]["id"])
+            for entry in self.entries
+            if entry["videoId"] == video_id
         ]
 
 
@@ -200,7 +202,9 @@ def test_events_name_nobody_and_no_account() -> None:
 def test_stream_records_are_such_as_their_function_asks_for(
     function: str, filters: tuple[Mapping[str, Any], ...]
 ) -> None:
-    records = [record for each in EXAMPLES.values() if each.function == function for record in each.event["Records"]]
+    records = [
+        record for example in EXAMPLES.values() if example.function == function for record in example.event["Records"]
+    ]
     for record in records:
         assert any(_passes(record, pattern) for pattern in filters), record["dynamodb"]["Keys"]
 
@@ -228,7 +232,9 @@ PART_OF_ANSWER: dict[str, Any] = {
     "playlists/append-entry": {"videoId": world.AWAITED},
     "playlists/create-playlist": {"title": "Boats", "userId": "alice", "entryCount": 0},
     "playlists/get-playlist": {"playlistId": world.EVENING, "title": "This evening"},
-    "playlists/list-entries": {"items": [{"videoId": each} for each in (world.HARBOUR, world.REGATTA, world.UNWANTED)]},
+    "playlists/list-entries": {
+        "items": [{"videoId": video} for video in (world.HARBOUR, world.REGATTA, world.UNWANTED)]
+    },
     "playlists/list-playlists": {"items": [{"playlistId": world.EVENING}, {"playlistId": world.MORNING}]},
     "playlists/list-video-playlists": {"items": [{"playlistId": world.EVENING}]},
     "playlists/move-entry": {"videoId": world.REGATTA},
@@ -337,7 +343,7 @@ SENT = {
 }
 
 
-@pytest.mark.parametrize("name", [each.name for each in EXAMPLES.values() if each.function == "router"])
+@pytest.mark.parametrize("name", [example.name for example in EXAMPLES.values() if example.function == "router"])
 def test_the_router_sends_what_a_record_asks_for(played: Played, name: str) -> None:
     sent = played.sent[f"router/{name}"]
     about = {queue: [body.get("videoId", body.get("playlistId")) for body in bodies] for queue, bodies in sent.items()}

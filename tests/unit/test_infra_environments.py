@@ -114,7 +114,7 @@ class TestEveryEnvironment:
             "ThrottlingBurstLimit": ENVIRONMENTS[env]["throttleBurst"],
         }
 
-    def test_logs_at_its_level_and_tells_its_name(self, made: dict[str, Templates], env: str) -> None:
+    def test_logs_at_its_level_and_says_its_name(self, made: dict[str, Templates], env: str) -> None:
         for function in made[env].all("AWS::Lambda::Function").values():
             variables = function["Properties"]["Environment"]["Variables"]
             level = function["Properties"]["LoggingConfig"]["ApplicationLogLevel"]
@@ -266,7 +266,7 @@ class TestKey:
         assert plain(statement["Principal"]["AWS"]) == "arn:AWS::Partition:iam::AWS::AccountId:root"
         assert statement["Action"] == "kms:*"
 
-    def test_lets_s3_tell_of_this_accounts_uploads_only(self, encrypted: Templates) -> None:
+    def test_lets_s3_notify_of_this_accounts_uploads_only(self, encrypted: Templates) -> None:
         statement = _statement(encrypted, "UploadsAreTold")
         assert statement["Principal"] == {"Service": "s3.amazonaws.com"}
         assert statement["Action"] == ["kms:Decrypt", "kms:GenerateDataKey"]
@@ -291,7 +291,7 @@ class TestKey:
         ]
 
     def test_lets_no_other_service_in(self, encrypted: Templates) -> None:
-        assert [each.get("Sid") for each in _key_policy(encrypted)] == [
+        assert [statement.get("Sid") for statement in _key_policy(encrypted)] == [
             None,
             "UploadsAreTold",
             "LogsAreKept",
@@ -357,7 +357,9 @@ class TestEncryption:
             assert statement["Condition"]["StringEquals"].keys() == {"kms:ViaService"}
 
     def test_nobody_else_may_use_the_key(self, encrypted: Templates) -> None:
-        of_functions = [each for folder in KEY_USES for each in encrypted.statements(folder) if _is_about_keys(each)]
+        of_functions = [
+            statement for folder in KEY_USES for statement in encrypted.statements(folder) if _is_about_keys(statement)
+        ]
         assert len(_statements_about_keys(encrypted)) == len(of_functions)
 
     def test_no_function_is_forgotten_here(self, encrypted: Templates) -> None:

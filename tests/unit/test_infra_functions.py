@@ -309,12 +309,12 @@ class TestEveryFunction:
         role = aws.all("AWS::IAM::Role")[aws.function(folder)[1]["Role"]["Fn::GetAtt"][0]]
         assert "ManagedPolicyArns" not in role["Properties"]
 
-    def test_is_told_exactly_this(self, aws: Templates, folder: str) -> None:
+    def test_has_exactly_these_settings(self, aws: Templates, folder: str) -> None:
         common = {"TABLE_NAME": "Table", "POWERTOOLS_SERVICE_NAME": folder, "POWERTOOLS_LOG_LEVEL": "INFO"}
         common |= {"ENVIRONMENT": "dev"}
         assert _environment(aws, folder) == common | ENVIRONMENT[folder]
 
-    def test_is_told_what_its_handler_asks_for(self, folder: str) -> None:
+    def test_has_the_settings_that_its_handler_reads(self, folder: str) -> None:
         """By the names of the settings that it imports."""
         variables = {
             name
@@ -338,7 +338,9 @@ class TestEveryFunction:
 
 
 @pytest.mark.parametrize("folder", FUNCTIONS)
-def test_is_told_the_same_locally_but_for_what_a_laptop_needs(aws: Templates, local: Templates, folder: str) -> None:
+def test_has_the_same_settings_locally_but_for_what_a_laptop_needs(
+    aws: Templates, local: Templates, folder: str
+) -> None:
     expected = _environment(aws, folder)
     expected |= {"MEDIA_URL": "http://127.0.0.1:4566/Media"} if "MEDIA_URL" in expected else {}
     expected |= {"RENDITIONS": "240p"} if "RENDITIONS" in expected else {}

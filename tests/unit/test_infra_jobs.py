@@ -72,7 +72,7 @@ def test_no_bucket_is_forgotten_here(aws: Templates) -> None:
 
 
 class TestArrivals:
-    def test_every_new_film_is_told_to_the_queue(self, aws: Templates) -> None:
+    def test_the_queue_is_notified_of_every_new_film(self, aws: Templates) -> None:
         (told,) = _bucket(aws, "Sources")["Properties"]["NotificationConfiguration"]["QueueConfigurations"]
         assert told["Event"] == "s3:ObjectCreated:*"
         assert plain(told["Queue"]) == "ArrivalsQueue"
@@ -198,7 +198,7 @@ class TestQueues:
         assert allowing == ["ArrivalsQueue"]
 
     @pytest.mark.parametrize("output", ["TranscodeQueueUrl", "TranscodeQueueArn"])
-    def test_transcoders_are_told_where_theirs_is(self, aws: Templates, output: str) -> None:
+    def test_outputs_say_where_the_transcoders_queue_is(self, aws: Templates, output: str) -> None:
         assert plain(aws.jobs["Outputs"][output]["Value"]) == "TranscodeQueue"
 
 
@@ -321,7 +321,7 @@ class TestStreamReaders:
 
     @pytest.mark.parametrize(
         "entity",
-        [each for each in schema.ENTITIES if each not in (schema.VIDEO, schema.JOB, schema.PLAYLIST)],
+        [entity for entity in schema.ENTITIES if entity not in (schema.VIDEO, schema.JOB, schema.PLAYLIST)],
         ids=lambda entity: entity.name,
     )
     @pytest.mark.parametrize("name", ["INSERT", "MODIFY", "REMOVE"])

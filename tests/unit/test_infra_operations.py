@@ -47,7 +47,7 @@ def of_type(templates: Templates, type_: str, *, part: str = "Operations") -> li
 def watched(alarm: Json) -> list[Json]:
     """The metrics of an alarm."""
     if "Metrics" in alarm:
-        return [each["MetricStat"] for each in alarm["Metrics"] if "MetricStat" in each]
+        return [metric["MetricStat"] for metric in alarm["Metrics"] if "MetricStat" in metric]
     return [
         {
             "Metric": {name: alarm[name] for name in ("Namespace", "MetricName", "Dimensions")},
@@ -59,13 +59,13 @@ def watched(alarm: Json) -> list[Json]:
 
 def told(metric: Json) -> str:
     """A metric in a line: `AWS/SQS ApproximateAgeOfOldestMessage QueueName=PurgeQueue.QueueName`."""
-    named = [f"{each['Name']}={plain(each['Value'])}" for each in metric["Metric"]["Dimensions"]]
+    named = [f"{dimension['Name']}={plain(dimension['Value'])}" for dimension in metric["Metric"]["Dimensions"]]
     return " ".join([metric["Metric"]["Namespace"], metric["Metric"]["MetricName"], *sorted(named)])
 
 
 def lines(alarm: Json) -> set[str]:
     """All metrics of an alarm, each in a line."""
-    return {told(each) for each in watched(alarm)}
+    return {told(metric) for metric in watched(alarm)}
 
 
 class TestEveryAlarm:
@@ -104,7 +104,7 @@ class TestEveryAlarm:
 
     def test_looks_back_no_further_than_cloudwatch_allows(self, prod: Templates) -> None:
         for alarm in alarms(prod).values():
-            assert max(each["Period"] for each in watched(alarm)) * alarm["EvaluationPeriods"] <= 86400
+            assert max(metric["Period"] for metric in watched(alarm)) * alarm["EvaluationPeriods"] <= 86400
             assert alarm["DatapointsToAlarm"] <= alarm["EvaluationPeriods"]
 
 
@@ -120,19 +120,19 @@ class TestAlarms:
 
     def test_errors_are_a_share_of_the_requests_once_there_are_some(self, prod: Templates) -> None:
         alarm = alarms(prod)["prod API answers with errors"]
-        (share,) = (each["Expression"] for each in alarm["Metrics"] if "Expression" in each)
+        (share,) = (metric["Expression"] for metric in alarm["Metrics"] if "Expression" in metric)
         assert share == "IF(requests >= 5, 100 * FILL(errors, 0) / requests, 0)"
         assert lines(alarm) == {"AWS/ApiGateway Count ApiId=HttpApi", "AWS/ApiGateway 5xx ApiId=HttpApi"}
-        assert {each["Stat"] for each in watched(alarm)} == {"Sum"}
+        assert {metric["Stat"] for metric in watched(alarm)} == {"Sum"}
 
     def test_slowness_is_the_slowest_hundredth_and_needs_enough_requests(self, prod: Templates) -> None:
         alarm = alarms(prod)["prod API is slow"]
-        assert [(told(each), each["Stat"]) for each in watched(alarm)] == [
+        assert [(told(metric), metric["Stat"]) for metric in watched(alarm)] == [
             ("AWS/ApiGateway Latency ApiId=HttpApi", "p99")
         ]
         assert alarm["EvaluateLowSampleCountPercentile"] == "ignore"
 
-    def test_slowness_is_told_before_the_function_gives_up(self, prod: Templates) -> None:
+    def test_slowness_alarms_before_the_function_gives_up(self, prod: Templates) -> None:
         assert alarms(prod)["prod API is slow"]["Threshold"] < 1000 * prod.function("videos")[1]["Timeout"]
 
     def test_throttles_of_every_function_are_watched(self, prod: Templates) -> None:
@@ -181,7 +181,7 @@ class TestAlarms:
             f"AWS/Lambda OnFailureDestinationDeliveredEventCount EventSourceMappingUUID={reader}Records"
         }
 
-    def test_lambda_is_told_to_count_what_is_given_up(self, prod: Templates) -> None:
+    def test_lambda_counts_what_is_given_up(self, prod: Templates) -> None:
         for reader in ("Router", "Audit"):
             mapping = prod.one("AWS::Lambda::EventSourceMapping", f"{reader}Records")["Properties"]
             assert mapping["MetricsConfig"] == {"Metrics": ["EventCount"]}
@@ -198,25 +198,25 @@ class TestAlarms:
         assert {name for name in queues if not name.endswith("deadletters")} == set(QUEUES)
 
     @pytest.mark.parametrize(("queue", "minutes"), [("probe", 30), ("thumbnails", 30), ("transcode", 360)])
-    def test_old_jobs_are_told_by_the_sweepers_metric(self, prod: Templates, queue: str, minutes: int) -> None:
+    def test_old_jobs_alarm_by_the_sweepers_metric(self, prod: Templates, queue: str, minutes: int) -> None:
         alarm = alarms(prod)[f"prod Oldest job of {queue}"]
         assert lines(alarm) == {f"VideoMetadata OldestJobSeconds environment=prod queue={queue}"}
         assert (alarm["Threshold"], watched(alarm)[0]["Stat"]) == (60 * minutes, "Maximum")
 
     @pytest.mark.parametrize(("queue", "minutes"), [("arrivals", 15), ("aggregates", 30), ("purge", 60)])
-    def test_old_messages_are_told_where_there_are_no_jobs(self, prod: Templates, queue: str, minutes: int) -> None:
+    def test_old_messages_alarm_where_there_are_no_jobs(self, prod: Templates, queue: str, minutes: int) -> None:
         alarm = alarms(prod)[f"prod Oldest message of {queue}"]
         name = f"{queue.capitalize()}Queue.QueueName"
         assert lines(alarm) == {f"AWS/SQS ApproximateAgeOfOldestMessage QueueName={name}"}
         assert alarm["Threshold"] == 60 * minutes
 
     @pytest.mark.parametrize("queue", ["arrivals", "aggregates", "purge"])
-    def test_a_single_bad_message_is_no_old_message(self, prod: Templates, queue: str) -> None:
+    def test_a_single_bad_message_does_not_count_as_an_old_one(self, prod: Templates, queue: str) -> None:
         """SQS leaves it out of the metric after three receives."""
         hidden = prod.one("AWS::SQS::Queue", _queue_id(prod, queue))["Properties"]["VisibilityTimeout"]
         assert alarms(prod)[f"prod Oldest message of {queue}"]["Threshold"] >= 3 * hidden
 
-    def test_the_sweepers_silence_is_told(self, prod: Templates) -> None:
+    def test_the_sweepers_silence_alarms(self, prod: Templates) -> None:
         alarm = alarms(prod)["prod Sweeper does not run"]
         assert lines(alarm) == {"AWS/Lambda Invocations FunctionName=SweeperFunction"}
         assert (alarm["ComparisonOperator"], alarm["Threshold"]) == ("LessThanThreshold", 1)
@@ -240,14 +240,18 @@ class TestTopics:
     def test_only_one_service_publishes_for_this_account(self, costs: Templates, part: str, publisher: str) -> None:
         (policy,) = of_type(costs, "AWS::SNS::TopicPolicy", part=part)
         statements = policy["Properties"]["PolicyDocument"]["Statement"]
-        (allowed,) = [each for each in statements if each["Effect"] == "Allow"]
+        (allowed,) = [statement for statement in statements if statement["Effect"] == "Allow"]
         assert allowed["Action"] == "sns:Publish"
         assert allowed["Principal"] == {"Service": publisher}
         assert allowed["Condition"] == {"StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}}
 
     def test_take_tls_only(self, costs: Templates, part: str, publisher: str) -> None:
         (policy,) = of_type(costs, "AWS::SNS::TopicPolicy", part=part)
-        (denied,) = [each for each in policy["Properties"]["PolicyDocument"]["Statement"] if each["Effect"] == "Deny"]
+        (denied,) = [
+            statement
+            for statement in policy["Properties"]["PolicyDocument"]["Statement"]
+            if statement["Effect"] == "Deny"
+        ]
         assert (denied["Action"], denied["Principal"]) == ("sns:Publish", "*")
         assert denied["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
 
@@ -257,7 +261,11 @@ class TestTopics:
         (topic,), (key,) = (of_type(costs, type_, part=part) for type_ in ("AWS::SNS::Topic", "AWS::KMS::Key"))
         assert plain(topic["Properties"]["KmsMasterKeyId"]) == "TopicKey"
         assert key["Properties"]["EnableKeyRotation"] is True
-        (allowed,) = [each for each in key["Properties"]["KeyPolicy"]["Statement"] if "Service" in each["Principal"]]
+        (allowed,) = [
+            statement
+            for statement in key["Properties"]["KeyPolicy"]["Statement"]
+            if "Service" in statement["Principal"]
+        ]
         assert set(allowed["Action"]) == {"kms:Decrypt", "kms:GenerateDataKey*"}
         assert allowed["Principal"] == {"Service": publisher}
         assert allowed["Condition"] == {"StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}}
@@ -277,7 +285,7 @@ class TestTopics:
 
 
 class TestCosts:
-    def test_unusual_ones_of_this_deployment_are_told(self, costs: Templates) -> None:
+    def test_unusual_ones_of_this_deployment_are_reported(self, costs: Templates) -> None:
         (monitor,), (subscription,) = (
             of_type(costs, f"AWS::CE::Anomaly{name}", part="Costs") for name in ("Monitor", "Subscription")
         )
@@ -285,7 +293,9 @@ class TestCosts:
             "Tags": {"Key": "deployment", "Values": ["VideoMetadata-prod"]}
         }
         properties = subscription["Properties"]
-        assert [(each["Type"], plain(each["Address"])) for each in properties["Subscribers"]] == [("SNS", "Topic")]
+        assert [(subscriber["Type"], plain(subscriber["Address"])) for subscriber in properties["Subscribers"]] == [
+            ("SNS", "Topic")
+        ]
         assert properties["Frequency"] == "IMMEDIATE"  # the only one that a topic can have
         dimension = json.loads(properties["ThresholdExpression"])["Dimensions"]
         assert (dimension["Key"], dimension["Values"]) == ("ANOMALY_TOTAL_IMPACT_ABSOLUTE", ["20"])
@@ -346,7 +356,7 @@ class TestDashboard:
         return _widgets(prod)
 
     def test_there_is_one_in_every_environment(self, aws: Templates, staging: Templates, prod: Templates) -> None:
-        made = [of_type(each, "AWS::CloudWatch::Dashboard") for each in (aws, staging, prod)]
+        made = [of_type(templates, "AWS::CloudWatch::Dashboard") for templates in (aws, staging, prod)]
         names = [dashboard["Properties"]["DashboardName"] for (dashboard,) in made]
         assert names == ["VideoMetadata-dev", "VideoMetadata-staging", "VideoMetadata-prod"]
         assert operations(prod)["Outputs"]["DashboardName"]["Value"] == "VideoMetadata-prod"
@@ -361,7 +371,7 @@ class TestDashboard:
         assert [widget["type"] for widget in _widgets(aws)].count("alarm") == 0
 
     def test_goes_from_users_to_causes_each_row_with_a_sentence(self, widgets: list[Json]) -> None:
-        rows = [each["properties"]["markdown"] for each in widgets if each["type"] == "text"][1:]
+        rows = [widget["properties"]["markdown"] for widget in widgets if widget["type"] == "text"][1:]
         titles = [text.partition("\n")[0] for text in rows]
         assert titles == [
             "## Users",
@@ -374,14 +384,14 @@ class TestDashboard:
         assert all(text.partition("\n")[2].endswith(".") for text in rows)
 
     def test_graphs_of_a_row_stand_side_by_side(self, widgets: list[Json]) -> None:
-        for row in {each["y"] for each in widgets}:
-            side_by_side = sorted((each["x"], each["width"]) for each in widgets if each["y"] == row)
+        for row in {widget["y"] for widget in widgets}:
+            side_by_side = sorted((widget["x"], widget["width"]) for widget in widgets if widget["y"] == row)
             ends = [x + width for x, width in side_by_side]
             assert [x for x, _ in side_by_side] == [0, *ends[:-1]]
             assert ends[-1] <= 24
 
     def test_shows_all_functions_queues_and_indexes(self, prod: Templates, widgets: list[Json]) -> None:
-        shown = {each["properties"].get("title"): each["properties"].get("metrics", []) for each in widgets}
+        shown = {widget["properties"].get("title"): widget["properties"].get("metrics", []) for widget in widgets}
         assert len(shown["Errors"]) == len(prod.all("AWS::Lambda::Function"))
         assert {line[-1]["label"] for line in shown["Messages waiting"]} == set(QUEUES)
         assert len(shown["Writes throttled"]) == 2 + len(schema.INDEXES)
@@ -389,8 +399,8 @@ class TestDashboard:
 
     def test_shows_no_metric_of_the_service_that_nobody_sends(self, prod: Templates, widgets: list[Json]) -> None:
         page = (ROOT / "docs" / "logs-and-metrics.md").read_text(encoding="utf-8")
-        shown = [line for each in widgets for line in each["properties"].get("metrics", [])]
-        alarmed = [each["Metric"] for alarm in alarms(prod).values() for each in watched(alarm)]
+        shown = [line for widget in widgets for line in widget["properties"].get("metrics", [])]
+        alarmed = [metric["Metric"] for alarm in alarms(prod).values() for metric in watched(alarm)]
         names = {line[1] for line in shown if line[0] == "VideoMetadata"}
         names |= {metric["MetricName"] for metric in alarmed if metric["Namespace"] == "VideoMetadata"}
         assert {name for name in names if f"| `{name}` |" not in page} == set()

@@ -183,7 +183,7 @@ class TestGradualShift:
             assert alarm["TreatMissingData"] == "notBreaching"
 
     @pytest.mark.parametrize("folder", ANSWERING)
-    def test_alarms_of_a_version_that_fails_already_do_not_stop_the_one_that_mends_it(
+    def test_alarms_of_a_version_that_fails_already_do_not_stop_the_one_that_fixes_it(
         self, prod: Templates, folder: str
     ) -> None:
         """An alarm with another name is a new one, which is not on yet; the version is part of the name."""
@@ -235,7 +235,7 @@ class TestCodeDeploysRole:
         moving, looking = _statements(prod)
         assert moving["Action"] == ["lambda:GetAlias", "lambda:GetProvisionedConcurrencyConfig", "lambda:UpdateAlias"]
         allowed = {json.dumps(resource, sort_keys=True) for resource in as_list(moving["Resource"])}
-        functions: list[Json] = [{"Fn::GetAtt": [each, "Arn"]} for each in lambdas]
+        functions: list[Json] = [{"Fn::GetAtt": [name, "Arn"]} for name in lambdas]
         aliases: list[Json] = [{"Fn::Join": ["", [arn, ":live"]]} for arn in functions]
         assert allowed == {json.dumps(arn, sort_keys=True) for arn in (*functions, *aliases)}
         assert (looking["Action"], looking["Resource"]) == ("cloudwatch:DescribeAlarms", "*")
@@ -296,7 +296,7 @@ def _groups(templates: Templates) -> dict[str, Json]:
 
 
 def _group_of(templates: Templates, folder: str) -> tuple[str, Json]:
-    (found,) = (each for each in _groups(templates).items() if each[1]["DeploymentGroupName"] == folder)
+    (found,) = (group for group in _groups(templates).items() if group[1]["DeploymentGroupName"] == folder)
     return found
 
 
@@ -305,11 +305,11 @@ def _alarms_of(templates: Templates, group: Json) -> list[Json]:
     watched = group["AlarmConfiguration"]
     assert watched["Enabled"] is True
     alarms = templates.all("AWS::CloudWatch::Alarm")
-    return [alarms[each["Name"]["Ref"]]["Properties"] for each in watched["Alarms"]]
+    return [alarms[alarm["Name"]["Ref"]]["Properties"] for alarm in watched["Alarms"]]
 
 
 def _dimensions(alarm: Json) -> Json:
-    return {each["Name"]: each["Value"] for each in alarm["Dimensions"]}
+    return {dimension["Name"]: dimension["Value"] for dimension in alarm["Dimensions"]}
 
 
 def _role(templates: Templates) -> tuple[str, Json]:

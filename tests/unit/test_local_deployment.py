@@ -67,7 +67,7 @@ def test_other_ports_are_another_deployment(sources: Path) -> None:
         (ENDPOINT, "http://127.0.0.1:1"),
         (ISSUER, ENDPOINT),
     ]
-    assert len({fingerprint(*each, root=sources) for each in settings}) == len(settings)
+    assert len({fingerprint(*setting, root=sources) for setting in settings}) == len(settings)
 
 
 def test_a_deploy_cannot_reach_the_developers_own_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

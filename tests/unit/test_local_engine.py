@@ -184,7 +184,7 @@ class TestKeeping:
         runs.start()
         assert names() == {"b"}
 
-    def test_a_table_that_was_made_anew_has_nothing_of_the_one_before(self, runs: Runs) -> None:
+    def test_a_table_that_was_recreated_has_nothing_of_the_one_before(self, runs: Runs) -> None:
         keeper = runs.start()
         create_table()
         put("old")

@@ -67,7 +67,9 @@ def test_other_versions_are_installed_beside_it(
     assert rie.installed(requirements, tmp_path) != folder
 
 
-def test_what_cannot_be_installed_is_told(requirements: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_installed_is_reported(
+    requirements: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def run(command: list[str], **_: Any) -> "subprocess.CompletedProcess[str]":
         return subprocess.CompletedProcess(command, 1, "", "no such version\n")
 

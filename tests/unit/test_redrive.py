@@ -158,7 +158,7 @@ class TestMoving:
         assert bodies(client, pair.dead_letters) == ["007"]
         assert "007" not in bodies(client, pair.queue)
 
-    def test_what_cannot_be_deleted_is_told(self, client: "SQSClient", pair: Pair) -> None:
+    def test_what_cannot_be_deleted_is_reported(self, client: "SQSClient", pair: Pair) -> None:
         fill(client, pair.dead_letters, 2)
 
         def delete(**request: Any) -> Any:
@@ -215,7 +215,7 @@ class TestPeeking:
         assert letters.peek()[0].receives == 2
         assert bodies(client, pair.dead_letters) == [body]
 
-    def test_shows_so_many_at_most(self, letters: DeadLetters, client: "SQSClient", pair: Pair) -> None:
+    def test_shows_at_most_its_limit(self, letters: DeadLetters, client: "SQSClient", pair: Pair) -> None:
         fill(client, pair.dead_letters, 25)
         assert len(letters.peek(12)) == 12
         assert letters.count() == 25
@@ -301,7 +301,7 @@ class TestCommand:
         assert capsys.readouterr().out.endswith("These are 20 of about 21.\n")
         assert bodies(client, pair.queue) == []
 
-    def test_an_empty_queue_is_no_mistake(self, stacks: Stacks, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_an_empty_queue_is_not_a_mistake(self, stacks: Stacks, capsys: pytest.CaptureFixture[str]) -> None:
         assert main([*self.ARGUMENTS]) == 0
         assert capsys.readouterr().out == "The dead-letter queue of thumbnails is empty.\n"
 
@@ -337,13 +337,13 @@ class TestCommand:
             main([*self.ARGUMENTS, "--show", "--yes"])
         assert stopped.value.code == 2
 
-    def test_outputs_of_other_things_are_no_queues(self, stacks: Stacks) -> None:
+    def test_outputs_of_other_things_are_not_queues(self, stacks: Stacks) -> None:
         assert find_pair(stacks, "prod", "arrivals") == Pair("arrivals", "q", "d")
 
 
 class TestAsking:
     @pytest.mark.parametrize(("answer", "left"), [("yes", 0), ("Yes ", 0), ("y", 2), ("", 2), ("no", 2)])
-    def test_moves_only_when_told_so_in_full(self, client: "SQSClient", pair: Pair, answer: str, left: int) -> None:
+    def test_moves_only_after_a_full_yes(self, client: "SQSClient", pair: Pair, answer: str, left: int) -> None:
         fill(client, pair.dead_letters, 2)
         asked: list[str] = []
 
@@ -376,7 +376,7 @@ class TestAsking:
             redrive(pair, client, ask=ask)
         assert DeadLetters(pair, client).count() == 2
 
-    def test_what_could_not_be_moved_is_told(
+    def test_what_could_not_be_moved_is_reported(
         self, client: "SQSClient", pair: Pair, capsys: pytest.CaptureFixture[str]
     ) -> None:
         fill(client, pair.dead_letters, 2)
@@ -389,7 +389,7 @@ class TestAsking:
         assert captured.out.endswith("0 moved, 2 left.\n")
         assert captured.err == "2 were refused by the queue and stay; run the same command again.\n"
 
-    def test_what_is_there_twice_is_told(
+    def test_what_is_there_twice_is_reported(
         self, client: "SQSClient", pair: Pair, capsys: pytest.CaptureFixture[str]
     ) -> None:
         fill(client, pair.dead_letters, 1)

@@ -24,7 +24,7 @@ def test_case_does_not_matter(text: str, code: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "ZZ", "UK", "NZL", "XZ", "N", "\uff2e\uff3a", "ßß", "-"])
-def test_what_does_not_exist_is_no_region(text: str) -> None:
+def test_an_unknown_code_is_not_a_region(text: str) -> None:
     assert region(text) is None
 
 
@@ -41,5 +41,5 @@ def test_what_does_not_exist_is_no_region(text: str) -> None:
         ("en-a-BBB-x-a-CCC", "en-a-bbb-x-a-ccc"),
     ],
 )
-def test_languages_are_written_as_usual(tag: str, usual: str) -> None:
+def test_languages_are_written_in_their_usual_form(tag: str, usual: str) -> None:
     assert language(tag) == usual

@@ -148,7 +148,7 @@ def test_what_was_changed_in_the_time_of_the_damage_is_repaired_with_its_tags(ke
 
 
 @pytest.mark.parametrize("moment", [LATER - 1, LATER + 10])
-def test_what_somebody_changed_at_another_time_stays_and_is_told(kept: Kept, moment: int) -> None:
+def test_what_somebody_changed_at_another_time_stays_and_is_reported(kept: Kept, moment: int) -> None:
     kept.api.clock.now = moment
     kept.api.patch(f"/v1/videos/{FILM}", {"title": "Better"})
     outcomes, told = kept.restore(BY_TIME)
@@ -188,7 +188,7 @@ def test_a_view_count_is_raised_and_never_lowered(kept: Kept, views: int, after:
     assert kept.item(VIEW_COUNTER, videoId=FILM, shard=0)["views"] == after
 
 
-def test_a_rating_that_was_given_anew_stays_even_by_force(kept: Kept) -> None:
+def test_a_rating_that_was_given_again_stays_even_by_force(kept: Kept) -> None:
     kept.api.put(f"/v1/videos/{FILM}/rating", {"value": 2}, user="bob")
     assert kept.restore(Plan(force=True))[0]["left alone"] == 1
     assert kept.api.get(f"/v1/videos/{FILM}/rating", user="bob").json["own"]["value"] == 2
@@ -231,7 +231,7 @@ def test_only_the_videos_that_are_named_are_touched(kept: Kept) -> None:
     assert kept.item(PLAYLIST, playlistId=kept.playlist)["title"] == "Lost"
 
 
-def test_a_rehearsal_tells_the_same_and_writes_nothing(kept: Kept) -> None:
+def test_a_rehearsal_reports_the_same_and_writes_nothing(kept: Kept) -> None:
     remove_video(kept.table, FILM)
     kept.alter(VIDEO, {"title": "Lost"}, videoId=OTHER)
     before = kept.contents()
@@ -310,7 +310,7 @@ class TestBrokenOff:
         ids = [f"{number:036}" for number in range(50)]
         assert Plan(videos=frozenset(ids)).settings() == [None, None, False, ids]
 
-    def test_a_rehearsal_begins_anew(
+    def test_a_rehearsal_starts_over(
         self,
         arguments: list[str],
         monkeypatch: pytest.MonkeyPatch,
@@ -368,7 +368,7 @@ class TestWhatTheDamageAdded:
         counter = kept.item(VIEW_COUNTER, videoId=FILM, shard=0)
         assert (counter["views"], "purgeAt" in counter) == (3, False)
 
-    def test_what_was_added_to_a_rating_is_told(self, kept: Kept) -> None:
+    def test_what_was_added_to_a_rating_is_reported(self, kept: Kept) -> None:
         kept.alter(RATING, {"purgeAt": NOW}, userId="bob", videoId=FILM)
         assert kept.restore()[0]["left alone"] == 1
 
@@ -402,7 +402,7 @@ class TestCounts:
         outcomes, told = lost.restore()
         assert (outcomes["changed"], told) == (1, [f"Views {FILM}: views 2 -> 3"])
 
-    def test_a_counter_that_never_rests_is_told_and_the_rest_goes_on(
+    def test_a_counter_that_never_rests_is_reported_and_the_rest_continues(
         self, lost: Kept, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(restoring, "ROUNDS", 1)

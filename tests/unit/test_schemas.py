@@ -30,7 +30,7 @@ def test_what_a_table_has_never_changes(before: schemas.Json, after: schemas.Jso
     """DynamoDB changes neither a table's keys nor those of an index, nor what it projects; and an index less in each
     version is one less in each update."""
     assert before["keys"] == after["keys"]
-    earlier, later = ({index["name"]: index for index in each["indexes"]} for each in (before, after))
+    earlier, later = ({index["name"]: index for index in version["indexes"]} for version in (before, after))
     assert all(later[name] == index for name, index in earlier.items() if name in later)
     assert len(earlier.keys() - later.keys()) <= 1
 

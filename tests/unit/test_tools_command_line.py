@@ -127,7 +127,7 @@ def test_no_state_is_left_when_nothing_was_begun(table: Table, folder: Path) -> 
 
 
 @pytest.mark.parametrize("command", ["import-imdb", "import"])
-def test_an_import_that_begins_anew_says_why(
+def test_an_import_that_starts_over_says_why(
     table: Table, folder: Path, capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
     source, damaged = folder, folder / "title.ratings.tsv.gz"
@@ -217,7 +217,7 @@ def test_errors_are_one_sentence(
         ["import-imdb", "folder", "--table", "T", "--owner", ".."],
     ],
 )
-def test_wrong_arguments_are_told(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
+def test_wrong_arguments_are_reported(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
     with pytest.raises(SystemExit) as exit_:
         main(arguments)
     assert exit_.value.code == 2

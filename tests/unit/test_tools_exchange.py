@@ -282,7 +282,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("line", BAD, ids=range(len(BAD)))
-def test_what_is_no_line_is_refused(table: Table, tmp_path: Path, line: bytes) -> None:
+def test_what_is_not_a_line_is_refused(table: Table, tmp_path: Path, line: bytes) -> None:
     run = bring_in_lines(table, tmp_path, [line, FILM])
     assert (run.refused, run.outcomes) == ([(1, BAD[line])], {"created": 1})
 
@@ -410,7 +410,7 @@ def test_a_packed_export_that_is_damaged_within_is_refused_as_a_whole(full: Api,
 
 
 @pytest.mark.parametrize("left", [1, 2, 9])
-def test_a_packed_export_that_is_cut_off_where_a_page_begins_is_no_damage(
+def test_a_compressed_export_that_is_cut_off_where_a_page_begins_is_not_damaged(
     full: Api, target: Table, tmp_path: Path, left: int
 ) -> None:
     file = tmp_path / "all.jsonl.gz"

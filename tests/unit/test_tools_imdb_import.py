@@ -133,10 +133,10 @@ def test_a_title_becomes_a_video(imdb: Importer, api: Api) -> None:
 def test_a_video_is_found_by_its_tags(imdb: Importer, api: Api) -> None:
     imdb.write_all({BASICS: [FILM]})
     imdb.run()
-    assert [each["videoId"] for each in api.get("/v1/videos", query="tag=war").json["items"]] == [video_id("tt1")]
+    assert [video["videoId"] for video in api.get("/v1/videos", query="tag=war").json["items"]] == [video_id("tt1")]
 
 
-def test_a_title_without_year_or_of_before_1970_is_created_at_0() -> None:
+def test_a_title_without_a_year_or_from_before_1970_is_created_at_0() -> None:
     assert created_at(None) == 0
     assert created_at(1894) == 0
 
@@ -547,7 +547,9 @@ def test_two_imports_do_not_use_one_state_file(imdb: Importer) -> None:
     assert imdb.run()["title.basics.tsv.gz"] == {"created": 1}
 
 
-def test_another_file_is_begun_anew_when_an_import_goes_on_and_those_that_depend_on_it_too(imdb: Importer) -> None:
+def test_a_changed_file_is_started_over_when_an_import_continues_and_so_are_those_that_depend_on_it(
+    imdb: Importer,
+) -> None:
     credits_ = [(title, "1", "nm1", "self", r"\N", r"\N") for title in ("tt1", "tt2")]
     imdb.write_all({BASICS: [FILM], RATINGS: [("tt1", "5.0", "5")], PRINCIPALS: credits_})
     ratings = imdb.folder / RATINGS.file

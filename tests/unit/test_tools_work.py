@@ -49,7 +49,7 @@ def test_an_import_goes_on_where_it_was_broken_off(memory: Memory) -> None:
     assert [memory.go_on(), memory.go_on(), memory.go_on()] == [(0, None), (BATCHES, None), (2 * BATCHES, None)]
 
 
-def test_in_a_table_that_was_made_anew_it_begins_anew(memory: Memory) -> None:
+def test_in_a_table_that_was_recreated_it_starts_over(memory: Memory) -> None:
     memory.go_on()
     memory.table.client.delete_table(TableName=memory.table.name)
     create_table(memory.table.client, memory.table.name)
@@ -57,7 +57,7 @@ def test_in_a_table_that_was_made_anew_it_begins_anew(memory: Memory) -> None:
     assert memory.go_on() == (BATCHES, None)
 
 
-def test_in_a_table_that_is_back_in_an_earlier_moment_it_begins_anew(memory: Memory) -> None:
+def test_in_a_table_that_went_back_in_time_it_starts_over(memory: Memory) -> None:
     memory.go_on(1)
     earlier = items_of(memory.table)
     memory.go_on(SAMPLE * 4)
@@ -74,7 +74,7 @@ def test_in_a_table_that_is_back_in_an_earlier_moment_it_begins_anew(memory: Mem
 
 
 @pytest.mark.parametrize("line", [1, 2, BATCHES])
-def test_it_begins_anew_when_any_of_few_items_is_gone(memory: Memory, line: int) -> None:
+def test_it_starts_over_when_any_of_few_items_is_gone(memory: Memory, line: int) -> None:
     memory.go_on()
     memory.table.delete(VIDEO.key(videoId=f"film-{line}"))
     assert memory.go_on()[0] == 0
@@ -87,7 +87,7 @@ def test_of_many_items_the_last_are_looked_for(memory: Memory) -> None:
     assert memory.go_on()[0] == 0
 
 
-def test_a_batch_that_was_written_but_not_remembered_is_no_loss(
+def test_a_batch_that_was_written_but_not_remembered_is_not_lost(
     memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     memory.go_on()
@@ -98,7 +98,7 @@ def test_a_batch_that_was_written_but_not_remembered_is_no_loss(
     assert memory.go_on() == (BATCHES, None)
 
 
-def test_a_memory_that_does_not_know_its_table_begins_anew(memory: Memory) -> None:
+def test_a_memory_that_does_not_know_its_table_starts_over(memory: Memory) -> None:
     work = WorkFile(memory.path, {})
     work.commit(FILE, Mark(7, 7), {"created": 7})
     work.close()
