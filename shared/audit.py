@@ -13,6 +13,7 @@ from typing import Any
 from shared.aws.dynamodb import ConditionFailed, Table
 from shared.aws.expressions import Expression
 from shared.aws.pages import Page
+from shared.aws.records import ABSENT
 from shared.aws.s3 import Objects
 from shared.aws.stream import Record
 from shared.core.attributes import Item, Value, encode
@@ -238,9 +239,8 @@ class AuditStore:
 
         One whose first answer was lost counts as there already.
         """
-        absent = Expression("attribute_not_exists(#pk)", {"#pk": PARTITION_KEY})
         try:
-            self.table.write(self.table.put(entry, condition=absent))
+            self.table.write(self.table.put(entry, condition=ABSENT))
         except ConditionFailed:
             return False
         return True
@@ -263,21 +263,16 @@ class AuditStore:
         somebody else. A page ends short when its entries are large (a Query reads 1 MB), and then leads on.
         """
         key = AUDIT.key(videoId=video_id, at="", sequence="")[PARTITION_KEY]
-        condition = Expression(
-            "#pk = :pk AND #sk BETWEEN :start AND :end",
-            {"#pk": PARTITION_KEY, "#sk": SORT_KEY},
+        condition = Expression.of(
             # Every sort key goes on after its time, so none is equal to the end.
-            {
-                ":pk": key,
-                ":start": _sortable(min(start, LAST_MILLISECOND)),
-                ":end": _sortable(min(end, LAST_MILLISECOND)),
-            },
+            "#pk = :pk AND #sk BETWEEN :start AND :end",
+            pk=key,
+            start=_sortable(min(start, LAST_MILLISECOND)),
+            end=_sortable(min(end, LAST_MILLISECOND)),
         )
-        keep = Expression("#purgeAt > :now", {"#purgeAt": TTL_ATTRIBUTE}, {":now": now})
+        keep = Expression.of("#purgeAt > :now", now=now)
         if owner is not None:
-            keep = Expression(
-                f"{keep.text} AND #owner = :owner", keep.names | {"#owner": "owner"}, keep.values | {":owner": owner}
-            )
+            keep &= Expression.of("#owner = :owner", owner=owner)
         items: list[Item] = []
         examine = limit + 1  # one more tells whether there is a next page
         for _ in range(MOST_QUERIES):

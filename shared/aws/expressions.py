@@ -1,6 +1,7 @@
 """Expressions of DynamoDB: conditions and changes, whose names and values are placeholders."""
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache
 
@@ -20,9 +21,23 @@ class Expression:
         """An expression whose placeholders are its attributes' own names: `of("#version = :expected", expected=3)`."""
         return cls(text, dict(_names(text)), {f":{name}": value for name, value in values.items()})
 
+    @classmethod
+    def all_of(cls, conditions: Iterable["Expression"]) -> "Expression":
+        """The condition that all of these hold; a placeholder that stands in several must mean the same in each."""
+        parts = list(conditions)
+        # DynamoDB refuses parentheses around a whole expression.
+        text = parts[0].text if len(parts) == 1 else " AND ".join(f"({part.text})" for part in parts)
+        names = {placeholder: name for part in parts for placeholder, name in part.names.items()}
+        values = {placeholder: value for part in parts for placeholder, value in part.values.items()}
+        return cls(text, names, values)
+
     def __and__(self, other: "Expression") -> "Expression":
-        """The condition that both hold; a placeholder that stands in both must mean the same in both."""
-        return Expression(f"({self.text}) AND ({other.text})", self.names | other.names, self.values | other.values)
+        """The condition that both hold, as `all_of` makes it."""
+        return Expression.all_of((self, other))
+
+    def __add__(self, other: "Expression") -> "Expression":
+        """The change that makes both changes; a clause such as SET may stand in one of them only."""
+        return Expression(f"{self.text} {other.text}", self.names | other.names, self.values | other.values)
 
 
 @cache

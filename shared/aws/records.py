@@ -8,9 +8,9 @@ version (If-Match), the version is the condition instead.
 import secrets
 
 from shared.aws.dynamodb import Key
-from shared.aws.expressions import Expression
+from shared.aws.expressions import Expression, change_between
 from shared.core.attributes import Item
-from shared.core.caller import Caller
+from shared.core.caller import UPDATED_FOR, Caller
 from shared.core.errors import WriteContention
 from shared.schema import PARTITION_KEY, SCHEMA_VERSION, SORT_KEY
 
@@ -23,14 +23,20 @@ def new_write_id() -> str:
     return secrets.token_hex(8)
 
 
+def signed(item: Item, caller: Caller, now: int) -> Item:
+    """The item as a caller writes it, with the author, the request it is done for, and the time in epoch seconds."""
+    return caller.signed(item) | {"schemaVersion": SCHEMA_VERSION, "updatedAt": now}
+
+
+def signing(content: Item, caller: Caller, now: int) -> Expression:
+    """The change of an item that need not be read: sets `content`, and signs the item as `signed` does."""
+    # The request of an earlier write goes, also when there is none now.
+    return change_between({UPDATED_FOR: None}, signed(content, caller, now))
+
+
 def stamped(item: Item, caller: Caller, now: int, *, version: int, write_id: str | None = None) -> Item:
-    """The item as a caller writes it, with its version, the author, the time in epoch seconds, and a `writeId`."""
-    return caller.signed(item) | {
-        "version": version,
-        "schemaVersion": SCHEMA_VERSION,
-        "updatedAt": now,
-        "writeId": write_id or new_write_id(),
-    }
+    """The item as `signed` makes it, with its version and a `writeId`."""
+    return signed(item, caller, now) | {"version": version, "writeId": write_id or new_write_id()}
 
 
 def key_of(item: Item) -> Key:

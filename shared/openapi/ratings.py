@@ -49,10 +49,10 @@ OPERATIONS: dict[str, Operation] = {
         f"A value from 1 to {BEST_RATING}, in place of the caller's earlier one; or a like, which is rated "
         f"{BEST_RATING}, or a dislike, which is rated 1, and which are also counted as such. Whoever sees a video may "
         "rate it. The same again changes nothing, not even `ratedAt`, so a retry is safe. The totals in the answer "
-        "are exact: they are moved together with the rating. 503 with `Retry-After` when too many rate the video at "
+        "are exact: they are moved together with the rating. 409 with `Retry-After` when too many rate the video at "
         "the same moment.",
         {200: {"description": "The totals, with this rating", **json_content(ref("Rating"), RATING)}},
-        (*BODY_ERRORS, *_SEEN_ERRORS, errors.IllegalTransition),
+        (*BODY_ERRORS, *_SEEN_ERRORS, errors.IllegalTransition, errors.WriteContention),
         (VIDEO_ID,),
         _BODY,
     ),
@@ -60,7 +60,7 @@ OPERATIONS: dict[str, Operation] = {
         "Take one's rating back",
         "Also when there is none: a retry is safe.",
         {204: {"description": "The caller has no rating of the video"}},
-        _SEEN_ERRORS,
+        (*_SEEN_ERRORS, errors.WriteContention),
         (VIDEO_ID,),
     ),
 }

@@ -121,8 +121,8 @@ OPERATIONS: dict[str, Operation] = {
         "Create, change and delete up to 100 videos",
         "Each operation is carried out as a request of its own would be, and has its own result, in the same place; one "
         "that fails keeps none of the others back, so the answer is 200 even if all fail. Operations on one video are "
-        "carried out in their order, others side by side. What the database is too busy for is tried again for some "
-        "seconds, then reported with the status 503. With an `Idempotency-Key` each creation happens once, however often "
+        "carried out in their order, others side by side. What the database is too busy for, or others are in the "
+        "way of, is tried again for some seconds, then reported with the status 503 or 409. With an `Idempotency-Key` each creation happens once, however often "
         "the batch is sent; patches and deletions may be repeated anyway, and `ifMatch` keeps a late repeat from undoing "
         "what others did. Pointers of problems lead from the batch on, such as `/operations/3/patch/title`.",
         {

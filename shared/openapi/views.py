@@ -39,6 +39,7 @@ OPERATIONS: dict[str, Operation] = {
             errors.InvalidParameter,
             errors.Forbidden,
             errors.NotFound,
+            errors.WriteContention,
             errors.KeyReused,
         ),
         (VIDEO_ID, VIEW_KEY),

@@ -4,21 +4,14 @@ Both are items beside their video, and entries of RelationIndex while it is list
 the year that a credit is sorted by; `move_entries` moves them when the video's place changes.
 """
 
-import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from shared.aws.dynamodb import (
-    LARGEST_TRANSACTION,
-    ConditionFailed,
-    Key,
-    Table,
-    TransactionConflict,
-    Write,
-)
+from shared.aws.dynamodb import LARGEST_TRANSACTION, ConditionFailed, Key, Table, TransactionConflict, Write
 from shared.aws.expressions import Expression, change_between
 from shared.aws.listing import Found, Lists, Window, hydrated, unsharded
+from shared.aws.records import contended, is_ours, key_of, stamped, unchanged
 from shared.core.attributes import Item, decode_item
 from shared.core.caller import UPDATED_FOR, Caller
 from shared.core.errors import IllegalTransition, NotFound, VersionMismatch
@@ -35,14 +28,13 @@ from shared.schema import (
     PARTITION_KEY,
     RELEASE,
     SCHEDULE,
-    SCHEMA_VERSION,
     SORT_KEY,
     TAG,
     VIDEO,
     Entity,
     person_relation,
 )
-from shared.videos.catalogue import CHANGE_ATTEMPTS, VideoStore, contended
+from shared.videos.catalogue import CHANGE_ATTEMPTS, VideoStore
 from shared.videos.entries import NO_LANGUAGE, as_read, next_move, placed, schedule, tag_entries
 from shared.videos.video import SUMMARY_FIELDS, VISIBILITY_ATTRIBUTES, is_published, owned_by, seen_by, summary
 
@@ -80,7 +72,7 @@ def credit_item(
         "personId": person_id,
         **content.model_dump(exclude_none=True),
     }
-    return _stamped(placed(item, video), caller, now, version)
+    return stamped(placed(item, video), caller, now, version=version)
 
 
 def release_item(
@@ -105,7 +97,7 @@ def release_item(
         **({"language": language} if language else {}),
         **content.model_dump(exclude_none=True),
     }
-    return _stamped(placed(item, video), caller, now, version)
+    return stamped(placed(item, video), caller, now, version=version)
 
 
 def credit_document(item: Item) -> dict[str, Any]:
@@ -142,14 +134,13 @@ def children_of(
 ) -> Children:
     """Items beside a video whose sort keys begin with a prefix, or are from it to `up_to`: one Query, of 1 MB at most."""
     pk = VIDEO.key(videoId=video_id)[PARTITION_KEY]
-    text = "begins_with(#sk, :sk)" if up_to is None else "#sk BETWEEN :sk AND :last"
+    if up_to is None:
+        condition = Expression.of("#pk = :pk AND begins_with(#sk, :prefix)", pk=pk, prefix=prefix)
+    else:
+        condition = Expression.of("#pk = :pk AND #sk BETWEEN :first AND :last", pk=pk, first=prefix, last=up_to)
     page = table.query(
         index=None,
-        condition=Expression(
-            f"#pk = :pk AND {text}",
-            {"#pk": PARTITION_KEY, "#sk": SORT_KEY},
-            {":pk": pk, ":sk": prefix} | ({} if up_to is None else {":last": up_to}),
-        ),
+        condition=condition,
         limit=limit + 1,  # one more than is wanted tells whether there is a next page
         start={PARTITION_KEY: pk, SORT_KEY: after.id} if after else None,
         consistent=consistent,
@@ -199,7 +190,7 @@ class RelationStore:
                 # The video or an entry was written meanwhile; so the page is read again.
                 failures += 1
                 if failures == CHANGE_ATTEMPTS:
-                    raise contended() from failure
+                    raise contended("the video") from failure
                 self.table.pause(failures)
             else:
                 failures = 0
@@ -219,7 +210,7 @@ class RelationStore:
             if "personId" in entry or "region" in entry:
                 change = change_between(entry, placed(entry, video))
                 if change.text:
-                    writes.append(self.table.update(_key(entry), change, condition=_unmoved(entry)))
+                    writes.append(self.table.update(key_of(entry), change, condition=_unmoved(entry)))
         if page.resume is None:
             due = schedule(video, now)
             present = {entry[SORT_KEY]: entry for entry in page.items if entry[SORT_KEY] == SCHEDULE.sk}
@@ -231,7 +222,7 @@ class RelationStore:
 
     def _exchanges(self, present: Mapping[str, Item], wanted: Mapping[str, Item]) -> list[Write]:
         """The writes that make entries the wanted ones, by sort key."""
-        gone = [self.table.remove(_key(present[sk])) for sk in sorted(present.keys() - wanted.keys())]
+        gone = [self.table.remove(key_of(present[sk])) for sk in sorted(present.keys() - wanted.keys())]
         come = [
             self.table.put(entry)
             for sk, entry in wanted.items()
@@ -356,34 +347,30 @@ class RelationStore:
                 return item, created
             check = self.table.check(key, condition=as_read(video))
             try:
-                self.table.transact([check, self.table.update(_key(item), change, condition=_unmoved(item))])
+                self.table.transact([check, self.table.update(key_of(item), change, condition=_unmoved(item))])
             except ConditionFailed as failure:
                 if failure.position == 1:
                     return item, created  # moved already, or replaced by somebody who has looked again as well
-            except TransactionConflict as conflict:
-                raise contended() from conflict
             else:
                 return item, created
-        raise contended()
+        raise contended("the video")
 
     def _put(self, item: Item, allows: Allows) -> tuple[Item, bool]:
-        found = self.table.get(_key(item), consistent=True)
+        found = self.table.get(key_of(item), consistent=True)
         for _ in range(CHANGE_ATTEMPTS):
             _require(allows, found)
             if found and _content(found) == _content(item):
                 return found, False
             new = item | {"version": found["version"] + 1 if found else 1}
             try:
-                self.table.write(self.table.put(new, condition=_unchanged(found)))
+                self.table.write(self.table.put(new, condition=unchanged(found)))
             except ConditionFailed as failure:
-                if failure.item is not None and failure.item["writeId"] == new["writeId"]:
+                if is_ours(failure.item, new):
                     return new, found is None
                 found = failure.item
-            except TransactionConflict as conflict:
-                raise contended() from conflict
             else:
                 return new, found is None
-        raise contended()
+        raise contended("the video")
 
     def _delete(self, key: Key, allows: Allows, absent: str) -> None:
         found = self.table.get(key, consistent=True)
@@ -392,17 +379,15 @@ class RelationStore:
         for _ in range(CHANGE_ATTEMPTS):
             _require(allows, found)
             try:
-                self.table.write(self.table.remove(key, condition=_unchanged(found)))
+                self.table.write(self.table.remove(key, condition=unchanged(found)))
             except ConditionFailed as failure:
                 # Gone by now, by another's hand or by an attempt of ours whose answer was lost.
                 if failure.item is None:
                     return
                 found = failure.item
-            except TransactionConflict as conflict:
-                raise contended() from conflict
             else:
                 return
-        raise contended()
+        raise contended("the video")
 
     def _videos_of(self, person_id: str, now: int, window: Window) -> Found[dict[str, Any]]:
         relation = unsharded(person_relation(person_id))
@@ -447,20 +432,6 @@ def _appearance(video: Item, credit: Item) -> dict[str, Any]:
     }
 
 
-def _stamped(item: Item, caller: Caller, now: int, version: int) -> Item:
-    return caller.signed(item) | {
-        "version": version,
-        "schemaVersion": SCHEMA_VERSION,
-        "updatedAt": now,
-        # Tells a retry of this very write, whose first answer was lost, from somebody else's write.
-        "writeId": secrets.token_hex(8),
-    }
-
-
-def _key(item: Item) -> Key:
-    return {PARTITION_KEY: item[PARTITION_KEY], SORT_KEY: item[SORT_KEY]}
-
-
 def _content(item: Item) -> Item:
     return {name: value for name, value in item.items() if name not in _STAMPS}
 
@@ -475,22 +446,10 @@ def _require(allows: Allows, found: Item | None) -> None:
     )
 
 
-def _unchanged(found: Item | None) -> Expression:
-    """Not by the version: what was removed and made again begins with the same one."""
-    if found is None:
-        return Expression("attribute_not_exists(#pk)", {"#pk": PARTITION_KEY})
-    return Expression("#writeId = :read", {"#writeId": "writeId"}, {":read": found["writeId"]})
-
-
 def _unmoved(entry: Item) -> Expression:
     """The condition that a credit or release is as it was read, and where it was."""
-    written = _unchanged(entry)
     stands = "attribute_exists" if "rel" in entry else "attribute_not_exists"
-    return Expression(
-        f"{written.text} AND #relSort = :stood AND {stands}(#rel)",
-        {**written.names, "#relSort": "relSort", "#rel": "rel"},
-        {**written.values, ":stood": entry["relSort"]},
-    )
+    return unchanged(entry) & Expression.of(f"#relSort = :stood AND {stands}(#rel)", stood=entry["relSort"])
 
 
 def _ordered(entry: Item, model: type[Role] | type[LocalTitle]) -> Item:

@@ -5,31 +5,18 @@ change of them is one transaction with the playlist itself, whose version is its
 until it is written. An entry is shown by what the caller may see of its video, and counts as long as it is there.
 """
 
-import secrets
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-from shared.aws.dynamodb import (
-    ConditionFailed,
-    Table,
-    TransactionConflict,
-    Write,
-)
+from shared.aws.dynamodb import ConditionFailed, Table, TransactionConflict, Write
 from shared.aws.expressions import Expression, change_between
 from shared.aws.listing import Found, Lists, Window, hydrated, unsharded
 from shared.aws.pages import Page
+from shared.aws.records import ABSENT, at_version, contended, is_ours, key_of, new_write_id, signed, signing, stamped
 from shared.core.attributes import Item, Value
-from shared.core.caller import UPDATED_FOR, Caller
-from shared.core.errors import (
-    AlreadyExists,
-    Forbidden,
-    InvalidContent,
-    LimitReached,
-    NotFound,
-    VersionMismatch,
-    WriteContention,
-)
+from shared.core.caller import Caller
+from shared.core.errors import AlreadyExists, Forbidden, InvalidContent, LimitReached, NotFound, VersionMismatch
 from shared.core.limits import LAST_SECOND
 from shared.core.position import Position
 from shared.relations import ranks
@@ -40,8 +27,6 @@ from shared.schema import (
     PARTITION_KEY,
     PLAYLIST,
     PROFILE,
-    SCHEMA_VERSION,
-    SORT_KEY,
     USERS,
     VIDEO,
     in_playlist_relation,
@@ -71,7 +56,6 @@ FIELDS = (
 )
 """The document as clients see it, in this order."""
 
-_ABSENT = Expression("attribute_not_exists(#pk)", {"#pk": PARTITION_KEY})
 _Result = TypeVar("_Result")
 
 
@@ -114,10 +98,10 @@ class PlaylistStore:
             "relSort": now,
             "relId": playlist_id,
         }
-        new = _stamped(item, caller, now, version=1, write_id=secrets.token_hex(8))
-        writes = [self.table.put(new, condition=_ABSENT), self._counted(caller.subject, 1, caller, now)]
+        new = stamped(item, caller, now, version=1)
+        writes = [self.table.put(new, condition=ABSENT), self._counted(caller.subject, 1, caller, now)]
         try:
-            return self._transact(writes, new["writeId"], document(new), once)
+            return self._transact(writes, new, document(new), once)
         except _Refused as refusal:
             raise LimitReached(
                 f"You have {MOST_PLAYLISTS} playlists, as many as one owner may have; delete one first."
@@ -147,7 +131,7 @@ class PlaylistStore:
 
         `matches` is the caller's condition on the version (If-Match): raises VersionMismatch.
         """
-        write_id = secrets.token_hex(8)
+        write_id = new_write_id()
 
         def attempt() -> dict[str, Any]:
             item = self._owned(playlist_id, caller)
@@ -159,10 +143,8 @@ class PlaylistStore:
             try:
                 self.table.write(self._changed(item, new))
             except ConditionFailed as failure:
-                if not _is_ours(failure, write_id):
+                if not is_ours(failure.item, new):
                     raise _Refused(0) from failure
-            except TransactionConflict as conflict:
-                raise _contended() from conflict
             return document(new)
 
         return self._again(attempt)
@@ -176,15 +158,13 @@ class PlaylistStore:
         def attempt() -> None:
             item = self._owned(playlist_id, caller)
             _check_version(item, matches)
-            removal = self.table.remove(PLAYLIST.key(playlistId=playlist_id), condition=_at_version(item))
+            removal = self.table.remove(PLAYLIST.key(playlistId=playlist_id), condition=at_version(item))
             try:
                 self.table.transact([removal, self._counted(item["userId"], -1, caller, now)])
             except ConditionFailed as failure:
                 # Gone: by somebody else in this moment, or by an attempt of ours whose answer was lost.
                 if failure.item is not None:
                     raise _Refused(0) from failure
-            except TransactionConflict as conflict:
-                raise _contended() from conflict
 
         self._again(attempt)
 
@@ -223,7 +203,7 @@ class PlaylistStore:
         `matches` is the caller's condition on the playlist's version (If-Match): raises VersionMismatch. Raises AlreadyExists when it is in the list; LimitReached when the list is full; InvalidContent when there is no
         such video, or none that the caller may see.
         """
-        write_id = secrets.token_hex(8)
+        write_id = new_write_id()
 
         def attempt() -> dict[str, Any]:
             found = self.table.get(PLAYLIST.key(playlistId=playlist_id), consistent=True)
@@ -238,13 +218,14 @@ class PlaylistStore:
             rank = ranks.after(playlist["lastRank"]) if "lastRank" in playlist else ranks.first()
             entry = {"playlistId": playlist_id, "videoId": video_id, "rank": rank, "addedAt": now}
             counted = {"entryCount": playlist["entryCount"] + 1, "lastRank": rank}
+            new = _next(playlist | counted, caller, now, write_id)
             writes = [
-                self._changed(playlist, _next(playlist | counted, caller, now, write_id)),
-                self.table.put(_membership(entry, caller, now, write_id), condition=_ABSENT),
+                self._changed(playlist, new),
+                self.table.put(_membership(entry, caller, now, write_id), condition=ABSENT),
                 self.table.put(_entry(entry, caller, now)),
             ]
             try:
-                return self._transact(writes, write_id, _entry_document(entry), once)
+                return self._transact(writes, new, _entry_document(entry), once)
             except _Refused as refusal:
                 if refusal.position == 1:
                     raise AlreadyExists("The playlist holds this video already.") from refusal
@@ -272,7 +253,7 @@ class PlaylistStore:
         name = "after" if behind else "before"
         if beside == video_id:
             raise _invalid(name, "must be another entry than the one that is moved")
-        write_id = secrets.token_hex(8)
+        write_id = new_write_id()
 
         def attempt() -> dict[str, Any]:
             playlist = self._owned(playlist_id, caller)
@@ -292,10 +273,11 @@ class PlaylistStore:
             others = [each for each in neighbours if each["videoId"] != video_id]
             places = _places(anchor["rank"] if anchor else None, [each["rank"] for each in others], behind=behind)
             last = {"lastRank": max(playlist["lastRank"], *places)}
-            writes = [self._changed(playlist, _next(playlist | last, caller, now, write_id))]
+            new = _next(playlist | last, caller, now, write_id)
+            writes = [self._changed(playlist, new)]
             for entry, rank in zip([moved, *others], places, strict=False):
                 writes += self._reranked(entry, rank, caller, now)
-            return self._transact(writes, write_id, _entry_document(moved))
+            return self._transact(writes, new, _entry_document(moved))
 
         return self._again(attempt)
 
@@ -311,7 +293,7 @@ class PlaylistStore:
 
         With `matches` as `append` does.
         """
-        write_id = secrets.token_hex(8)
+        write_id = new_write_id()
 
         def attempt() -> None:
             playlist = self._owned(playlist_id, caller)
@@ -325,7 +307,7 @@ class PlaylistStore:
 
     def forget(self, playlist_id: str, video_id: str, caller: Caller, now: int) -> None:
         """Take a video that is gone out of a playlist, if both are there; for the service's own jobs."""
-        write_id = secrets.token_hex(8)
+        write_id = new_write_id()
 
         def attempt() -> None:
             playlist = self.table.get(PLAYLIST.key(playlistId=playlist_id), consistent=True)
@@ -333,7 +315,7 @@ class PlaylistStore:
             if entry is None:
                 return
             if playlist is None:
-                self.table.batch_delete([_entry_key(entry), _key_of(entry)])
+                self.table.batch_delete([_entry_key(entry), key_of(entry)])
             else:
                 self._take_out(playlist, entry, caller, now, write_id)
 
@@ -341,12 +323,13 @@ class PlaylistStore:
 
     def _take_out(self, playlist: Item, entry: Item, caller: Caller, now: int, write_id: str) -> None:
         left = playlist | {"entryCount": playlist["entryCount"] - 1}
+        new = _next(left, caller, now, write_id)
         writes = [
-            self._changed(playlist, _next(left, caller, now, write_id)),
+            self._changed(playlist, new),
             self.table.remove(_entry_key(entry)),
-            self.table.remove(_key_of(entry)),
+            self.table.remove(key_of(entry)),
         ]
-        self._transact(writes, write_id, {})
+        self._transact(writes, new, {})
 
     def _related(
         self, relation: str, caller: Caller, *, ascending: bool, limit: int, after: Position | None
@@ -377,10 +360,8 @@ class PlaylistStore:
         partition = PLAYLIST.key(playlistId=playlist_id)[PARTITION_KEY]
         page = self.table.query(
             index=None,
-            condition=Expression(
-                "#pk = :pk AND begins_with(#sk, :entry)",
-                {"#pk": PARTITION_KEY, "#sk": SORT_KEY},
-                {":pk": partition, ":entry": ENTRY.sk.partition("{")[0]},
+            condition=Expression.of(
+                "#pk = :pk AND begins_with(#sk, :entry)", pk=partition, entry=ENTRY.sk.partition("{")[0]
             ),
             ascending=ascending,
             limit=limit,
@@ -401,54 +382,53 @@ class PlaylistStore:
     def _changed(self, old: Item, new: Item) -> Write:
         """The write that makes a playlist into another version of it, if nobody else has."""
         key = PLAYLIST.key(playlistId=old["playlistId"])
-        return self.table.update(key, change_between(old, new), condition=_at_version(old))
+        return self.table.update(key, change_between(old, new), condition=at_version(old))
 
     def _reranked(self, entry: Item, rank: str, caller: Caller, now: int) -> list[Write]:
         """The writes that give an entry another rank; none when it has that one already."""
         if rank == entry["rank"]:
             return []
-        stamp = caller.signed({"rank": rank, "updatedAt": now})
         key = MEMBERSHIP.key(playlistId=entry["playlistId"], videoId=entry["videoId"])
         return [
             self.table.remove(_entry_key(entry)),
-            self.table.put(_entry(entry | stamp, caller, now)),
+            self.table.put(_entry(entry | {"rank": rank}, caller, now)),
             self.table.update(
                 key,
-                change_between({UPDATED_FOR: None}, stamp),
-                condition=Expression("#rank = :rank", {"#rank": "rank"}, {":rank": entry["rank"]}),
+                signing({"rank": rank}, caller, now),
+                condition=Expression.of("#rank = :read", read=entry["rank"]),
             ),
         ]
 
     def _counted(self, owner: str, difference: int, caller: Caller, now: int) -> Write:
         """The write that counts playlists of an owner; one more only below the limit."""
-        fixed = {"rel": USERS, "relShard": 0, "relSort": 0, "relId": owner, "schemaVersion": SCHEMA_VERSION}
-        change = change_between({UPDATED_FOR: None}, caller.signed(fixed | {"updatedAt": now}))
-        added = Expression(
-            f"{change.text} ADD #playlists :difference, #version :one",
-            change.names | {"#playlists": "playlists", "#version": "version"},
-            change.values | {":difference": difference, ":one": 1},
+        place = {"rel": USERS, "relShard": 0, "relSort": 0, "relId": owner}
+        addition = Expression.of("ADD #playlists :difference, #version :one", difference=difference, one=1)
+        below = Expression.of("attribute_not_exists(#playlists) OR #playlists < :most", most=MOST_PLAYLISTS)
+        return self.table.update(
+            PROFILE.key(userId=owner),
+            addition + signing(place, caller, now),
+            condition=below if difference > 0 else None,
         )
-        below = Expression(
-            "attribute_not_exists(#playlists) OR #playlists < :most",
-            {"#playlists": "playlists"},
-            {":most": MOST_PLAYLISTS},
-        )
-        return self.table.update(PROFILE.key(userId=owner), added, condition=below if difference > 0 else None)
 
     def _transact(
-        self, writes: Sequence[Write], write_id: str, answer: dict[str, Any], once: Once | None = None
+        self, writes: Sequence[Write], new: Item, answer: dict[str, Any], once: Once | None = None
     ) -> dict[str, Any]:
-        """Carry writes out together and return the answer, or that of the first time; raises _Refused."""
+        """Carry out together the writes that make `new` of a playlist; return the answer, or that of the first time.
+
+        Raises _Refused.
+        """
         records = [once.record(self.table, answer)] if once else []
         try:
             self.table.transact([*records, *writes])
         except ConditionFailed as failure:
             if once and failure.position == 0:
                 return once.replayed(failure.item)
-            if not _is_ours(failure, write_id):
+            if not is_ours(failure.item, new):
                 raise _Refused(failure.position - len(records)) from failure
         except TransactionConflict as conflict:
-            raise (in_flight("The playlist is being changed.") if once else _contended()) from conflict
+            if once:
+                raise in_flight("The playlist is being changed.") from conflict
+            raise
         return answer
 
     def _again(self, attempt: Callable[[], _Result]) -> _Result:
@@ -460,7 +440,7 @@ class PlaylistStore:
                 return attempt()
             except _Refused:
                 continue
-        raise _contended()
+        raise contended("the playlist")
 
 
 def document(item: Item) -> dict[str, Any]:
@@ -478,29 +458,13 @@ def document_for(caller: Caller, item: Item) -> dict[str, Any]:
 
 def _next(changed: Item, caller: Caller, now: int, write_id: str) -> Item:
     """The next version of a playlist that was changed."""
-    return _stamped(changed, caller, now, version=changed["version"] + 1, write_id=write_id)
-
-
-def _stamped(item: Item, caller: Caller, now: int, *, version: int, write_id: str) -> Item:
-    return caller.signed(item) | {
-        "version": version,
-        "schemaVersion": SCHEMA_VERSION,
-        "updatedAt": now,
-        # Tells a retry of this very write, whose first answer was lost, from somebody else's write.
-        "writeId": write_id,
-    }
+    return stamped(changed, caller, now, version=changed["version"] + 1, write_id=write_id)
 
 
 def _entry(entry: Item, caller: Caller, now: int) -> Item:
     """The item of an entry that stands in the list."""
-    return caller.signed(
-        {
-            **_entry_key(entry),
-            **{name: entry[name] for name in ("playlistId", "videoId", "rank", "addedAt")},
-            "schemaVersion": SCHEMA_VERSION,
-            "updatedAt": now,
-        }
-    )
+    content = {name: entry[name] for name in ("playlistId", "videoId", "rank", "addedAt")}
+    return signed(_entry_key(entry) | content, caller, now)
 
 
 def _membership(entry: Item, caller: Caller, now: int, write_id: str) -> Item:
@@ -524,10 +488,6 @@ def _entry_key(entry: Item) -> dict[str, str]:
     return ENTRY.key(playlistId=entry["playlistId"], rank=entry["rank"], videoId=entry["videoId"])
 
 
-def _key_of(item: Item) -> dict[str, str]:
-    return {PARTITION_KEY: item[PARTITION_KEY], SORT_KEY: item[SORT_KEY]}
-
-
 def _place(entry: Item) -> Position:
     """Where an entry stands in its list."""
     return Position(0, f"{entry['rank']}#{entry['videoId']}")
@@ -540,10 +500,6 @@ def _places(anchor: str | None, others: Sequence[str], *, behind: bool) -> list[
         raise LimitReached(
             "Too many entries were moved to this place; remove one of its neighbours, and append it again."
         ) from error
-
-
-def _at_version(item: Item) -> Expression:
-    return Expression("#version = :expected", {"#version": "version"}, {":expected": item["version"]})
 
 
 def _check_version(item: Item, matches: Callable[[int], bool]) -> None:
@@ -574,12 +530,3 @@ def _owned_by(item: Item | None, caller: Caller) -> Item:
 
 def _invalid(name: str, detail: str) -> InvalidContent:
     return InvalidContent("1 field is not valid.", errors=[{"pointer": f"/{name}", "detail": detail}])
-
-
-def _contended() -> WriteContention:
-    return WriteContention("Others are changing the playlist; try again.")
-
-
-def _is_ours(failure: ConditionFailed, write_id: str) -> bool:
-    """Whether the condition failed because an earlier attempt of ours got through and its answer was lost."""
-    return failure.item is not None and failure.item.get("writeId") == write_id

@@ -4,24 +4,18 @@ A rating and the difference that it makes to its video's totals are one transact
 ratings, and their sum is that of the ratings, however many users rate at once; only who rates may have to wait.
 """
 
-import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from shared.aws.dynamodb import (
-    ConditionFailed,
-    Key,
-    Table,
-    TransactionConflict,
-    Write,
-)
-from shared.aws.expressions import Expression, change_between
+from shared.aws.dynamodb import ConditionFailed, Key, Table, TransactionConflict, Write
+from shared.aws.expressions import Expression
+from shared.aws.records import contended, is_ours, new_write_id, signed, signing, unchanged
 from shared.core.attributes import Item
-from shared.core.caller import UPDATED_FOR, Caller
-from shared.core.errors import IllegalTransition, NotApplied
+from shared.core.caller import Caller
+from shared.core.errors import IllegalTransition
 from shared.relations.models import BEST_RATING
-from shared.schema import PARTITION_KEY, RATING, RATING_TOTALS, SCHEMA_VERSION, SORT_KEY, VIDEO, rated_relation
+from shared.schema import PARTITION_KEY, RATING, RATING_TOTALS, SORT_KEY, VIDEO, rated_relation
 from shared.videos.video import VISIBILITY_ATTRIBUTES, is_purged, seen_by
 
 ROUNDS = 8
@@ -97,7 +91,7 @@ class RatingStore:
     def rate(self, video_id: str, caller: Caller, choice: Choice, now: int) -> dict[str, Any]:
         """Let a user who may see a video rate it, in place of its earlier rating; returns what `read` does.
 
-        Raises NotFound, IllegalTransition when the video is deleted, and NotApplied when too many rate it at once.
+        Raises NotFound, IllegalTransition when the video is deleted, and WriteContention when too many rate it at once.
         """
         self._require(video_id, caller, now)
         content = {
@@ -107,20 +101,18 @@ class RatingStore:
             "value": choice.value,
             **({} if choice.like is None else {"like": choice.like}),
             "ratedAt": now,
-            "schemaVersion": SCHEMA_VERSION,
-            "updatedAt": now,
-            "writeId": secrets.token_hex(8),
+            "writeId": new_write_id(),
             "rel": rated_relation(video_id),
             "relShard": 0,
             "relSort": now,
             "relId": caller.subject,
         }
         before = self.table.get(_rating_key(video_id, caller), consistent=True)
-        own = self._replace(video_id, caller, choice, caller.signed(content), now, before)
+        own = self._replace(video_id, caller, choice, signed(content, caller, now), now, before)
         return _document(video_id, self.table.get(_totals_key(video_id), consistent=True), own)
 
     def take_back(self, video_id: str, caller: Caller, now: int) -> None:
-        """Remove a user's rating of a video, if there is one; raises NotFound and NotApplied.
+        """Remove a user's rating of a video, if there is one; raises NotFound and WriteContention.
 
         Also of a video that the user may no longer see: whoever gave a rating can take it back.
         """
@@ -130,23 +122,17 @@ class RatingStore:
         self._replace(video_id, caller, None, None, now, own)
 
     def set_imported(self, video_id: str, average: float, votes: int, caller: Caller, now: int) -> bool:
-        """Keep what another service's users think beside our own votes; tells whether that was news."""
+        """Keep what another service's users think beside our own votes; returns whether that was news."""
         imported = {"average": average, "votes": votes}
         write = self.table.update(
             _totals_key(video_id),
-            _stamping(video_id, caller, now, {"imported": imported}),
-            condition=Expression(
-                "attribute_not_exists(#imported) OR #imported <> :imported",
-                {"#imported": "imported"},
-                {":imported": imported},
-            ),
+            signing({"videoId": video_id, "imported": imported}, caller, now),
+            condition=Expression.of("attribute_not_exists(#imported) OR #imported <> :news", news=imported),
         )
         try:
             self.table.write(write)
         except ConditionFailed:
             return False
-        except TransactionConflict as conflict:
-            raise NotApplied from conflict
         return True
 
     def _require(self, video_id: str, caller: Caller, now: int) -> None:
@@ -173,22 +159,19 @@ class RatingStore:
             try:
                 self.table.transact(writes)
             except ConditionFailed as failure:
-                if new and failure.item and failure.item.get("writeId") == new["writeId"]:
-                    return new  # an earlier attempt got through, and its answer was lost
+                if new and is_ours(failure.item, new):
+                    return new
                 own = failure.item
             except TransactionConflict:
                 self.table.pause(attempt + 1)
             else:
                 return new
-        raise NotApplied("Others are rating the video; try again.")
+        raise contended("the ratings of the video")
 
     def _rating(self, key: Key, own: Item | None, new: Item | None) -> Write:
         """The write of the rating itself, if it still is as it was read."""
-        if own is None:
-            unchanged = Expression("attribute_not_exists(#pk)", {"#pk": PARTITION_KEY})
-        else:
-            unchanged = Expression("#writeId = :writeId", {"#writeId": "writeId"}, {":writeId": own["writeId"]})
-        return self.table.put(new, condition=unchanged) if new else self.table.remove(key, condition=unchanged)
+        condition = unchanged(own)
+        return self.table.put(new, condition=condition) if new else self.table.remove(key, condition=condition)
 
 
 def addition(video_id: str, difference: Mapping[str, int], caller: Caller, now: int) -> Expression:
@@ -196,18 +179,9 @@ def addition(video_id: str, difference: Mapping[str, int], caller: Caller, now: 
 
     It raises `version`, so that a sum whose version stayed is one that nobody moved meanwhile.
     """
-    added, stamping = {**difference, "version": 1}, _stamping(video_id, caller, now)
-    return Expression(
-        "ADD " + ", ".join(f"#{name} :{name}" for name in added) + " " + stamping.text,
-        {f"#{name}": name for name in added} | stamping.names,
-        {f":{name}": value for name, value in added.items()} | stamping.values,
-    )
-
-
-def _stamping(video_id: str, caller: Caller, now: int, content: Item | None = None) -> Expression:
-    """The change that says of totals what they are, and who wrote them when and for which request."""
-    stamp = {"videoId": video_id, "schemaVersion": SCHEMA_VERSION, "updatedAt": now}
-    return change_between({UPDATED_FOR: None}, caller.signed({**stamp, **(content or {})}))
+    added = {**difference, "version": 1}
+    addition = Expression.of("ADD " + ", ".join(f"#{name} :{name}" for name in added), **added)
+    return addition + signing({"videoId": video_id}, caller, now)
 
 
 def _document(video_id: str, totals: Item | None, own: Item | None) -> dict[str, Any]:

@@ -201,10 +201,8 @@ class _Partition:
         # `$` is the character after `#`, with which every section's keys go on.
         ends = [f"{prefix_of(_LISTED[name])[:-1]}$" for name in sections if name in _LISTED]
         key, last = VIDEO.key(videoId=self._video_id), max([RATING_TOTALS.sk, *ends])
-        condition = Expression(
-            "#pk = :pk AND #sk BETWEEN :first AND :last",
-            {"#pk": PARTITION_KEY, "#sk": SORT_KEY},
-            {":pk": key[PARTITION_KEY], ":first": key[SORT_KEY], ":last": last},
+        condition = Expression.of(
+            "#pk = :pk AND #sk BETWEEN :first AND :last", pk=key[PARTITION_KEY], first=key[SORT_KEY], last=last
         )
         page = self._table.query(index=None, condition=condition, limit=LARGEST_SECTION)
         self._items = page.items

@@ -1,6 +1,5 @@
 """Many videos in one request: read together, or created, changed and deleted each with a result of its own."""
 
-import secrets
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -8,8 +7,9 @@ from functools import partial
 from typing import Any
 
 from shared.audit import differences
+from shared.aws.records import new_write_id
 from shared.core.attributes import Item
-from shared.core.errors import InternalError, InvalidContent, ServiceError, Unavailable
+from shared.core.errors import InternalError, InvalidContent, ServiceError, Unavailable, WriteContention
 from shared.core.telemetry import service_logger
 from shared.videos import video
 from shared.videos.batch_models import CreateOperation, DeleteOperation, PatchOperation
@@ -22,7 +22,8 @@ from shared.web.idempotency import Once
 WORKERS = 16
 """Operations that are carried out at a time: as many as the client has connections."""
 TRIES = 5
-"""How often an operation is tried when DynamoDB is busy; each try sends each of its requests several times."""
+"""How often an operation is tried when DynamoDB is busy or others are in the way; each try sends each request several
+times."""
 LONGEST_PAUSE = 4.0
 """Seconds to wait at most before another try."""
 LAST_TRY_SECONDS = 9
@@ -72,7 +73,8 @@ class Batches:
     def carry_out(self, request: Request, bodies: Sequence[object]) -> list[Result]:
         """The results, in the order of the operations; those on one video are done in order, others side by side.
 
-        What DynamoDB is too busy for is tried again with backoff, and reported with 503 when time is up.
+        What DynamoDB is too busy for, or others are in the way of, is tried again with backoff, and reported with 503 or
+        409 when time is up.
         """
         operations, results = self._read_all(request, bodies)
         deadline = self._elapsed() + LAST_TRY_SECONDS
@@ -149,8 +151,10 @@ class Batches:
     def _done(self, operation: _Operation, request: Request, deadline: float) -> Result:
         """Carry an operation out, if need be in several tries; raises what the last one did."""
         # The same for all tries: so a later one knows what an earlier one did, though its answer was lost.
-        write_id = secrets.token_hex(8)
-        failure = Unavailable("There was no time left for this operation: nothing has been done; send it again.")
+        write_id = new_write_id()
+        failure: ServiceError = Unavailable(
+            "There was no time left for this operation: nothing has been done; send it again."
+        )
         for attempt in range(TRIES):
             if attempt:
                 self._store.table.pause(attempt + 2, LONGEST_PAUSE)
@@ -158,7 +162,7 @@ class Batches:
                 break
             try:
                 document = self._write(operation, request, write_id)
-            except Unavailable as error:
+            except (Unavailable, WriteContention) as error:
                 failure = error
             else:
                 return {"videoId": document["videoId"], "version": document["version"]}

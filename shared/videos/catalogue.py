@@ -6,18 +6,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from shared.aws.dynamodb import (
-    ConditionFailed,
-    Table,
-    TransactionConflict,
-    Write,
-)
+from shared.aws.dynamodb import ConditionFailed, Table, TransactionConflict, Write
 from shared.aws.expressions import Expression, change_between
 from shared.aws.listing import Lists, Window, hydrated, located, sharded
 from shared.aws.pages import Page
+from shared.aws.records import ABSENT, contended, is_ours, unchanged
 from shared.core.attributes import Item, Value
 from shared.core.caller import UPDATED_FOR, Caller
-from shared.core.errors import AlreadyExists, BeingRemoved, VersionMismatch, WriteContention
+from shared.core.errors import AlreadyExists, BeingRemoved, VersionMismatch
 from shared.core.position import Position
 from shared.schema import (
     CATEGORY_INDEX,
@@ -116,14 +112,13 @@ class VideoStore:
             self._require_vacant(item["videoId"])
         new = stamp(item, caller=caller, now=now, version=1, write_id=write_id)
         answer = document(new, view_count=0)
-        absent = Expression("attribute_not_exists(#pk)", {"#pk": PARTITION_KEY})
-        writes = [self.table.put(new, condition=absent), *map(self.table.put, tag_entries(new))]
+        writes = [self.table.put(new, condition=ABSENT), *map(self.table.put, tag_entries(new))]
         try:
             self._write(writes, once, answer)
         except ConditionFailed as failure:
             if once and failure.position == 0:
                 return once.replayed(failure.item)
-            if _is_ours(failure.item, new):
+            if is_ours(failure.item, new):
                 return answer
             if failure.item and is_purged(failure.item, now):
                 self._remove(failure.item)
@@ -132,7 +127,7 @@ class VideoStore:
         except TransactionConflict as conflict:
             if once:
                 raise in_flight("A request with this Idempotency-Key is being carried out.") from conflict
-            raise contended() from conflict
+            raise
         return answer
 
     def _require_vacant(self, video_id: str) -> None:
@@ -142,9 +137,7 @@ class VideoStore:
         """
         page = self.table.query(
             index=None,
-            condition=Expression(
-                "#pk = :pk", {"#pk": PARTITION_KEY}, {":pk": VIDEO.key(videoId=video_id)[PARTITION_KEY]}
-            ),
+            condition=Expression.of("#pk = :pk", pk=VIDEO.key(videoId=video_id)[PARTITION_KEY]),
             attributes=(SORT_KEY,),
             limit=2,
             consistent=True,
@@ -158,9 +151,8 @@ class VideoStore:
 
         Were it just replaced, the new video would have the credits, ratings and places in playlists of the old one.
         """
-        same = Expression("#writeId = :read", {"#writeId": "writeId"}, {":read": item["writeId"]})
         with suppress(ConditionFailed, TransactionConflict):  # somebody else has done it, or is about to
-            self.table.write(self.table.remove(VIDEO.key(videoId=item["videoId"]), condition=same))
+            self.table.write(self.table.remove(VIDEO.key(videoId=item["videoId"]), condition=unchanged(item)))
 
     def _write(self, writes: Sequence[Write], once: Once | None, answer: dict[str, Any]) -> None:
         """The video's write, then those of its tags; a record of `once` comes before them."""
@@ -261,9 +253,9 @@ class VideoStore:
                 found = self.table.get(key, consistent=True)
             else:
                 return document(new)
-            if _is_ours(found, new):
+            if is_ours(found, new):
                 return document(new)
-        raise contended()
+        raise contended("the video")
 
     def _writes(self, item: Item, new: Item) -> list[Write]:
         """The writes that change one version of a video into the next, and move the entries of its tags."""
@@ -500,11 +492,6 @@ def taken() -> AlreadyExists:
     return AlreadyExists("There is a video with this videoId already.")
 
 
-def contended() -> WriteContention:
-    """What to answer when others change the same video all the time."""
-    return WriteContention("Others are changing the video; try again.")
-
-
 def changed(
     item: Item,
     caller: Caller,
@@ -524,11 +511,6 @@ def changed(
     if not change_between(item, edited).text and is_listed(item) == is_published(edited, now):
         return None
     return stamp(edited, caller=caller, now=now, version=version + 1, write_id=write_id)
-
-
-def _is_ours(found: Item | None, new: Item) -> bool:
-    """Whether an earlier attempt of ours got through and its answer was lost."""
-    return found is not None and found.get("writeId") == new["writeId"]
 
 
 def _video_id(entry: Item) -> str:

@@ -6,12 +6,7 @@ that a role can be kept from it by its leading key.
 
 from collections import OrderedDict
 
-from shared.aws.dynamodb import (
-    ConditionFailed,
-    Table,
-    TransactionConflict,
-    Write,
-)
+from shared.aws.dynamodb import ConditionFailed, Table, Write
 from shared.aws.expressions import Expression
 from shared.aws.records import absent_or_purged
 from shared.core.attributes import Item
@@ -45,12 +40,11 @@ class ViewStore:
     def count(self, video_id: str) -> int:
         """Count one view and return the new count: one UpdateItem that adds, so no view is lost to another.
 
-        Raises Unavailable; an addition whose answer was lost may have happened, so it is not sent again.
+        Raises WriteContention while views with keys are counted, and Unavailable: an addition whose answer was lost may
+        have happened, so it is not sent again.
         """
         try:
             return view_count(self.table.write(self._addition(video_id), returning="ALL_NEW"))
-        except TransactionConflict as conflict:
-            raise NotApplied from conflict
         except NotApplied:
             raise
         except Unavailable as error:
@@ -59,7 +53,10 @@ class ViewStore:
             ) from error
 
     def count_once(self, video_id: str, subject: str, key: str, now: int) -> tuple[int, bool]:
-        """Count one view, once for this subject's key; returns the present count, and whether this view is new to it."""
+        """Count one view, once for this subject's key; returns the present count, and whether this view is new to it.
+
+        Raises KeyReused, and WriteContention: transactions on one counter exclude each other.
+        """
         is_new = True
         record = {
             **VIEW_ID.key(subject=subject, id=key),
@@ -75,19 +72,12 @@ class ViewStore:
             if failure.item["videoId"] != video_id:
                 raise KeyReused("This Idempotency-Key was used before, for another video.") from failure
             is_new = False
-        except TransactionConflict as conflict:
-            # Transactions on one counter exclude each other: this is load, and not this key's own retry.
-            raise NotApplied from conflict
         return view_count(self.table.get(VIEW_COUNTER.key(videoId=video_id, shard=0), consistent=True)), is_new
 
     def _addition(self, video_id: str) -> Write:
         return self.table.update(
             VIEW_COUNTER.key(videoId=video_id, shard=0),
-            Expression(
-                "ADD #views :one SET #schemaVersion = :schemaVersion",
-                {"#views": "views", "#schemaVersion": "schemaVersion"},
-                {":one": 1, ":schemaVersion": SCHEMA_VERSION},
-            ),
+            Expression.of("ADD #views :one SET #schemaVersion = :current", one=1, current=SCHEMA_VERSION),
         )
 
     def _video(self, video_id: str, now: int) -> Item | None:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from shared.aws.dynamodb import Key
 from shared.aws.expressions import Expression
+from shared.aws.records import at_version
 from shared.core.attributes import Item
 from shared.core.caller import done_for, request_of
 from shared.schema import (
@@ -58,11 +59,7 @@ def year_of(video: Mapping[str, Any] | None) -> int:
 
 def as_read(video: Item) -> Expression:
     """The condition of a change of a video: nobody has changed it, nor have the lists taken it up or dropped it."""
-    return Expression(
-        "#version = :expected AND #rel = :stood",
-        {"#version": "version", "#rel": "rel"},
-        {":expected": video["version"], ":stood": video["rel"]},
-    )
+    return at_version(video) & Expression.of("#rel = :stood", stood=video["rel"])
 
 
 def placed(entry: Item, video: Mapping[str, Any]) -> Item:

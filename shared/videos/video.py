@@ -4,11 +4,11 @@ Pure functions over plain items; the stores write what these return.
 """
 
 import re
-import secrets
 import uuid
 from collections.abc import Container, Mapping
 from typing import Any, Literal
 
+from shared.aws.records import stamped
 from shared.core.attributes import Item, Value
 from shared.core.caller import Caller
 from shared.core.errors import Forbidden, IllegalTransition, InvalidContent, NotFound
@@ -134,26 +134,22 @@ def stamp(item: Item, *, caller: Caller, now: int, version: int, write_id: str |
 
     The schema version of an item that there was stays: see `upgraded`.
     """
-    stamped = caller.signed(item) | {
-        "version": version,
+    result = stamped(item, caller, now, version=version, write_id=write_id) | {
         "schemaVersion": item.get("schemaVersion", SCHEMA_VERSION),
-        "updatedAt": now,
         "updatedAs": caller.kind,
-        # Tells a retry of this very write, whose first answer was lost, from somebody else's write.
-        "writeId": write_id or secrets.token_hex(8),
         **VIDEO.key(videoId=item["videoId"]),
         **listing(item, now),
     }
     for name, value in {
-        "categoryShard": shard_of(item["videoId"]) if is_listed(stamped) and "category" in item else None,
+        "categoryShard": shard_of(item["videoId"]) if is_listed(result) and "category" in item else None,
         "poster": _with_made(item)["thumbnails"].get("poster", {}).get("url"),
         TTL_ATTRIBUTE: _purge_at(item, now),
     }.items():
         if value is None:
-            stamped.pop(name, None)
+            result.pop(name, None)
         else:
-            stamped[name] = value
-    return stamped
+            result[name] = value
+    return result
 
 
 def upgraded(item: Item) -> Item:

@@ -421,6 +421,20 @@ class TestTrouble:
         assert items[2]["problem"]["type"].endswith(":unavailable")
         assert [api.get(_path(video)).json["title"] for video in videos] == ["new", "new", "2", "new", "new"]
 
+    def test_one_that_others_are_in_the_way_of_is_tried_again(
+        self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        _throttle(monkeypatch, table, code="TransactionConflictException", times=2 * ATTEMPTS + 1)
+        (item,) = _batch(api, _creation())
+        assert item["status"] == 201
+
+    def test_and_reported_as_contention_when_they_stay(
+        self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        _throttle(monkeypatch, table, code="TransactionConflictException")
+        (item,) = _batch(api, _creation())
+        assert (item["status"], item["problem"]["title"]) == (409, "Too much contention")
+
     @pytest.mark.parametrize("tags", [[], ["a"]])
     def test_what_was_done_though_no_answer_came_is_not_taken_for_anothers(
         self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch, tags: list[str]
@@ -475,6 +489,7 @@ def _throttle(
     table: Table,
     *,
     operation: str = "put_item",
+    code: str = "ThrottlingException",
     times: int = 10**6,
     when: Callable[[Any], bool] = lambda _: True,
 ) -> None:
@@ -482,7 +497,7 @@ def _throttle(
 
     def call(**parameters: Any) -> Any:
         if when(parameters) and next(refused, None) is not None:
-            _failing_with("ThrottlingException")()
+            _failing_with(code)()
         return real(**parameters)
 
     monkeypatch.setattr(table.client, operation, call)

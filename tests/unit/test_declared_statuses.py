@@ -107,7 +107,7 @@ def _in_trouble(api: Api, table: Table, monkeypatch: pytest.MonkeyPatch, route: 
     film = Backstage(table, api.clock).uploaded_film(api)
     with monkeypatch.context() as patch:
         _conflict(patch, table)
-        headers = {"Idempotency-Key": "in flight"}
+        headers = {"Idempotency-Key": "in-flight"}
         for place in (film, GONE):
             yield api.request(route.method, _place(route, place), json_body=body, headers=headers).status
 
@@ -149,6 +149,14 @@ def _of_films(api: Api, table: Table, objects: Objects, ask: Ask) -> Iterator[in
     yield ask(film, None, kind="storyboard")
     yield ask(film, {"time": 2})
     yield ask(film, BODIES["createUpload"])
+
+
+def _of_ratings(api: Api, table: Table, monkeypatch: pytest.MonkeyPatch, route: Route, video_id: str) -> Iterator[int]:
+    """What needs a rating to be there, which others get in the way of."""
+    api.put(f"/v1/videos/{video_id}/rating", {"value": 1})
+    with monkeypatch.context() as patch:
+        _conflict(patch, table)
+        yield api.request(route.method, _place(route, video_id), json_body=BODIES.get(route.operation)).status
 
 
 def _of_relations(api: Api, route: Route, video_id: str) -> Iterator[int]:
@@ -206,6 +214,8 @@ def test_every_declared_status_is_returned_and_no_other(
     seen = {*_everywhere(api, route, video["videoId"]), *_in_trouble(api, table, monkeypatch, route)}
     if "{asset}" in route.path:
         seen.add(api.request(route.method, _place(route, "", asset="x.js")).status)
+    if route.function == "ratings":
+        seen |= set(_of_ratings(api, table, monkeypatch, route, video["videoId"]))
     if route.function == "relations":
         seen |= set(_of_relations(api, route, video["videoId"]))
     if route.function == "playlists":

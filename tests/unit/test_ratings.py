@@ -10,7 +10,7 @@ from shared import schema
 from shared.aws.dynamodb import ConditionFailed, Table, TransactionConflict
 from shared.core.attributes import Item
 from shared.core.caller import Caller
-from shared.core.errors import NotApplied
+from shared.core.errors import WriteContention
 from shared.relations.ratings import ROUNDS, Choice, RatingStore, ratings_document, share
 from tests.harness import NOW, Api, Clock, recorded
 from tests.integration.contents import items_of
@@ -258,10 +258,10 @@ class TestMeetingOthers:
             raise TransactionConflict
 
         monkeypatch.setattr(table, "transact", conflicting)
-        with pytest.raises(NotApplied):
+        with pytest.raises(WriteContention):
             RatingStore(table).rate(path.split("/")[3], Caller("bob", frozenset()), Choice(8), NOW)
         reply = api.put(path, {"value": 8})
-        assert (reply.status, reply.headers["retry-after"]) == (503, "1")
+        assert (reply.status, reply.headers["retry-after"]) == (409, "1")
         assert api.delete(path).status == 204  # there was none
 
     def test_what_changes_at_every_try_ends_too(
@@ -271,7 +271,7 @@ class TestMeetingOthers:
             raise ConditionFailed({"value": 2, "writeId": "another"})
 
         monkeypatch.setattr(table, "transact", changed)
-        with pytest.raises(NotApplied):
+        with pytest.raises(WriteContention):
             RatingStore(table).rate(video_id, Caller("bob", frozenset()), Choice(8), NOW)
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from shared.aws.dynamodb import ConditionFailed, Table
 from shared.aws.expressions import Expression, change_between
-from shared.aws.records import ABSENT, absent_or_purged, at_version, is_ours, key_of, stamped, unchanged
+from shared.aws.records import ABSENT, absent_or_purged, at_version, is_ours, key_of, signing, stamped, unchanged
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 
@@ -31,6 +31,25 @@ def test_two_conditions_hold_together_whatever_they_are_made_of(table: Table, st
     table.write(table.put(stored, condition=either & at_version(stored)))
     with pytest.raises(ConditionFailed):
         table.write(table.put(stored, condition=either & Expression.of("#version = :later", later=2)))
+
+
+def test_all_of_several_conditions_stand_side_by_side() -> None:
+    one, other, third = (Expression.of(f"#{name} > :now", now=1) for name in ("publishAt", "expiresAt", "purgeAt"))
+    made = Expression.all_of([one, other, third])
+    assert made.text == "(#publishAt > :now) AND (#expiresAt > :now) AND (#purgeAt > :now)"
+    assert made.names == {"#publishAt": "publishAt", "#expiresAt": "expiresAt", "#purgeAt": "purgeAt"}
+    assert made.values == {":now": 1}
+    assert Expression.all_of([one]) == one
+    assert Expression.all_of([]).text == ""
+
+
+def test_an_item_is_signed_without_being_read(table: Table, stored: Item) -> None:
+    addition = Expression.of("ADD #votes :one", one=1)
+    table.write(table.update(KEY, addition + signing({"title": "Pier"}, Caller("bob", frozenset()), 1001)))
+    item = table.get(KEY)
+    assert item is not None
+    assert (item["votes"], item["title"], item["updatedBy"], item["updatedAt"]) == (1, "Pier", "bob", 1001)
+    assert "updatedFor" not in item  # that of an earlier request
 
 
 def test_a_stamp_says_who_wrote_the_item_when_and_for_which_request(stored: Item) -> None:
