@@ -24,6 +24,7 @@ from shared.films.jobs import input_hash, kind_of, rendition_kind, since, wanted
 from shared.films.quota import DAY
 from shared.relations.credits import credit_item, release_item
 from shared.relations.models import CreditContent, ReleaseContent
+from shared.relations.playlist_entries import EntryStore
 from shared.relations.playlists import PlaylistStore
 from shared.relations.ratings import Choice, RatingStore
 from shared.routes import ADMIN, READ, TRANSCODE, WRITE
@@ -393,7 +394,7 @@ def _seed_playlists(table: Table, now: int) -> None:
         _remove(table, PLAYLIST.key(playlistId=playlist_id)[PARTITION_KEY], ("",))
         playlists.create(playlist_id, {"title": title, "visibility": "public"}, ALICE, now)
     for video_id in (HARBOUR, REGATTA, UNWANTED):
-        playlists.append(EVENING, video_id, ALICE, now)
+        EntryStore(playlists).append(EVENING, video_id, ALICE, now)
 
 
 def _remove(table: Table, partition: str, prefixes: tuple[str, ...]) -> None:

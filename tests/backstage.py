@@ -23,7 +23,7 @@ from shared.films.messages import JobMessage, parse
 from shared.films.quota import QuotaStore
 from shared.films.shares import ShareStore
 from shared.media.sandbox import Sandbox
-from shared.relations.credits import RelationStore
+from shared.relations.mover import EntryMover
 from shared.upkeep.aggregates import Aggregates
 from shared.upkeep.dispatch import Router
 from shared.videos import video
@@ -69,7 +69,7 @@ class Backstage:
         self.queues: defaultdict[str, FakeQueue] = defaultdict(FakeQueue)
         self.router = router.make(Router(self.jobs, ShareStore(table, SHARES), self.queues, MEDIA_BUCKET), clock)
         self.sweeper = sweeper.make(self.jobs, Lists(table), self.queues["aggregates"], clock)
-        self.aggregates = aggregates.make(Aggregates(table), RelationStore(table), self.queues["aggregates"], clock)
+        self.aggregates = aggregates.make(Aggregates(table), EntryMover(table), self.queues["aggregates"], clock)
         self.seen: list[dict[str, Any]] = []
         """All stream records that were handled, in order."""
         self._streams = boto3.client("dynamodbstreams")

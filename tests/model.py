@@ -23,7 +23,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from shared.relations.credits import RelationStore
+from shared.relations.mover import EntryMover
 from shared.schema import SCHEMA_VERSION
 from tests.harness import NOW, Api, Clock, Reply
 
@@ -430,7 +430,7 @@ class Catalogue(RuleBasedStateMachine):
         self.clock.advance(seconds)
         for video_id, video in self.model.videos.items():
             if {"publishAt", "expiresAt"} & video.keys():
-                RelationStore(self.api.table).move_entries(video_id, self._now)
+                EntryMover(self.api.table).move_entries(video_id, self._now)
 
     @property
     def _now(self) -> int:

@@ -43,7 +43,8 @@ from shared.schema import (
     rated_relation,
     status_relation,
 )
-from shared.videos.video import STATUSES, is_purged
+from shared.videos.access import is_purged
+from shared.videos.video import STATUSES
 from tools import ToolError
 from tools.form import line_of
 from tools.pace import Pool

@@ -25,8 +25,8 @@ from shared.relations.models import (
 )
 from shared.relations.ranks import LONGEST, WIDTH
 from shared.schema import PARTITION_KEY, RELATION_INDEX, SORT_KEY
+from shared.videos.documents import SOURCE_FIELDS
 from shared.videos.models import VideoContent
-from shared.videos.video import SOURCE_FIELDS
 from shared.web.bodies import Content, parse
 from tools.imdb import Refused
 

@@ -22,13 +22,15 @@ from shared.aws.expressions import Expression
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.errors import AlreadyExists, BeingRemoved, NotApplied, VersionMismatch
-from shared.relations.credits import PLACING_ATTRIBUTES, RelationStore, credit_item, release_item
+from shared.relations.credits import PLACING_ATTRIBUTES, credit_item, release_item
 from shared.relations.models import CreditContent, ReleaseContent
+from shared.relations.mover import EntryMover
 from shared.relations.ratings import RatingStore
 from shared.schema import PARTITION_KEY, RATING_TOTALS, SORT_KEY, TTL_ATTRIBUTE, VIDEO
+from shared.videos.access import is_purged
 from shared.videos.catalogue import VideoStore
 from shared.videos.entries import NO_LANGUAGE, place_of
-from shared.videos.video import is_purged, new_item
+from shared.videos.video import new_item
 from tools import ToolError
 from tools.imdb import (
     AKAS,
@@ -138,7 +140,7 @@ class ImdbImport:
         self._folder = folder
         self._table = table
         self._videos = VideoStore(table)
-        self._relations = RelationStore(table)
+        self._mover = EntryMover(table)
         self._ratings = RatingStore(table)
         self._work = work
         self._selection = selection
@@ -395,7 +397,7 @@ class ImdbImport:
         again = self._targets(list(videos))
         for title, video in videos.items():
             if place_of(again.get(title, video)) != place_of(video):
-                self._relations.move_entries(video["videoId"], int(self._clock()))
+                self._mover.move_entries(video["videoId"], int(self._clock()))
 
     def _import_relations(
         self,

@@ -20,8 +20,9 @@ from shared.aws.dynamodb import (
 from shared.aws.expressions import Expression
 from shared.core.attributes import Item, encode
 from shared.core.errors import ContentTooLarge, InternalError, NotApplied
-from shared.relations.credits import PLACING_ATTRIBUTES, RelationStore
-from shared.relations.playlists import MOST_ENTRIES
+from shared.relations.credits import PLACING_ATTRIBUTES
+from shared.relations.mover import EntryMover
+from shared.relations.playlist_entries import MOST_ENTRIES
 from shared.relations.ranks import NoRoomError, between
 from shared.relations.ratings import TOTALS, Choice, RatingStore, addition, share
 from shared.schema import (
@@ -46,8 +47,9 @@ from shared.schema import (
     rated_relation,
 )
 from shared.upkeep.aggregates import user_addition
+from shared.videos.access import is_purged
 from shared.videos.entries import NO_LANGUAGE, place_of, placed, tag_entries
-from shared.videos.video import MAPS, is_purged, stamp, upgraded
+from shared.videos.video import MAPS, stamp, upgraded
 from tools.form import DUE, ItemLine, parse_line
 from tools.imdb import Refused
 from tools.imdb_import import CREATED, IMPORTER, LEFT_ALONE, UNCHANGED
@@ -209,7 +211,7 @@ class Restore:
             # The video may have moved, and all its entries with it, while these were written.
             again = self._table.get(key, attributes=PLACING_ATTRIBUTES, consistent=True)
             if place_of(again) != place_of(video):
-                RelationStore(self._table).move_entries(video_id, self._now())
+                EntryMover(self._table).move_entries(video_id, self._now())
         outcomes += [(line.line, self._put_imported(line)) for line in children if line.entity == "ImportedRating"]
         for start in range(0, len(ratings), RATINGS_AT_A_TIME):
             outcomes += self._put_ratings(video_id, ratings[start : start + RATINGS_AT_A_TIME])

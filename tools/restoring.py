@@ -24,8 +24,9 @@ from shared.core.caller import Caller
 from shared.relations.ratings import RatingStore
 from shared.schema import ENTRY, MEMBERSHIP, PARTITION_KEY, PLAYLIST, SORT_KEY, TTL_ATTRIBUTE, VIDEO, Entity
 from shared.upkeep.purging import PURGE
+from shared.videos.access import is_purged
 from shared.videos.entries import tag_moves
-from shared.videos.video import PROBED, is_purged, stamp
+from shared.videos.video import PROBED, stamp
 from tools.form import DUE, MADE, ItemLine
 from tools.imdb import Refused
 from tools.imdb_import import CHANGED, IMPORTER, UNCHANGED

@@ -12,7 +12,7 @@ from shared.aws.sqs import make_client as make_sqs_client
 from shared.core.settings import LambdaHandler, aggregates_queue_url, entry_point, table_name
 from shared.core.telemetry import correlated, logged, service_logger
 from shared.films.messages import AggregatesMessage, aggregates_message, parse
-from shared.relations.credits import RelationStore
+from shared.relations.mover import EntryMover
 from shared.upkeep.aggregates import Aggregates
 from shared.upkeep.dispatch import Sender
 
@@ -21,7 +21,7 @@ SECONDS_TO_STOP = 30
 
 
 def make(
-    aggregates: Aggregates, relations: RelationStore, queue: Sender, clock: Callable[[], float] = time.time
+    aggregates: Aggregates, mover: EntryMover, queue: Sender, clock: Callable[[], float] = time.time
 ) -> LambdaHandler:
     """The handler over totals and entries; `queue` is its own, `clock` gives epoch seconds."""
 
@@ -43,7 +43,7 @@ def make(
             body = parse(AggregatesMessage, message.body)
             if not body.entries:
                 return
-            later = relations.move_entries(body.videoId, int(clock()), in_time)
+            later = mover.move_entries(body.videoId, int(clock()), in_time)
             if later is not None:
                 # A message of its own, because receiving this one again and again would end in the DLQ.
                 queue.send(aggregates_message(body.videoId, body.correlationId, entries=True), delay_seconds=later)
@@ -60,7 +60,7 @@ def make(
 
 def _deployed() -> LambdaHandler:
     table = Table(table_name(), make_client())
-    return make(Aggregates(table), RelationStore(table), Queue(aggregates_queue_url(), make_sqs_client()))
+    return make(Aggregates(table), EntryMover(table), Queue(aggregates_queue_url(), make_sqs_client()))
 
 
 lambda_handler = entry_point(_deployed)

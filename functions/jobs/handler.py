@@ -15,6 +15,7 @@ from shared.films.quota import QuotaStore
 from shared.films.readiness import why_not_ready
 from shared.schema import VIDEO
 from shared.videos import video
+from shared.videos.access import owned_by
 from shared.videos.catalogue import VideoStore
 from shared.web.bodies import NoContent, parse
 from shared.web.http import JSON, Answer, Handler, Request, respond
@@ -156,7 +157,7 @@ class Jobs:
 
     def _own(self, request: Request) -> Item:
         key = VIDEO.key(videoId=request.video_id())
-        return video.owned_by(self.videos.table.get(key), request.caller, request.now)
+        return owned_by(self.videos.table.get(key), request.caller, request.now)
 
 
 def _repeated(job: Item, ticket: Ticket, state: str) -> Item | None:

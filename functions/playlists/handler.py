@@ -15,6 +15,7 @@ from shared.relations.models import (
     NewPlaylist,
     PlaylistPatch,
 )
+from shared.relations.playlist_entries import EntryStore
 from shared.relations.playlists import PlaylistStore
 from shared.videos.links import Links
 from shared.web.bodies import parse
@@ -39,6 +40,7 @@ class Playlists:
 
     def __init__(self, store: PlaylistStore, cursors: Cursors, links: Links) -> None:
         self.store = store
+        self.entries = EntryStore(store)
         self.cursors = cursors
         self.links = links
 
@@ -100,7 +102,7 @@ class Playlists:
         playlist_id = _playlist_id(request)
 
         def read(limit: int, after: Position | None) -> Found[dict[str, Any]]:
-            found = self.store.entries(playlist_id, request.caller, request.now, limit=limit, after=after)
+            found = self.entries.page(playlist_id, request.caller, request.now, limit=limit, after=after)
             items = [entry | {"video": self.links.shown(entry["video"])} for entry in found.items]
             return Found(items, found.resume)
 
@@ -111,7 +113,7 @@ class Playlists:
         video_id = parse(NewEntry, request.content(JSON)).videoId
         playlist_id = _playlist_id(request)
         once = request.once(playlist_id, video_id)
-        entry = self.store.append(playlist_id, video_id, request.caller, request.now, once, request.matches)
+        entry = self.entries.append(playlist_id, video_id, request.caller, request.now, once, request.matches)
         return respond(201, entry)
 
     def move(self, request: Request) -> Answer:
@@ -120,13 +122,13 @@ class Playlists:
         behind = "after" in wanted.model_fields_set
         beside = wanted.after if behind else wanted.before
         places = _playlist_id(request), request.video_id(), beside
-        entry = self.store.move(*places, request.caller, request.now, behind=behind, matches=request.matches)
+        entry = self.entries.move(*places, request.caller, request.now, behind=behind, matches=request.matches)
         return respond(200, entry)
 
     def remove(self, request: Request) -> Answer:
         """DELETE /v1/playlists/{playlistId}/entries/{videoId}"""
         places = _playlist_id(request), request.video_id()
-        self.store.remove(*places, request.caller, request.now, request.matches)
+        self.entries.remove(*places, request.caller, request.now, request.matches)
         return no_content()
 
     def list_of_video(self, request: Request) -> Answer:

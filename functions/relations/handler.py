@@ -13,9 +13,9 @@ from shared.core.errors import InvalidParameter
 from shared.core.limits import LAST_YEAR
 from shared.core.position import Position
 from shared.core.settings import LambdaHandler, cursor_secret_arn, entry_point, media_bucket, media_url, table_name
+from shared.relations.children import Children
 from shared.relations.credits import (
     Allows,
-    Children,
     RelationStore,
     credit_document,
     credits_query,

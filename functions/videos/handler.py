@@ -15,8 +15,10 @@ from shared.relations.title_page import LOCAL_TITLE, SECTIONS, Place, TitlePage,
 from shared.videos import video
 from shared.videos.batch_models import Batch, VideoIds
 from shared.videos.batches import Batches
-from shared.videos.catalogue import Filters, VideoStore
+from shared.videos.catalogue import VideoStore
+from shared.videos.documents import FIELDS, SUMMARY_FIELDS, summary
 from shared.videos.links import Links
+from shared.videos.lists import Filters, VideoLists
 from shared.videos.models import NewVideo, VideoPatch
 from shared.videos.tags import folded
 from shared.web.bodies import NoContent, parse
@@ -54,6 +56,7 @@ class Videos:
 
     def __init__(self, store: VideoStore, cursors: Cursors, links: Links, elapsed: Callable[[], float]) -> None:
         self.store = store
+        self.lists = VideoLists(store)
         self.cursors = cursors
         self.links = links
         self.batches = Batches(store, links, elapsed)
@@ -89,7 +92,7 @@ class Videos:
     def read(self, request: Request) -> Answer:
         """GET /v1/videos/{videoId}"""
         parameters = request.parameters("fields", "include", "region")
-        fields = parameters.names("fields", (*video.FIELDS, LOCAL_TITLE))
+        fields = parameters.names("fields", (*FIELDS, LOCAL_TITLE))
         sections = parameters.names("include", SECTIONS)
         if fields and sections:
             raise InvalidParameter.named("include", "goes with a whole video, without `fields`")
@@ -167,7 +170,7 @@ class Videos:
     def list(self, request: Request) -> Answer:
         """GET /v1/videos"""
         parameters = request.parameters(*LIST_PARAMETERS, unknown=_unserved)
-        fields = parameters.names("fields", video.SUMMARY_FIELDS)
+        fields = parameters.names("fields", SUMMARY_FIELDS)
         limit = parameters.integer("limit", 1, 100) or 25
         ascending = parameters.choice("order", ("asc", "desc")) == "asc"
         start, end = parameters.period()
@@ -191,7 +194,7 @@ class Videos:
 
         page = self._page(request, tag, region, filters, window)
         next_cursor = self.cursors.seal(query, page.resume, request.now) if page.resume else None
-        items = [self.links.shown(_picked(video.summary(item), fields)) for item in page.items]
+        items = [self.links.shown(_picked(summary(item), fields)) for item in page.items]
         return respond(200, {"items": items, "nextCursor": next_cursor}, headers=next_link(request, next_cursor))
 
     def _page(self, request: Request, tag: str | None, region: str | None, filters: Filters, window: Window) -> Page:
@@ -201,19 +204,19 @@ class Videos:
         if filters.status == "deleted" and (tag is not None or region is not None):
             raise _refused("status", "No index answers which deleted videos have a tag or region: use userId instead.")
         if filters.owner is not None and region is None and (tag is None or request.caller.owns(filters.owner)):
-            return self.store.of_owner(filters.owner, request.caller, request.now, filters, window, tag)
+            return self.lists.of_owner(filters.owner, request.caller, request.now, filters, window, tag)
         if tag is not None:
-            return self.store.with_tag(tag, request.now, filters, window)
+            return self.lists.with_tag(tag, request.now, filters, window)
         if region is not None:
-            return self.store.in_region(region, request.now, filters, window)
+            return self.lists.in_region(region, request.now, filters, window)
         published = replace(filters, status=None)
         if filters.category is not None and filters.status in (None, "ready"):
-            return self.store.in_category(filters.category, request.now, replace(published, category=None), window)
+            return self.lists.in_category(filters.category, request.now, replace(published, category=None), window)
         if filters.status is None:
-            return self.store.feed(request.now, published, window)
+            return self.lists.feed(request.now, published, window)
         if not request.caller.is_admin:
             raise Forbidden("Listing by status is for admins; with userId you can list your own videos by status.")
-        return self.store.in_status(filters.status, request.now, published, window)
+        return self.lists.in_status(filters.status, request.now, published, window)
 
 
 def _tag(parameters: Parameters) -> str | None:

@@ -47,8 +47,9 @@ from shared.schema import (
     job_relation,
     status_relation,
 )
+from shared.videos.access import owned_by
 from shared.videos.entries import as_read
-from shared.videos.video import job_failed, owned_by, stamp
+from shared.videos.video import job_failed, stamp
 
 LAST_ATTEMPT = 5
 CONTENTION_ATTEMPTS = 5

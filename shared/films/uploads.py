@@ -25,7 +25,7 @@ from shared.core.errors import IllegalTransition, InvalidContent, NotFound, Unav
 from shared.core.limits import MOST_PARTS
 from shared.films.quota import DAY, QuotaStore
 from shared.schema import SCHEMA_VERSION, TTL_ATTRIBUTE, UPLOAD, VIDEO
-from shared.videos.video import owned_by
+from shared.videos.access import owned_by
 
 LARGEST_PUT = 100 * 1000**2
 """Bytes that are sent by one PUT; more come in parts, so that a broken connection does not cost the whole."""

@@ -34,8 +34,9 @@ from shared.relations.models import (
     NewPlaylist,
     PlaylistPatch,
 )
-from shared.relations.playlists import MOST_ENTRIES, MOST_PLAYLISTS
-from shared.videos.video import SUMMARY_FIELDS
+from shared.relations.playlist_entries import MOST_ENTRIES
+from shared.relations.playlists import MOST_PLAYLISTS
+from shared.videos.documents import SUMMARY_FIELDS
 from shared.web.http import JSON, MERGE_PATCH
 
 _ID = "6fa459ea-ee8a-4ca4-894e-db77e160355e"

@@ -46,8 +46,9 @@ from shared.videos.batch_models import (
     VideoIds,
 )
 from shared.videos.batches import LARGEST_CHANGES
+from shared.videos.documents import FIELDS, OWNER_FIELDS, SUMMARY_FIELDS
 from shared.videos.models import NewVideo, VideoContent, VideoPatch
-from shared.videos.video import FIELDS, GRACE_SECONDS, OWNER_FIELDS, PROBED, SUMMARY_FIELDS
+from shared.videos.video import GRACE_SECONDS, PROBED
 from shared.web.bodies import NoContent
 from shared.web.http import JSON, LARGEST_ANSWER, MERGE_PATCH
 

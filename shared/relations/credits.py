@@ -1,48 +1,40 @@
 """Credits and releases of videos, and the videos of a person.
 
 Both are items beside their video, and entries of RelationIndex while it is listed. They hold no copy of the video but
-the year that a credit is sorted by; `move_entries` moves them when the video's place changes.
+the year that a credit is sorted by; shared/relations/mover.py moves them when the video's place changes.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-from shared.aws.dynamodb import LARGEST_TRANSACTION, ConditionFailed, Key, Table, TransactionConflict, Write
+from shared.aws.dynamodb import ConditionFailed, Key, Table
 from shared.aws.expressions import Expression, change_between
 from shared.aws.listing import Found, Lists, Window, hydrated, unsharded
 from shared.aws.records import contended, is_ours, key_of, stamped, unchanged
-from shared.core.attributes import Item, decode_item
+from shared.core.attributes import Item
 from shared.core.caller import UPDATED_FOR, Caller
 from shared.core.errors import IllegalTransition, NotFound, VersionMismatch
 from shared.core.limits import LAST_YEAR
 from shared.core.position import Position
+from shared.relations.children import Children, children_of, prefix_of, region_prefix
 from shared.relations.models import (
     CreditContent,
     LocalTitle,
     ReleaseContent,
     Role,
 )
+from shared.relations.mover import unmoved
 from shared.schema import (
     CREDIT,
-    PARTITION_KEY,
     RELEASE,
-    SCHEDULE,
-    SORT_KEY,
-    TAG,
     VIDEO,
-    Entity,
     person_relation,
 )
-from shared.videos.catalogue import CHANGE_ATTEMPTS, VideoStore
-from shared.videos.entries import NO_LANGUAGE, as_read, next_move, placed, schedule, tag_entries
-from shared.videos.video import SUMMARY_FIELDS, VISIBILITY_ATTRIBUTES, is_published, owned_by, seen_by, summary
-
-MOVED_AT_A_TIME = LARGEST_TRANSACTION - 1
-"""Entries that one transaction moves, beside the check of the video; 1 MB of them ends a page earlier."""
-
-SOON = 60
-"""Seconds. What is due earlier may come between two looks of the sweeper."""
+from shared.videos.access import VISIBILITY_ATTRIBUTES, is_published, owned_by, seen_by
+from shared.videos.catalogue import CHANGE_ATTEMPTS
+from shared.videos.documents import SUMMARY_FIELDS, summary
+from shared.videos.entries import NO_LANGUAGE, as_read, placed
 
 _NO_CREDIT = "There is no such credit."
 _STAMPS = ("version", "schemaVersion", "updatedAt", "updatedBy", UPDATED_FOR, "writeId")
@@ -52,14 +44,6 @@ PLACING_ATTRIBUTES = ("videoId", "createdAt", "releaseYear", "rel", "version")
 
 Allows = Callable[[Item | None], bool]
 """The caller's own condition (If-Match, If-None-Match) on what is there; None: there is nothing."""
-
-
-@dataclass(frozen=True)
-class Children:
-    """Items of one kind beside a video, in the order of their sort keys, and where to go on."""
-
-    items: list[Item]
-    resume: Position | None
 
 
 def credit_item(
@@ -122,127 +106,12 @@ def releases_query(caller: Caller, video_id: str, region: str | None = None) -> 
     return repr(("releases", caller.subject, caller.is_admin, video_id, region))
 
 
-def children_of(
-    table: Table,
-    video_id: str,
-    prefix: str,
-    *,
-    up_to: str | None = None,
-    limit: int,
-    after: Position | None = None,
-    consistent: bool = False,
-) -> Children:
-    """Items beside a video whose sort keys begin with a prefix, or are from it to `up_to`: one Query, of 1 MB at most."""
-    pk = VIDEO.key(videoId=video_id)[PARTITION_KEY]
-    if up_to is None:
-        condition = Expression.of("#pk = :pk AND begins_with(#sk, :prefix)", pk=pk, prefix=prefix)
-    else:
-        condition = Expression.of("#pk = :pk AND #sk BETWEEN :first AND :last", pk=pk, first=prefix, last=up_to)
-    page = table.query(
-        index=None,
-        condition=condition,
-        limit=limit + 1,  # one more than is wanted tells whether there is a next page
-        start={PARTITION_KEY: pk, SORT_KEY: after.id} if after else None,
-        consistent=consistent,
-    )
-    items = page.items[:limit]
-    if len(page.items) > limit:
-        return Children(items, Position(0, items[-1][SORT_KEY]))
-    stopped = decode_item(page.last_key)[SORT_KEY] if page.last_key else None
-    return Children(items, Position(0, stopped) if stopped else None)
-
-
-def prefix_of(entity: Entity) -> str:
-    """What the sort keys of all items of an entity begin with."""
-    return entity.sk.partition("{")[0]
-
-
-def region_prefix(region: str) -> str:
-    """What the sort keys of a region's releases begin with."""
-    return f"{prefix_of(RELEASE)}{region}#"
-
-
 class RelationStore:
     """Credits, releases and people in the table. Methods raise the errors of shared.core.errors."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
         self.lists = Lists(table)
-        self.videos = VideoStore(table)
-
-    def move_entries(self, video_id: str, now: int, in_time: Callable[[], bool] = lambda: True) -> int | None:
-        """Put a video's entries where its present state has them: credits, releases, tags and schedule.
-
-        Returns after how many seconds there is more to do: None when nothing is, 0 when `in_time`, asked before each
-        step, said to stop. Each change of a video's place has a move of its own, which comes later and finds what this
-        one did. Can be broken off and done again: what was moved is then only read. Raises WriteContention.
-        """
-        after, failures = None, 0
-        while in_time():
-            try:
-                video = self.videos.settle(video_id, now)
-                if video is None:
-                    # It never comes back, and what belonged to it is purged. Until then the sweeper shall not send for it.
-                    self.table.delete(SCHEDULE.key(videoId=video_id))
-                    return None
-                after = self._move_page(video, now, after)
-            except (ConditionFailed, TransactionConflict) as failure:
-                # The video or an entry was written meanwhile; so the page is read again.
-                failures += 1
-                if failures == CHANGE_ATTEMPTS:
-                    raise contended("the video") from failure
-                self.table.pause(failures)
-            else:
-                failures = 0
-                if after is None:
-                    due = next_move(video, now)
-                    return due - now if due is not None and due - now <= SOON else None
-        return 0
-
-    def _move_page(self, video: Item, now: int, after: Position | None) -> Position | None:
-        """Move the next entries, after the tags and before the schedule; returns where to go on."""
-        writes: list[Write] = []
-        if after is None:
-            present = {entry[SORT_KEY]: entry for entry in self._beside(video, TAG).items}
-            writes += self._exchanges(present, {entry[SORT_KEY]: entry for entry in tag_entries(video)})
-        page = self._beside(video, CREDIT, SCHEDULE, after)
-        for entry in page.items:
-            if "personId" in entry or "region" in entry:
-                change = change_between(entry, placed(entry, video))
-                if change.text:
-                    writes.append(self.table.update(key_of(entry), change, condition=_unmoved(entry)))
-        if page.resume is None:
-            due = schedule(video, now)
-            present = {entry[SORT_KEY]: entry for entry in page.items if entry[SORT_KEY] == SCHEDULE.sk}
-            writes += self._exchanges(present, {SCHEDULE.sk: due} if due else {})
-        check = self.table.check(VIDEO.key(videoId=video["videoId"]), condition=as_read(video))
-        for start in range(0, len(writes), MOVED_AT_A_TIME):
-            self.table.transact([check, *writes[start : start + MOVED_AT_A_TIME]])
-        return page.resume
-
-    def _exchanges(self, present: Mapping[str, Item], wanted: Mapping[str, Item]) -> list[Write]:
-        """The writes that make entries the wanted ones, by sort key."""
-        gone = [self.table.remove(key_of(present[sk])) for sk in sorted(present.keys() - wanted.keys())]
-        come = [
-            self.table.put(entry)
-            for sk, entry in wanted.items()
-            if sk not in present or present[sk]["relSort"] != entry["relSort"]
-        ]
-        return gone + come
-
-    def _beside(
-        self, video: Item, first: Entity, last: Entity | None = None, after: Position | None = None
-    ) -> "Children":
-        """A page of what lies beside a video, from one entity's items to another's."""
-        return children_of(
-            self.table,
-            video["videoId"],
-            prefix_of(first),
-            up_to=None if last is None else prefix_of(last),
-            limit=MOVED_AT_A_TIME,
-            after=after,
-            consistent=True,
-        )
 
     def put_credit(
         self, video_id: str, person_id: str, content: CreditContent, caller: Caller, now: int, allows: Allows
@@ -347,7 +216,7 @@ class RelationStore:
                 return item, created
             check = self.table.check(key, condition=as_read(video))
             try:
-                self.table.transact([check, self.table.update(key_of(item), change, condition=_unmoved(item))])
+                self.table.transact([check, self.table.update(key_of(item), change, condition=unmoved(item))])
             except ConditionFailed as failure:
                 if failure.position == 1:
                     return item, created  # moved already, or replaced by somebody who has looked again as well
@@ -444,12 +313,6 @@ def _require(allows: Allows, found: Item | None) -> None:
     raise VersionMismatch(
         f'It is there, at version {found["version"]}; If-Match takes its ETag, or "{found["version"]}".'
     )
-
-
-def _unmoved(entry: Item) -> Expression:
-    """The condition that a credit or release is as it was read, and where it was."""
-    stands = "attribute_exists" if "rel" in entry else "attribute_not_exists"
-    return unchanged(entry) & Expression.of(f"#relSort = :stood AND {stands}(#rel)", stood=entry["relSort"])
 
 
 def _ordered(entry: Item, model: type[Role] | type[LocalTitle]) -> Item:

@@ -16,7 +16,7 @@ from shared.core.caller import Caller
 from shared.core.errors import IllegalTransition
 from shared.relations.models import BEST_RATING
 from shared.schema import PARTITION_KEY, RATING, RATING_TOTALS, SORT_KEY, VIDEO, rated_relation
-from shared.videos.video import VISIBILITY_ATTRIBUTES, is_purged, seen_by
+from shared.videos.access import VISIBILITY_ATTRIBUTES, is_purged, seen_by
 
 ROUNDS = 8
 """How often a rating is tried when others rate the same video. Each is ATTEMPTS tries of the table's, and all of them

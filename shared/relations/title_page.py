@@ -12,21 +12,14 @@ from shared.core.caller import Caller
 from shared.core.position import Position
 from shared.films.jobs import document as job_document
 from shared.films.jobs import owned_jobs
-from shared.relations.credits import (
-    Children,
-    children_of,
-    credit_document,
-    credits_query,
-    prefix_of,
-    region_prefix,
-    release_document,
-    releases_query,
-)
+from shared.relations.children import Children, children_of, prefix_of, region_prefix
+from shared.relations.credits import credit_document, credits_query, release_document, releases_query
 from shared.relations.ratings import ratings_document
 from shared.schema import CREDIT, JOB, PARTITION_KEY, RATING_TOTALS, RELEASE, SORT_KEY, VIDEO, VIEW_COUNTER, Entity
-from shared.videos.catalogue import VideoStore, document_for
+from shared.videos.access import seen_by
+from shared.videos.catalogue import VideoStore
 from shared.videos.counters import view_count
-from shared.videos.video import seen_by
+from shared.videos.documents import document_for
 from shared.web.cursors import Cursors
 from shared.web.http import fitting
 

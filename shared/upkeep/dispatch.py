@@ -12,8 +12,9 @@ from shared.films.messages import aggregates_message, job_message, purge_message
 from shared.films.shares import ShareStore
 from shared.schema import JOB, PLAYLIST, SCHEMA_VERSION, VIDEO
 from shared.upkeep.aggregates import counts_otherwise
+from shared.videos.access import is_published
 from shared.videos.entries import place_of
-from shared.videos.video import is_listed, is_published
+from shared.videos.video import is_listed
 
 AGGREGATES, PURGE = "aggregates", "purge"
 

@@ -8,6 +8,7 @@ from shared.aws.expressions import Expression
 from shared.aws.listing import Lists, Window, unsharded
 from shared.core.caller import Caller
 from shared.core.limits import LAST_SECOND
+from shared.relations.playlist_entries import EntryStore
 from shared.relations.playlists import PlaylistStore
 from shared.schema import (
     MARKER,
@@ -48,7 +49,7 @@ class Purge:
     def __init__(self, table: Table, objects: Store, sources_bucket: str, media_bucket: str) -> None:
         self.table = table
         self.lists = Lists(table)
-        self.playlists = PlaylistStore(table)
+        self.entries = EntryStore(PlaylistStore(table))
         self.objects = objects
         self.sources_bucket = sources_bucket
         self.media_bucket = media_bucket
@@ -93,7 +94,7 @@ class Purge:
             for each in playlist_ids:
                 if not in_time():
                     return False
-                self.playlists.forget(each, video_id, caller, now)
+                self.entries.forget(each, video_id, caller, now)
         return True
 
     def _related(self, relation: str) -> Iterator[list[str]]:

@@ -32,7 +32,8 @@ from shared.aws.listing import sharded, unsharded
 from shared.core.attributes import Item, Value, decode_item
 from shared.core.caller import Caller
 from shared.core.errors import Conflict, NotFound, Unavailable
-from shared.relations.credits import RelationStore, prefix_of
+from shared.relations.children import prefix_of
+from shared.relations.mover import EntryMover
 from shared.relations.ratings import TOTALS, Choice, addition, share
 from shared.schema import (
     CREDIT,
@@ -68,9 +69,10 @@ from shared.upkeep.aggregates import (
     tag_addition,
     user_addition,
 )
+from shared.videos.access import is_purged
 from shared.videos.catalogue import VideoStore
 from shared.videos.entries import settled
-from shared.videos.video import STATUSES, is_purged
+from shared.videos.video import STATUSES
 
 RECONCILE = Caller.job("reconcile")
 LOOKS = 5
@@ -180,7 +182,7 @@ class Reconcile:
         """`clock` gives epoch seconds."""
         self.table = table
         self.aggregates = Aggregates(table)
-        self.relations = RelationStore(table)
+        self.mover = EntryMover(table)
         self.videos = VideoStore(table)
         self._clock = clock
         self._sleep = sleep
@@ -360,7 +362,7 @@ class Reconcile:
         return _Difference({sk: expected.get(sk) for sk in wrong}, {sk: found.get(sk) for sk in wrong})
 
     def _repair_entries(self, video_id: str, _: _Difference) -> None:
-        self.relations.move_entries(video_id, self._now())
+        self.mover.move_entries(video_id, self._now())
 
     def _repair_marker(self, video_id: str, _: _Difference) -> None:
         try:

@@ -12,8 +12,10 @@ from shared.core.attributes import Item
 from shared.core.errors import InternalError, InvalidContent, ServiceError, Unavailable, WriteContention
 from shared.core.telemetry import service_logger
 from shared.videos import video
+from shared.videos.access import is_purged, owned_by
 from shared.videos.batch_models import CreateOperation, DeleteOperation, PatchOperation
 from shared.videos.catalogue import VideoStore, being_removed, changed, taken
+from shared.videos.documents import document
 from shared.videos.links import Links
 from shared.web.bodies import pointer, read
 from shared.web.http import Request, if_match
@@ -176,7 +178,7 @@ class Batches:
         return self._store.change(operation.video_id, caller, now, work.apply, matches=work.matches, write_id=write_id)
 
     def _shown(self, item: Item) -> dict[str, Any]:
-        return self._links.shown(video.document(item))
+        return self._links.shown(document(item))
 
 
 def _edition(position: int, operation: PatchOperation | DeleteOperation, edit: Callable[[Item], Item]) -> _Operation:
@@ -189,9 +191,9 @@ def _next(before: Item | None, operation: _Operation, request: Request) -> Item:
     caller, now, work = request.caller, request.now, operation.work
     if isinstance(work, _Creation):
         if before is not None:
-            raise being_removed() if video.is_purged(before, now) else taken()
+            raise being_removed() if is_purged(before, now) else taken()
         return video.stamp(work.item, caller=caller, now=now, version=1)
-    item = video.owned_by(before, caller, now)
+    item = owned_by(before, caller, now)
     return changed(video.upgraded(item), caller, now, work.apply, work.matches) or item
 
 

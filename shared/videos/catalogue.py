@@ -1,84 +1,43 @@
-"""The catalogue's store: every access pattern on videos is one method here, and one or two DynamoDB requests."""
+"""The catalogue's store: every access pattern on single videos is one method here, and one or two DynamoDB requests.
+
+The lists are in shared/videos/lists.py.
+"""
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 from shared.aws.dynamodb import ConditionFailed, Table, TransactionConflict, Write
 from shared.aws.expressions import Expression, change_between
-from shared.aws.listing import Lists, Window, hydrated, located, sharded
-from shared.aws.pages import Page
 from shared.aws.records import ABSENT, contended, is_ours, unchanged
-from shared.core.attributes import Item, Value
+from shared.core.attributes import Item
 from shared.core.caller import UPDATED_FOR, Caller
 from shared.core.errors import AlreadyExists, BeingRemoved, VersionMismatch
-from shared.core.position import Position
 from shared.schema import (
-    CATEGORY_INDEX,
-    FEED,
     PARTITION_KEY,
-    RELATION_INDEX,
-    SHARDS,
     SORT_KEY,
     TTL_ATTRIBUTE,
-    USER_INDEX,
     VIDEO,
     VIEW_COUNTER,
-    region_relation,
-    status_relation,
-    tag_relation,
 )
-from shared.videos.counters import view_count
-from shared.videos.entries import as_read, tag_entries, tag_moves
-from shared.videos.video import (
-    OWNER_FIELDS,
-    SUMMARY_FIELDS,
+from shared.videos.access import (
+    STRANGER,
     VISIBILITY_ATTRIBUTES,
-    document,
-    folded_tags,
-    is_listed,
     is_published,
     is_purged,
     is_seen,
     is_shown,
     owned_by,
     seen_by,
-    stamp,
-    upgraded,
 )
+from shared.videos.counters import view_count
+from shared.videos.documents import SUMMARY_FIELDS, document, document_for
+from shared.videos.entries import as_read, tag_entries, tag_moves
+from shared.videos.video import is_listed, stamp, upgraded
 from shared.web.idempotency import Once, in_flight
 
 CHANGE_ATTEMPTS = 10
 """How often a change without If-Match is tried again when others change the video meanwhile."""
-
-
-@dataclass(frozen=True)
-class Filters:
-    """What to keep of a list besides its key; None: no matter."""
-
-    owner: str | None = None
-    """An owner's own list needs no filter; others than those of tags and regions take none."""
-    status: str | None = None
-    category: str | None = None
-    format: str | None = None
-    min_duration: int | None = None
-    max_duration: int | None = None
-
-    def keeps(self, item: Item) -> bool:
-        """Whether a video is to be kept; one without a duration has none that could be long or short enough."""
-        wanted = {"userId": self.owner, "status": self.status, "category": self.category, "format": self.format}
-        if any(value is not None and item.get(name) != value for name, value in wanted.items()):
-            return False
-        if self.min_duration is None and self.max_duration is None:
-            return True
-        duration = item.get("duration")
-        return (
-            duration is not None
-            and (self.min_duration is None or self.min_duration <= duration)
-            and (self.max_duration is None or duration <= self.max_duration)
-        )
 
 
 class VideoStore:
@@ -89,7 +48,6 @@ class VideoStore:
         cannot write them: those leave it, and the change to the present schema, to the stream.
         """
         self.table = table
-        self.lists = Lists(table)
         self._moves_entries = moves_entries
 
     def create(
@@ -285,190 +243,10 @@ class VideoStore:
             # So that a retry of the write before, whose answer was lost, still knows it again.
             kept.append("writeId")
         version = found["version"] + (present != found)
-        new = stamp(present, caller=_STRANGER, now=now, version=version)
+        new = stamp(present, caller=STRANGER, now=now, version=version)
         new |= {name: found[name] for name in kept if name in found}
         self._write(self._writes(found, new), None, {})
         return new
-
-    def of_owner(
-        self, owner: str, caller: Caller, now: int, filters: Filters, window: Window, tag: str | None = None
-    ) -> Page:
-        """One owner's videos by time: all but deleted ones for itself and admins, published ones for others.
-
-        With a folded `tag` those that have it; each page of the index is then looked up, as it does not hold tags.
-        """
-        keep = _Conditions(now)
-        if not caller.owns(owner):
-            if filters.status not in (None, "ready"):
-                return Page([], None)
-            keep.equal("status", "ready")
-            keep.equal("visibility", "public")
-            keep.in_time()
-        elif filters.status is None:
-            keep.unequal("status", "deleted")
-        keep.filters(filters)
-        if tag is None:
-            return self.lists.page(USER_INDEX, [{"userId": owner}], window, keep.expression())
-
-        def read(after: Position | None, size: int) -> Page:
-            part = replace(window, after=after, limit=size, attributes=("videoId",))
-            return self.lists.page(USER_INDEX, [{"userId": owner}], part, keep.expression())
-
-        def look_up(entries: Sequence[Item]) -> list[Item | None]:
-            videos = self.summaries([entry["videoId"] for entry in entries], caller, now, also=("tags",))
-            return [item if item is not None and tag in folded_tags(item) else None for item in videos]
-
-        found = hydrated(
-            read,
-            look_up,
-            limit=window.limit,
-            after=window.after,
-            locate=lambda entry: Position(int(entry["createdAt"]), entry["videoId"]),
-        )
-        return Page(found.items, found.resume)
-
-    def in_category(self, category: str, now: int, filters: Filters, window: Window) -> Page:
-        """One category's published videos by time."""
-        keep = _Conditions(now)
-        keep.in_time()
-        keep.filters(filters)
-        partitions = [{"category": category, "categoryShard": shard} for shard in range(SHARDS)]
-        return self.lists.page(CATEGORY_INDEX, partitions, window, keep.expression())
-
-    def feed(self, now: int, filters: Filters, window: Window) -> Page:
-        """All published videos by time."""
-        keep = _Conditions(now)
-        keep.in_time()
-        keep.filters(filters)
-        return self.lists.page(RELATION_INDEX, sharded(FEED), window, keep.expression())
-
-    def in_status(self, status: str, now: int, filters: Filters, window: Window) -> Page:
-        """All videos in one status by time, listed or not."""
-        relations = [status_relation(status)] + ([FEED] if status == "ready" else [])
-        keep = _Conditions(now)
-        keep.filters(filters)
-        return self.lists.page(RELATION_INDEX, sharded(*relations), window, keep.expression())
-
-    def with_tag(self, tag: str, now: int, filters: Filters, window: Window) -> Page:
-        """The published videos with a folded tag, by time.
-
-        The index may be a little older than the videos, whose own tags decide.
-        """
-
-        def look_up(entries: Sequence[Item]) -> list[Item | None]:
-            return self._videos_of(entries, now, lambda item: tag in folded_tags(item) and filters.keeps(item))
-
-        return self._led_to(tag_relation(tag), window, look_up, located)
-
-    def in_region(self, region: str, now: int, filters: Filters, window: Window) -> Page:
-        """The published videos that were released in a region, each once, by time."""
-
-        def look_up(entries: Sequence[Item]) -> list[Item | None]:
-            videos = self._videos_of(entries, now, filters.keeps)
-            # The entries of one video are neighbours, one for each language.
-            before = [None, *map(_video_id, entries)]
-            return [
-                None if _video_id(entry) == last else item
-                for entry, last, item in zip(entries, before, videos, strict=False)
-            ]
-
-        return self._led_to(region_relation(region), window, look_up, partial(_past_video, ascending=window.ascending))
-
-    def _led_to(
-        self,
-        relation: str,
-        window: Window,
-        look_up: Callable[[Sequence[Item]], Sequence[Item | None]],
-        locate: Callable[[Item], Position],
-    ) -> Page:
-        def read(after: Position | None, size: int) -> Page:
-            # Only its place is read of an entry, whatever is to be shown of the video.
-            part = replace(window, after=after, limit=size, attributes=("relId",))
-            return self.lists.related(sharded(relation), part)
-
-        found = hydrated(read, look_up, limit=window.limit, after=window.after, locate=locate)
-        return Page(found.items, found.resume)
-
-    def _videos_of(self, entries: Sequence[Item], now: int, keeps: Callable[[Item], bool]) -> list[Item | None]:
-        """The published videos that entries lead to, in their order; None for what is not kept, or is another video of
-        the same id.
-        """
-        videos = self.summaries([_video_id(entry) for entry in entries], _STRANGER, now, also=("tags",))
-        return [
-            item if item is not None and item["createdAt"] == entry["relSort"] and keeps(item) else None
-            for entry, item in zip(entries, videos, strict=True)
-        ]
-
-
-_STRANGER = Caller("", frozenset())
-"""Somebody who owns nothing: what this caller sees is published."""
-
-
-class _Conditions:
-    """Builds the filter of a list: what the index holds but this caller does not see or want."""
-
-    def __init__(self, now: int) -> None:
-        self._now = now
-        self._terms: list[str] = []
-        self._names: dict[str, str] = {}
-        self._values: dict[str, Value] = {}
-        # DynamoDB removes items hours or days after their time.
-        self._absent_or(TTL_ATTRIBUTE, ">", now)
-
-    def in_time(self) -> None:
-        """Published already, and not expired."""
-        self._absent_or("publishAt", "<=", self._now)
-        self._absent_or("expiresAt", ">", self._now)
-
-    def equal(self, name: str, value: Value) -> None:
-        """Keep items whose attribute is this value."""
-        self._compare(name, "=", value)
-
-    def unequal(self, name: str, value: Value) -> None:
-        """Keep items whose attribute is another value."""
-        self._compare(name, "<>", value)
-
-    def filters(self, filters: Filters) -> None:
-        """Keep what the client asked for."""
-        for name, operator, value in (
-            ("status", "=", filters.status),
-            ("category", "=", filters.category),
-            ("format", "=", filters.format),
-            ("duration", ">=", filters.min_duration),
-            ("duration", "<=", filters.max_duration),
-        ):
-            if value is not None:
-                self._compare(name, operator, value)
-
-    def expression(self) -> Expression:
-        """All conditions, joined by AND."""
-        return Expression(" AND ".join(self._terms), self._names, self._values)
-
-    def _compare(self, name: str, operator: str, value: Value) -> None:
-        self._terms.append(f"{self._name(name)} {operator} {self._value(value)}")
-
-    def _absent_or(self, name: str, operator: str, value: Value) -> None:
-        placeholder = self._name(name)
-        self._terms.append(f"(attribute_not_exists({placeholder}) OR {placeholder} {operator} {self._value(value)})")
-
-    def _name(self, name: str) -> str:
-        self._names[f"#f_{name}"] = name
-        return f"#f_{name}"
-
-    def _value(self, value: Value) -> str:
-        placeholder = f":f{len(self._values)}"
-        self._values[placeholder] = value
-        return placeholder
-
-
-def document_for(caller: Caller, item: Item, view_count: int) -> dict[str, Any]:
-    """The document as GET shows it to a caller who may see the video."""
-    whole = document(item, view_count)
-    if not caller.owns(item["userId"]):
-        # Strangers see no dates of what they could not see then, and nothing of how it was made.
-        for name in OWNER_FIELDS:
-            whole.pop(name, None)
-    return whole
 
 
 def _needed(fields: Sequence[str]) -> dict[str, None]:
@@ -511,13 +289,3 @@ def changed(
     if not change_between(item, edited).text and is_listed(item) == is_published(edited, now):
         return None
     return stamp(edited, caller=caller, now=now, version=version + 1, write_id=write_id)
-
-
-def _video_id(entry: Item) -> str:
-    """The video that an entry of a tag or region leads to."""
-    return str(entry["relId"].partition("#")[0])
-
-
-def _past_video(entry: Item, *, ascending: bool) -> Position:
-    """Where a list goes on after all entries of the video that one entry leads to: `videoId#language` each."""
-    return Position(int(entry["relSort"]), _video_id(entry) + ("#~" if ascending else "#"))

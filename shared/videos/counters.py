@@ -13,7 +13,7 @@ from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.errors import KeyReused, NotApplied, Unavailable
 from shared.schema import SCHEMA_VERSION, TTL_ATTRIBUTE, VIDEO, VIEW_COUNTER, VIEW_ID
-from shared.videos.video import VISIBILITY_ATTRIBUTES, seen_by
+from shared.videos.access import VISIBILITY_ATTRIBUTES, seen_by
 from shared.web.idempotency import LIFETIME_SECONDS
 
 CACHE_SECONDS = 5

@@ -1,4 +1,4 @@
-"""A video: its life from upload to removal, who may see it, and the item that DynamoDB keeps.
+"""A video: its life from upload to removal, and the item that DynamoDB keeps.
 
 Pure functions over plain items; the stores write what these return.
 """
@@ -11,9 +11,11 @@ from typing import Any, Literal
 from shared.aws.records import stamped
 from shared.core.attributes import Item, Value
 from shared.core.caller import Caller
-from shared.core.errors import Forbidden, IllegalTransition, InvalidContent, NotFound
+from shared.core.errors import IllegalTransition, InvalidContent
 from shared.core.limits import LONGEST_FOLDED_TAG
 from shared.schema import FEED, SCHEMA_VERSION, TTL_ATTRIBUTE, VIDEO, shard_of, status_relation
+from shared.videos.access import is_published
+from shared.videos.documents import made_by_jobs, plain, with_made
 from shared.videos.models import VideoContent
 from shared.videos.tags import folded
 from shared.web.bodies import read
@@ -38,66 +40,8 @@ PROBED = ("duration", "fileSize", "format", "resolution", "videoCodec", "audioCo
 MAPS = ("resolutions", "metadata", "thumbnails")
 """Stored even when empty, so that an update can set a single entry."""
 
-FIELDS = (
-    "videoId",
-    "userId",
-    "createdAt",
-    "updatedAt",
-    "title",
-    "description",
-    "duration",
-    "fileSize",
-    "format",
-    "resolution",
-    "videoCodec",
-    "audioCodec",
-    "frameRate",
-    "origins",
-    "resolutions",
-    "tags",
-    "category",
-    "releaseYear",
-    "language",
-    "status",
-    "visibility",
-    "publishAt",
-    "expiresAt",
-    "purgeAt",
-    "metadata",
-    "thumbnails",
-    "source",
-    "failure",
-    "viewCount",
-    "version",
-    "schemaVersion",
-)
-"""The document as clients see it, in this order."""
-
-SUMMARY_FIELDS = (
-    "videoId",
-    "userId",
-    "createdAt",
-    "title",
-    "duration",
-    "format",
-    "category",
-    "status",
-    "visibility",
-    "publishAt",
-    "expiresAt",
-    "poster",
-)
-"""What a listing shows of each video: what the indexes project."""
-
-
-OWNER_FIELDS = (TTL_ATTRIBUTE, "source", "failure")
-"""What only a video's owner and admins are shown."""
-
 SERVER_FIELDS = ("videoId", "userId", "createdAt", "status")
 """What the server sets of a new video, unless an admin brings its own."""
-
-SOURCE_FIELDS = ("uploadId", "contentType", "fileSize", "arrivedAt")
-"""What is shown of a source."""
 
 
 def new_item(
@@ -142,7 +86,7 @@ def stamp(item: Item, *, caller: Caller, now: int, version: int, write_id: str |
     }
     for name, value in {
         "categoryShard": shard_of(item["videoId"]) if is_listed(result) and "category" in item else None,
-        "poster": _with_made(item)["thumbnails"].get("poster", {}).get("url"),
+        "poster": with_made(item)["thumbnails"].get("poster", {}).get("url"),
         TTL_ATTRIBUTE: _purge_at(item, now),
     }.items():
         if value is None:
@@ -207,7 +151,7 @@ def patched(item: Item, patch: Mapping[str, Value]) -> Item:
     if wanted != item["status"] and wanted not in TRANSITIONS[item["status"]]:
         ways = " or ".join(sorted(TRANSITIONS[item["status"]]))
         raise IllegalTransition(f"A video that is {item['status']} can become {ways}, not {wanted}; or be deleted.")
-    result = _without_made(item, merge_patch(item | _with_made(item), patch))
+    result = _without_made(item, merge_patch(item | with_made(item), patch))
     written = {name: "person" for name in PROBED if name in patch}
     origins = {name: origin for name, origin in (item.get("origins", {}) | written).items() if name in result}
     # Items of before origins were kept get them with the first field that needs one.
@@ -216,18 +160,8 @@ def patched(item: Item, patch: Mapping[str, Value]) -> Item:
     if result["status"] != "failed":
         result.pop("failure", None)
     result = _normalised(result)
-    read(VideoContent, {name: _plain(result[name]) for name in VideoContent.model_fields if name in result})
+    read(VideoContent, {name: plain(result[name]) for name in VideoContent.model_fields if name in result})
     return result
-
-
-def _made(item: Item) -> dict[str, Item]:
-    """What jobs made, by the field in which it is shown beside what people wrote."""
-    return {"thumbnails": item.get("pictures", {}), "resolutions": item.get("source", {}).get("made", {})}
-
-
-def _with_made(item: Item) -> dict[str, Item]:
-    """The fields as they are shown: people's entries come before those of jobs."""
-    return {field: {**made, **item.get(field, {})} for field, made in _made(item).items()}
 
 
 def _without_made(item: Item, shown: Item) -> Item:
@@ -238,7 +172,7 @@ def _without_made(item: Item, shown: Item) -> Item:
     result = dict(shown)
     for name in MAPS:
         result.setdefault(name, {})
-    made = _made(item)
+    made = made_by_jobs(item)
     lost = sorted(made["resolutions"].keys() - result["resolutions"].keys())
     if lost:
         detail = "was made of the film, so that only another film removes it; another URI may take its place"
@@ -364,65 +298,6 @@ def merge_patch(target: Value, patch: Value) -> Value:
     return result
 
 
-def document(item: Item, view_count: int | None = None) -> dict[str, Any]:
-    """The item as clients see it: public fields in order, sets and maps sorted.
-
-    DynamoDB keeps no order in either, and the same video must have the same ETag each time.
-    """
-    found = {name: _plain(item[name]) for name in FIELDS if name in item}
-    found |= {field: _plain(entries) for field, entries in _with_made(item).items() if field in item}
-    if "source" in item:
-        found["source"] = {name: item["source"][name] for name in SOURCE_FIELDS}
-    if view_count is not None:
-        found["viewCount"] = view_count
-    return {name: found[name] for name in FIELDS if name in found}
-
-
-def summary(item: Item) -> dict[str, Any]:
-    """The item as a listing shows it."""
-    return {name: item[name] for name in SUMMARY_FIELDS if name in item}
-
-
-def is_purged(item: Item, now: int) -> bool:
-    """Whether the item only waits for DynamoDB to remove it, which takes hours or days."""
-    return TTL_ATTRIBUTE in item and bool(item[TTL_ATTRIBUTE] <= now)
-
-
-def is_published(item: Item, now: int) -> bool:
-    """Whether everybody may see the video at this second."""
-    is_open = item["status"] == "ready" and item["visibility"] == "public"
-    return bool(is_open and item.get("publishAt", 0) <= now < item.get("expiresAt", now + 1))
-
-
-VISIBILITY_ATTRIBUTES = ("userId", "status", "visibility", "publishAt", "expiresAt", TTL_ATTRIBUTE)
-"""What `seen_by` reads."""
-
-
-def is_seen(item: Item, caller: Caller, now: int) -> bool:
-    """Whether the caller may see the video at this second."""
-    return not is_purged(item, now) and (caller.owns(item["userId"]) or is_published(item, now))
-
-
-def is_shown(item: Item, caller: Caller, now: int) -> bool:
-    """Whether a list that leads to the video shows it: deleted ones are shown by their id alone."""
-    return item["status"] != "deleted" and is_seen(item, caller, now)
-
-
-def seen_by(item: Item | None, caller: Caller, now: int) -> Item:
-    """The item, if the caller may see it; raises NotFound, without telling absent from hidden."""
-    if item is None or not is_seen(item, caller, now):
-        raise NotFound("There is no such video.")
-    return item
-
-
-def owned_by(item: Item | None, caller: Caller, now: int) -> Item:
-    """The item, if the caller may change it; raises NotFound when hidden, Forbidden when somebody else's."""
-    found = seen_by(item, caller, now)
-    if not caller.owns(found["userId"]):
-        raise Forbidden("The video is somebody else's.")
-    return found
-
-
 def _normalised(item: Item) -> Item:
     """Tags as a set, or absent when there are none: DynamoDB has no empty set."""
     if "tags" not in item:
@@ -431,9 +306,3 @@ def _normalised(item: Item) -> Item:
     if item["tags"]:
         result["tags"] = set(item["tags"])
     return result
-
-
-def _plain(value: Value) -> Value:
-    if isinstance(value, Mapping):
-        return {name: _plain(value[name]) for name in sorted(value)}
-    return sorted(value) if isinstance(value, set) else value

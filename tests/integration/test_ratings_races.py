@@ -13,7 +13,7 @@ from shared import schema
 from shared.aws.dynamodb import ATTEMPTS, Table
 from shared.core.attributes import Item
 from shared.core.errors import WriteContention
-from shared.relations.credits import RelationStore
+from shared.relations.mover import EntryMover
 from shared.relations.ratings import ROUNDS, TOTALS, Choice, share
 from shared.upkeep.aggregates import PROFILE_COUNTS, Aggregates, contribution
 from shared.upkeep.reconcile import Reconcile
@@ -333,7 +333,7 @@ def credit_years(table: Table) -> set[int]:
 @pytest.fixture
 def two_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Moves take more than one step."""
-    monkeypatch.setattr("shared.relations.credits.MOVED_AT_A_TIME", 2)
+    monkeypatch.setattr("shared.relations.mover.MOVED_AT_A_TIME", 2)
 
 
 @pytest.mark.usefixtures("two_at_a_time")
@@ -345,7 +345,7 @@ class TestYears:
 
         def run(seed: int) -> None:
             chance, client = random.Random(seed), table.client
-            mine, worker = make_api(Table(table.name, client), clock), RelationStore(Table(table.name, client))
+            mine, worker = make_api(Table(table.name, client), clock), EntryMover(Table(table.name, client))
             for _ in range(6):
                 assert date(mine, chance.choice([1990, 1991, 1992, None])) in (200, 409, 503)
                 while True:  # as a message comes again
@@ -364,16 +364,16 @@ class TestYears:
         credited(api)
         for call in range(8):
             assert date(api, 1990) == 200
-            RelationStore(table).move_entries(VIDEO_ID, NOW)
+            EntryMover(table).move_entries(VIDEO_ID, NOW)
             assert date(api, 2000) == 200
             came: list[int] = []
 
             def intrude(came: list[int] = came) -> None:
                 came.append(date(api, year))
-                RelationStore(table).move_entries(VIDEO_ID, NOW)
+                EntryMover(table).move_entries(VIDEO_ID, NOW)
 
             line.arm(faults.meanwhile(intrude), at=call)
-            assert RelationStore(through(table, tapped)).move_entries(VIDEO_ID, NOW) is None
+            assert EntryMover(through(table, tapped)).move_entries(VIDEO_ID, NOW) is None
             line.disarm()
             if not came:
                 assert call == 7  # the video, its tags, and twice a page and its transaction
@@ -390,10 +390,10 @@ class TestYears:
             assert date(api, 2000 + call) == 200
             line.arm(incident, at=call)
             try:
-                assert RelationStore(through(table, tapped)).move_entries(VIDEO_ID, NOW) is None
+                assert EntryMover(through(table, tapped)).move_entries(VIDEO_ID, NOW) is None
             except Killed:
                 assert incident in FATAL
             line.disarm()
 
-            assert RelationStore(table).move_entries(VIDEO_ID, NOW) is None
+            assert EntryMover(table).move_entries(VIDEO_ID, NOW) is None
             assert credit_years(table) == {2000 + call}

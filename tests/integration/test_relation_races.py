@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from shared.aws.dynamodb import Table
-from shared.relations.credits import RelationStore
+from shared.relations.mover import EntryMover
 from shared.schema import CREDIT
 from tests.harness import NOW, Api, make_api
 from tests.integration import faults
@@ -72,7 +72,7 @@ def test_whenever_the_year_changes_while_a_credit_is_put_it_has_the_last_one(
 
         def change(api: Api = api, table: Table = table, changed: list[bool] = changed) -> None:
             assert api.patch(PATH, {"releaseYear": 1991}).status == 200
-            changed.append(RelationStore(table).move_entries(VIDEO_ID, NOW) is None)
+            changed.append(EntryMover(table).move_entries(VIDEO_ID, NOW) is None)
 
         line.arm(faults.meanwhile(change), at=call)
         reply = crediting(2)(make_api(Table(table.name, tapped[0], sleep=lambda _: None)))

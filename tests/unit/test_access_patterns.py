@@ -19,7 +19,7 @@ from shared.core.caller import Caller
 from shared.films.arrivals import Arrivals
 from shared.films.jobs import JobStore, input_hash
 from shared.films.uploads import LARGEST_PUT, MIB, UploadStore
-from shared.relations.credits import RelationStore
+from shared.relations.mover import EntryMover
 from shared.upkeep.aggregates import Aggregates
 from shared.videos.catalogue import VideoStore
 from tests.backstage import RENDITIONS, Backstage, FakeQueue
@@ -106,7 +106,7 @@ def _hidden_by_a_job(api: Api) -> str:
 
 
 def _move_entries(api: Api, video_id: str) -> Reply:
-    return Reply(200, {}, repr(RelationStore(api.table).move_entries(video_id, int(api.clock()))).encode())
+    return Reply(200, {}, repr(EntryMover(api.table).move_entries(video_id, int(api.clock()))).encode())
 
 
 PART = b"x" * 5 * MIB

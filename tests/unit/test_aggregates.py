@@ -23,8 +23,9 @@ from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.errors import InternalError, Unavailable, WriteContention
 from shared.films.messages import aggregates_message
-from shared.relations.credits import RelationStore, credit_item
+from shared.relations.credits import credit_item
 from shared.relations.models import CreditContent
+from shared.relations.mover import EntryMover
 from shared.upkeep.aggregates import ROUNDS, Aggregates, contribution, counts_otherwise
 from shared.upkeep.dispatch import Router
 from shared.videos.catalogue import CHANGE_ATTEMPTS, VideoStore
@@ -465,7 +466,7 @@ class TestYears:
         table.transact([table.put(each) for each in credits_])
         _date(api, video["videoId"], 2001)
         with recorded(table.client) as operations:
-            assert RelationStore(table).move_entries(video["videoId"], NOW) is None
+            assert EntryMover(table).move_entries(video["videoId"], NOW) is None
         sizes = [
             len(operation.parameters["TransactItems"])
             for operation in operations
@@ -482,10 +483,10 @@ class TestYears:
 
         def overtake() -> None:
             _date(api, video_id, 2001)
-            assert RelationStore(table).move_entries(video_id, NOW) is None
+            assert EntryMover(table).move_entries(video_id, NOW) is None
 
         meanwhile.before(overtake)
-        assert RelationStore(table).move_entries(video_id, NOW) is None
+        assert EntryMover(table).move_entries(video_id, NOW) is None
         assert _years(table, video_id) == [2001] * 3
 
     def test_a_year_that_changed_back_while_a_credit_was_written_is_its_year(
@@ -503,11 +504,11 @@ class TestYears:
     def test_a_move_that_was_broken_off_leaves_nothing_behind(
         self, api: Api, table: Table, backstage: Backstage, monkeypatch: pytest.MonkeyPatch, year: int | None
     ) -> None:
-        monkeypatch.setattr("shared.relations.credits.MOVED_AT_A_TIME", 1)
+        monkeypatch.setattr("shared.relations.mover.MOVED_AT_A_TIME", 1)
         video_id = _credited(api, releaseYear=1999)
         backstage.settle_totals()
         _date(api, video_id, 2000)
-        assert RelationStore(table).move_entries(video_id, NOW, iter([True, False]).__next__) == 0
+        assert EntryMover(table).move_entries(video_id, NOW, iter([True, False]).__next__) == 0
         assert _years(table, video_id) == [2000, 1999, 1999]
         _date(api, video_id, year)
         backstage.settle_totals()
@@ -519,14 +520,14 @@ class TestYears:
         video_id = _credited(api, releaseYear=1999)
         _date(api, video_id, 2000)
         meanwhile.before(lambda: api.delete(f"/v1/videos/{video_id}/credits/nm2"))
-        assert RelationStore(table).move_entries(video_id, NOW) is None
+        assert EntryMover(table).move_entries(video_id, NOW) is None
         assert _years(table, video_id) == [2000] * 2
 
     def test_nor_does_one_that_is_written(self, api: Api, table: Table, meanwhile: _Meanwhile) -> None:
         video_id = _credited(api, releaseYear=1999)
         _date(api, video_id, 2000)
         meanwhile.before(lambda: _credit(api, video_id, "nm2", ordering=9))
-        assert RelationStore(table).move_entries(video_id, NOW) is None
+        assert EntryMover(table).move_entries(video_id, NOW) is None
         assert _years(table, video_id) == [2000] * 3
 
     @pytest.mark.parametrize("year", [2000, None])
@@ -536,8 +537,8 @@ class TestYears:
         video_id = _credited(api, releaseYear=1999)
         _date(api, video_id, year)
         meanwhile.before(lambda: remove(table, video_id))
-        assert RelationStore(table).move_entries(video_id, NOW) is None
-        assert RelationStore(table).move_entries(video_id, NOW) is None
+        assert EntryMover(table).move_entries(video_id, NOW) is None
+        assert EntryMover(table).move_entries(video_id, NOW) is None
         assert _years(table, video_id) == [1999] * 3
 
     @pytest.mark.parametrize("error", [ConditionFailed(None, 1), TransactionConflict()], ids=["condition", "conflict"])
@@ -548,7 +549,7 @@ class TestYears:
         _date(api, video_id, 2000)
         tries = meanwhile.always(error)
         with pytest.raises(WriteContention):
-            RelationStore(table).move_entries(video_id, NOW)
+            EntryMover(table).move_entries(video_id, NOW)
         assert len(tries) == CHANGE_ATTEMPTS
 
 
@@ -561,7 +562,7 @@ class TestWorker:
 
     def test_one_bad_message_fails_alone(self, api: Api, table: Table) -> None:
         good = api.publish()["videoId"]
-        worker = handler.make(Aggregates(table), RelationStore(table), FakeQueue(), lambda: NOW)
+        worker = handler.make(Aggregates(table), EntryMover(table), FakeQueue(), lambda: NOW)
         event = self._records(self._message(good), "no json", '{"schema": "other"}', self._message("absent"))
         assert worker(event, Context()) == {"batchItemFailures": [{"itemIdentifier": "m1"}, {"itemIdentifier": "m2"}]}
         assert_exact(table)
@@ -580,7 +581,7 @@ class TestWorker:
 
         monkeypatch.setattr(aggregates, "settle", failing)
         event = self._records(self._message(good), self._message(bad))
-        assert handler.make(aggregates, RelationStore(table), FakeQueue(), lambda: NOW)(event, Context()) == {
+        assert handler.make(aggregates, EntryMover(table), FakeQueue(), lambda: NOW)(event, Context()) == {
             "batchItemFailures": [{"itemIdentifier": "m1"}]
         }
         assert marker(table, good)
@@ -596,19 +597,19 @@ class TestWorker:
 
         monkeypatch.setattr(aggregates, "settle", busy)
         event = self._records(self._message("a"), self._message("b"))
-        answer = handler.make(aggregates, RelationStore(table), FakeQueue(), lambda: NOW)(event, Context())
+        answer = handler.make(aggregates, EntryMover(table), FakeQueue(), lambda: NOW)(event, Context())
         assert answer == {"batchItemFailures": [{"itemIdentifier": "m0"}, {"itemIdentifier": "m1"}]}
         assert calls == [["a", "b"]]
 
     def test_totals_come_before_years_and_what_is_not_reached_is_another_message(
         self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("shared.relations.credits.MOVED_AT_A_TIME", 1)
+        monkeypatch.setattr("shared.relations.mover.MOVED_AT_A_TIME", 1)
         large, other, plain = _credited(api), _credited(api), str(api.publish()["videoId"])
         for video_id in (large, other):
             _date(api, video_id, 2000)
         queue = FakeQueue()
-        worker = handler.make(Aggregates(table), RelationStore(table), queue, lambda: NOW)
+        worker = handler.make(Aggregates(table), EntryMover(table), queue, lambda: NOW)
         messages = [self._message(large, entries=True), self._message(other, entries=True), self._message(plain)]
 
         assert worker(self._records(*messages), ShortContext(2)) == {"batchItemFailures": []}
@@ -628,17 +629,17 @@ class TestWorker:
         good, bad = _credited(api), _credited(api)
         for video_id in (good, bad):
             _date(api, video_id, 2000)
-        relations = RelationStore(table)
-        move_entries = relations.move_entries
+        mover = EntryMover(table)
+        move_entries = mover.move_entries
 
         def failing(video_id: str, now: int, in_time: Callable[[], bool]) -> int | None:
             if video_id == bad:
                 raise Unavailable
             return move_entries(video_id, now, in_time)
 
-        monkeypatch.setattr(relations, "move_entries", failing)
+        monkeypatch.setattr(mover, "move_entries", failing)
         event = self._records(self._message(bad, entries=True), self._message(good, entries=True))
-        assert handler.make(Aggregates(table), relations, FakeQueue(), lambda: NOW)(event, Context()) == {
+        assert handler.make(Aggregates(table), mover, FakeQueue(), lambda: NOW)(event, Context()) == {
             "batchItemFailures": [{"itemIdentifier": "m0"}]
         }
         assert _years(table, good) == [2000] * 3
@@ -656,7 +657,7 @@ class TestWorker:
 
         monkeypatch.setattr(aggregates, "settle", busy)
         event = self._records(self._message(video_id, entries=True))
-        answer = handler.make(aggregates, RelationStore(table), FakeQueue(), lambda: NOW)(event, Context())
+        answer = handler.make(aggregates, EntryMover(table), FakeQueue(), lambda: NOW)(event, Context())
         assert answer == {"batchItemFailures": [{"itemIdentifier": "m0"}]}
         assert _years(table, video_id) == [0] * 3
 

@@ -12,7 +12,7 @@ from urllib.parse import quote, urlencode
 import pytest
 
 from shared.aws.dynamodb import Table
-from shared.relations.credits import RelationStore
+from shared.relations.mover import EntryMover
 from shared.routes import ADMIN, READ, ROUTES, TRANSCODE, WRITE, Route
 from tests.backstage import Backstage
 from tests.harness import Api, Reply, recorded
@@ -242,7 +242,7 @@ class World:
         if state in ("private", "public"):
             change = {"status": "ready", "visibility": state}
             assert self.api.patch(path, change, user="admin").status == 200
-            RelationStore(self.api.table).move_entries(video_id, int(self.api.clock()))
+            EntryMover(self.api.table).move_entries(video_id, int(self.api.clock()))
         if state == "deleted":
             assert self.api.delete(path).status == 204
             self.backstage.settle()

@@ -11,8 +11,10 @@ from shared.aws.dynamodb import Table, Write
 from shared.aws.listing import Lists
 from shared.aws.pages import Page
 from shared.relations import credits as relations
-from shared.relations.credits import RelationStore
+from shared.relations import mover
+from shared.relations.children import children_of
 from shared.relations.models import LARGEST_ROLES, content_bytes
+from shared.relations.mover import EntryMover
 from shared.schema import CREDIT, VIDEO
 from tests.harness import NOW, Api, Reply, recorded
 
@@ -442,13 +444,13 @@ def test_a_video_whose_year_is_just_being_moved_shows_once(
 def test_the_years_of_all_credits_are_moved(
     api: Api, film: Film, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(relations, "MOVED_AT_A_TIME", 2)
+    monkeypatch.setattr(mover, "MOVED_AT_A_TIME", 2)
     video_id = film(releaseYear=1990)
     for person in "abcde":
         put(api, video_id, person)
     api.patch(f"/v1/videos/{video_id}", {"releaseYear": 1991})
 
-    assert RelationStore(table).move_entries(video_id, NOW) is None
+    assert EntryMover(table).move_entries(video_id, NOW) is None
     assert [sort_of(table, video_id, person) for person in "abcde"] == [1991] * 5
     assert {credit["version"] for credit in credits_of(api, video_id).json["items"]} == {1}
 
@@ -459,16 +461,15 @@ def test_a_credit_that_is_gone_is_not_moved(
     video_id = film(releaseYear=1990)
     put(api, video_id)
     api.patch(f"/v1/videos/{video_id}", {"releaseYear": 1991})
-    children_of = relations.children_of
 
     def then_removed(*arguments: Any, **options: Any) -> Any:
         found = children_of(*arguments, **options)
         api.delete(f"/v1/videos/{video_id}/credits/sam")
         return found
 
-    monkeypatch.setattr(relations, "children_of", then_removed)
+    monkeypatch.setattr(mover, "children_of", then_removed)
 
-    assert RelationStore(table).move_entries(video_id, NOW) is None
+    assert EntryMover(table).move_entries(video_id, NOW) is None
     assert table.get(CREDIT.key(videoId=video_id, personId="sam")) is None
 
 
@@ -483,7 +484,7 @@ def test_a_year_that_changes_while_a_credit_is_written_is_its_year(
             # The year changes, and is moved on all credits, before this one is there.
             monkeypatch.setattr(Table, "write", write)
             api.patch(f"/v1/videos/{video_id}", {"releaseYear": 1991})
-            RelationStore(table).move_entries(video_id, NOW)
+            EntryMover(table).move_entries(video_id, NOW)
         return write(self, wanted, **options)
 
     monkeypatch.setattr(Table, "write", interrupted)
@@ -505,7 +506,7 @@ def test_an_outdated_year_does_not_come_back(
             # After the second look at the year, it changes again and is moved.
             reads.append(key)
             api.patch(f"/v1/videos/{video_id}", {"releaseYear": 1992})
-            RelationStore(table).move_entries(video_id, NOW)
+            EntryMover(table).move_entries(video_id, NOW)
             return (found or {}) | {"releaseYear": 1991}
         return found
 

@@ -12,7 +12,7 @@ from shared.aws.listing import Lists, Window, sharded, unsharded
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.errors import Unavailable
-from shared.relations.credits import SOON, RelationStore
+from shared.relations.mover import SOON, EntryMover
 from shared.upkeep.sweeping import AHEAD
 from shared.videos.catalogue import VideoStore
 from shared.videos.video import GRACE_SECONDS
@@ -165,7 +165,7 @@ class TestMoves:
         backstage.settle_totals()
         for _ in range(2):
             with recorded(table.client) as operations:
-                assert RelationStore(table).move_entries(video_id, NOW) is None
+                assert EntryMover(table).move_entries(video_id, NOW) is None
             assert [operation.name for operation in operations] == ["GetItem", "Query", "Query"]
 
     @pytest.mark.parametrize("kind", ["credits/sam", "releases/NZ/mi"])
@@ -179,7 +179,7 @@ class TestMoves:
             if wanted.kind == "Put":
                 monkeypatch.setattr(Table, "write", write)
                 api.patch(f"/v1/videos/{video_id}", {"visibility": "private"})
-                RelationStore(table).move_entries(video_id, NOW)
+                EntryMover(table).move_entries(video_id, NOW)
             return write(self, wanted, **options)
 
         monkeypatch.setattr(Table, "write", interrupted)
@@ -275,7 +275,7 @@ class TestTime:
         video_id = film(api, publishAt=NOW + 10, visibility="private")
         backstage.settle_totals()
         clock.advance(10)
-        RelationStore(table).move_entries(video_id, int(clock()))  # finds it private, and has nothing to move
+        EntryMover(table).move_entries(video_id, int(clock()))  # finds it private, and has nothing to move
         VideoStore(table).change(
             video_id, Caller("alice", frozenset()), NOW + 9, lambda item: item | {"visibility": "public"}
         )
@@ -324,7 +324,7 @@ class TestTime:
     ) -> None:
         for number in range(130):
             video = api.publish("alice", publishAt=NOW + 3600 + number % 7)
-            RelationStore(table).move_entries(video["videoId"], NOW)
+            EntryMover(table).move_entries(video["videoId"], NOW)
         clock.advance(3600)
         backstage.queues["aggregates"].take()
         assert backstage.sweep()["scheduled"] == 130
@@ -337,7 +337,7 @@ class TestTime:
         backstage.settle_totals()
         clock.advance(10 + GRACE_SECONDS)
         with recorded(table.client) as operations:
-            assert RelationStore(table).move_entries(video_id, int(clock())) is None
+            assert EntryMover(table).move_entries(video_id, int(clock())) is None
         assert [operation.name for operation in operations] == ["GetItem", "DeleteItem"]
 
     @pytest.mark.parametrize("field", ["publishAt", "expiresAt"])
@@ -347,7 +347,7 @@ class TestTime:
         video_id = film(api, **{field: NOW + 10})
         before = table.get(schema.VIDEO.key(videoId=video_id)) or {}
         clock.advance(5000)
-        RelationStore(table).move_entries(video_id, int(clock()))
+        EntryMover(table).move_entries(video_id, int(clock()))
         after = table.get(schema.VIDEO.key(videoId=video_id)) or {}
         changed = {name for name in {*before, *after} if after.get(name) != before.get(name)}
         assert changed == {"rel", "categoryShard"}
@@ -382,7 +382,7 @@ class TestVideosOfVersion2:
         _as_version_2(table, video_id)
         assert entries_of(table)["tag"] == 1
         assert where_shown(api) == set()
-        RelationStore(table).move_entries(video_id, NOW)
+        EntryMover(table).move_entries(video_id, NOW)
         assert set(entries_of(table).values()) == {0}
         assert api.get(f"/v1/videos/{video_id}").json["schemaVersion"] == schema.SCHEMA_VERSION
 
@@ -400,7 +400,7 @@ class TestVideosOfVersion2:
         listed = "visibility" in patch
         assert entries_of(table)["tag"] == listed
         backstage.settle_totals()
-        RelationStore(table).move_entries(video_id, NOW)
+        EntryMover(table).move_entries(video_id, NOW)
         assert set(entries_of(table).values()) == {int(listed)}
 
     def test_a_scheduled_one_that_is_published_before_the_repair_enters_the_lists_in_time(
@@ -423,6 +423,6 @@ class TestVideosOfVersion2:
     def test_listed_ones_stay_where_they_are(self, api: Api, table: Table) -> None:
         video_id = film(api)
         _as_version_2(table, video_id)
-        RelationStore(table).move_entries(video_id, NOW)
+        EntryMover(table).move_entries(video_id, NOW)
         assert set(entries_of(table).values()) == {1}
         assert where_shown(api) == set(LISTS)

@@ -35,7 +35,7 @@ from shared.films.arrivals import Arrivals
 from shared.films.jobs import JobStore
 from shared.films.shares import ShareStore
 from shared.films.uploads import UploadStore
-from shared.relations.credits import RelationStore
+from shared.relations.mover import EntryMover
 from shared.routes import ROUTES
 from shared.schema import AUDIT_TABLE_NAME, CREDIT, JOB, MEMBERSHIP, PROFILE, TABLE_NAME, TAG_COUNT, VIDEO
 from shared.upkeep.aggregates import Aggregates
@@ -126,7 +126,7 @@ def _seeded() -> Iterator[Service]:
             "probe": probe.make(jobs, objects, READER, [world.RENDITION], clock),
             "thumbnails": thumbnails.make(jobs, objects, READER, MEDIA_BUCKET, clock),
             "purge": purge.make(Purge(table, objects, SOURCES_BUCKET, MEDIA_BUCKET), queues["purge"], clock),
-            "aggregates": aggregates.make(Aggregates(table), RelationStore(table), queues["aggregates"], clock),
+            "aggregates": aggregates.make(Aggregates(table), EntryMover(table), queues["aggregates"], clock),
             "sweeper": sweeper.make(jobs, Lists(table), queues["aggregates"], clock),
         }
         service = Service(table, objects, {**make_api(table, clock, objects).handlers, **behind}, queues)

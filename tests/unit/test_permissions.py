@@ -33,7 +33,7 @@ from shared.films.arrivals import Arrivals
 from shared.films.jobs import LAST_ATTEMPT
 from shared.films.messages import aggregates_message, purge_message
 from shared.films.uploads import UploadStore
-from shared.relations.credits import RelationStore
+from shared.relations.mover import EntryMover
 from shared.routes import ROUTES
 from shared.upkeep.aggregates import Aggregates
 from shared.upkeep.purging import Purge
@@ -109,7 +109,7 @@ class Service:
         )
         self.backstage.aggregates = watch.over(
             "aggregates",
-            aggregates.make(Aggregates(self.table), RelationStore(self.table), queues["aggregates"], clock),
+            aggregates.make(Aggregates(self.table), EntryMover(self.table), queues["aggregates"], clock),
         )
         self._audit = watch.over(
             "audit",

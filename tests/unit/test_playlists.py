@@ -10,7 +10,7 @@ import pytest
 from shared.aws.dynamodb import ConditionFailed, Table, TransactionConflict
 from shared.core.attributes import Item, decode_item
 from shared.openapi.document import document
-from shared.relations import playlists, ranks
+from shared.relations import playlist_entries, playlists, ranks
 from shared.schema import ENTRY, PLAYLIST, PROFILE, VIDEO
 from tests.harness import Api, Reply, recorded
 
@@ -332,7 +332,7 @@ class TestEntries:
         assert api.get(path).json["version"] == 1
 
     def test_a_list_may_have_so_many_entries_and_no_more(self, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(playlists, "MOST_ENTRIES", 2)
+        monkeypatch.setattr(playlist_entries, "MOST_ENTRIES", 2)
         films = _films(api, 3)
         path = _playlist(api, *films[:2])
         refused = _append(api, path, films[2])
@@ -346,7 +346,7 @@ class TestEntries:
         path = _playlist(api)
         first = _append(api, path, films[0], headers=KEY)
         api.clock.advance(5)
-        monkeypatch.setattr(playlists, "MOST_ENTRIES", 1)
+        monkeypatch.setattr(playlist_entries, "MOST_ENTRIES", 1)
         again = _append(api, path, films[0], headers=KEY)
         assert (first.status, again.status, again.body) == (201, 201, first.body)
         other = _append(api, path, films[1], headers=KEY)

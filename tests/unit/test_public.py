@@ -15,8 +15,8 @@ from shared.core.errors import ServiceError
 from shared.openapi.document import document
 from shared.openapi.videos import NEW_VIDEO
 from shared.routes import ROUTES
+from shared.videos.documents import FIELDS, SUMMARY_FIELDS
 from shared.videos.models import NewVideo, VideoPatch
-from shared.videos.video import FIELDS, SUMMARY_FIELDS
 from tests.harness import Api
 
 

@@ -270,7 +270,7 @@ class TestShortTime:
             _playlist(api, FILM)
         _ratings(table, FILM, 8)
         item = table.get(VIDEO.key(videoId=FILM)) or {}
-        batch_delete, forget = table.batch_delete, purge.playlists.forget
+        batch_delete, forget = table.batch_delete, purge.entries.forget
 
         def deleted(keys: Any) -> None:
             batch_delete(keys)
@@ -285,7 +285,7 @@ class TestShortTime:
         assert purge.video(FILM, 0, lambda: True)
         assert len([sk for _, sk in _left(table, FILM) if sk.startswith("RATING#")]) == 5
         monkeypatch.setattr(table, "batch_delete", batch_delete)
-        monkeypatch.setattr(purge.playlists, "forget", forgotten)
+        monkeypatch.setattr(purge.entries, "forget", forgotten)
         table.delete(VIDEO.key(videoId=FILM))
         assert purge.video(FILM, 0, lambda: True)
         assert len([sk for _, sk in _left(table, FILM) if sk.startswith("HAS#")]) == 5

@@ -13,6 +13,7 @@ from shared.aws.expressions import Expression
 from shared.aws.s3 import Objects
 from shared.core.attributes import Item, decode_item
 from shared.core.caller import Caller
+from shared.relations.playlist_entries import EntryStore
 from shared.relations.playlists import PlaylistStore
 from shared.schema import CREDIT, JOB, PLAYLIST, RATING, RATING_TOTALS, TAG, VIDEO, VIEW_COUNTER, Entity
 from shared.upkeep.purging import PURGE, Purge
@@ -449,7 +450,7 @@ class TestEntries:
     def test_a_purge_that_was_late_is_made_good_by_another_restore(self, kept: Kept) -> None:
         kept.table.delete(VIDEO.key(videoId=FILM))
         kept.restore()
-        PlaylistStore(kept.table).forget(kept.playlist, FILM, PURGE, LATER)
+        EntryStore(PlaylistStore(kept.table)).forget(kept.playlist, FILM, PURGE, LATER)
         assert self._entries(kept) == [OTHER]
         kept.restore()
         assert self._entries(kept) == [FILM, OTHER]

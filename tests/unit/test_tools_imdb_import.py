@@ -9,7 +9,7 @@ import pytest
 
 from shared.aws.dynamodb import Table
 from shared.core.attributes import Item
-from shared.relations.credits import children_of
+from shared.relations.children import children_of
 from shared.schema import RATING_TOTALS, VIDEO
 from shared.upkeep.aggregates import Aggregates
 from tests.harness import NOW, Api, Clock

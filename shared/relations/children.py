@@ -1,0 +1,57 @@
+"""Items beside a video, such as its credits, in the order of their sort keys."""
+
+from dataclasses import dataclass
+
+from shared.aws.dynamodb import Table
+from shared.aws.expressions import Expression
+from shared.core.attributes import Item, decode_item
+from shared.core.position import Position
+from shared.schema import PARTITION_KEY, RELEASE, SORT_KEY, VIDEO, Entity
+
+
+@dataclass(frozen=True)
+class Children:
+    """Items of one kind beside a video, in the order of their sort keys, and where to go on."""
+
+    items: list[Item]
+    resume: Position | None
+
+
+def children_of(
+    table: Table,
+    video_id: str,
+    prefix: str,
+    *,
+    up_to: str | None = None,
+    limit: int,
+    after: Position | None = None,
+    consistent: bool = False,
+) -> Children:
+    """Items beside a video whose sort keys begin with a prefix, or are from it to `up_to`: one Query, of 1 MB at most."""
+    pk = VIDEO.key(videoId=video_id)[PARTITION_KEY]
+    if up_to is None:
+        condition = Expression.of("#pk = :pk AND begins_with(#sk, :prefix)", pk=pk, prefix=prefix)
+    else:
+        condition = Expression.of("#pk = :pk AND #sk BETWEEN :first AND :last", pk=pk, first=prefix, last=up_to)
+    page = table.query(
+        index=None,
+        condition=condition,
+        limit=limit + 1,  # one more than is wanted tells whether there is a next page
+        start={PARTITION_KEY: pk, SORT_KEY: after.id} if after else None,
+        consistent=consistent,
+    )
+    items = page.items[:limit]
+    if len(page.items) > limit:
+        return Children(items, Position(0, items[-1][SORT_KEY]))
+    stopped = decode_item(page.last_key)[SORT_KEY] if page.last_key else None
+    return Children(items, Position(0, stopped) if stopped else None)
+
+
+def prefix_of(entity: Entity) -> str:
+    """What the sort keys of all items of an entity begin with."""
+    return entity.sk.partition("{")[0]
+
+
+def region_prefix(region: str) -> str:
+    """What the sort keys of a region's releases begin with."""
+    return f"{prefix_of(RELEASE)}{region}#"

@@ -1,0 +1,107 @@
+"""Moves the entries of a video to where its present state has them: its credits, releases, tags and schedule."""
+
+from collections.abc import Callable, Mapping
+
+from shared.aws.dynamodb import LARGEST_TRANSACTION, ConditionFailed, Table, TransactionConflict, Write
+from shared.aws.expressions import Expression, change_between
+from shared.aws.records import contended, key_of, unchanged
+from shared.core.attributes import Item
+from shared.core.position import Position
+from shared.relations.children import Children, children_of, prefix_of
+from shared.schema import CREDIT, SCHEDULE, SORT_KEY, TAG, VIDEO, Entity
+from shared.videos.catalogue import CHANGE_ATTEMPTS, VideoStore
+from shared.videos.entries import as_read, next_move, placed, schedule, tag_entries
+
+MOVED_AT_A_TIME = LARGEST_TRANSACTION - 1
+"""Entries that one transaction moves, beside the check of the video; 1 MB of them ends a page earlier."""
+
+SOON = 60
+"""Seconds. What is due earlier may come between two looks of the sweeper."""
+
+
+class EntryMover:
+    """Moves entries in the table."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+        self.videos = VideoStore(table)
+
+    def move_entries(self, video_id: str, now: int, in_time: Callable[[], bool] = lambda: True) -> int | None:
+        """Put a video's entries where its present state has them: credits, releases, tags and schedule.
+
+        Returns after how many seconds there is more to do: None when nothing is, 0 when `in_time`, asked before each
+        step, said to stop. Each change of a video's place has a move of its own, which comes later and finds what this
+        one did. Can be broken off and done again: what was moved is then only read. Raises WriteContention.
+        """
+        after, failures = None, 0
+        while in_time():
+            try:
+                video = self.videos.settle(video_id, now)
+                if video is None:
+                    # It never comes back, and what belonged to it is purged. Until then the sweeper shall not send for it.
+                    self.table.delete(SCHEDULE.key(videoId=video_id))
+                    return None
+                after = self._move_page(video, now, after)
+            except (ConditionFailed, TransactionConflict) as failure:
+                # The video or an entry was written meanwhile; so the page is read again.
+                failures += 1
+                if failures == CHANGE_ATTEMPTS:
+                    raise contended("the video") from failure
+                self.table.pause(failures)
+            else:
+                failures = 0
+                if after is None:
+                    due = next_move(video, now)
+                    return due - now if due is not None and due - now <= SOON else None
+        return 0
+
+    def _move_page(self, video: Item, now: int, after: Position | None) -> Position | None:
+        """Move the next entries, after the tags and before the schedule; returns where to go on."""
+        writes: list[Write] = []
+        if after is None:
+            present = {entry[SORT_KEY]: entry for entry in self._beside(video, TAG).items}
+            writes += self._exchanges(present, {entry[SORT_KEY]: entry for entry in tag_entries(video)})
+        page = self._beside(video, CREDIT, SCHEDULE, after)
+        for entry in page.items:
+            if "personId" in entry or "region" in entry:
+                change = change_between(entry, placed(entry, video))
+                if change.text:
+                    writes.append(self.table.update(key_of(entry), change, condition=unmoved(entry)))
+        if page.resume is None:
+            due = schedule(video, now)
+            present = {entry[SORT_KEY]: entry for entry in page.items if entry[SORT_KEY] == SCHEDULE.sk}
+            writes += self._exchanges(present, {SCHEDULE.sk: due} if due else {})
+        check = self.table.check(VIDEO.key(videoId=video["videoId"]), condition=as_read(video))
+        for start in range(0, len(writes), MOVED_AT_A_TIME):
+            self.table.transact([check, *writes[start : start + MOVED_AT_A_TIME]])
+        return page.resume
+
+    def _exchanges(self, present: Mapping[str, Item], wanted: Mapping[str, Item]) -> list[Write]:
+        """The writes that make entries the wanted ones, by sort key."""
+        gone = [self.table.remove(key_of(present[sk])) for sk in sorted(present.keys() - wanted.keys())]
+        come = [
+            self.table.put(entry)
+            for sk, entry in wanted.items()
+            if sk not in present or present[sk]["relSort"] != entry["relSort"]
+        ]
+        return gone + come
+
+    def _beside(
+        self, video: Item, first: Entity, last: Entity | None = None, after: Position | None = None
+    ) -> Children:
+        """A page of what lies beside a video, from one entity's items to another's."""
+        return children_of(
+            self.table,
+            video["videoId"],
+            prefix_of(first),
+            up_to=None if last is None else prefix_of(last),
+            limit=MOVED_AT_A_TIME,
+            after=after,
+            consistent=True,
+        )
+
+
+def unmoved(entry: Item) -> Expression:
+    """The condition that a credit or release is as it was read, and where it was."""
+    stands = "attribute_exists" if "rel" in entry else "attribute_not_exists"
+    return unchanged(entry) & Expression.of(f"#relSort = :stood AND {stands}(#rel)", stood=entry["relSort"])

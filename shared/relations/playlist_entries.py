@@ -1,0 +1,271 @@
+"""The entries of a playlist, in order.
+
+An entry is two items: one that stands in the list by its rank, and a membership that says of a video that it is there. An
+entry is shown by what the caller may see of its video, and counts as long as it is there.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from shared.aws.dynamodb import Write
+from shared.aws.expressions import Expression
+from shared.aws.listing import Found, hydrated
+from shared.aws.pages import Page
+from shared.aws.records import ABSENT, key_of, new_write_id, signed, signing
+from shared.core.attributes import Item
+from shared.core.caller import Caller
+from shared.core.errors import AlreadyExists, InvalidContent, LimitReached, NotFound
+from shared.core.position import Position
+from shared.relations import ranks
+from shared.relations.playlists import PlaylistStore, Revision, any_version
+from shared.relations.ranks import MOST_SPREAD, NoRoomError
+from shared.schema import ENTRY, MEMBERSHIP, PARTITION_KEY, PLAYLIST, VIDEO, in_playlist_relation
+from shared.videos.access import VISIBILITY_ATTRIBUTES, is_shown
+from shared.videos.catalogue import VideoStore
+from shared.videos.documents import summary
+from shared.web.idempotency import Once
+
+MOST_ENTRIES = 5000
+"""Of one playlist."""
+
+
+class EntryStore:
+    """Entries of playlists in the table. Methods raise the errors of shared.core.errors."""
+
+    def __init__(self, playlists: PlaylistStore) -> None:
+        self.table = playlists.table
+        self._playlists = playlists
+        self._videos = VideoStore(playlists.table)
+
+    def page(
+        self, playlist_id: str, caller: Caller, now: int, *, limit: int, after: Position | None
+    ) -> Found[dict[str, Any]]:
+        """The entries in order, each with the summary of its video as it is stored; without what the caller may not see."""
+        self._playlists.read(playlist_id, caller)  # raises NotFound
+
+        def read(position: Position | None, count: int) -> Page:
+            rank, _, video_id = position.id.partition("#") if position else ("", "", "")
+            start = ENTRY.key(playlistId=playlist_id, rank=rank, videoId=video_id) if position else None
+            items, more = self._next_to(playlist_id, start, count)
+            return Page(items, _position(items[-1]) if items and more else None)
+
+        def look_up(entries: Sequence[Item]) -> list[dict[str, Any] | None]:
+            videos = self._videos.summaries([entry["videoId"] for entry in entries], caller, now)
+            return [
+                _document(entry) | {"video": summary(video)} if video else None
+                for entry, video in zip(entries, videos, strict=True)
+            ]
+
+        return hydrated(read, look_up, limit=limit, after=after, locate=_position)
+
+    def append(
+        self,
+        playlist_id: str,
+        video_id: str,
+        caller: Caller,
+        now: int,
+        once: Once | None = None,
+        matches: Callable[[int], bool] = any_version,
+    ) -> dict[str, Any]:
+        """Put a video at the end of a playlist of the caller's and return its entry; with `once`, the first answer.
+
+        `matches` is the caller's condition on the playlist's version (If-Match): raises VersionMismatch. Raises
+        AlreadyExists when the video is in the list; LimitReached when the list is full; InvalidContent when there is no
+        such video, or none that the caller may see.
+        """
+        write_id = new_write_id()
+
+        def plan(playlist: Item) -> Revision:
+            self._require_video(video_id, caller, now)
+            if playlist["entryCount"] >= MOST_ENTRIES:
+                raise LimitReached(f"The playlist has {MOST_ENTRIES} entries, as many as one may have.")
+            rank = ranks.after(playlist["lastRank"]) if "lastRank" in playlist else ranks.first()
+            entry = {"playlistId": playlist_id, "videoId": video_id, "rank": rank, "addedAt": now}
+            return Revision(
+                playlist | {"entryCount": playlist["entryCount"] + 1, "lastRank": rank},
+                [
+                    self.table.put(_membership(entry, caller, now, write_id), condition=ABSENT),
+                    self.table.put(_entry(entry, caller, now)),
+                ],
+                _document(entry),
+                AlreadyExists("The playlist holds this video already."),
+            )
+
+        return self._playlists.revise(playlist_id, caller, now, plan, matches=matches, once=once, write_id=write_id)
+
+    def move(
+        self,
+        playlist_id: str,
+        video_id: str,
+        beside: str | None,
+        caller: Caller,
+        now: int,
+        *,
+        behind: bool,
+        matches: Callable[[int], bool] = any_version,
+    ) -> dict[str, Any]:
+        """Put an entry directly behind another one, or before it, and return it. One transaction, however long the list.
+
+        `beside` is the other one's video; None: the beginning of the list with `behind`, else its end. Raises
+        NotFound when the entry is not in the list, InvalidContent when the other one is not, or is the same; with
+        `matches` as `append` does.
+        """
+        name = "after" if behind else "before"
+        if beside == video_id:
+            raise _invalid(name, "must be another entry than the one that is moved")
+
+        def plan(playlist: Item) -> Revision:
+            video_ids = [video_id, beside] if beside else [video_id]
+            keys = [MEMBERSHIP.key(playlistId=playlist_id, videoId=member_id) for member_id in video_ids]
+            members = {member["videoId"]: member for member in self.table.batch_get(keys, consistent=True)}
+            if video_id not in members:
+                raise NotFound("The playlist does not hold this video.")
+            if beside and beside not in members:
+                raise _invalid(name, "is not in the playlist")
+            moved, anchor = members[video_id], members[beside] if beside else None
+            # Twenty entries that may have to make room, one that bounds them, and perhaps the moved one itself.
+            start = _entry_key(anchor) if anchor else None
+            neighbours, _ = self._next_to(playlist_id, start, MOST_SPREAD + 2, ascending=behind, consistent=True)
+            if neighbours and neighbours[0]["videoId"] == video_id:
+                return Revision(playlist, answer=_document(moved))
+            others = [neighbour for neighbour in neighbours if neighbour["videoId"] != video_id]
+            new_ranks = _ranks(anchor["rank"] if anchor else None, [other["rank"] for other in others], behind=behind)
+            writes: list[Write] = []
+            for entry, rank in zip([moved, *others], new_ranks, strict=False):
+                writes += self._reranked(entry, rank, caller, now)
+            last = {"lastRank": max(playlist["lastRank"], *new_ranks)}
+            return Revision(playlist | last, writes, _document(moved))
+
+        return self._playlists.revise(playlist_id, caller, now, plan, matches=matches)
+
+    def remove(
+        self,
+        playlist_id: str,
+        video_id: str,
+        caller: Caller,
+        now: int,
+        matches: Callable[[int], bool] = any_version,
+    ) -> None:
+        """Take a video out of a playlist of the caller's; raises NotFound when it is not in the list.
+
+        With `matches` as `append` does.
+        """
+
+        def plan(playlist: Item) -> Revision:
+            entry = self._member(playlist_id, video_id)
+            if entry is None:
+                raise NotFound("The playlist does not hold this video.")
+            return self._without(playlist, entry)
+
+        self._playlists.revise(playlist_id, caller, now, plan, matches=matches)
+
+    def forget(self, playlist_id: str, video_id: str, caller: Caller, now: int) -> None:
+        """Take a video that is gone out of a playlist, if both are there; for the service's own jobs."""
+
+        def plan(playlist: Item) -> Revision:
+            entry = self._member(playlist_id, video_id)
+            return self._without(playlist, entry) if entry else Revision(playlist)
+
+        try:
+            self._playlists.revise(playlist_id, caller, now, plan)
+        except NotFound:
+            # The playlist is gone, and its purge may have passed this entry by.
+            entry = self._member(playlist_id, video_id)
+            if entry:
+                self.table.batch_delete([_entry_key(entry), key_of(entry)])
+
+    def _without(self, playlist: Item, entry: Item) -> Revision:
+        left = playlist | {"entryCount": playlist["entryCount"] - 1}
+        return Revision(left, [self.table.remove(_entry_key(entry)), self.table.remove(key_of(entry))])
+
+    def _member(self, playlist_id: str, video_id: str) -> Item | None:
+        return self.table.get(MEMBERSHIP.key(playlistId=playlist_id, videoId=video_id), consistent=True)
+
+    def _next_to(
+        self,
+        playlist_id: str,
+        start: Item | None,
+        limit: int,
+        *,
+        ascending: bool = True,
+        consistent: bool = False,
+    ) -> tuple[list[Item], bool]:
+        """Entries next to a key (exclusive) in order, and whether there may be more."""
+        partition = PLAYLIST.key(playlistId=playlist_id)[PARTITION_KEY]
+        page = self.table.query(
+            index=None,
+            condition=Expression.of(
+                "#pk = :pk AND begins_with(#sk, :entry)", pk=partition, entry=ENTRY.sk.partition("{")[0]
+            ),
+            ascending=ascending,
+            limit=limit,
+            start=start,
+            consistent=consistent,
+        )
+        return page.items, page.last_key is not None
+
+    def _require_video(self, video_id: str, caller: Caller, now: int) -> None:
+        # Consistent, because it may have been created just before.
+        video = self.table.get(VIDEO.key(videoId=video_id), attributes=VISIBILITY_ATTRIBUTES, consistent=True)
+        if video is None or not is_shown(video, caller, now):
+            raise _invalid("videoId", "There is no such video.")
+
+    def _reranked(self, entry: Item, rank: str, caller: Caller, now: int) -> list[Write]:
+        """The writes that give an entry another rank; none when it has that one already."""
+        if rank == entry["rank"]:
+            return []
+        key = MEMBERSHIP.key(playlistId=entry["playlistId"], videoId=entry["videoId"])
+        return [
+            self.table.remove(_entry_key(entry)),
+            self.table.put(_entry(entry | {"rank": rank}, caller, now)),
+            self.table.update(
+                key,
+                signing({"rank": rank}, caller, now),
+                condition=Expression.of("#rank = :read", read=entry["rank"]),
+            ),
+        ]
+
+
+def _entry(entry: Item, caller: Caller, now: int) -> Item:
+    """The item of an entry that stands in the list."""
+    content = {name: entry[name] for name in ("playlistId", "videoId", "rank", "addedAt")}
+    return signed(_entry_key(entry) | content, caller, now)
+
+
+def _membership(entry: Item, caller: Caller, now: int, write_id: str) -> Item:
+    """The item that says of a video that it is in the list."""
+    return {
+        **_entry(entry, caller, now),
+        **MEMBERSHIP.key(playlistId=entry["playlistId"], videoId=entry["videoId"]),
+        "writeId": write_id,
+        "rel": in_playlist_relation(entry["videoId"]),
+        "relShard": 0,
+        "relSort": entry["addedAt"],
+        "relId": entry["playlistId"],
+    }
+
+
+def _document(entry: Item) -> dict[str, Any]:
+    return {"videoId": entry["videoId"], "addedAt": entry["addedAt"]}
+
+
+def _entry_key(entry: Item) -> dict[str, str]:
+    return ENTRY.key(playlistId=entry["playlistId"], rank=entry["rank"], videoId=entry["videoId"])
+
+
+def _position(entry: Item) -> Position:
+    """Where an entry stands in its list."""
+    return Position(0, f"{entry['rank']}#{entry['videoId']}")
+
+
+def _ranks(anchor: str | None, others: Sequence[str], *, behind: bool) -> list[str]:
+    try:
+        return ranks.placed(anchor, others, ascending=behind)
+    except NoRoomError as error:
+        raise LimitReached(
+            "Too many entries were moved to this place; remove one of its neighbours, and append it again."
+        ) from error
+
+
+def _invalid(name: str, detail: str) -> InvalidContent:
+    return InvalidContent("1 field is not valid.", errors=[{"pointer": f"/{name}", "detail": detail}])

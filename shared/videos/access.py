@@ -1,0 +1,48 @@
+"""Who may see a video, and who may change it."""
+
+from shared.core.attributes import Item
+from shared.core.caller import Caller
+from shared.core.errors import Forbidden, NotFound
+from shared.schema import TTL_ATTRIBUTE
+
+VISIBILITY_ATTRIBUTES = ("userId", "status", "visibility", "publishAt", "expiresAt", TTL_ATTRIBUTE)
+"""What `seen_by` reads."""
+
+STRANGER = Caller("", frozenset())
+"""Somebody who owns nothing: what this caller sees is published."""
+
+
+def is_purged(item: Item, now: int) -> bool:
+    """Whether the item only waits for DynamoDB to remove it, which takes hours or days."""
+    return TTL_ATTRIBUTE in item and bool(item[TTL_ATTRIBUTE] <= now)
+
+
+def is_published(item: Item, now: int) -> bool:
+    """Whether everybody may see the video at this second."""
+    is_open = item["status"] == "ready" and item["visibility"] == "public"
+    return bool(is_open and item.get("publishAt", 0) <= now < item.get("expiresAt", now + 1))
+
+
+def is_seen(item: Item, caller: Caller, now: int) -> bool:
+    """Whether the caller may see the video at this second."""
+    return not is_purged(item, now) and (caller.owns(item["userId"]) or is_published(item, now))
+
+
+def is_shown(item: Item, caller: Caller, now: int) -> bool:
+    """Whether a list that leads to the video shows it: deleted ones are shown by their id alone."""
+    return item["status"] != "deleted" and is_seen(item, caller, now)
+
+
+def seen_by(item: Item | None, caller: Caller, now: int) -> Item:
+    """The item, if the caller may see it; raises NotFound, without telling absent from hidden."""
+    if item is None or not is_seen(item, caller, now):
+        raise NotFound("There is no such video.")
+    return item
+
+
+def owned_by(item: Item | None, caller: Caller, now: int) -> Item:
+    """The item, if the caller may change it; raises NotFound when hidden, Forbidden when somebody else's."""
+    found = seen_by(item, caller, now)
+    if not caller.owns(found["userId"]):
+        raise Forbidden("The video is somebody else's.")
+    return found
