@@ -36,7 +36,7 @@ JOB_FIELDS = ("state", "attempt", "inputHash", "input", "output", "error")
 """What is audited of a job; the rest are times, its place in the index, and heartbeats."""
 
 JOB_STATES = ("queued", "done", "failed", "withdrawn")
-"""What is audited of a job's life. That it runs is not: that is told by heartbeats."""
+"""What is audited of a job's life. That it runs is not: heartbeats say so."""
 
 LARGEST_ENTRY = 250_000
 """Bytes of an entry as JSON. DynamoDB's limit is 400 KB, and it counts short numbers half as much again as JSON."""
@@ -63,17 +63,17 @@ _UNKNOWN = {"kind": "service", "id": "unknown"}
 
 
 def entry(record: Record, days: int) -> Item | None:
-    """The audit entry of a change, to be kept for so many days; None when it is nothing that is audited."""
+    """The audit entry of a change, kept for `days` days; None for a change that is not audited."""
     is_video, is_job = record.sk == VIDEO.sk, record.sk.startswith(_JOB_PREFIX)
     if not record.pk.startswith(VIDEO.partition_prefix) or not (is_video or is_job):
         return None
     old = {} if record.name == "INSERT" else record.old
     new = {} if record.name == "REMOVE" else record.new
-    found = _of_video(record, old, new) if is_video else _of_job(record, old, new)
-    if found is None:
+    content = _of_video(record, old, new) if is_video else _of_job(record, old, new)
+    if content is None:
         return None
     video_id, at, sequence = record.pk.removeprefix(VIDEO.partition_prefix), record.at_ms, record.sequence
-    item = {name: value for name, value in found.items() if value is not None}
+    item = {name: value for name, value in content.items() if value is not None}
     item |= {"videoId": video_id, "at": at, "sequence": sequence, "schemaVersion": SCHEMA_VERSION}
     item |= AUDIT.key(videoId=video_id, at=_sortable(at), sequence=sequence.zfill(40))
     item[TTL_ATTRIBUTE] = at // 1000 + days * 24 * 3600
@@ -82,7 +82,7 @@ def entry(record: Record, days: int) -> Item | None:
 
 def _of_video(record: Record, old: Item, new: Item) -> Item | None:
     if old and new.get("version") == 1 and new.get("writeId") != old.get("writeId"):
-        old = {}  # it replaces a video whose time was up, and that one's fields are no part of it
+        old = {}  # it replaces a video whose time was up, whose fields do not belong to it
     changes = list(_changes(_audited(old), _audited(new)))
     if not changes:
         return None
@@ -166,7 +166,7 @@ def _changes(old: Mapping[str, Value], new: Mapping[str, Value], path: str = "")
 
 
 def differences(old: Item, new: Item, largest: int) -> Item:
-    """`{"changes": [...]}`, what differs between two documents, cut to about so many bytes of JSON as an entry is.
+    """`{"changes": [...]}`, what differs between two documents, cut to about `largest` bytes of JSON, as an entry is.
 
     What does not fit even so is counted in `omitted`.
     """
@@ -180,14 +180,14 @@ def _plain(value: Value) -> Value:
     if isinstance(value, set | frozenset):
         return sorted(value)
     if isinstance(value, list):
-        return [_plain(each) for each in value]
+        return [_plain(entry) for entry in value]
     return base64.b64encode(value).decode() if isinstance(value, bytes) else value
 
 
 def _fitting(item: Item, largest: int = LARGEST_ENTRY) -> Item:
-    """The entry, made to fit so many bytes: its longest values are cut, and what is still too much is left out.
+    """The entry, made to fit `largest` bytes: its longest values are cut, and what is still too much is left out.
 
-    A value that is cut keeps its beginning, and `fromBytes` or `toBytes` tells how long it was.
+    A value that is cut keeps its beginning, and `fromBytes` or `toBytes` says how long it was.
     """
     size = len(_json(item))
     if size <= largest:
@@ -235,7 +235,7 @@ class AuditStore:
         self.table = table
 
     def add(self, entry: Item) -> bool:
-        """Keep an entry, unless it is there already: one PutItem; tells whether it is new.
+        """Keep an entry, unless it is there already: one PutItem; returns whether it is new.
 
         One whose first answer was lost counts as there already.
         """
@@ -274,7 +274,7 @@ class AuditStore:
         if owner is not None:
             keep &= Expression.of("#owner = :owner", owner=owner)
         items: list[Item] = []
-        examine = limit + 1  # one more tells whether there is a next page
+        examine = limit + 1  # one more shows whether there is a next page
         for _ in range(MOST_QUERIES):
             start_key = AUDIT.key(videoId=video_id, at=_sortable(after.at), sequence=after.id) if after else None
             page = self.table.query(
@@ -314,8 +314,8 @@ class Archive:
     nothing but such records would leave the object of the whole standing.
 
     Two cases remain, and in both an entry stands in two objects and none is lost: Lambda gives a record up for
-    good after an earlier try had archived it, or forgets where it was in the shard. videoId, at and sequence of a
-    line tell such twins.
+    good after an earlier try had archived it, or forgets where it was in the shard. Such twins
+    have the same videoId, at and sequence.
     """
 
     def __init__(self, objects: Objects, bucket: str) -> None:

@@ -1,7 +1,7 @@
 """How every store writes an item: who wrote it and when, on what condition, and how a lost answer is made good.
 
 An item that is changed after it was made has a `writeId`, new with each write. It is the condition of the next write,
-and it tells a retry of this very write, whose first answer was lost, from somebody else's write. Where clients name a
+and it is how a retry of this very write, whose first answer was lost, knows its own work from somebody else's. Where clients name a
 version (If-Match), the version is the condition instead.
 """
 

@@ -36,7 +36,7 @@ def children_of(
     page = table.query(
         index=None,
         condition=condition,
-        limit=limit + 1,  # one more than is wanted tells whether there is a next page
+        limit=limit + 1,  # one more than is wanted shows whether there is a next page
         start={PARTITION_KEY: pk, SORT_KEY: after.id} if after else None,
         consistent=consistent,
     )

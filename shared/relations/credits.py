@@ -132,10 +132,10 @@ class RelationStore:
     def credit(self, video_id: str, person_id: str, caller: Caller, now: int) -> Item:
         """What a person did for a video; raises NotFound for the video or for the credit."""
         self._visible(video_id, caller, now)
-        found = self.table.get(CREDIT.key(videoId=video_id, personId=person_id))
-        if found is None:
+        credit = self.table.get(CREDIT.key(videoId=video_id, personId=person_id))
+        if credit is None:
             raise NotFound(_NO_CREDIT)
-        return found
+        return credit
 
     def credits(self, video_id: str, caller: Caller, now: int, limit: int, after: Position | None) -> Children:
         """A page of a video's credits by personId; raises NotFound when the caller may not see the video."""
@@ -147,13 +147,13 @@ class RelationStore:
 
         Raises NotFound when the page is empty and the person has no published video in any year.
         """
-        found = self._videos_of(person_id, now, window)
-        if found.items or found.resume or window.after:
-            return found
+        page = self._videos_of(person_id, now, window)
+        if page.items or page.resume or window.after:
+            return page
         anything = self._videos_of(person_id, now, Window(0, LAST_YEAR + 1, limit=1))
         if not anything.items and anything.resume is None:
             raise NotFound("There is no such person.")
-        return found
+        return page
 
     def put_release(
         self,
@@ -180,10 +180,10 @@ class RelationStore:
     def release(self, video_id: str, region: str, language: str, caller: Caller, now: int) -> Item:
         """The titles in a region and language; raises NotFound for the video or for them."""
         self._visible(video_id, caller, now)
-        found = self.table.get(RELEASE.key(videoId=video_id, region=region, language=language))
-        if found is None:
+        release = self.table.get(RELEASE.key(videoId=video_id, region=region, language=language))
+        if release is None:
             raise NotFound("There is no such release.")
-        return found
+        return release
 
     def releases(
         self, video_id: str, region: str | None, caller: Caller, now: int, limit: int, after: Position | None
@@ -196,8 +196,8 @@ class RelationStore:
     def _own(self, video_id: str, caller: Caller, now: int) -> Item:
         """A video whose relations the caller may write."""
         attributes = dict.fromkeys([*VISIBILITY_ATTRIBUTES, *PLACING_ATTRIBUTES])
-        found = self.table.get(VIDEO.key(videoId=video_id), attributes=attributes, consistent=True)
-        video = owned_by(found, caller, now)
+        item = self.table.get(VIDEO.key(videoId=video_id), attributes=attributes, consistent=True)
+        video = owned_by(item, caller, now)
         if video["status"] == "deleted":
             raise IllegalTransition("The video is deleted; restore it first.")
         return video
@@ -225,35 +225,35 @@ class RelationStore:
         raise contended("the video")
 
     def _put(self, item: Item, allows: Allows) -> tuple[Item, bool]:
-        found = self.table.get(key_of(item), consistent=True)
+        present = self.table.get(key_of(item), consistent=True)
         for _ in range(CHANGE_ATTEMPTS):
-            _require(allows, found)
-            if found and _content(found) == _content(item):
-                return found, False
-            new = item | {"version": found["version"] + 1 if found else 1}
+            _require(allows, present)
+            if present and _content(present) == _content(item):
+                return present, False
+            new = item | {"version": present["version"] + 1 if present else 1}
             try:
-                self.table.write(self.table.put(new, condition=unchanged(found)))
+                self.table.write(self.table.put(new, condition=unchanged(present)))
             except ConditionFailed as failure:
                 if is_ours(failure.item, new):
-                    return new, found is None
-                found = failure.item
+                    return new, present is None
+                present = failure.item
             else:
-                return new, found is None
+                return new, present is None
         raise contended("the video")
 
     def _delete(self, key: Key, allows: Allows, absent: str) -> None:
-        found = self.table.get(key, consistent=True)
-        if found is None:
+        present = self.table.get(key, consistent=True)
+        if present is None:
             raise NotFound(absent)
         for _ in range(CHANGE_ATTEMPTS):
-            _require(allows, found)
+            _require(allows, present)
             try:
-                self.table.write(self.table.remove(key, condition=unchanged(found)))
+                self.table.write(self.table.remove(key, condition=unchanged(present)))
             except ConditionFailed as failure:
                 # Gone by now, by another's hand or by an attempt of ours whose answer was lost.
                 if failure.item is None:
                     return
-                found = failure.item
+                present = failure.item
             else:
                 return
         raise contended("the video")
@@ -305,13 +305,13 @@ def _content(item: Item) -> Item:
     return {name: value for name, value in item.items() if name not in _STAMPS}
 
 
-def _require(allows: Allows, found: Item | None) -> None:
-    if allows(found):
+def _require(allows: Allows, present: Item | None) -> None:
+    if allows(present):
         return
-    if found is None:
-        raise VersionMismatch("There is nothing yet that If-Match could name.")
+    if present is None:
+        raise VersionMismatch("It does not exist yet, so no If-Match fits; leave that header out to create it.")
     raise VersionMismatch(
-        f'It is there, at version {found["version"]}; If-Match takes its ETag, or "{found["version"]}".'
+        f'It exists, at version {present["version"]}; to change it, send its ETag, or "{present["version"]}", as If-Match.'
     )
 
 

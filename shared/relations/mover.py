@@ -29,8 +29,8 @@ class EntryMover:
     def move_entries(self, video_id: str, now: int, in_time: Callable[[], bool] = lambda: True) -> int | None:
         """Put a video's entries where its present state has them: credits, releases, tags and schedule.
 
-        Returns after how many seconds there is more to do: None when nothing is, 0 when `in_time`, asked before each
-        step, said to stop. Each change of a video's place has a move of its own, which comes later and finds what this
+        Returns in how many seconds there is more to do: None when there is nothing, 0 when `in_time`, asked before each
+        step, says to stop. Each change of a video's place has a move of its own, which comes later and finds what this
         one did. Can be broken off and done again: what was moved is then only read. Raises WriteContention.
         """
         after, failures = None, 0
@@ -38,7 +38,7 @@ class EntryMover:
             try:
                 video = self.videos.settle(video_id, now)
                 if video is None:
-                    # It never comes back, and what belonged to it is purged. Until then the sweeper shall not send for it.
+                    # It never comes back, and what belonged to it is purged. Until then the sweeper must not send for it.
                     self.table.delete(SCHEDULE.key(videoId=video_id))
                     return None
                 after = self._move_page(video, now, after)

@@ -78,7 +78,9 @@ class EntryStore:
         def plan(playlist: Item) -> Revision:
             self._require_video(video_id, caller, now)
             if playlist["entryCount"] >= MOST_ENTRIES:
-                raise LimitReached(f"The playlist has {MOST_ENTRIES} entries, as many as one may have.")
+                raise LimitReached(
+                    f"The playlist already has {MOST_ENTRIES} entries, the most that it may have; remove one first."
+                )
             rank = ranks.after(playlist["lastRank"]) if "lastRank" in playlist else ranks.first()
             entry = {"playlistId": playlist_id, "videoId": video_id, "rank": rank, "addedAt": now}
             return Revision(
@@ -88,7 +90,7 @@ class EntryStore:
                     self.table.put(_entry(entry, caller, now)),
                 ],
                 _document(entry),
-                AlreadyExists("The playlist holds this video already."),
+                AlreadyExists("The playlist already contains this video."),
             )
 
         return self._playlists.revise(playlist_id, caller, now, plan, matches=matches, once=once, write_id=write_id)
@@ -119,7 +121,7 @@ class EntryStore:
             keys = [MEMBERSHIP.key(playlistId=playlist_id, videoId=member_id) for member_id in video_ids]
             members = {member["videoId"]: member for member in self.table.batch_get(keys, consistent=True)}
             if video_id not in members:
-                raise NotFound("The playlist does not hold this video.")
+                raise NotFound("The playlist does not contain this video.")
             if beside and beside not in members:
                 raise _invalid(name, "is not in the playlist")
             moved, anchor = members[video_id], members[beside] if beside else None
@@ -154,7 +156,7 @@ class EntryStore:
         def plan(playlist: Item) -> Revision:
             entry = self._member(playlist_id, video_id)
             if entry is None:
-                raise NotFound("The playlist does not hold this video.")
+                raise NotFound("The playlist does not contain this video.")
             return self._without(playlist, entry)
 
         self._playlists.revise(playlist_id, caller, now, plan, matches=matches)
@@ -211,7 +213,7 @@ class EntryStore:
             raise _invalid("videoId", "There is no such video.")
 
     def _reranked(self, entry: Item, rank: str, caller: Caller, now: int) -> list[Write]:
-        """The writes that give an entry another rank; none when it has that one already."""
+        """The writes that give an entry another rank; none when it already has that one."""
         if rank == entry["rank"]:
             return []
         key = MEMBERSHIP.key(playlistId=entry["playlistId"], videoId=entry["videoId"])

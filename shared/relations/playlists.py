@@ -70,14 +70,6 @@ class Revision:
     """What to raise when the condition of the first of `writes` does not hold; None: try again."""
 
 
-class _Refused(Exception):
-    """A condition of a transaction did not hold; `position` is that of the write, 0 being the playlist's."""
-
-    def __init__(self, position: int) -> None:
-        super().__init__(f"the condition of write {position} failed")
-        self.position = position
-
-
 class PlaylistStore:
     """Playlists and their entries in the table. Methods raise the errors of shared.core.errors."""
 
@@ -108,10 +100,10 @@ class PlaylistStore:
         writes = [self.table.put(new, condition=ABSENT), self._counted(caller.subject, 1, caller, now)]
         try:
             return self._carry_out(writes, new, document(new), once)
-        except _Refused as refusal:
+        except ConditionFailed as failure:
             raise LimitReached(
-                f"You have {MOST_PLAYLISTS} playlists, as many as one owner may have; delete one first."
-            ) from refusal
+                f"You already have {MOST_PLAYLISTS} playlists, the most that one owner may have; delete one first."
+            ) from failure
 
     def read(self, playlist_id: str, caller: Caller) -> dict[str, Any]:
         """The document of a playlist that the caller may see."""
@@ -161,26 +153,24 @@ class PlaylistStore:
         key, write_id = PLAYLIST.key(playlistId=playlist_id), write_id or new_write_id()
 
         def attempt() -> dict[str, Any]:
-            found = self.table.get(key, consistent=True)
+            item = self.table.get(key, consistent=True)
             # After the playlist: see VideoStore.change.
             if once and (answer := once.recorded(self.table.get(once.item_key, consistent=True))):
                 return answer
-            playlist = _owned_by(found, caller)
+            playlist = _owned_by(item, caller)
             _check_version(playlist, matches)
             revision = plan(playlist)
-            new = playlist
-            if revision.writes or change_between(playlist, revision.playlist).text:
-                version = playlist["version"] + 1
-                new = stamped(revision.playlist, caller, now, version=version, write_id=write_id)
+            if not revision.writes and not change_between(playlist, revision.playlist).text:
+                return document(playlist) if revision.answer is None else revision.answer
+            version = playlist["version"] + 1
+            new = stamped(revision.playlist, caller, now, version=version, write_id=write_id)
             answer = document(new) if revision.answer is None else revision.answer
-            if new is playlist:
-                return answer
             update = self.table.update(key, change_between(playlist, new), condition=at_version(playlist))
             try:
                 return self._carry_out([update, *revision.writes], new, answer, once)
-            except _Refused as refused:
-                if refused.position == 1 and revision.refusal:
-                    raise revision.refusal from refused
+            except ConditionFailed as failure:
+                if failure.position == 1 and revision.refusal:
+                    raise revision.refusal from failure
                 raise
 
         return self._again(attempt)
@@ -200,7 +190,7 @@ class PlaylistStore:
             except ConditionFailed as failure:
                 # Gone: by somebody else in this moment, or by an attempt of ours whose answer was lost.
                 if failure.item is not None:
-                    raise _Refused(0) from failure
+                    raise
 
         self._again(attempt)
 
@@ -216,8 +206,10 @@ class PlaylistStore:
     def _documents(self, entries: Sequence[Item], caller: Caller) -> list[dict[str, Any] | None]:
         """The documents of playlists by index entries; None for one that is gone or hidden from the caller."""
         keys = [PLAYLIST.key(playlistId=entry["relId"]) for entry in entries]
-        found = {item["playlistId"]: item for item in self.table.batch_get(keys)}
-        shown = {each: document_for(caller, item) for each, item in found.items() if _is_seen(item, caller)}
+        playlists = {item["playlistId"]: item for item in self.table.batch_get(keys)}
+        shown = {
+            playlist_id: document_for(caller, item) for playlist_id, item in playlists.items() if _is_seen(item, caller)
+        }
         return [shown.get(entry["relId"]) for entry in entries]
 
     def _counted(self, owner: str, difference: int, caller: Caller, now: int) -> Write:
@@ -236,7 +228,7 @@ class PlaylistStore:
     ) -> dict[str, Any]:
         """Carry out together the writes that make `new` of a playlist; return the answer, or that of the first time.
 
-        Raises _Refused.
+        Raises ConditionFailed with the position among these writes, the playlist's being 0.
         """
         records = [once.record(self.table, answer)] if once else []
         try:
@@ -248,10 +240,10 @@ class PlaylistStore:
             if once and failure.position == 0:
                 return once.replayed(failure.item)
             if not is_ours(failure.item, new):
-                raise _Refused(failure.position - len(records)) from failure
+                raise ConditionFailed(failure.item, failure.position - len(records)) from failure
         except TransactionConflict as conflict:
             if once:
-                raise in_flight("The playlist is being changed.") from conflict
+                raise in_flight("Another request is changing the playlist; try again.") from conflict
             raise
         return answer
 
@@ -262,7 +254,7 @@ class PlaylistStore:
                 self.table.pause(number)
             try:
                 return attempt()
-            except _Refused:
+            except ConditionFailed:
                 continue
         raise contended("the playlist")
 
@@ -273,7 +265,7 @@ def document(item: Item) -> dict[str, Any]:
 
 
 def document_for(caller: Caller, item: Item) -> dict[str, Any]:
-    """A playlist as a caller sees it; strangers could tell from `entryCount` how many of its videos are hidden."""
+    """A playlist as a caller sees it; strangers would learn from `entryCount` how many of its videos are hidden."""
     shown = document(item)
     if not caller.owns(item["userId"]):
         shown.pop("entryCount", None)
@@ -292,7 +284,7 @@ def _is_seen(item: Item, caller: Caller) -> bool:
 
 
 def _seen_by(item: Item | None, caller: Caller) -> Item:
-    """The playlist, if the caller may see it; raises NotFound, without telling absent from hidden."""
+    """The playlist, if the caller may see it; raises NotFound, alike for absent and hidden playlists."""
     if item is None or not _is_seen(item, caller):
         raise NotFound("There is no such playlist.")
     return item
@@ -300,7 +292,7 @@ def _seen_by(item: Item | None, caller: Caller) -> Item:
 
 def _owned_by(item: Item | None, caller: Caller) -> Item:
     """The playlist, if the caller may change it; raises NotFound when hidden, Forbidden when somebody else's."""
-    found = _seen_by(item, caller)
-    if not caller.owns(found["userId"]):
+    playlist = _seen_by(item, caller)
+    if not caller.owns(playlist["userId"]):
         raise Forbidden("The playlist is somebody else's.")
-    return found
+    return playlist

@@ -2,7 +2,7 @@
 
 A rank is a number in base 62: a whole part of fixed width, and a fraction that never ends in the lowest digit. So ranks
 compare as their bytes do, which is how DynamoDB orders sort keys, and an entry moves by getting another rank, however
-long the list is. Pure functions; what they are told must be ranks that they have made.
+long the list is. Pure functions, which take only ranks that they have made.
 """
 
 from collections.abc import Sequence
@@ -58,7 +58,7 @@ def between(low: str | None, high: str | None) -> str:
 
 
 def spread(low: str | None, high: str | None, count: int) -> list[str]:
-    """So many ranks between two others, in order and about equally far from each other. Raises NoRoomError."""
+    """`count` ranks between two others, in order and about equally far from each other. Raises NoRoomError."""
     if count == 0:
         return []
     middle, half = between(low, high), count // 2

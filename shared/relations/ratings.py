@@ -84,9 +84,9 @@ class RatingStore:
         It may be some milliseconds behind; `rate` answers with what is true then.
         """
         video, totals, own = VIDEO.key(videoId=video_id), _totals_key(video_id), _rating_key(video_id, caller)
-        found = {_place(item): item for item in self.table.batch_get([video, totals, own])}
-        seen_by(found.get(_place(video)), caller, now)
-        return _document(video_id, found.get(_place(totals)), found.get(_place(own)))
+        items = {_place(item): item for item in self.table.batch_get([video, totals, own])}
+        seen_by(items.get(_place(video)), caller, now)
+        return _document(video_id, items.get(_place(totals)), items.get(_place(own)))
 
     def rate(self, video_id: str, caller: Caller, choice: Choice, now: int) -> dict[str, Any]:
         """Let a user who may see a video rate it, in place of its earlier rating; returns what `read` does.
@@ -116,18 +116,18 @@ class RatingStore:
 
         Also of a video that the user may no longer see: whoever gave a rating can take it back.
         """
-        found, own = self._video(video_id), self.table.get(_rating_key(video_id, caller), consistent=True)
-        if own is None or found is None or is_purged(found, now):
-            seen_by(found, caller, now)
+        video, own = self._video(video_id), self.table.get(_rating_key(video_id, caller), consistent=True)
+        if own is None or video is None or is_purged(video, now):
+            seen_by(video, caller, now)
         self._replace(video_id, caller, None, None, now, own)
 
     def set_imported(self, video_id: str, average: float, votes: int, caller: Caller, now: int) -> bool:
-        """Keep what another service's users think beside our own votes; returns whether that was news."""
+        """Keep what another service's users think beside our own votes; returns whether that changed anything."""
         imported = {"average": average, "votes": votes}
         write = self.table.update(
             _totals_key(video_id),
             signing({"videoId": video_id, "imported": imported}, caller, now),
-            condition=Expression.of("attribute_not_exists(#imported) OR #imported <> :news", news=imported),
+            condition=Expression.of("attribute_not_exists(#imported) OR #imported <> :new", new=imported),
         )
         try:
             self.table.write(write)

@@ -64,15 +64,15 @@ class _Release:
 def accepted_languages(header: str | None) -> tuple[str, ...]:
     """The ranges of an Accept-Language header, the most wanted first (RFC 9110, section 12.5.4).
 
-    What is no range is passed over, as are `*` and what is not wanted at all (q=0): none of them asks for a title.
+    What is not a range is passed over, as are `*` and what is not wanted at all (q=0): none of them asks for a title.
     """
     weighed = []
     for text in (header or "").split(",", MOST_RANGES)[:MOST_RANGES]:
-        found = _RANGE.fullmatch(text)
-        weight = float(found[2] or 1) if found else 0
-        if found and weight > 0:
-            weighed.append((weight, regions.language(found[1])))
-    return tuple(dict.fromkeys(tag for _, tag in sorted(weighed, key=lambda each: -each[0])))
+        matched = _RANGE.fullmatch(text)
+        weight = float(matched[2] or 1) if matched else 0
+        if matched and weight > 0:
+            weighed.append((weight, regions.language(matched[1])))
+    return tuple(dict.fromkeys(tag for _, tag in sorted(weighed, key=lambda pair: -pair[0])))
 
 
 def local_title(document: Item, releases: Iterable[Item], place: Place) -> dict[str, Any]:
@@ -87,22 +87,22 @@ def local_title(document: Item, releases: Iterable[Item], place: Place) -> dict[
     if place.region:
         of_region = [release for release in known if release.region == place.region]
         for language in place.languages:
-            if found := _in_language(of_region, language):
-                return _found(found, "region-and-language")
+            if release := _in_language(of_region, language):
+                return _local(release, "region-and-language")
         if of_region:
-            return _found(_without_language(of_region) or of_region[0], "region")
+            return _local(_without_language(of_region) or of_region[0], "region")
     for language in place.languages:
         # A tag such as en-NZ says where its reader is, too.
         of_region = [release for release in known if release.region == _region_in(language)]
-        if found := _in_language(of_region, language):
-            return _found(found, "region-and-language")
-        if found := _without_language(of_region):
-            return _found(found, "region")
+        if release := _in_language(of_region, language):
+            return _local(release, "region-and-language")
+        if release := _without_language(of_region):
+            return _local(release, "region")
         if _in_language([_original(document)], language):
             break
-        if found := _in_language(known, language):
-            return _found(found, "language")
-    return _found(_original(document), "original")
+        if release := _in_language(known, language):
+            return _local(release, "language")
+    return _local(_original(document), "original")
 
 
 class TitlePage:
@@ -162,12 +162,12 @@ class TitlePage:
 
     def _releases(self, video_id: str, place: Place) -> list[Item]:
         """The releases that may have the title: the region's, or else the first ones of all."""
-        found: list[Item] = []
+        releases: list[Item] = []
         if place.region:
-            found = children_of(self.table, video_id, region_prefix(place.region), limit=MOST_RELEASES).items
-        if place.languages and not found:
-            found = children_of(self.table, video_id, prefix_of(RELEASE), limit=MOST_RELEASES).items
-        return found
+            releases = children_of(self.table, video_id, region_prefix(place.region), limit=MOST_RELEASES).items
+        if place.languages and not releases:
+            releases = children_of(self.table, video_id, prefix_of(RELEASE), limit=MOST_RELEASES).items
+        return releases
 
     def _list(
         self, children: Children, document: Callable[[Item], dict[str, Any]], query: str, now: int
@@ -226,8 +226,8 @@ def _in_language(releases: Sequence[_Release], wanted: str) -> _Release | None:
     wanted = wanted.lower()
     parts = wanted.split("-")
     while parts:
-        if found := by_language.get("-".join(parts)):
-            return found
+        if match := by_language.get("-".join(parts)):
+            return match
         parts.pop()
         if parts and len(parts[-1]) == 1:  # nothing ends in the singleton of an extension
             parts.pop()
@@ -253,6 +253,6 @@ def _original(document: Item) -> _Release:
     return _Release("", document.get("language"), document["title"])
 
 
-def _found(release: _Release, match: str) -> dict[str, Any]:
+def _local(release: _Release, match: str) -> dict[str, Any]:
     parts = {"title": release.title, "region": release.region, "language": release.language, "match": match}
     return {name: value for name, value in parts.items() if value}

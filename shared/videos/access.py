@@ -34,7 +34,7 @@ def is_shown(item: Item, caller: Caller, now: int) -> bool:
 
 
 def seen_by(item: Item | None, caller: Caller, now: int) -> Item:
-    """The item, if the caller may see it; raises NotFound, without telling absent from hidden."""
+    """The item, if the caller may see it; raises NotFound, alike for absent and hidden videos."""
     if item is None or not is_seen(item, caller, now):
         raise NotFound("There is no such video.")
     return item
@@ -42,7 +42,7 @@ def seen_by(item: Item | None, caller: Caller, now: int) -> Item:
 
 def owned_by(item: Item | None, caller: Caller, now: int) -> Item:
     """The item, if the caller may change it; raises NotFound when hidden, Forbidden when somebody else's."""
-    found = seen_by(item, caller, now)
-    if not caller.owns(found["userId"]):
+    video = seen_by(item, caller, now)
+    if not caller.owns(video["userId"]):
         raise Forbidden("The video is somebody else's.")
-    return found
+    return video

@@ -60,12 +60,12 @@ class _Operation:
     op: str
     video_id: str
     is_known: bool
-    """Whether the client knows the id, and not the server alone, which has just made it up."""
+    """Whether the client knows the id; if not, the server has just made it up."""
     work: _Creation | _Edit
 
 
 class Batches:
-    """Carries out batches over a store, or tells what would become of them."""
+    """Carries out batches over a store, or says what would become of them."""
 
     def __init__(self, store: VideoStore, links: Links, elapsed: Callable[[], float]) -> None:
         self._store = store
@@ -85,7 +85,10 @@ class Batches:
             by_video.setdefault(operation.video_id, []).append(operation)
 
         def in_order(group: Sequence[_Operation]) -> dict[int, Result]:
-            return {each.position: _result(each, partial(self._done, each, request, deadline)) for each in group}
+            return {
+                operation.position: _result(operation, partial(self._done, operation, request, deadline))
+                for operation in group
+            }
 
         with ThreadPoolExecutor(max_workers=WORKERS, thread_name_prefix="batch") as executor:
             for done in executor.map(in_order, by_video.values()):
@@ -93,12 +96,12 @@ class Batches:
         return [results[position] for position in sorted(results)]
 
     def rehearse(self, request: Request, bodies: Sequence[object]) -> list[Result]:
-        """What the results would be just now, and what each would change; nothing is written. Raises Unavailable.
+        """What the results would be now, and what each would change; nothing is written. Raises Unavailable.
 
         Each operation meets the video as the ones before it would leave it.
         """
         operations, results = self._read_all(request, bodies)
-        wanted = dict.fromkeys(each.video_id for each in operations if each.is_known)
+        wanted = dict.fromkeys(operation.video_id for operation in operations if operation.is_known)
         present = {item["videoId"]: item for item in self._store.items(wanted, consistent=True)}
 
         def imagined(operation: _Operation) -> Result:
@@ -107,7 +110,7 @@ class Batches:
             old = {} if before is None or isinstance(operation.work, _Creation) else self._shown(before)
             return {"version": after["version"], **differences(old, self._shown(after), LARGEST_CHANGES)}
 
-        results |= {each.position: _result(each, partial(imagined, each)) for each in operations}
+        results |= {operation.position: _result(operation, partial(imagined, operation)) for operation in operations}
         return [results[position] for position in sorted(results)]
 
     def _read_all(self, request: Request, bodies: Sequence[object]) -> tuple[list[_Operation], dict[int, Result]]:
@@ -155,7 +158,7 @@ class Batches:
         # The same for all tries: so a later one knows what an earlier one did, though its answer was lost.
         write_id = new_write_id()
         failure: ServiceError = Unavailable(
-            "There was no time left for this operation: nothing has been done; send it again."
+            "There was no time left for this operation. It changed nothing; send it again."
         )
         for attempt in range(TRIES):
             if attempt:
@@ -163,11 +166,11 @@ class Batches:
             if self._elapsed() > deadline:
                 break
             try:
-                document = self._write(operation, request, write_id)
+                written = self._write(operation, request, write_id)
             except (Unavailable, WriteContention) as error:
                 failure = error
             else:
-                return {"videoId": document["videoId"], "version": document["version"]}
+                return {"videoId": written["videoId"], "version": written["version"]}
         raise failure
 
     def _write(self, operation: _Operation, request: Request, write_id: str) -> dict[str, Any]:
@@ -213,13 +216,14 @@ def _result(operation: _Operation, work: Callable[[], Result]) -> Result:
 def _failure(error: Exception, at: str) -> Result:
     """The status and problem of an operation; its pointers lead from the body on, whose part at `at` it is."""
     if isinstance(error, ServiceError) and not isinstance(error, InternalError):
-        told: ServiceError = error
+        failure: ServiceError = error
     else:
         service_logger().exception("an operation of a batch failed", exc_info=error)
-        told = InternalError("The service failed; it has been logged under this request's id.")
-    problem = told.problem()
-    if told.errors:
+        failure = InternalError("The service failed; it has been logged under this request's id.")
+    problem = failure.problem()
+    if failure.errors:
         problem["errors"] = [
-            {**fault, "pointer": at + fault["pointer"]} if "pointer" in fault else dict(fault) for fault in told.errors
+            {**fault, "pointer": at + fault["pointer"]} if "pointer" in fault else dict(fault)
+            for fault in failure.errors
         ]
-    return {"status": told.status, "problem": problem}
+    return {"status": failure.status, "problem": problem}

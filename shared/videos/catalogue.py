@@ -62,9 +62,9 @@ class VideoStore:
     ) -> dict[str, Any]:
         """Create a video and return its document; with `once`, the answer of the first time.
 
-        One PutItem; with tags or `once` one transaction; before it one Query, if the id was `brought` along and may have
-        been another video's. With a `write_id` it may be tried again by the same one. Raises AlreadyExists; BeingRemoved
-        while anything is there of an earlier video, or when that only waited for its removal, which begins then.
+        One PutItem; with tags or `once` one transaction; before it one Query, if an admin brought the id (`brought`), as it may
+        have been another video's. With a `write_id` it may be tried again by the same one. Raises AlreadyExists, and
+        BeingRemoved while anything is left of an earlier video. One that only waited for its removal is removed then.
         """
         if brought:
             self._require_vacant(item["videoId"])
@@ -84,7 +84,7 @@ class VideoStore:
             raise taken() from failure
         except TransactionConflict as conflict:
             if once:
-                raise in_flight("A request with this Idempotency-Key is being carried out.") from conflict
+                raise in_flight() from conflict
             raise
         return answer
 
@@ -100,7 +100,7 @@ class VideoStore:
             limit=2,
             consistent=True,
         )
-        # The video's own item stands before all others; a write tells what to do about that.
+        # The video's own item stands before all others; the write that follows finds out what to do about it.
         if page.items and page.items[0][SORT_KEY] != VIDEO.sk:
             raise being_removed()
 
@@ -127,14 +127,14 @@ class VideoStore:
         """
         key = VIDEO.key(videoId=video_id)
         if fields and "viewCount" not in fields:
-            found = self.table.get(key, attributes=_needed(fields))
+            video = self.table.get(key, attributes=_needed(fields))
             counter = None
         else:
             counter_key = VIEW_COUNTER.key(videoId=video_id, shard=0)
             items = self.table.batch_get([key, counter_key], attributes=_needed(fields) if fields else ())
             by_partition = {item[PARTITION_KEY]: item for item in items}
-            found, counter = by_partition.get(key[PARTITION_KEY]), by_partition.get(counter_key[PARTITION_KEY])
-        item = seen_by(found, caller, now)
+            video, counter = by_partition.get(key[PARTITION_KEY]), by_partition.get(counter_key[PARTITION_KEY])
+        item = seen_by(video, caller, now)
         whole = document_for(caller, item, view_count(counter))
         return {name: whole[name] for name in fields or whole if name in whole}, item["version"]
 
@@ -144,14 +144,14 @@ class VideoStore:
         Two BatchGetItem: the videos, then the counters of those that are shown.
         """
         items = {item["videoId"]: item for item in self.items(video_ids) if is_seen(item, caller, now)}
-        partitions = {VIEW_COUNTER.key(videoId=each, shard=0)[PARTITION_KEY]: each for each in items}
-        counters = self.table.batch_get([VIEW_COUNTER.key(videoId=each, shard=0) for each in items])
+        partitions = {VIEW_COUNTER.key(videoId=video_id, shard=0)[PARTITION_KEY]: video_id for video_id in items}
+        counters = self.table.batch_get([VIEW_COUNTER.key(videoId=video_id, shard=0) for video_id in items])
         counts = {partitions[counter[PARTITION_KEY]]: view_count(counter) for counter in counters}
-        return {each: document_for(caller, item, counts.get(each, 0)) for each, item in items.items()}
+        return {video_id: document_for(caller, item, counts.get(video_id, 0)) for video_id, item in items.items()}
 
     def items(self, video_ids: Iterable[str], *, consistent: bool = False) -> list[Item]:
         """The items of different videos as they are stored, in no order; one BatchGetItem for 100 of them."""
-        return self.table.batch_get([VIDEO.key(videoId=each) for each in video_ids], consistent=consistent)
+        return self.table.batch_get([VIDEO.key(videoId=video_id) for video_id in video_ids], consistent=consistent)
 
     def summaries(
         self, video_ids: Sequence[str], caller: Caller, now: int, *, also: Iterable[str] = ()
@@ -164,8 +164,8 @@ class VideoStore:
             return []
         keys = [VIDEO.key(videoId=video_id) for video_id in dict.fromkeys(video_ids)]
         attributes = dict.fromkeys([*SUMMARY_FIELDS, *VISIBILITY_ATTRIBUTES, *also])
-        found = {item["videoId"]: item for item in self.table.batch_get(keys, attributes=attributes)}
-        shown = {video_id: item for video_id, item in found.items() if is_shown(item, caller, now)}
+        items = {item["videoId"]: item for item in self.table.batch_get(keys, attributes=attributes)}
+        shown = {video_id: item for video_id, item in items.items() if is_shown(item, caller, now)}
         return [shown.get(video_id) for video_id in video_ids]
 
     def change(
@@ -186,17 +186,17 @@ class VideoStore:
         Tags that come or go make it a transaction. With a `write_id` it may be tried again by the same one.
         """
         key = VIDEO.key(videoId=video_id)
-        found = self.table.get(key, consistent=True)
+        present = self.table.get(key, consistent=True)
         # After the video: were it read before, the same request could be carried out in between, and this one
         # would then find its own work done and call it a mistake.
         if once and (answer := once.recorded(self.table.get(once.item_key, consistent=True))):
             return answer
         for _ in range(CHANGE_ATTEMPTS):
-            item = owned_by(found, caller, now)
+            item = owned_by(present, caller, now)
             if write_id and item.get("writeId") == write_id:
                 return document(item)
-            present = upgraded(item) if self._moves_entries else item
-            new = changed(present, caller, now, edit, matches, write_id)
+            base = upgraded(item) if self._moves_entries else item
+            new = changed(base, caller, now, edit, matches, write_id)
             if new is None:
                 return document(item)
             try:
@@ -204,14 +204,14 @@ class VideoStore:
             except ConditionFailed as failure:
                 if once and failure.position == 0:
                     return once.replayed(failure.item)
-                found = failure.item
+                present = failure.item
             except TransactionConflict as conflict:
                 if once:
-                    raise in_flight("The video is being changed.") from conflict
-                found = self.table.get(key, consistent=True)
+                    raise in_flight("Another request is changing the video; try again.") from conflict
+                present = self.table.get(key, consistent=True)
             else:
                 return document(new)
-            if is_ours(found, new):
+            if is_ours(present, new):
                 return document(new)
         raise contended("the video")
 
@@ -228,24 +228,24 @@ class VideoStore:
     def settle(self, video_id: str, now: int) -> Item | None:
         """Bring a video to the present schema, and into or out of the lists as its times have it by now.
 
-        Its author and the time of its removal stay, as nothing changes that anybody said of it; and so does its version,
-        unless the schema is another. Returns it as it is stored then; None when it is gone, or waits for its removal. Raises ConditionFailed
-        or TransactionConflict when others change it meanwhile.
+        Its author and the time of its removal stay, as no content changes; so does its version, unless its schema version is
+        raised. Returns the video as it is stored then; None when it is gone, or waits for its removal. Raises
+        ConditionFailed or TransactionConflict when others change it meanwhile.
         """
-        found = self.table.get(VIDEO.key(videoId=video_id), consistent=True)
-        if found is None or is_purged(found, now):
+        stored = self.table.get(VIDEO.key(videoId=video_id), consistent=True)
+        if stored is None or is_purged(stored, now):
             return None
-        present = upgraded(found)
-        if present == found and is_listed(found) == is_published(found, now):
-            return found
+        current = upgraded(stored)
+        if current == stored and is_listed(stored) == is_published(stored, now):
+            return stored
         kept = ["updatedAt", "updatedBy", "updatedAs", UPDATED_FOR, TTL_ATTRIBUTE]
-        if present == found:
+        if current == stored:
             # So that a retry of the write before, whose answer was lost, still knows it again.
             kept.append("writeId")
-        version = found["version"] + (present != found)
-        new = stamp(present, caller=STRANGER, now=now, version=version)
-        new |= {name: found[name] for name in kept if name in found}
-        self._write(self._writes(found, new), None, {})
+        version = stored["version"] + (current != stored)
+        new = stamp(current, caller=STRANGER, now=now, version=version)
+        new |= {name: stored[name] for name in kept if name in stored}
+        self._write(self._writes(stored, new), None, {})
         return new
 
 
@@ -258,16 +258,16 @@ def _needed(fields: Sequence[str]) -> dict[str, None]:
 
 
 def being_removed() -> BeingRemoved:
-    """What to answer when a videoId that was brought along is still that of a video whose time has come."""
+    """What to answer when an admin's videoId is still that of an earlier video, whose removal is under way."""
     return BeingRemoved(
-        "An earlier video of this id is being removed, with all that belonged to it; try again.",
+        "An earlier video with this id is still being removed; try again.",
         headers={"Retry-After": "10"},
     )
 
 
 def taken() -> AlreadyExists:
-    """What to answer when a videoId that was brought along is another video's."""
-    return AlreadyExists("There is a video with this videoId already.")
+    """What to answer when an admin's videoId is another video's."""
+    return AlreadyExists("A video with this videoId already exists.")
 
 
 def changed(

@@ -49,7 +49,7 @@ class ViewStore:
             raise
         except Unavailable as error:
             raise Unavailable(
-                "The view may have been counted or not. An Idempotency-Key makes it safe to try again."
+                "The view may or may not have been counted. Send an Idempotency-Key with each view to make retries safe."
             ) from error
 
     def count_once(self, video_id: str, subject: str, key: str, now: int) -> tuple[int, bool]:
@@ -70,7 +70,7 @@ class ViewStore:
             if failure.item is None:
                 raise Unavailable from failure
             if failure.item["videoId"] != video_id:
-                raise KeyReused("This Idempotency-Key was used before, for another video.") from failure
+                raise KeyReused("This Idempotency-Key was already used for another video; send a new one.") from failure
             is_new = False
         return view_count(self.table.get(VIEW_COUNTER.key(videoId=video_id, shard=0), consistent=True)), is_new
 

@@ -70,13 +70,13 @@ def document(item: Item, view_count: int | None = None) -> dict[str, Any]:
 
     DynamoDB keeps no order in either, and the same video must have the same ETag each time.
     """
-    found = {name: plain(item[name]) for name in FIELDS if name in item}
-    found |= {field: plain(entries) for field, entries in with_made(item).items() if field in item}
+    shown = {name: plain(item[name]) for name in FIELDS if name in item}
+    shown |= {field: plain(entries) for field, entries in with_made(item).items() if field in item}
     if "source" in item:
-        found["source"] = {name: item["source"][name] for name in SOURCE_FIELDS}
+        shown["source"] = {name: item["source"][name] for name in SOURCE_FIELDS}
     if view_count is not None:
-        found["viewCount"] = view_count
-    return {name: found[name] for name in FIELDS if name in found}
+        shown["viewCount"] = view_count
+    return {name: shown[name] for name in FIELDS if name in shown}
 
 
 def document_for(caller: Caller, item: Item, view_count: int) -> dict[str, Any]:

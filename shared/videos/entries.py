@@ -3,7 +3,7 @@
 They stand in RelationIndex only while the video is listed, so a page of a tag, person or region costs the same however
 many videos others hide. The tags move in the transaction that lists or hides the video, where the function's role may
 write them. Everything else, of which there may be thousands, is moved by the stream some seconds later
-(shared/relations/mover.py); lists look each video up, so an entry that is late shows nothing to anybody.
+(shared/relations/mover.py); lists look each video up, so a late entry shows nothing to anybody.
 """
 
 from collections.abc import Iterable, Mapping

@@ -48,7 +48,7 @@ class Links:
                 {"pointer": at + pointer(("thumbnails", name, "url")), "detail": "must be https://"}
                 for name in insecure
             ]
-            raise InvalidContent(f"{len(faults)} of the pictures would be sent unprotected.", errors=faults)
+            raise InvalidContent(f"{len(faults)} of the pictures must be at an https:// address.", errors=faults)
         back = {
             name: picture | {"url": self._uri(picture["url"])} if picture and "url" in picture else picture
             for name, picture in pictures.items()

@@ -1,4 +1,4 @@
-"""The lists of videos: each access pattern on many videos is one method here, and one or two DynamoDB requests."""
+"""The lists of videos: each access pattern on many videos is one method here."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -98,14 +98,14 @@ class VideoLists:
             videos = self._videos.summaries([entry["videoId"] for entry in entries], caller, now, also=("tags",))
             return [item if item is not None and tag in folded_tags(item) else None for item in videos]
 
-        found = hydrated(
+        page = hydrated(
             read,
             look_up,
             limit=window.limit,
             after=window.after,
             locate=lambda entry: Position(int(entry["createdAt"]), entry["videoId"]),
         )
-        return Page(found.items, found.resume)
+        return Page(page.items, page.resume)
 
     def in_category(self, category: str, now: int, filters: Filters, window: Window) -> Page:
         """One category's published videos by time."""
@@ -161,8 +161,8 @@ class VideoLists:
             part = replace(window, after=after, limit=size, attributes=("relId",))
             return self._lists.related(sharded(relation), part)
 
-        found = hydrated(read, look_up, limit=window.limit, after=window.after, locate=locate)
-        return Page(found.items, found.resume)
+        page = hydrated(read, look_up, limit=window.limit, after=window.after, locate=locate)
+        return Page(page.items, page.resume)
 
     def _looked_up(self, entries: Sequence[Item], now: int, keeps: Callable[[Item], bool]) -> list[Item | None]:
         """The published videos that entries lead to, in their order; None for what is not kept, or is another video of

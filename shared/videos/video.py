@@ -35,7 +35,7 @@ TRANSITIONS: dict[str, frozenset[str]] = {
 STATUSES = tuple(TRANSITIONS)
 
 PROBED = ("duration", "fileSize", "format", "resolution", "videoCodec", "audioCodec", "frameRate")
-"""The fields that a look at the film fills in. `origins` remembers who filled each: a person, a job or an import."""
+"""The fields that probing the film fills in. `origins` says who filled each: a person, a job or an import."""
 
 MAPS = ("resolutions", "metadata", "thumbnails")
 """Stored even when empty, so that an update can set a single entry."""
@@ -99,7 +99,7 @@ def stamp(item: Item, *, caller: Caller, now: int, version: int, write_id: str |
 def upgraded(item: Item) -> Item:
     """An item as today's schema version has it; its entries must move with it (shared/videos/entries.py).
 
-    Once, tags differed that are the same now: one spelling of each stays.
+    Tags that once were different may be the same now: one spelling of each stays.
     """
     if item.get("schemaVersion", 1) >= SCHEMA_VERSION:
         return item
@@ -154,7 +154,7 @@ def patched(item: Item, patch: Mapping[str, Value]) -> Item:
     result = _without_made(item, merge_patch(item | with_made(item), patch))
     written = {name: "person" for name in PROBED if name in patch}
     origins = {name: origin for name, origin in (item.get("origins", {}) | written).items() if name in result}
-    # Items of before origins were kept get them with the first field that needs one.
+    # Older items, from before `origins` was kept, get it with the first field that needs one.
     if origins or "origins" in item:
         result["origins"] = origins
     if result["status"] != "failed":
@@ -175,7 +175,7 @@ def _without_made(item: Item, shown: Item) -> Item:
     made = made_by_jobs(item)
     lost = sorted(made["resolutions"].keys() - result["resolutions"].keys())
     if lost:
-        detail = "was made of the film, so that only another film removes it; another URI may take its place"
+        detail = "was made from the film and cannot be removed; give it another URI instead"
         raise InvalidContent("1 field is not valid.", errors=[{"pointer": f"/resolutions/{lost[0]}", "detail": detail}])
     for field, entries in made.items():
         result[field] = {name: entry for name, entry in result[field].items() if entries.get(name) != entry}
@@ -230,13 +230,13 @@ def upload_refused(item: Item, upload_id: str, reason: str, now: int) -> Item:
 
 
 def probed(item: Item, media: Item, fields: Item, renditions: Item) -> Item:
-    """The item with what a look at its film told: `fields` only where no person wrote any.
+    """The item with what probing its film found: `fields` only where no person wrote any.
 
     `media` are the facts that other jobs need, `renditions` the sizes that are wanted by their names.
     """
     item = _without_facts(item, kept=fields)
     origins = dict(item.get("origins", {}))
-    # Items of before `origins` do not tell; so what they have may be a person's.
+    # Older items have no `origins`; so what they have may be a person's.
     free = {
         name: value for name, value in fields.items() if name not in item or origins.get(name, "person") != "person"
     }

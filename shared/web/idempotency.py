@@ -51,7 +51,7 @@ class Once:
         if record is None or record[TTL_ATTRIBUTE] <= self.now:
             return None
         if record["fingerprint"] != self.fingerprint:
-            raise KeyReused("This Idempotency-Key was used before, for another request.")
+            raise KeyReused("This Idempotency-Key was already used for another request; send a new one.")
         answer: dict[str, Any] = json.loads(zlib.decompress(record["answer"]))
         return answer
 
@@ -59,10 +59,12 @@ class Once:
         """The answer in the record that kept this request from being carried out; raises RequestInFlight without one."""
         answer = self.recorded(record)
         if answer is None:
-            raise in_flight("A request with this Idempotency-Key is being carried out.")
+            raise in_flight()
         return answer
 
 
-def in_flight(detail: str) -> RequestInFlight:
-    """What to answer when another request is in the way just now."""
+def in_flight(
+    detail: str = "A request with this Idempotency-Key is still being carried out; try again.",
+) -> RequestInFlight:
+    """What to answer when another request is in the way at the moment."""
     return RequestInFlight(detail, headers={"Retry-After": "1"})
