@@ -36,7 +36,7 @@ class Expression:
         return Expression.all_of((self, other))
 
     def __add__(self, other: "Expression") -> "Expression":
-        """The change that makes both changes; a clause such as SET may stand in one of them only."""
+        """The change that makes both; a clause such as SET may stand in one of them only."""
         return Expression(f"{self.text} {other.text}", self.names | other.names, self.values | other.values)
 
 

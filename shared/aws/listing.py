@@ -1,6 +1,6 @@
 """Lists over the indexes: pages of entries, and pages of what the entries lead to."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 from shared.aws.dynamodb import QueryPage, Table
 from shared.aws.expressions import Expression
 from shared.aws.pages import EXAMINED_BUDGET, Fetch, Page, merge
-from shared.core.attributes import Item, Value
+from shared.core.attributes import Item, Value, decode_item
 from shared.core.deadline import has_time
 from shared.core.position import Position
 from shared.schema import RELATION_INDEX, SHARDS, VIDEO, Index
@@ -48,23 +48,16 @@ class Lists:
     ) -> Page:
         """One page of index entries in the order of the index, from all partitions; `keep` filters."""
         sort, tie = index.sort
-        condition = Expression(
-            " AND ".join([*(f"#k{n} = :k{n}" for n in range(len(index.partition))), "#sort BETWEEN :start AND :last"]),
-            {"#sort": sort.name, **{f"#k{n}": attribute.name for n, attribute in enumerate(index.partition)}},
-            # BETWEEN includes both ends, and sort values are whole numbers.
-            {":start": window.start, ":last": window.end - 1},
-        )
 
         def fetch_from(partition: Mapping[str, Value]) -> Fetch:
-            values = {f":k{n}": partition[attribute.name] for n, attribute in enumerate(index.partition)}
-            return partial(
-                self._fetch,
-                index=index,
-                partition=partition,
-                condition=Expression(condition.text, condition.names, condition.values | values),
-                keep=keep,
-                window=window,
+            condition = Expression.of(
+                f"{_equal(partition)} AND #{sort.name} BETWEEN :start AND :last",
+                # BETWEEN includes both ends, and sort values are whole numbers.
+                start=window.start,
+                last=window.end - 1,
+                **partition,
             )
+            return partial(self._fetch, index=index, partition=partition, condition=condition, keep=keep, window=window)
 
         return merge(
             [fetch_from(partition) for partition in partitions],
@@ -113,6 +106,37 @@ class Lists:
     @cached_property
     def _executor(self) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(max_workers=2 * SHARDS, thread_name_prefix="query")
+
+
+def walk(
+    table: Table,
+    index: str | None,
+    partition: Mapping[str, Value],
+    *,
+    attributes: Iterable[str] = (),
+    limit: int,
+    consistent: bool = False,
+) -> Iterator[Item]:
+    """All items of one partition of an index, or of the table itself, in its order; `limit` are read at a time."""
+    condition = Expression.of(_equal(partition), **partition)
+    start: Item | None = None
+    while True:
+        page = table.query(
+            index=index,
+            condition=condition,
+            attributes=attributes,
+            limit=limit,
+            start=start,
+            consistent=consistent,
+        )
+        yield from page.items
+        if page.last_key is None:
+            return
+        start = decode_item(page.last_key)
+
+
+def _equal(partition: Mapping[str, Value]) -> str:
+    return " AND ".join(f"#{name} = :{name}" for name in partition)
 
 
 def sharded(*relations: str) -> list[dict[str, Value]]:

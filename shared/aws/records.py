@@ -23,6 +23,11 @@ def new_write_id() -> str:
     return secrets.token_hex(8)
 
 
+def author(caller: Caller, now: int, write_id: str | None = None) -> Item:
+    """What each write of an item says of itself: who, when (epoch seconds), and its own id; not for which request."""
+    return {"updatedAt": now, "updatedBy": caller.subject, "writeId": write_id or new_write_id()}
+
+
 def signed(item: Item, caller: Caller, now: int) -> Item:
     """The item as a caller writes it, with the author, the request it is done for, and the time in epoch seconds."""
     return caller.signed(item) | {"schemaVersion": SCHEMA_VERSION, "updatedAt": now}

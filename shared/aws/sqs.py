@@ -14,7 +14,7 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
-from shared.core.errors import InternalError, ServiceError, Unavailable
+from shared.core.errors import PASSING, InternalError, ServiceError, Unavailable
 from shared.core.telemetry import correlated, service_logger
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def process_together(event: Mapping[str, Any], handle: Callable[[Sequence[Messag
         return report
     try:
         handle(messages)
-    except Unavailable as error:
+    except PASSING as error:
         for message in messages:
             with correlated(message.correlation_id):
                 _tell(message.id, error)
@@ -99,7 +99,7 @@ def _is_done(record: Mapping[str, Any], handle: Callable[[Message], None]) -> bo
 def _tell(message_id: str, error: Exception) -> None:
     # Not the body: it may name what logs should not.
     known = {"message_id": message_id, "reason": _said(error), "cause": repr(error.__cause__)}
-    if isinstance(error, BadMessage | Unavailable):
+    if isinstance(error, (BadMessage, *PASSING)):
         service_logger().warning("message not done", extra=known)
     else:
         service_logger().exception("message not done", exc_info=error, extra=known)

@@ -10,7 +10,7 @@ from typing import Any
 
 from shared.core.attributes import Item, decode_item
 from shared.core.caller import UPDATED_FOR
-from shared.core.telemetry import correlated, service_logger
+from shared.core.telemetry import correlated, log_failure
 from shared.schema import PARTITION_KEY, SORT_KEY
 
 _TTL_PRINCIPAL = "dynamodb.amazonaws.com"
@@ -114,10 +114,11 @@ def process(event: Mapping[str, Any], handle: Callable[[Record], None]) -> dict[
         with correlated(record.correlation_id):
             try:
                 handle(record)
-            except Exception:
+            except Exception as error:  # also a bug: what stands before the record is done, and must not be lost
                 change = record.raw.get("dynamodb") or {}
-                service_logger().exception(
+                log_failure(
                     "record failed",
+                    error,
                     event_id=record.raw.get("eventID"),
                     sequence=change.get("SequenceNumber"),
                     keys=change.get("Keys"),

@@ -233,3 +233,7 @@ class Unavailable(ServiceError):
 
 class NotApplied(Unavailable):
     """DynamoDB refused for want of capacity, or was not reached: certainly nothing has happened."""
+
+
+PASSING = (Unavailable, WriteContention)
+"""What passes by itself: the same may well succeed a little later."""

@@ -12,6 +12,7 @@ from aws_lambda_powertools import Logger
 from aws_lambda_powertools.logging.formatter import LambdaPowertoolsFormatter
 from aws_lambda_powertools.metrics.provider.cloudwatch_emf.cloudwatch import AmazonCloudWatchEMFProvider
 
+from shared.core.errors import PASSING
 from shared.core.settings import LambdaHandler
 
 if TYPE_CHECKING:
@@ -69,6 +70,14 @@ def correlated(correlation_id: str | None) -> Iterator[None]:
         yield
     finally:
         logger.set_correlation_id(before)
+
+
+def log_failure(message: str, error: Exception, **known: object) -> None:
+    """Log what failed and will be done again: a warning if the reason passes by itself, else an error with its traceback."""
+    if isinstance(error, PASSING):
+        service_logger().warning(message, extra=known | {"reason": error.detail, "cause": repr(error.__cause__)})
+    else:
+        service_logger().exception(message, exc_info=error, extra=known)
 
 
 def emit(values: Mapping[str, float], **dimensions: str) -> None:

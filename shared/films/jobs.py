@@ -21,21 +21,17 @@ present one is dropped, and the sweeper queues again whatever is past its time.
 
 import hashlib
 import json
-import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from shared.aws.dynamodb import (
-    ConditionFailed,
-    Table,
-    TransactionConflict,
-    Write,
-)
+from shared.aws.dynamodb import ConditionFailed, Table, TransactionConflict, Write
 from shared.aws.expressions import Expression, change_between
-from shared.core.attributes import Item, Value, decode_item
+from shared.aws.listing import LARGEST_READ, walk
+from shared.aws.records import author, contended, is_ours, key_of, new_write_id, unchanged
+from shared.core.attributes import Item, Value
 from shared.core.caller import Caller, done_for, request_of
-from shared.core.errors import IllegalTransition, NotFound, Unavailable
+from shared.core.errors import IllegalTransition, NotFound
 from shared.schema import (
     JOB,
     PARTITION_KEY,
@@ -212,13 +208,13 @@ class JobStore:
             "schemaVersion": SCHEMA_VERSION,
         }
         new = _wanted(job, actor, now, attempt=1)
-        condition = Expression(
+        condition = Expression.of(
             "attribute_not_exists(#pk) OR (#since < :since AND #inputHash <> :inputHash)",
-            {"#pk": PARTITION_KEY, "#since": "since", "#inputHash": "inputHash"},
-            {":since": new["since"], ":inputHash": new["inputHash"]},
+            since=new["since"],
+            inputHash=new["inputHash"],
         )
         try:
-            self._write(self.table.put(new, condition=condition))
+            self.table.write(self.table.put(new, condition=condition))
         except ConditionFailed as failure:
             present = failure.item
             if present is None or present["since"] >= new["since"]:
@@ -258,7 +254,7 @@ class JobStore:
 
         `instance` tells workers of one name apart.
         """
-        lease = secrets.token_hex(8)
+        lease = new_write_id()
         until = now + kind_of(ticket.kind).lease
         change = {
             "state": "running",
@@ -274,7 +270,7 @@ class JobStore:
             JOB.key(videoId=ticket.video_id, kind=ticket.kind), _set(change), condition=_is_at(ticket, "queued")
         )
         try:
-            return self._write(write, returning="ALL_NEW")
+            return self.table.write(write, returning="ALL_NEW")
         except ConditionFailed as failure:
             # An earlier try of this very call may have got through, and only its answer got lost.
             return failure.item if failure.item and failure.item.get("lease") == lease else None
@@ -283,17 +279,12 @@ class JobStore:
         """Keep the lease of a running attempt; None when it is no longer wanted, or another worker's."""
         until = now + kind_of(ticket.kind).lease
         change = {"progress": progress, "leaseUntil": until, **_due("running", until), **_author(worker, now)}
-        running = _is_at(ticket, "running")
-        mine = Expression(
-            f"{running.text} AND #worker = :worker",
-            {**running.names, "#worker": "worker"},
-            {**running.values, ":worker": instance},
-        )
+        mine = _is_at(ticket, "running") & Expression.of("#worker = :worker", worker=instance)
         write = self.table.update(JOB.key(videoId=ticket.video_id, kind=ticket.kind), _set(change), condition=mine)
         try:
-            return self._write(write, returning="ALL_NEW")
+            return self.table.write(write, returning="ALL_NEW")
         except ConditionFailed as failure:
-            return failure.item if failure.item and failure.item["writeId"] == change["writeId"] else None
+            return failure.item if is_ours(failure.item, change) else None
 
     def complete(
         self, ticket: Ticket, output: Item, worker: Caller, now: int, edit: Callable[[Item], Item]
@@ -316,7 +307,7 @@ class JobStore:
             new = stamp(edited, caller=_for_job(worker, job), now=now, version=video["version"] + 1)
             if self._together(job, done, video, new):
                 return done
-        raise Unavailable("Others are changing the video; try again.")
+        raise contended("the video")
 
     def fail(self, ticket: Ticket, reason: str, worker: Caller, now: int, *, retry: bool) -> Item | None:
         """End an attempt without a result: queue the next one, or give up; None when it is no longer wanted.
@@ -344,7 +335,7 @@ class JobStore:
             new = stamp(edited, caller=_for_job(worker, job), now=now, version=video["version"] + 1)
             if self._together(job, failed, video, new):
                 return failed
-        raise Unavailable("Others are changing the video; try again.")
+        raise contended("the video")
 
     def send_again(self, job: Item, now: int, actor: Caller = SWEEPER) -> Item | None:
         """Let the message of a job that waits be sent once more, as the same attempt; or give up a job that waited
@@ -399,7 +390,7 @@ class JobStore:
                 new = stamp(freed, caller=caller, now=now, version=video["version"] + 1)
                 if self._together(known, again, video, new):
                     return again
-        raise Unavailable("Others are changing the job; try again.")
+        raise contended("the job")
 
     def _freed(self, video: Item, kind: str) -> Item:
         """The video without the failure of a job that is tried again: with that of another one, if there is one."""
@@ -421,11 +412,7 @@ class JobStore:
         key = JOB.key(videoId=video_id, kind="")
         page = self.table.query(
             index=None,
-            condition=Expression(
-                "#pk = :pk AND begins_with(#sk, :sk)",
-                {"#pk": PARTITION_KEY, "#sk": SORT_KEY},
-                {":pk": key[PARTITION_KEY], ":sk": key[SORT_KEY]},
-            ),
+            condition=Expression.of("#pk = :pk AND begins_with(#sk, :sk)", **key),
             limit=100,
         )
         return [job for job in page.items if job["state"] in STATES]
@@ -455,27 +442,18 @@ class JobStore:
 
     def _at(self, place: Item) -> Item | None:
         """The whole item of an entry of the index."""
-        return self.table.get({name: place[name] for name in (PARTITION_KEY, SORT_KEY)}, consistent=True)
+        return self.table.get(key_of(place), consistent=True)
 
     def _places(self, relation: str, shard: int, attributes: Sequence[str] = ()) -> Iterator[Item]:
         """The entries below one key of the RelationIndex, in its order: their items' keys, and these attributes."""
-        start: Item | None = None
-        while True:
-            page = self.table.query(
-                index=RELATION_INDEX.name,
-                condition=Expression(
-                    "#rel = :rel AND #relShard = :shard",
-                    {"#rel": "rel", "#relShard": "relShard"},
-                    {":rel": relation, ":shard": shard},
-                ),
-                attributes=(PARTITION_KEY, SORT_KEY, *attributes),
-                limit=100,
-                start=start,
-            )
-            yield from page.items
-            if page.last_key is None:
-                return
-            start = decode_item(page.last_key)
+        partition = {"rel": relation, "relShard": shard}
+        return walk(
+            self.table,
+            RELATION_INDEX.name,
+            partition,
+            attributes=(PARTITION_KEY, SORT_KEY, *attributes),
+            limit=LARGEST_READ,
+        )
 
     def _pending(self, ticket: Ticket) -> Item | None:
         job = self.table.get(JOB.key(videoId=ticket.video_id, kind=ticket.kind), consistent=True)
@@ -494,9 +472,7 @@ class JobStore:
         try:
             self.table.transact([update, self._change(job, changed)])
         except ConditionFailed as failure:
-            # An earlier try of this very call may have got through, and only its answer got lost.
-            ours = {0: new, 1: changed}[failure.position]["writeId"]
-            return bool(failure.item and failure.item.get("writeId") == ours)
+            return is_ours(failure.item, (new, changed)[failure.position])
         except TransactionConflict:
             return False
         return True
@@ -506,16 +482,10 @@ class JobStore:
         try:
             self.table.write(self._change(job, changed))
         except ConditionFailed as failure:
-            return bool(failure.item and failure.item.get("writeId") == changed["writeId"])
+            return is_ours(failure.item, changed)
         except TransactionConflict:
             return False
         return True
-
-    def _write(self, write: Write, *, returning: str = "NONE") -> Item:
-        try:
-            return self.table.write(write, returning=returning)
-        except TransactionConflict as conflict:
-            raise Unavailable("Others are changing the job; try again.") from conflict
 
     def _pause(self, round_: int) -> None:
         """Let the others finish first who write to the same video."""
@@ -525,13 +495,10 @@ class JobStore:
     def _replace(self, job: Item, changed: Item) -> None:
         # The caller is the router: should the job change meanwhile, its stream record is delivered again.
         if not self._replaced(job, changed):
-            raise Unavailable("Others are changing the job; try again.")
+            raise contended("the job")
 
     def _change(self, job: Item, changed: Item) -> Write:
-        condition = Expression("#writeId = :before", {"#writeId": "writeId"}, {":before": job["writeId"]})
-        return self.table.update(
-            {name: job[name] for name in (PARTITION_KEY, SORT_KEY)}, change_between(job, changed), condition=condition
-        )
+        return self.table.update(key_of(job), change_between(job, changed), condition=unchanged(job))
 
 
 def _is_kept(job: Item, video: Item) -> bool:
@@ -581,13 +548,7 @@ def _due(state: str, due: int) -> Item:
 
 
 def _author(actor: Caller, now: int) -> Item:
-    return {
-        "updatedAt": now,
-        "updatedBy": actor.subject,
-        "updatedAs": actor.kind,
-        # Every write has another one, which makes it the condition of the next.
-        "writeId": secrets.token_hex(8),
-    }
+    return author(actor, now) | {"updatedAs": actor.kind}
 
 
 def _set(change: Item) -> Expression:
@@ -595,9 +556,10 @@ def _set(change: Item) -> Expression:
 
 
 def _is_at(ticket: Ticket, state: str) -> Expression:
-    """The condition that a job is still at this attempt, in this state. Its names are none that `_set` makes."""
-    return Expression(
-        "#hash = :hash AND #attempt = :attempt AND #state = :state",
-        {"#hash": "inputHash", "#attempt": "attempt", "#state": "state"},
-        {":hash": ticket.input_hash, ":attempt": ticket.attempt, ":state": state},
+    """The condition that a job is still at this attempt, in this state."""
+    return Expression.of(
+        "#inputHash = :inputHash AND #attempt = :attempt AND #state = :state",
+        inputHash=ticket.input_hash,
+        attempt=ticket.attempt,
+        state=state,
     )

@@ -4,13 +4,13 @@ Whatever starts jobs reserves them first. What is reserved stays reserved, also 
 nothing: too many are never let through, and the next day (UTC) begins at 0.
 """
 
-import secrets
 import time
 
-from shared.aws.dynamodb import ConditionFailed, Table, TransactionConflict
+from shared.aws.dynamodb import ConditionFailed, Table
 from shared.aws.expressions import Expression
-from shared.core.errors import NotApplied, QuotaExceeded
-from shared.schema import QUOTA, SCHEMA_VERSION, TTL_ATTRIBUTE
+from shared.aws.records import new_write_id
+from shared.core.errors import QuotaExceeded
+from shared.schema import QUOTA, SCHEMA_VERSION
 
 DAY = 24 * 3600
 
@@ -23,25 +23,27 @@ class QuotaStore:
         self.jobs_per_day = jobs_per_day
 
     def reserve(self, owner: str, count: int, now: int) -> None:
-        """Count so many jobs for the owner: one UpdateItem that adds, if there is room for all of them.
+        """Count `count` jobs for the owner: one UpdateItem that adds them, if there is room for all.
 
-        Raises QuotaExceeded.
+        Raises QuotaExceeded, and WriteContention when others reserve at every attempt.
         """
         if count > self.jobs_per_day:
             raise self._exceeded(now)
-        token = secrets.token_hex(8)
+        token = new_write_id()
         write = self.table.update(
             QUOTA.key(userId=owner, date=time.strftime("%Y-%m-%d", time.gmtime(now))),
-            Expression(
+            Expression.of(
                 "ADD #jobs :count SET #last = :token, #purgeAt = :purgeAt, #schemaVersion = :schemaVersion",
-                {"#purgeAt": TTL_ATTRIBUTE, "#schemaVersion": "schemaVersion"},
-                {":count": count, ":purgeAt": now + 2 * DAY, ":schemaVersion": SCHEMA_VERSION},
+                count=count,
+                token=token,
+                purgeAt=now + 2 * DAY,
+                schemaVersion=SCHEMA_VERSION,
             ),
             # A reservation whose answer was lost is sent again, and must not count twice.
-            condition=Expression(
+            condition=Expression.of(
                 "(attribute_not_exists(#jobs) OR #jobs <= :room) AND (attribute_not_exists(#last) OR #last <> :token)",
-                {"#jobs": "jobs", "#last": "last"},
-                {":room": self.jobs_per_day - count, ":token": token},
+                room=self.jobs_per_day - count,
+                token=token,
             ),
         )
         try:
@@ -49,8 +51,6 @@ class QuotaStore:
         except ConditionFailed as failure:
             if failure.item is None or failure.item["last"] != token:
                 raise self._exceeded(now) from failure
-        except TransactionConflict as conflict:
-            raise NotApplied from conflict
 
     def _exceeded(self, now: int) -> QuotaExceeded:
         return QuotaExceeded(

@@ -14,9 +14,10 @@ from contextlib import suppress
 
 from shared.aws.dynamodb import ConditionFailed, Table
 from shared.aws.expressions import Expression
+from shared.aws.records import ABSENT, key_of
 from shared.core.attributes import Item
 from shared.films.jobs import DAY, MINUTE, PENDING, kind_of
-from shared.schema import JOB, PARTITION_KEY, SCHEMA_VERSION, SHARE, SORT_KEY, TTL_ATTRIBUTE, WAITING
+from shared.schema import JOB, PARTITION_KEY, SCHEMA_VERSION, SHARE, TTL_ATTRIBUTE, WAITING
 
 CHECK_SECONDS = MINUTE
 KEPT_SECONDS = 30 * DAY
@@ -36,7 +37,7 @@ class ShareStore:
         if self._is_claimed(job, now):
             return True
         with suppress(ConditionFailed):  # it waits already
-            self.table.write(self.table.put(_waiting(job, now), condition=_ABSENT))
+            self.table.write(self.table.put(_waiting(job, now), condition=ABSENT))
         # One may have ended meanwhile, and have looked for the next before this one was there.
         if not self._is_claimed(job, now):
             return False
@@ -53,7 +54,7 @@ class ShareStore:
         self._give_up(job, {_name(job)})
         while waiting := self._first(job):
             for entry in waiting:
-                key = {name: entry[name] for name in (PARTITION_KEY, SORT_KEY)}
+                key = key_of(entry)
                 found = self._job(entry["job"])
                 if found and found["state"] == "queued" and _waiting_key(found) == key:
                     if not self._is_claimed(found, now):
@@ -65,21 +66,18 @@ class ShareStore:
         """Add a job to those of its owner that are with the workers, if there is room; whether it is one of them."""
         write = self.table.update(
             _share_key(job),
-            Expression(
+            Expression.of(
                 "ADD #jobs :jobs SET #checkedAt = if_not_exists(#checkedAt, :now), #purgeAt = :purgeAt, "
                 "#schemaVersion = :schemaVersion",
-                {"#checkedAt": "checkedAt", "#purgeAt": TTL_ATTRIBUTE, "#schemaVersion": "schemaVersion"},
-                {
-                    ":jobs": {_name(job)},
-                    ":now": now,
-                    ":purgeAt": now + KEPT_SECONDS,
-                    ":schemaVersion": SCHEMA_VERSION,
-                },
+                jobs={_name(job)},
+                now=now,
+                purgeAt=now + KEPT_SECONDS,
+                schemaVersion=SCHEMA_VERSION,
             ),
-            condition=Expression(
+            condition=Expression.of(
                 "attribute_not_exists(#jobs) OR contains(#jobs, :job) OR size(#jobs) < :most",
-                {"#jobs": "jobs"},
-                {":job": _name(job), ":most": self.most[_queue(job)]},
+                job=_name(job),
+                most=self.most[_queue(job)],
             ),
         )
         try:
@@ -97,28 +95,27 @@ class ShareStore:
         gone = {name for name in names if (self._job(name) or {}).get("state") not in PENDING}
         if gone:
             self._give_up(job, gone)
-        change = Expression("SET #checkedAt = :now", {"#checkedAt": "checkedAt"}, {":now": now})
+        change = Expression.of("SET #checkedAt = :now", now=now)
         self.table.write(self.table.update(_share_key(job), change))  # to one time or the other: either will do
 
     def _give_up(self, job: Item, names: set[str]) -> None:
         for name in names:
             write = self.table.update(
                 _share_key(job),
-                Expression("DELETE #jobs :jobs", {}, {":jobs": {name}}),
-                condition=Expression("contains(#jobs, :job)", {"#jobs": "jobs"}, {":job": name}),
+                Expression.of("DELETE #jobs :jobs", jobs={name}),
+                condition=Expression.of("contains(#jobs, :job)", job=name),
             )
             with suppress(ConditionFailed):  # given up before, or never had
                 self.table.write(write)
 
     def _first(self, job: Item) -> list[Item]:
         """The places of those that have waited longest."""
-        key = _waiting_key(job)
         return self.table.query(
             index=None,
-            condition=Expression(
+            condition=Expression.of(
                 "#pk = :pk AND begins_with(#sk, :sk)",
-                {"#pk": PARTITION_KEY, "#sk": SORT_KEY},
-                {":pk": key[PARTITION_KEY], ":sk": WAITING.sk.partition("{queuedAt}")[0].format(queue=_queue(job))},
+                pk=_waiting_key(job)[PARTITION_KEY],
+                sk=WAITING.sk.partition("{queuedAt}")[0].format(queue=_queue(job)),
             ),
             limit=PAGE,
             consistent=True,
@@ -127,9 +124,6 @@ class ShareStore:
     def _job(self, name: str) -> Item | None:
         video_id, _, kind = name.partition("/")
         return self.table.get(JOB.key(videoId=video_id, kind=kind), consistent=True)
-
-
-_ABSENT = Expression("attribute_not_exists(#pk)", {"#pk": PARTITION_KEY}, {})
 
 
 def _queue(job: Item) -> str:

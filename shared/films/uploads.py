@@ -15,7 +15,7 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from shared.aws.dynamodb import ConditionFailed, Table, TransactionConflict
+from shared.aws.dynamodb import ConditionFailed, Table
 from shared.aws.expressions import Expression
 from shared.aws.records import absent_or_purged
 from shared.aws.s3 import ObjectExists, Objects, PartsRefused, UploadGone, object_uri
@@ -75,15 +75,13 @@ class UploadStore:
         """Let an upload that is in the state `since` be in another; returns the state it then has."""
         write = self.table.update(
             UPLOAD.key(videoId=item["videoId"], uploadId=item["uploadId"]),
-            Expression("SET #state = :state", {}, {":state": state}),
-            condition=Expression("#state = :since", {"#state": "state"}, {":since": since}),
+            Expression.of("SET #state = :state", state=state),
+            condition=Expression.of("#state = :since", since=since),
         )
         try:
             self.table.write(write)
         except ConditionFailed as failure:
             return str(failure.item["state"]) if failure.item else "aborted"
-        except TransactionConflict as conflict:
-            raise Unavailable from conflict
         return state
 
     def create(self, item: Item, now: int) -> None:
@@ -94,8 +92,6 @@ class UploadStore:
             # The id is random, so what is there is this very item, whose first answer was lost.
             if failure.item is None:
                 raise Unavailable from failure
-        except TransactionConflict as conflict:
-            raise Unavailable from conflict
 
 
 class UploadService:

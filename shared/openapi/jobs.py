@@ -56,10 +56,10 @@ OPERATIONS: dict[str, Operation] = {
     "reportRendition": Operation(
         "Report on a rendition",
         "For transcoders: that one is being made (which also keeps the job's lease), is done, or has failed. "
-        "`inputHash` and `attempt` come from the job's message. 409 means that the work is no longer wanted. "
+        "`inputHash` and `attempt` come from the job's message. 409 means that the work is no longer wanted, unless it has `Retry-After`: then report again. "
         "A video becomes `ready` with the last of its wanted renditions.",
         {200: {"description": "Taken into account", **json_content(ref("Job"), JOB)}},
-        (*BODY_ERRORS, *_OWNER_ERRORS, errors.OutdatedReport),
+        (*BODY_ERRORS, *_OWNER_ERRORS, errors.OutdatedReport, errors.WriteContention),
         (
             VIDEO_ID,
             {
@@ -91,7 +91,7 @@ OPERATIONS: dict[str, Operation] = {
         "Try a failed job again",
         f"With all its {LAST_ATTEMPT} attempts. A job that is queued or running is left alone (after a minute its message is sent once more), so asking again is harmless.",
         {202: {"description": "Queued", **json_content(ref("Job"), JOB | {"state": "queued", "progress": 0})}},
-        (*BODY_ERRORS, *_OWNER_ERRORS, errors.IllegalTransition, errors.QuotaExceeded),
+        (*BODY_ERRORS, *_OWNER_ERRORS, errors.IllegalTransition, errors.WriteContention, errors.QuotaExceeded),
         (VIDEO_ID, {"name": "kind", "in": "path", "required": True, "schema": _KIND, "example": "transcode.720p"}),
         EMPTY_BODY,
     ),

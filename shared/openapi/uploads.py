@@ -73,7 +73,7 @@ OPERATIONS: dict[str, Operation] = {
                 },
             }
         },
-        (*BODY_ERRORS, *_OWNER_ERRORS, errors.IllegalTransition, errors.QuotaExceeded),
+        (*BODY_ERRORS, *_OWNER_ERRORS, errors.IllegalTransition, errors.WriteContention, errors.QuotaExceeded),
         (VIDEO_ID,),
         {
             "required": True,
@@ -94,7 +94,7 @@ OPERATIONS: dict[str, Operation] = {
                 **json_content(ref("ReceivedUpload"), {"uploadId": UPLOAD, "videoId": EXAMPLE_ID, "state": "received"}),
             }
         },
-        (*BODY_ERRORS, *_OWNER_ERRORS, errors.IllegalTransition),
+        (*BODY_ERRORS, *_OWNER_ERRORS, errors.IllegalTransition, errors.WriteContention),
         (VIDEO_ID, _UPLOAD_ID),
         {
             "required": True,
@@ -116,7 +116,7 @@ OPERATIONS: dict[str, Operation] = {
         "What still arrives of it is ignored. Giving it up again changes nothing; "
         "one that is complete can only be replaced by another.",
         {204: {"description": "Given up"}},
-        (*_OWNER_ERRORS, errors.IllegalTransition),
+        (*_OWNER_ERRORS, errors.IllegalTransition, errors.WriteContention),
         (VIDEO_ID, _UPLOAD_ID),
     ),
 }

@@ -5,27 +5,18 @@ the totals by the difference, in one transaction. So a message may come twice, l
 is only that there may be something to move.
 """
 
-import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from shared.aws.dynamodb import (
-    LARGEST_TRANSACTION,
-    ConditionFailed,
-    Key,
-    Table,
-    TransactionConflict,
-    Write,
-)
+from shared.aws.dynamodb import LARGEST_TRANSACTION, ConditionFailed, Key, Table, TransactionConflict, Write
 from shared.aws.expressions import Expression, change_between
+from shared.aws.records import contended, signed, stamped, unchanged
 from shared.core.attributes import Item
 from shared.core.caller import UPDATED_FOR, Caller
-from shared.core.errors import Unavailable
 from shared.schema import (
     MARKER,
     PARTITION_KEY,
     PROFILE,
-    SCHEMA_VERSION,
     SORT_KEY,
     TAG_COUNT,
     TAGS,
@@ -146,7 +137,7 @@ class Aggregates:
         """Make totals those of these videos' present states; returns how many videos were due.
 
         Looks again after each write, until nothing is due: a video that changed while it was looked at may have sent
-        its message to somebody who then saw nothing to do. Raises Unavailable when others are faster every time.
+        its message to somebody who then saw nothing to do. Raises WriteContention when others are faster every time.
         `requests` are the correlation ids, by video, of those who asked for it.
         """
         pending = list(dict.fromkeys(video_ids))
@@ -159,7 +150,7 @@ class Aggregates:
             settled.update(pending)
             if not self._carry_out(due, now):
                 self.table.pause(attempt + 1)
-        raise Unavailable("Others move the same totals; try again.")
+        raise contended("the same totals")
 
     def _moves(self, video_ids: Sequence[str], requests: Mapping[str, str | None]) -> Iterator[_Move]:
         keys = [entity.key(videoId=video_id) for video_id in video_ids for entity in (VIDEO, MARKER)]
@@ -218,15 +209,11 @@ def _summed(moves: Sequence[_Move]) -> dict[tuple[str, str], dict[str, int]]:
 def _marker_write(table: Table, move: _Move, now: int) -> Write:
     """The marker's move, if it still is as it was read."""
     key, marker = MARKER.key(videoId=move.video_id), move.marker
-    if marker is None:
-        unchanged = Expression("attribute_not_exists(#pk)", {"#pk": PARTITION_KEY})
-    else:
-        unchanged = Expression("#writeId = :writeId", {"#writeId": "writeId"}, {":writeId": marker["writeId"]})
     part = contribution(move.video)
     if part is None:
-        return table.remove(key, condition=unchanged)
+        return table.remove(key, condition=unchanged(marker))
     version = int((marker or {}).get("version", 0)) + 1
-    return table.put(_marker(move, part, version, now), condition=unchanged)
+    return table.put(_marker(move, part, version, now), condition=unchanged(marker))
 
 
 def _marker(move: _Move, part: Contribution, version: int, now: int) -> Item:
@@ -237,14 +224,12 @@ def _marker(move: _Move, part: Contribution, version: int, now: int) -> Item:
         # In a map, because indexes project attributes of these names.
         "counted": {"status": part.status, **dict(zip(SIZES, part.sizes, strict=True))},
         **({"tags": set(part.tags)} if part.tags else {}),
-        "version": version,
-        "writeId": secrets.token_hex(8),
         "rel": counted_relation(part.user_id),
         "relShard": shard_of(move.video_id),
         "relSort": 0,
         "relId": move.video_id,
     }
-    return _stamped(marker, AGGREGATES.acting_for(move.correlation_id), now)
+    return stamped(marker, AGGREGATES.acting_for(move.correlation_id), now, version=version)
 
 
 def _together(moves: Sequence[_Move]) -> Caller:
@@ -260,35 +245,22 @@ def _total_write(table: Table, kind: str, whose: str, counts: Mapping[str, int],
 
 
 def user_addition(user_id: str, counts: Mapping[str, int], caller: Caller, now: int) -> Expression:
-    """The change that adds counts to a user's totals, and makes these when they are not there.
-
-    Like `tag_addition` it raises `version`, so that a sum whose version stayed is one that nobody moved meanwhile.
-    """
-    added = {**counts, "version": 1}
+    """The change that adds counts to a user's totals, and makes these when they are not there."""
     place = {"userId": user_id, "rel": USERS, "relShard": 0, "relSort": 0, "relId": user_id}
-    fixed = _fixed(place, caller, now)
-    return Expression(
-        f"{fixed.text} ADD " + ", ".join(f"#{name} :{name}" for name in added),
-        fixed.names | {f"#{name}": name for name in added},
-        fixed.values | {f":{name}": value for name, value in added.items()},
-    )
+    return _addition(place, counts, caller, now)
 
 
 def tag_addition(tag: str, difference: int, caller: Caller, now: int) -> Expression:
     """The change that adds to the count of a tag, and makes it when it is not there."""
-    fixed = _fixed({"tag": tag, "rel": TAGS, "relShard": 0, "relId": tag}, caller, now)
-    counts = ", ".join(f"#{name} = if_not_exists(#{name}, :zero) + :difference" for name in ("count", "relSort"))
-    return Expression(
-        f"{fixed.text.replace('SET ', f'SET {counts}, ', 1)} ADD #version :version",
-        fixed.names | {"#count": "count", "#relSort": "relSort", "#version": "version"},
-        fixed.values | {":zero": 0, ":difference": difference, ":version": 1},
-    )
+    place = {"tag": tag, "rel": TAGS, "relShard": 0, "relId": tag}
+    return _addition(place, {"count": difference, "relSort": difference}, caller, now)
 
 
-def _fixed(place: Item, caller: Caller, now: int) -> Expression:
-    """The change that says of a total what it is, and who wrote it when and for which request."""
-    return change_between({UPDATED_FOR: None}, _stamped(place, caller, now))
+def _addition(place: Item, counts: Mapping[str, int], caller: Caller, now: int) -> Expression:
+    """The change that adds counts to a total, and says what it is, who wrote it, when, and for which request.
 
-
-def _stamped(item: Item, caller: Caller, now: int) -> Item:
-    return caller.signed(item) | {"schemaVersion": SCHEMA_VERSION, "updatedAt": now}
+    It raises `version`, so that a sum whose version stayed is one that nobody moved meanwhile.
+    """
+    added = {**counts, "version": 1}
+    addition = Expression.of("ADD " + ", ".join(f"#{name} :{name}" for name in added), **added)
+    return change_between({UPDATED_FOR: None}, signed(place, caller, now)) + addition

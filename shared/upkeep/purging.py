@@ -135,7 +135,7 @@ class Purge:
             # From the start each time: what has been deleted is not met again.
             page = self.table.query(
                 index=None,
-                condition=Expression("#pk = :pk", {"#pk": PARTITION_KEY}, {":pk": partition}),
+                condition=Expression.of("#pk = :pk", pk=partition),
                 attributes=(PARTITION_KEY, SORT_KEY),
                 limit=PAGE,
                 consistent=True,

@@ -21,15 +21,11 @@ from itertools import islice
 from threading import Lock
 from typing import Any, Literal, TypeVar
 
-from shared.aws.dynamodb import (
-    LARGEST_BATCH_GET,
-    ConditionFailed,
-    Table,
-    TransactionConflict,
-)
+from shared.aws.dynamodb import LARGEST_BATCH_GET, ConditionFailed, Table
 from shared.aws.expressions import Expression
-from shared.aws.listing import sharded, unsharded
-from shared.core.attributes import Item, Value, decode_item
+from shared.aws.listing import sharded, unsharded, walk
+from shared.aws.records import at_version
+from shared.core.attributes import Item, Value
 from shared.core.caller import Caller
 from shared.core.errors import Conflict, NotFound, Unavailable
 from shared.relations.children import prefix_of
@@ -262,7 +258,7 @@ class Reconcile:
                     self._tell(kind, id_, difference, "repaired" if self._repairs else "found")
                     return
                 seen = difference
-            except (_Moved, ConditionFailed, TransactionConflict, Conflict, NotFound):
+            except (_Moved, ConditionFailed, Conflict, NotFound):
                 seen = None
         self._tell(kind, id_, seen or _Difference({}, {}), "busy")
 
@@ -324,22 +320,12 @@ class Reconcile:
         return compare(self._family(video_id))
 
     def _family(self, video_id: str) -> _Family:
-        items: dict[str, Item] = {}
-        start: Item | None = None
-        while True:
-            page = self.table.query(
-                index=None,
-                condition=Expression(
-                    "#pk = :pk", {"#pk": PARTITION_KEY}, {":pk": VIDEO.key(videoId=video_id)[PARTITION_KEY]}
-                ),
-                limit=PAGE,
-                start=start,
-                consistent=True,
-            )
-            items |= {item[SORT_KEY]: item for item in page.items if _is_compared(item[SORT_KEY])}
-            if page.last_key is None:
-                break
-            start = decode_item(page.last_key)
+        partition = {PARTITION_KEY: VIDEO.key(videoId=video_id)[PARTITION_KEY]}
+        items = {
+            item[SORT_KEY]: item
+            for item in walk(self.table, None, partition, limit=PAGE, consistent=True)
+            if _is_compared(item[SORT_KEY])
+        }
         return _Family(
             video_id,
             items.get(VIDEO.sk),
@@ -365,10 +351,7 @@ class Reconcile:
         self.mover.move_entries(video_id, self._now())
 
     def _repair_marker(self, video_id: str, _: _Difference) -> None:
-        try:
-            self.aggregates.settle([video_id], self._now())
-        except Unavailable as error:
-            raise _Moved from error
+        self.aggregates.settle([video_id], self._now())
 
     def _ratings(self, family: _Family) -> _Difference | None:
         if family.video is None:
@@ -458,9 +441,9 @@ class Reconcile:
     def _write(self, entity: Entity, change: Expression, difference: _Difference, **parts: str) -> None:
         """Change a total, if nobody has since it was looked at."""
         if difference.version is None:
-            unmoved = Expression("attribute_not_exists(#version)", {"#version": "version"})
+            unmoved = Expression.of("attribute_not_exists(#version)")
         else:
-            unmoved = Expression("#version = :seen", {"#version": "version"}, {":seen": difference.version})
+            unmoved = at_version({"version": difference.version})
         self.table.write(self.table.update(entity.key(**parts), change, condition=unmoved))
 
     # Reading ----------------------------------------------------------------------------------------------------
@@ -472,23 +455,9 @@ class Reconcile:
     def _entries(self, partitions: Sequence[Mapping[str, Value]], also: Sequence[str] = ()) -> Iterator[Item]:
         """All entries of relations, page by page."""
         for partition in partitions:
-            start: Item | None = None
-            while True:
-                page = self.table.query(
-                    index=RELATION_INDEX.name,
-                    condition=Expression(
-                        " AND ".join(f"#{name} = :{name}" for name in partition),
-                        {f"#{name}": name for name in partition},
-                        {f":{name}": value for name, value in partition.items()},
-                    ),
-                    attributes=("relId", "relSort", *also),
-                    limit=PAGE,
-                    start=start,
-                )
-                yield from page.items
-                if page.last_key is None:
-                    break
-                start = decode_item(page.last_key)
+            yield from walk(
+                self.table, RELATION_INDEX.name, partition, attributes=("relId", "relSort", *also), limit=PAGE
+            )
 
     def _batches(self, partitions: Sequence[Mapping[str, Value]]) -> Iterator[list[Item]]:
         """All entries of relations, as many at a time as one BatchGetItem looks up."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from shared.aws.listing import Lists, Window, sharded
 from shared.core.attributes import Item
 from shared.core.caller import Caller, request_of
-from shared.core.telemetry import correlated, service_logger
+from shared.core.telemetry import correlated, log_failure, service_logger
 from shared.films.jobs import KINDS, JobStore, ticket_of
 from shared.films.messages import aggregates_message
 from shared.schema import SCHEDULED
@@ -58,9 +58,9 @@ def sweep(store: JobStore, now: int, in_time: Callable[[], bool]) -> Sweep:
         with correlated(request_of(item)):
             try:
                 outcome = handle(item)
-            except Exception:
+            except Exception as error:  # also a bug: one job must not keep the others waiting
                 swept.counts["skipped"] += 1
-                service_logger().exception("not swept", extra=log)
+                log_failure("not swept", error, **log)
                 return None
             if outcome:
                 swept.counts[outcome] += 1

@@ -23,17 +23,15 @@ class TotalsStore:
         return user_document(user_id, counts)
 
     def tags(self, limit: int, after: Position | None) -> tuple[list[dict[str, Any]], Position | None]:
-        """So many tags after a position, the most used first, and where to go on; ties are in reverse order."""
+        """Up to `limit` tags after a position, the most used first, and where to go on; ties are in reverse order."""
         partition = {"rel": TAGS, "relShard": 0}
         start = None
         if after:
             start = {**TAG_COUNT.key(tag=after.id), **partition, "relSort": after.at, "relId": after.id}
         page = self.table.query(
             index=RELATION_INDEX.name,
-            condition=Expression(
-                "#rel = :rel AND #relShard = :relShard AND #relSort >= :one",
-                {f"#{name}": name for name in ("rel", "relShard", "relSort")},
-                {":rel": TAGS, ":relShard": 0, ":one": 1},
+            condition=Expression.of(
+                "#rel = :rel AND #relShard = :relShard AND #relSort >= :least", **partition, least=1
             ),
             attributes=("relSort", "relId"),
             ascending=False,

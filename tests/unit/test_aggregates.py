@@ -415,7 +415,7 @@ class TestMeetingOthers:
     ) -> None:
         video_id = api.publish()["videoId"]
         tries = meanwhile.always(error)
-        with pytest.raises(Unavailable):
+        with pytest.raises(WriteContention):
             Aggregates(table).settle([video_id], NOW)
         assert len(tries) == ROUNDS
 

@@ -58,6 +58,8 @@ PLACES = {
 }
 """What stands for the other parameters of a path."""
 
+WORKER = Caller.job("thumbnails")
+
 Ask = Callable[..., int]
 
 
@@ -121,7 +123,7 @@ def _of_films(api: Api, table: Table, objects: Objects, ask: Ask) -> Iterator[in
     for report in (REPORT, REPORT | {"inputHash": message.inputHash}):
         yield ask(film, report, user="transcoder", scopes="videos/transcode")
     ticket = backstage.message("thumbnails", "poster").ticket
-    backstage.jobs.fail(ticket, "It broke.", Caller.job("thumbnails"), int(api.clock()), retry=False)
+    backstage.jobs.fail(ticket, "It broke.", WORKER, int(api.clock()), retry=False)
     yield ask(film, None)
     yield ask(film, None, kind="probe")
     for size in (1, 2):
@@ -144,7 +146,7 @@ def _of_films(api: Api, table: Table, objects: Objects, ask: Ask) -> Iterator[in
     yield ask(GONE, BODIES["createUpload"])
     backstage.settle()
     again = backstage.message("thumbnails", "storyboard").ticket
-    backstage.jobs.fail(again, "It broke.", Caller.job("thumbnails"), int(api.clock()), retry=False)
+    backstage.jobs.fail(again, "It broke.", WORKER, int(api.clock()), retry=False)
     backstage.spend_quota("alice")
     yield ask(film, None, kind="storyboard")
     yield ask(film, {"time": 2})
@@ -227,6 +229,46 @@ def test_every_declared_status_is_returned_and_no_other(
     static = route.operation in ("getOpenApi", "getDocs", "getDocsAsset")
     # A static answer can only fail by a bug, and a bug cannot be asked for.
     assert seen == declared - ({500} if static else set())
+
+
+def _begun(api: Api, objects: Objects, film: str) -> dict[str, str]:
+    """An upload in parts whose only part has arrived: its id, and the part's ETag."""
+    upload_id = api.post(f"/v1/videos/{film}/upload", {"contentType": "video/mp4", "fileSize": 2}).json["uploadId"]
+    key = f"{film}/{upload_id}"
+    (started,) = objects.client.list_multipart_uploads(Bucket=SOURCES_BUCKET)["Uploads"]
+    part = objects.client.upload_part(
+        Bucket=SOURCES_BUCKET, Key=key, UploadId=started["UploadId"], PartNumber=1, Body=b"xx"
+    )
+    return {"uploadId": upload_id, "etag": part["ETag"]}
+
+
+@pytest.mark.parametrize(
+    "operation",
+    ["createUpload", "completeUpload", "abortUpload", "chooseThumbnail", "reportRendition", "retryJob"],
+)
+def test_what_others_prevent_is_a_declared_conflict_that_can_be_tried_again(
+    api: Api, table: Table, objects: Objects, monkeypatch: pytest.MonkeyPatch, operation: str
+) -> None:
+    (route,) = [route for route in ROUTES if route.operation == operation]
+    backstage = Backstage(table, api.clock)
+    film = backstage.uploaded_film(api)
+    monkeypatch.setattr(uploads, "LARGEST_PUT", 1)  # so that two bytes come in parts
+    upload = _begun(api, objects, film)
+    backstage.jobs.fail(
+        backstage.message("thumbnails", "poster").ticket, "It broke.", WORKER, int(api.clock()), retry=False
+    )
+    body = {
+        "completeUpload": {"parts": [{"partNumber": 1, "etag": upload["etag"]}]},
+        "reportRendition": REPORT | {"inputHash": backstage.message("transcode", "transcode.360p").inputHash},
+    }.get(operation, BODIES.get(operation))
+    _conflict(monkeypatch, table)
+    place = _place(route, film, uploadId=upload["uploadId"])
+    reply = api.request(route.method, place, json_body=body, user="admin")
+    assert (reply.status, reply.headers["retry-after"]) == (409, "1")
+    declared = document()["paths"][route.path][route.method.lower()]["responses"]["409"]
+    assert reply.json["type"].rpartition(":")[2] == "write-contention"
+    assert "write-contention" in declared["content"]["application/problem+json"]["examples"]
+    assert "Retry-After" in declared["headers"]
 
 
 def _break(patch: pytest.MonkeyPatch, table: Table, code: str) -> None:

@@ -11,7 +11,7 @@ from moto.core.models import botocore_stubber
 
 from shared.aws import sqs as module
 from shared.aws.sqs import ATTEMPTS, BadMessage, Message, Queue, process, process_together
-from shared.core.errors import InternalError, Unavailable
+from shared.core.errors import PASSING, InternalError, Unavailable
 from tests.integration.faults import Incident, Line, Send, answer_lost, refusal, request_lost
 
 
@@ -60,6 +60,16 @@ class TestProcess:
     def test_an_empty_batch_is_no_mistake(self) -> None:
         assert process(_event(), lambda _: None) == _failed()
 
+    @pytest.mark.parametrize(("error", "level"), [*((error(), "WARNING") for error in PASSING), (OSError(), "ERROR")])
+    def test_only_what_does_not_pass_by_itself_is_logged_as_an_error(
+        self, caplog: pytest.LogCaptureFixture, error: Exception, level: str
+    ) -> None:
+        def handle(_: Message) -> None:
+            raise error
+
+        assert process(_event("{}"), handle) == _failed("m0")
+        assert [record.levelname for record in caplog.records] == [level]
+
     def test_the_log_says_why_but_not_what_the_message_was(self, caplog: pytest.LogCaptureFixture) -> None:
         def handle(_: Message) -> None:
             raise BadMessage("It is of no known kind.")
@@ -100,12 +110,13 @@ class TestProcessTogether:
         assert process_together(_event("{}", '{"a": 1}', "{}"), handle) == _failed("m1")
         assert calls == [["m0", "m1", "m2"], ["m0"], ["m1"], ["m2"]]
 
-    def test_when_something_is_unavailable_all_come_again(self) -> None:
+    @pytest.mark.parametrize("error", [error() for error in PASSING])
+    def test_when_something_is_busy_or_contended_all_come_again(self, error: Exception) -> None:
         calls: list[int] = []
 
         def handle(batch: Sequence[Message]) -> None:
             calls.append(len(batch))
-            raise Unavailable
+            raise error
 
         assert process_together(_event("{}", "[]", "{}"), handle) == _failed("m0", "m1", "m2")
         assert calls == [2]

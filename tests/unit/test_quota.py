@@ -6,11 +6,11 @@ import pytest
 from moto.core.models import botocore_stubber
 
 from shared.aws.dynamodb import Table
-from shared.core.errors import QuotaExceeded, Unavailable
+from shared.core.errors import QuotaExceeded, Unavailable, WriteContention
 from shared.films.quota import DAY, QuotaStore
 from shared.schema import QUOTA
 from tests.harness import NOW
-from tests.integration.faults import Line, answer_lost, failing, request_lost, throttled
+from tests.integration.faults import Incident, Line, answer_lost, conflict, failing, request_lost, throttled
 
 TODAY = "2025-06-15"
 
@@ -76,10 +76,13 @@ def test_a_fault_that_passes_counts_once(quota: QuotaStore, table: Table, incide
     assert _used(table) == 10
 
 
-def test_a_fault_that_stays_is_unavailable(quota: QuotaStore, table: Table) -> None:
+@pytest.mark.parametrize(("incident", "error"), [(throttled, Unavailable), (conflict, WriteContention)])
+def test_a_fault_that_stays_is_said_and_counts_nothing(
+    quota: QuotaStore, table: Table, incident: Incident, error: type[Exception]
+) -> None:
     line = Line(table.client, carry=botocore_stubber)
-    line.arm(throttled)
-    with pytest.raises(Unavailable):
+    line.arm(incident)
+    with pytest.raises(error):
         quota.reserve("alice", 1, NOW)
     line.disarm()
     assert _used(table) == 0

@@ -52,6 +52,12 @@ def test_an_item_is_signed_without_being_read(table: Table, stored: Item) -> Non
     assert "updatedFor" not in item  # that of an earlier request
 
 
+def test_two_changes_are_made_by_one_update(table: Table, stored: Item) -> None:
+    titled, counted = Expression.of("SET #title = :title", title="Pier"), Expression.of("ADD #votes :more", more=2)
+    new = table.write(table.update(KEY, titled + counted, condition=at_version(stored)), returning="ALL_NEW")
+    assert (new["title"], new["votes"]) == ("Pier", 2)
+
+
 def test_a_stamp_says_who_wrote_the_item_when_and_for_which_request(stored: Item) -> None:
     assert stored["updatedBy"] == "alice"
     assert stored["updatedAt"] == 1000

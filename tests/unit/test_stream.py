@@ -5,6 +5,7 @@ import logging
 import pytest
 
 from shared.aws.stream import Record, process, records
+from shared.core.errors import PASSING
 from tests.harness import NOW
 from tests.streams import EXPIRY, Raw, change, deliver, event, sequence_of
 
@@ -86,6 +87,17 @@ class TestProcess:
         reader = Reader(sequence_of(batch[2]), sequence_of(batch[4]))
         assert process(event(*batch), reader) == {"batchItemFailures": [{"itemIdentifier": sequence_of(batch[2])}]}
         assert reader.handled == [sequence_of(raw) for raw in batch[:2]]
+
+    @pytest.mark.parametrize(("error", "level"), [*((error(), "WARNING") for error in PASSING), (OSError(), "ERROR")])
+    def test_only_what_does_not_pass_by_itself_is_logged_as_an_error(
+        self, caplog: pytest.LogCaptureFixture, error: Exception, level: str
+    ) -> None:
+        def handle(_: Record) -> None:
+            raise error
+
+        (raw,) = _batch(1)
+        assert process(event(raw), handle) == {"batchItemFailures": [{"itemIdentifier": sequence_of(raw)}]}
+        assert [(record.message, record.levelname) for record in caplog.records] == [("record failed", level)]
 
     def test_a_single_record_that_fails_is_reported(self) -> None:
         (raw,) = _batch(1)
