@@ -14,6 +14,7 @@ from infra.function import ServiceFunction
 from infra.metrics import FIVE_MINUTES, MINUTE
 from infra.queue import WorkQueue
 from infra.settings import Settings
+from shared.kinds import JOB_QUEUES
 
 ERRORS_PERCENT = 1
 REQUESTS_A_MINUTE = 5
@@ -190,7 +191,7 @@ class Alarms(Construct):
             runbook="dead-letters",
             threshold=1,
         )
-        if name in metrics.JOB_QUEUES:
+        if name in JOB_QUEUES:  # the job's age says more than its message's, which comes again and again
             what, age, limit, runbook = "job", metrics.of_oldest_job(self._settings, name), OLDEST_JOB, "old-jobs"
         else:
             age = metrics.of_queue(metrics.AGE, queue.queue, name)

@@ -12,6 +12,7 @@ from infra.function import ServiceFunction
 from infra.metrics import FIVE_MINUTES
 from infra.queue import WorkQueue
 from infra.settings import Settings
+from shared.kinds import JOB_QUEUES, KINDS
 
 WIDTH = 24
 """Of the whole dashboard, in CloudWatch's units."""
@@ -130,14 +131,14 @@ class OperationsDashboard(Construct):
         settings = self._settings
 
         def by_kind(name: str) -> list[cloudwatch.Metric]:
-            return [metrics.of_service(settings, name, kind=kind, label=kind) for kind in metrics.JOB_KINDS]
+            return [metrics.of_service(settings, name, kind=kind, label=kind) for kind in KINDS]
 
         changes = ("VideosCreated", "VideosDeleted", "VideosRemoved", "ViewsCounted")
         return {
             "Videos and views": [metrics.of_service(settings, name) for name in changes],
             "Jobs done": by_kind("JobsDone"),
             "Jobs failed": by_kind("JobsFailed"),
-            "Oldest job (s)": [metrics.of_oldest_job(settings, queue) for queue in metrics.JOB_QUEUES],
+            "Oldest job (s)": [metrics.of_oldest_job(settings, queue) for queue in JOB_QUEUES],
         }
 
     def _pipeline(self, functions: Mapping[str, ServiceFunction], queues: Mapping[str, WorkQueue]) -> Graphs:

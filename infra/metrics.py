@@ -13,11 +13,6 @@ from shared import schema
 MINUTE = Duration.minutes(1)
 FIVE_MINUTES = Duration.minutes(5)
 
-JOB_QUEUES = ("probe", "thumbnails", "transcode")
-"""Queues whose messages stand for jobs; the job's age says more than the message's, which comes again and again."""
-
-JOB_KINDS = ("probe", "poster", "storyboard", "transcode")
-
 DEPTH = "ApproximateNumberOfMessagesVisible"
 AGE = "ApproximateAgeOfOldestMessage"
 GIVEN_UP = "OnFailureDestinationDeliveredEventCount"

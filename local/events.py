@@ -19,8 +19,9 @@ from urllib.parse import parse_qsl
 from local import ROOT, world
 from shared.core.attributes import Item, encode_item
 from shared.core.caller import Caller
-from shared.films.jobs import input_hash, rendition_kind
 from shared.films.messages import aggregates_message, job_message, purge_message, purge_playlist_message
+from shared.films.wants import input_hash
+from shared.kinds import rendition_kind
 from shared.routes import DEFAULT_FUNCTION, ROUTES, Route
 from shared.schema import PLAYLIST, SCHEMA_VERSION, playlists_relation
 from shared.videos.video import arrived, deleted, patched

@@ -20,8 +20,9 @@ from shared.aws.s3 import object_uri
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.errors import NotFound
-from shared.films.jobs import input_hash, kind_of, rendition_kind, since, wanted
 from shared.films.quota import DAY
+from shared.films.wants import input_hash, since, wanted
+from shared.kinds import kind_of, rendition_kind
 from shared.relations.credits import credit_item, release_item
 from shared.relations.models import CreditContent, ReleaseContent
 from shared.relations.playlist_entries import EntryStore

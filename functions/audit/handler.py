@@ -14,6 +14,7 @@ from shared.aws.stream import Record, process
 from shared.core.attributes import Item
 from shared.core.settings import LambdaHandler, archive_bucket, audit_days, audit_table_name, entry_point
 from shared.core.telemetry import emit, logged, service_logger
+from shared.kinds import base_of
 
 LOGGED = {"video_id": "videoId", "entity": "entity", "kind": "kind", "action": "action"}
 """What a log line tells of an entry, by its names there: not who, nor from what to what."""
@@ -63,14 +64,12 @@ def _measure(entries: Sequence[Item]) -> None:
     """Count what has happened; each change once, however often it is delivered."""
     videos = Counter(VIDEO_METRICS.get(each["action"]) for each in entries if each["entity"] == "video")
     emit({metric: count for metric, count in videos.items() if metric})
-    jobs = Counter((_kind(each), JOB_METRICS.get(each["action"])) for each in entries if each["entity"] == "job")
+    # Without the name of a rendition: each value of a dimension is a metric that is paid for.
+    jobs = Counter(
+        (base_of(each["kind"]), JOB_METRICS.get(each["action"])) for each in entries if each["entity"] == "job"
+    )
     for kind in {kind for kind, _ in jobs}:
         emit({metric: count for (of, metric), count in jobs.items() if metric and of == kind}, kind=kind)
-
-
-def _kind(entry: Item) -> str:
-    """A job's kind without the name of its rendition: each value of a dimension is a metric that is paid for."""
-    return str(entry["kind"]).partition(".")[0]
 
 
 def _deployed() -> LambdaHandler:

@@ -8,11 +8,13 @@ from shared.aws.dynamodb import Table, make_client
 from shared.core.attributes import Item
 from shared.core.errors import InvalidContent, InvalidParameter, NoSource, NotFound, OutdatedReport
 from shared.core.settings import LambdaHandler, entry_point, jobs_per_day, media_bucket, table_name
-from shared.films.jobs import JobStore, Ticket, document, owned_jobs, rendition_kind
+from shared.films.job import Ticket, document, owned_jobs
+from shared.films.jobs import JobStore
 from shared.films.messages import rendition_folder
 from shared.films.models import RenditionReport, ThumbnailChoice
 from shared.films.quota import QuotaStore
 from shared.films.readiness import why_not_ready
+from shared.kinds import KIND_PATTERN, KINDS_IN_WORDS, RENDITION, rendition_kind
 from shared.schema import VIDEO
 from shared.videos import video
 from shared.videos.access import owned_by
@@ -21,9 +23,7 @@ from shared.web.bodies import NoContent, parse
 from shared.web.http import JSON, Answer, Handler, Request, respond
 from shared.web.http import make_handler as make_http_handler
 
-RENDITION = r"[A-Za-z0-9._-]{1,64}"
 OBJECT = r"([A-Za-z0-9_-][A-Za-z0-9._-]{0,99}/){0,5}[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}"
-KIND = rf"probe|poster|storyboard|transcode\.{RENDITION}"
 
 
 class Jobs:
@@ -73,8 +73,8 @@ class Jobs:
         if request.body:
             parse(NoContent, request.content(JSON))
         kind = request.path["kind"]
-        if not re.fullmatch(KIND, kind):
-            raise InvalidParameter.named("kind", "must be probe, poster, storyboard, or transcode. and a rendition")
+        if not re.fullmatch(KIND_PATTERN, kind):
+            raise InvalidParameter.named("kind", f"must be {KINDS_IN_WORDS}")
         job = self.jobs.retry(
             request.video_id(),
             kind,

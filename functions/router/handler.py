@@ -14,9 +14,7 @@ from shared.core.settings import LambdaHandler, entry_point, media_bucket, queue
 from shared.core.telemetry import logged
 from shared.films.jobs import JobStore
 from shared.films.shares import ShareStore
-from shared.upkeep.dispatch import Router
-
-QUEUES = ("probe", "thumbnails", "transcode", "purge", "aggregates")
+from shared.upkeep.dispatch import QUEUES, Router
 
 
 def make(router: Router, clock: Callable[[], float] = time.time) -> LambdaHandler:

@@ -37,7 +37,8 @@ class Painter:
         film = job["input"]
         source = ObjectSource(self.objects, film["source"], film["etag"], film["fileSize"])
         facts = Facts.of(item["source"]["media"])
-        pictures = self._poster(job, source, facts) if job["kind"] == "poster" else self._board(job, source, facts)
+        make = {"poster": self._poster, "storyboard": self._storyboard}[job["kind"]]
+        pictures = make(job, source, facts)
         return Result({"pictures": sorted(pictures)}, lambda video_item: video.pictured(video_item, pictures))
 
     def _poster(self, job: Item, source: ObjectSource, facts: Facts) -> Item:
@@ -48,7 +49,7 @@ class Painter:
         )
         return {"poster": stored[largest.name], **stored}
 
-    def _board(self, job: Item, source: ObjectSource, facts: Facts) -> Item:
+    def _storyboard(self, job: Item, source: ObjectSource, facts: Facts) -> Item:
         made = self.reader.storyboard(source, facts)
         stored = self._stored(job, [made.sheet])
         url = self._put(job, "storyboard.vtt", made.cues.encode(), "text/vtt; charset=utf-8")

@@ -17,10 +17,10 @@ from shared.core.settings import (
     sources_bucket,
     table_name,
 )
-from shared.films.jobs import jobs_per_upload
 from shared.films.models import CompleteUpload, NewUpload
 from shared.films.quota import QuotaStore
 from shared.films.uploads import UPLOAD_ID, UploadService, UploadStore
+from shared.films.wants import jobs_per_upload
 from shared.web.bodies import parse
 from shared.web.http import JSON, Answer, Handler, Request, no_content, respond
 from shared.web.http import make_handler as make_http_handler

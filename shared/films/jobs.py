@@ -1,37 +1,30 @@
-"""Jobs as desired state: what should be made of a video's film, and how far that is.
+"""The store of jobs: every transition of shared/films/job.py as one conditional write, or one transaction with the video."""
 
-There is one Job item for each video and kind, with a hash of its input. Whoever wants it done writes it in state
-`queued`; that write's stream record makes the router send the message, so a job cannot be queued without its
-message, nor the other way round. Everything else is a conditional write on hash, attempt and state:
-
-    (wanted) -> queued -> running -> done
-                  ^          |
-                  +----------+-> failed      after the last attempt, or at once when trying again is no use
-                 withdrawn                   the video was deleted, or its film replaced
-
-An attempt is counted when a worker has had it: waiting for one costs none. The number of an attempt never comes
-again for the same input, so that a late word on one is not taken for a word on another.
-
-A job is done for the request that wanted it, tried it again or ended it: `updatedFor` stays while workers, the sweeper
-and reports of transcoders write the job, and what they write of its video has it as well.
-
-Repeated and late messages and stream records therefore change nothing, a result for another input than the
-present one is dropped, and the sweeper queues again whatever is past its time.
-"""
-
-import hashlib
-import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
 
 from shared.aws.dynamodb import ConditionFailed, Table, TransactionConflict, Write
 from shared.aws.expressions import Expression, change_between
 from shared.aws.listing import LARGEST_READ, walk
-from shared.aws.records import author, contended, is_ours, key_of, new_write_id, unchanged
-from shared.core.attributes import Item, Value
+from shared.aws.records import contended, is_ours, key_of, new_write_id, unchanged
+from shared.core.attributes import Item
 from shared.core.caller import Caller, done_for, request_of
 from shared.core.errors import IllegalTransition, NotFound
+from shared.films.job import (
+    LAST_ATTEMPT,
+    PENDING,
+    STATES,
+    Ticket,
+    at_rest,
+    author_of,
+    due,
+    for_job,
+    queued,
+    ticket_of,
+    tries,
+    wanted_by,
+)
+from shared.films.wants import input_hash, since, wanted
+from shared.kinds import HOUR, MINUTE, kind_of
 from shared.schema import (
     JOB,
     PARTITION_KEY,
@@ -47,139 +40,10 @@ from shared.videos.access import owned_by
 from shared.videos.entries import as_read
 from shared.videos.video import job_failed, stamp
 
-LAST_ATTEMPT = 5
 CONTENTION_ATTEMPTS = 5
 ROUTER, SWEEPER = Caller.job("router"), Caller.job("sweeper")
-PENDING = ("queued", "running")
-STATES = (*PENDING, "done", "failed")
-
-FIELDS = (
-    "videoId",
-    "kind",
-    "state",
-    "attempts",
-    "attempt",
-    "progress",
-    "error",
-    "inputHash",
-    "output",
-    "queuedAt",
-    "startedAt",
-    "finishedAt",
-    "updatedAt",
-)
-"""A job as clients see it, in this order."""
-
-
-@dataclass(frozen=True)
-class Kind:
-    """What all jobs of a kind have in common; times in seconds."""
-
-    name: str
-    queue: str
-    """The queue that its messages go to."""
-    lease: int
-    """How long a worker may be silent before its job is given to another: a little more than its function may run."""
-    patience: int
-    """How long a queued job may wait for a worker before its message is sent once more; twice as long each time."""
-    longest_wait: int
-    """How long it may wait in all before it is given up."""
-    needed: bool
-    """Whether the video cannot become ready without it."""
-
-
-MINUTE, HOUR, DAY = 60, 3600, 24 * 3600
 LONGEST_PATIENCE = 6 * HOUR
-
-
-def _kind(name: str, queue: str, *, lease: int, needed: bool) -> Kind:
-    return Kind(name, queue, lease, patience=15 * MINUTE, longest_wait=DAY, needed=needed)
-
-
-KINDS = {
-    "probe": _kind("probe", "probe", lease=3 * MINUTE, needed=True),
-    "poster": _kind("poster", "thumbnails", lease=6 * MINUTE, needed=False),
-    "storyboard": _kind("storyboard", "thumbnails", lease=6 * MINUTE, needed=False),
-    # An outside transcoder: it may have a long queue of its own, but reports while it works.
-    "transcode": Kind(
-        "transcode", "transcode", lease=15 * MINUTE, patience=LONGEST_PATIENCE, longest_wait=3 * DAY, needed=True
-    ),
-}
-
-
-def kind_of(kind: str) -> Kind:
-    """The kind of a job such as `probe` or `transcode.720p`."""
-    return KINDS[kind.partition(".")[0]]
-
-
-def rendition_kind(name: str) -> str:
-    """The job that makes one rendition."""
-    return f"transcode.{name}"
-
-
-def jobs_per_upload(renditions: int) -> int:
-    """How many jobs one upload can start."""
-    return len(KINDS) - 1 + renditions
-
-
-def wanted(video: Item | None) -> dict[str, Item]:
-    """The jobs that a video's present state asks for, by kind, with their inputs."""
-    if video is None or video["status"] == "deleted" or "source" not in video:
-        return {}
-    source = video["source"]
-    film = {"source": source["uri"], "etag": source["etag"], "fileSize": source["fileSize"]}
-    jobs: dict[str, Item] = {"probe": film}
-    if "media" in source:
-        moment = {"time": video["posterTime"]} if "posterTime" in video else {}
-        jobs |= {"poster": film | moment, "storyboard": film}
-        for name, size in source["renditions"].items():
-            jobs[rendition_kind(name)] = film | {"rendition": {"name": name, **size}}
-    return jobs
-
-
-def input_hash(job_input: Mapping[str, Value]) -> str:
-    """32 hexadecimal digits that tell one input of a job from another."""
-    text = json.dumps(job_input, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
-
-
-def since(video: Item) -> str:
-    """Which state of a video asks for something: later ones compare as larger, also in an id's second life."""
-    return f"{video['source']['uploadId']}#{video['version']:015d}"
-
-
-@dataclass(frozen=True)
-class Ticket:
-    """One attempt at one job, as its message names it."""
-
-    video_id: str
-    kind: str
-    input_hash: str
-    attempt: int
-
-
-def ticket_of(job: Item) -> Ticket:
-    """The present attempt of a job."""
-    return Ticket(job["videoId"], job["kind"], job["inputHash"], int(job["attempt"]))
-
-
-def tries(job: Item) -> int:
-    """How many attempts there were since the job was wanted, or since somebody asked to try again; this one included."""
-    return int(job["attempt"] - job.get("spent", 0))
-
-
-def owned_jobs(video: Item, jobs: Iterable[Item]) -> list[Item]:
-    """Those of a video's jobs that are shown: not withdrawn ones, nor those of what had the id before.
-
-    An id that an import uses again may for a moment still have jobs of the video that it was before.
-    """
-    return [job for job in jobs if job["state"] in STATES and job["owner"] == video["userId"]]
-
-
-def document(job: Item) -> dict[str, Any]:
-    """A job as clients see it."""
-    shown = job | {"attempts": tries(job)}
-    return {name: shown[name] for name in FIELDS if name in shown}
+"""Seconds after which at the latest the message of a job that waits is sent once more."""
 
 
 class JobStore:
@@ -207,7 +71,7 @@ class JobStore:
             "since": since(video),
             "schemaVersion": SCHEMA_VERSION,
         }
-        new = _wanted(job, actor, now, attempt=1)
+        new = wanted_by(job, actor, now, attempt=1)
         condition = Expression.of(
             "attribute_not_exists(#pk) OR (#since < :since AND #inputHash <> :inputHash)",
             since=new["since"],
@@ -221,13 +85,13 @@ class JobStore:
                 return
             attempt = int(present["attempt"]) + ("startedAt" in present)
             if present["state"] != "withdrawn":
-                changed = present | _author(actor, now)
+                changed = present | author_of(actor, now)
             elif tries(present | {"attempt": attempt}) > LAST_ATTEMPT:
                 error = {"reason": "It was begun too often and never finished.", "at": now, "attempt": attempt - 1}
                 failed = {**present, "state": "failed", "error": error, "finishedAt": now}
-                changed = _at_rest(done_for(failed, actor.correlation_id), actor, now)
+                changed = at_rest(done_for(failed, actor.correlation_id), actor, now)
             else:
-                changed = _wanted(present, actor, now, attempt=attempt)
+                changed = wanted_by(present, actor, now, attempt=attempt)
             self._replace(present, changed | {"since": new["since"]})
 
     def want_missing(self, video: Item, now: int) -> int:
@@ -246,7 +110,7 @@ class JobStore:
         if present is None or present["since"] >= since(video) or not (even_done or present["state"] in PENDING):
             return
         withdrawn = done_for({**present, "state": "withdrawn", "since": since(video)}, request_of(video))
-        changed = _at_rest(withdrawn, ROUTER, now)
+        changed = at_rest(withdrawn, ROUTER, now)
         self._replace(present, changed)
 
     def take(self, ticket: Ticket, worker: Caller, now: int, instance: str = "") -> Item | None:
@@ -263,8 +127,8 @@ class JobStore:
             "progress": 0,
             "startedAt": now,
             "worker": instance,
-            **_due("running", until),
-            **_author(worker, now),
+            **due("running", until),
+            **author_of(worker, now),
         }
         write = self.table.update(
             JOB.key(videoId=ticket.video_id, kind=ticket.kind), _set(change), condition=_is_at(ticket, "queued")
@@ -278,7 +142,7 @@ class JobStore:
     def advance(self, ticket: Ticket, progress: int, worker: Caller, now: int, instance: str = "") -> Item | None:
         """Keep the lease of a running attempt; None when it is no longer wanted, or another worker's."""
         until = now + kind_of(ticket.kind).lease
-        change = {"progress": progress, "leaseUntil": until, **_due("running", until), **_author(worker, now)}
+        change = {"progress": progress, "leaseUntil": until, **due("running", until), **author_of(worker, now)}
         mine = _is_at(ticket, "running") & Expression.of("#worker = :worker", worker=instance)
         write = self.table.update(JOB.key(videoId=ticket.video_id, kind=ticket.kind), _set(change), condition=mine)
         try:
@@ -302,9 +166,9 @@ class JobStore:
                 return None
             done = {**job, "state": "done", "progress": 100, "output": output, "finishedAt": now}
             done.pop("error", None)
-            done = _at_rest(done, worker, now)
+            done = at_rest(done, worker, now)
             edited = edit(video)
-            new = stamp(edited, caller=_for_job(worker, job), now=now, version=video["version"] + 1)
+            new = stamp(edited, caller=for_job(worker, job), now=now, version=video["version"] + 1)
             if self._together(job, done, video, new):
                 return done
         raise contended("the video")
@@ -321,18 +185,18 @@ class JobStore:
             if job is None or job["attempt"] != ticket.attempt:
                 return None
             if retry and tries(job) < LAST_ATTEMPT:
-                again = _queued({**job, "error": error}, worker, now, attempt=ticket.attempt + 1)
+                again = queued({**job, "error": error}, worker, now, attempt=ticket.attempt + 1)
                 if self._replaced(job, again):
                     return again
                 continue
-            failed = _at_rest({**job, "state": "failed", "error": error, "finishedAt": now}, worker, now)
+            failed = at_rest({**job, "state": "failed", "error": error, "finishedAt": now}, worker, now)
             video = self.wanting(job) if kind_of(job["kind"]).needed else None
             if video is None:
                 if self._replaced(job, failed):
                     return failed
                 continue
             edited = job_failed(video, job["kind"], reason, now)
-            new = stamp(edited, caller=_for_job(worker, job), now=now, version=video["version"] + 1)
+            new = stamp(edited, caller=for_job(worker, job), now=now, version=video["version"] + 1)
             if self._together(job, failed, video, new):
                 return failed
         raise contended("the video")
@@ -347,7 +211,7 @@ class JobStore:
             return self.fail(ticket_of(job), reason, actor, now, retry=False)
         sends = int(job["sends"]) + 1
         due = now + min(kind.patience * 2 ** (sends - 1), LONGEST_PATIENCE)
-        changed = job | {"sentAt": now, "sends": sends, "relSort": due} | _author(actor, now)
+        changed = job | {"sentAt": now, "sends": sends, "relSort": due} | author_of(actor, now)
         return changed if self._replaced(job, changed) else None
 
     def retry(self, video_id: str, kind: str, caller: Caller, now: int, charge: Callable[[str], None]) -> Item:
@@ -380,7 +244,7 @@ class JobStore:
             if known is None:
                 self.want(video, kind, asked, now, caller)
                 continue  # to what it is now
-            again = _wanted(known, caller, now, attempt=int(known["attempt"]) + 1)
+            again = wanted_by(known, caller, now, attempt=int(known["attempt"]) + 1)
             again = {name: value for name, value in again.items() if name != "error"} | {"spent": known["attempt"]}
             freed = self._freed(video, kind)
             if freed == video:
@@ -504,51 +368,6 @@ class JobStore:
 def _is_kept(job: Item, video: Item) -> bool:
     """Whether the video still has the pictures that a job made."""
     return not set(job["output"].get("pictures", ())) - set(video.get("pictures", {}))
-
-
-def delay_before(tries: int) -> int:
-    """Seconds to wait before the first, second ... attempt: none before the first, then 15 and twice as long each time, 15 minutes at most."""
-    return min(15 * 2 ** (tries - 2), 15 * MINUTE) if tries > 1 else 0
-
-
-def _queued(job: Item, actor: Caller, now: int, *, attempt: int) -> Item:
-    """The job as it waits for a worker; its stream record makes the router send the message."""
-    kept = {name: value for name, value in job.items() if name not in _OF_AN_ATTEMPT}
-    due = now + delay_before(tries(job | {"attempt": attempt})) + kind_of(job["kind"]).patience
-    state = {"state": "queued", "attempt": attempt, "progress": 0, "queuedAt": now, "sentAt": now, "sends": 1}
-    return kept | state | _relation(job, "queued", due) | _author(actor, now)
-
-
-def _wanted(job: Item, actor: Caller, now: int, *, attempt: int) -> Item:
-    """The job as somebody wants it from now on: queued, and done for that request."""
-    return done_for(_queued(job, actor, now, attempt=attempt), actor.correlation_id) | {"createdAt": now}
-
-
-def _for_job(worker: Caller, job: Item) -> Caller:
-    """A worker, which writes for whom the job is done."""
-    return worker.acting_for(request_of(job) or worker.correlation_id)
-
-
-_OF_AN_ATTEMPT = ("startedAt", "finishedAt", "worker", "lease", "leaseUntil", "output")
-
-
-def _at_rest(job: Item, actor: Caller, now: int) -> Item:
-    """The job as it waits for nothing; only a failed one is still to be found by its state."""
-    gone = ("lease", "leaseUntil", "rel", "relShard", "relSort", "relId")
-    kept = {name: value for name, value in job.items() if name not in gone}
-    return kept | (_relation(job, "failed", now) if job["state"] == "failed" else {}) | _author(actor, now)
-
-
-def _relation(job: Item, state: str, due: int) -> Item:
-    return {**_due(state, due), "relShard": 0, "relId": f"{job['videoId']}/{job['kind']}"}
-
-
-def _due(state: str, due: int) -> Item:
-    return {"rel": job_relation(state), "relSort": due}
-
-
-def _author(actor: Caller, now: int) -> Item:
-    return author(actor, now) | {"updatedAs": actor.kind}
 
 
 def _set(change: Item) -> Expression:

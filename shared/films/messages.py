@@ -11,7 +11,8 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 from shared.aws.sqs import BadMessage
 from shared.core.attributes import Item
 from shared.core.caller import request_of
-from shared.films.jobs import Ticket, kind_of
+from shared.films.job import Ticket
+from shared.kinds import KINDS_IN_WORDS, kind_of
 
 JOB_SCHEMA: Literal["video-metadata/job/1"] = "video-metadata/job/1"
 PURGE_SCHEMA: Literal["video-metadata/purge/1"] = "video-metadata/purge/1"
@@ -55,7 +56,7 @@ class JobMessage(_OfRequest):
 
     schema_: Literal["video-metadata/job/1"] = Field(alias="schema")
     videoId: str
-    kind: str = Field(description="`probe`, `poster`, `storyboard`, or `transcode.` and the rendition's name")
+    kind: str = Field(description=KINDS_IN_WORDS)
     inputHash: str = Field(description="To be given back with every report")
     attempt: int = Field(description="To be given back with every report")
     input: JobInput
@@ -110,7 +111,7 @@ def job_message(job: Item, media_bucket: str) -> dict[str, Any]:
         "attempt": int(job["attempt"]),
         "input": job["input"],
     }
-    if kind_of(job["kind"]).name == "transcode":
+    if kind_of(job["kind"]).per_rendition:
         name = job["input"]["rendition"]["name"]
         message["output"] = f"{rendition_folder(media_bucket, job['videoId'], job['inputHash'])}{name}.mp4"
         message["report"] = f"/v1/videos/{job['videoId']}/renditions/{name}"

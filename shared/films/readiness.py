@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 
 from shared.core.attributes import Item
-from shared.films.jobs import LAST_ATTEMPT, input_hash, kind_of, tries, wanted
+from shared.films.job import LAST_ATTEMPT, tries
+from shared.films.wants import input_hash, wanted
+from shared.kinds import kind_of
 
 
 def why_not_ready(video: Item, jobs: Sequence[Item], now: int) -> tuple[str, Item | None]:
@@ -49,5 +51,4 @@ def _sentence(kind: str, job: Item | None, now: int) -> str:
 
 
 def _work(kind: str) -> str:
-    _, _, rendition = kind.partition(".")
-    return f"Making the rendition {rendition}" if rendition else "Looking at the film"
+    return f"{kind_of(kind).work} {kind.partition('.')[2]}".rstrip()

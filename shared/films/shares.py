@@ -16,7 +16,8 @@ from shared.aws.dynamodb import ConditionFailed, Table
 from shared.aws.expressions import Expression
 from shared.aws.records import ABSENT, key_of
 from shared.core.attributes import Item
-from shared.films.jobs import DAY, MINUTE, PENDING, kind_of
+from shared.films.job import PENDING
+from shared.kinds import DAY, MINUTE, kind_of
 from shared.schema import JOB, PARTITION_KEY, SCHEMA_VERSION, SHARE, TTL_ATTRIBUTE, WAITING
 
 CHECK_SECONDS = MINUTE

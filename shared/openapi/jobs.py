@@ -1,8 +1,9 @@
 """The operations of the function `jobs`."""
 
 from shared.core import errors
-from shared.films.jobs import LAST_ATTEMPT, STATES
+from shared.films.job import LAST_ATTEMPT, STATES
 from shared.films.models import RenditionReport, ThumbnailChoice
+from shared.kinds import KIND_PATTERN, KINDS_IN_WORDS, RENDITION
 from shared.openapi.spec import (
     BODY_ERRORS,
     EMPTY_BODY,
@@ -34,8 +35,8 @@ JOB: Schema = {
 }
 _KIND: Schema = {
     "type": "string",
-    "pattern": r"^(probe|poster|storyboard|transcode\.[A-Za-z0-9._-]{1,64})$",
-    "description": "`probe`, `poster`, `storyboard`, or `transcode.` and the name of a rendition",
+    "pattern": f"^({KIND_PATTERN})$",
+    "description": KINDS_IN_WORDS,
 }
 _OWNER_ERRORS = (errors.InvalidParameter, errors.Forbidden, errors.NotFound)
 
@@ -66,7 +67,7 @@ OPERATIONS: dict[str, Operation] = {
                 "name": "name",
                 "in": "path",
                 "required": True,
-                "schema": {"type": "string", "pattern": "^[A-Za-z0-9._-]{1,64}$"},
+                "schema": {"type": "string", "pattern": f"^{RENDITION}$"},
                 "example": "720p",
             },
         ),

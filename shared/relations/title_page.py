@@ -10,8 +10,8 @@ from shared.core import regions
 from shared.core.attributes import Item, decode_item
 from shared.core.caller import Caller
 from shared.core.position import Position
-from shared.films.jobs import document as job_document
-from shared.films.jobs import owned_jobs
+from shared.films.job import document as job_document
+from shared.films.job import owned_jobs
 from shared.relations.children import Children, children_of, prefix_of, region_prefix
 from shared.relations.credits import credit_document, credits_query, release_document, releases_query
 from shared.relations.ratings import ratings_document

@@ -7,9 +7,12 @@ from shared.aws.stream import Record
 from shared.core.attributes import Item
 from shared.core.caller import request_of
 from shared.core.telemetry import service_logger
-from shared.films.jobs import PENDING, JobStore, delay_before, input_hash, kind_of, tries, wanted
+from shared.films.job import PENDING, delay_before, tries
+from shared.films.jobs import JobStore
 from shared.films.messages import aggregates_message, job_message, purge_message, purge_playlist_message
 from shared.films.shares import ShareStore
+from shared.films.wants import input_hash, wanted
+from shared.kinds import JOB_QUEUES, kind_of
 from shared.schema import JOB, PLAYLIST, SCHEMA_VERSION, VIDEO
 from shared.upkeep.aggregates import counts_otherwise
 from shared.videos.access import is_published
@@ -17,6 +20,8 @@ from shared.videos.entries import place_of
 from shared.videos.video import is_listed
 
 AGGREGATES, PURGE = "aggregates", "purge"
+QUEUES = (*JOB_QUEUES, AGGREGATES, PURGE)
+"""The queues that the router sends to."""
 
 
 class Sender(Protocol):

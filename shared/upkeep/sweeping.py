@@ -9,8 +9,10 @@ from shared.aws.listing import Lists, Window, sharded
 from shared.core.attributes import Item
 from shared.core.caller import Caller, request_of
 from shared.core.telemetry import correlated, log_failure, service_logger
-from shared.films.jobs import KINDS, JobStore, ticket_of
+from shared.films.job import ticket_of
+from shared.films.jobs import JobStore
 from shared.films.messages import aggregates_message
+from shared.kinds import KINDS, base_of
 from shared.schema import SCHEDULED
 from shared.upkeep.dispatch import Sender
 
@@ -39,7 +41,7 @@ class Sweep:
         """The ages of the open jobs by their queue, of queues that have any."""
         found: dict[str, list[int | None]] = {}
         for place, age in self.ages.items():
-            kind = KINDS.get(place.partition("/")[2].partition(".")[0])
+            kind = KINDS.get(base_of(place.partition("/")[2]))
             if kind:  # else of a later release
                 found.setdefault(kind.queue, []).append(age)
         return found

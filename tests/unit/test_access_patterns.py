@@ -17,8 +17,9 @@ from shared.aws.s3 import Objects
 from shared.aws.s3 import make_client as make_s3_client
 from shared.core.caller import Caller
 from shared.films.arrivals import Arrivals
-from shared.films.jobs import JobStore, input_hash
+from shared.films.jobs import JobStore
 from shared.films.uploads import LARGEST_PUT, MIB, UploadStore
+from shared.films.wants import input_hash
 from shared.relations.mover import EntryMover
 from shared.upkeep.aggregates import Aggregates
 from shared.videos.catalogue import VideoStore

@@ -24,8 +24,8 @@ from shared.core.errors import Unavailable
 from shared.core.settings import LambdaHandler
 from shared.core.telemetry import service_logger
 from shared.films.arrivals import Arrivals
-from shared.films.jobs import kind_of
 from shared.films.uploads import UploadStore
+from shared.kinds import kind_of
 from shared.relations.ratings import RatingStore
 from shared.schema import (
     AUDIT_TABLE_NAME,

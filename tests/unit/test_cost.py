@@ -34,7 +34,7 @@ from shared.aws.dynamodb import ConditionFailed, Table, make_client
 from shared.aws.expressions import Expression
 from shared.core.attributes import Item, encode_item
 from shared.core.telemetry import METRICS
-from shared.films.jobs import KINDS
+from shared.kinds import KINDS
 from shared.schema import CATEGORY_INDEX, USER_INDEX
 from tests.unit.test_access_patterns import CALLS
 

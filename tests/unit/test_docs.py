@@ -9,9 +9,11 @@ import jsonschema_rs
 import pytest
 
 from local import readme
-from shared.films import jobs
+from shared.films import job
 from shared.films.messages import JobMessage, job_message, parse
 from shared.films.models import RenditionReport
+from shared.films.wants import input_hash
+from shared.kinds import KINDS, Kind
 from shared.web.bodies import parse as parse_body
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -27,7 +29,7 @@ def test_the_schema_of_messages_is_up_to_date() -> None:
 def test_the_example_message_fits_the_schema_and_what_the_router_sends() -> None:
     jsonschema_rs.Draft202012Validator(json.loads(readme.message_schema())).validate(EXAMPLE)
     message = parse(JobMessage, EXAMPLE)
-    assert message.inputHash == jobs.input_hash(EXAMPLE["input"])
+    assert message.inputHash == input_hash(EXAMPLE["input"])
     job = {name: EXAMPLE[name] for name in ("videoId", "kind", "inputHash", "attempt", "input")}
     job |= {"updatedFor": EXAMPLE["correlationId"]}
     assert job_message(job, "media") == EXAMPLE
@@ -40,18 +42,18 @@ def test_the_reports_that_it_shows_are_taken() -> None:
     assert {json.loads(body)["inputHash"] for body in shown} == {EXAMPLE["inputHash"]}
 
 
-@pytest.mark.parametrize("kind", jobs.KINDS.values(), ids=lambda kind: kind.name)
-def test_the_times_of_each_kind(kind: jobs.Kind) -> None:
-    name = "transcode.<name>" if kind.name == "transcode" else kind.name
+@pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.name)
+def test_the_times_of_each_kind(kind: Kind) -> None:
+    name = f"{kind.name}.<name>" if kind.per_rendition else kind.name
     times = f"{kind.lease // 60} min | {kind.patience // 60} min"
     assert f"| `{name}` | {kind.queue} | {times} | {'yes' if kind.needed else 'no'} |" in JOBS_PAGE
 
 
 def test_the_waits_between_attempts() -> None:
-    *first, last = [str(jobs.delay_before(attempt)) for attempt in range(2, jobs.LAST_ATTEMPT + 1)]
+    *first, last = [str(job.delay_before(attempt)) for attempt in range(2, job.LAST_ATTEMPT + 1)]
     assert f"waits {', '.join(first)} and {last} seconds" in JOBS_PAGE
 
 
 def test_every_state_is_explained() -> None:
     explained = re.findall(r"^\| `(\w+)` \|", JOBS_PAGE.partition("## States")[2].partition("## ")[0], re.MULTILINE)
-    assert set(explained) == {*jobs.STATES, "withdrawn"}
+    assert set(explained) == {*job.STATES, "withdrawn"}

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from shared import schema
-from shared.films.jobs import KINDS
+from shared.kinds import KINDS, Kind
 from tests.unit.templates import Json, Templates, as_list, plain
 
 BUCKETS = ("Sources", "Media", "Archive")
@@ -234,6 +234,13 @@ class TestWorkers:
         assert set(shares) == {kind.queue for kind in KINDS.values()}
         for folder in ("probe", "thumbnails"):
             assert 1 <= shares[folder] <= _mapping(aws, folder)["ScalingConfig"]["MaximumConcurrency"] // 2
+
+    @pytest.mark.parametrize(
+        "kind", [kind for kind in KINDS.values() if kind.queue != "transcode"], ids=lambda kind: kind.name
+    )
+    def test_a_lease_outlasts_the_function_that_works_on_it(self, aws: Templates, kind: Kind) -> None:
+        timeout = aws.one("AWS::Lambda::Function", kind.queue.capitalize())["Properties"]["Timeout"]
+        assert timeout < kind.lease <= 2 * timeout
 
     def test_nobody_here_reads_the_transcoders_queue(self, aws: Templates) -> None:
         sources = {

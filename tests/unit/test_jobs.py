@@ -10,7 +10,8 @@ from shared.aws.dynamodb import Table
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.errors import IllegalTransition, NotFound, Unavailable
-from shared.films.jobs import LAST_ATTEMPT, Ticket, delay_before, kind_of, ticket_of, tries
+from shared.films.job import LAST_ATTEMPT, Ticket, delay_before, ticket_of, tries
+from shared.kinds import kind_of
 from shared.schema import VIDEO
 from shared.videos import video
 from tests.backstage import RENDITIONS, Backstage

@@ -6,7 +6,8 @@ import pytest
 
 from shared.aws.dynamodb import Table
 from shared.core.caller import Caller
-from shared.films.jobs import LAST_ATTEMPT, kind_of
+from shared.films.job import LAST_ATTEMPT
+from shared.kinds import kind_of
 from shared.schema import VIDEO
 from shared.videos import video
 from tests.backstage import RENDITIONS, Backstage

@@ -53,6 +53,7 @@ PACKAGES = (
     "access_patterns",
     "routes",
     "schema",
+    "kinds",
     "media",
 )
 """What stands in shared/, the highest first."""
@@ -76,9 +77,9 @@ def test_a_package_of_shared_imports_only_what_is_below_it(package: str) -> None
     assert upwards == []
 
 
-def test_infra_reads_only_the_schema_and_the_route_table_of_shared() -> None:
+def test_infra_reads_only_the_tables_of_shared() -> None:
     read = {".".join(name.split(".")[:2]) for _, name in _imports("infra") if name.startswith("shared.")}
-    assert read <= {"shared.schema", "shared.routes"}
+    assert read <= {"shared.schema", "shared.routes", "shared.kinds"}
 
 
 def test_no_function_imports_another() -> None:

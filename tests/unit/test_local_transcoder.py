@@ -20,7 +20,7 @@ from local.issuer import Signer
 from local.transcoder import BEAT_SECONDS, LONGEST_SECONDS, NotReported, Reports, Settings, Stop, Transcoder, Worker
 from shared.aws.s3 import Objects
 from shared.core.errors import WriteContention
-from shared.films.jobs import LAST_ATTEMPT
+from shared.films.job import LAST_ATTEMPT
 from shared.films.messages import JobMessage
 from shared.media import errors
 from shared.media.transcode import transcode

@@ -30,7 +30,7 @@ from shared.aws.s3 import Objects
 from shared.aws.s3 import make_client as make_s3_client
 from shared.core.settings import LambdaHandler
 from shared.films.arrivals import Arrivals
-from shared.films.jobs import LAST_ATTEMPT
+from shared.films.job import LAST_ATTEMPT
 from shared.films.messages import aggregates_message, purge_message
 from shared.films.uploads import UploadStore
 from shared.relations.mover import EntryMover

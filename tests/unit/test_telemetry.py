@@ -16,7 +16,7 @@ from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.settings import LambdaHandler
 from shared.core.telemetry import METRICS, correlated, emit, service_logger
-from shared.films.jobs import kind_of
+from shared.kinds import kind_of
 from shared.schema import AUDIT_TABLE_NAME, JOB, SORT_KEY, VIDEO
 from shared.upkeep import sweeping
 from tests import streams

@@ -16,7 +16,8 @@ from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
 from shared.core.attributes import Item
 from shared.core.errors import Unavailable
-from shared.films.jobs import LAST_ATTEMPT, kind_of
+from shared.films.job import LAST_ATTEMPT
+from shared.kinds import kind_of
 from shared.media import errors
 from shared.media.sandbox import Sandbox
 from tests.backstage import READER, Backstage

@@ -1,0 +1,131 @@
+"""Jobs as desired state: what should be made of a video's film, and how far that is.
+
+There is one Job item for each video and kind, with a hash of its input. Whoever wants it done writes it in state
+`queued`; that write's stream record makes the router send the message, so a job cannot be queued without its
+message, nor the other way round. Everything else is a conditional write on hash, attempt and state:
+
+    (wanted) -> queued -> running -> done
+                  ^          |
+                  +----------+-> failed      after the last attempt, or at once when trying again is no use
+                 withdrawn                   the video was deleted, or its film replaced
+
+An attempt is counted when a worker has had it: waiting for one costs none. The number of an attempt never comes
+again for the same input, so that a late word on one is not taken for a word on another.
+
+A job is done for the request that wanted it, tried it again or ended it: `updatedFor` stays while workers, the sweeper
+and reports of transcoders write the job, and what they write of its video has it as well.
+
+Repeated and late messages and stream records therefore change nothing, a result for another input than the
+present one is dropped, and the sweeper queues again whatever is past its time.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from shared.aws.records import author
+from shared.core.attributes import Item
+from shared.core.caller import Caller, done_for, request_of
+from shared.kinds import MINUTE, kind_of
+from shared.schema import job_relation
+
+LAST_ATTEMPT = 5
+PENDING = ("queued", "running")
+STATES = (*PENDING, "done", "failed")
+
+FIELDS = (
+    "videoId",
+    "kind",
+    "state",
+    "attempts",
+    "attempt",
+    "progress",
+    "error",
+    "inputHash",
+    "output",
+    "queuedAt",
+    "startedAt",
+    "finishedAt",
+    "updatedAt",
+)
+"""A job as clients see it, in this order."""
+
+_OF_AN_ATTEMPT = ("startedAt", "finishedAt", "worker", "lease", "leaseUntil", "output")
+
+
+@dataclass(frozen=True)
+class Ticket:
+    """One attempt at one job, as its message names it."""
+
+    video_id: str
+    kind: str
+    input_hash: str
+    attempt: int
+
+
+def ticket_of(job: Item) -> Ticket:
+    """The present attempt of a job."""
+    return Ticket(job["videoId"], job["kind"], job["inputHash"], int(job["attempt"]))
+
+
+def tries(job: Item) -> int:
+    """How many attempts there were since the job was wanted, or since somebody asked to try again; this one included."""
+    return int(job["attempt"] - job.get("spent", 0))
+
+
+def owned_jobs(video: Item, jobs: Iterable[Item]) -> list[Item]:
+    """Those of a video's jobs that are shown: not withdrawn ones, nor those of what had the id before.
+
+    An id that an import uses again may for a moment still have jobs of the video that it was before.
+    """
+    return [job for job in jobs if job["state"] in STATES and job["owner"] == video["userId"]]
+
+
+def document(job: Item) -> dict[str, Any]:
+    """A job as clients see it."""
+    shown = job | {"attempts": tries(job)}
+    return {name: shown[name] for name in FIELDS if name in shown}
+
+
+def delay_before(tries: int) -> int:
+    """Seconds to wait before the first, second ... attempt: none before the first, then 15 and twice as long each time, 15 minutes at most."""
+    return min(15 * 2 ** (tries - 2), 15 * MINUTE) if tries > 1 else 0
+
+
+def queued(job: Item, actor: Caller, now: int, *, attempt: int) -> Item:
+    """The job as it waits for a worker; its stream record makes the router send the message."""
+    kept = {name: value for name, value in job.items() if name not in _OF_AN_ATTEMPT}
+    at = now + delay_before(tries(job | {"attempt": attempt})) + kind_of(job["kind"]).patience
+    state = {"state": "queued", "attempt": attempt, "progress": 0, "queuedAt": now, "sentAt": now, "sends": 1}
+    return kept | state | _relation(job, "queued", at) | author_of(actor, now)
+
+
+def wanted_by(job: Item, actor: Caller, now: int, *, attempt: int) -> Item:
+    """The job as somebody wants it from now on: queued, and done for that request."""
+    return done_for(queued(job, actor, now, attempt=attempt), actor.correlation_id) | {"createdAt": now}
+
+
+def for_job(worker: Caller, job: Item) -> Caller:
+    """A worker, which writes for whom the job is done."""
+    return worker.acting_for(request_of(job) or worker.correlation_id)
+
+
+def at_rest(job: Item, actor: Caller, now: int) -> Item:
+    """The job as it waits for nothing; only a failed one is still to be found by its state."""
+    gone = ("lease", "leaseUntil", "rel", "relShard", "relSort", "relId")
+    kept = {name: value for name, value in job.items() if name not in gone}
+    return kept | (_relation(job, "failed", now) if job["state"] == "failed" else {}) | author_of(actor, now)
+
+
+def _relation(job: Item, state: str, at: int) -> Item:
+    return {**due(state, at), "relShard": 0, "relId": f"{job['videoId']}/{job['kind']}"}
+
+
+def due(state: str, at: int) -> Item:
+    """What puts a job among those of its state, the first due first; `at` in epoch seconds."""
+    return {"rel": job_relation(state), "relSort": at}
+
+
+def author_of(actor: Caller, now: int) -> Item:
+    """Who writes a job and when; for which request it is done stays as it was."""
+    return author(actor, now) | {"updatedAs": actor.kind}

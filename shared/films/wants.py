@@ -1,0 +1,43 @@
+"""What a video wants to be made of its film: its jobs, and the input of each."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+
+from shared.core.attributes import Item, Value
+from shared.kinds import KINDS
+
+
+def wanted(video: Item | None) -> dict[str, Item]:
+    """The jobs that a video's present state asks for, by kind, with their inputs."""
+    if video is None or video["status"] == "deleted" or "source" not in video:
+        return {}
+    source = video["source"]
+    film = {"source": source["uri"], "etag": source["etag"], "fileSize": source["fileSize"]}
+    jobs: dict[str, Item] = {}
+    for kind in KINDS.values():
+        if kind.after_probe and "media" not in source:
+            continue
+        chosen = {name: video[attribute] for name, attribute in kind.parameters.items() if attribute in video}
+        if kind.per_rendition:
+            for name, size in source["renditions"].items():
+                jobs[f"{kind.name}.{name}"] = film | chosen | {"rendition": {"name": name, **size}}
+        else:
+            jobs[kind.name] = film | chosen
+    return jobs
+
+
+def jobs_per_upload(renditions: int) -> int:
+    """How many jobs one upload can start."""
+    return sum(renditions if kind.per_rendition else 1 for kind in KINDS.values())
+
+
+def input_hash(job_input: Mapping[str, Value]) -> str:
+    """32 hexadecimal digits that tell one input of a job from another."""
+    text = json.dumps(job_input, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def since(video: Item) -> str:
+    """Which state of a video asks for something: later ones compare as larger, also in an id's second life."""
+    return f"{video['source']['uploadId']}#{video['version']:015d}"
