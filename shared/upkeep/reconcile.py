@@ -13,62 +13,36 @@ too early: a second run finds out.
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import islice
 from threading import Lock
 from typing import Any, Literal, TypeVar
 
-from shared.aws.dynamodb import LARGEST_BATCH_GET, ConditionFailed, Table
+from shared.aws.dynamodb import ConditionFailed, Table
 from shared.aws.expressions import Expression
-from shared.aws.listing import sharded, unsharded, walk
+from shared.aws.listing import unsharded
 from shared.aws.records import at_version
-from shared.core.attributes import Item, Value
+from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.errors import Conflict, NotFound, Unavailable
-from shared.relations.children import prefix_of
 from shared.relations.mover import EntryMover
-from shared.relations.ratings import TOTALS, Choice, addition, share
+from shared.relations.ratings import addition
 from shared.schema import (
-    CREDIT,
-    FEED,
-    MARKER,
-    PARTITION_KEY,
     PROFILE,
-    RATING,
     RATING_TOTALS,
-    RELATION_INDEX,
-    RELEASE,
-    SCHEDULE,
-    SORT_KEY,
-    TAG,
     TAG_COUNT,
     TAGS,
     USERS,
-    VIDEO,
     Entity,
-    counted_relation,
-    playlists_relation,
-    rated_relation,
-    status_relation,
-    tag_relation,
 )
 from shared.upkeep.aggregates import (
-    PROFILE_COUNTS,
-    SIZES,
     Aggregates,
-    Contribution,
-    contribution,
-    counted,
     tag_addition,
     user_addition,
 )
-from shared.videos.access import is_purged
-from shared.videos.catalogue import VideoStore
-from shared.videos.entries import settled
-from shared.videos.video import STATUSES
+from shared.upkeep.comparison import Comparison, Difference, Family, Moved, grouped
 
 RECONCILE = Caller.job("reconcile")
 LOOKS = 5
@@ -82,11 +56,6 @@ RECENTLY = 60
 """Seconds after a change in which the stream may not have reached it."""
 THREADS, VIDEOS_AHEAD = 16, 1000
 """Videos that are compared at a time, and how many are read ahead for it."""
-PAGE = 1000
-"""Entries of an index that are read at a time."""
-
-BESIDE = tuple(prefix_of(entity) for entity in (CREDIT, RELEASE, SCHEDULE, TAG))
-"""What the sort keys of a video's entries begin with."""
 
 Kind = Literal["entries", "ratings", "marker", "user", "tag-count", "video"]
 Outcome = Literal["found", "repaired", "busy", "unreadable"]
@@ -125,45 +94,19 @@ class Summary:
 
 
 @dataclass(frozen=True)
-class _Difference:
-    """What does not agree at one look, and what its repair depends on."""
-
-    expected: Mapping[str, Any]
-    found: Mapping[str, Any]
-    version: int | str | None = None
-
-
-class _Moved(Exception):
-    """What was looked at changed meanwhile."""
-
-
-@dataclass(frozen=True)
-class _Family:
-    """A video and the items beside it that are compared."""
-
-    id: str
-    video: Item | None
-    marker: Item | None
-    totals: Item
-    """Empty when nobody has rated it."""
-    beside: Sequence[Item]
-    """Its credits, releases, tags and schedule."""
-
-
-@dataclass(frozen=True)
 class _Late:
     """What does not agree of a video, and may only wait for the stream."""
 
     kind: Kind
     id: str
-    compare: Callable[[_Family], _Difference | None]
-    difference: _Difference
+    compare: Callable[[Family], Difference | None]
+    difference: Difference
 
 
 _Found = TypeVar("_Found")
-_Look = Callable[[], _Difference | None]
-_Compare = Callable[[_Family], _Difference | None]
-_Repair = Callable[[str, _Difference], None]
+_Look = Callable[[], Difference | None]
+_Compare = Callable[[Family], Difference | None]
+_Repair = Callable[[str, Difference], None]
 
 
 class Reconcile:
@@ -177,9 +120,9 @@ class Reconcile:
     ) -> None:
         """`clock` gives epoch seconds."""
         self.table = table
+        self.comparison = Comparison(table, clock)
         self.aggregates = Aggregates(table)
         self.mover = EntryMover(table)
-        self.videos = VideoStore(table)
         self._clock = clock
         self._sleep = sleep
         self._repairs = False
@@ -203,7 +146,7 @@ class Reconcile:
         self._repairs, self._report, self._summary, self._waits = repair, report, Summary(), 0
         owners: set[str] = set()
         with ThreadPoolExecutor(THREADS, thread_name_prefix="reconcile") as pool:
-            for batch in _grouped(self._video_entries(), VIDEOS_AHEAD):
+            for batch in grouped(self.comparison.videos(), VIDEOS_AHEAD):
                 owners.update(entry["userId"] for entry in batch if "userId" in entry)
                 late: list[_Late] = []
                 for found in pool.map(partial(self._tried, "video", self._compare_video), _ids(batch)):
@@ -214,13 +157,13 @@ class Reconcile:
                 self._await_stream(late, pool.map)
 
         counts: Counter[str] = Counter()
-        owners.update(entry["relId"] for entry in self._entries(unsharded(USERS)))
+        owners.update(entry["relId"] for entry in self.comparison.listed(unsharded(USERS)))
         for owner in sorted(owners):
             counts.update(self._tried("user", self._compare_user, owner) or {})
             self._summary.users += 1
             progress(self._summary)
 
-        kept = {entry["relId"]: int(entry["relSort"]) for entry in self._entries(unsharded(TAGS))}
+        kept = {entry["relId"]: int(entry["relSort"]) for entry in self.comparison.listed(unsharded(TAGS))}
         for tag in sorted(counts.keys() | kept.keys()):
             if counts[tag] != kept.get(tag, 0):
                 self._tried("tag-count", self._compare_tag, tag)
@@ -236,7 +179,7 @@ class Reconcile:
             raise
         except Exception as error:
             # Broad, because anything can be wrong with one item, and all others are still to be compared.
-            self._tell(kind, id_, _Difference({}, {"error": f"{type(error).__name__}: {error}"}), "unreadable")
+            self._tell(kind, id_, Difference({}, {"error": f"{type(error).__name__}: {error}"}), "unreadable")
             return None
 
     def _examine(self, kind: Kind, id_: str, look: _Look, repair: _Repair, *, at_once: bool = False) -> None:
@@ -244,7 +187,7 @@ class Reconcile:
 
         With `at_once` the first look is believed.
         """
-        seen: _Difference | None = None
+        seen: Difference | None = None
         for attempt in range(LOOKS):
             if attempt:
                 self._sleep(SECONDS_BETWEEN)
@@ -258,11 +201,11 @@ class Reconcile:
                     self._tell(kind, id_, difference, "repaired" if self._repairs else "found")
                     return
                 seen = difference
-            except (_Moved, ConditionFailed, Conflict, NotFound):
+            except (Moved, ConditionFailed, Conflict, NotFound):
                 seen = None
-        self._tell(kind, id_, seen or _Difference({}, {}), "busy")
+        self._tell(kind, id_, seen or Difference({}, {}), "busy")
 
-    def _tell(self, kind: Kind, id_: str, difference: _Difference, outcome: Outcome, *, recent: bool = False) -> None:
+    def _tell(self, kind: Kind, id_: str, difference: Difference, outcome: Outcome, *, recent: bool = False) -> None:
         with self._lock:
             self._summary.outcomes[outcome] += 1
             self._summary.recent += recent
@@ -272,21 +215,30 @@ class Reconcile:
 
     def _compare_video(self, video_id: str) -> list[_Late]:
         """Compare all of a video; returns what may only be late."""
-        family = self._family(video_id)
+        family = self.comparison.family(video_id)
         late = []
         # Entries and markers follow some seconds behind, which is not a finding; but to move them now is right in any
         # case, and quicker than to wait.
         if self._repairs:
-            self._examine_of(family, "entries", self._entries_of, self._repair_entries, at_once=True)
-            self._examine("marker", video_id, partial(self._look, _marker, video_id), self._repair_marker, at_once=True)
+            self._examine_of(family, "entries", self.comparison.entries, self._repair_entries, at_once=True)
+            self._examine(
+                "marker",
+                video_id,
+                partial(self._look, self.comparison.marker, video_id),
+                self._repair_marker,
+                at_once=True,
+            )
         else:
-            following: tuple[tuple[Kind, _Compare], ...] = (("entries", self._entries_of), ("marker", _marker))
+            following: tuple[tuple[Kind, _Compare], ...] = (
+                ("entries", self.comparison.entries),
+                ("marker", self.comparison.marker),
+            )
             differences = [(kind, compare, compare(family)) for kind, compare in following]
             late = [_Late(kind, video_id, compare, found) for kind, compare, found in differences if found]
-        self._examine_of(family, "ratings", self._ratings, self._repair_ratings, at_once=False)
+        self._examine_of(family, "ratings", self.comparison.ratings, self._repair_ratings, at_once=False)
         return late
 
-    def _examine_of(self, family: _Family, kind: Kind, compare: _Compare, repair: _Repair, *, at_once: bool) -> None:
+    def _examine_of(self, family: Family, kind: Kind, compare: _Compare, repair: _Repair, *, at_once: bool) -> None:
         if _is_suspect(compare, family):
             self._examine(kind, family.id, partial(self._look, compare, family.id), repair, at_once=at_once)
 
@@ -307,7 +259,7 @@ class Reconcile:
 
     def _look_again(self, late: _Late) -> _Late | None:
         """What still is late, but not as it was; what is exactly as it was is told."""
-        family = self._family(late.id)
+        family = self.comparison.family(late.id)
         difference = late.compare(family)
         if difference is not None and difference != late.difference:
             return replace(late, difference=difference)
@@ -316,55 +268,16 @@ class Reconcile:
             self._tell(late.kind, late.id, difference, "found", recent=changed > self._now() - RECENTLY)
         return None
 
-    def _look(self, compare: _Compare, video_id: str) -> _Difference | None:
-        return compare(self._family(video_id))
+    def _look(self, compare: _Compare, video_id: str) -> Difference | None:
+        return compare(self.comparison.family(video_id))
 
-    def _family(self, video_id: str) -> _Family:
-        partition = {PARTITION_KEY: VIDEO.key(videoId=video_id)[PARTITION_KEY]}
-        items = {
-            item[SORT_KEY]: item
-            for item in walk(self.table, None, partition, limit=PAGE, consistent=True)
-            if _is_compared(item[SORT_KEY])
-        }
-        return _Family(
-            video_id,
-            items.get(VIDEO.sk),
-            items.get(MARKER.sk),
-            items.get(RATING_TOTALS.sk, {}),
-            [item for sk, item in items.items() if sk.startswith(BESIDE)],
-        )
-
-    def _entries_of(self, family: _Family) -> _Difference | None:
-        """Whether the video and its entries stand where they should. Those of an earlier schema may not."""
-        video, now = family.video, self._now()
-        if video is None or is_purged(video, now):
-            return None
-        children = [item for item in family.beside if "personId" in item or "region" in item]
-        expected = _places(settled(video, children, now).values())
-        found = _places([video, *family.beside])
-        wrong = sorted(sk for sk in expected.keys() | found.keys() if expected.get(sk) != found.get(sk))
-        if not wrong:
-            return None
-        return _Difference({sk: expected.get(sk) for sk in wrong}, {sk: found.get(sk) for sk in wrong})
-
-    def _repair_entries(self, video_id: str, _: _Difference) -> None:
+    def _repair_entries(self, video_id: str, _: Difference) -> None:
         self.mover.move_entries(video_id, self._now())
 
-    def _repair_marker(self, video_id: str, _: _Difference) -> None:
+    def _repair_marker(self, video_id: str, _: Difference) -> None:
         self.aggregates.settle([video_id], self._now())
 
-    def _ratings(self, family: _Family) -> _Difference | None:
-        if family.video is None:
-            return None
-        sums = dict.fromkeys(TOTALS, 0)
-        for batch in self._batches(unsharded(rated_relation(family.id))):
-            keys = [RATING.key(userId=entry["relId"], videoId=family.id) for entry in batch]
-            for rating in self.table.batch_get(keys, attributes=("value", "like"), consistent=True):
-                for name, value in share(Choice.of(rating)).items():
-                    sums[name] += value
-        return self._against(sums, family.totals, RATING_TOTALS, videoId=family.id)
-
-    def _repair_ratings(self, video_id: str, difference: _Difference) -> None:
+    def _repair_ratings(self, video_id: str, difference: Difference) -> None:
         change = addition(video_id, _missing(difference), RECONCILE, self._now())
         self._write(RATING_TOTALS, change, difference, videoId=video_id)
 
@@ -374,71 +287,25 @@ class Reconcile:
         """Compare a user's totals with the markers of its videos; returns how many of these count for which tag."""
         tags: Counter[str] = Counter()
 
-        def look() -> _Difference | None:
-            kept = self.table.get(PROFILE.key(userId=user_id), consistent=True) or {}
-            sums = dict.fromkeys((*PROFILE_COUNTS, "playlists"), 0)
-            tags.clear()
-            for part in self._counted_of(user_id):
-                tags.update(part.tags)
-                for name, value in part.counts().items():
-                    sums[name] += value
-            sums["playlists"] = sum(1 for _ in self._entries(unsharded(playlists_relation(user_id))))
-            return self._against(sums, kept, PROFILE, userId=user_id)
+        def settle(video_ids: Sequence[str]) -> None:
+            self._await_stream([late for video_id in video_ids for late in self._compare_video(video_id)])
 
+        look = partial(self.comparison.user, user_id, tags, settle)
         self._examine("user", user_id, look, self._repair_user)
         return tags
 
-    def _counted_of(self, user_id: str) -> Iterator[Contribution]:
-        """What was counted of a user's videos; a marker of one that is gone is settled first, or reported."""
-        for batch in self._batches(sharded(counted_relation(user_id))):
-            video_ids = [entry["relId"] for entry in batch]
-            videos = [VIDEO.key(videoId=video_id) for video_id in video_ids]
-            present = {
-                item["videoId"] for item in self.table.batch_get(videos, attributes=("videoId",), consistent=True)
-            }
-            gone = [video_id for video_id in video_ids if video_id not in present]
-            self._await_stream([late for video_id in gone for late in self._compare_video(video_id)])
-            for part in self._markers(video_ids):
-                if part.user_id == user_id:
-                    yield part
-
-    def _markers(self, video_ids: Sequence[str]) -> list[Contribution]:
-        keys = [MARKER.key(videoId=video_id) for video_id in video_ids]
-        markers = self.table.batch_get(keys, consistent=True)
-        return [part for marker in markers if (part := counted(marker))]
-
-    def _repair_user(self, user_id: str, difference: _Difference) -> None:
+    def _repair_user(self, user_id: str, difference: Difference) -> None:
         change = user_addition(user_id, _missing(difference), RECONCILE, self._now())
         self._write(PROFILE, change, difference, userId=user_id)
 
     def _compare_tag(self, tag: str) -> None:
-        self._examine("tag-count", tag, partial(self._tag_count, tag), self._repair_tag_count)
+        self._examine("tag-count", tag, partial(self.comparison.tag_count, tag), self._repair_tag_count)
 
-    def _tag_count(self, tag: str) -> _Difference | None:
-        kept = self.table.get(TAG_COUNT.key(tag=tag), consistent=True) or {}
-        count = 0
-        for batch in self._batches(sharded(tag_relation(tag))):
-            count += sum(tag in part.tags for part in self._markers([entry["relId"] for entry in batch]))
-        return self._against({"count": count}, kept, TAG_COUNT, tag=tag)
-
-    def _repair_tag_count(self, tag: str, difference: _Difference) -> None:
+    def _repair_tag_count(self, tag: str, difference: Difference) -> None:
         change = tag_addition(tag, _missing(difference)["count"], RECONCILE, self._now())
         self._write(TAG_COUNT, change, difference, tag=tag)
 
-    def _against(self, sums: Mapping[str, int], kept: Item, entity: Entity, **parts: str) -> _Difference | None:
-        """What differs between a sum and what was kept before it was taken; raises _Moved when that changed since."""
-        found = {name: int(kept.get(name, 0)) for name in sums}
-        if found == sums:
-            return None
-        again = self.table.get(entity.key(**parts), attributes=("version",), consistent=True) or {}
-        if again.get("version") != kept.get("version"):
-            raise _Moved
-        differing = [name for name in sums if sums[name] != found[name]]
-        return _Difference(
-            {name: sums[name] for name in differing}, {name: found[name] for name in differing}, kept.get("version")
-        )
-
-    def _write(self, entity: Entity, change: Expression, difference: _Difference, **parts: str) -> None:
+    def _write(self, entity: Entity, change: Expression, difference: Difference, **parts: str) -> None:
         """Change a total, if nobody has since it was looked at."""
         if difference.version is None:
             unmoved = Expression.of("attribute_not_exists(#version)")
@@ -446,65 +313,21 @@ class Reconcile:
             unmoved = at_version({"version": difference.version})
         self.table.write(self.table.update(entity.key(**parts), change, condition=unmoved))
 
-    # Reading ----------------------------------------------------------------------------------------------------
-
-    def _video_entries(self) -> Iterator[Item]:
-        """An entry of each video, with its owner."""
-        return self._entries(sharded(FEED, *map(status_relation, STATUSES)), also=("userId",))
-
-    def _entries(self, partitions: Sequence[Mapping[str, Value]], also: Sequence[str] = ()) -> Iterator[Item]:
-        """All entries of relations, page by page."""
-        for partition in partitions:
-            yield from walk(
-                self.table, RELATION_INDEX.name, partition, attributes=("relId", "relSort", *also), limit=PAGE
-            )
-
-    def _batches(self, partitions: Sequence[Mapping[str, Value]]) -> Iterator[list[Item]]:
-        """All entries of relations, as many at a time as one BatchGetItem looks up."""
-        return _grouped(self._entries(partitions), LARGEST_BATCH_GET)
-
     def _now(self) -> int:
         return int(self._clock())
-
-
-def _grouped(entries: Iterator[Item], size: int) -> Iterator[list[Item]]:
-    while group := list(islice(entries, size)):
-        yield group
 
 
 def _ids(entries: Sequence[Item]) -> list[str]:
     return [entry["relId"] for entry in entries]
 
 
-def _is_compared(sort_key: str) -> bool:
-    return sort_key in (VIDEO.sk, MARKER.sk, RATING_TOTALS.sk) or sort_key.startswith(BESIDE)
-
-
-def _is_suspect(compare: _Compare, family: _Family) -> bool:
+def _is_suspect(compare: _Compare, family: Family) -> bool:
     try:
         return compare(family) is not None
-    except _Moved:
+    except Moved:
         return True
 
 
-def _places(items: Iterable[Item]) -> dict[str, list[Any]]:
-    """By sort key, where items stand: their relation, None outside of the index, and what they are sorted by."""
-    return {item[SORT_KEY]: [item.get("rel"), int(item["relSort"])] for item in items}
-
-
-def _marker(family: _Family) -> _Difference | None:
-    """Whether what was counted of the video is what it is; also when the video is gone."""
-    expected, found = _shown(contribution(family.video)), _shown(counted(family.marker))
-    return None if expected == found else _Difference(expected, found, (family.marker or {}).get("writeId"))
-
-
-def _shown(part: Contribution | None) -> dict[str, Any]:
-    if part is None:
-        return {}
-    sizes = dict(zip(SIZES, part.sizes, strict=True))
-    return {"userId": part.user_id, "status": part.status, **sizes, "tags": sorted(part.tags)}
-
-
-def _missing(difference: _Difference) -> dict[str, int]:
+def _missing(difference: Difference) -> dict[str, int]:
     """What is to be added to what was found."""
     return {name: value - difference.found[name] for name, value in difference.expected.items()}
