@@ -50,7 +50,7 @@ def make(
 
         unsettled = process_together(event, settle)["batchItemFailures"]
         kept_back = {failure["itemIdentifier"] for failure in unsettled}
-        # Entries last and one by one: a video may have thousands of credits, and the totals of others shall not wait.
+        # Entries last and one by one: a video may have thousands of credits, and the totals of others should not wait.
         settled = [record for record in event["Records"] if record["messageId"] not in kept_back]
         unmoved = process({"Records": settled}, move_entries)["batchItemFailures"]
         return {"batchItemFailures": [*unsettled, *unmoved]}

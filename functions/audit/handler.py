@@ -17,7 +17,7 @@ from shared.core.telemetry import emit, logged, service_logger
 from shared.kinds import base_of
 
 LOGGED = {"video_id": "videoId", "entity": "entity", "kind": "kind", "action": "action"}
-"""What a log line tells of an entry, by its names there: not who, nor from what to what."""
+"""What a log line says of an entry, by its names there: not who, nor from what to what."""
 
 VIDEO_METRICS = {
     "created": "VideosCreated",
@@ -30,7 +30,7 @@ JOB_METRICS = {"done": "JobsDone", "failed": "JobsFailed"}
 
 
 def make(store: AuditStore, archive: Archive, days: int) -> LambdaHandler:
-    """The handler over a store and an archive; the store keeps an entry for so many days."""
+    """The handler over a store and an archive; entries are kept for `days` days."""
 
     logger = service_logger()
 
@@ -39,16 +39,16 @@ def make(store: AuditStore, archive: Archive, days: int) -> LambdaHandler:
         new: list[Item] = []
 
         def keep(record: Record) -> None:
-            found = entry(record, days)
-            if found:
-                is_new = store.add(found)
-                done.append(found)
+            kept = entry(record, days)
+            if kept:
+                is_new = store.add(kept)
+                done.append(kept)
                 logger.info(
                     "entry kept" if is_new else "entry is there",
-                    extra={name: found.get(field) for name, field in LOGGED.items()},
+                    extra={name: kept.get(field) for name, field in LOGGED.items()},
                 )
                 if is_new:
-                    new.append(found)
+                    new.append(kept)
 
         answer = process(event, keep)
         # Before the archive: what is new is so once, and the archive may fail.
@@ -62,11 +62,11 @@ def make(store: AuditStore, archive: Archive, days: int) -> LambdaHandler:
 
 def _measure(entries: Sequence[Item]) -> None:
     """Count what has happened; each change once, however often it is delivered."""
-    videos = Counter(VIDEO_METRICS.get(each["action"]) for each in entries if each["entity"] == "video")
+    videos = Counter(VIDEO_METRICS.get(change["action"]) for change in entries if change["entity"] == "video")
     emit({metric: count for metric, count in videos.items() if metric})
     # Without the name of a rendition: each value of a dimension is a metric that is paid for.
     jobs = Counter(
-        (base_of(each["kind"]), JOB_METRICS.get(each["action"])) for each in entries if each["entity"] == "job"
+        (base_of(change["kind"]), JOB_METRICS.get(change["action"])) for change in entries if change["entity"] == "job"
     )
     for kind in {kind for kind, _ in jobs}:
         emit({metric: count for (of, metric), count in jobs.items() if metric and of == kind}, kind=kind)

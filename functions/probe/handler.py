@@ -35,8 +35,8 @@ class Prober:
         media = facts.document()
         fields = {name: media[name] for name in video.PROBED if name in media}
         sizes = {
-            each.name: {"width": each.width, "height": each.height}
-            for each in wanted(facts.width, facts.height, self.renditions)
+            rendition.name: {"width": rendition.width, "height": rendition.height}
+            for rendition in wanted(facts.width, facts.height, self.renditions)
         }
         return Result(fields, lambda item: video.probed(item, media, fields, sizes))
 

@@ -28,12 +28,12 @@ def make(purge: Purge, queue: Sender, clock: Callable[[], float] = time.time) ->
     def carried_out(body: dict[str, Any], in_time: InTime) -> bool:
         if body.get("schema") == PURGE_PLAYLIST_SCHEMA:
             playlist_id = parse(PurgePlaylistMessage, body).playlistId
-            return told(purge.playlist(playlist_id, in_time), playlist_id=playlist_id)
+            return logged_end(purge.playlist(playlist_id, in_time), playlist_id=playlist_id)
         message = parse(PurgeMessage, body)
         through = purge.video(message.videoId, int(clock()), in_time, message.correlationId)
-        return told(through, video_id=message.videoId)
+        return logged_end(through, video_id=message.videoId)
 
-    def told(through: bool, **log: str) -> bool:
+    def logged_end(through: bool, **log: str) -> bool:
         logger.info("remains removed" if through else "remains removed in part", extra=log)
         return through
 

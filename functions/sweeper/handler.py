@@ -48,7 +48,7 @@ def make(store: JobStore, lists: Lists, queue: Sender, clock: Callable[[], float
 
 
 def _measure(swept: Sweep) -> None:
-    """Count what the sweep did, and tell what is open in each queue."""
+    """Count what the sweep did, and what is open in each queue."""
     emit({metric: swept.counts[outcome] for metric, outcome in METRICS.items() if swept.counts[outcome]})
     for queue, ages in swept.open_jobs().items():
         known = [age for age in ages if age is not None]

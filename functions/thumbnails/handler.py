@@ -43,9 +43,10 @@ class Painter:
 
     def _poster(self, job: Item, source: ObjectSource, facts: Facts) -> Item:
         made = self.reader.poster(source, facts, job["input"].get("time"))
-        stored = {name: each | {"time": made.time} for name, each in self._stored(job, made.pictures).items()}
+        stored = {name: picture | {"time": made.time} for name, picture in self._stored(job, made.pictures).items()}
         largest = max(
-            (each for each in made.pictures if each.content_type == "image/jpeg"), key=lambda each: each.width
+            (picture for picture in made.pictures if picture.content_type == "image/jpeg"),
+            key=lambda picture: picture.width,
         )
         return {"poster": stored[largest.name], **stored}
 
@@ -57,13 +58,13 @@ class Painter:
 
     def _stored(self, job: Item, pictures: Iterable[Picture]) -> Item:
         return {
-            each.name: {
-                "url": self._put(job, each.name, each.data, each.content_type),
-                "width": each.width,
-                "height": each.height,
-                "fileSize": len(each.data),
+            picture.name: {
+                "url": self._put(job, picture.name, picture.data, picture.content_type),
+                "width": picture.width,
+                "height": picture.height,
+                "fileSize": len(picture.data),
             }
-            for each in pictures
+            for picture in pictures
         }
 
     def _put(self, job: Item, name: str, data: bytes, content_type: str) -> str:

@@ -47,7 +47,7 @@ SHORTEST_WAIT, LONGEST_WAIT = 0.1, 0.4
 
 
 class ConditionFailed(Exception):
-    """A write's condition did not hold; `item` is what stood in its way (None: nothing)."""
+    """A write's condition did not hold; `item` is what stood in its way (None: no item)."""
 
     def __init__(self, item: Item | None, position: int = 0) -> None:
         super().__init__(f"the condition of write {position} failed")
@@ -145,14 +145,14 @@ class Table:
             ConsistentRead=consistent,
             **_projection(attributes),
         )
-        found = answer.get("Item")
-        return decode_item(found) if found else None
+        item = answer.get("Item")
+        return decode_item(item) if item else None
 
     def batch_get(self, keys: Sequence[Key], *, attributes: Iterable[str] = (), consistent: bool = False) -> list[Item]:
         """BatchGetItem for each 100 keys; what DynamoDB leaves unprocessed is asked for again with backoff.
 
-        A key that occurs twice is read once (an index page is no snapshot and may name an item twice). What is not
-        there is left out, and the items come in no order.
+        A key that occurs twice is read once (an index page is not a snapshot and may name an item twice). Missing
+        items are left out, and the others come in no order.
         """
         items: list[Item] = []
         different = list({tuple(key.items()): key for key in keys}.values())
@@ -172,7 +172,7 @@ class Table:
                     break
                 self.pause(attempt)
             answer = self._send(self.client.batch_get_item, RequestItems=request)
-            items += [decode_item(found) for found in answer["Responses"].get(self.name, [])]
+            items += [decode_item(item) for item in answer["Responses"].get(self.name, [])]
             request = answer.get("UnprocessedKeys")
             if not request:
                 return items
@@ -216,7 +216,7 @@ class Table:
             **projection,
         )
         return QueryPage(
-            [decode_item(found) for found in answer["Items"]], answer["ScannedCount"], answer.get("LastEvaluatedKey")
+            [decode_item(item) for item in answer["Items"]], answer["ScannedCount"], answer.get("LastEvaluatedKey")
         )
 
     def put(self, item: Item, *, condition: Expression | None = None) -> Write:
@@ -248,11 +248,11 @@ class Table:
         return Write("ConditionCheck", {"TableName": self.name, "Key": encode_item(key), **_guard(condition)})
 
     def delete(self, key: Key) -> None:
-        """DeleteItem; deleting what is not there is no error."""
+        """DeleteItem; succeeds if the item is not there."""
         self._send(self.client.delete_item, TableName=self.name, Key=encode_item(key))
 
     def batch_delete(self, keys: Sequence[Key]) -> None:
-        """BatchWriteItem for each 25 keys, without conditions; deleting what is not there is no error."""
+        """BatchWriteItem for each 25 keys, without conditions; succeeds if an item is not there."""
         for start in range(0, len(keys), LARGEST_BATCH_WRITE):
             batch = keys[start : start + LARGEST_BATCH_WRITE]
             request: Any = {self.name: [{"DeleteRequest": {"Key": encode_item(key)}} for key in batch]}
@@ -283,7 +283,7 @@ class Table:
         Conflicts with other writers are tried again with backoff, then raised as TransactionConflict.
         """
         items = [{write.kind: write.parameters} for write in writes]
-        # One token for all attempts: should one of them have got through after all, the next is told so.
+        # One token for all attempts: if one of them got through after all, DynamoDB answers the next as it did that one.
         token = secrets.token_hex(16)
         self._send(self.client.transact_write_items, TransactItems=items, ClientRequestToken=token)
 
@@ -307,7 +307,7 @@ class Table:
         raise failure
 
     def pause(self, attempt: int, longest: float = LONGEST_WAIT) -> None:
-        """Wait a little before another attempt, `longest` seconds at most; the first one after which to wait is 1."""
+        """Wait a little before another attempt, `longest` seconds at most; attempts count from 1."""
         # Full jitter: https://aws.amazon.com/builders-library/timeouts-retries-and-backoff-with-jitter/
         self._sleep(random.uniform(0, min(SHORTEST_WAIT * 2 ** (attempt - 1), longest)))
 
@@ -363,7 +363,7 @@ def _translated(error: ClientError) -> Exception:
     if code in _BUSY or response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0) >= 500:
         return Unavailable()
     if code == "ValidationException" and "item size" in message.lower():
-        return ContentTooLarge("The item would be larger than the 400 KB that one can hold.")
+        return ContentTooLarge("The item would be larger than 400 KB, the most that DynamoDB stores.")
     return InternalError(f"DynamoDB refused a request with {code}")
 
 
@@ -377,7 +377,7 @@ def _cancelled(reasons: Sequence[Mapping[str, Any]]) -> Exception:
     if codes & _THROTTLED_REASONS:
         return NotApplied()
     if any("item size" in str(reason.get("Message", "")).lower() for reason in reasons):
-        return ContentTooLarge("The item would be larger than the 400 KB that one can hold.")
+        return ContentTooLarge("The item would be larger than 400 KB, the most that DynamoDB stores.")
     return InternalError(f"DynamoDB cancelled a transaction with {sorted(codes)}")
 
 

@@ -173,26 +173,26 @@ def hydrated(
 ) -> Found[_Found]:
     """A full page of what entries lead to, though some lead to nothing that the caller may see.
 
-    `read` gives so many entries from a position on (exclusive). `look_up` gives for each of them what it stands for,
-    or None. `locate` tells from where on the list goes on after an entry. When the budget of entries is spent, or the
+    `read` returns up to a number of entries from a position on (exclusive). `look_up` returns what each of them stands
+    for, or None. `locate` returns the position after which the list goes on. When the budget of entries is spent, or the
     request's time, the page is short, and still says where to go on.
     """
     kept: list[tuple[_Found, Position]] = []
     examined = 0
-    size, more = limit + 1, 5  # one more than is wanted tells whether there is a next page
+    size, more = limit + 1, 5  # one more than is wanted shows whether there is a next page
     while True:
         page = read(after, min(size, LARGEST_READ))
-        for entry, found in zip(page.items, look_up(page.items), strict=True):
+        for entry, result in zip(page.items, look_up(page.items), strict=True):
             after = locate(entry)
-            if found is not None:
-                kept.append((found, after))
+            if result is not None:
+                kept.append((result, after))
         examined += len(page.items)
         if len(kept) > limit:
-            return Found([found for found, _ in kept[:limit]], kept[limit - 1][1])
+            return Found([result for result, _ in kept[:limit]], kept[limit - 1][1])
         if page.resume is None:
-            return Found([found for found, _ in kept], None)
+            return Found([result for result, _ in kept], None)
         if not page.items:
             after = page.resume
         if examined >= budget or not page.items or not has_time():
-            return Found([found for found, _ in kept], after)
+            return Found([result for result, _ in kept], after)
         size, more = max(limit + 1 - len(kept), more), 2 * more

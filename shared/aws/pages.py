@@ -23,7 +23,7 @@ EXAMINED_BUDGET = 1000
 LARGEST_CHUNK = 250
 
 Fetch = Callable[[Position | None, int], QueryPage]
-"""Reads one partition from a position on (exclusive), examining at most so many items."""
+"""Reads one partition from a position on (exclusive), examining at most the given number of items."""
 
 
 @dataclass(frozen=True)
@@ -73,9 +73,9 @@ def merge(
     partitions = [_Partition(fetch, locate, after, chunk) for fetch in fetches]
     items: list[Item] = []
     examined = 0
-    # One item more than the page holds tells whether there is a next page.
+    # One item more than the page holds shows whether there is a next page.
     while len(items) <= limit:
-        starved = [each for each in partitions if not each.ahead and not each.finished]
+        starved = [partition for partition in partitions if not partition.ahead and not partition.finished]
         if starved:
             if examined >= budget or (examined and not has_time()):
                 return _cut_short(items, partitions, locate, ascending=ascending, limit=limit)
@@ -84,7 +84,7 @@ def merge(
             reads = [executor.submit(copy_context().run, partition.advance, share) for partition in starved]
             examined += sum(read.result() for read in reads)
             continue
-        heads = [each for each in partitions if each.ahead]
+        heads = [partition for partition in partitions if partition.ahead]
         if not heads:
             return Page(items, None)
         items.append(_next_of(heads, locate, ascending).ahead.popleft())
@@ -102,7 +102,7 @@ def _first_chunk(wanted: int, partitions: int) -> int:
 
 def _next_of(heads: Sequence[_Partition], locate: Callable[[Item], Position], ascending: bool) -> _Partition:
     choose = min if ascending else max
-    return choose(heads, key=lambda each: locate(each.ahead[0]))
+    return choose(heads, key=lambda head: locate(head.ahead[0]))
 
 
 def _cut_short(
@@ -115,9 +115,9 @@ def _cut_short(
 ) -> Page:
     """The page when the budget is spent: everything up to the partition that got least far."""
     first = min if ascending else max
-    watermark = first(each.frontier for each in partitions if each.frontier and not each.finished)
+    watermark = first(partition.frontier for partition in partitions if partition.frontier and not partition.finished)
     while len(items) <= limit:
-        heads = [each for each in partitions if each.ahead]
+        heads = [partition for partition in partitions if partition.ahead]
         if not heads:
             break
         head = _next_of(heads, locate, ascending)

@@ -32,7 +32,7 @@ _Result = TypeVar("_Result")
 
 
 class ObjectGone(Exception):
-    """There is no object of this name any more."""
+    """The object does not exist any more."""
 
 
 class ObjectChanged(Exception):
@@ -40,11 +40,11 @@ class ObjectChanged(Exception):
 
 
 class UploadGone(Exception):
-    """There is no such multipart upload: it was completed, or aborted."""
+    """The multipart upload was completed or aborted."""
 
 
 class ObjectExists(Exception):
-    """There is an object of this name already."""
+    """An object of this name exists already."""
 
 
 class PartsRefused(Exception):
@@ -66,7 +66,7 @@ def split_uri(uri: str) -> tuple[str, str]:
     scheme, _, rest = uri.partition("://")
     bucket, _, key = rest.partition("/")
     if scheme != "s3" or not bucket or not key:
-        raise ValueError("not the s3:// URI of an object")
+        raise ValueError("The URI must be s3://bucket/key.")
     return bucket, key
 
 
@@ -106,9 +106,9 @@ class Objects:
         self._sleep = sleep
 
     def head(self, uri: str) -> ObjectFacts | None:
-        """HeadObject; None when there is no such object.
+        """HeadObject; None when the object does not exist.
 
-        Without s3:ListBucket on the bucket S3 says 403 of what is not there, which is an error here.
+        Without s3:ListBucket on the bucket S3 answers 403 for what is not there, which is an error here.
         """
         bucket, key = split_uri(uri)
         try:
@@ -118,10 +118,10 @@ class Objects:
         return ObjectFacts(answer["ContentLength"], answer["ETag"].strip('"'), answer.get("ContentType", ""))
 
     def exists(self, uri: str) -> bool:
-        """Whether there is such an object, for roles that may list but not read."""
+        """Whether the object exists, for roles that may list but not read."""
         bucket, key = split_uri(uri)
         answer = self._listed(bucket, key, {"MaxKeys": 1})
-        return any(found["Key"] == key for found in answer.get("Contents", []))
+        return any(listed["Key"] == key for listed in answer.get("Contents", []))
 
     def read(self, uri: str, start: int, length: int, etag: str | None = None) -> bytes:
         """GetObject of a range: `length` bytes from `start`, or fewer at the end.
@@ -152,13 +152,13 @@ class Objects:
     def delete_prefix(self, bucket: str, prefix: str) -> int:
         """Delete all objects of a folder, such as `thumbnails/<videoId>/`, and return how many; may be repeated."""
         if not prefix.strip("/") or not prefix.endswith("/"):
-            raise ValueError("a prefix must be a folder that ends with a slash")
+            raise ValueError("The prefix must be a folder that ends with a slash.")
         count = 0
         following: Any = {}
         while True:
             page = self._listed(bucket, prefix, following)
             # A page holds as many keys as one DeleteObjects takes: 1000.
-            keys = [found["Key"] for found in page.get("Contents", [])]
+            keys = [listed["Key"] for listed in page.get("Contents", [])]
             if keys:
                 self._delete(bucket, keys)
                 count += len(keys)
@@ -169,7 +169,7 @@ class Objects:
     def presigned_put(self, uri: str, content_type: str, size: int, seconds: int) -> tuple[str, dict[str, str]]:
         """A URL that takes one PUT of just this type and size, and the headers that must be sent with it.
 
-        All of them are signed, and Content-Length too, which every client sets by itself. With If-None-Match S3
+        All of them are signed, and Content-Length too, which every client sets. With If-None-Match S3
         refuses to replace what the URL has brought before.
         """
         bucket, key = split_uri(uri)

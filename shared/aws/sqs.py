@@ -1,6 +1,6 @@
 """SQS as the service uses it: to send a message, and to work through a batch of them.
 
-SQS delivers at least once and in no order, so what a handler does must bear being done twice and late.
+SQS delivers at least once and in no order, so a handler must bear doing the same twice, and late.
 """
 
 import json
@@ -29,7 +29,7 @@ _THROTTLED = frozenset({"RequestThrottled", "ThrottlingException", "AWS.SimpleQu
 
 
 class BadMessage(Exception):
-    """A message that no handler can ever carry out; after its last receive SQS keeps it in the DLQ."""
+    """A message that can never be handled; after its last receive SQS moves it to the dead-letter queue."""
 
 
 @dataclass(frozen=True)
@@ -43,13 +43,13 @@ class Message:
 
     @property
     def correlation_id(self) -> str | None:
-        """Of the request that it was sent for, if it tells any."""
-        found = self.body.get("correlationId")
-        return found if isinstance(found, str) else None
+        """Of the request that it was sent for, if it names one."""
+        id_ = self.body.get("correlationId")
+        return id_ if isinstance(id_, str) else None
 
 
 def process(event: Mapping[str, Any], handle: Callable[[Message], None]) -> dict[str, Any]:
-    """Hand each message of a batch to `handle`, and answer which of them SQS shall deliver again.
+    """Hand each message of a batch to `handle`, and return which of them SQS should deliver again.
 
     One that fails does not keep back the others. Each is logged under the id of the request that it was sent for.
     https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-errorhandling.html#services-sqs-batchfailurereporting
@@ -59,9 +59,9 @@ def process(event: Mapping[str, Any], handle: Callable[[Message], None]) -> dict
 
 
 def process_together(event: Mapping[str, Any], handle: Callable[[Sequence[Message]], None]) -> dict[str, Any]:
-    """Hand all messages of a batch to `handle` in one call, and answer which of them SQS shall deliver again.
+    """Hand all messages of a batch to `handle` in one call, and return which of them SQS should deliver again.
 
-    When it raises Unavailable, all of them come again; when it raises anything else, each is handed over by itself,
+    When it raises Unavailable or WriteContention, all of them come again; on anything else each is handed over alone,
     so that one that fails does not keep back the others.
     """
     messages: list[Message] = []
@@ -73,7 +73,7 @@ def process_together(event: Mapping[str, Any], handle: Callable[[Sequence[Messag
     except PASSING as error:
         for message in messages:
             with correlated(message.correlation_id):
-                _tell(message.id, error)
+                _log(message.id, error)
         return {"batchItemFailures": [{"itemIdentifier": record["messageId"]} for record in event["Records"]]}
     except Exception:
         return process(event, lambda message: handle([message]))
@@ -85,20 +85,20 @@ def _is_done(record: Mapping[str, Any], handle: Callable[[Message], None]) -> bo
     try:
         message = _message(record)
     except Exception as error:
-        _tell(record["messageId"], error)
+        _log(record["messageId"], error)
         return False
     with correlated(message.correlation_id):
         try:
             handle(message)
-        except Exception as error:  # also a bug: the message is to come again, and the others to be done
-            _tell(message.id, error)
+        except Exception as error:  # also a bug: the message comes again, and the others are done
+            _log(message.id, error)
             return False
     return True
 
 
-def _tell(message_id: str, error: Exception) -> None:
+def _log(message_id: str, error: Exception) -> None:
     # Not the body: it may name what logs should not.
-    known = {"message_id": message_id, "reason": _said(error), "cause": repr(error.__cause__)}
+    known = {"message_id": message_id, "reason": _reason(error), "cause": repr(error.__cause__)}
     if isinstance(error, (BadMessage, *PASSING)):
         service_logger().warning("message not done", extra=known)
     else:
@@ -111,11 +111,11 @@ def _message(record: Mapping[str, Any]) -> Message:
     except ValueError:
         body = None
     if not isinstance(body, dict):
-        raise BadMessage("The message is no JSON object.")
+        raise BadMessage("The message is not a JSON object.")
     return Message(record["messageId"], body, int(record.get("attributes", {}).get("ApproximateReceiveCount", 1)))
 
 
-def _said(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     return error.detail if isinstance(error, ServiceError) else f"{type(error).__name__}: {error}"
 
 

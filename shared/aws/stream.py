@@ -44,7 +44,7 @@ class Record:
 
     @property
     def at_ms(self) -> int:
-        """When the change was made: epoch milliseconds, though DynamoDB tells whole seconds."""
+        """When the change was made: epoch milliseconds, though DynamoDB gives whole seconds."""
         seconds: float = self._change["ApproximateCreationDateTime"]
         return round(seconds * 1000)
 
@@ -81,11 +81,11 @@ class Record:
 
     @property
     def correlation_id(self) -> str | None:
-        """Of the request that the item was written for: of a removal, the last one before it. None if none is told."""
+        """Of the request that the item was written for: of a removal, the last one before it. None if it names none."""
         change = self.raw.get("dynamodb") or {}
         image = change.get("NewImage") or change.get("OldImage") or {}
-        found: str | None = image.get(UPDATED_FOR, {}).get("S")
-        return found
+        id_: str | None = image.get(UPDATED_FOR, {}).get("S")
+        return id_
 
     @property
     def _change(self) -> Mapping[str, Any]:
@@ -104,7 +104,7 @@ def process(event: Mapping[str, Any], handle: Callable[[Record], None]) -> dict[
     What stands before the failed record is done, and Lambda tries again from that record on. It does so with the
     batch as it is; at the last try, everything from the failed record on goes to the on-failure destination, good
     records too. Only an invocation that raises is bisected. So when the very first of several records fails, its
-    exception is raised: then a record that always fails ends up in a batch by itself, and alone is given up.
+    exception is raised: then a record that always fails ends up alone in a batch, and it alone is given up.
     https://docs.aws.amazon.com/lambda/latest/dg/services-ddb-batchfailurereporting.html
 
     Each is logged under the id of the request that it was written for.

@@ -39,7 +39,7 @@ def encode(value: Value) -> AttributeValue:
     if isinstance(value, set | frozenset):
         return {"SS": sorted(value)}
     if isinstance(value, list | tuple):
-        return {"L": [encode(each) for each in value]}
+        return {"L": [encode(element) for element in value]}
     if isinstance(value, bytes):
         return {"B": value}
     if value is None:
@@ -60,7 +60,7 @@ def decode(attribute: AttributeValue) -> Value:
         case "SS":
             return set(value)
         case "L":
-            return [decode(each) for each in value]
+            return [decode(element) for element in value]
         case "B":
             # botocore hands out bytes; the fast parser of shared/aws/dynamodb.py leaves the wire's base64.
             return value if isinstance(value, bytes) else base64.b64decode(value)

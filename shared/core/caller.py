@@ -67,7 +67,7 @@ class Caller:
     def require(self, scope: str) -> None:
         """Raise Forbidden unless the token has the scope, and a subject; `videos/admin` implies the others."""
         if not self.subject:
-            raise Forbidden("The token names no subject (sub).")
+            raise Forbidden("The token has no subject (sub).")
         if scope not in self.scopes and not self.is_admin:
             raise Forbidden(f"This needs a token with the scope {scope}.")
 
@@ -79,5 +79,5 @@ def done_for(item: Item, correlation_id: str | None) -> Item:
 
 
 def request_of(item: Item | None) -> str | None:
-    """The correlation id of the request that an item was written for last, if it tells any."""
+    """The correlation id of the request that an item was written for last, if it names one."""
     return item.get(UPDATED_FOR) if item else None

@@ -112,7 +112,7 @@ class Forbidden(ServiceError):
 
 
 class NotFound(ServiceError):
-    """There is no such thing, or none that this caller may know of."""
+    """It does not exist, or the caller may not know of it."""
 
     status, title, slug = 404, "Not found", "not-found"
 
@@ -124,25 +124,25 @@ class MethodNotAllowed(ServiceError):
 
 
 class Conflict(ServiceError):
-    """The request is sound but does not fit the present state."""
+    """The request is valid, but the present state does not allow it."""
 
     status, title, slug = 409, "Conflict", "conflict"
 
 
 class AlreadyExists(Conflict):
-    """The id that an admin brought along is taken."""
+    """The id that an admin gave is taken."""
 
     title, slug = "Already exists", "already-exists"
 
 
 class BeingRemoved(Conflict):
-    """An earlier video of this id is just being removed, with all that belonged to it."""
+    """An earlier video with this id is still being removed, with all that belonged to it."""
 
     title, slug = "Being removed", "being-removed"
 
 
 class IllegalTransition(Conflict):
-    """The status machine has no such step."""
+    """The present status does not allow this step."""
 
     title, slug = "Illegal transition", "illegal-transition"
 
@@ -163,7 +163,7 @@ class WriteContention(Conflict):
 
 
 class LimitReached(Conflict):
-    """There are as many as there may be; the detail says of what."""
+    """The limit is reached; the detail says of what."""
 
     title, slug = "Limit reached", "limit-reached"
 
@@ -193,13 +193,13 @@ class ContentTooLarge(ServiceError):
 
 
 class UnsupportedMediaType(ServiceError):
-    """The body's content type or coding is not one that this operation reads."""
+    """This operation does not read the body's content type or content coding."""
 
     status, title, slug = 415, "Unsupported media type", "unsupported-media-type"
 
 
 class InvalidContent(ServiceError):
-    """The body is JSON, but some of its fields are not what they should be."""
+    """The body is JSON, but some of its fields are not valid."""
 
     status, title, slug = 422, "Invalid content", "invalid-content"
 
@@ -211,7 +211,7 @@ class KeyReused(InvalidContent):
 
 
 class QuotaExceeded(ServiceError):
-    """The owner has started as many jobs today as one owner may; `Retry-After` is the time to the next day."""
+    """The owner has used up today's jobs; `Retry-After` is the time to the next day."""
 
     status, title, slug = 429, "Quota exceeded", "quota-exceeded"
 

@@ -1,4 +1,4 @@
-"""What a function is told by its environment, read when its handler is made and not at import."""
+"""What a function reads from its environment, when its handler is made and not at import."""
 
 import os
 import random
@@ -40,7 +40,7 @@ def cursor_secret_arn() -> str:
 
 
 def answer_seconds() -> float:
-    """How long a GET may take: 5 seconds, unless told otherwise."""
+    """How long a GET may take: 5 seconds, unless ANSWER_SECONDS says otherwise."""
     return float(os.environ.get("ANSWER_SECONDS", "5"))
 
 
@@ -86,12 +86,12 @@ def queue_url(name: str) -> str:
 
 
 def purge_queue_url() -> str:
-    """The URL of the queue of what is to be purged."""
+    """The URL of the queue `purge`."""
     return queue_url("purge")
 
 
 def aggregates_queue_url() -> str:
-    """The URL of the queue of videos whose totals are to move."""
+    """The URL of the queue `aggregates`."""
     return queue_url("aggregates")
 
 

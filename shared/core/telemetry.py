@@ -1,4 +1,4 @@
-"""What functions tell of their work: log lines that name the request they belong to, and metrics.
+"""What functions report of their work: log lines that name the request they belong to, and metrics.
 
 docs/logs-and-metrics.md says what there is and how to read it.
 """

@@ -33,7 +33,7 @@ class Arrivals:
         self._logger = service_logger()
 
     def handle(self, notification: Mapping[str, Any], now: int) -> None:
-        """One notification of S3, which may name several objects; raises BadMessage or Unavailable.
+        """Handle one notification of S3, which may name several objects; raises BadMessage, Unavailable, WriteContention.
 
         An object that makes trouble does not keep back the others.
         """
@@ -79,7 +79,7 @@ class Arrivals:
         return outcome or f"refused: {reason}"
 
     def _change(self, upload: Item, now: int, edit: Callable[[Item], Item]) -> str | None:
-        """Edit the upload's video; returns why not, if so."""
+        """Edit the upload's video; returns why it could not, or None."""
         try:
             self.videos.change(upload["videoId"], CALLER.acting_for(request_of(upload)), now, edit)
         except NotFound:
@@ -90,16 +90,16 @@ class Arrivals:
 def _created(notification: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Bucket and key of each object that was created."""
     if notification.get("Event") == "s3:TestEvent":
-        return  # S3 sends one when it is told where to notify
+        return  # S3 sends one when notifications are set up
     try:
-        found = [
+        created = [
             (record["s3"]["bucket"]["name"], unquote_plus(record["s3"]["object"]["key"]))
             for record in notification["Records"]
             if record["eventName"].startswith("ObjectCreated:")
         ]
     except (KeyError, TypeError, AttributeError):
-        raise BadMessage("The message is no notification of S3.") from None
-    yield from found
+        raise BadMessage("The message is not an S3 notification.") from None
+    yield from created
 
 
 def _mismatch(upload: Item, facts: ObjectFacts) -> str | None:
@@ -107,10 +107,10 @@ def _mismatch(upload: Item, facts: ObjectFacts) -> str | None:
     if facts.size == 0:
         return "The uploaded file is empty."
     if facts.size != upload["fileSize"]:
-        return f"The upload has {facts.size} bytes, not the {upload['fileSize']} that were announced."
+        return f"The file has {facts.size} bytes, not {upload['fileSize']} as announced."
     if facts.content_type != upload["contentType"]:
-        kind = "".join(each if each.isprintable() else "?" for each in facts.content_type[:100]) or "no type"
-        return f"The upload is of the type {kind}, not {upload['contentType']} as was announced."
+        kind = "".join(char if char.isprintable() else "?" for char in facts.content_type[:100]) or "unknown"
+        return f"The file's type is {kind}, not {upload['contentType']} as announced."
     return None
 
 

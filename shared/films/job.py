@@ -1,16 +1,16 @@
 """Jobs as desired state: what should be made of a video's film, and how far that is.
 
-There is one Job item for each video and kind, with a hash of its input. Whoever wants it done writes it in state
+There is one Job item for each video and kind, with a hash of its input. It is wanted by writing it in state
 `queued`; that write's stream record makes the router send the message, so a job cannot be queued without its
 message, nor the other way round. Everything else is a conditional write on hash, attempt and state:
 
     (wanted) -> queued -> running -> done
                   ^          |
-                  +----------+-> failed      after the last attempt, or at once when trying again is no use
+                  +----------+-> failed      after the last attempt, or at once when trying again is useless
                  withdrawn                   the video was deleted, or its film replaced
 
 An attempt is counted when a worker has had it: waiting for one costs none. The number of an attempt never comes
-again for the same input, so that a late word on one is not taken for a word on another.
+again for the same input, so that a late report on one is not taken for a report on another.
 
 A job is done for the request that wanted it, tried it again or ended it: `updatedFor` stays while workers, the sweeper
 and reports of transcoders write the job, and what they write of its video has it as well.
@@ -69,14 +69,14 @@ def ticket_of(job: Item) -> Ticket:
 
 
 def tries(job: Item) -> int:
-    """How many attempts there were since the job was wanted, or since somebody asked to try again; this one included."""
+    """The number of attempts since the job was wanted or retried, this one included."""
     return int(job["attempt"] - job.get("spent", 0))
 
 
 def owned_jobs(video: Item, jobs: Iterable[Item]) -> list[Item]:
-    """Those of a video's jobs that are shown: not withdrawn ones, nor those of what had the id before.
+    """Those of a video's jobs that are shown: not withdrawn, and not of an earlier video with this id.
 
-    An id that an import uses again may for a moment still have jobs of the video that it was before.
+    An id that an import uses again may for a moment still have jobs of the earlier video.
     """
     return [job for job in jobs if job["state"] in STATES and job["owner"] == video["userId"]]
 
@@ -88,7 +88,7 @@ def document(job: Item) -> dict[str, Any]:
 
 
 def delay_before(tries: int) -> int:
-    """Seconds to wait before the first, second ... attempt: none before the first, then 15 and twice as long each time, 15 minutes at most."""
+    """Seconds to wait before attempt number `tries`: 0 before the first, then 15, doubled each time up to 15 minutes."""
     return min(15 * 2 ** (tries - 2), 15 * MINUTE) if tries > 1 else 0
 
 
@@ -101,12 +101,12 @@ def queued(job: Item, actor: Caller, now: int, *, attempt: int) -> Item:
 
 
 def wanted_by(job: Item, actor: Caller, now: int, *, attempt: int) -> Item:
-    """The job as somebody wants it from now on: queued, and done for that request."""
+    """The job as `actor` wants it from now on: queued, and done for that request."""
     return done_for(queued(job, actor, now, attempt=attempt), actor.correlation_id) | {"createdAt": now}
 
 
 def for_job(worker: Caller, job: Item) -> Caller:
-    """A worker, which writes for whom the job is done."""
+    """The worker, acting for the request that the job is done for."""
     return worker.acting_for(request_of(job) or worker.correlation_id)
 
 

@@ -47,18 +47,21 @@ LONGEST_PATIENCE = 6 * HOUR
 
 
 class JobStore:
-    """Job items in the table, and the one field or other of the video that changes with them."""
+    """Job items in the table, and the fields of the video that change with them.
+
+    Methods raise WriteContention when others change the same items at every attempt.
+    """
 
     def __init__(self, table: Table) -> None:
         self.table = table
 
     def want(self, video: Item, kind: str, job_input: Item, now: int, actor: Caller | None = None) -> None:
-        """Let a job be done for this state of a video; does nothing when a later state has asked already.
+        """Queue a job for this state of a video; does nothing if a later state has asked already.
 
         Without an `actor`, for the request that the video was written for last.
 
         The same input is not worked on twice; only what was withdrawn is queued again. An attempt that was under
-        way then counts, so that deleting and restoring a video is no way to work without end.
+        way then counts, so that deleting and restoring a video cannot make the workers work without end.
         """
         actor = actor or ROUTER.acting_for(request_of(video))
         job = {
@@ -87,7 +90,11 @@ class JobStore:
             if present["state"] != "withdrawn":
                 changed = present | author_of(actor, now)
             elif tries(present | {"attempt": attempt}) > LAST_ATTEMPT:
-                error = {"reason": "It was begun too often and never finished.", "at": now, "attempt": attempt - 1}
+                error = {
+                    "reason": "It was started too many times and never finished.",
+                    "at": now,
+                    "attempt": attempt - 1,
+                }
                 failed = {**present, "state": "failed", "error": error, "finishedAt": now}
                 changed = at_rest(done_for(failed, actor.correlation_id), actor, now)
             else:
@@ -95,7 +102,7 @@ class JobStore:
             self._replace(present, changed | {"since": new["since"]})
 
     def want_missing(self, video: Item, now: int) -> int:
-        """Want what the video asks for and no job knows of; returns how many jobs that were."""
+        """Queue what the video asks for and has no job for; return the number of jobs."""
         asked = wanted(video)
         present = {job["kind"]: job["inputHash"] for job in self.of_video(video["videoId"])} if asked else {}
         missing = {kind: job_input for kind, job_input in asked.items() if present.get(kind) != input_hash(job_input)}
@@ -104,7 +111,7 @@ class JobStore:
         return len(missing)
 
     def withdraw(self, video: Item, kind: str, now: int, *, even_done: bool) -> None:
-        """Give up a job that this state of a video no longer asks for, if it is open, or whatever it is."""
+        """Withdraw a job that this state of a video no longer asks for: if it is open, with `even_done` in any state."""
         key = JOB.key(videoId=video["videoId"], kind=kind)
         present = self.table.get(key, consistent=True)
         if present is None or present["since"] >= since(video) or not (even_done or present["state"] in PENDING):
@@ -116,7 +123,7 @@ class JobStore:
     def take(self, ticket: Ticket, worker: Caller, now: int, instance: str = "") -> Item | None:
         """Begin an attempt: the job, now running; None when it was taken before or is no longer wanted.
 
-        `instance` tells workers of one name apart.
+        `instance` distinguishes workers of one name.
         """
         lease = new_write_id()
         until = now + kind_of(ticket.kind).lease
@@ -231,7 +238,7 @@ class JobStore:
             if video["status"] == "deleted":
                 raise IllegalTransition("The video is deleted; restore it first.")
             if asked is None:
-                raise NotFound("The video needs no such job; GET its jobs lists those it has.")
+                raise NotFound("The video has no such job; GET its jobs to see which it has.")
             known = job if job and job["state"] in STATES and job["inputHash"] == input_hash(asked) else None
             if known and known["state"] == "done" and _is_kept(known, video):
                 raise IllegalTransition("The job is done; only a failed job can be tried again.")
@@ -267,7 +274,7 @@ class JobStore:
         return {name: value for name, value in video.items() if name != "failure"} | {"status": "processing"}
 
     def get(self, ticket: Ticket) -> Item | None:
-        """The job of a ticket, whatever its attempt and input: one GetItem."""
+        """The job of a ticket, whatever its present attempt and input: one GetItem."""
         job = self.table.get(JOB.key(videoId=ticket.video_id, kind=ticket.kind), consistent=True)
         return job if job and job["state"] in STATES else None
 
@@ -284,7 +291,7 @@ class JobStore:
     def pending(self, state: str) -> Iterator[Item]:
         """The places of the jobs in a pending state, the first one due first: `relSort` is when that is.
 
-        `relId` is `videoId/kind`, and `createdAt` when it was wanted; a job of before that was kept has none.
+        `relId` is `videoId/kind`, and `createdAt` when it was wanted; a job from an earlier release has none.
         """
         yield from self._places(job_relation(state), 0, ("relSort", "relId", "createdAt"))
 
@@ -352,7 +359,7 @@ class JobStore:
         return True
 
     def _pause(self, round_: int) -> None:
-        """Let the others finish first who write to the same video."""
+        """Let others who write to the same video finish first."""
         if round_:
             self.table.pause(round_)
 

@@ -21,12 +21,12 @@ AGGREGATES_SCHEMA: Literal["video-metadata/aggregates/1"] = "video-metadata/aggr
 
 
 class _Message(BaseModel):
-    # What a later release adds is no mistake.
+    # A later release may add fields.
     model_config = ConfigDict(extra="ignore", populate_by_name=True)
 
 
 class Rendition(_Message):
-    """What is to be made of the film; it is square in pixels and stands upright."""
+    """The rendition to make of the film; its pixels are square, and it stands upright."""
 
     name: str
     width: int = Field(description="Pixels, even")
@@ -44,7 +44,7 @@ class JobInput(_Message):
 
 
 class _OfRequest(_Message):
-    # Messages of before have none.
+    # Messages from earlier releases have none.
     correlationId: str | None = Field(
         default=None,
         description="The id of the HTTP request that it all began with; of use for logs, and for nothing else",
@@ -70,14 +70,14 @@ class JobMessage(_OfRequest):
 
 
 class PurgeMessage(_OfRequest):
-    """A video that is gone: what belongs to it is to go too."""
+    """A video that was removed, and whose belongings are removed next."""
 
     schema_: Literal["video-metadata/purge/1"] = Field(alias="schema")
     videoId: str
 
 
 class PurgePlaylistMessage(_OfRequest):
-    """A playlist that is gone: its entries are to go too."""
+    """A playlist that was removed, and whose entries are removed next."""
 
     schema_: Literal["video-metadata/purge-playlist/1"] = Field(alias="schema")
     playlistId: str
@@ -148,4 +148,4 @@ def parse(model: type[_Model], body: dict[str, Any]) -> _Model:
     except ValidationError as error:
         # Their places and not the error itself, which quotes the message: this is logged.
         places = sorted({".".join(map(str, fault["loc"])) for fault in error.errors()})
-        raise BadMessage(f"These parts of the message are not what they should be: {', '.join(places)}") from None
+        raise BadMessage(f"These fields of the message are missing or not valid: {', '.join(places)}") from None

@@ -1,7 +1,7 @@
 """How many jobs an owner has started today, so that nobody's films cost more than was meant.
 
-Whatever starts jobs reserves them first. What is reserved stays reserved, also when the work then comes to
-nothing: too many are never let through, and the next day (UTC) begins at 0.
+Jobs are reserved before they start, and stay reserved even if nothing comes of them: too many are never let
+through, and the next day (UTC) begins at 0.
 """
 
 import time
@@ -54,6 +54,6 @@ class QuotaStore:
 
     def _exceeded(self, now: int) -> QuotaExceeded:
         return QuotaExceeded(
-            f"One owner may start {self.jobs_per_day} jobs on one day (UTC); there is no room left for this today.",
+            f"One owner may start {self.jobs_per_day} jobs a day (UTC); too few are left today for this.",
             headers={"Retry-After": str(DAY - now % DAY)},
         )

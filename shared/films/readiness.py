@@ -21,7 +21,7 @@ def why_not_ready(video: Item, jobs: Sequence[Item], now: int) -> tuple[str, Ite
     if video["status"] == "failed" and failure and failure["job"] not in by_kind:
         return f"{failure['reason']} Upload a film by POST .../upload.", None
     if "source" not in video:
-        return "No film has arrived. POST .../upload tells where to send one.", None
+        return "No film has arrived. Begin an upload by POST .../upload.", None
     needed = [kind for kind in asked if kind_of(kind).needed]
     # What failed needs somebody to act, so it is named before what only needs time.
     order = ("failed", "missing", "running", "queued")
@@ -30,7 +30,7 @@ def why_not_ready(video: Item, jobs: Sequence[Item], now: int) -> tuple[str, Ite
         (kind for kind in needed if states[kind] in order), key=lambda kind: (order.index(states[kind]), kind)
     )
     if not blockers:
-        return f"All that is needed is done, but the status was set to {video['status']} by a PATCH.", None
+        return f"Everything needed is done, but a PATCH set the status to {video['status']}.", None
     kind = blockers[0]
     return _sentence(kind, by_kind.get(kind), now), by_kind.get(kind)
 
@@ -38,7 +38,7 @@ def why_not_ready(video: Item, jobs: Sequence[Item], now: int) -> tuple[str, Ite
 def _sentence(kind: str, job: Item | None, now: int) -> str:
     work = _work(kind)
     if job is None:
-        return f"{work} begins within seconds. Should it not, POST .../jobs/{kind}/retry begins it."
+        return f"{work} begins within seconds. If it does not, POST .../jobs/{kind}/retry."
     attempt = f"attempt {tries(job)} of {LAST_ATTEMPT}"
     last = f" The last attempt: {job['error']['reason']}" if "error" in job else ""
     match job["state"]:

@@ -1,8 +1,8 @@
 """How many jobs of one owner may be with the workers at a time, so that nobody's films wait for another's.
 
 A queue hands out what was sent first. So the router sends no more than an owner's share, and the others of that owner wait
-in the table, in the order in which they were queued; when one ends, the next is sent. Whoever has sent nothing yet thus
-finds at most a share of each other owner before them. Waiting does not count as an attempt, and no worker or transcoder has to know.
+in the table, in the order in which they were queued; when one ends, the next is sent. An owner who has sent nothing yet thus
+finds at most a share of each other owner before it. Waiting does not count as an attempt, and no worker or transcoder has to know.
 
 A claim that was never given up, because a record of the stream was lost or replayed, is found when its owner's next job is
 refused: now and then all claims are compared with their jobs. That next job comes at the latest when the sweeper has the
@@ -46,9 +46,9 @@ class ShareStore:
         return True
 
     def free(self, before: Item | None, job: Item, now: int) -> Iterator[Item]:
-        """Give up the claim of a job that has ended; gives the jobs to be sent instead. May be repeated.
+        """Give up the claim of a job that has ended, and yield the jobs to send instead. May be repeated.
 
-        Each counts as sent when the next is asked for: whoever fails to send one must stop.
+        Each counts as sent when the next is asked for: if sending one fails, do not ask for the next.
         """
         if before is not None and before["state"] == "queued":
             self.table.delete(_waiting_key(before))  # it ended before it was begun
@@ -56,11 +56,11 @@ class ShareStore:
         while waiting := self._first(job):
             for entry in waiting:
                 key = key_of(entry)
-                found = self._job(entry["job"])
-                if found and found["state"] == "queued" and _waiting_key(found) == key:
-                    if not self._is_claimed(found, now):
+                next_job = self._job(entry["job"])
+                if next_job and next_job["state"] == "queued" and _waiting_key(next_job) == key:
+                    if not self._is_claimed(next_job, now):
                         return
-                    yield found
+                    yield next_job
                 self.table.delete(key)
 
     def _is_claimed(self, job: Item, now: int) -> bool:
@@ -92,7 +92,7 @@ class ShareStore:
         return True
 
     def _check(self, job: Item, names: set[str], now: int) -> None:
-        """Give up the claims of jobs that are open no more."""
+        """Give up the claims of jobs that are not open any more."""
         gone = {name for name in names if (self._job(name) or {}).get("state") not in PENDING}
         if gone:
             self._give_up(job, gone)
@@ -110,7 +110,7 @@ class ShareStore:
                 self.table.write(write)
 
     def _first(self, job: Item) -> list[Item]:
-        """The places of those that have waited longest."""
+        """The waiting jobs of the owner, those that have waited longest first; at most PAGE."""
         return self.table.query(
             index=None,
             condition=Expression.of(

@@ -72,7 +72,7 @@ class UploadStore:
         return self.table.get(UPLOAD.key(videoId=video_id, uploadId=upload_id), consistent=True)
 
     def move(self, item: Item, state: str, *, since: str = "open") -> str:
-        """Let an upload that is in the state `since` be in another; returns the state it then has."""
+        """Move an upload from the state `since` to another; return the state it then has."""
         write = self.table.update(
             UPLOAD.key(videoId=item["videoId"], uploadId=item["uploadId"]),
             Expression.of("SET #state = :state", state=state),
@@ -85,7 +85,7 @@ class UploadStore:
         return state
 
     def create(self, item: Item, now: int) -> None:
-        """Keep an upload that is begun."""
+        """Store an upload that was begun."""
         try:
             self.table.write(self.table.put(item, condition=absent_or_purged(now)))
         except ConditionFailed as failure:
@@ -132,12 +132,12 @@ class UploadService:
             put = self.objects.presigned_put(uri, content_type, size, PUT_SECONDS)
             return Begun(upload_id, now + PUT_SECONDS, put)
         multipart_id = self.objects.start_multipart(uri, content_type)
-        one = part_size(size)
-        self.store.create({**item, "multipartId": multipart_id, "partSize": one}, now)
-        sizes = [min(one, size - start) for start in range(0, size, one)]
+        whole = part_size(size)
+        self.store.create({**item, "multipartId": multipart_id, "partSize": whole}, now)
+        sizes = [min(whole, size - start) for start in range(0, size, whole)]
         urls = [
-            self.objects.presigned_part(uri, multipart_id, number, each, MULTIPART_SECONDS)
-            for number, each in enumerate(sizes, 1)
+            self.objects.presigned_part(uri, multipart_id, number, length, MULTIPART_SECONDS)
+            for number, length in enumerate(sizes, 1)
         ]
         return Begun(upload_id, now + MULTIPART_SECONDS, None, list(zip(urls, sizes, strict=True)))
 
@@ -146,25 +146,25 @@ class UploadService:
         self._live_video(video_id, caller, now)
         item = self._upload(video_id, upload_id)
         if "multipartId" not in item:
-            raise IllegalTransition("This upload is a single PUT, and complete when that is.")
+            raise IllegalTransition("This upload is a single PUT, which needs no completion.")
         if item["state"] == "aborted":
-            raise IllegalTransition("The upload was aborted; begin another one.")
+            raise IllegalTransition("The upload was aborted; begin another.")
         if item["state"] != "open":
             return
         count = -(-item["fileSize"] // item["partSize"])
         if len(etags) != count:
-            raise _parts_refused(f"the upload has {count} parts, and {len(etags)} are named")
+            raise _parts_refused(f"the upload has {count} parts, but {len(etags)} were given")
         try:
             self.objects.complete_multipart(item["uri"], item["multipartId"], etags, item["fileSize"])
         except ObjectExists:
             pass  # no other upload has this key, so it was this one
         except UploadGone as error:
             if not self.objects.exists(item["uri"]):
-                raise IllegalTransition("The upload was aborted; begin another one.") from error
+                raise IllegalTransition("The upload was aborted; begin another.") from error
         except PartsRefused as error:
-            raise _parts_refused("they are not those that S3 has: check the ETags, or send the parts again") from error
+            raise _parts_refused("S3 has other parts: check the ETags, or send the parts again") from error
         if self.store.move(item, "received") == "aborted":
-            raise IllegalTransition("The upload was aborted; begin another one.")
+            raise IllegalTransition("The upload was aborted; begin another.")
 
     def abort(self, video_id: str, upload_id: str, caller: Caller, now: int) -> None:
         """Give up an upload, whatever arrived of it; done again it changes nothing."""
@@ -204,4 +204,4 @@ def _parts_refused(detail: str) -> InvalidContent:
 
 
 def _complete() -> IllegalTransition:
-    return IllegalTransition("The upload is complete; it can only be replaced by another one.")
+    return IllegalTransition("The upload is complete; begin another to replace it.")

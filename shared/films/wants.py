@@ -33,11 +33,11 @@ def jobs_per_upload(renditions: int) -> int:
 
 
 def input_hash(job_input: Mapping[str, Value]) -> str:
-    """32 hexadecimal digits that tell one input of a job from another."""
+    """The hash of a job's input: 32 hexadecimal digits."""
     text = json.dumps(job_input, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def since(video: Item) -> str:
-    """Which state of a video asks for something: later ones compare as larger, also in an id's second life."""
+    """The state of a video that asks for something, as text: later states are larger, also after the id was used again."""
     return f"{video['source']['uploadId']}#{video['version']:015d}"

@@ -36,10 +36,10 @@ class Worker:
         self._logger = service_logger()
 
     def handle(self, message: Message) -> None:
-        """Work on the job of one message, unless somebody has already, or it is no longer wanted.
+        """Work on the job of one message, unless another worker has, or it is no longer wanted.
 
         A job that cannot be done is failed with a reason, at once or after its last attempt, and its message is
-        done with. Raises Unavailable when not even that could be written: then the lease runs out.
+        done with. Raises Unavailable or WriteContention when not even that could be written: then the lease runs out.
         """
         ticket = parse(JobMessage, message.body).ticket
         log = {"video_id": ticket.video_id, "kind": ticket.kind, "attempt": ticket.attempt}
@@ -73,5 +73,5 @@ def _reason(error: Exception) -> str:
         case ObjectChanged():
             return "The uploaded file was replaced while it was read."
         case _:
-            # What went wrong inside is for the log.
-            return "The worker could not finish; the service's log tells why."
+            # Details are for the log.
+            return "The worker could not finish; the service's log says why."

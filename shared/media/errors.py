@@ -1,8 +1,8 @@
-"""What is said of a film that cannot be used."""
+"""Why a film cannot be used, in sentences for the person who uploaded it."""
 
 
 class UnreadableFilm(Exception):
-    """The file is no film that can be read; `reason` is one sentence for the person who uploaded it."""
+    """The file is not a film that can be read; `reason` is one sentence for the person who uploaded it."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -10,11 +10,11 @@ class UnreadableFilm(Exception):
 
 
 EMPTY = "The file is empty."
-NO_FILM = "The file is no film: its format is none of MP4, MOV, 3GP, MKV, WebM, AVI, FLV, MPEG, WMV, Ogg and MXF."
-PICTURE = "The file is a picture and no film."
-NO_VIDEO = "The file has no video in it, only sound or data."
+NO_FILM = "The file is not a film in a supported format: MP4, MOV, 3GP, MKV, WebM, AVI, FLV, MPEG, WMV, Ogg or MXF."
+PICTURE = "The file is a picture, not a film."
+NO_VIDEO = "The file has no video, only sound or data."
 TRUNCATED = "The film is cut short: its end is missing, perhaps because an upload or a recording was interrupted."
-NO_INDEX = "The film's index (moov) is missing or cut short: an upload or a recording was perhaps interrupted."
+NO_INDEX = "The film's index (moov) is missing or incomplete, perhaps because an upload or a recording was interrupted."
 ENCRYPTED = "The film is encrypted: upload it without copy protection."
 DAMAGED = "The film is damaged: its container cannot be read."
 UNSUPPORTED = "The film's video codec is not supported."
@@ -22,6 +22,6 @@ NO_FRAME = "None of the film's pictures can be decoded."
 TOO_LARGE = "The film's pictures have more than 8192x4320 pixels."
 TOO_MANY_FRAMES = "The film has more frames than can be read: more than 5 million, or far more than its length allows."
 TOO_MANY_TRACKS = "The film has more than 100 tracks."
-TOO_SLOW = "The film takes too long to read: it is perhaps damaged, or has far too many frames."
-TOO_MUCH_MEMORY = "The film takes too much memory to read: it is perhaps damaged, or its index is far too large."
+TOO_SLOW = "The film takes too long to read: it may be damaged, or have far too many frames."
+TOO_MUCH_MEMORY = "The film takes too much memory to read: it may be damaged, or its index may be far too large."
 CRASHES = "The film is damaged: the program that reads films crashes on it."

@@ -203,7 +203,7 @@ def _seek(film: Film, milliseconds: int) -> None:
 
 
 def _sniffed(file: SourceFile) -> bytes:
-    """Say what a file is no film by, and return its first bytes."""
+    """Refuse a file that its first bytes show not to be a film; return these bytes."""
     head = file.peek(0, 4096)
     if head.startswith(_PICTURES) or (head[:4] == b"RIFF" and head[8:12] == b"WEBP"):
         raise UnreadableFilm(errors.PICTURE)
@@ -229,8 +229,8 @@ def _container(file: SourceFile, head: bytes) -> InputContainer:
             io_open=_no_other_file,
         )
     except av.FFmpegError as error:
-        found = {kind: end for kind, _, end in boxes(file)} if iso else {}
-        if iso and (b"moov" not in found or found[b"moov"] > file.size):
+        ends = {kind: end for kind, _, end in boxes(file)} if iso else {}
+        if iso and (b"moov" not in ends or ends[b"moov"] > file.size):
             raise UnreadableFilm(errors.NO_INDEX) from error
         recognised = iso or head.startswith(
             (b"\x1aE\xdf\xa3", b"RIFF", b"FLV", b"OggS", b"\0\0\1\xba", b"\x30\x26\xb2")
@@ -271,10 +271,10 @@ def _no_other_file(url: str, flags: int, options: object) -> object:
 
 def _video(container: InputContainer) -> VideoStream:
     # A sound file's cover is a video stream too.
-    streams = [each for each in container.streams.video if not each.disposition & Disposition.attached_pic]
+    streams = [stream for stream in container.streams.video if not stream.disposition & Disposition.attached_pic]
     if not streams:
         raise UnreadableFilm(errors.NO_VIDEO)
-    video = next((each for each in streams if each.disposition & Disposition.default), streams[0])
+    video = next((stream for stream in streams if stream.disposition & Disposition.default), streams[0])
     decoder: object | None = video.codec_context
     if decoder is None:
         raise UnreadableFilm(errors.UNSUPPORTED)
@@ -282,17 +282,17 @@ def _video(container: InputContainer) -> VideoStream:
     if width * height > MAX_PIXELS:
         raise UnreadableFilm(errors.TOO_LARGE)
     video.codec_context.options = {"max_pixels": str(MAX_PIXELS)}
-    for each in container.streams:
-        each.discard = Discard.none if each.index == video.index else Discard.all
+    for stream in container.streams:
+        stream.discard = Discard.none if stream.index == video.index else Discard.all
     return video
 
 
 def _refuse_encrypted(file: SourceFile, container: InputContainer) -> None:
     # FFmpeg looks through Common Encryption to the codec below, and would decode noise; WebM keeps the id of a key.
-    found = container.format.name.startswith("mov") and any(
+    protected = container.format.name.startswith("mov") and any(
         entry in _ENCRYPTED for track in _tracks(file) for entry in track.entries
     )
-    if found or any("enc_key_id" in each.metadata for each in container.streams):
+    if protected or any("enc_key_id" in stream.metadata for stream in container.streams):
         raise UnreadableFilm(errors.ENCRYPTED)
 
 

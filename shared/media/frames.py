@@ -83,7 +83,7 @@ def hdr(transfer: int) -> str | None:
 def image(frame: VideoFrame, shown: Shape, size: tuple[int, int]) -> Image.Image:
     """Make an RGB picture of a frame in a size: first scaled, so that all else costs little."""
     width, height = reversed(size) if shown.rotation % 180 else size
-    alpha = any(each.is_alpha for each in frame.format.components)
+    alpha = any(component.is_alpha for component in frame.format.components)
     scaled = _progressive(frame).reformat(
         width=width,
         height=height,
@@ -116,7 +116,7 @@ def _turn(frame: VideoFrame) -> tuple[int, Image.Transpose | None]:
     stamp = frame.reformat(width=16, height=16, format="gray", src_colorspace=Colorspace.ITU709)
     # The stubs call it a dictionary of motion vectors; it holds all side data, and gives it when iterated.
     side_data = cast(SideDataContainer, stamp.side_data)
-    data = next((bytes(each) for each in side_data if each.type is Type.DISPLAYMATRIX), b"")
+    data = next((bytes(entry) for entry in side_data if entry.type is Type.DISPLAYMATRIX), b"")
     if len(data) < 36:
         return _TURNS[1, 0, 0, 1]
     matrix = struct.unpack("=9i", data[:36])
@@ -151,17 +151,17 @@ def _progressive(frame: VideoFrame) -> VideoFrame:
 @lru_cache(maxsize=4)
 def _tone_map(transfer: str, wide: bool) -> ImageFilter.Color3DLUT:
     """Make the table from HDR's colours to sRGB's: FFmpeg's own tone mapping needs libzimg, which PyAV comes without."""
-    linear = [_pq(each / (LUT_SIZE - 1)) for each in range(LUT_SIZE)] if transfer == "pq" else []
-    scene = [_hlg(each / (LUT_SIZE - 1)) for each in range(LUT_SIZE)]
+    linear = [_pq(step / (LUT_SIZE - 1)) for step in range(LUT_SIZE)] if transfer == "pq" else []
+    scene = [_hlg(step / (LUT_SIZE - 1)) for step in range(LUT_SIZE)]
 
     def mapped(red: float, green: float, blue: float) -> tuple[float, float, float]:
-        places = [round(each * (LUT_SIZE - 1)) for each in (red, green, blue)]
+        places = [round(channel * (LUT_SIZE - 1)) for channel in (red, green, blue)]
         if transfer == "pq":
-            light = [linear[each] for each in places]
+            light = [linear[place] for place in places]
         else:
-            colour = [scene[each] for each in places]
+            colour = [scene[place] for place in places]
             luminance = 0.2627 * colour[0] + 0.6780 * colour[1] + 0.0593 * colour[2]
-            light = [each * luminance**0.2 * PEAK / WHITE for each in colour]
+            light = [channel * luminance**0.2 * PEAK / WHITE for channel in colour]
         if wide:
             r, g, b = light
             light = [
@@ -169,8 +169,8 @@ def _tone_map(transfer: str, wide: bool) -> ImageFilter.Color3DLUT:
                 -0.1246 * r + 1.1329 * g - 0.0083 * b,
                 -0.0182 * r - 0.1006 * g + 1.1187 * b,
             ]
-        # Each colour by itself: what looks at the brightest of the three has an edge along the greys, between grid points.
-        out = [_srgb(_rolled_off(each)) for each in light]
+        # Each colour alone: what looks at the brightest of the three has an edge along the greys, between grid points.
+        out = [_srgb(_rolled_off(channel)) for channel in light]
         return out[0], out[1], out[2]
 
     return ImageFilter.Color3DLUT.generate(LUT_SIZE, mapped)

@@ -28,7 +28,7 @@ def probe(source: Source) -> Facts:
         shown = film.shape(frame)
         duration = _duration(film)
         rate = film.video.average_rate
-        audio = next((each.codec_context for each in film.container.streams.audio if each.codec_context), None)
+        audio = next((stream.codec_context for stream in film.container.streams.audio if stream.codec_context), None)
         return Facts(
             duration=duration,
             file_size=film.file.size,
@@ -41,7 +41,7 @@ def probe(source: Source) -> Facts:
             sample_aspect_ratio=shown.pixel,
             video_codec=film.video.codec_context.codec.canonical_name,
             audio_codec=audio.codec.canonical_name if audio else None,
-            # Beyond it is no frame rate but a damaged header; and no document may have it.
+            # Beyond it, it is not a frame rate but a damaged header; and no document may have it.
             frame_rate=round(float(rate), 3) if rate and Fraction(1, 1000) <= rate <= 1000 else None,
             hdr=hdr(frame.color_trc),
             pixel_format=frame.format.name,

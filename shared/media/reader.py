@@ -50,7 +50,7 @@ def answer(task: str, source: AskedSource, arguments: tuple[Any, ...]) -> tuple[
         return "refused", errors.TOO_MUCH_MEMORY
     except EOFError:
         raise  # nobody is there any more
-    except Exception:  # a mistake of ours: told to the other end, which logs it
+    except Exception:  # a mistake of ours: sent to the other end, which logs it
         return "failed", traceback.format_exc()
 
 

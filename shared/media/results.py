@@ -1,4 +1,4 @@
-"""What is found out about a film and made of it. Importing it costs nothing: no decoder comes with it."""
+"""What is known of a film and made of it. Importing it costs nothing: no decoder comes with it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Reads films in a process of its own: no film takes more than its time and memory, or the worker down with it.
+"""Reads films in a process of its own: no film takes more than its time and memory, or takes the worker down with it.
 
 FFmpeg takes memory by the numbers that a film states, loops over them, and crashes on some: only a process can be held
 to a limit in all formats alike. It is started once and reads film after film; one that it did not bear well is its last,
@@ -85,12 +85,12 @@ class Sandbox:
         is_well = False
         try:
             connection = self._started()
-            self._tell(connection, (task, source.size, arguments))
+            self._send(connection, (task, source.size, arguments))
             while True:
                 word, *content = self._answer(connection, deadline)
                 match word:
                     case "read":
-                        self._tell(connection, source.read(*content))
+                        self._send(connection, source.read(*content))
                     case "done":
                         is_well = True
                         return content[0]
@@ -102,7 +102,7 @@ class Sandbox:
             if not is_well:
                 self.close()
 
-    def _tell(self, connection: Connection, content: object) -> None:
+    def _send(self, connection: Connection, content: object) -> None:
         try:
             connection.send(content)
         except ConnectionError:

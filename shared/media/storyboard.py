@@ -36,8 +36,8 @@ def storyboard(source: Source, facts: Facts) -> Storyboard:
     count = max(1, (duration + interval // 2) // interval)
     times = [min(duration - 1, interval * number + interval // 2) for number in range(count)]
     with opened(source) as film:
-        found = _all_decoded(film, times) if facts.is_small(SMALL_FILE) else _keyframes(film, times)
-        sheet, size = _sheet(found, count)
+        pictures = _all_decoded(film, times) if facts.is_small(SMALL_FILE) else _keyframes(film, times)
+        sheet, size = _sheet(pictures, count)
     columns = min(COLUMNS, count)
     data = io.BytesIO()
     sheet.save(data, "JPEG", quality=75, optimize=True)
@@ -73,9 +73,9 @@ def _keyframes(film: Film, times: list[int]) -> Iterator[tuple[int, Image.Image]
     tile: Image.Image | None = None
     for number, time in enumerate(times):
         index = film.video.index_entries
-        found = index.search_timestamp(film.timestamp(time)) if len(index) > 1 else -1
-        if tile is None or found < 0 or found != entry:
-            entry = found
+        keyframe_at = index.search_timestamp(film.timestamp(time)) if len(index) > 1 else -1
+        if tile is None or keyframe_at < 0 or keyframe_at != entry:
+            entry = keyframe_at
             frame = keyframe(film, time)
             if film.file.failure is not None:
                 return
@@ -93,11 +93,11 @@ def _tiles(film: Film, frame: VideoFrame, numbers: range) -> Iterator[tuple[int,
         yield number, picture
 
 
-def _sheet(found: Iterator[tuple[int, Image.Image]], count: int) -> tuple[Image.Image, tuple[int, int]]:
+def _sheet(pictures: Iterator[tuple[int, Image.Image]], count: int) -> tuple[Image.Image, tuple[int, int]]:
     sheet: Image.Image | None = None
     width = height = 0
     columns, rows = min(COLUMNS, count), -(-count // COLUMNS)
-    for number, picture in found:
+    for number, picture in pictures:
         if sheet is None:
             width, height = picture.size
             sheet = Image.new("RGB", (columns * width, rows * height))

@@ -35,7 +35,7 @@ def transcode(
 ) -> None:
     """Write a film in a size, which has even sides, as an MP4 (H.264 and AAC) that plays while it loads.
 
-    It is upright, has square pixels and plain colours. `progress` is told with every packet that is read how many percent
+    It is upright, has square pixels and plain colours. `progress` is called with every packet that is read, with how many percent
     are done, and 100 at the end; what it raises ends the work. The target is complete when this returns, and gone when it raises.
     """
     target = Path(target)
@@ -52,7 +52,7 @@ def _write(film: Film, target: Path, size: tuple[int, int], progress: Callable[[
     with av.open(str(target), "w", format="mp4", options={"movflags": "faststart"}) as output:
         video = _video(output, film, size)
         # Without a sample rate there is nothing to decode: the header names a track that holds no sound.
-        sounds = [each for each in film.container.streams.audio if each.codec_context and each.sample_rate]
+        sounds = [stream for stream in film.container.streams.audio if stream.codec_context and stream.sample_rate]
         sound = output.add_stream("aac", rate=SOUND_RATE, layout="stereo") if sounds else None
         resampler = AudioResampler("fltp", "stereo", SOUND_RATE)
         if sounds:
@@ -77,14 +77,14 @@ def _write(film: Film, target: Path, size: tuple[int, int], progress: Callable[[
                 elif isinstance(frame, AudioFrame) and sound is not None and frame.pts is not None:
                     # As the video's times, from the film's start: MPEG streams begin at any time.
                     frame.pts = round(film.seconds(frame.pts, frame.time_base) / (frame.time_base or TIME_BASE))
-                    for each in resampler.resample(frame):
-                        output.mux(sound.encode(each))
+                    for samples in resampler.resample(frame):
+                        output.mux(sound.encode(samples))
         if not pictures:
             raise UnreadableFilm(errors.NO_FRAME)
         output.mux(video.encode())
         if sound is not None:
-            for each in resampler.resample(None):
-                output.mux(sound.encode(each))
+            for samples in resampler.resample(None):
+                output.mux(sound.encode(samples))
             output.mux(sound.encode())
 
 

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from shared.aws.dynamodb import LARGEST_TRANSACTION, ConditionFailed, Key, Table, TransactionConflict, Write
-from shared.aws.expressions import Expression, change_between
-from shared.aws.records import contended, signed, stamped, unchanged
+from shared.aws.expressions import Expression
+from shared.aws.records import contended, signing, stamped, unchanged
 from shared.core.attributes import Item
-from shared.core.caller import UPDATED_FOR, Caller
+from shared.core.caller import Caller
 from shared.schema import (
     MARKER,
     PARTITION_KEY,
@@ -65,7 +65,7 @@ def contribution(video: Item | None) -> Contribution | None:
     alive = video["status"] != "deleted"
     film = video.get("source", video)
     sizes = (int(film.get("fileSize", 0)), int(video.get("duration", 0))) if alive else (0, 0)
-    # Upgraded, because items of before had tags that are too long for the key of a count.
+    # Upgraded, because older items had tags that are too long for the key of a count.
     tags = frozenset(folded_tags(upgraded(video))) if is_listed(video) else frozenset()
     return Contribution(video["userId"], video["status"], sizes, tags)
 
@@ -90,7 +90,7 @@ def counts_otherwise(old: Item | None, new: Item) -> bool:
 
 @dataclass(frozen=True)
 class _Move:
-    """One video's marker, and where it is to go."""
+    """One video's marker, and the state that it should have."""
 
     video_id: str
     video: Item | None
@@ -103,7 +103,7 @@ class _Move:
         return contribution(self.video) != counted(self.marker)
 
     def differences(self) -> dict[tuple[str, str], dict[str, int]]:
-        """By total (`user` or `tag`, and whose), what is to be added to which of its counts."""
+        """What to add to the counts of each total, by kind (`user` or `tag`) and whose it is."""
         sums: dict[tuple[str, str], dict[str, int]] = {}
         for part, sign in ((counted(self.marker), -1), (contribution(self.video), 1)):
             if part is None:
@@ -134,7 +134,7 @@ class Aggregates:
         self.table = table
 
     def settle(self, video_ids: Sequence[str], now: int, requests: Mapping[str, str | None] | None = None) -> int:
-        """Make totals those of these videos' present states; returns how many videos were due.
+        """Bring totals to these videos' present states; return how many videos were due.
 
         Looks again after each write, until nothing is due: a video that changed while it was looked at may have sent
         its message to somebody who then saw nothing to do. Raises WriteContention when others are faster every time.
@@ -154,13 +154,13 @@ class Aggregates:
 
     def _moves(self, video_ids: Sequence[str], requests: Mapping[str, str | None]) -> Iterator[_Move]:
         keys = [entity.key(videoId=video_id) for video_id in video_ids for entity in (VIDEO, MARKER)]
-        found = {(item[PARTITION_KEY], item[SORT_KEY]): item for item in self.table.batch_get(keys, consistent=True)}
+        items = {(item[PARTITION_KEY], item[SORT_KEY]): item for item in self.table.batch_get(keys, consistent=True)}
         for video_id in video_ids:
-            video, marker = (found.get((key[PARTITION_KEY], key[SORT_KEY])) for key in _keys(video_id))
+            video, marker = (items.get((key[PARTITION_KEY], key[SORT_KEY])) for key in _keys(video_id))
             yield _Move(video_id, video, marker, requests.get(video_id))
 
     def _carry_out(self, moves: Sequence[_Move], now: int) -> bool:
-        """Carry the moves out, as many as fit in a transaction at a time; tells whether all were."""
+        """Carry the moves out, as many as fit in a transaction at a time; return whether all were."""
         complete = True
         for batch in _batches(moves):
             writes = [_marker_write(self.table, move, now) for move in batch]
@@ -197,7 +197,7 @@ def _batches(moves: Sequence[_Move]) -> Iterator[list[_Move]]:
 def _summed(moves: Sequence[_Move]) -> dict[tuple[str, str], dict[str, int]]:
     """The differences of several videos together, as a transaction may touch an item only once.
 
-    A total whose differences cancel out is still there: its version is what tells that its parts have moved.
+    A total whose differences cancel out is still there: its version shows that its parts have moved.
     """
     sums: dict[tuple[str, str], dict[str, int]] = {}
     for move in moves:
@@ -263,4 +263,4 @@ def _addition(place: Item, counts: Mapping[str, int], caller: Caller, now: int) 
     """
     added = {**counts, "version": 1}
     addition = Expression.of("ADD " + ", ".join(f"#{name} :{name}" for name in added), **added)
-    return change_between({UPDATED_FOR: None}, signed(place, caller, now)) + addition
+    return signing(place, caller, now) + addition

@@ -104,11 +104,11 @@ class Comparison:
             return None
         children = [item for item in family.beside if "personId" in item or "region" in item]
         expected = _places(settled(video, children, now).values())
-        found = _places([video, *family.beside])
-        wrong = sorted(sk for sk in expected.keys() | found.keys() if expected.get(sk) != found.get(sk))
+        present = _places([video, *family.beside])
+        wrong = sorted(sk for sk in expected.keys() | present.keys() if expected.get(sk) != present.get(sk))
         if not wrong:
             return None
-        return Difference({sk: expected.get(sk) for sk in wrong}, {sk: found.get(sk) for sk in wrong})
+        return Difference({sk: expected.get(sk) for sk in wrong}, {sk: present.get(sk) for sk in wrong})
 
     def marker(self, family: Family) -> Difference | None:
         """Whether what was counted of the video is what it is; also when the video is gone."""

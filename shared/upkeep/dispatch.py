@@ -42,7 +42,7 @@ class Router:
         self._logger = service_logger()
 
     def route(self, record: Record, now: int) -> None:
-        """Handle one record; raises Unavailable, and then the record is to be delivered again."""
+        """Handle one record. After Unavailable or WriteContention it must be delivered again."""
         if record.pk.startswith(PLAYLIST.partition_prefix):
             if record.sk == PLAYLIST.sk and record.name == "REMOVE":
                 playlist_id = record.old["playlistId"]
@@ -110,7 +110,7 @@ class Router:
 
 
 def _has_moved(old: Item | None, new: Item, now: int) -> bool:
-    """Whether a video's entries may stand elsewhere now, or its schedule."""
+    """Whether a video's entries or its schedule may have to move."""
     if old is None:
         # It has no entries yet but those that were written with it.
         return bool({"publishAt", "expiresAt"} & new.keys())
@@ -121,5 +121,5 @@ def _has_moved(old: Item | None, new: Item, now: int) -> bool:
 
 
 def _attempt(job: Item) -> tuple[object, ...]:
-    """What makes a job's waiting another one; `sentAt` tells that its message is to be sent once more."""
+    """What a new message depends on: the attempt, and `sentAt`, which moves when the message must be sent once more."""
     return job["state"], job["inputHash"], job["attempt"], job["sentAt"]

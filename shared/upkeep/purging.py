@@ -29,21 +29,21 @@ PAGE = 100
 """Items that are looked for at a time."""
 
 InTime = Callable[[], bool]
-"""Whether there is time for one more step."""
+"""Whether there is time for another step."""
 
 
 class Store(Protocol):
     """Where objects are, as far as a purge needs it."""
 
     def delete_prefix(self, bucket: str, prefix: str) -> int:
-        """Delete all objects below a prefix; returns how many that were."""
+        """Delete all objects below a prefix; return how many."""
 
 
 class Purge:
-    """Removes what removed videos and playlists left. It can be broken off anywhere and done again.
+    """Removes what removed videos and playlists left. It can be interrupted anywhere and repeated.
 
-    Both methods return whether they are through; False when `in_time` told them to stop. What they did until then is
-    not met again, so that they get through the next time, or the time after. They raise the errors of shared.core.errors.
+    Both methods return whether they finished; False when `in_time` made them stop. What they removed until then is not met
+    again, so that they finish the next time, or the time after. They raise the errors of shared.core.errors.
     """
 
     def __init__(self, table: Table, objects: Store, sources_bucket: str, media_bucket: str) -> None:
@@ -65,10 +65,10 @@ class Purge:
         caller = PURGE.acting_for(correlation_id)
         if not (self._ratings(video_id, in_time) and self._memberships(video_id, caller, now, in_time)):
             return False
-        # Asked with each page and once more, because all that may take its time, and a film is lost for good.
+        # Asked with each page and once more, because all that may take a while, and a film is lost for good.
         if self._is_there(key):
             return True
-        # The items last: they are what tells of the objects.
+        # The items last: as long as they are there, the objects can be found.
         return self._outside(video_id, in_time) and self._children(key[PARTITION_KEY], in_time)
 
     def playlist(self, playlist_id: str, in_time: InTime) -> bool:
@@ -84,17 +84,17 @@ class Purge:
                 return False
             if self._is_there(VIDEO.key(videoId=video_id)):
                 return True
-            self.table.batch_delete([RATING.key(userId=each, videoId=video_id) for each in user_ids])
+            self.table.batch_delete([RATING.key(userId=user_id, videoId=video_id) for user_id in user_ids])
         return True
 
     def _memberships(self, video_id: str, caller: Caller, now: int, in_time: InTime) -> bool:
         for playlist_ids in self._related(in_playlist_relation(video_id)):
             if self._is_there(VIDEO.key(videoId=video_id)):
                 return True
-            for each in playlist_ids:
+            for playlist_id in playlist_ids:
                 if not in_time():
                     return False
-                self.entries.forget(each, video_id, caller, now)
+                self.entries.forget(playlist_id, video_id, caller, now)
         return True
 
     def _related(self, relation: str) -> Iterator[list[str]]:
@@ -102,17 +102,17 @@ class Purge:
 
         An index shows a removal a little later, so it is read again from its start until nothing is found.
         """
-        after, found, rounds = None, False, 0
+        after, any_left, rounds = None, False, 0
         while True:
             page = self.lists.related(unsharded(relation), Window(0, LAST_SECOND + 1, True, PAGE, after))
             if page.items:
-                found = True
-                yield [each["relId"] for each in page.items]
+                any_left = True
+                yield [entry["relId"] for entry in page.items]
             after = page.resume
             if after is None:
-                if not found:
+                if not any_left:
                     return
-                found, rounds = False, rounds + 1
+                any_left, rounds = False, rounds + 1
                 self.table.pause(rounds)
 
     def _outside(self, video_id: str, in_time: InTime) -> bool:

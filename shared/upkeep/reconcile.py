@@ -7,8 +7,8 @@ somebody did meanwhile; all under live traffic. What changes at every look is re
 The parts of a sum are found in an index, and DynamoDB promises of an index only that it will agree with the table
 soon. So a sum that does not agree is taken again after a while, and only believed when both looks saw the same. Markers
 and entries are moved by the stream, which follows some seconds behind: those that do not agree are given more time, all
-of a batch together. A video whose status changes during a run may be overlooked by that run, and one that is being removed be counted too late or
-too early: a second run finds out.
+of a batch together. A run may overlook a video whose status changes meanwhile, and count one that is being removed
+too late or too early: a second run finds out.
 """
 
 import time
@@ -137,11 +137,11 @@ class Reconcile:
         report: Callable[[Finding], None],
         progress: Callable[[Summary], None] = lambda _: None,
     ) -> Summary:
-        """Compare everything once, and with `repair` make it agree; each finding is reported as it is met.
+        """Compare everything once, and with `repair` make it agree; report each finding as it is met.
 
         `progress` is called after each video, user and tag with the summary so far. Videos are compared side by side,
         but the callbacks are called one at a time. What cannot be read or compared is reported, and the rest goes on.
-        Can be broken off and done again. Raises Unavailable.
+        Can be interrupted and repeated. Raises Unavailable.
         """
         self._repairs, self._report, self._summary, self._waits = repair, report, Summary(), 0
         owners: set[str] = set()
@@ -149,8 +149,8 @@ class Reconcile:
             for batch in grouped(self.comparison.videos(), VIDEOS_AHEAD):
                 owners.update(entry["userId"] for entry in batch if "userId" in entry)
                 late: list[_Late] = []
-                for found in pool.map(partial(self._tried, "video", self._compare_video), _ids(batch)):
-                    late += found or []
+                for behind in pool.map(partial(self._tried, "video", self._compare_video), _ids(batch)):
+                    late += behind or []
                     with self._lock:
                         self._summary.videos += 1
                         progress(self._summary)
@@ -179,7 +179,7 @@ class Reconcile:
             raise
         except Exception as error:
             # Broad, because anything can be wrong with one item, and all others are still to be compared.
-            self._tell(kind, id_, Difference({}, {"error": f"{type(error).__name__}: {error}"}), "unreadable")
+            self._record(kind, id_, Difference({}, {"error": f"{type(error).__name__}: {error}"}), "unreadable")
             return None
 
     def _examine(self, kind: Kind, id_: str, look: _Look, repair: _Repair, *, at_once: bool = False) -> None:
@@ -198,14 +198,14 @@ class Reconcile:
                 if at_once or difference == seen:
                     if self._repairs:
                         repair(id_, difference)
-                    self._tell(kind, id_, difference, "repaired" if self._repairs else "found")
+                    self._record(kind, id_, difference, "repaired" if self._repairs else "found")
                     return
                 seen = difference
             except (Moved, ConditionFailed, Conflict, NotFound):
                 seen = None
-        self._tell(kind, id_, seen or Difference({}, {}), "busy")
+        self._record(kind, id_, seen or Difference({}, {}), "busy")
 
-    def _tell(self, kind: Kind, id_: str, difference: Difference, outcome: Outcome, *, recent: bool = False) -> None:
+    def _record(self, kind: Kind, id_: str, difference: Difference, outcome: Outcome, *, recent: bool = False) -> None:
         with self._lock:
             self._summary.outcomes[outcome] += 1
             self._summary.recent += recent
@@ -234,7 +234,9 @@ class Reconcile:
                 ("marker", self.comparison.marker),
             )
             differences = [(kind, compare, compare(family)) for kind, compare in following]
-            late = [_Late(kind, video_id, compare, found) for kind, compare, found in differences if found]
+            late = [
+                _Late(kind, video_id, compare, difference) for kind, compare, difference in differences if difference
+            ]
         self._examine_of(family, "ratings", self.comparison.ratings, self._repair_ratings, at_once=False)
         return late
 
@@ -251,21 +253,21 @@ class Reconcile:
                 self._waits += 1
                 self._sleep(SECONDS_FOR_STREAM)
             late = [moved for moved in apply(self._look_again_at, late) if moved]
-        for each in late:
-            self._tell(each.kind, each.id, each.difference, "busy")
+        for moving in late:
+            self._record(moving.kind, moving.id, moving.difference, "busy")
 
     def _look_again_at(self, late: _Late) -> _Late | None:
         return self._tried(late.kind, lambda _: self._look_again(late), late.id)
 
     def _look_again(self, late: _Late) -> _Late | None:
-        """What still is late, but not as it was; what is exactly as it was is told."""
+        """What is still late, but differs from before; what is exactly as before is reported."""
         family = self.comparison.family(late.id)
         difference = late.compare(family)
         if difference is not None and difference != late.difference:
             return replace(late, difference=difference)
         if difference is not None:
             changed = (family.video or {}).get("updatedAt", 0)
-            self._tell(late.kind, late.id, difference, "found", recent=changed > self._now() - RECENTLY)
+            self._record(late.kind, late.id, difference, "found", recent=changed > self._now() - RECENTLY)
         return None
 
     def _look(self, compare: _Compare, video_id: str) -> Difference | None:
@@ -329,5 +331,5 @@ def _is_suspect(compare: _Compare, family: Family) -> bool:
 
 
 def _missing(difference: Difference) -> dict[str, int]:
-    """What is to be added to what was found."""
+    """What to add to what was found."""
     return {name: value - difference.found[name] for name, value in difference.expected.items()}

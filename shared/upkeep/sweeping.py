@@ -20,7 +20,7 @@ SILENT = "The worker did not finish in time, or died."
 RECONCILE_EVERY = 60
 """Minutes. Only a stream record that was given up after all its retries leaves a video without its jobs."""
 MOST_MEASURED = 1000
-"""Jobs of one state that are counted. The first ones due come first; whoever has more has a backlog all the same."""
+"""Jobs of one state that are counted. The first ones due come first; with more there is a backlog all the same."""
 
 AHEAD = 90
 """Seconds. A video is sent for when its time comes within these: longer than from one sweep to the next."""
@@ -35,22 +35,22 @@ class Sweep:
     )
     """Jobs by what became of them; `recovered` are those that were missing."""
     ages: dict[str, int | None] = field(default_factory=dict)
-    """Of each open job, `videoId/kind`: seconds since it was wanted; None for one that does not tell."""
+    """Of each open job, `videoId/kind`: seconds since it was wanted; None for one from an earlier release, which does not say."""
 
     def open_jobs(self) -> dict[str, list[int | None]]:
         """The ages of the open jobs by their queue, of queues that have any."""
-        found: dict[str, list[int | None]] = {}
+        by_queue: dict[str, list[int | None]] = {}
         for place, age in self.ages.items():
             kind = KINDS.get(base_of(place.partition("/")[2]))
-            if kind:  # else of a later release
-                found.setdefault(kind.queue, []).append(age)
-        return found
+            if kind:  # else the job is from a later release
+                by_queue.setdefault(kind.queue, []).append(age)
+        return by_queue
 
 
 def sweep(store: JobStore, now: int, in_time: Callable[[], bool]) -> Sweep:
     """Queue overdue jobs again, or fail them after their last attempt, and look at all that are open.
 
-    One that cannot be handled now is met again by the next sweep, and does not keep the others waiting.
+    A job that cannot be handled now is met again by the next sweep, and does not keep the others waiting.
     """
     swept = Sweep()
 
@@ -125,7 +125,7 @@ def send_for_scheduled(lists: Lists, queue: Sender, now: int, in_time: Callable[
 
 
 def _outcome(after: Item | None, done: str) -> str | None:
-    """What became of a job that was overdue; None when it had gone on by itself."""
+    """What became of a job that was overdue; None when it went on meanwhile."""
     if after is None:
         return None
     return "failed" if after["state"] == "failed" else done

@@ -35,13 +35,13 @@ class TotalsStore:
             ),
             attributes=("relSort", "relId"),
             ascending=False,
-            # One more than is wanted tells whether there is a next page.
+            # One more than is wanted shows whether there is a next page.
             limit=limit + 1,
             start=start,
         )
-        found = [{"tag": item["relId"], "count": int(item["relSort"])} for item in page.items[:limit]]
+        tags = [{"tag": item["relId"], "count": int(item["relSort"])} for item in page.items[:limit]]
         more = len(page.items) > limit
-        return found, Position(found[-1]["count"], found[-1]["tag"]) if more else None
+        return tags, Position(tags[-1]["count"], tags[-1]["tag"]) if more else None
 
 
 def user_document(user_id: str, counts: Item) -> dict[str, Any]:

@@ -182,8 +182,8 @@ class TestRefused:
         ("data", "kind", "reason"),
         [
             (b"", "video/mp4", "The uploaded file is empty."),
-            (b"0123456789", "video/mp4", f"The upload has 10 bytes, not the {len(FILM)} that were announced."),
-            (FILM, "text/html", "The upload is of the type text/html, not video/mp4 as was announced."),
+            (b"0123456789", "video/mp4", f"The file has 10 bytes, not {len(FILM)} as announced."),
+            (FILM, "text/html", "The file's type is text/html, not video/mp4 as announced."),
         ],
     )
     def test_what_was_not_announced(

@@ -274,7 +274,7 @@ class TestDeletion:
             api.post(f"/v1/videos/{video_id}/restore")
             backstage.settle()
         job = backstage.job(video_id, "poster")
-        assert (job["state"], job["error"]["reason"]) == ("failed", "It was begun too often and never finished.")
+        assert (job["state"], job["error"]["reason"]) == ("failed", "It was started too many times and never finished.")
 
     def test_a_film_that_arrives_meanwhile_is_worked_on_once_the_video_is_restored(
         self, api: Api, backstage: Backstage

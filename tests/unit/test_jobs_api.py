@@ -81,7 +81,7 @@ class TestWhyNotReady:
     def test_without_a_film(self, api: Api) -> None:
         answer = _why(api, api.create()["videoId"])
         assert (answer["ready"], answer["blocker"]) == (False, None)
-        assert answer["reason"] == "No film has arrived. POST .../upload tells where to send one."
+        assert answer["reason"] == "No film has arrived. Begin an upload by POST .../upload."
 
     def test_while_the_film_waits_to_be_looked_at(self, api: Api, backstage: Backstage, clock: Clock) -> None:
         video_id = api.create()["videoId"]

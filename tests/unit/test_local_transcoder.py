@@ -231,7 +231,7 @@ class TestFilmsThatCannotBeUsed:
         laptop.work()
         job = laptop.backstage.job(video_id, KIND)
         assert (job["state"], job["attempt"]) == ("failed", 1)
-        assert job["error"]["reason"].startswith("The file is no film")
+        assert job["error"]["reason"].startswith("The file is not a film")
         assert laptop.api.get(f"/v1/videos/{video_id}").json["status"] == "failed"
         assert laptop.waiting() == (0, 0)
 

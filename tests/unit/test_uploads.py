@@ -263,7 +263,7 @@ class TestParts:
             reply = _complete(api, video_id, begun["uploadId"], wrong)
             assert (reply.status, reply.json["errors"][0]["pointer"]) == (422, "/parts")
         assert (
-            "3 parts, and 2 are named"
+            "3 parts, but 2 were given"
             in _complete(api, video_id, begun["uploadId"], parts[:2]).json["errors"][0]["detail"]
         )
         assert _complete(api, video_id, begun["uploadId"], parts).status == 200

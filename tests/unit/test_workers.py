@@ -331,7 +331,7 @@ class TestFaults:
             assert workers.deliver("probe") == {"batchItemFailures": []}
         job = workers.backstage.job(video_id, "probe")
         assert (job["state"], job["attempt"]) == ("queued", 2)
-        assert job["error"]["reason"] == "The worker could not finish; the service's log tells why."
+        assert job["error"]["reason"] == "The worker could not finish; the service's log says why."
         workers.deliver("probe")
         assert workers.backstage.states(video_id)["probe"] == "done"
 
