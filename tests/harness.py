@@ -48,7 +48,7 @@ from shared.videos.catalogue import VideoStore
 from shared.videos.counters import ViewStore
 from shared.videos.links import Links
 from shared.web.cursors import Cursors
-from shared.web.http import JSON
+from shared.web.requests import JSON
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient

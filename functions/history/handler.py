@@ -8,9 +8,11 @@ from shared.aws.dynamodb import Table, make_client
 from shared.core.settings import LambdaHandler, audit_table_name, cursor_secret_arn, entry_point, table_name
 from shared.schema import VIDEO
 from shared.videos.access import VISIBILITY_ATTRIBUTES, owned_by
+from shared.web.answers import Answer, next_link, respond
 from shared.web.cursors import LONGEST, Cursors, secret_reader
-from shared.web.http import Answer, Handler, Request, next_link, respond
+from shared.web.http import Handler
 from shared.web.http import make_handler as make_http_handler
+from shared.web.requests import Request
 
 
 class History:

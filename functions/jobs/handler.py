@@ -19,9 +19,11 @@ from shared.schema import VIDEO
 from shared.videos import video
 from shared.videos.access import owned_by
 from shared.videos.catalogue import VideoStore
+from shared.web.answers import Answer, respond
 from shared.web.bodies import NoContent, parse
-from shared.web.http import JSON, Answer, Handler, Request, respond
+from shared.web.http import Handler
 from shared.web.http import make_handler as make_http_handler
+from shared.web.requests import JSON, Request
 
 OBJECT = r"([A-Za-z0-9_-][A-Za-z0-9._-]{0,99}/){0,5}[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}"
 

@@ -18,21 +18,13 @@ from shared.relations.models import (
 from shared.relations.playlist_entries import EntryStore
 from shared.relations.playlists import PlaylistStore
 from shared.videos.links import Links
+from shared.web.answers import Answer, next_link, no_content, respond
 from shared.web.bodies import parse
 from shared.web.cursors import LONGEST, Cursors, secret_reader
-from shared.web.http import (
-    JSON,
-    MERGE_PATCH,
-    Answer,
-    Handler,
-    Parameters,
-    Request,
-    next_link,
-    no_content,
-    respond,
-    uuid_of,
-)
+from shared.web.http import Handler
 from shared.web.http import make_handler as make_http_handler
+from shared.web.parameters import Parameters, uuid_of
+from shared.web.requests import JSON, MERGE_PATCH, Request
 
 
 class Playlists:

@@ -10,8 +10,10 @@ from shared.core.errors import NotFound
 from shared.core.settings import LambdaHandler, entry_point, table_name
 from shared.openapi.document import document
 from shared.schema import HEALTH
-from shared.web.http import Answer, Handler, Request, respond, text
+from shared.web.answers import Answer, respond, text
+from shared.web.http import Handler
 from shared.web.http import make_handler as make_http_handler
+from shared.web.requests import Request
 
 DOCS_PAGE = """<!doctype html>
 <html lang="en">

@@ -7,9 +7,11 @@ from shared.aws.dynamodb import Table, make_client
 from shared.core.settings import LambdaHandler, entry_point, table_name
 from shared.relations.models import RatingContent
 from shared.relations.ratings import Choice, RatingStore
+from shared.web.answers import Answer, no_content, respond
 from shared.web.bodies import parse
-from shared.web.http import JSON, Answer, Handler, Request, no_content, respond
+from shared.web.http import Handler
 from shared.web.http import make_handler as make_http_handler
+from shared.web.requests import JSON, Request
 
 
 class Ratings:

@@ -24,10 +24,13 @@ from shared.relations.credits import (
 )
 from shared.relations.models import CreditContent, ReleaseContent
 from shared.videos.links import Links
+from shared.web.answers import Answer, etag, next_link, no_content, respond
 from shared.web.bodies import parse
 from shared.web.cursors import LONGEST, Cursors, secret_reader
-from shared.web.http import JSON, Answer, Handler, Parameters, Request, etag, next_link, no_content, region_of, respond
+from shared.web.http import Handler
 from shared.web.http import make_handler as make_http_handler
+from shared.web.parameters import Parameters, region_of
+from shared.web.requests import JSON, Request
 
 PERSON = r"[A-Za-z0-9._-]{1,64}"
 LANGUAGE = r"(?=.{1,35}$)[A-Za-z]{1,8}(-[A-Za-z0-9]{1,8})*"

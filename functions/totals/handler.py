@@ -7,9 +7,12 @@ from shared.aws.dynamodb import Table, make_client
 from shared.core.errors import Forbidden
 from shared.core.settings import LambdaHandler, cursor_secret_arn, entry_point, table_name
 from shared.upkeep.totals import TotalsStore
+from shared.web.answers import Answer, next_link, respond
 from shared.web.cursors import LONGEST, Cursors, secret_reader
-from shared.web.http import Answer, Handler, Request, next_link, respond, user_id_of
+from shared.web.http import Handler
 from shared.web.http import make_handler as make_http_handler
+from shared.web.parameters import user_id_of
+from shared.web.requests import Request
 
 
 class Totals:

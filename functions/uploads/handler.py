@@ -21,9 +21,11 @@ from shared.films.models import CompleteUpload, NewUpload
 from shared.films.quota import QuotaStore
 from shared.films.uploads import UPLOAD_ID, UploadService, UploadStore
 from shared.films.wants import jobs_per_upload
+from shared.web.answers import Answer, no_content, respond
 from shared.web.bodies import parse
-from shared.web.http import JSON, Answer, Handler, Request, no_content, respond
+from shared.web.http import Handler
 from shared.web.http import make_handler as make_http_handler
+from shared.web.requests import JSON, Request
 
 
 class Uploads:

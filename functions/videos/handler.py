@@ -21,21 +21,13 @@ from shared.videos.links import Links
 from shared.videos.lists import Filters, VideoLists
 from shared.videos.models import NewVideo, VideoPatch
 from shared.videos.tags import folded
+from shared.web.answers import Answer, fitting, next_link, no_content, respond
 from shared.web.bodies import NoContent, parse
 from shared.web.cursors import LONGEST, Cursors, secret_reader
-from shared.web.http import (
-    JSON,
-    MERGE_PATCH,
-    Answer,
-    Handler,
-    Parameters,
-    Request,
-    fitting,
-    next_link,
-    no_content,
-    respond,
-)
+from shared.web.http import Handler
 from shared.web.http import make_handler as make_http_handler
+from shared.web.parameters import Parameters
+from shared.web.requests import JSON, MERGE_PATCH, Request
 
 SELECTORS = ("tag", "region", "userId", "category", "status")
 """The first of these that a list is asked by selects; the others filter."""

@@ -8,7 +8,8 @@ from shared.core.errors import ServiceError
 from shared.openapi import audit, jobs, playlists, public, ratings, relations, totals, uploads, videos, views
 from shared.openapi.spec import Operation, Schema, ref
 from shared.routes import ROUTES, SCOPES, Route
-from shared.web.http import JSON, LARGEST_BODY, PROBLEM
+from shared.web.answers import PROBLEM
+from shared.web.requests import JSON, LARGEST_BODY
 
 _PARTS = (videos, relations, ratings, playlists, totals, views, jobs, uploads, audit)
 _OPERATIONS: dict[str, Operation] = {

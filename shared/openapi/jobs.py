@@ -18,7 +18,7 @@ from shared.openapi.spec import (
     object_of,
     ref,
 )
-from shared.web.http import JSON
+from shared.web.requests import JSON
 
 HASH = "9f86d081884c7d659a2feaa0c55ad015"
 JOB: Schema = {

@@ -37,7 +37,7 @@ from shared.relations.models import (
 from shared.relations.playlist_entries import MOST_ENTRIES
 from shared.relations.playlists import MOST_PLAYLISTS
 from shared.videos.documents import SUMMARY_FIELDS
-from shared.web.http import JSON, MERGE_PATCH
+from shared.web.requests import JSON, MERGE_PATCH
 
 _ID = "6fa459ea-ee8a-4ca4-894e-db77e160355e"
 _OTHER_VIDEO = "a3bb189e-8bf9-4888-9912-ace4e6543002"

@@ -13,7 +13,7 @@ from shared.openapi.spec import (
     ref,
 )
 from shared.relations.models import BEST_RATING
-from shared.web.http import JSON
+from shared.web.requests import JSON
 
 RATING: Schema = {
     "videoId": EXAMPLE_ID,

@@ -36,7 +36,7 @@ from shared.relations.models import (
     Role,
 )
 from shared.relations.title_page import SECTIONS
-from shared.web.http import JSON
+from shared.web.requests import JSON
 
 NEW_CREDIT: Schema = {
     "name": "Sam Neill",

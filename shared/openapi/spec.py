@@ -13,8 +13,8 @@ from shared.core.limits import LAST_SECOND
 from shared.core.text import BREAKS, LARGEST_USER_ID, LINE, LONGEST_USER_ID
 from shared.videos.video import STATUSES
 from shared.web.cursors import LIFETIME_SECONDS, LONGEST
-from shared.web.http import JSON
 from shared.web.idempotency import LONGEST_KEY
+from shared.web.requests import JSON
 
 Schema = dict[str, Any]
 

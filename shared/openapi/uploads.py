@@ -16,7 +16,7 @@ from shared.openapi.spec import (
     object_of,
     ref,
 )
-from shared.web.http import JSON
+from shared.web.requests import JSON
 
 UPLOAD = "019775a1c00-9f86d081884c7d65"
 _BUCKET = "https://sources.s3.us-east-1.amazonaws.com"

@@ -49,8 +49,9 @@ from shared.videos.batches import LARGEST_CHANGES
 from shared.videos.documents import FIELDS, OWNER_FIELDS, SUMMARY_FIELDS
 from shared.videos.models import NewVideo, VideoContent, VideoPatch
 from shared.videos.video import GRACE_SECONDS, PROBED
+from shared.web.answers import LARGEST_ANSWER
 from shared.web.bodies import NoContent
-from shared.web.http import JSON, LARGEST_ANSWER, MERGE_PATCH
+from shared.web.requests import JSON, MERGE_PATCH
 
 NEW_VIDEO: Schema = {
     "title": "Product Launch Demo",

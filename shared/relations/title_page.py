@@ -20,8 +20,8 @@ from shared.videos.access import seen_by
 from shared.videos.catalogue import VideoStore
 from shared.videos.counters import view_count
 from shared.videos.documents import document_for
+from shared.web.answers import fitting
 from shared.web.cursors import Cursors
-from shared.web.http import fitting
 
 SECTIONS = ("credits", "releases", "ratings", "tags", "jobs")
 """What can be included."""

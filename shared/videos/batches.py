@@ -18,8 +18,9 @@ from shared.videos.catalogue import VideoStore, being_removed, changed, taken
 from shared.videos.documents import document
 from shared.videos.links import Links
 from shared.web.bodies import pointer, read
-from shared.web.http import Request, if_match
+from shared.web.etags import if_match
 from shared.web.idempotency import Once
+from shared.web.requests import Request
 
 WORKERS = 16
 """Operations that are carried out at a time: as many as the client has connections."""

@@ -10,7 +10,8 @@ import pytest
 from functions.arrivals import handler as arrivals
 from functions.sweeper import handler as sweeper
 from shared import schema
-from shared.access_patterns import ACCESS_PATTERNS, AccessPattern
+from shared.access_patterns import ACCESS_PATTERNS
+from shared.access_patterns.pattern import AccessPattern
 from shared.aws.dynamodb import Table
 from shared.aws.listing import Lists
 from shared.aws.s3 import Objects

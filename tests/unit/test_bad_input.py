@@ -8,7 +8,7 @@ import pytest
 from shared.aws.dynamodb import Table
 from shared.routes import ROUTES
 from shared.videos.links import Links
-from shared.web.http import LARGEST_BODY
+from shared.web.requests import LARGEST_BODY
 from tests.harness import MEDIA_BUCKET, Api, Context, Reply, make_event, recorded
 
 JSON = {"Content-Type": "application/json"}

@@ -16,7 +16,7 @@ from shared.videos import batches
 from shared.videos.batches import Batches
 from shared.videos.catalogue import VideoStore
 from shared.videos.video import GRACE_SECONDS
-from shared.web.http import Request
+from shared.web.requests import Request
 from tests.harness import LINKS, NOW, Api, Clock, recorded
 
 MISSING = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"

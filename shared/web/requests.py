@@ -1,0 +1,134 @@
+"""A request as handlers read it: who sends it, when, its path, headers, query and body."""
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+from urllib.parse import parse_qsl
+
+from shared.core.caller import Caller
+from shared.core.errors import (
+    ContentTooLarge,
+    InvalidParameter,
+    MalformedJson,
+    ServiceError,
+    UnsupportedMediaType,
+)
+from shared.routes import Route
+from shared.web import etags
+from shared.web.idempotency import LONGEST_KEY, Once
+from shared.web.parameters import Parameters, shown, uuid_of
+
+LARGEST_BODY = 1_000_000
+"""Bytes; API Gateway itself stops at 10 MB, Lambda at 6 MB."""
+JSON = "application/json"
+MERGE_PATCH = "application/merge-patch+json"
+MOST_PARAMETERS = 50
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a handler may know of a request."""
+
+    route: Route
+    caller: Caller
+    now: int
+    """Epoch seconds; one value for the whole request."""
+    path: Mapping[str, str]
+    headers: Mapping[str, str]
+    """Names in lower case."""
+    query: str
+    """As sent, still percent-encoded."""
+    event: Mapping[str, Any]
+    """As API Gateway made it."""
+
+    @cached_property
+    def body(self) -> bytes:
+        """The body as sent; raises ContentTooLarge. Read only by operations that take one."""
+        return _body(self.event)
+
+    def video_id(self) -> str:
+        """The videoId of the path in its canonical form; raises InvalidParameter when it is no UUID."""
+        return uuid_of("videoId", self.path["videoId"])
+
+    def content(self, *types: str) -> bytes:
+        """The body, which must have one of these types; raises UnsupportedMediaType."""
+        header = self.headers.get("content-type", "")
+        kind, _, parameters = header.partition(";")
+        charset = re.search(r"charset\s*=\s*\"?([^\s\";]+)", parameters, re.IGNORECASE)
+        if kind.strip().lower() not in types or (charset and charset[1].lower() not in ("utf-8", "utf8")):
+            # RFC 5789, section 2.2
+            headers = {"Accept-Patch": ", ".join(types)} if self.route.method == "PATCH" else None
+            raise UnsupportedMediaType(f"Send the body as {' or '.join(types)}, in UTF-8.", headers=headers)
+        if self.headers.get("content-encoding", "identity").lower() != "identity":
+            raise UnsupportedMediaType("Send the body without a content coding.")
+        return self.body
+
+    def once(self, *identity: object) -> Once | None:
+        """The request as one that must happen once, if it has an Idempotency-Key; raises InvalidParameter."""
+        key = self.idempotency_key()
+        if key is None:
+            return None
+        text = json.dumps(identity, sort_keys=True, default=sorted)
+        fingerprint = hashlib.sha256(text.encode()).hexdigest()
+        return Once(self.caller, self.route.operation, key, fingerprint, self.now)
+
+    def idempotency_key(self) -> str | None:
+        """The Idempotency-Key header; raises InvalidParameter when it is empty, too long or not printable ASCII."""
+        key = self.headers.get("idempotency-key")
+        if key is None:
+            return None
+        if not re.fullmatch(f"[!-~]{{1,{LONGEST_KEY}}}", key):
+            raise InvalidParameter.named("Idempotency-Key", f"must be 1 to {LONGEST_KEY} ASCII characters, no spaces")
+        return key
+
+    def matches(self, version: int) -> bool:
+        """Whether If-Match, if it is there, allows a change of this version (RFC 9110, section 13.1.1)."""
+        return etags.if_match(self.headers.get("if-match"), version)
+
+    def allows(self, tag: str | None) -> bool:
+        """Whether If-Match and If-None-Match, if they are there, allow to write what has this ETag.
+
+        None: there is nothing yet, which If-Match never allows and If-None-Match always does (RFC 9110, sections
+        13.1.1 and 13.1.2). Other than `matches`, this is for what everybody sees alike, and compares the whole ETag.
+        """
+        return etags.allows(self.headers.get("if-match"), self.headers.get("if-none-match"), tag)
+
+    def parameters(
+        self, *known: str, unknown: Callable[[str, str], ServiceError] = InvalidParameter.named
+    ) -> "Parameters":
+        """The query's parameters, each at most once; raises InvalidParameter, or `unknown` for another name."""
+        if self.query.count("&") >= MOST_PARAMETERS:
+            raise InvalidParameter(f"A query string may have {MOST_PARAMETERS} parameters.")
+        try:
+            pairs = parse_qsl(self.query, keep_blank_values=True, errors="strict")
+        except UnicodeDecodeError as error:
+            raise InvalidParameter("The query string is not UTF-8.") from error
+        values: dict[str, str] = {}
+        for name, value in pairs:
+            if name not in known:
+                raise unknown(shown(name), f"is not known here; known: {', '.join(known) or 'none'}")
+            if name in values:
+                raise InvalidParameter.named(name, "may be given once")
+            if not value:
+                raise InvalidParameter.named(name, "must not be empty")
+            values[name] = value
+        return Parameters(values)
+
+
+def _body(event: Mapping[str, Any]) -> bytes:
+    body = event.get("body") or ""
+    # Base64 takes four characters for three bytes, so no oversized body is decoded.
+    if len(body) > LARGEST_BODY * 4 / 3 + 4:
+        raise ContentTooLarge(f"A body may have {LARGEST_BODY} bytes.")
+    try:
+        content = base64.b64decode(body, validate=True) if event.get("isBase64Encoded") else body.encode()
+    except ValueError as error:
+        raise MalformedJson("The body is not what its coding says.") from error
+    if len(content) > LARGEST_BODY:
+        raise ContentTooLarge(f"A body may have {LARGEST_BODY} bytes.")
+    return content
