@@ -34,8 +34,8 @@ class Route:
     """The folder below `functions/` that serves it."""
     scope: str | None
     """The scope the caller needs (`videos/admin` implies the others); None: no token, no authorizer."""
-    query: tuple[str, ...] = ()
-    """Query parameters of an operation that is not a GET; those of GETs are their handlers' business."""
+    takes_query: bool = False
+    """Whether there are query parameters (shared/queries.py); without, a query is refused where a token is needed."""
     takes_rest: bool = False
     """Whether the last parameter takes the rest of the path: the gateway decodes `%2F` before it chooses a route."""
 
@@ -52,10 +52,10 @@ class Route:
 
 ROUTES = (
     Route("createVideo", "POST", "/v1/videos", "videos", WRITE),
-    Route("listVideos", "GET", "/v1/videos", "videos", READ),
+    Route("listVideos", "GET", "/v1/videos", "videos", READ, takes_query=True),
     Route("batchGetVideos", "POST", "/v1/videos/batch-get", "videos", READ),
-    Route("batchVideos", "POST", "/v1/videos/batch", "videos", WRITE, ("dryRun",)),
-    Route("getVideo", "GET", "/v1/videos/{videoId}", "videos", READ),
+    Route("batchVideos", "POST", "/v1/videos/batch", "videos", WRITE, takes_query=True),
+    Route("getVideo", "GET", "/v1/videos/{videoId}", "videos", READ, takes_query=True),
     Route("patchVideo", "PATCH", "/v1/videos/{videoId}", "videos", WRITE),
     Route("deleteVideo", "DELETE", "/v1/videos/{videoId}", "videos", WRITE),
     Route("restoreVideo", "POST", "/v1/videos/{videoId}/restore", "videos", WRITE),
@@ -68,13 +68,13 @@ ROUTES = (
     Route("listJobs", "GET", "/v1/videos/{videoId}/jobs", "jobs", READ),
     Route("retryJob", "POST", "/v1/videos/{videoId}/jobs/{kind}/retry", "jobs", WRITE),
     Route("whyNotReady", "GET", "/v1/videos/{videoId}/why-not-ready", "jobs", READ),
-    Route("listCredits", "GET", "/v1/videos/{videoId}/credits", "relations", READ),
+    Route("listCredits", "GET", "/v1/videos/{videoId}/credits", "relations", READ, takes_query=True),
     Route("getCredit", "GET", "/v1/videos/{videoId}/credits/{personId}", "relations", READ),
     Route("putCredit", "PUT", "/v1/videos/{videoId}/credits/{personId}", "relations", WRITE),
     Route("deleteCredit", "DELETE", "/v1/videos/{videoId}/credits/{personId}", "relations", WRITE),
-    Route("listPersonVideos", "GET", "/v1/people/{personId}/videos", "relations", READ),
-    Route("listReleases", "GET", "/v1/videos/{videoId}/releases", "relations", READ),
-    Route("listRegionReleases", "GET", "/v1/videos/{videoId}/releases/{region}", "relations", READ),
+    Route("listPersonVideos", "GET", "/v1/people/{personId}/videos", "relations", READ, takes_query=True),
+    Route("listReleases", "GET", "/v1/videos/{videoId}/releases", "relations", READ, takes_query=True),
+    Route("listRegionReleases", "GET", "/v1/videos/{videoId}/releases/{region}", "relations", READ, takes_query=True),
     Route("getRelease", "GET", "/v1/videos/{videoId}/releases/{region}/{language}", "relations", READ),
     Route("putRegionRelease", "PUT", "/v1/videos/{videoId}/releases/{region}", "relations", WRITE),
     Route("putRelease", "PUT", "/v1/videos/{videoId}/releases/{region}/{language}", "relations", WRITE),
@@ -83,19 +83,19 @@ ROUTES = (
     Route("getRating", "GET", "/v1/videos/{videoId}/rating", "ratings", READ),
     Route("putRating", "PUT", "/v1/videos/{videoId}/rating", "ratings", READ),
     Route("deleteRating", "DELETE", "/v1/videos/{videoId}/rating", "ratings", READ),
-    Route("listTags", "GET", "/v1/tags", "totals", READ),
+    Route("listTags", "GET", "/v1/tags", "totals", READ, takes_query=True),
     Route("getUser", "GET", "/v1/users/{userId}", "totals", READ, takes_rest=True),
     Route("createPlaylist", "POST", "/v1/playlists", "playlists", WRITE),
-    Route("listPlaylists", "GET", "/v1/playlists", "playlists", READ),
+    Route("listPlaylists", "GET", "/v1/playlists", "playlists", READ, takes_query=True),
     Route("getPlaylist", "GET", "/v1/playlists/{playlistId}", "playlists", READ),
     Route("patchPlaylist", "PATCH", "/v1/playlists/{playlistId}", "playlists", WRITE),
     Route("deletePlaylist", "DELETE", "/v1/playlists/{playlistId}", "playlists", WRITE),
-    Route("listEntries", "GET", "/v1/playlists/{playlistId}/entries", "playlists", READ),
+    Route("listEntries", "GET", "/v1/playlists/{playlistId}/entries", "playlists", READ, takes_query=True),
     Route("appendEntry", "POST", "/v1/playlists/{playlistId}/entries", "playlists", WRITE),
     Route("moveEntry", "PATCH", "/v1/playlists/{playlistId}/entries/{videoId}", "playlists", WRITE),
     Route("removeEntry", "DELETE", "/v1/playlists/{playlistId}/entries/{videoId}", "playlists", WRITE),
-    Route("listVideoPlaylists", "GET", "/v1/videos/{videoId}/playlists", "playlists", READ),
-    Route("listAudit", "GET", "/v1/videos/{videoId}/audit", "history", READ),
+    Route("listVideoPlaylists", "GET", "/v1/videos/{videoId}/playlists", "playlists", READ, takes_query=True),
+    Route("listAudit", "GET", "/v1/videos/{videoId}/audit", "history", READ, takes_query=True),
     Route("getHealth", "GET", "/health", "public", None),
     Route("getOpenApi", "GET", "/openapi.json", "public", None),
     Route("getDocs", "GET", "/docs", "public", None),

@@ -49,13 +49,11 @@ class Jobs:
 
     def list(self, request: Request) -> Answer:
         """GET /v1/videos/{videoId}/jobs"""
-        request.parameters()
         found = self._own(request)
         return respond(200, {"items": [document(job) for job in self._jobs_of(found)]})
 
     def why_not_ready(self, request: Request) -> Answer:
         """GET /v1/videos/{videoId}/why-not-ready"""
-        request.parameters()
         found = self._own(request)
         reason, blocker = why_not_ready(found, self._jobs_of(found), request.now)
         ready = found["status"] == "ready"

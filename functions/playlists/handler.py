@@ -3,12 +3,10 @@
 import time
 import uuid
 from collections.abc import Callable
-from typing import Any
 
 from shared.aws.dynamodb import Table, make_client
-from shared.aws.listing import Found
-from shared.core.position import Position
 from shared.core.settings import LambdaHandler, cursor_secret_arn, entry_point, media_bucket, media_url, table_name
+from shared.queries import ListPlaylists, ListVideoPlaylists
 from shared.relations.models import (
     EntryMove,
     NewEntry,
@@ -18,22 +16,23 @@ from shared.relations.models import (
 from shared.relations.playlist_entries import EntryStore
 from shared.relations.playlists import PlaylistStore
 from shared.videos.links import Links
-from shared.web.answers import Answer, next_link, no_content, respond
+from shared.web.answers import Answer, no_content, respond
 from shared.web.bodies import parse
-from shared.web.cursors import LONGEST, Cursors, secret_reader
+from shared.web.cursors import Cursors, secret_reader
 from shared.web.http import Handler
 from shared.web.http import make_handler as make_http_handler
-from shared.web.parameters import Parameters, uuid_of
+from shared.web.paging import Paged, Pages
+from shared.web.parameters import uuid_of
 from shared.web.requests import JSON, MERGE_PATCH, Request
 
 
 class Playlists:
     """The handlers, one for each operation."""
 
-    def __init__(self, store: PlaylistStore, cursors: Cursors, links: Links) -> None:
+    def __init__(self, store: PlaylistStore, pages: Pages, links: Links) -> None:
         self.store = store
         self.entries = EntryStore(store)
-        self.cursors = cursors
+        self.pages = pages
         self.links = links
 
     def handlers(self) -> dict[str, Handler]:
@@ -62,18 +61,16 @@ class Playlists:
 
     def list(self, request: Request) -> Answer:
         """GET /v1/playlists"""
-        parameters = request.parameters("userId", "order", "limit", "cursor")
-        owner = parameters.user_id("userId") or request.caller.subject
-        ascending = parameters.choice("order", ("asc", "desc")) == "asc"
-
-        def read(limit: int, after: Position | None) -> Found[dict[str, Any]]:
-            return self.store.of_owner(owner, request.caller, ascending=ascending, limit=limit, after=after)
-
-        return self._page(request, parameters, ("playlists", owner, ascending), read)
+        query = request.parameters(ListPlaylists)
+        owner = query.user_id or request.caller.subject
+        asked = self.pages.asked(request, query, "playlists", owner, query.ascending)
+        playlists = self.store.of_owner(
+            owner, request.caller, ascending=query.ascending, limit=asked.limit, after=asked.after
+        )
+        return asked.answer(playlists.items, playlists.resume)
 
     def read(self, request: Request) -> Answer:
         """GET /v1/playlists/{playlistId}"""
-        request.parameters()
         document = self.store.read(_playlist_id(request), request.caller)
         return respond(200, document, request=request, version=document["version"])
 
@@ -90,15 +87,11 @@ class Playlists:
 
     def list_entries(self, request: Request) -> Answer:
         """GET /v1/playlists/{playlistId}/entries"""
-        parameters = request.parameters("limit", "cursor")
         playlist_id = _playlist_id(request)
-
-        def read(limit: int, after: Position | None) -> Found[dict[str, Any]]:
-            found = self.entries.page(playlist_id, request.caller, request.now, limit=limit, after=after)
-            items = [entry | {"video": self.links.shown(entry["video"])} for entry in found.items]
-            return Found(items, found.resume)
-
-        return self._page(request, parameters, ("entries", playlist_id), read)
+        asked = self.pages.asked(request, request.parameters(Paged), "entries", playlist_id)
+        found = self.entries.page(playlist_id, request.caller, request.now, limit=asked.limit, after=asked.after)
+        items = [entry | {"video": self.links.shown(entry["video"])} for entry in found.items]
+        return asked.answer(items, found.resume)
 
     def append(self, request: Request) -> Answer:
         """POST /v1/playlists/{playlistId}/entries"""
@@ -125,29 +118,12 @@ class Playlists:
 
     def list_of_video(self, request: Request) -> Answer:
         """GET /v1/videos/{videoId}/playlists"""
-        parameters = request.parameters("order", "limit", "cursor")
-        video_id, caller = request.video_id(), request.caller
-        ascending = parameters.choice("order", ("asc", "desc")) == "asc"
-
-        def read(limit: int, after: Position | None) -> Found[dict[str, Any]]:
-            return self.store.of_video(video_id, caller, request.now, ascending=ascending, limit=limit, after=after)
-
-        return self._page(request, parameters, ("playlists of", video_id, ascending), read)
-
-    def _page(
-        self,
-        request: Request,
-        parameters: Parameters,
-        of: tuple[object, ...],
-        read: Callable[[int, Position | None], Found[dict[str, Any]]],
-    ) -> Answer:
-        """One page of a list; `of` is all that decides, besides the caller, which items stand where in it."""
-        limit = parameters.integer("limit", 1, 100) or 25
-        query = repr((*of, request.caller.subject, request.caller.is_admin))
-        cursor = parameters.text("cursor", LONGEST)
-        page = read(limit, self.cursors.open(query, cursor, request.now) if cursor else None)
-        next_cursor = self.cursors.seal(query, page.resume, request.now) if page.resume else None
-        return respond(200, {"items": page.items, "nextCursor": next_cursor}, headers=next_link(request, next_cursor))
+        query, video_id = request.parameters(ListVideoPlaylists), request.video_id()
+        asked = self.pages.asked(request, query, "playlists of", video_id, query.ascending)
+        playlists = self.store.of_video(
+            video_id, request.caller, request.now, ascending=query.ascending, limit=asked.limit, after=asked.after
+        )
+        return asked.answer(playlists.items, playlists.resume)
 
 
 def _playlist_id(request: Request) -> str:
@@ -156,7 +132,7 @@ def _playlist_id(request: Request) -> str:
 
 def make(store: PlaylistStore, cursors: Cursors, links: Links, clock: Callable[[], float] = time.time) -> LambdaHandler:
     """The handler over a store; `clock` gives epoch seconds."""
-    return make_http_handler("playlists", Playlists(store, cursors, links).handlers(), clock)
+    return make_http_handler("playlists", Playlists(store, Pages(cursors), links).handlers(), clock)
 
 
 def _deployed() -> LambdaHandler:

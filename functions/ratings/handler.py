@@ -30,7 +30,6 @@ class Ratings:
 
     def read(self, request: Request) -> Answer:
         """GET /v1/videos/{videoId}/rating"""
-        request.parameters()
         return respond(200, self.store.read(request.video_id(), request.caller, request.now))
 
     def rate(self, request: Request) -> Answer:

@@ -7,10 +7,11 @@ from shared.aws.dynamodb import Table, make_client
 from shared.core.errors import Forbidden
 from shared.core.settings import LambdaHandler, cursor_secret_arn, entry_point, table_name
 from shared.upkeep.totals import TotalsStore
-from shared.web.answers import Answer, next_link, respond
-from shared.web.cursors import LONGEST, Cursors, secret_reader
+from shared.web.answers import Answer, respond
+from shared.web.cursors import Cursors, secret_reader
 from shared.web.http import Handler
 from shared.web.http import make_handler as make_http_handler
+from shared.web.paging import Paged, Pages
 from shared.web.parameters import user_id_of
 from shared.web.requests import Request
 
@@ -18,9 +19,9 @@ from shared.web.requests import Request
 class Totals:
     """The handlers, one for each operation."""
 
-    def __init__(self, store: TotalsStore, cursors: Cursors) -> None:
+    def __init__(self, store: TotalsStore, pages: Pages) -> None:
         self.store = store
-        self.cursors = cursors
+        self.pages = pages
 
     def handlers(self) -> dict[str, Handler]:
         """The handlers by operation."""
@@ -31,18 +32,11 @@ class Totals:
 
     def tags(self, request: Request) -> Answer:
         """GET /v1/tags"""
-        parameters = request.parameters("limit", "cursor")
-        limit = parameters.integer("limit", 1, 100) or 25
-        query = repr(("tags", request.caller.subject))
-        cursor = parameters.text("cursor", LONGEST)
-        after = self.cursors.open(query, cursor, request.now) if cursor else None
-        items, resume = self.store.tags(limit, after)
-        next_cursor = self.cursors.seal(query, resume, request.now) if resume else None
-        return respond(200, {"items": items, "nextCursor": next_cursor}, headers=next_link(request, next_cursor))
+        asked = self.pages.asked(request, request.parameters(Paged), "tags")
+        return asked.answer(*self.store.tags(asked.limit, asked.after))
 
     def user(self, request: Request) -> Answer:
         """GET /v1/users/{userId}"""
-        request.parameters()
         user_id = user_id_of("userId", _user_id(request))
         if not request.caller.owns(user_id):
             raise Forbidden("The totals are somebody else's.")
@@ -57,7 +51,7 @@ def _user_id(request: Request) -> str:
 
 def make(store: TotalsStore, cursors: Cursors, clock: Callable[[], float] = time.time) -> LambdaHandler:
     """The handler over a store; `clock` gives epoch seconds."""
-    return make_http_handler("totals", Totals(store, cursors).handlers(), clock)
+    return make_http_handler("totals", Totals(store, Pages(cursors)).handlers(), clock)
 
 
 def _deployed() -> LambdaHandler:

@@ -8,51 +8,39 @@ from typing import Any
 from shared.aws.dynamodb import Table, make_client
 from shared.aws.listing import Window
 from shared.aws.pages import Page
-from shared.core.errors import Forbidden, InvalidParameter, UnservedQuery
-from shared.core.limits import LARGEST_INTEGER, LONGEST_FOLDED_TAG
+from shared.core.errors import Forbidden, InvalidParameter
+from shared.core.limits import LARGEST_INTEGER
 from shared.core.settings import LambdaHandler, cursor_secret_arn, entry_point, media_bucket, media_url, table_name
-from shared.relations.title_page import LOCAL_TITLE, SECTIONS, Place, TitlePage, accepted_languages
+from shared.queries import BatchVideos, GetVideo, ListVideos, unserved
+from shared.relations.title_page import Place, TitlePage, accepted_languages
 from shared.videos import video
 from shared.videos.batch_models import Batch, VideoIds
 from shared.videos.batches import Batches
 from shared.videos.catalogue import VideoStore
-from shared.videos.documents import FIELDS, SUMMARY_FIELDS, summary
+from shared.videos.documents import summary
 from shared.videos.links import Links
 from shared.videos.lists import Filters, VideoLists
 from shared.videos.models import NewVideo, VideoPatch
-from shared.videos.tags import folded
-from shared.web.answers import Answer, fitting, next_link, no_content, respond
+from shared.web.answers import Answer, fitting, no_content, respond
 from shared.web.bodies import NoContent, parse
-from shared.web.cursors import LONGEST, Cursors, secret_reader
+from shared.web.cursors import Cursors, secret_reader
 from shared.web.http import Handler
 from shared.web.http import make_handler as make_http_handler
-from shared.web.parameters import Parameters
+from shared.web.paging import Pages
+from shared.web.parameters import period
 from shared.web.requests import JSON, MERGE_PATCH, Request
-
-SELECTORS = ("tag", "region", "userId", "category", "status")
-"""The first of these that a list is asked by selects; the others filter."""
-FILTERS = ("userId", "category", "status", "format", "minDuration", "maxDuration")
-LIST_PARAMETERS = (
-    *dict.fromkeys((*SELECTORS, *FILTERS)),
-    "from",
-    "to",
-    "order",
-    "limit",
-    "cursor",
-    "fields",
-)
 
 
 class Videos:
     """The handlers, one for each operation."""
 
-    def __init__(self, store: VideoStore, cursors: Cursors, links: Links, elapsed: Callable[[], float]) -> None:
+    def __init__(self, store: VideoStore, pages: Pages, links: Links, elapsed: Callable[[], float]) -> None:
         self.store = store
         self.lists = VideoLists(store)
-        self.cursors = cursors
+        self.pages = pages
         self.links = links
         self.batches = Batches(store, links, elapsed)
-        self.title_page = TitlePage(store, cursors)
+        self.title_page = TitlePage(store, pages)
 
     def handlers(self) -> dict[str, Handler]:
         """The handlers by operation."""
@@ -83,17 +71,15 @@ class Videos:
 
     def read(self, request: Request) -> Answer:
         """GET /v1/videos/{videoId}"""
-        parameters = request.parameters("fields", "include", "region")
-        fields = parameters.names("fields", (*FIELDS, LOCAL_TITLE))
-        sections = parameters.names("include", SECTIONS)
-        if fields and sections:
+        query = request.parameters(GetVideo)
+        if query.fields and query.include:
             raise InvalidParameter.named("include", "goes with a whole video, without `fields`")
-        place = Place(parameters.region("region"), accepted_languages(request.headers.get("accept-language")))
+        place = Place(query.region, accepted_languages(request.headers.get("accept-language")))
         video_id, caller, now = request.video_id(), request.caller, request.now
-        if sections:
-            document, version = self.title_page.read_with(video_id, caller, now, sections, place)
+        if query.include:
+            document, version = self.title_page.read_with(video_id, caller, now, query.include, place)
         else:
-            document, version = self.title_page.read(video_id, caller, now, fields, place)
+            document, version = self.title_page.read(video_id, caller, now, query.fields, place)
         vary = {"Vary": "Accept-Language"}
         return respond(200, self.links.shown(document), request=request, version=version, headers=vary)
 
@@ -152,7 +138,7 @@ class Videos:
 
     def batch(self, request: Request) -> Answer:
         """POST /v1/videos/batch"""
-        dry_run = request.parameters("dryRun").choice("dryRun", ("true", "false")) == "true"
+        dry_run = request.parameters(BatchVideos).dry_run
         operations = parse(Batch, request.content(JSON)).operations
         request.idempotency_key()  # one that is not valid fails the batch, and not each of its creations
         results = (self.batches.rehearse if dry_run else self.batches.carry_out)(request, operations)
@@ -161,40 +147,32 @@ class Videos:
 
     def list(self, request: Request) -> Answer:
         """GET /v1/videos"""
-        parameters = request.parameters(*LIST_PARAMETERS, unknown=_unserved)
-        fields = parameters.names("fields", SUMMARY_FIELDS)
-        limit = parameters.integer("limit", 1, 100) or 25
-        ascending = parameters.choice("order", ("asc", "desc")) == "asc"
-        start, end = parameters.period()
-        tag, region = _tag(parameters), parameters.region("region")
+        query = request.parameters(ListVideos)
+        start, end = period(query.start, query.end)
         filters = Filters(
-            owner=parameters.user_id("userId"),
-            status=parameters.choice("status", video.STATUSES),
-            category=parameters.text("category", 100),
-            format=parameters.text("format", 64),
-            min_duration=parameters.integer("minDuration", 0, LARGEST_INTEGER),
-            max_duration=parameters.integer("maxDuration", 0, LARGEST_INTEGER),
+            owner=query.user_id,
+            status=query.status,
+            category=query.category,
+            format=query.format,
+            min_duration=query.min_duration,
+            max_duration=query.max_duration,
         )
         if (filters.min_duration or 0) > (LARGEST_INTEGER if filters.max_duration is None else filters.max_duration):
             raise InvalidParameter.named("minDuration", "must not be more than `maxDuration`")
-        caller = request.caller
-        # All that decides which videos stand where in the list, for the cursor to be bound to.
-        query = repr((caller.subject, caller.is_admin, tag, region, filters, start, end, ascending))
-        cursor = parameters.text("cursor", LONGEST)
-        after = self.cursors.open(query, cursor, request.now) if cursor else None
-        window = Window(start, end, ascending, limit, after, fields)
-
-        page = self._page(request, tag, region, filters, window)
-        next_cursor = self.cursors.seal(query, page.resume, request.now) if page.resume else None
-        items = [self.links.shown(_picked(summary(item), fields)) for item in page.items]
-        return respond(200, {"items": items, "nextCursor": next_cursor}, headers=next_link(request, next_cursor))
+        asked = self.pages.asked(
+            request, query, "videos", query.tag, query.region, filters, start, end, query.ascending
+        )
+        window = Window(start, end, query.ascending, asked.limit, asked.after, query.fields)
+        page = self._page(request, query.tag, query.region, filters, window)
+        items = [self.links.shown(_picked(summary(item), query.fields)) for item in page.items]
+        return asked.answer(items, page.resume)
 
     def _page(self, request: Request, tag: str | None, region: str | None, filters: Filters, window: Window) -> Page:
         """The list that the first selector names: a tag's, a region's, an owner's, a category's, a status's, or the feed."""
         if tag is not None and region is not None:
-            raise _refused("region", "No index answers tag and region together: select by one of them.")
+            raise unserved("region", "No index answers tag and region together: select by one of them.")
         if filters.status == "deleted" and (tag is not None or region is not None):
-            raise _refused("status", "No index answers which deleted videos have a tag or region: use userId instead.")
+            raise unserved("status", "No index answers which deleted videos have a tag or region: use userId instead.")
         if filters.owner is not None and region is None and (tag is None or request.caller.owns(filters.owner)):
             return self.lists.of_owner(filters.owner, request.caller, request.now, filters, window, tag)
         if tag is not None:
@@ -211,28 +189,6 @@ class Videos:
         return self.lists.in_status(filters.status, request.now, published, window)
 
 
-def _tag(parameters: Parameters) -> str | None:
-    """The tag that is asked for, folded; that form may itself be sent, and be longer than any spelling."""
-    text = parameters.text("tag", LONGEST_FOLDED_TAG)
-    tag = None if text is None else folded(text)
-    if tag is not None and not 1 <= len(tag.encode()) <= LONGEST_FOLDED_TAG:
-        raise InvalidParameter.named("tag", "is no tag: it is only spaces, or too long")
-    return tag
-
-
-def _unserved(name: str, _: str) -> UnservedQuery:
-    others = LIST_PARAMETERS[LIST_PARAMETERS.index("to") + 1 :]
-    return _refused(
-        name,
-        f"No index answers {name}. Select by one of {', '.join(SELECTORS)} (admins), or by none for the feed, and by "
-        f"from and to; filter by {', '.join(FILTERS)}; besides these there are {', '.join(others)}.",
-    )
-
-
-def _refused(name: str, detail: str) -> UnservedQuery:
-    return UnservedQuery(detail, errors=[{"parameter": name, "detail": "no index answers this"}])
-
-
 def _picked(summary: dict[str, Any], fields: Sequence[str]) -> dict[str, Any]:
     return {name: summary[name] for name in fields or summary if name in summary}
 
@@ -245,7 +201,7 @@ def make(
     elapsed: Callable[[], float] = time.monotonic,
 ) -> LambdaHandler:
     """The handler over a store; `clock` gives epoch seconds, `elapsed` seconds that only go forward."""
-    return make_http_handler("videos", Videos(store, cursors, links, elapsed).handlers(), clock)
+    return make_http_handler("videos", Videos(store, Pages(cursors), links, elapsed).handlers(), clock)
 
 
 def _deployed() -> LambdaHandler:

@@ -2,22 +2,19 @@
 
 from shared.audit import ACTIONS
 from shared.core import errors
-from shared.core.limits import LAST_SECOND
 from shared.openapi.spec import (
-    CURSOR,
     EXAMPLE_ID,
-    LIMIT,
     LINK,
     VIDEO_ID,
     Operation,
-    Schema,
     json_content,
     object_of,
     page_of,
     query,
     ref,
-    time,
 )
+from shared.queries import ListAudit
+from shared.web.parameters import Schema
 
 ENTRY: Schema = {
     "sequence": "000000000001234567890",
@@ -62,15 +59,7 @@ OPERATIONS: dict[str, Operation] = {
         (errors.InvalidParameter, errors.InvalidCursor, errors.Forbidden, errors.NotFound),
         (
             VIDEO_ID,
-            query("from", "Changes from this time on: epoch seconds or RFC 3339", time(LAST_SECOND)),
-            query("to", "Changes before this time (not included)", time(LAST_SECOND + 1)),
-            query(
-                "order",
-                "By time, and in the order in which they were made",
-                {"enum": ["desc", "asc"], "default": "desc"},
-            ),
-            LIMIT,
-            CURSOR,
+            *query(ListAudit),
         ),
     ),
 }

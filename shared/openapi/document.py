@@ -6,9 +6,10 @@ from functools import cache
 from shared.core import errors
 from shared.core.errors import ServiceError
 from shared.openapi import audit, jobs, playlists, public, ratings, relations, totals, uploads, videos, views
-from shared.openapi.spec import Operation, Schema, ref
+from shared.openapi.spec import Operation, ref
 from shared.routes import ROUTES, SCOPES, Route
 from shared.web.answers import PROBLEM
+from shared.web.parameters import Schema
 from shared.web.requests import JSON, LARGEST_BODY
 
 _PARTS = (videos, relations, ratings, playlists, totals, views, jobs, uploads, audit)

@@ -12,12 +12,12 @@ from shared.openapi.spec import (
     STATUS,
     VIDEO_ID,
     Operation,
-    Schema,
     json_content,
     model_schemas,
     object_of,
     ref,
 )
+from shared.web.parameters import Schema
 from shared.web.requests import JSON
 
 HASH = "9f86d081884c7d659a2feaa0c55ad015"

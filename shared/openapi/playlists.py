@@ -5,20 +5,15 @@ from shared.core import errors
 from shared.openapi.spec import (
     BODY_ERRORS,
     CHANGE_ERRORS,
-    CURSOR,
     ETAG,
     EXAMPLE_ID,
     IF_MATCH,
     IF_NONE_MATCH,
     KEY,
-    LIMIT,
     LINK,
     SECONDS,
-    USER_ID,
-    USER_ID_MEANS,
     VIDEO_ID,
     Operation,
-    Schema,
     json_content,
     model_schemas,
     never_null,
@@ -28,6 +23,7 @@ from shared.openapi.spec import (
     ref,
 )
 from shared.openapi.videos import VIDEO
+from shared.queries import ListPlaylists, ListVideoPlaylists
 from shared.relations.models import (
     EntryMove,
     NewEntry,
@@ -37,6 +33,8 @@ from shared.relations.models import (
 from shared.relations.playlist_entries import MOST_ENTRIES
 from shared.relations.playlists import MOST_PLAYLISTS
 from shared.videos.documents import SUMMARY_FIELDS
+from shared.web.paging import Paged
+from shared.web.parameters import Schema
 from shared.web.requests import JSON, MERGE_PATCH
 
 _ID = "6fa459ea-ee8a-4ca4-894e-db77e160355e"
@@ -70,10 +68,6 @@ _FULL_PAGES = (
 )
 _LIST_ERRORS = (errors.InvalidParameter, errors.InvalidCursor, errors.Forbidden)
 _ONCE_ERRORS = (errors.RequestInFlight, errors.KeyReused)
-
-
-def _order(by: str) -> Schema:
-    return query("order", by, {"enum": ["desc", "asc"], "default": "desc"})
 
 
 def _page(name: str, example: Schema) -> dict[int, Schema]:
@@ -122,12 +116,7 @@ OPERATIONS: dict[str, Operation] = {
         f"All of the caller's own; of another owner, the public ones. {_FULL_PAGES}",
         _page("PlaylistPage", PLAYLIST),
         _LIST_ERRORS,
-        (
-            query("userId", f"The owner; the caller when left out. {USER_ID_MEANS}", USER_ID),
-            _order("By createdAt"),
-            LIMIT,
-            CURSOR,
-        ),
+        query(ListPlaylists),
     ),
     "getPlaylist": Operation(
         "Read a playlist",
@@ -172,7 +161,7 @@ OPERATIONS: dict[str, Operation] = {
         f"see. {_FULL_PAGES} An entry that is moved between two pages may be on both, or on none.",
         _page("EntryPage", _SHOWN_ENTRY),
         (*_LIST_ERRORS, errors.NotFound),
-        (_PLAYLIST_ID, LIMIT, CURSOR),
+        (_PLAYLIST_ID, *query(Paged)),
     ),
     "appendEntry": Operation(
         "Append a video to a playlist",
@@ -241,7 +230,7 @@ OPERATIONS: dict[str, Operation] = {
         f"Public ones and the caller's own, by the time at which the video was added, the latest first. {_FULL_PAGES}",
         _page("PlaylistPage", PLAYLIST),
         (*_LIST_ERRORS, errors.NotFound),
-        (VIDEO_ID, _order("By the time at which the video was added"), LIMIT, CURSOR),
+        (VIDEO_ID, *query(ListVideoPlaylists)),
     ),
 }
 

@@ -7,12 +7,12 @@ from shared.openapi.spec import (
     SECONDS,
     VIDEO_ID,
     Operation,
-    Schema,
     json_content,
     object_of,
     ref,
 )
 from shared.relations.models import BEST_RATING
+from shared.web.parameters import Schema
 from shared.web.requests import JSON
 
 RATING: Schema = {

@@ -9,17 +9,14 @@ from shared.core.regions import REGIONS
 from shared.openapi.spec import (
     BODY_ERRORS,
     CHANGE_ERRORS,
-    CURSOR,
     ETAG,
     EXAMPLE_ID,
     IF_NONE_MATCH,
-    LIMIT,
     LINK,
     NEXT_CURSOR,
     SECONDS,
     VIDEO_ID,
     Operation,
-    Schema,
     header,
     json_content,
     model_schemas,
@@ -29,13 +26,15 @@ from shared.openapi.spec import (
     query,
     ref,
 )
+from shared.queries import SECTIONS, ListPersonVideos
 from shared.relations.models import (
     CreditContent,
     LocalTitle,
     ReleaseContent,
     Role,
 )
-from shared.relations.title_page import SECTIONS
+from shared.web.paging import Paged
+from shared.web.parameters import Query, Schema
 from shared.web.requests import JSON
 
 NEW_CREDIT: Schema = {
@@ -96,8 +95,10 @@ def _page(name: str, example: Schema) -> dict[int, Schema]:
     return {200: {"description": "A page", "headers": LINK, **body}}
 
 
-def _listing(summary: str, description: str, name: str, example: Schema, *parameters: Schema) -> Operation:
-    return Operation(summary, description, _page(name, example), _PAGE_ERRORS, (*parameters, LIMIT, CURSOR))
+def _listing(
+    summary: str, description: str, name: str, example: Schema, *places: Schema, declared: type[Query] = Paged
+) -> Operation:
+    return Operation(summary, description, _page(name, example), _PAGE_ERRORS, (*places, *query(declared)))
 
 
 def _putting(
@@ -163,9 +164,7 @@ OPERATIONS: dict[str, Operation] = {
         "AppearancePage",
         APPEARANCE,
         PERSON_ID,
-        query("fromYear", "This year and later", {"type": "integer", "minimum": 1, "maximum": LAST_YEAR}),
-        query("toYear", "This year and earlier", {"type": "integer", "minimum": 1, "maximum": LAST_YEAR}),
-        query("order", "By releaseYear", {"enum": ["desc", "asc"], "default": "desc"}),
+        declared=ListPersonVideos,
     ),
     "listReleases": _listing(
         "What is it called elsewhere?", "The titles by region and language.", "ReleasePage", RELEASE, VIDEO_ID

@@ -9,14 +9,12 @@ from pydantic.json_schema import models_json_schema
 
 from shared.core import errors
 from shared.core.errors import ServiceError
-from shared.core.limits import LAST_SECOND
-from shared.core.text import BREAKS, LARGEST_USER_ID, LINE, LONGEST_USER_ID
 from shared.videos.video import STATUSES
-from shared.web.cursors import LIFETIME_SECONDS, LONGEST
+from shared.web.cursors import LONGEST
 from shared.web.idempotency import LONGEST_KEY
+from shared.web.paging import LONGEST_PAGE
+from shared.web.parameters import Query, Schema
 from shared.web.requests import JSON
-
-Schema = dict[str, Any]
 
 EXAMPLE_ID = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 STATUS: Schema = {"enum": list(STATUSES)}
@@ -28,23 +26,15 @@ def ref(name: str) -> Schema:
     return {"$ref": f"#/components/schemas/{name}"}
 
 
-def query(name: str, description: str, schema: Schema) -> Schema:
-    """A query parameter."""
-    return {"name": name, "in": "query", "description": description, "schema": schema}
-
-
-def line_of(longest: int) -> Schema:
-    """Text in a query, without control characters and line breaks."""
-    return {"type": "string", "minLength": 1, "maxLength": longest, "pattern": f"^[^{BREAKS}]*$"}
+def query(declared: type[Query]) -> tuple[Schema, ...]:
+    """The query parameters of an operation."""
+    return tuple(parameter.document() for parameter in declared.parameters)
 
 
 def header(name: str, description: str, schema: Schema) -> Schema:
     """A request header."""
     return {"name": name, "in": "header", "description": description, "schema": schema}
 
-
-USER_ID: Schema = {"type": "string", "minLength": 1, "maxLength": LONGEST_USER_ID, "pattern": LINE}
-USER_ID_MEANS = f"The subject of the user's tokens, of at most {LARGEST_USER_ID:,} bytes in UTF-8"
 
 VIDEO_ID: Schema = {
     "name": "videoId",
@@ -105,19 +95,6 @@ CHANGE_ERRORS = (
 BODY_ERRORS = (errors.MalformedJson, errors.ContentTooLarge, errors.UnsupportedMediaType, errors.InvalidContent)
 
 
-def time(last: int) -> Schema:
-    """Epoch seconds up to `last`, or RFC 3339."""
-    return {"anyOf": [{"type": "integer", "minimum": 0, "maximum": last}, {"type": "string", "format": "date-time"}]}
-
-
-FROM = query("from", "createdAt from this time on: epoch seconds or RFC 3339", time(LAST_SECOND))
-TO = query("to", "createdAt before this time (not included)", time(LAST_SECOND + 1))
-LIMIT = query("limit", "Entries on a page", {"type": "integer", "minimum": 1, "maximum": 100, "default": 25})
-CURSOR = query(
-    "cursor",
-    f"`nextCursor` of the page before, with the same query; good for {LIFETIME_SECONDS // 3600} hours",
-    {"type": "string", "minLength": 1, "maxLength": LONGEST},
-)
 NEXT_CURSOR: Schema = {"type": ["string", "null"], "maxLength": LONGEST}
 LINK: Schema = {"Link": {"description": "The next page, if any: `rel=next`", "schema": {"type": "string"}}}
 
@@ -143,7 +120,9 @@ def object_of(properties: Schema, *, optional: Sequence[str] = ()) -> Schema:
 
 def page_of(name: str) -> Schema:
     """A page of a list."""
-    return object_of({"items": {"type": "array", "items": ref(name), "maxItems": 100}, "nextCursor": NEXT_CURSOR})
+    return object_of(
+        {"items": {"type": "array", "items": ref(name), "maxItems": LONGEST_PAGE}, "nextCursor": NEXT_CURSOR}
+    )
 
 
 def tidied(schema: Any) -> Any:

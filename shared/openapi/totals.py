@@ -2,19 +2,17 @@
 
 from shared.core import errors
 from shared.openapi.spec import (
-    CURSOR,
-    LIMIT,
     LINK,
-    USER_ID,
-    USER_ID_MEANS,
     Operation,
-    Schema,
     json_content,
     object_of,
     page_of,
+    query,
     ref,
 )
 from shared.videos.video import STATUSES
+from shared.web.paging import Paged
+from shared.web.parameters import USER_ID, USER_ID_MEANS, Schema
 
 USER: Schema = {
     "userId": "user_789",
@@ -42,7 +40,7 @@ OPERATIONS: dict[str, Operation] = {
         "be shown twice or not at all.",
         {200: {"description": "A page", "headers": LINK, **json_content(ref("TagPage"), TAG_PAGE)}},
         (errors.InvalidParameter, errors.InvalidCursor, errors.Forbidden),
-        (LIMIT, CURSOR),
+        query(Paged),
     ),
     "getUser": Operation(
         "How much a user has",

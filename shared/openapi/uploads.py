@@ -10,12 +10,12 @@ from shared.openapi.spec import (
     SECONDS,
     VIDEO_ID,
     Operation,
-    Schema,
     json_content,
     model_schemas,
     object_of,
     ref,
 )
+from shared.web.parameters import Schema
 from shared.web.requests import JSON
 
 UPLOAD = "019775a1c00-9f86d081884c7d65"

@@ -1,35 +1,25 @@
 """The operations of the function `videos`."""
 
-from collections.abc import Sequence
-
 from shared.aws.pages import EXAMINED_BUDGET
 from shared.core import errors
-from shared.core.limits import LARGEST_BATCH, LARGEST_INTEGER, LONGEST_FOLDED_TAG
+from shared.core.limits import LARGEST_BATCH
 from shared.openapi import relations
 from shared.openapi.spec import (
     BODY_ERRORS,
     CHANGE_ERRORS,
-    CURSOR,
     EMPTY_BODY,
     ETAG,
     EXAMPLE_ID,
-    FROM,
     IF_MATCH,
     IF_NONE_MATCH,
     KEY,
-    LIMIT,
     LINK,
     SECONDS,
     STATUS,
-    TO,
-    USER_ID,
-    USER_ID_MEANS,
     VIDEO_ID,
     Operation,
-    Schema,
     header,
     json_content,
-    line_of,
     model_schemas,
     never_null,
     object_of,
@@ -37,7 +27,8 @@ from shared.openapi.spec import (
     query,
     ref,
 )
-from shared.relations.title_page import LARGEST_LIST, LARGEST_SECTION, LOCAL_TITLE, MOST_RANGES, MOST_RELEASES, SECTIONS
+from shared.queries import LOCAL_TITLE, BatchVideos, GetVideo, ListVideos
+from shared.relations.title_page import LARGEST_LIST, LARGEST_SECTION, MOST_RANGES, MOST_RELEASES
 from shared.schema import SCHEMA_VERSION
 from shared.videos.batch_models import (
     CreateOperation,
@@ -51,6 +42,7 @@ from shared.videos.models import NewVideo, VideoContent, VideoPatch
 from shared.videos.video import GRACE_SECONDS, PROBED
 from shared.web.answers import LARGEST_ANSWER
 from shared.web.bodies import NoContent
+from shared.web.parameters import Schema
 from shared.web.requests import JSON, MERGE_PATCH
 
 NEW_VIDEO: Schema = {
@@ -93,15 +85,6 @@ TAGS = (
     "shows its own spelling, and is found by any."
 )
 VIDEO_ANSWER: Schema = {"headers": {"ETag": ETAG}, **json_content(ref("Video"), VIDEO)}
-
-
-def names(name: str, description: str, known: Sequence[str]) -> Schema:
-    array = {"type": "array", "items": {"enum": list(known)}, "minItems": 1}
-    return {**query(name, description, array), "style": "form", "explode": False}
-
-
-def fields(known: Sequence[str]) -> Schema:
-    return names("fields", "Only these fields, separated by commas", known)
 
 
 OPERATIONS: dict[str, Operation] = {
@@ -151,12 +134,7 @@ OPERATIONS: dict[str, Operation] = {
         },
         (*BODY_ERRORS, errors.InvalidParameter, errors.Forbidden),
         (
-            query(
-                "dryRun",
-                "`true`: only tell what each operation would answer and change. Nothing is written; each operation "
-                "meets what those before it would leave",
-                {"enum": ["true", "false"], "default": "false"},
-            ),
+            *query(BatchVideos),
             KEY,
         ),
         {
@@ -223,38 +201,7 @@ OPERATIONS: dict[str, Operation] = {
             }
         },
         (errors.InvalidParameter, errors.InvalidCursor, errors.UnservedQuery, errors.Forbidden),
-        (
-            query(
-                "tag",
-                f"Selector: a tag in any of its spellings, of at most {LONGEST_FOLDED_TAG} bytes in UTF-8 once folded",
-                line_of(LONGEST_FOLDED_TAG),
-            ),
-            query(
-                "region",
-                "Selector: where videos were released, a country of ISO 3166 or a code such as `XWW`. Not with `tag`",
-                ref("Region"),
-            ),
-            query("userId", f"Selector: the owner; or a filter of a tag or region. {USER_ID_MEANS}", USER_ID),
-            query("category", "Selector, or a filter", line_of(100)),
-            query("status", "Selector for admins, or a filter", STATUS),
-            query("format", "Filter: container format", line_of(64)),
-            query(
-                "minDuration",
-                "Filter: milliseconds, included",
-                {"type": "integer", "minimum": 0, "maximum": LARGEST_INTEGER},
-            ),
-            query(
-                "maxDuration",
-                "Filter: milliseconds, included",
-                {"type": "integer", "minimum": 0, "maximum": LARGEST_INTEGER},
-            ),
-            FROM,
-            TO,
-            query("order", "By createdAt", {"enum": ["desc", "asc"], "default": "desc"}),
-            LIMIT,
-            CURSOR,
-            fields(SUMMARY_FIELDS),
-        ),
+        query(ListVideos),
     ),
     "getVideo": Operation(
         "Read a video and its view count",
@@ -282,9 +229,7 @@ OPERATIONS: dict[str, Operation] = {
         (errors.InvalidParameter, errors.Forbidden, errors.NotFound),
         (
             VIDEO_ID,
-            fields((*FIELDS, LOCAL_TITLE)),
-            names("include", "Whatever belongs to the video, separated by commas; not with `fields`", SECTIONS),
-            query("region", "Where the reader is", ref("Region")),
+            *query(GetVideo),
             header(
                 "Accept-Language",
                 f"What the reader understands (RFC 9110, section 12.5.4); the first {MOST_RANGES} ranges count",

@@ -8,13 +8,13 @@ from shared.openapi.spec import (
     KEY,
     VIDEO_ID,
     Operation,
-    Schema,
     header,
     json_content,
     object_of,
     ref,
 )
 from shared.videos.counters import CACHE_SECONDS
+from shared.web.parameters import Schema
 
 VIEW_KEY = header(
     "Idempotency-Key",

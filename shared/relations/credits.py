@@ -96,14 +96,14 @@ def release_document(item: Item) -> dict[str, Any]:
     return _picked(shown, ("videoId", "region", "language", "titles", "version", "updatedAt"))
 
 
-def credits_query(caller: Caller, video_id: str) -> str:
-    """What a cursor of a video's credits is bound to."""
-    return repr(("credits", caller.subject, caller.is_admin, video_id))
+def credits_list(video_id: str) -> tuple[object, ...]:
+    """A video's credits, as the list that shared.web.paging binds a cursor to."""
+    return "credits", video_id
 
 
-def releases_query(caller: Caller, video_id: str, region: str | None = None) -> str:
-    """What a cursor of a video's releases, or of those in one region, is bound to."""
-    return repr(("releases", caller.subject, caller.is_admin, video_id, region))
+def releases_list(video_id: str, region: str | None = None) -> tuple[object, ...]:
+    """A video's releases, or those in one region, as the list that shared.web.paging binds a cursor to."""
+    return "releases", video_id, region
 
 
 class RelationStore:

@@ -12,8 +12,14 @@ from shared.core.caller import Caller
 from shared.core.position import Position
 from shared.films.job import document as job_document
 from shared.films.job import owned_jobs
+from shared.queries import LOCAL_TITLE
 from shared.relations.children import Children, children_of, prefix_of, region_prefix
-from shared.relations.credits import credit_document, credits_query, release_document, releases_query
+from shared.relations.credits import (
+    credit_document,
+    credits_list,
+    release_document,
+    releases_list,
+)
 from shared.relations.ratings import ratings_document
 from shared.schema import CREDIT, JOB, PARTITION_KEY, RATING_TOTALS, RELEASE, SORT_KEY, VIDEO, VIEW_COUNTER, Entity
 from shared.videos.access import seen_by
@@ -21,12 +27,7 @@ from shared.videos.catalogue import VideoStore
 from shared.videos.counters import view_count
 from shared.videos.documents import document_for
 from shared.web.answers import fitting
-from shared.web.cursors import Cursors
-
-SECTIONS = ("credits", "releases", "ratings", "tags", "jobs")
-"""What can be included."""
-LOCAL_TITLE = "localTitle"
-"""The field that the releases add to a document."""
+from shared.web.paging import Pages
 
 MOST_RANGES = 10
 """Languages of an Accept-Language header that are read."""
@@ -108,10 +109,10 @@ def local_title(document: Item, releases: Iterable[Item], place: Place) -> dict[
 class TitlePage:
     """Reads a video with what was asked for. Methods raise the errors of shared.core.errors."""
 
-    def __init__(self, videos: VideoStore, cursors: Cursors) -> None:
+    def __init__(self, videos: VideoStore, pages: Pages) -> None:
         self.videos = videos
         self.table = videos.table
-        self.cursors = cursors
+        self.pages = pages
 
     def read(
         self, video_id: str, caller: Caller, now: int, fields: Sequence[str], place: Place
@@ -129,7 +130,7 @@ class TitlePage:
     def read_with(
         self, video_id: str, caller: Caller, now: int, sections: Sequence[str], place: Place
     ) -> tuple[dict[str, Any], int]:
-        """The document with these sections of SECTIONS as `included`, its title in a place, and its version.
+        """The document with these sections (shared.queries.SECTIONS) as `included`, its title in a place, and its version.
 
         One Query for all of them, and a GetItem for the counter. When there is more than LARGEST_SECTION items, or
         1 MB, what comes after it has a Query of its own. What is not read then, or is more than LARGEST_LIST, is left
@@ -148,10 +149,10 @@ class TitlePage:
         included: dict[str, Any] = {}
         if "credits" in sections:
             cast = partition.section("credits")
-            included["credits"] = self._list(cast, credit_document, credits_query(caller, video_id), now)
+            included["credits"] = self._list(cast, credit_document, caller, now, credits_list(video_id))
             included["credits"]["items"].sort(key=lambda credit: (credit["ordering"], credit["personId"]))
         if releases is not None:
-            included["releases"] = self._list(releases, release_document, releases_query(caller, video_id), now)
+            included["releases"] = self._list(releases, release_document, caller, now, releases_list(video_id))
         if "ratings" in sections:
             included["ratings"] = ratings_document(partition.item(RATING_TOTALS))
         if "tags" in sections:
@@ -170,13 +171,18 @@ class TitlePage:
         return releases
 
     def _list(
-        self, children: Children, document: Callable[[Item], dict[str, Any]], query: str, now: int
+        self,
+        children: Children,
+        document: Callable[[Item], dict[str, Any]],
+        caller: Caller,
+        now: int,
+        listing: tuple[object, ...],
     ) -> dict[str, Any]:
         """As many of the children as fit, in the order of their keys, and the cursor that leads on."""
         documents = [document(item) for item in children.items]
         count = fitting(documents, LARGEST_LIST)
         resume = children.resume if count == len(documents) else Position(0, children.items[count - 1][SORT_KEY])
-        return {"items": documents[:count], "nextCursor": self.cursors.seal(query, resume, now) if resume else None}
+        return {"items": documents[:count], "nextCursor": self.pages.cursor(caller, now, resume, *listing)}
 
 
 class _Partition:

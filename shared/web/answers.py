@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
-from urllib.parse import parse_qsl, urlencode
 
 from aws_lambda_powertools.event_handler import Response
 
@@ -42,14 +41,6 @@ def text(content: str, content_type: str, headers: Mapping[str, str]) -> Answer:
     return Response(
         200, f"{content_type}; charset=utf-8", content, headers={"X-Content-Type-Options": "nosniff", **headers}
     )
-
-
-def next_link(request: Request, cursor: str | None) -> dict[str, str]:
-    """The next page as a Link header (RFC 8288), relative to the request's own URL; without a cursor, none."""
-    if cursor is None:
-        return {}
-    pairs = [(name, value) for name, value in parse_qsl(request.query) if name != "cursor"]
-    return {"Link": f'<?{urlencode([*pairs, ("cursor", cursor)])}>; rel="next"'}
 
 
 def no_content() -> Answer:

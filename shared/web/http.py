@@ -19,6 +19,7 @@ from shared.core.settings import LambdaHandler, answer_seconds
 from shared.core.telemetry import service_logger
 from shared.routes import ROUTES, Route, routes_of
 from shared.web.answers import Answer, problem
+from shared.web.parameters import Query
 from shared.web.requests import Request
 
 Handler: TypeAlias = Callable[[Request], Answer]
@@ -100,10 +101,11 @@ def _adapter(
             query=event.get("rawQueryString", ""),
             event=event,
         )
+        if route.scope is not None and not route.takes_query:
+            request.parameters(Query)  # any parameter is a mistake
         if route.method == "GET":
             with within(longest, clock):
                 return handler(request)
-        request.parameters(*route.query)  # any other is a mistake
         return handler(request)
 
     return adapted

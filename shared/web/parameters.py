@@ -1,78 +1,238 @@
-"""Parameters of queries and paths, read as what they stand for."""
+"""Parameters of queries, each declared once: how it is read, and what the OpenAPI document says of it."""
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Any, ClassVar, Generic, Self, TypeVar, overload
+from urllib.parse import parse_qsl
 
 from shared.core import regions
-from shared.core.errors import InvalidParameter
+from shared.core.errors import InvalidParameter, ServiceError
 from shared.core.limits import LAST_SECOND
-from shared.core.text import BREAKS, LARGEST_USER_ID, LONGEST_USER_ID, is_user_id
+from shared.core.text import BREAKS, LARGEST_USER_ID, LINE, LONGEST_USER_ID, is_user_id
+
+Schema = dict[str, Any]
+"""JSON Schema, or another part of an OpenAPI document."""
+
+MOST_PARAMETERS = 50
+
+USER_ID: Schema = {"type": "string", "minLength": 1, "maxLength": LONGEST_USER_ID, "pattern": LINE}
+USER_ID_MEANS = f"The subject of the user's tokens, of at most {LARGEST_USER_ID:,} bytes in UTF-8"
+
+_Value = TypeVar("_Value")
+_Default = TypeVar("_Default")
 
 
-@dataclass(frozen=True)
-class Parameters:
-    """Query parameters by name, with readers that raise InvalidParameter."""
+class Parameter(ABC, Generic[_Value]):
+    """One parameter: an attribute of a Query's class, where the Query itself has the value."""
 
-    values: Mapping[str, str] = field(default_factory=dict)
+    def __init__(self, name: str, description: str, default: _Value) -> None:
+        self.name = name
+        self.description = description
+        self.default = default
+        """The value when the parameter is left out."""
 
-    def text(self, name: str, longest: int = 255) -> str | None:
-        """Any text up to a length, without control characters."""
-        value = self.values.get(name)
-        if value is not None and (len(value) > longest or re.search(f"[{BREAKS}]", value)):
-            raise InvalidParameter.named(name, f"must have at most {longest} characters, none of them a control one")
+    @abstractmethod
+    def parse(self, text: str) -> _Value:
+        """The value that a text stands for; raises InvalidParameter."""
+
+    @abstractmethod
+    def schema(self) -> Schema:
+        """The texts that `parse` takes."""
+
+    def document(self) -> Schema:
+        """The parameter as OpenAPI has it."""
+        return {"name": self.name, "in": "query", "description": self.description, "schema": self.schema()}
+
+    @overload
+    def __get__(self, query: None, owner: type["Query"]) -> Self: ...
+    @overload
+    def __get__(self, query: "Query", owner: type["Query"]) -> _Value: ...
+    def __get__(self, query: "Query | None", owner: type["Query"]) -> Self | _Value:
+        if query is None:
+            return self
+        value: _Value = query.values[self.name]
         return value
 
-    def choice(self, name: str, choices: tuple[str, ...]) -> str | None:
-        """One of a few words."""
-        value = self.values.get(name)
-        if value is not None and value not in choices:
-            raise InvalidParameter.named(name, f"must be one of {', '.join(choices)}")
-        return value
 
-    def integer(self, name: str, low: int, high: int) -> int | None:
-        """A whole number in ASCII digits, both bounds included."""
-        value = self.values.get(name)
-        if value is None:
-            return None
-        if not re.fullmatch(r"[0-9]{1,16}", value) or not low <= int(value) <= high:
-            raise InvalidParameter.named(name, f"must be a whole number from {low} to {high}")
-        return int(value)
+class Query:
+    """The query of a request, with the values of the parameters that its class declares.
 
-    def time(self, name: str, last: int = LAST_SECOND) -> int | None:
-        """Epoch seconds, or RFC 3339 with its offset; a fraction counts as the next whole second."""
-        value = self.values.get(name)
-        if value is None:
-            return None
-        seconds = int(value) if re.fullmatch(r"[0-9]{1,12}", value) else _rfc3339(name, value)
-        if not 0 <= seconds <= last:
-            raise InvalidParameter.named(name, "must lie between the years 1970 and 9999")
+    This class itself declares none.
+    """
+
+    parameters: ClassVar[tuple[Parameter[Any], ...]] = ()
+
+    def __init_subclass__(cls) -> None:
+        own = [value for value in vars(cls).values() if isinstance(value, Parameter)]
+        cls.parameters = (*own, *(inherited for inherited in cls.parameters if inherited not in own))
+
+    def __init__(self, text: str) -> None:
+        """Read a query, still percent-encoded; raises InvalidParameter, or what `unknown` returns."""
+        sent = self._sent(text)
+        self.values: Mapping[str, Any] = {
+            parameter.name: parameter.parse(sent[parameter.name]) if parameter.name in sent else parameter.default
+            for parameter in self.parameters
+        }
+
+    @classmethod
+    def unknown(cls, name: str) -> ServiceError:
+        """The error of a parameter that is not declared."""
+        known = ", ".join(parameter.name for parameter in cls.parameters)
+        return InvalidParameter.named(name, f"is not known here; known: {known or 'none'}")
+
+    def _sent(self, text: str) -> dict[str, str]:
+        if text.count("&") >= MOST_PARAMETERS:
+            raise InvalidParameter(f"A query string may have {MOST_PARAMETERS} parameters.")
+        try:
+            pairs = parse_qsl(text, keep_blank_values=True, errors="strict")
+        except UnicodeDecodeError as error:
+            raise InvalidParameter("The query string is not UTF-8.") from error
+        known = {parameter.name for parameter in self.parameters}
+        sent: dict[str, str] = {}
+        for name, value in pairs:
+            if name not in known:
+                raise self.unknown(shown(name))
+            if name in sent:
+                raise InvalidParameter.named(name, "may be given once")
+            if not value:
+                raise InvalidParameter.named(name, "must not be empty")
+            sent[name] = value
+        return sent
+
+
+class Text(Parameter[str | None]):
+    """Any text up to a length, without control characters."""
+
+    def __init__(self, name: str, description: str, longest: int) -> None:
+        super().__init__(name, description, None)
+        self.longest = longest
+
+    def parse(self, text: str) -> str:
+        if len(text) > self.longest or re.search(f"[{BREAKS}]", text):
+            raise InvalidParameter.named(
+                self.name, f"must have at most {self.longest} characters, none of them a control one"
+            )
+        return text
+
+    def schema(self) -> Schema:
+        return {"type": "string", "minLength": 1, "maxLength": self.longest, "pattern": f"^[^{BREAKS}]*$"}
+
+
+class Choice(Parameter[_Value]):
+    """One of a few words, each with what it stands for."""
+
+    def __init__(self, name: str, description: str, meanings: Mapping[str, _Value], default: _Value) -> None:
+        super().__init__(name, description, default)
+        self.meanings = meanings
+
+    def parse(self, text: str) -> _Value:
+        if text not in self.meanings:
+            raise InvalidParameter.named(self.name, f"must be one of {', '.join(self.meanings)}")
+        return self.meanings[text]
+
+    def schema(self) -> Schema:
+        default = [word for word, meaning in self.meanings.items() if meaning == self.default]
+        return {"enum": list(self.meanings), **({"default": default[0]} if default else {})}
+
+
+class Order(Choice[bool]):
+    """Whether a list is in ascending order; the other one unless it is asked for."""
+
+    def __init__(self, description: str) -> None:
+        super().__init__("order", description, {"desc": False, "asc": True}, default=False)
+
+
+class Integer(Parameter[int | _Default]):
+    """A whole number in ASCII digits, both bounds included."""
+
+    def __init__(self, name: str, description: str, low: int, high: int, default: _Default) -> None:
+        super().__init__(name, description, default)
+        self.low = low
+        self.high = high
+
+    def parse(self, text: str) -> int:
+        if not re.fullmatch(r"[0-9]{1,16}", text) or not self.low <= int(text) <= self.high:
+            raise InvalidParameter.named(self.name, f"must be a whole number from {self.low} to {self.high}")
+        return int(text)
+
+    def schema(self) -> Schema:
+        default = {} if self.default is None else {"default": self.default}
+        return {"type": "integer", "minimum": self.low, "maximum": self.high, **default}
+
+
+class Time(Parameter[int | None]):
+    """Epoch seconds, or RFC 3339 with its offset; a fraction counts as the next whole second."""
+
+    def __init__(self, name: str, description: str, last: int = LAST_SECOND) -> None:
+        super().__init__(name, description, None)
+        self.last = last
+
+    def parse(self, text: str) -> int:
+        seconds = int(text) if re.fullmatch(r"[0-9]{1,12}", text) else _rfc3339(self.name, text)
+        if not 0 <= seconds <= self.last:
+            raise InvalidParameter.named(self.name, "must lie between the years 1970 and 9999")
         return seconds
 
-    def period(self) -> tuple[int, int]:
-        """The seconds `from` up to but not including `to`; without them, all that there are."""
-        start, end = self.time("from"), self.time("to", LAST_SECOND + 1)
-        start, end = start or 0, LAST_SECOND + 1 if end is None else end
-        if start >= end:
-            raise InvalidParameter.named("from", "must be before `to`, which is not part of the range")
-        return start, end
+    def schema(self) -> Schema:
+        number = {"type": "integer", "minimum": 0, "maximum": self.last}
+        return {"anyOf": [number, {"type": "string", "format": "date-time"}]}
 
-    def region(self, name: str) -> str | None:
-        """A region of shared.core.regions, in capitals."""
-        return region_of(name, self.values[name]) if name in self.values else None
 
-    def user_id(self, name: str) -> str | None:
-        """A userId."""
-        return user_id_of(name, self.values[name]) if name in self.values else None
+class Region(Parameter[str | None]):
+    """A region of shared.core.regions, read in capitals."""
 
-    def names(self, name: str, known: tuple[str, ...]) -> tuple[str, ...]:
-        """A list separated by commas, of known names."""
-        wanted = tuple(dict.fromkeys(self.values[name].split(","))) if name in self.values else ()
-        unknown = [each for each in wanted if each not in known]
+    def __init__(self, description: str) -> None:
+        super().__init__("region", description, None)
+
+    def parse(self, text: str) -> str:
+        return region_of(self.name, text)
+
+    def schema(self) -> Schema:
+        return {"$ref": "#/components/schemas/Region"}
+
+
+class UserId(Parameter[str | None]):
+    """A userId."""
+
+    def __init__(self, description: str) -> None:
+        super().__init__("userId", f"{description}. {USER_ID_MEANS}", None)
+
+    def parse(self, text: str) -> str:
+        return user_id_of(self.name, text)
+
+    def schema(self) -> Schema:
+        return USER_ID
+
+
+class Names(Parameter[tuple[str, ...]]):
+    """A list of known names, separated by commas; each counts once."""
+
+    def __init__(self, name: str, description: str, known: Sequence[str]) -> None:
+        super().__init__(name, description, ())
+        self.known = known
+
+    def parse(self, text: str) -> tuple[str, ...]:
+        wanted = tuple(dict.fromkeys(text.split(",")))
+        unknown = [name for name in wanted if name not in self.known]
         if unknown:
-            raise InvalidParameter.named(name, f"{shown(unknown[0])} is none of {', '.join(known)}")
+            raise InvalidParameter.named(self.name, f"{shown(unknown[0])} is none of {', '.join(self.known)}")
         return wanted
+
+    def schema(self) -> Schema:
+        return {"type": "array", "items": {"enum": list(self.known)}, "minItems": 1}
+
+    def document(self) -> Schema:
+        return {**super().document(), "style": "form", "explode": False}
+
+
+def period(start: int | None, end: int | None) -> tuple[int, int]:
+    """The seconds from `from` up to but not including `to`; without them, all that there are."""
+    first, last = start or 0, LAST_SECOND + 1 if end is None else end
+    if first >= last:
+        raise InvalidParameter.named("from", "must be before `to`, which is not part of the range")
+    return first, last
 
 
 def uuid_of(name: str, text: str) -> str:
@@ -101,7 +261,7 @@ def region_of(name: str, text: str) -> str:
 
 def shown(text: str) -> str:
     """Foreign text for an error message: short, and nothing that a terminal or log would obey."""
-    return "".join(each if each.isprintable() else "?" for each in text[:40]) or "''"
+    return "".join(character if character.isprintable() else "?" for character in text[:40]) or "''"
 
 
 def _rfc3339(name: str, value: str) -> int:

@@ -4,30 +4,29 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
-from urllib.parse import parse_qsl
+from typing import Any, TypeVar
 
 from shared.core.caller import Caller
 from shared.core.errors import (
     ContentTooLarge,
     InvalidParameter,
     MalformedJson,
-    ServiceError,
     UnsupportedMediaType,
 )
 from shared.routes import Route
 from shared.web import etags
 from shared.web.idempotency import LONGEST_KEY, Once
-from shared.web.parameters import Parameters, shown, uuid_of
+from shared.web.parameters import Query, uuid_of
 
 LARGEST_BODY = 1_000_000
 """Bytes; API Gateway itself stops at 10 MB, Lambda at 6 MB."""
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
-MOST_PARAMETERS = 50
+
+QueryType = TypeVar("QueryType", bound=Query)
 
 
 @dataclass(frozen=True)
@@ -98,26 +97,9 @@ class Request:
         """
         return etags.allows(self.headers.get("if-match"), self.headers.get("if-none-match"), tag)
 
-    def parameters(
-        self, *known: str, unknown: Callable[[str, str], ServiceError] = InvalidParameter.named
-    ) -> "Parameters":
-        """The query's parameters, each at most once; raises InvalidParameter, or `unknown` for another name."""
-        if self.query.count("&") >= MOST_PARAMETERS:
-            raise InvalidParameter(f"A query string may have {MOST_PARAMETERS} parameters.")
-        try:
-            pairs = parse_qsl(self.query, keep_blank_values=True, errors="strict")
-        except UnicodeDecodeError as error:
-            raise InvalidParameter("The query string is not UTF-8.") from error
-        values: dict[str, str] = {}
-        for name, value in pairs:
-            if name not in known:
-                raise unknown(shown(name), f"is not known here; known: {', '.join(known) or 'none'}")
-            if name in values:
-                raise InvalidParameter.named(name, "may be given once")
-            if not value:
-                raise InvalidParameter.named(name, "must not be empty")
-            values[name] = value
-        return Parameters(values)
+    def parameters(self, kind: type[QueryType]) -> QueryType:
+        """The query's parameters as an operation's own class has them; raises InvalidParameter."""
+        return kind(self.query)
 
 
 def _body(event: Mapping[str, Any]) -> bytes:

@@ -45,6 +45,7 @@ PACKAGES = (
     "upkeep",
     "relations",
     "films",
+    "queries",
     "videos",
     "audit",
     "web",

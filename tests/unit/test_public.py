@@ -21,7 +21,7 @@ from tests.harness import Api
 
 
 def _all_errors(kind: type[ServiceError] = ServiceError) -> list[type[ServiceError]]:
-    """The tree of shared/core/errors.py; a store may refine one of its kinds, such as TransactionConflict, for itself."""
+    """The error tree; what stores derive from its classes is answered as these are."""
     children = [child for child in kind.__subclasses__() if child.__module__ == errors.__name__]
     return [error for child in children for error in (child, *_all_errors(child))]
 

@@ -7,6 +7,7 @@ import pytest
 
 from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression
+from shared.queries import SECTIONS
 from shared.relations import title_page
 from shared.relations.title_page import Place, accepted_languages, local_title
 from shared.schema import RATING_TOTALS, SCHEMA_VERSION
@@ -209,7 +210,7 @@ def test_a_title_page_is_one_query_and_the_counter(api: Api, film: dict[str, Any
     assert {name: value for name, value in reply.json.items() if name != "included"} == plain
 
 
-@pytest.mark.parametrize("section", title_page.SECTIONS)
+@pytest.mark.parametrize("section", SECTIONS)
 def test_only_what_is_asked_for_is_included(api: Api, film: dict[str, Any], section: str) -> None:
     release(api, "NZ")
     credit(api, "a", 1)

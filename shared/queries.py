@@ -1,0 +1,125 @@
+"""The query parameters of every operation: handlers read them by these classes, the OpenAPI document lists them."""
+
+from shared.core.errors import InvalidParameter, ServiceError, UnservedQuery
+from shared.core.limits import LARGEST_INTEGER, LAST_SECOND, LAST_YEAR, LONGEST_FOLDED_TAG
+from shared.videos.documents import FIELDS, SUMMARY_FIELDS
+from shared.videos.tags import folded
+from shared.videos.video import STATUSES
+from shared.web.paging import Paged
+from shared.web.parameters import Choice, Integer, Names, Order, Query, Region, Text, Time, UserId
+
+SECTIONS = ("credits", "releases", "ratings", "tags", "jobs")
+"""What `include` can bring along with a video."""
+LOCAL_TITLE = "localTitle"
+"""The field that the releases add to a document."""
+
+SELECTORS = ("tag", "region", "userId", "category", "status")
+"""The first of these that a list is asked by selects; the others filter."""
+FILTERS = ("userId", "category", "status", "format", "minDuration", "maxDuration")
+
+
+class Tag(Text):
+    """A tag, read in its folded form; that form may itself be sent, and be longer than any spelling."""
+
+    def parse(self, text: str) -> str:
+        tag = folded(super().parse(text))
+        if not 1 <= len(tag.encode()) <= LONGEST_FOLDED_TAG:
+            raise InvalidParameter.named("tag", "is no tag: it is only spaces, or too long")
+        return tag
+
+
+class ListVideos(Paged):
+    """GET /v1/videos"""
+
+    tag = Tag(
+        "tag",
+        f"Selector: a tag in any of its spellings, of at most {LONGEST_FOLDED_TAG} bytes in UTF-8 once folded",
+        LONGEST_FOLDED_TAG,
+    )
+    region = Region(
+        "Selector: where videos were released, a country of ISO 3166 or a code such as `XWW`. Not with `tag`"
+    )
+    user_id = UserId("Selector: the owner; or a filter of a tag or region")
+    category = Text("category", "Selector, or a filter", 100)
+    status = Choice("status", "Selector for admins, or a filter", {status: status for status in STATUSES}, None)
+    format = Text("format", "Filter: container format", 64)
+    min_duration = Integer("minDuration", "Filter: milliseconds, included", 0, LARGEST_INTEGER, None)
+    max_duration = Integer("maxDuration", "Filter: milliseconds, included", 0, LARGEST_INTEGER, None)
+    start = Time("from", "createdAt from this time on: epoch seconds or RFC 3339")
+    end = Time("to", "createdAt before this time (not included)", LAST_SECOND + 1)
+    ascending = Order("By createdAt")
+    limit, cursor = Paged.limit, Paged.cursor
+    fields = Names("fields", "Only these fields, separated by commas", SUMMARY_FIELDS)
+
+    @classmethod
+    def unknown(cls, name: str) -> ServiceError:
+        names = [parameter.name for parameter in cls.parameters]
+        return unserved(
+            name,
+            f"No index answers {name}. Select by one of {', '.join(SELECTORS)} (admins), or by none for the feed, and "
+            f"by from and to; filter by {', '.join(FILTERS)}; besides these there are "
+            f"{', '.join(names[names.index('to') + 1 :])}.",
+        )
+
+
+class BatchVideos(Query):
+    """POST /v1/videos/batch"""
+
+    dry_run = Choice(
+        "dryRun",
+        "`true`: only tell what each operation would answer and change. Nothing is written; each operation "
+        "meets what those before it would leave",
+        {"true": True, "false": False},
+        default=False,
+    )
+
+
+class GetVideo(Query):
+    """GET /v1/videos/{videoId}"""
+
+    fields = Names("fields", "Only these fields, separated by commas", (*FIELDS, LOCAL_TITLE))
+    include = Names("include", "Whatever belongs to the video, separated by commas; not with `fields`", SECTIONS)
+    region = Region("Where the reader is")
+
+
+class ListAudit(Paged):
+    """GET /v1/videos/{videoId}/audit"""
+
+    start = Time("from", "Changes from this time on: epoch seconds or RFC 3339")
+    end = Time("to", "Changes before this time (not included)", LAST_SECOND + 1)
+    ascending = Order("By time, and in the order in which they were made")
+
+
+class ListPersonVideos(Paged):
+    """GET /v1/people/{personId}/videos"""
+
+    first_year = Integer("fromYear", "This year and later", 1, LAST_YEAR, None)
+    last_year = Integer("toYear", "This year and earlier", 1, LAST_YEAR, None)
+    ascending = Order("By releaseYear")
+
+    def years(self) -> tuple[int, int]:
+        """The years from the first up to but not including the second; without any, also videos that have none (0)."""
+        if self.first_year is None and self.last_year is None:
+            return 0, LAST_YEAR + 1
+        start, end = self.first_year or 1, (self.last_year or LAST_YEAR) + 1
+        if start >= end:
+            raise InvalidParameter.named("fromYear", "must not be after `toYear`, which is part of the range")
+        return start, end
+
+
+class ListPlaylists(Paged):
+    """GET /v1/playlists"""
+
+    user_id = UserId("The owner; the caller when left out")
+    ascending = Order("By createdAt")
+
+
+class ListVideoPlaylists(Paged):
+    """GET /v1/videos/{videoId}/playlists"""
+
+    ascending = Order("By the time at which the video was added")
+
+
+def unserved(name: str, detail: str) -> UnservedQuery:
+    """The error of a parameter, or a combination, that no index answers."""
+    return UnservedQuery(detail, errors=[{"parameter": name, "detail": "no index answers this"}])

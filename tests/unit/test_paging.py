@@ -1,0 +1,171 @@
+"""Pages of every list: each cursor leads on in the list and for the caller that it was given out to, and nowhere else."""
+
+from collections.abc import Iterator
+from urllib.parse import urlencode
+
+import pytest
+
+from shared.audit import AuditStore, entry
+from shared.aws.dynamodb import Table
+from shared.aws.stream import Record
+from shared.openapi.document import document
+from shared.relations import title_page
+from shared.routes import ROUTES, Route
+from shared.schema import AUDIT_TABLE_NAME, VIDEO
+from tests.backstage import Backstage
+from tests.harness import NOW, USER_SCOPES, Api, Clock, Reply, recorded
+from tests.streams import change
+
+FILM = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
+OTHER_FILM = "9b2c1f5e-7d1a-4c1e-8f43-2a5f7f0f4e11"
+BY_TIME = ("", "order=asc", "from=1", f"to={NOW}")
+VIDEO_LISTS = (
+    *BY_TIME,
+    "tag=a",
+    "tag=b",
+    "region=NZ",
+    "region=AU",
+    "userId=alice",
+    "userId=alice&tag=a",
+    "category=c",
+    "status=ready",
+    "format=mp4",
+    "minDuration=1",
+    "maxDuration=9",
+)
+
+
+def _operations() -> Iterator[tuple[str, tuple[str, list[str]]]]:
+    for path, item in document()["paths"].items():
+        for operation in item.values():
+            place, names = path, []
+            for parameter in operation.get("parameters", []):
+                if parameter["in"] == "path":
+                    place = place.replace(f"{{{parameter['name']}}}", parameter.get("example", "x"))
+                elif parameter["in"] == "query":
+                    names.append(parameter["name"])
+            yield operation["operationId"], (place, names)
+
+
+OPERATIONS = dict(_operations())
+"""The operations of the OpenAPI document, each with an example of its path and the names of its query parameters."""
+
+List = tuple[str, str]
+"""The path of a list and its query."""
+
+
+@pytest.fixture
+def lists(api: Api, table: Table, clock: Clock) -> dict[str, list[List]]:
+    """Lists of two items or more by their operation; those of one operation differ in what decides on their items."""
+    trail = AuditStore(Table(AUDIT_TABLE_NAME, table.client, sleep=lambda _: None))
+    fields = {"tags": ["a", "b"], "category": "c", "format": "mp4", "duration": 5, "releaseYear": 2000}
+    for film in (FILM, OTHER_FILM):
+        api.publish("alice", videoId=film, createdAt=NOW - 9, **fields)
+        for person in ("kim", "sam"):
+            api.put(f"/v1/videos/{film}/credits/{person}", {"ordering": 1, "roles": [{"category": "actor"}]})
+        for place in ("AU/en", "AU/mi", "NZ/en", "NZ/mi"):
+            api.put(f"/v1/videos/{film}/releases/{place}", {"titles": [{"title": "t"}]})
+        for sequence, title in enumerate(("old", "new"), 1):
+            item = VIDEO.key(videoId=film) | {"videoId": film, "userId": "alice", "title": title}
+            made = entry(Record(change(None, item, sequence=sequence, at=NOW - 9)), days=400)
+            assert made
+            trail.add(made)
+    playlists = []
+    for title in ("one", "two"):
+        created = api.post("/v1/playlists", {"title": title, "visibility": "public"}).json["playlistId"]
+        playlists.append(created)
+        for film in (FILM, OTHER_FILM):
+            api.post(f"/v1/playlists/{created}/entries", {"videoId": film})
+    Backstage(table, clock).settle_totals()
+    of_films = {
+        kind: [f"/v1/videos/{film}/{kind}" for film in (FILM, OTHER_FILM)]
+        for kind in ("audit", "credits", "releases", "playlists")
+    }
+    return {
+        "listVideos": [("/v1/videos", query) for query in VIDEO_LISTS],
+        "listAudit": [(path, query) for path in of_films["audit"] for query in BY_TIME],
+        "listCredits": [(path, "") for path in of_films["credits"]],
+        "listReleases": [(path, "") for path in of_films["releases"]],
+        "listRegionReleases": [(f"{path}/{region}", "") for path in of_films["releases"] for region in ("AU", "NZ")],
+        "listPersonVideos": [
+            (f"/v1/people/{person}/videos", query)
+            for person in ("kim", "sam")
+            for query in ("", "order=asc", "fromYear=1999", "toYear=2001")
+        ],
+        "listTags": [("/v1/tags", "")],
+        "listPlaylists": [("/v1/playlists", query) for query in ("userId=alice", "userId=alice&order=asc")],
+        "listEntries": [(f"/v1/playlists/{playlist}/entries", "") for playlist in playlists],
+        "listVideoPlaylists": [(path, query) for path in of_films["playlists"] for query in ("", "order=asc")],
+    }
+
+
+def read(api: Api, place: List, cursor: str | None = None, user: str = "admin", scopes: str | None = None) -> Reply:
+    """A page of one item of a list."""
+    path, query = place
+    paging = urlencode({"limit": 1} | ({"cursor": cursor} if cursor else {}))
+    return api.get(path, query="&".join(filter(None, (query, paging))), user=user, scopes=scopes)
+
+
+def is_refused(reply: Reply) -> bool:
+    """Whether the cursor, and nothing else, was refused."""
+    return reply.status == 400 and reply.json["type"].endswith(":invalid-cursor")
+
+
+def test_a_cursor_is_good_for_its_own_list_alone(api: Api, lists: dict[str, list[List]]) -> None:
+    assert set(lists) == {operation for operation, (_, parameters) in OPERATIONS.items() if "cursor" in parameters}
+    places = [place for of_operation in lists.values() for place in of_operation]
+    cursors = {place: read(api, place).json["nextCursor"] for place in places}
+    for place, cursor in cursors.items():
+        assert cursor, f"{place} has one page only"
+        taken = [other for other in places if not is_refused(read(api, other, cursor))]
+        assert taken == [place]
+        assert read(api, place, cursor).status == 200
+
+
+def test_a_cursor_is_good_for_its_own_caller_with_the_same_rights(api: Api, lists: dict[str, list[List]]) -> None:
+    for place in (place for of_operation in lists.values() for place in of_operation):
+        cursor = read(api, place).json["nextCursor"]
+        another_admin = read(api, place, cursor, user="bob", scopes="videos/read videos/admin")
+        admin_no_more = read(api, place, cursor, user="admin", scopes=USER_SCOPES)
+        assert is_refused(another_admin), place
+        assert is_refused(admin_no_more), place
+        by_user = read(api, place, user="alice")
+        if by_user.status == 200:
+            become_admin = read(api, place, by_user.json["nextCursor"], user="alice", scopes="videos/read videos/admin")
+            assert is_refused(become_admin), place
+
+
+def test_a_cursor_of_a_title_page_is_good_for_the_list_of_that_name(
+    api: Api, lists: dict[str, list[List]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(title_page, "LARGEST_LIST", 300)
+    included = api.get(f"/v1/videos/{FILM}", query="include=credits,releases", user="admin").json["included"]
+    for section in ("credits", "releases"):
+        cursor = included[section]["nextCursor"]
+        assert cursor
+        taken = [
+            place
+            for of_operation in lists.values()
+            for place in of_operation
+            if not is_refused(read(api, place, cursor))
+        ]
+        assert taken == [(f"/v1/videos/{FILM}/{section}", "")]
+        assert is_refused(read(api, taken[0], cursor, user="bob", scopes="videos/read videos/admin"))
+        assert is_refused(read(api, taken[0], cursor, scopes=USER_SCOPES))
+
+
+@pytest.mark.parametrize("route", [route for route in ROUTES if route.scope], ids=lambda route: route.operation)
+def test_an_operation_takes_the_query_parameters_that_it_declares_and_no_others(
+    api: Api, table: Table, route: Route
+) -> None:
+    path, parameters = OPERATIONS[route.operation]
+    with recorded(table.client) as operations:
+        unknown = api.request(route.method, path, query="x=1", user="admin", json_body={})
+        empty = [api.request(route.method, path, query=f"{name}=", user="admin") for name in parameters]
+    assert unknown.status == 400
+    assert unknown.json["errors"][0]["parameter"] == "x"
+    assert [reply.json["errors"] for reply in empty] == [
+        [{"parameter": name, "detail": "must not be empty"}] for name in parameters
+    ]
+    assert operations == []
+    assert route.takes_query == bool(parameters)
