@@ -24,7 +24,7 @@ class Tag(Text):
     def parse(self, text: str) -> str:
         tag = folded(super().parse(text))
         if not 1 <= len(tag.encode()) <= LONGEST_FOLDED_TAG:
-            raise InvalidParameter.named("tag", "is no tag: it is only spaces, or too long")
+            raise InvalidParameter.named("tag", "must be a tag, not only spaces and not too long")
         return tag
 
 

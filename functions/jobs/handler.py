@@ -93,7 +93,7 @@ class Jobs:
             nonlocal charged
             media = item.get("source", {}).get("media")
             if media is None or item["status"] == "deleted":
-                raise NoSource("There is no film to take a picture from; why-not-ready tells what is missing.")
+                raise NoSource("There is no film to take a picture from; why-not-ready says what is missing.")
             if wanted >= media["duration"]:
                 detail = f"must be less than the film's {media['duration'] / 1000} seconds"
                 raise InvalidContent("1 field is not valid.", errors=[{"pointer": "/time", "detail": detail}])
@@ -115,11 +115,11 @@ class Jobs:
         ticket = Ticket(request.video_id(), rendition_kind(name), report.inputHash, report.attempt)
         job = self.jobs.get(ticket)
         if job is None:
-            raise NotFound("The video has no such rendition to be made.")
+            raise NotFound("The video has no job for this rendition.")
         after = self._reported(job, ticket, name, report, request)
         if after is None:
             raise OutdatedReport(
-                f"The job is at attempt {int(job['attempt'])} for the input {job['inputHash']}, and {job['state']}."
+                f"The job is {job['state']}, at attempt {int(job['attempt'])} for the input {job['inputHash']}."
             )
         return respond(200, document(after))
 
@@ -142,7 +142,9 @@ class Jobs:
                 if not (uri.startswith(folder) and re.fullmatch(OBJECT, uri.removeprefix(folder))):
                     raise InvalidContent(
                         "1 field is not valid.",
-                        errors=[{"pointer": "/uri", "detail": "must lie where the message's `output` does"}],
+                        errors=[
+                            {"pointer": "/uri", "detail": "must be an object below the `output` of the job's message"}
+                        ],
                     )
                 done = self.jobs.complete(
                     ticket, {"uri": uri}, caller, now, lambda item: video.rendered(item, name, uri)

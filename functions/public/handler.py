@@ -76,7 +76,7 @@ class Public:
             case "swagger-ui.min.css" as name:
                 return text(_swagger_ui(name), "text/css", CACHED)
             case _:
-                raise NotFound("The docs have no such file.")
+                raise NotFound("The docs have no file of this name.")
 
 
 @cache

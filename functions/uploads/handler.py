@@ -84,7 +84,7 @@ class Uploads:
 def _upload_id(request: Request) -> str:
     upload_id = request.path["uploadId"]
     if not re.fullmatch(UPLOAD_ID, upload_id):
-        raise InvalidParameter.named("uploadId", "must be one that an upload was begun with")
+        raise InvalidParameter.named("uploadId", "must be the id of an upload that was begun")
     return upload_id
 
 

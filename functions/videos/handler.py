@@ -73,7 +73,7 @@ class Videos:
         """GET /v1/videos/{videoId}"""
         query = request.parameters(GetVideo)
         if query.fields and query.include:
-            raise InvalidParameter.named("include", "goes with a whole video, without `fields`")
+            raise InvalidParameter.named("include", "must not be given together with `fields`")
         place = Place(query.region, accepted_languages(request.headers.get("accept-language")))
         video_id, caller, now = request.video_id(), request.caller, request.now
         if query.include:
@@ -170,9 +170,11 @@ class Videos:
     def _page(self, request: Request, tag: str | None, region: str | None, filters: Filters, window: Window) -> Page:
         """The list that the first selector names: a tag's, a region's, an owner's, a category's, a status's, or the feed."""
         if tag is not None and region is not None:
-            raise unserved("region", "No index answers tag and region together: select by one of them.")
+            raise unserved("region", "No index answers tag and region together; select by one of them.")
         if filters.status == "deleted" and (tag is not None or region is not None):
-            raise unserved("status", "No index answers which deleted videos have a tag or region: use userId instead.")
+            raise unserved(
+                "status", "No index answers which deleted videos have a tag or region; select by userId instead."
+            )
         if filters.owner is not None and region is None and (tag is None or request.caller.owns(filters.owner)):
             return self.lists.of_owner(filters.owner, request.caller, request.now, filters, window, tag)
         if tag is not None:
@@ -185,7 +187,7 @@ class Videos:
         if filters.status is None:
             return self.lists.feed(request.now, published, window)
         if not request.caller.is_admin:
-            raise Forbidden("Listing by status is for admins; with userId you can list your own videos by status.")
+            raise Forbidden("Only admins can list all videos by status; add userId to list your own.")
         return self.lists.in_status(filters.status, request.now, published, window)
 
 

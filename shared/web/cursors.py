@@ -51,7 +51,7 @@ def secret_reader(arn: str, sleep: Callable[[float], None] = time.sleep) -> Call
                 return client.get_secret_value(SecretId=arn)["SecretString"]
             except (BotoCoreError, ClientError) as error:
                 failure = error
-        raise Unavailable("The key of the cursors cannot be read; try again.") from failure
+        raise Unavailable("The cursor key cannot be read; try again.") from failure
 
     return read
 
@@ -75,18 +75,18 @@ class Cursors:
 
         # Fernet overlooks what base64 does not need; then many spellings would open the same position.
         if len(cursor) > LONGEST or not _is_canonical(cursor):
-            raise InvalidCursor("This is not a cursor that the service gave out.")
+            raise InvalidCursor("This service did not issue the cursor.")
         token = cursor + "=" * (-len(cursor) % 4)
         try:
             payload = self._fernet.decrypt(token)
             issued = self._fernet.extract_timestamp(token)
         except InvalidToken as error:
-            raise InvalidCursor("This is not a cursor that the service gave out.") from error
+            raise InvalidCursor("This service did not issue the cursor.") from error
         if issued + LIFETIME_SECONDS < now:
             raise InvalidCursor("The cursor has expired; start again from the first page.")
         digest, at, id_ = json.loads(payload)
         if digest != _digest(query):
-            raise InvalidCursor("The cursor belongs to another list: repeat the query that it came from.")
+            raise InvalidCursor("The cursor belongs to another list; repeat the query that it came from.")
         return Position(at, id_)
 
     @cached_property

@@ -50,7 +50,7 @@ def make_handler(
     def not_found(_: Exception) -> Answer:
         allowed = _allowed_methods(app.current_event.path)
         if app.current_event.http_method in allowed or not allowed:
-            return problem(NotFound("There is nothing at this path; GET /openapi.json lists what there is."))
+            return problem(NotFound("There is nothing at this path; GET /openapi.json lists all operations."))
         return problem(_not_allowed(allowed))
 
     def refused(error: ServiceError) -> Answer:
@@ -127,4 +127,4 @@ def _allowed_methods(path: str) -> Sequence[str]:
 
 def _not_allowed(allowed: Sequence[str]) -> MethodNotAllowed:
     methods = ", ".join(allowed)
-    return MethodNotAllowed(f"This path takes {methods}.", headers={"Allow": methods})
+    return MethodNotAllowed(f"This path accepts {methods}.", headers={"Allow": methods})

@@ -80,11 +80,11 @@ class Query:
     def unknown(cls, name: str) -> ServiceError:
         """The error of a parameter that is not declared."""
         known = ", ".join(parameter.name for parameter in cls.parameters)
-        return InvalidParameter.named(name, f"is not known here; known: {known or 'none'}")
+        return InvalidParameter.named(name, f"is not a parameter of this operation, which takes {known or 'none'}")
 
     def _sent(self, text: str) -> dict[str, str]:
         if text.count("&") >= MOST_PARAMETERS:
-            raise InvalidParameter(f"A query string may have {MOST_PARAMETERS} parameters.")
+            raise InvalidParameter(f"A query string may have at most {MOST_PARAMETERS} parameters.")
         try:
             pairs = parse_qsl(text, keep_blank_values=True, errors="strict")
         except UnicodeDecodeError as error:
@@ -95,7 +95,7 @@ class Query:
             if name not in known:
                 raise self.unknown(shown(name))
             if name in sent:
-                raise InvalidParameter.named(name, "may be given once")
+                raise InvalidParameter.named(name, "must be given only once")
             if not value:
                 raise InvalidParameter.named(name, "must not be empty")
             sent[name] = value
@@ -112,7 +112,7 @@ class Text(Parameter[str | None]):
     def parse(self, text: str) -> str:
         if len(text) > self.longest or re.search(f"[{BREAKS}]", text):
             raise InvalidParameter.named(
-                self.name, f"must have at most {self.longest} characters, none of them a control one"
+                self.name, f"must have at most {self.longest} characters and no control characters"
             )
         return text
 
@@ -172,7 +172,7 @@ class Time(Parameter[int | None]):
     def parse(self, text: str) -> int:
         seconds = int(text) if re.fullmatch(r"[0-9]{1,12}", text) else _rfc3339(self.name, text)
         if not 0 <= seconds <= self.last:
-            raise InvalidParameter.named(self.name, "must lie between the years 1970 and 9999")
+            raise InvalidParameter.named(self.name, "must be between the years 1970 and 9999")
         return seconds
 
     def schema(self) -> Schema:
@@ -217,7 +217,9 @@ class Names(Parameter[tuple[str, ...]]):
         wanted = tuple(dict.fromkeys(text.split(",")))
         unknown = [name for name in wanted if name not in self.known]
         if unknown:
-            raise InvalidParameter.named(self.name, f"{shown(unknown[0])} is none of {', '.join(self.known)}")
+            raise InvalidParameter.named(
+                self.name, f"must be one of {', '.join(self.known)}, or several with commas; got {shown(unknown[0])}"
+            )
         return wanted
 
     def schema(self) -> Schema:

@@ -62,9 +62,9 @@ class Request:
         if kind.strip().lower() not in types or (charset and charset[1].lower() not in ("utf-8", "utf8")):
             # RFC 5789, section 2.2
             headers = {"Accept-Patch": ", ".join(types)} if self.route.method == "PATCH" else None
-            raise UnsupportedMediaType(f"Send the body as {' or '.join(types)}, in UTF-8.", headers=headers)
+            raise UnsupportedMediaType(f"Content-Type must be {' or '.join(types)}, in UTF-8.", headers=headers)
         if self.headers.get("content-encoding", "identity").lower() != "identity":
-            raise UnsupportedMediaType("Send the body without a content coding.")
+            raise UnsupportedMediaType("Content-Encoding is not supported.")
         return self.body
 
     def once(self, *identity: object) -> Once | None:
@@ -82,7 +82,9 @@ class Request:
         if key is None:
             return None
         if not re.fullmatch(f"[!-~]{{1,{LONGEST_KEY}}}", key):
-            raise InvalidParameter.named("Idempotency-Key", f"must be 1 to {LONGEST_KEY} ASCII characters, no spaces")
+            raise InvalidParameter.named(
+                "Idempotency-Key", f"must have 1 to {LONGEST_KEY} printable ASCII characters and no spaces"
+            )
         return key
 
     def matches(self, version: int) -> bool:
@@ -106,11 +108,11 @@ def _body(event: Mapping[str, Any]) -> bytes:
     body = event.get("body") or ""
     # Base64 takes four characters for three bytes, so no oversized body is decoded.
     if len(body) > LARGEST_BODY * 4 / 3 + 4:
-        raise ContentTooLarge(f"A body may have {LARGEST_BODY} bytes.")
+        raise ContentTooLarge(f"A body may have at most {LARGEST_BODY:,} bytes.")
     try:
         content = base64.b64decode(body, validate=True) if event.get("isBase64Encoded") else body.encode()
     except ValueError as error:
-        raise MalformedJson("The body is not what its coding says.") from error
+        raise MalformedJson("The body is not valid base64.") from error
     if len(content) > LARGEST_BODY:
-        raise ContentTooLarge(f"A body may have {LARGEST_BODY} bytes.")
+        raise ContentTooLarge(f"A body may have at most {LARGEST_BODY:,} bytes.")
     return content
