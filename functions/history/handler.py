@@ -38,8 +38,8 @@ class History:
         asked = self.pages.asked(request, query, "audit", video_id, start, end, query.ascending)
         # An admin needs no video: what became of one that is gone is what a history is asked for.
         if not caller.is_admin:
-            found = self.videos.get(VIDEO.key(videoId=video_id), attributes=VISIBILITY_ATTRIBUTES)
-            owned_by(found, caller, request.now)
+            item = self.videos.get(VIDEO.key(videoId=video_id), attributes=VISIBILITY_ATTRIBUTES)
+            owned_by(item, caller, request.now)
 
         page = self.store.of_video(
             video_id,

@@ -49,20 +49,18 @@ class Jobs:
 
     def list(self, request: Request) -> Answer:
         """GET /v1/videos/{videoId}/jobs"""
-        found = self._own(request)
-        return respond(200, {"items": [document(job) for job in self._jobs_of(found)]})
+        return respond(200, {"items": [document(job) for job in self._jobs_of(self._own(request))]})
 
     def why_not_ready(self, request: Request) -> Answer:
         """GET /v1/videos/{videoId}/why-not-ready"""
-        found = self._own(request)
-        reason, blocker = why_not_ready(found, self._jobs_of(found), request.now)
-        ready = found["status"] == "ready"
+        item = self._own(request)
+        reason, blocker = why_not_ready(item, self._jobs_of(item), request.now)
         return respond(
             200,
             {
-                "videoId": found["videoId"],
-                "status": found["status"],
-                "ready": ready,
+                "videoId": item["videoId"],
+                "status": item["status"],
+                "ready": item["status"] == "ready",
                 "reason": reason,
                 "blocker": document(blocker) if blocker else None,
             },

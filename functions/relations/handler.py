@@ -128,8 +128,8 @@ class Relations:
 
 
 def _condition(request: Request, document: Callable[[Item], dict[str, Any]]) -> Allows:
-    """What the request's If-Match and If-None-Match say of an item that is shown as this document."""
-    return lambda found: request.allows(etag(found["version"], document(found)) if found else None)
+    """Whether the request's If-Match and If-None-Match allow a write of the item that is shown as this document."""
+    return lambda item: request.allows(etag(item["version"], document(item)) if item else None)
 
 
 def _person(request: Request) -> str:

@@ -124,15 +124,15 @@ class Videos:
     def batch_get(self, request: Request) -> Answer:
         """POST /v1/videos/batch-get"""
         wanted = list(dict.fromkeys(parse(VideoIds, request.content(JSON)).videoIds))
-        found = self.store.read_many(wanted, request.caller, request.now)
-        there = {each: self.links.shown(found[each]) for each in wanted if each in found}
-        count = fitting(there.values())
+        videos = self.store.read_many(wanted, request.caller, request.now)
+        shown = {video_id: self.links.shown(videos[video_id]) for video_id in wanted if video_id in videos}
+        count = fitting(shown.values())
         return respond(
             200,
             {
-                "items": list(there.values())[:count],
-                "missing": [each for each in wanted if each not in there],
-                "remaining": list(there)[count:],
+                "items": list(shown.values())[:count],
+                "missing": [video_id for video_id in wanted if video_id not in shown],
+                "remaining": list(shown)[count:],
             },
         )
 

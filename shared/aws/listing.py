@@ -17,7 +17,7 @@ from shared.schema import RELATION_INDEX, SHARDS, VIDEO, Index
 LARGEST_READ = 100
 """Entries that are looked up at a time: what one BatchGetItem takes."""
 
-_Found = TypeVar("_Found")
+_Shown = TypeVar("_Shown")
 
 
 @dataclass(frozen=True)
@@ -155,44 +155,44 @@ def located(entry: Item) -> Position:
 
 
 @dataclass(frozen=True)
-class Found(Generic[_Found]):
+class Found(Generic[_Shown]):
     """What a page's entries led to, in order, and where to go on."""
 
-    items: list[_Found]
+    items: list[_Shown]
     resume: Position | None
 
 
 def hydrated(
     read: Callable[[Position | None, int], Page],
-    look_up: Callable[[Sequence[Item]], Sequence[_Found | None]],
+    look_up: Callable[[Sequence[Item]], Sequence[_Shown | None]],
     *,
     limit: int,
     after: Position | None,
     locate: Callable[[Item], Position] = located,
     budget: int = EXAMINED_BUDGET,
-) -> Found[_Found]:
+) -> Found[_Shown]:
     """A full page of what entries lead to, though some lead to nothing that the caller may see.
 
-    `read` returns up to a number of entries from a position on (exclusive). `look_up` returns what each of them stands
-    for, or None. `locate` returns the position after which the list goes on. When the budget of entries is spent, or the
-    request's time, the page is short, and still says where to go on.
+    `read(position, count)` returns at most `count` entries after a position. `look_up` returns for each of them what it
+    stands for, or None. `locate` returns the position from which the list goes on after an entry. When the budget of
+    entries is spent, or the request's time, the page is short, and still says where to go on.
     """
-    kept: list[tuple[_Found, Position]] = []
+    kept: list[tuple[_Shown, Position]] = []
     examined = 0
     size, more = limit + 1, 5  # one more than is wanted shows whether there is a next page
     while True:
         page = read(after, min(size, LARGEST_READ))
-        for entry, result in zip(page.items, look_up(page.items), strict=True):
+        for entry, shown in zip(page.items, look_up(page.items), strict=True):
             after = locate(entry)
-            if result is not None:
-                kept.append((result, after))
+            if shown is not None:
+                kept.append((shown, after))
         examined += len(page.items)
         if len(kept) > limit:
-            return Found([result for result, _ in kept[:limit]], kept[limit - 1][1])
+            return Found([shown for shown, _ in kept[:limit]], kept[limit - 1][1])
         if page.resume is None:
-            return Found([result for result, _ in kept], None)
+            return Found([shown for shown, _ in kept], None)
         if not page.items:
             after = page.resume
         if examined >= budget or not page.items or not has_time():
-            return Found([result for result, _ in kept], after)
+            return Found([shown for shown, _ in kept], after)
         size, more = max(limit + 1 - len(kept), more), 2 * more

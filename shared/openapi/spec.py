@@ -128,7 +128,7 @@ def page_of(name: str) -> Schema:
 def tidied(schema: Any) -> Any:
     """What pydantic makes, said as OpenAPI's readers expect it."""
     if isinstance(schema, list):
-        return [tidied(each) for each in schema]
+        return [tidied(element) for element in schema]
     if not isinstance(schema, dict):
         return schema
     # Titles only repeat the names, and a default of null would read as "removes" in a merge patch.

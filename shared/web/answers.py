@@ -1,4 +1,4 @@
-"""Answers: documents in JSON with their headers, problems, and what fits into one."""
+"""Answers: JSON documents with their headers, problems, and how many documents fit into one answer."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -61,7 +61,7 @@ def etag(version: int, content: Any) -> str:
 
 
 def fitting(documents: Iterable[Mapping[str, Any]], largest: int = LARGEST_ANSWER) -> int:
-    """How many documents, from the first on, fit one answer together, or so many bytes of one."""
+    """How many documents, from the first on, fit into one answer together, or into `largest` bytes of it."""
     size = count = 0
     for document in documents:
         size += len(json.dumps(_json(document), ensure_ascii=False).encode())

@@ -1,4 +1,4 @@
-"""ETags: which version of a thing a client has, and whether it may be read or changed on that ground.
+"""ETags: which version of something a client has, and whether a request depends on it.
 
 RFC 9110, sections 8.8.3 (ETag) and 13.1 (If-Match, If-None-Match).
 """
@@ -14,27 +14,30 @@ def etag(version: int, body: str) -> str:
 
 def if_match(header: str | None, version: int) -> bool:
     """Whether an If-Match, if there is one, allows a change of this version (RFC 9110, section 13.1.1)."""
-    return header is None or any(
-        tag == "*" or _version_in(tag) == version for tag in (each.strip() for each in header.split(","))
-    )
+    return header is None or any(tag == "*" or _version_in(tag) == version for tag in _listed(header))
 
 
 def allows(wanted: str | None, unwanted: str | None, tag: str | None) -> bool:
-    """Whether If-Match and If-None-Match, if they are there, allow to write what has this ETag; None: nothing is there.
+    """Whether If-Match (`wanted`) and If-None-Match (`unwanted`) allow a write of what has this ETag.
 
-    Unlike `if_match`, this compares the whole ETag.
+    Without a tag there is nothing yet, which If-Match never allows and If-None-Match always does. Unlike `if_match`,
+    this compares the whole ETag.
     """
     if tag is None:
         return wanted is None
-    if unwanted is not None and any(_names(each.strip().removeprefix("W/"), tag) for each in unwanted.split(",")):
+    if unwanted is not None and any(_names(sent.removeprefix("W/"), tag) for sent in _listed(unwanted)):
         return False
-    return wanted is None or any(_names(each.strip(), tag) for each in wanted.split(","))
+    return wanted is None or any(_names(sent, tag) for sent in _listed(wanted))
 
 
 def has_now(header: str | None, tag: str) -> bool:
-    """Whether If-None-Match names the ETag of the answer, which the client has already then."""
+    """Whether If-None-Match names this ETag: the client has the answer already."""
     # If-None-Match compares weakly (RFC 9110, section 13.1.2): W/"x" matches "x".
-    return header is not None and any(each.strip().removeprefix("W/") in (tag, "*") for each in header.split(","))
+    return header is not None and any(sent.removeprefix("W/") in (tag, "*") for sent in _listed(header))
+
+
+def _listed(header: str) -> list[str]:
+    return [tag.strip() for tag in header.split(",")]
 
 
 def _names(sent: str, tag: str) -> bool:
@@ -44,5 +47,5 @@ def _names(sent: str, tag: str) -> bool:
 
 def _version_in(tag: str) -> int | None:
     # If-Match compares strongly: a weak tag never matches. Any representation of a version will do.
-    found = re.fullmatch(r'"([0-9]{1,15})(\.[0-9a-f]*)?"', tag)
-    return int(found[1]) if found else None
+    match = re.fullmatch(r'"([0-9]{1,15})(\.[0-9a-f]*)?"', tag)
+    return int(match[1]) if match else None

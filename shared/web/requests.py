@@ -51,7 +51,7 @@ class Request:
         return _body(self.event)
 
     def video_id(self) -> str:
-        """The videoId of the path in its canonical form; raises InvalidParameter when it is no UUID."""
+        """The videoId of the path in its canonical form; raises InvalidParameter when it is not a UUID."""
         return uuid_of("videoId", self.path["videoId"])
 
     def content(self, *types: str) -> bytes:
@@ -68,7 +68,7 @@ class Request:
         return self.body
 
     def once(self, *identity: object) -> Once | None:
-        """The request as one that must happen once, if it has an Idempotency-Key; raises InvalidParameter."""
+        """The request as one to carry out only once, if it has an Idempotency-Key; raises InvalidParameter."""
         key = self.idempotency_key()
         if key is None:
             return None
@@ -88,14 +88,13 @@ class Request:
         return key
 
     def matches(self, version: int) -> bool:
-        """Whether If-Match, if it is there, allows a change of this version (RFC 9110, section 13.1.1)."""
+        """Whether If-Match, if there is one, allows a change of this version."""
         return etags.if_match(self.headers.get("if-match"), version)
 
     def allows(self, tag: str | None) -> bool:
-        """Whether If-Match and If-None-Match, if they are there, allow to write what has this ETag.
+        """Whether If-Match and If-None-Match allow a write of what has this ETag; None: there is nothing yet.
 
-        None: there is nothing yet, which If-Match never allows and If-None-Match always does (RFC 9110, sections
-        13.1.1 and 13.1.2). Other than `matches`, this is for what everybody sees alike, and compares the whole ETag.
+        For what everybody sees alike: unlike `matches`, this compares the whole ETag.
         """
         return etags.allows(self.headers.get("if-match"), self.headers.get("if-none-match"), tag)
 
