@@ -43,10 +43,10 @@ class ListVideos(Paged):
     category = Text("category", "Selector, or a filter", 100)
     status = Choice("status", "Selector for admins, or a filter", {status: status for status in STATUSES}, None)
     format = Text("format", "Filter: container format", 64)
-    min_duration = Integer("minDuration", "Filter: milliseconds, included", 0, LARGEST_INTEGER, None)
-    max_duration = Integer("maxDuration", "Filter: milliseconds, included", 0, LARGEST_INTEGER, None)
-    start = Time("from", "createdAt from this time on: epoch seconds or RFC 3339")
-    end = Time("to", "createdAt before this time (not included)", LAST_SECOND + 1)
+    min_duration = Integer("minDuration", "Filter: at least this many milliseconds", 0, LARGEST_INTEGER, None)
+    max_duration = Integer("maxDuration", "Filter: at most this many milliseconds", 0, LARGEST_INTEGER, None)
+    start = Time("from", "Created at or after this time: epoch seconds or RFC 3339")
+    end = Time("to", "Created before this time", LAST_SECOND + 1)
     ascending = Order("By createdAt")
     limit, cursor = Paged.limit, Paged.cursor
     fields = Names("fields", "Only these fields, separated by commas", SUMMARY_FIELDS)
@@ -67,8 +67,8 @@ class BatchVideos(Query):
 
     dry_run = Choice(
         "dryRun",
-        "`true`: only tell what each operation would answer and change. Nothing is written; each operation "
-        "meets what those before it would leave",
+        "`true`: only say what each operation would return and change. Nothing is written; each operation sees what "
+        "the ones before it would leave",
         {"true": True, "false": False},
         default=False,
     )
@@ -78,15 +78,15 @@ class GetVideo(Query):
     """GET /v1/videos/{videoId}"""
 
     fields = Names("fields", "Only these fields, separated by commas", (*FIELDS, LOCAL_TITLE))
-    include = Names("include", "Whatever belongs to the video, separated by commas; not with `fields`", SECTIONS)
+    include = Names("include", "What else to return with the video, separated by commas; not with `fields`", SECTIONS)
     region = Region("Where the reader is")
 
 
 class ListAudit(Paged):
     """GET /v1/videos/{videoId}/audit"""
 
-    start = Time("from", "Changes from this time on: epoch seconds or RFC 3339")
-    end = Time("to", "Changes before this time (not included)", LAST_SECOND + 1)
+    start = Time("from", "Changes at or after this time: epoch seconds or RFC 3339")
+    end = Time("to", "Changes before this time", LAST_SECOND + 1)
     ascending = Order("By time, and in the order in which they were made")
 
 

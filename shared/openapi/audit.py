@@ -45,10 +45,10 @@ JOB_ENTRY: Schema = {
 
 OPERATIONS: dict[str, Operation] = {
     "listAudit": Operation(
-        "Who changed what of a video",
-        "The changes of a video and its jobs, newest first, for its owner and admins; admins also see those of a video "
-        "that is gone. A change is listed some seconds after it was made. Views and the progress of jobs are not "
-        "changes. A page is short when its entries are large (1 MB in all), and `nextCursor` still leads on.",
+        "List the changes of a video",
+        "Who changed what in a video and its jobs, newest first, for its owner and admins; admins can also read this for "
+        "a video that is gone. A change is listed some seconds after it was made. Views and the progress of jobs are not "
+        "listed. A page is short when its entries are large (1 MB in all), and `nextCursor` still leads on.",
         {
             200: {
                 "description": "A page",
@@ -105,7 +105,7 @@ def schemas() -> Schema:
         "version": {"type": "integer", "minimum": 1, "description": "Of the video, after the change"},
         "attempt": {"type": "integer", "minimum": 1, "description": "Of the job"},
         "changes": {"type": "array", "items": change},
-        "omitted": {**size, "description": "How many changes more there were than an entry can hold"},
+        "omitted": {**size, "description": "How many more changes there were than an entry can hold"},
     }
     return {
         "AuditEntry": object_of(properties, optional=("kind", "correlationId", "version", "attempt", "omitted")),

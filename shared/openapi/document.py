@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document: made from the route table, the models and the error tree, so that it cannot lag behind."""
+"""The OpenAPI 3.1 document, made from the route table, the queries, the models and the error tree."""
 
 from collections.abc import Sequence
 from functools import cache

@@ -43,10 +43,10 @@ _OWNER_ERRORS = (errors.InvalidParameter, errors.Forbidden, errors.NotFound)
 OPERATIONS: dict[str, Operation] = {
     "chooseThumbnail": Operation(
         "Choose the moment that the poster shows",
-        "The poster is made anew in the background; the job `poster` tells how far that is.",
+        "The poster is made again in the background; the job `poster` shows its progress.",
         {
             202: {
-                "description": "Wanted",
+                "description": "Accepted",
                 **json_content(ref("ChosenThumbnail"), {"videoId": EXAMPLE_ID, "kind": "poster", "time": 12.5}),
             }
         },
@@ -56,10 +56,11 @@ OPERATIONS: dict[str, Operation] = {
     ),
     "reportRendition": Operation(
         "Report on a rendition",
-        "For transcoders: that one is being made (which also keeps the job's lease), is done, or has failed. "
-        "`inputHash` and `attempt` come from the job's message. 409 means that the work is no longer wanted, unless it has `Retry-After`: then report again. "
+        "For transcoders, to say that a rendition is being made (which also renews the job's lease), is done, or has failed. "
+        "`inputHash` and `attempt` come from the job's message. 409 means that the work is no longer "
+        "wanted, unless it has `Retry-After`: then report again. "
         "A video becomes `ready` with the last of its wanted renditions.",
-        {200: {"description": "Taken into account", **json_content(ref("Job"), JOB)}},
+        {200: {"description": "The job after the report", **json_content(ref("Job"), JOB)}},
         (*BODY_ERRORS, *_OWNER_ERRORS, errors.OutdatedReport, errors.WriteContention),
         (
             VIDEO_ID,
@@ -82,26 +83,27 @@ OPERATIONS: dict[str, Operation] = {
         },
     ),
     "listJobs": Operation(
-        "The jobs of a video",
-        "What is being made of its film, and how far that is.",
-        {200: {"description": "All of them", **json_content(ref("JobList"), {"items": [JOB]})}},
+        "List the jobs of a video",
+        "What is being made of its film, and its progress.",
+        {200: {"description": "All jobs", **json_content(ref("JobList"), {"items": [JOB]})}},
         _OWNER_ERRORS,
         (VIDEO_ID,),
     ),
     "retryJob": Operation(
-        "Try a failed job again",
-        f"With all its {LAST_ATTEMPT} attempts. A job that is queued or running is left alone (after a minute its message is sent once more), so asking again is harmless.",
+        "Retry a failed job",
+        f"The job gets all its {LAST_ATTEMPT} attempts again. One that is queued or running is left alone (after a minute, its "
+        "message is sent once more), so it is safe to retry twice.",
         {202: {"description": "Queued", **json_content(ref("Job"), JOB | {"state": "queued", "progress": 0})}},
         (*BODY_ERRORS, *_OWNER_ERRORS, errors.IllegalTransition, errors.WriteContention, errors.QuotaExceeded),
         (VIDEO_ID, {"name": "kind", "in": "path", "required": True, "schema": _KIND, "example": "transcode.720p"}),
         EMPTY_BODY,
     ),
     "whyNotReady": Operation(
-        "Why is the video not ready?",
-        "Names what stands in the way, and what to do about it.",
+        "Explain why a video is not ready",
+        "Says what stands in the way, and what to do about it.",
         {
             200: {
-                "description": "In a sentence",
+                "description": "The reason, in a sentence",
                 **json_content(
                     ref("Readiness"),
                     {
@@ -127,18 +129,22 @@ def schemas() -> Schema:
         "videoId": video_id,
         "kind": _KIND,
         "state": {"enum": list(STATES)},
-        "attempts": {"type": "integer", "minimum": 1, "description": "Since it was wanted, or tried again by a retry"},
+        "attempts": {
+            "type": "integer",
+            "minimum": 1,
+            "description": "Since it was first wanted, or since the last retry",
+        },
         "attempt": {
             "type": "integer",
             "minimum": 1,
-            "description": "The number that reports give back; never used again",
+            "description": "The number that reports repeat; never used again",
         },
         "progress": {"type": "integer", "minimum": 0, "maximum": 100, "description": "Percent"},
         "error": {
             **object_of({"reason": {"type": "string"}, "at": SECONDS, "attempt": {"type": "integer"}}),
-            "description": "Why the last attempt came to nothing",
+            "description": "Why the last attempt failed",
         },
-        "inputHash": {"type": "string", "description": "Tells one input (film and parameters) from another"},
+        "inputHash": {"type": "string", "description": "Identifies the input: the film and the parameters"},
         "output": {"type": "object", "description": "What was made"},
         "queuedAt": SECONDS,
         "startedAt": SECONDS,

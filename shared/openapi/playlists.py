@@ -83,8 +83,8 @@ def _page(name: str, example: Schema) -> dict[int, Schema]:
 OPERATIONS: dict[str, Operation] = {
     "createPlaylist": Operation(
         "Create a playlist",
-        f"It is the caller's, and private unless it says otherwise. An owner may have {MOST_PLAYLISTS:,} playlists: "
-        "one more is refused with 409.",
+        "It belongs to the caller, and is private unless `visibility` says otherwise. An owner may have at most "
+        f"{MOST_PLAYLISTS:,} playlists; one more is refused with 409.",
         {
             201: {
                 "description": "Created",
@@ -120,7 +120,7 @@ OPERATIONS: dict[str, Operation] = {
     ),
     "getPlaylist": Operation(
         "Read a playlist",
-        "Public ones are for everybody, private ones for their owner and admins. Only these are shown `entryCount`.",
+        "Everybody can read public playlists; private ones, their owner and admins. Only these see `entryCount`.",
         {
             200: {"description": "The playlist", "headers": {"ETag": ETAG}, **json_content(ref("Playlist"), PLAYLIST)},
             304: {"description": "Not modified", "headers": {"ETag": ETAG}},
@@ -150,23 +150,23 @@ OPERATIONS: dict[str, Operation] = {
     ),
     "deletePlaylist": Operation(
         "Delete a playlist",
-        "For good, with its entries; the videos stay as they are.",
+        "Removes it with its entries for good; the videos stay as they are.",
         {204: {"description": "Deleted"}},
         CHANGE_ERRORS,
         (_PLAYLIST_ID, _IF_MATCH),
     ),
     "listEntries": Operation(
         "List the entries of a playlist, in order",
-        "Each with a summary of its video. Entries are left out whose videos are deleted, or not for this caller to "
-        f"see. {_FULL_PAGES} An entry that is moved between two pages may be on both, or on none.",
+        "Each with a summary of its video. Entries whose videos are deleted, or hidden from the caller, are left out. "
+        f"{_FULL_PAGES} An entry that is moved between two pages may be on both, or on neither.",
         _page("EntryPage", _SHOWN_ENTRY),
         (*_LIST_ERRORS, errors.NotFound),
         (_PLAYLIST_ID, *query(Paged)),
     ),
     "appendEntry": Operation(
         "Append a video to a playlist",
-        f"A video that the caller can see, and that is not in the list yet. A playlist may have {MOST_ENTRIES:,} "
-        "entries: one more is refused with 409.",
+        "The caller must be able to see the video, and it must not be in the list yet. A playlist may have at most "
+        f"{MOST_ENTRIES:,} entries; one more is refused with 409.",
         {201: {"description": "Appended", **json_content(ref("Entry"), _ENTRY)}},
         (
             *BODY_ERRORS,
@@ -184,7 +184,7 @@ OPERATIONS: dict[str, Operation] = {
     ),
     "moveEntry": Operation(
         "Move an entry between two others",
-        "The body names the entry that it shall follow, or the one that it shall precede. The rest of the list is not "
+        "The body names the entry that it is to follow, or the one that it is to precede. The rest of the list is not "
         "rewritten, however long it is. An entry that is in its place already is left there.",
         {200: {"description": "Moved", **json_content(ref("Entry"), _ENTRY)}},
         (
@@ -226,7 +226,7 @@ OPERATIONS: dict[str, Operation] = {
         (_PLAYLIST_ID, VIDEO_ID, _IF_MATCH),
     ),
     "listVideoPlaylists": Operation(
-        "Which playlists hold a video?",
+        "List the playlists that hold a video",
         f"Public ones and the caller's own, by the time at which the video was added, the latest first. {_FULL_PAGES}",
         _page("PlaylistPage", PLAYLIST),
         (*_LIST_ERRORS, errors.NotFound),
@@ -249,7 +249,7 @@ def schemas() -> Schema:
         "entryCount": {
             "type": "integer",
             "minimum": 0,
-            "description": "All entries, also those whose videos were hidden or deleted since; for the owner and admins",
+            "description": "All entries, including those whose videos have been hidden or deleted; shown to the owner and admins",
         },
         "version": {"type": "integer", "minimum": 1},
     }

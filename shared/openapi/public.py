@@ -5,9 +5,14 @@ from shared.openapi.spec import Operation, json_content
 
 OPERATIONS: dict[str, Operation] = {
     "getHealth": Operation(
-        "Does the service answer, and its table?",
+        "Check the service and its table",
         "For load balancers and monitors.",
-        {200: {"description": "Yes", **json_content({"type": "object", "required": ["status"]}, {"status": "ok"})}},
+        {
+            200: {
+                "description": "Both answer",
+                **json_content({"type": "object", "required": ["status"]}, {"status": "ok"}),
+            }
+        },
     ),
     "getOpenApi": Operation(
         "This document",

@@ -37,19 +37,19 @@ _BODY: Schema = {
 
 OPERATIONS: dict[str, Operation] = {
     "getRating": Operation(
-        "How a video is rated, and how by the caller",
-        "Of a video that the caller may see. `own` is left out while the caller has not rated it, `imported` unless "
-        "an import brought along what the users of another service think; those are no votes of this one.",
+        "Read the rating of a video",
+        "For a video that the caller may see. `own` is left out until the caller has rated it, `imported` unless an "
+        "import brought the ratings of another service, which are not votes of this one.",
         {200: {"description": "The totals", **json_content(ref("Rating"), RATING)}},
         _SEEN_ERRORS,
         (VIDEO_ID,),
     ),
     "putRating": Operation(
         "Rate a video",
-        f"A value from 1 to {BEST_RATING}, in place of the caller's earlier one; or a like, which is rated "
-        f"{BEST_RATING}, or a dislike, which is rated 1, and which are also counted as such. Whoever sees a video may "
-        "rate it. The same again changes nothing, not even `ratedAt`, so a retry is safe. The totals in the answer "
-        "are exact: they are moved together with the rating. 409 with `Retry-After` when too many rate the video at "
+        f"A value from 1 to {BEST_RATING}, in place of the caller's earlier one; or a like, which counts as "
+        f"{BEST_RATING}, or a dislike, which counts as 1, each also counted as such. Whoever may see a video may "
+        "rate it. Sending the same again changes nothing, not even `ratedAt`, so a retry is safe. The totals in the "
+        "answer are exact: they change together with the rating. 409 with `Retry-After` when too many rate the video at "
         "the same moment.",
         {200: {"description": "The totals, with this rating", **json_content(ref("Rating"), RATING)}},
         (*BODY_ERRORS, *_SEEN_ERRORS, errors.IllegalTransition, errors.WriteContention),
@@ -57,8 +57,8 @@ OPERATIONS: dict[str, Operation] = {
         _BODY,
     ),
     "deleteRating": Operation(
-        "Take one's rating back",
-        "Also when there is none: a retry is safe.",
+        "Remove your rating",
+        "Succeeds also when there is none, so a retry is safe.",
         {204: {"description": "The caller has no rating of the video"}},
         (*_SEEN_ERRORS, errors.WriteContention),
         (VIDEO_ID,),
@@ -71,14 +71,14 @@ def schemas() -> Schema:
     count: Schema = {"type": "integer", "minimum": 0}
     value: Schema = {"type": "integer", "minimum": 1, "maximum": BEST_RATING}
     average: Schema = {"minimum": 1, "maximum": BEST_RATING}
-    own = {"value": value, "like": {"type": "boolean", "description": "Left out of a rating that was a value"}}
+    own = {"value": value, "like": {"type": "boolean", "description": "Left out of a rating that was sent as a value"}}
     totals: Schema = {
         "videoId": {"type": "string", "format": "uuid"},
         "own": object_of({**own, "ratedAt": SECONDS}, optional=("like",)),
         "average": {
             "type": ["number", "null"],
             **average,
-            "description": "Of all votes, rounded to two decimals; null without any",
+            "description": "Of all votes, rounded to two decimals; null without votes",
         },
         "votes": count,
         "likes": count,

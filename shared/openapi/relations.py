@@ -77,15 +77,15 @@ _LANGUAGE: Schema = {
 }
 _IF_MATCH = header(
     "If-Match",
-    "The ETag of what is to be written: write only if it is still exactly that. Or a version alone such as "
-    '`"3"`, which what was removed and made again reaches once more. Without it, the last write wins.',
+    "The ETag of what is there: write only if it has not changed. A version alone, such as "
+    '`"3"`, also matches what was removed and has reached that version again. Without it, the last write wins.',
     {"type": "string"},
 )
 _ETAG: Schema = ETAG | {
     "description": "The version and a hash of what it shows, the same for everybody. If-Match and If-None-Match "
-    "compare all of it, or the version, if that is all they have."
+    "compare all of it, or only the version if they have no more."
 }
-_IF_NEW = header("If-None-Match", "`*`: write only if there is nothing yet.", {"type": "string"})
+_IF_NEW = header("If-None-Match", "`*`: write only if nothing is there yet.", {"type": "string"})
 _WRITE_ERRORS = (*CHANGE_ERRORS, errors.IllegalTransition)
 _PAGE_ERRORS = (errors.InvalidParameter, errors.InvalidCursor, errors.Forbidden, errors.NotFound)
 
@@ -107,7 +107,7 @@ def _putting(
     written = {"headers": {"ETag": _ETAG}, **json_content(ref(schema), answer)}
     return Operation(
         summary,
-        description + " It replaces the whole of it; the same once more changes nothing.",
+        description + " Replaces all of what was there; sending the same again changes nothing.",
         {200: {"description": "Replaced", **written}, 201: {"description": "Created", **written}},
         (*BODY_ERRORS, *_WRITE_ERRORS),
         (VIDEO_ID, *places, _IF_MATCH, _IF_NEW),
@@ -121,7 +121,7 @@ def _reading(summary: str, schema: str, answer: Schema, *places: Schema) -> Oper
         summary,
         "",
         {
-            200: {"description": "What there is", **etag, **json_content(ref(schema), answer)},
+            200: {"description": "What is there", **etag, **json_content(ref(schema), answer)},
             304: {"description": "Not modified", **etag},
         },
         (errors.InvalidParameter, errors.Forbidden, errors.NotFound),
@@ -139,13 +139,13 @@ def _putting_release(summary: str, description: str, answer: Schema, *places: Sc
 
 OPERATIONS: dict[str, Operation] = {
     "listCredits": _listing(
-        "Who was in it?",
-        "By `personId`; `ordering` tells the place in the credits, and `include=credits` of a video sorts by it.",
+        "List the credits of a video",
+        "By `personId`; `ordering` is the place in the credits, by which `include=credits` of a video sorts them.",
         "CreditPage",
         CREDIT,
         VIDEO_ID,
     ),
-    "getCredit": _reading("What did they do?", "Credit", CREDIT, PERSON_ID),
+    "getCredit": _reading("Read a credit", "Credit", CREDIT, PERSON_ID),
     "putCredit": _putting(
         "Credit a person",
         "Everything that one person did for a video.",
@@ -157,9 +157,9 @@ OPERATIONS: dict[str, Operation] = {
     ),
     "deleteCredit": _removing("Remove a credit", PERSON_ID),
     "listPersonVideos": _listing(
-        "What else did they do in those years?",
-        "The published videos of a person, by `releaseYear`, newest first; without both years also those that have none. "
-        "404 when there is no such video in any year. A video that is published or hidden, or whose year changes, moves "
+        "List the videos of a person",
+        "The published videos of a person, by `releaseYear`, newest first; without `fromYear` and `toYear`, also those "
+        "without a year. 404 when there is no such video in any year. A video that is published or hidden, or whose year changes, moves "
         f"within seconds. A page is full unless {EXAMINED_BUDGET} credits were examined for it.",
         "AppearancePage",
         APPEARANCE,
@@ -167,17 +167,17 @@ OPERATIONS: dict[str, Operation] = {
         declared=ListPersonVideos,
     ),
     "listReleases": _listing(
-        "What is it called elsewhere?", "The titles by region and language.", "ReleasePage", RELEASE, VIDEO_ID
+        "List the releases of a video", "The titles, by region and language.", "ReleasePage", RELEASE, VIDEO_ID
     ),
     "listRegionReleases": _listing(
-        "What is it called in New Zealand?",
-        "The titles in one region: first that without a language, then by language.",
+        "List the releases of a video in a region",
+        "The titles in one region: first those without a language, then by language.",
         "ReleasePage",
         RELEASE,
         VIDEO_ID,
         _REGION,
     ),
-    "getRelease": _reading("The titles in a region and language", "Release", RELEASE, _REGION, _LANGUAGE),
+    "getRelease": _reading("Read the titles in a region and language", "Release", RELEASE, _REGION, _LANGUAGE),
     "putRegionRelease": _putting_release(
         "Name a video in a region",
         "The titles of a region in no particular language, the most usual first.",
@@ -210,7 +210,7 @@ def schemas() -> Schema:
         "Region": {
             "enum": sorted(REGIONS),
             "description": "ISO 3166-1 such as `NZ`, ISO 3166-3 for former countries, such as `SUHH`, or a code such as "
-            "`XWW` for the whole world. Lower case is taken, too",
+            "`XWW` for the whole world. Lower case is accepted",
         },
         "Credit": object_of(
             {"videoId": video_id, "personId": PERSON_ID["schema"], **credit, **stamps}, optional=("name",)
@@ -246,7 +246,7 @@ def schemas() -> Schema:
                 },
                 optional=("region", "language"),
             ),
-            "description": "The title that fits the reader's place best, and how well",
+            "description": "The title that fits the reader's region and languages best, and how it was chosen",
         },
         "Included": {
             **object_of(
@@ -269,6 +269,6 @@ def schemas() -> Schema:
                 },
                 optional=SECTIONS,
             ),
-            "description": "What `include` asked for. Cursors lead on in the lists of the same names",
+            "description": "What `include` asked for. Cursors continue in the lists of the same names",
         },
     }

@@ -45,7 +45,8 @@ VIDEO_ID: Schema = {
 }
 KEY = header(
     "Idempotency-Key",
-    "Makes a retry safe for 24 hours: it is carried out once, and answered alike. Belongs to the caller and operation.",
+    "Makes a retry safe for 24 hours: the request is carried out once, and a retry gets the same answer. A key belongs "
+    "to one caller and operation.",
     {"type": "string", "minLength": 1, "maxLength": LONGEST_KEY, "pattern": "^[!-~]+$"},
 )
 IF_MATCH = header(
@@ -80,7 +81,8 @@ def json_content(schema: Schema, example: Any) -> Schema:
 
 ETAG: Schema = {
     "description": 'The version and a hash of this representation. If-Match compares the version alone, so `"3"` '
-    "will do; If-None-Match the whole, which after a PATCH or restore is no GET's, as those leave `viewCount` out.",
+    "will do. If-None-Match compares all of it; the ETag of a PATCH or restore is not that of a GET, as their answers "
+    "have no `viewCount`.",
     "schema": {"type": "string"},
     "example": '"3.0f1e2d3c4b5a6978"',
 }

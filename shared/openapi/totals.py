@@ -33,9 +33,9 @@ _USER_ID: Schema = {
 
 OPERATIONS: dict[str, Operation] = {
     "listTags": Operation(
-        "The most used tags",
-        "With the number of listed videos (ready and public) that have each, the largest first. Tags are counted in "
-        "their folded form, by which they also are found: case, spaces and forms of the same letters make no "
+        "List the most used tags",
+        "Each with the number of listed videos (ready and public) that have it, the largest first. Tags are counted in "
+        "their folded form, by which they are also found: case, spaces and forms of the same letters make no "
         "difference. The counts are some seconds behind the videos. Between two pages a tag whose count changes may "
         "be shown twice or not at all.",
         {200: {"description": "A page", "headers": LINK, **json_content(ref("TagPage"), TAG_PAGE)}},
@@ -43,10 +43,10 @@ OPERATIONS: dict[str, Operation] = {
         query(Paged),
     ),
     "getUser": Operation(
-        "How much a user has",
-        "Counted beforehand, for the user itself and admins; zeros for a user of whom nothing is known. The counts of "
-        "videos are some seconds behind, and exact once the changes were worked through. A deleted video counts as "
-        "such until it is removed for good, as does one that has expired in its status.",
+        "Read the totals of a user",
+        "For the user and admins; zeros for an unknown user. The counts of videos are some seconds behind, and exact "
+        "once all changes are processed. Until it is removed for good, a deleted video counts as deleted, and an expired "
+        "one in its status.",
         {200: {"description": "The totals", **json_content(ref("User"), USER)}},
         (errors.InvalidParameter, errors.Forbidden),
         (_USER_ID,),

@@ -56,9 +56,9 @@ _OWNER_ERRORS = (errors.InvalidParameter, errors.Forbidden, errors.NotFound)
 OPERATIONS: dict[str, Operation] = {
     "createUpload": Operation(
         "Begin the upload of a film",
-        "The film goes straight to S3, by URLs that take just what is announced here. Up to "
+        "The film goes straight to S3, through URLs that accept exactly what is announced here. Up to "
         f"{LARGEST_PUT // 10**6} MB it is one PUT; send all `headers` with it. Larger films come in parts: PUT each, "
-        "keep the `ETag` of each answer, and `complete`. The film that arrives last replaces one that the video has. "
+        "keep the `ETag` of each answer, and `complete`. The film that arrives last replaces any earlier one. "
         f"The URLs are good for {PUT_SECONDS // 3600} hour, or {MULTIPART_SECONDS // 3600} for parts, but end with the "
         "credentials that they are signed with, so begin at once. Each upload counts against the jobs that the video's "
         "owner may start on one day.",
@@ -87,10 +87,10 @@ OPERATIONS: dict[str, Operation] = {
     ),
     "completeUpload": Operation(
         "Complete an upload that came in parts",
-        "With the ETag of every part. Completing it again changes nothing and is answered alike.",
+        "With the ETag of every part. Completing it again changes nothing and returns the same answer.",
         {
             200: {
-                "description": "The film is there, and is going to be looked at",
+                "description": "The film has arrived and will be examined",
                 **json_content(ref("ReceivedUpload"), {"uploadId": UPLOAD, "videoId": EXAMPLE_ID, "state": "received"}),
             }
         },
@@ -112,10 +112,10 @@ OPERATIONS: dict[str, Operation] = {
         },
     ),
     "abortUpload": Operation(
-        "Give up an upload",
-        "What still arrives of it is ignored. Giving it up again changes nothing; "
-        "one that is complete can only be replaced by another.",
-        {204: {"description": "Given up"}},
+        "Abort an upload",
+        "What still arrives of it is ignored. Aborting it again changes nothing; a completed upload can only be replaced by "
+        "another.",
+        {204: {"description": "Aborted"}},
         (*_OWNER_ERRORS, errors.IllegalTransition, errors.WriteContention),
         (VIDEO_ID, _UPLOAD_ID),
     ),
@@ -134,7 +134,7 @@ def schemas() -> Schema:
     size: Schema = {"type": "integer", "minimum": 1, "maximum": LARGEST_FILM, "description": "Bytes"}
     method: Schema = {"const": "PUT"}
     headers: Schema = {"type": "object", "additionalProperties": {"type": "string"}}
-    end: Schema = {**SECONDS, "description": "Epoch seconds until which the URLs are good at most"}
+    end: Schema = {**SECONDS, "description": "Epoch seconds; the URLs expire then at the latest"}
     part = object_of(
         {
             "partNumber": {"type": "integer", "minimum": 1, "maximum": MOST_PARTS},
@@ -149,8 +149,8 @@ def schemas() -> Schema:
                 "uploadId": upload_id,
                 "method": method,
                 "url": url,
-                "headers": {**headers, "description": "To be sent with the PUT"},
-                "abort": {**relative, "description": "DELETE gives the upload up. " + relative["description"]},
+                "headers": {**headers, "description": "Send these with the PUT"},
+                "abort": {**relative, "description": "DELETE aborts the upload. " + relative["description"]},
                 "expiresAt": end,
             }
         ),
@@ -160,7 +160,7 @@ def schemas() -> Schema:
                 "partSize": size,
                 "parts": {"type": "array", "items": part, "minItems": 1, "maxItems": MOST_PARTS},
                 "complete": {**relative, "description": "POST completes it. " + relative["description"]},
-                "abort": {**relative, "description": "DELETE gives the upload up. " + relative["description"]},
+                "abort": {**relative, "description": "DELETE aborts the upload. " + relative["description"]},
                 "expiresAt": end,
             }
         ),

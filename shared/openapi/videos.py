@@ -81,8 +81,8 @@ TITLE_PAGE: Schema = {
 }
 TAGS = (
     "A video has up to 30 tags of 1 to 64 characters. Two spellings are the same tag when they differ only in case, in "
-    "compatible forms of the same characters, or in how many spaces there are: both on one video are refused. A video "
-    "shows its own spelling, and is found by any."
+    "compatible forms of the same characters, or in the number of spaces; a video with both is refused. It shows its own "
+    "spelling, and is found by any."
 )
 VIDEO_ANSWER: Schema = {"headers": {"ETag": ETAG}, **json_content(ref("Video"), VIDEO)}
 
@@ -90,11 +90,11 @@ VIDEO_ANSWER: Schema = {"headers": {"ETag": ETAG}, **json_content(ref("Video"), 
 OPERATIONS: dict[str, Operation] = {
     "batchGetVideos": Operation(
         "Read up to 100 videos",
-        f"The documents come in the order asked for, each once, as `GET` gives them. Past {LARGEST_ANSWER:,} bytes they "
-        "are left out, and `remaining` names them: ask for those again.",
+        "Returns each document once, in the order of the ids, as `GET` returns it. Past "
+        f"{LARGEST_ANSWER:,} bytes, documents are left out, and `remaining` lists their ids to ask for again.",
         {
             200: {
-                "description": "The videos that are there for the caller to see",
+                "description": "The videos that the caller may see",
                 **json_content(ref("VideoBatch"), {"items": [VIDEO], "missing": [], "remaining": []}),
             }
         },
@@ -104,12 +104,12 @@ OPERATIONS: dict[str, Operation] = {
     ),
     "batchVideos": Operation(
         "Create, change and delete up to 100 videos",
-        "Each operation is carried out as a request of its own would be, and has its own result, in the same place; one "
-        "that fails keeps none of the others back, so the answer is 200 even if all fail. Operations on one video are "
-        "carried out in their order, others side by side. What the database is too busy for, or others are in the "
-        "way of, is tried again for some seconds, then reported with the status 503 or 409. With an `Idempotency-Key` each creation happens once, however often "
-        "the batch is sent; patches and deletions may be repeated anyway, and `ifMatch` keeps a late repeat from undoing "
-        "what others did. Pointers of problems lead from the batch on, such as `/operations/3/patch/title`.",
+        "Each operation is carried out as a request of its own would be, and has its own result in the same place. One "
+        "that fails does not stop the others, so the answer is 200 even if all fail. Operations on one video are carried "
+        "out in order, others in parallel. What the database is too busy for, or others are in the way of, is tried "
+        "again for some seconds, then reported with the status 503 or 409. With an `Idempotency-Key`, each creation happens once, however often the batch is "
+        "sent; patches and deletions can be repeated anyway, and `ifMatch` keeps a late repeat from undoing what others "
+        "did. Pointers in problems begin at the batch, such as `/operations/3/patch/title`.",
         {
             200: {
                 "description": "The results, in the order of the operations",
@@ -155,7 +155,7 @@ OPERATIONS: dict[str, Operation] = {
     ),
     "createVideo": Operation(
         "Create a video",
-        "The server sets `videoId`, `createdAt`, `userId` and `status`; from admins it takes theirs. " + TAGS,
+        "The server sets `videoId`, `createdAt`, `userId` and `status`; admins may set them. " + TAGS,
         {
             201: {
                 "description": "Created",
@@ -184,9 +184,9 @@ OPERATIONS: dict[str, Operation] = {
     ),
     "listVideos": Operation(
         "List videos, newest first",
-        "One selector decides which index answers, the first of these that is given: `tag`, or `region` (published "
-        "videos), `userId` (an owner's videos: all of them for the owner, published ones for others), `category` "
-        "(published ones), `status` (admins); or none (all published ones). With one's own `userId`, `tag` filters that "
+        "The first of these selectors that is given decides what is listed: `tag` or `region` (published videos), "
+        "`userId` (all videos for their owner, published ones for others), `category` (published videos), `status` (for "
+        "admins); without any, all published videos. With your own `userId`, `tag` filters that "
         f"list. All other parameters filter. A page is full unless {EXAMINED_BUDGET} items were examined for it, or its time "
         "is up; then it is short, "
         "and `nextCursor` still leads on. `nextCursor` is null when there is nothing more.",
@@ -206,13 +206,13 @@ OPERATIONS: dict[str, Operation] = {
     "getVideo": Operation(
         "Read a video and its view count",
         "Eventually consistent: a write may take some milliseconds to show. With `region`, or an `Accept-Language` that "
-        "names a language, there is a `localTitle`, and its `match` says how it was found: the region's title in a "
-        "wanted language; or without a language, or else its first by language tag; a title in a wanted language, which "
-        "may be the video's own; else `title`. A tag such as `en-NZ` counts as a region, too, for titles in its "
-        "language or in none. Languages are compared by lookup (RFC 4647, section 3.4), or else take what is more "
-        f"special. The region's releases are looked at, or else all, but not more than the first {MOST_RELEASES}. "
-        f"`include` adds what else belongs to the video. Past {LARGEST_SECTION} items, 1 MB read, or {LARGEST_LIST:,} "
-        "bytes of answer, a list ends early, and its `nextCursor` leads on.",
+        "names a language, there is a `localTitle`, and its `match` says how it was chosen: the region's title in a "
+        "wanted language; else the region's title without a language, or its first by language tag; else a title in a "
+        "wanted language, which may be the video's own; else `title`. A tag such as `en-NZ` also counts as a region, for "
+        "titles in its language or without one. Languages are compared by lookup (RFC 4647, section 3.4), then by "
+        f"filtering for more specific ones. Only the first {MOST_RELEASES} releases are considered: the region's, or else "
+        f"all. `include` adds what else belongs to the video. Past {LARGEST_SECTION} items, 1 MB read, or "
+        f"{LARGEST_LIST:,} bytes of answer, a list ends early, and its `nextCursor` leads on.",
         {
             200: {
                 "description": "The video",
@@ -232,7 +232,7 @@ OPERATIONS: dict[str, Operation] = {
             *query(GetVideo),
             header(
                 "Accept-Language",
-                f"What the reader understands (RFC 9110, section 12.5.4); the first {MOST_RANGES} ranges count",
+                f"The reader's languages (RFC 9110, section 12.5.4); the first {MOST_RANGES} ranges count",
                 {"type": "string"},
             ),
             IF_NONE_MATCH,
@@ -240,7 +240,7 @@ OPERATIONS: dict[str, Operation] = {
     ),
     "patchVideo": Operation(
         "Change a video",
-        "A JSON Merge Patch (RFC 7396): members replace, null removes. The answer leaves `viewCount` out. " + TAGS,
+        "A JSON Merge Patch (RFC 7396): members replace, null removes. The answer has no `viewCount`. " + TAGS,
         {200: {"description": "The changed video", **VIDEO_ANSWER}},
         (*BODY_ERRORS, *CHANGE_ERRORS, errors.IllegalTransition),
         (VIDEO_ID, IF_MATCH),
@@ -265,7 +265,7 @@ OPERATIONS: dict[str, Operation] = {
     ),
     "restoreVideo": Operation(
         "Restore a deleted video",
-        "It gets back the status that it had. The answer leaves `viewCount` out.",
+        "The video gets back the status that it had. The answer has no `viewCount`.",
         {200: {"description": "The restored video", **VIDEO_ANSWER}},
         (*BODY_ERRORS, *CHANGE_ERRORS, errors.IllegalTransition, errors.RequestInFlight, errors.KeyReused),
         (VIDEO_ID, IF_MATCH, KEY),
@@ -291,7 +291,7 @@ def schemas() -> Schema:
         },
         "origins": {
             "type": "object",
-            "description": "Who filled in a field that a look at the film can tell: jobs leave alone what a person wrote",
+            "description": "Who filled in each field that can be read from the film; jobs do not overwrite what a person wrote",
             "propertyNames": {"enum": list(PROBED)},
             "additionalProperties": {"enum": ["person", "job", "import"]},
         },
@@ -338,8 +338,8 @@ def _batch_schemas() -> Schema:
             "field": {"type": "string", "description": "JSON Pointer (RFC 6901)"},
             "from": {"description": "The value before, unless there was none"},
             "to": {"description": "The value after, unless there is none"},
-            "fromBytes": {"type": "integer", "description": "`from` is cut; so long it is as JSON"},
-            "toBytes": {"type": "integer", "description": "`to` is cut; so long it is as JSON"},
+            "fromBytes": {"type": "integer", "description": "Bytes of the whole `from` as JSON, when it is cut"},
+            "toBytes": {"type": "integer", "description": "Bytes of the whole `to` as JSON, when it is cut"},
         },
         optional=("from", "to", "fromBytes", "toBytes"),
     )
@@ -349,15 +349,15 @@ def _batch_schemas() -> Schema:
             "videoId": {"type": "string", "format": "uuid", "description": "Left out while there is none"},
             "status": {
                 "type": "integer",
-                "description": "201, 200 and 204 for what is created, changed and deleted; else the problem's",
+                "description": "201, 200 and 204 for what is created, changed and deleted; otherwise the problem's status",
             },
             "version": {"type": "integer", "minimum": 1, "description": "Of the video after the operation"},
             "changes": {
                 "type": "array",
                 "items": changes,
-                "description": f"In a dry run. Of more than {LARGEST_CHANGES:,} bytes, long values are cut",
+                "description": f"In a dry run only. Long values are cut when there are more than {LARGEST_CHANGES:,} bytes",
             },
-            "omitted": {"type": "integer", "minimum": 1, "description": "How many changes were left out besides"},
+            "omitted": {"type": "integer", "minimum": 1, "description": "How many more changes were left out"},
             "problem": ref("Problem"),
         },
         optional=("op", "videoId", "version", "changes", "omitted", "problem"),
@@ -387,8 +387,8 @@ def _batch_schemas() -> Schema:
         "VideoBatch": object_of(
             {
                 "items": {"type": "array", "items": ref("Video"), "maxItems": LARGEST_BATCH},
-                "missing": ids | {"description": "What is not there, or not for the caller to see"},
-                "remaining": ids | {"description": "What the answer had no room for"},
+                "missing": ids | {"description": "Ids of videos that do not exist, or that the caller may not see"},
+                "remaining": ids | {"description": "Ids of videos that the answer had no room for"},
             }
         ),
     }

@@ -18,7 +18,7 @@ from shared.web.parameters import Schema
 
 VIEW_KEY = header(
     "Idempotency-Key",
-    "Makes a retry safe for 24 hours: the view is counted once. The answer is the present count each time.",
+    "Makes a retry safe for 24 hours: the view is counted once. Every answer has the current count.",
     KEY["schema"],
 )
 
@@ -26,8 +26,8 @@ VIEW_KEY = header(
 OPERATIONS: dict[str, Operation] = {
     "countView": Operation(
         "Count a view",
-        "Of a video that the caller may see; who may is remembered for "
-        f"{CACHE_SECONDS} seconds. Answers with the new count.",
+        "Counts a view of a video that the caller may see, and returns the new count. Who may see a video is cached for "
+        f"{CACHE_SECONDS} seconds.",
         {
             200: {
                 "description": "Counted",

@@ -23,10 +23,10 @@ LONGEST_PAGE = 100
 class Paged(Query):
     """The query of a list."""
 
-    limit = Integer("limit", "Entries on a page", 1, LONGEST_PAGE, default=25)
+    limit = Integer("limit", "The largest number of items on a page", 1, LONGEST_PAGE, default=25)
     cursor = Text(
         "cursor",
-        f"`nextCursor` of the page before, with the same query; good for {LIFETIME_SECONDS // 3600} hours",
+        f"`nextCursor` of the previous page, with the same query; valid for {LIFETIME_SECONDS // 3600} hours",
         LONGEST,
     )
 
