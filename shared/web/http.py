@@ -1,7 +1,7 @@
 """HTTP for all functions: from an API Gateway event (payload 2.0) to a handler, and its answer or problem back.
 
-Powertools' resolver finds the handler and catches the errors. Bodies are parsed by the handlers' models and
-query strings by shared/web/parameters.py, because the resolver splits every query value on its commas.
+Powertools' resolver finds the handler and catches the errors. Handlers parse bodies by their models, and queries by the
+classes of shared/queries.py from the raw text: the gateway joins the values of a repeated parameter with commas.
 """
 
 import os
