@@ -103,7 +103,7 @@ class TestALookAtAFilm:
         ("data", "word"),
         [
             (b"", "empty"),
-            (b"This is no film. " * 100, "no film"),
+            (b"This is not a film. " * 100, "not a film"),
             (film(2)[:2000], "missing"),
         ],
         ids=["zero bytes", "text", "cut short"],
