@@ -12,14 +12,13 @@ from typing import Any
 
 from shared.aws.dynamodb import ConditionFailed, Table
 from shared.aws.expressions import Expression
-from shared.aws.pages import Page
 from shared.aws.records import ABSENT
 from shared.aws.s3 import Objects
 from shared.aws.stream import Record
 from shared.core.attributes import Item, Value, encode
 from shared.core.caller import UPDATED_FOR, request_of
 from shared.core.deadline import has_time
-from shared.core.position import Position
+from shared.core.position import Page, Position
 from shared.schema import AUDIT, JOB, PARTITION_KEY, SCHEMA_VERSION, SORT_KEY, TTL_ATTRIBUTE, VIDEO
 
 INTERNAL = frozenset(
@@ -256,7 +255,7 @@ class AuditStore:
         ascending: bool = False,
         limit: int = 25,
         after: Position | None = None,
-    ) -> Page:
+    ) -> Page[Item]:
         """A video's entries from `start` up to but not including `end`, in epoch milliseconds; one Query.
 
         With an owner, only those from its time: a videoId whose video was removed may be imported anew for

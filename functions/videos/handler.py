@@ -7,9 +7,10 @@ from typing import Any
 
 from shared.aws.dynamodb import Table, make_client
 from shared.aws.listing import Window
-from shared.aws.pages import Page
+from shared.core.attributes import Item
 from shared.core.errors import Forbidden, InvalidParameter
 from shared.core.limits import LARGEST_INTEGER
+from shared.core.position import Page
 from shared.core.settings import LambdaHandler, cursor_secret_arn, entry_point, media_bucket, media_url, table_name
 from shared.queries import BatchVideos, GetVideo, ListVideos, unserved
 from shared.relations.title_page import Place, TitlePage, accepted_languages
@@ -167,7 +168,9 @@ class Videos:
         items = [self.links.shown(_picked(summary(item), query.fields)) for item in page.items]
         return asked.answer(items, page.resume)
 
-    def _page(self, request: Request, tag: str | None, region: str | None, filters: Filters, window: Window) -> Page:
+    def _page(
+        self, request: Request, tag: str | None, region: str | None, filters: Filters, window: Window
+    ) -> Page[Item]:
         """The list that the first selector names: a tag's, a region's, an owner's, a category's, a status's, or the feed."""
         if tag is not None and region is not None:
             raise unserved("region", "No index answers tag and region together; select by one of them.")

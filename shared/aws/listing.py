@@ -4,14 +4,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 from shared.aws.dynamodb import QueryPage, Table
 from shared.aws.expressions import Expression
-from shared.aws.pages import EXAMINED_BUDGET, Fetch, Page, merge
+from shared.aws.pages import EXAMINED_BUDGET, Fetch, merge
 from shared.core.attributes import Item, Value, decode_item
 from shared.core.deadline import has_time
-from shared.core.position import Position
+from shared.core.position import Page, Position
 from shared.schema import RELATION_INDEX, SHARDS, VIDEO, Index
 
 LARGEST_READ = 100
@@ -45,7 +45,7 @@ class Lists:
         partitions: Sequence[Mapping[str, Value]],
         window: Window,
         keep: Expression | None = None,
-    ) -> Page:
+    ) -> Page[Item]:
         """One page of index entries in the order of the index, from all partitions; `keep` filters."""
         sort, tie = index.sort
 
@@ -68,7 +68,7 @@ class Lists:
             executor=self._executor,
         )
 
-    def related(self, relations: Sequence[Mapping[str, Value]], window: Window) -> Page:
+    def related(self, relations: Sequence[Mapping[str, Value]], window: Window) -> Page[Item]:
         """One page of the entries of relations, with `relId` and `relSort` alone."""
         return self.page(RELATION_INDEX, relations, window)
 
@@ -154,23 +154,15 @@ def located(entry: Item) -> Position:
     return Position(int(entry["relSort"]), entry["relId"])
 
 
-@dataclass(frozen=True)
-class Found(Generic[_Shown]):
-    """What a page's entries led to, in order, and where to go on."""
-
-    items: list[_Shown]
-    resume: Position | None
-
-
 def hydrated(
-    read: Callable[[Position | None, int], Page],
+    read: Callable[[Position | None, int], Page[Item]],
     look_up: Callable[[Sequence[Item]], Sequence[_Shown | None]],
     *,
     limit: int,
     after: Position | None,
     locate: Callable[[Item], Position] = located,
     budget: int = EXAMINED_BUDGET,
-) -> Found[_Shown]:
+) -> Page[_Shown]:
     """A full page of what entries lead to, though some lead to nothing that the caller may see.
 
     `read(position, count)` returns at most `count` entries after a position. `look_up` returns for each of them what it
@@ -188,11 +180,11 @@ def hydrated(
                 kept.append((shown, after))
         examined += len(page.items)
         if len(kept) > limit:
-            return Found([shown for shown, _ in kept[:limit]], kept[limit - 1][1])
+            return Page([shown for shown, _ in kept[:limit]], kept[limit - 1][1])
         if page.resume is None:
-            return Found([shown for shown, _ in kept], None)
+            return Page([shown for shown, _ in kept], None)
         if not page.items:
             after = page.resume
         if examined >= budget or not page.items or not has_time():
-            return Found([shown for shown, _ in kept], after)
+            return Page([shown for shown, _ in kept], after)
         size, more = max(limit + 1 - len(kept), more), 2 * more

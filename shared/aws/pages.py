@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from shared.aws.dynamodb import QueryPage
 from shared.core.attributes import Item
 from shared.core.deadline import has_time
-from shared.core.position import Position
+from shared.core.position import Page, Position
 
 EXAMINED_BUDGET = 1000
 """Items that one request examines at most: 80 KB of index entries of 80 bytes, 400 KB of long ones."""
@@ -24,14 +24,6 @@ LARGEST_CHUNK = 250
 
 Fetch = Callable[[Position | None, int], QueryPage]
 """Reads one partition from a position on (exclusive), examining at most the given number of items."""
-
-
-@dataclass(frozen=True)
-class Page:
-    """Items in order, and where to go on; None: there is nothing more."""
-
-    items: list[Item]
-    resume: Position | None
 
 
 @dataclass
@@ -67,7 +59,7 @@ def merge(
     after: Position | None,
     executor: Executor,
     budget: int = EXAMINED_BUDGET,
-) -> Page:
+) -> Page[Item]:
     """One page of `limit` items from all partitions; partitions are read side by side."""
     chunk = _first_chunk(limit + 1, len(fetches))
     partitions = [_Partition(fetch, locate, after, chunk) for fetch in fetches]
@@ -112,7 +104,7 @@ def _cut_short(
     *,
     ascending: bool,
     limit: int,
-) -> Page:
+) -> Page[Item]:
     """The page when the budget is spent: everything up to the partition that got least far."""
     first = min if ascending else max
     watermark = first(partition.frontier for partition in partitions if partition.frontier and not partition.finished)

@@ -1,6 +1,9 @@
-"""Where a list goes on."""
+"""Pages of lists, and where a list goes on."""
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Generic, NamedTuple, TypeVar
+
+_Entry = TypeVar("_Entry")
 
 
 class Position(NamedTuple):
@@ -8,3 +11,11 @@ class Position(NamedTuple):
 
     at: int
     id: str
+
+
+@dataclass(frozen=True)
+class Page(Generic[_Entry]):
+    """Entries of a list in order, and the position from which it goes on (exclusive); None: there is nothing more."""
+
+    items: list[_Entry]
+    resume: Position | None

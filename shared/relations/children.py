@@ -1,20 +1,10 @@
 """Items beside a video, such as its credits, in the order of their sort keys."""
 
-from dataclasses import dataclass
-
 from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression
 from shared.core.attributes import Item, decode_item
-from shared.core.position import Position
+from shared.core.position import Page, Position
 from shared.schema import PARTITION_KEY, RELEASE, SORT_KEY, VIDEO, Entity
-
-
-@dataclass(frozen=True)
-class Children:
-    """Items of one kind beside a video, in the order of their sort keys, and where to go on."""
-
-    items: list[Item]
-    resume: Position | None
 
 
 def children_of(
@@ -26,7 +16,7 @@ def children_of(
     limit: int,
     after: Position | None = None,
     consistent: bool = False,
-) -> Children:
+) -> Page[Item]:
     """Items beside a video whose sort keys begin with a prefix, or are from it to `up_to`: one Query, of 1 MB at most."""
     pk = VIDEO.key(videoId=video_id)[PARTITION_KEY]
     if up_to is None:
@@ -42,9 +32,9 @@ def children_of(
     )
     items = page.items[:limit]
     if len(page.items) > limit:
-        return Children(items, Position(0, items[-1][SORT_KEY]))
+        return Page(items, Position(0, items[-1][SORT_KEY]))
     stopped = decode_item(page.last_key)[SORT_KEY] if page.last_key else None
-    return Children(items, Position(0, stopped) if stopped else None)
+    return Page(items, Position(0, stopped) if stopped else None)
 
 
 def prefix_of(entity: Entity) -> str:

@@ -10,14 +10,14 @@ from typing import Any
 
 from shared.aws.dynamodb import ConditionFailed, Key, Table
 from shared.aws.expressions import Expression, change_between
-from shared.aws.listing import Found, Lists, Window, hydrated, unsharded
+from shared.aws.listing import Lists, Window, hydrated, unsharded
 from shared.aws.records import contended, is_ours, key_of, stamped, unchanged
 from shared.core.attributes import Item
 from shared.core.caller import UPDATED_FOR, Caller
 from shared.core.errors import IllegalTransition, NotFound, VersionMismatch
 from shared.core.limits import LAST_YEAR
-from shared.core.position import Position
-from shared.relations.children import Children, children_of, prefix_of, region_prefix
+from shared.core.position import Page, Position
+from shared.relations.children import children_of, prefix_of, region_prefix
 from shared.relations.models import (
     CreditContent,
     LocalTitle,
@@ -137,12 +137,12 @@ class RelationStore:
             raise NotFound(_NO_CREDIT)
         return credit
 
-    def credits(self, video_id: str, caller: Caller, now: int, limit: int, after: Position | None) -> Children:
+    def credits(self, video_id: str, caller: Caller, now: int, limit: int, after: Position | None) -> Page[Item]:
         """A page of a video's credits by personId; raises NotFound when the caller may not see the video."""
         self._visible(video_id, caller, now)
         return children_of(self.table, video_id, prefix_of(CREDIT), limit=limit, after=after)
 
-    def videos_of(self, person_id: str, now: int, window: Window) -> Found[dict[str, Any]]:
+    def videos_of(self, person_id: str, now: int, window: Window) -> Page[dict[str, Any]]:
         """A page of the published videos of a person, by year: `video`, `releaseYear` and `credit`.
 
         Raises NotFound when the page is empty and the person has no published video in any year.
@@ -187,7 +187,7 @@ class RelationStore:
 
     def releases(
         self, video_id: str, region: str | None, caller: Caller, now: int, limit: int, after: Position | None
-    ) -> Children:
+    ) -> Page[Item]:
         """A page of a video's releases, or of those in a region, by region and language; raises NotFound."""
         self._visible(video_id, caller, now)
         prefix = region_prefix(region) if region else prefix_of(RELEASE)
@@ -258,7 +258,7 @@ class RelationStore:
                 return
         raise contended("the video")
 
-    def _videos_of(self, person_id: str, now: int, window: Window) -> Found[dict[str, Any]]:
+    def _videos_of(self, person_id: str, now: int, window: Window) -> Page[dict[str, Any]]:
         relation = unsharded(person_relation(person_id))
         return hydrated(
             lambda after, size: self.lists.related(relation, replace(window, after=after, limit=size)),

@@ -6,8 +6,8 @@ from shared.aws.dynamodb import LARGEST_TRANSACTION, ConditionFailed, Table, Tra
 from shared.aws.expressions import Expression, change_between
 from shared.aws.records import contended, key_of, unchanged
 from shared.core.attributes import Item
-from shared.core.position import Position
-from shared.relations.children import Children, children_of, prefix_of
+from shared.core.position import Page, Position
+from shared.relations.children import children_of, prefix_of
 from shared.schema import CREDIT, SCHEDULE, SORT_KEY, TAG, VIDEO, Entity
 from shared.videos.catalogue import CHANGE_ATTEMPTS, VideoStore
 from shared.videos.entries import as_read, next_move, placed, schedule, tag_entries
@@ -88,7 +88,7 @@ class EntryMover:
 
     def _beside(
         self, video: Item, first: Entity, last: Entity | None = None, after: Position | None = None
-    ) -> Children:
+    ) -> Page[Item]:
         """A page of what lies beside a video, from one entity's items to another's."""
         return children_of(
             self.table,

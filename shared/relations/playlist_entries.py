@@ -9,13 +9,12 @@ from typing import Any
 
 from shared.aws.dynamodb import Write
 from shared.aws.expressions import Expression
-from shared.aws.listing import Found, hydrated
-from shared.aws.pages import Page
+from shared.aws.listing import hydrated
 from shared.aws.records import ABSENT, key_of, new_write_id, signed, signing
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.errors import AlreadyExists, InvalidContent, LimitReached, NotFound
-from shared.core.position import Position
+from shared.core.position import Page, Position
 from shared.relations import ranks
 from shared.relations.playlists import PlaylistStore, Revision, any_version
 from shared.relations.ranks import MOST_SPREAD, NoRoomError
@@ -39,11 +38,11 @@ class EntryStore:
 
     def page(
         self, playlist_id: str, caller: Caller, now: int, *, limit: int, after: Position | None
-    ) -> Found[dict[str, Any]]:
+    ) -> Page[dict[str, Any]]:
         """The entries in order, each with the summary of its video as it is stored; without what the caller may not see."""
         self._playlists.read(playlist_id, caller)  # raises NotFound
 
-        def read(position: Position | None, count: int) -> Page:
+        def read(position: Position | None, count: int) -> Page[Item]:
             rank, _, video_id = position.id.partition("#") if position else ("", "", "")
             start = ENTRY.key(playlistId=playlist_id, rank=rank, videoId=video_id) if position else None
             items, more = self._next_to(playlist_id, start, count)

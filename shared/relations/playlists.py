@@ -11,14 +11,13 @@ from typing import Any, TypeVar
 
 from shared.aws.dynamodb import ConditionFailed, Table, TransactionConflict, Write
 from shared.aws.expressions import Expression, change_between
-from shared.aws.listing import Found, Lists, Window, hydrated, unsharded
-from shared.aws.pages import Page
+from shared.aws.listing import Lists, Window, hydrated, unsharded
 from shared.aws.records import ABSENT, at_version, contended, is_ours, new_write_id, signing, stamped
 from shared.core.attributes import Item, Value
 from shared.core.caller import Caller
 from shared.core.errors import Forbidden, LimitReached, NotFound, ServiceError, VersionMismatch
 from shared.core.limits import LAST_SECOND
-from shared.core.position import Position
+from shared.core.position import Page, Position
 from shared.schema import (
     PLAYLIST,
     PROFILE,
@@ -111,13 +110,13 @@ class PlaylistStore:
 
     def of_owner(
         self, owner: str, caller: Caller, *, ascending: bool, limit: int, after: Position | None
-    ) -> Found[dict[str, Any]]:
+    ) -> Page[dict[str, Any]]:
         """One owner's playlists by time: all of them for itself and admins, public ones for others."""
         return self._related(playlists_relation(owner), caller, ascending=ascending, limit=limit, after=after)
 
     def of_video(
         self, video_id: str, caller: Caller, now: int, *, ascending: bool, limit: int, after: Position | None
-    ) -> Found[dict[str, Any]]:
+    ) -> Page[dict[str, Any]]:
         """The playlists that hold a video, by the time at which it was added: public ones and the caller's own."""
         seen_by(self.table.get(VIDEO.key(videoId=video_id), attributes=VISIBILITY_ATTRIBUTES), caller, now)
         return self._related(in_playlist_relation(video_id), caller, ascending=ascending, limit=limit, after=after)
@@ -196,8 +195,8 @@ class PlaylistStore:
 
     def _related(
         self, relation: str, caller: Caller, *, ascending: bool, limit: int, after: Position | None
-    ) -> Found[dict[str, Any]]:
-        def read(position: Position | None, count: int) -> Page:
+    ) -> Page[dict[str, Any]]:
+        def read(position: Position | None, count: int) -> Page[Item]:
             window = Window(0, LAST_SECOND + 1, ascending, count, position)
             return self.lists.related(unsharded(relation), window)
 

@@ -9,11 +9,11 @@ from shared.aws.expressions import Expression
 from shared.core import regions
 from shared.core.attributes import Item, decode_item
 from shared.core.caller import Caller
-from shared.core.position import Position
+from shared.core.position import Page, Position
 from shared.films.job import document as job_document
 from shared.films.job import owned_jobs
 from shared.queries import LOCAL_TITLE
-from shared.relations.children import Children, children_of, prefix_of, region_prefix
+from shared.relations.children import children_of, prefix_of, region_prefix
 from shared.relations.credits import (
     credit_document,
     credits_list,
@@ -172,7 +172,7 @@ class TitlePage:
 
     def _list(
         self,
-        children: Children,
+        children: Page[Item],
         document: Callable[[Item], dict[str, Any]],
         caller: Caller,
         now: int,
@@ -212,7 +212,7 @@ class _Partition:
         """The one item of an entity; None when there is none."""
         return next((item for item in self._items if item[SORT_KEY] == entity.sk), None)
 
-    def section(self, name: str) -> Children:
+    def section(self, name: str) -> Page[Item]:
         """The items of a section, by their keys: those that were read, or else its own first page."""
         prefix = prefix_of(_LISTED[name])
         cut = self._stopped is not None and self._stopped.startswith(prefix)
@@ -220,7 +220,7 @@ class _Partition:
         if self._stopped is not None and (self._stopped < prefix or (cut and name == "jobs")):
             return children_of(self._table, self._video_id, prefix, limit=LARGEST_SECTION)
         items = [item for item in self._items if item[SORT_KEY].startswith(prefix)]
-        return Children(items, Position(0, self._stopped) if cut and self._stopped else None)
+        return Page(items, Position(0, self._stopped) if cut and self._stopped else None)
 
 
 def _in_language(releases: Sequence[_Release], wanted: str) -> _Release | None:

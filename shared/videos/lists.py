@@ -6,10 +6,9 @@ from functools import partial
 
 from shared.aws.expressions import Expression
 from shared.aws.listing import Lists, Window, hydrated, located, sharded
-from shared.aws.pages import Page
 from shared.core.attributes import Item
 from shared.core.caller import Caller
-from shared.core.position import Position
+from shared.core.position import Page, Position
 from shared.schema import (
     CATEGORY_INDEX,
     FEED,
@@ -73,7 +72,7 @@ class VideoLists:
 
     def of_owner(
         self, owner: str, caller: Caller, now: int, filters: Filters, window: Window, tag: str | None = None
-    ) -> Page:
+    ) -> Page[Item]:
         """One owner's videos by time: all but deleted ones for itself and admins, published ones for others.
 
         With a folded `tag` those that have it; each page of the index is then looked up, as it does not hold tags.
@@ -90,7 +89,7 @@ class VideoLists:
         if tag is None:
             return self._lists.page(USER_INDEX, [{"userId": owner}], window, keep)
 
-        def read(after: Position | None, size: int) -> Page:
+        def read(after: Position | None, size: int) -> Page[Item]:
             part = replace(window, after=after, limit=size, attributes=("videoId",))
             return self._lists.page(USER_INDEX, [{"userId": owner}], part, keep)
 
@@ -98,33 +97,32 @@ class VideoLists:
             videos = self._videos.summaries([entry["videoId"] for entry in entries], caller, now, also=("tags",))
             return [item if item is not None and tag in folded_tags(item) else None for item in videos]
 
-        page = hydrated(
+        return hydrated(
             read,
             look_up,
             limit=window.limit,
             after=window.after,
             locate=lambda entry: Position(int(entry["createdAt"]), entry["videoId"]),
         )
-        return Page(page.items, page.resume)
 
-    def in_category(self, category: str, now: int, filters: Filters, window: Window) -> Page:
+    def in_category(self, category: str, now: int, filters: Filters, window: Window) -> Page[Item]:
         """One category's published videos by time."""
         keep = Expression.all_of([_alive(now), *_in_time(now), *filters.conditions()])
         partitions = [{"category": category, "categoryShard": shard} for shard in range(SHARDS)]
         return self._lists.page(CATEGORY_INDEX, partitions, window, keep)
 
-    def feed(self, now: int, filters: Filters, window: Window) -> Page:
+    def feed(self, now: int, filters: Filters, window: Window) -> Page[Item]:
         """All published videos by time."""
         keep = Expression.all_of([_alive(now), *_in_time(now), *filters.conditions()])
         return self._lists.page(RELATION_INDEX, sharded(FEED), window, keep)
 
-    def in_status(self, status: str, now: int, filters: Filters, window: Window) -> Page:
+    def in_status(self, status: str, now: int, filters: Filters, window: Window) -> Page[Item]:
         """All videos in one status by time, listed or not."""
         relations = [status_relation(status)] + ([FEED] if status == "ready" else [])
         keep = Expression.all_of([_alive(now), *filters.conditions()])
         return self._lists.page(RELATION_INDEX, sharded(*relations), window, keep)
 
-    def with_tag(self, tag: str, now: int, filters: Filters, window: Window) -> Page:
+    def with_tag(self, tag: str, now: int, filters: Filters, window: Window) -> Page[Item]:
         """The published videos with a folded tag, by time.
 
         The index may be a little older than the videos, whose own tags decide.
@@ -135,7 +133,7 @@ class VideoLists:
 
         return self._led_to(tag_relation(tag), window, look_up, located)
 
-    def in_region(self, region: str, now: int, filters: Filters, window: Window) -> Page:
+    def in_region(self, region: str, now: int, filters: Filters, window: Window) -> Page[Item]:
         """The published videos that were released in a region, each once, by time."""
 
         def look_up(entries: Sequence[Item]) -> list[Item | None]:
@@ -155,14 +153,13 @@ class VideoLists:
         window: Window,
         look_up: Callable[[Sequence[Item]], Sequence[Item | None]],
         locate: Callable[[Item], Position],
-    ) -> Page:
-        def read(after: Position | None, size: int) -> Page:
+    ) -> Page[Item]:
+        def read(after: Position | None, size: int) -> Page[Item]:
             # Only its place is read of an entry, whatever is to be shown of the video.
             part = replace(window, after=after, limit=size, attributes=("relId",))
             return self._lists.related(sharded(relation), part)
 
-        page = hydrated(read, look_up, limit=window.limit, after=window.after, locate=locate)
-        return Page(page.items, page.resume)
+        return hydrated(read, look_up, limit=window.limit, after=window.after, locate=locate)
 
     def _looked_up(self, entries: Sequence[Item], now: int, keeps: Callable[[Item], bool]) -> list[Item | None]:
         """The published videos that entries lead to, in their order; None for what is not kept, or is another video of

@@ -9,7 +9,8 @@ from botocore.exceptions import ReadTimeoutError
 
 from shared.aws.dynamodb import Table, Write
 from shared.aws.listing import Lists
-from shared.aws.pages import Page
+from shared.core.attributes import Item
+from shared.core.position import Page
 from shared.relations import credits as relations
 from shared.relations import mover
 from shared.relations.children import children_of
@@ -429,7 +430,7 @@ def test_a_video_whose_year_is_just_being_moved_shows_once(
     put(api, video_id)
     related = Lists.related
 
-    def with_the_entry_of_before(self: Lists, *arguments: Any) -> Page:
+    def with_the_entry_of_before(self: Lists, *arguments: Any) -> Page[Item]:
         page = related(self, *arguments)
         return Page([*page.items, *(item | {"relSort": 1980} for item in page.items)], page.resume)
 

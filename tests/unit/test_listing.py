@@ -6,20 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.aws.listing import Found, hydrated, located
-from shared.aws.pages import Page
+from shared.aws.listing import hydrated, located
 from shared.core.attributes import Item
-from shared.core.position import Position
+from shared.core.position import Page, Position
 
 
 def _entries(count: int) -> list[Item]:
     return [{"relSort": number // 3, "relId": f"{number:04d}"} for number in range(count)]
 
 
-def _reader(entries: Sequence[Item], sizes: list[int] | None = None) -> Callable[[Position | None, int], Page]:
+def _reader(entries: Sequence[Item], sizes: list[int] | None = None) -> Callable[[Position | None, int], Page[Item]]:
     """Reads a list of entries as an index would."""
 
-    def read(after: Position | None, limit: int) -> Page:
+    def read(after: Position | None, limit: int) -> Page[Item]:
         if sizes is not None:
             sizes.append(limit)
         rest = [entry for entry in entries if after is None or located(entry) > after]
@@ -29,7 +28,7 @@ def _reader(entries: Sequence[Item], sizes: list[int] | None = None) -> Callable
     return read
 
 
-def _page(entries: Sequence[Item], visible: set[str], limit: int, after: Position | None, budget: int) -> Found[str]:
+def _page(entries: Sequence[Item], visible: set[str], limit: int, after: Position | None, budget: int) -> Page[str]:
     return hydrated(
         _reader(entries),
         lambda found: [each["relId"] if each["relId"] in visible else None for each in found],

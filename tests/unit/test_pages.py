@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.aws.dynamodb import QueryPage
-from shared.aws.pages import EXAMINED_BUDGET, Fetch, Page, merge
+from shared.aws.pages import EXAMINED_BUDGET, Fetch, merge
 from shared.core.attributes import Item, encode_item
-from shared.core.position import Position
+from shared.core.position import Page, Position
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ def _locate(item: Item) -> Position:
 
 def _walk(
     fetches: list[Fetch], executor: ThreadPoolExecutor, *, ascending: bool, limit: int, budget: int
-) -> Iterator[Page]:
+) -> Iterator[Page[Item]]:
     after = None
     for _ in range(1000):
         page = merge(fetches, _locate, ascending=ascending, limit=limit, after=after, executor=executor, budget=budget)
