@@ -1,6 +1,5 @@
 """The CloudFormation templates say what the design says: data, API and identity. test_infra_jobs.py has the rest."""
 
-import ast
 import json
 
 import aws_cdk as cdk
@@ -11,7 +10,7 @@ from infra.settings import LADDER, Misconfigured, Settings
 from shared import routes, schema
 from shared.media.ladder import SIZES
 from tests.unit.conftest import Synthesize
-from tests.unit.templates import LOCAL, ROOT, Json, Templates, as_list, plain
+from tests.unit.templates import LOCAL, Json, Templates, as_list, plain
 
 FUNCTIONS = ("videos", "relations", "ratings", "playlists", "totals", "views", "uploads", "jobs", "history", "public")
 
@@ -338,16 +337,6 @@ class TestSettings:
     def test_mistakes_are_named(self, context: Json, complaint: str) -> None:
         with pytest.raises(Misconfigured, match=complaint):
             _settings(context)
-
-
-def test_infra_imports_only_the_schema_and_the_routes_from_shared() -> None:
-    for path in (ROOT / "infra").glob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.ImportFrom):
-                names = {alias.name for alias in node.names}
-                assert not (node.module or "").startswith("functions"), path
-                assert node.module != "shared" or names <= {"schema", "routes"}, path
-                assert not (node.module or "").startswith("shared."), path
 
 
 def _settings(context: Json) -> Settings:

@@ -142,7 +142,7 @@ class TestWhyNotReady:
             "blocker": None,
         }
         api.patch(f"/v1/videos/{video_id}", {"status": "processing"})
-        assert _why(api, video_id)["reason"].startswith("All that is needed is done, but the status was set")
+        assert _why(api, video_id)["reason"].startswith("Everything needed is done, but a PATCH set the status")
         api.delete(f"/v1/videos/{video_id}")
         assert _why(api, video_id)["reason"] == "The video is deleted; restore it first."
 

@@ -53,7 +53,7 @@ class TestWhatMayBecomeOfItems:
         ("after", "told"),
         [
             (_snapshot(PRESENT, OLDER), "1 items are lost"),
-            (BEFORE | _snapshot(TAG.key(videoId="old", tag="a")), "from nowhere"),
+            (BEFORE | _snapshot(TAG.key(videoId="old", tag="a")), "should not be there"),
             (BEFORE | _snapshot(PRESENT | {"title": "Other"}), "has changed"),
         ],
     )
@@ -81,7 +81,7 @@ class TestWhatMayBecomeOfItems:
         ("after", "told"),
         [
             (_snapshot(PRESENT, OLDER), "1 items are lost"),
-            (BEFORE | _snapshot(RATING.key(userId="ben", videoId="new")), "from nowhere"),
+            (BEFORE | _snapshot(RATING.key(userId="ben", videoId="new")), "should not be there"),
             (BEFORE | _snapshot(OLDER | {"title": "Other"}), "has changed in title"),
             (BEFORE | _snapshot(PRESENT | {"version": "2"}), "has changed in version"),
         ],
