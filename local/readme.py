@@ -23,30 +23,30 @@ def sections() -> dict[str, str]:
             ("Question", "Request", "DynamoDB", "Index", "Key", "Cost"),
             (
                 (
-                    each.question,
-                    f"`{each.request}`",
-                    _operations(each.operations),
-                    _code(each.index),
-                    each.key,
-                    each.cost,
+                    pattern.question,
+                    f"`{pattern.request}`",
+                    _operations(pattern.operations),
+                    _code(pattern.index),
+                    pattern.key,
+                    pattern.cost,
                 )
-                for each in ACCESS_PATTERNS
+                for pattern in ACCESS_PATTERNS
             ),
         ),
         "entities": _table(
             ("Entity", "Partition key", "Sort key"),
-            ((each.name, f"`{each.pk}`", f"`{each.sk}`") for each in ENTITIES),
+            ((entity.name, f"`{entity.pk}`", f"`{entity.sk}`") for entity in ENTITIES),
         ),
         "indexes": _table(
             ("Index", "Partition key", "Sort key", "Answers"),
             (
                 (
-                    f"`{each.name}`",
-                    ", ".join(f"`{key.name}`" for key in each.partition),
-                    ", ".join(f"`{key.name}`" for key in each.sort),
-                    each.answers,
+                    f"`{index.name}`",
+                    ", ".join(f"`{key.name}`" for key in index.partition),
+                    ", ".join(f"`{key.name}`" for key in index.sort),
+                    index.answers,
                 )
-                for each in INDEXES
+                for index in INDEXES
             ),
         ),
     }

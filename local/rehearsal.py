@@ -123,7 +123,9 @@ def first_indexes(versions: Mapping[int, Json]) -> list[str]:
     """With which indexes a table of before is made: those of the previous version; of these the first, when the present
     one has no more, so that there are always some to add."""
     now = [index["name"] for index in present()["indexes"]]
-    previous = [index["name"] for index in versions[max(each for each in versions if each < max(versions))]["indexes"]]
+    previous = [
+        index["name"] for index in versions[max(version for version in versions if version < max(versions))]["indexes"]
+    ]
     return previous if set(previous) < set(now) else previous[:1]
 
 
@@ -179,7 +181,7 @@ class Watch:
         steps = [len(last[: len(first) + number]) for number in range(len(last) - len(first) + 1)]
         told = " -> ".join(", ".join(indexes) for indexes in self._seen)
         one_more = all(set(old) < set(new) for old, new in zip(self._seen, self._seen[1:], strict=False))
-        if [len(each) for each in self._seen] != steps or not one_more or set(self._seen[-1]) != set(last):
+        if [len(indexes) for indexes in self._seen] != steps or not one_more or set(self._seen[-1]) != set(last):
             raise Lost(f"Each update should add one index, and they were {told}.")
         for indexes in self._seen:
             print(f"  {', '.join(indexes)}: nothing was lost", flush=True)
@@ -237,7 +239,7 @@ class _Account:
         """Clients of the API, by user."""
         scopes = dict.fromkeys((*OWNERS, READER), USERS["alice"]) | {"admin": USERS["admin"]}
         with ExitStack() as stack:
-            made = {user: Client(self.base_url, self.issuer.mint(user, each)) for user, each in scopes.items()}
+            made = {user: Client(self.base_url, self.issuer.mint(user, granted)) for user, granted in scopes.items()}
             for client in made.values():
                 stack.callback(client.close)
             yield made
@@ -318,15 +320,17 @@ class _Account:
     def inventory(self) -> set[str]:
         """What there is in the account that costs or keeps something."""
         stacks = self._client("cloudformation").list_stacks()["StackSummaries"]
-        found = {f"stack {each['StackName']}" for each in stacks if each["StackStatus"] != "DELETE_COMPLETE"}
+        found = {f"stack {stack['StackName']}" for stack in stacks if stack["StackStatus"] != "DELETE_COMPLETE"}
         found |= {f"table {name}" for name in self._client("dynamodb").list_tables()["TableNames"]}
-        found |= {f"bucket {each['Name']}" for each in self._client("s3").list_buckets()["Buckets"]}
-        found |= {f"function {each['FunctionName']}" for each in self._client("lambda").list_functions()["Functions"]}
-        found |= {f"queue {url}" for url in self._client("sqs").list_queues().get("QueueUrls", [])}
-        found |= {f"API {each['Name']}" for each in self._client("apigatewayv2").get_apis()["Items"]}
-        found |= {f"secret {each['Name']}" for each in self._client("secretsmanager").list_secrets()["SecretList"]}
+        found |= {f"bucket {bucket['Name']}" for bucket in self._client("s3").list_buckets()["Buckets"]}
         found |= {
-            f"log group {each['logGroupName']}" for each in self._client("logs").describe_log_groups()["logGroups"]
+            f"function {function['FunctionName']}" for function in self._client("lambda").list_functions()["Functions"]
+        }
+        found |= {f"queue {url}" for url in self._client("sqs").list_queues().get("QueueUrls", [])}
+        found |= {f"API {api['Name']}" for api in self._client("apigatewayv2").get_apis()["Items"]}
+        found |= {f"secret {secret['Name']}" for secret in self._client("secretsmanager").list_secrets()["SecretList"]}
+        found |= {
+            f"log group {group['logGroupName']}" for group in self._client("logs").describe_log_groups()["logGroups"]
         }
         return found
 

@@ -225,7 +225,8 @@ def job(
 def pictures(of: Item, names: Mapping[str, Item]) -> Item:
     """Pictures that jobs made of a video's film."""
     return {
-        name: {"url": f"s3://video-metadata-world-media/{of['videoId']}/{name}", **each} for name, each in names.items()
+        name: {"url": f"s3://video-metadata-world-media/{of['videoId']}/{name}", **picture}
+        for name, picture in names.items()
     }
 
 

@@ -188,7 +188,11 @@ def repeated(times: int, *, spread: int = 1, moov_at_start: bool = False, keyfra
     """Make a large film cheaply: one second of noise, which is encoded once, over and over; about 0.7 MB each time."""
     with tempfile.NamedTemporaryFile() as file, av.open(io.BytesIO(film(1, paint=noise)), "r") as second:
         options = {"movflags": "faststart"} if moov_at_start else {}
-        packets = [(bytes(each), each.pts, each.dts, each.is_keyframe) for each in second.demux(video=0) if each.size]
+        packets = [
+            (bytes(demuxed), demuxed.pts, demuxed.dts, demuxed.is_keyframe)
+            for demuxed in second.demux(video=0)
+            if demuxed.size
+        ]
         (base,) = {stream.time_base for stream in second.streams.video}
         assert base is not None
         length = round(1 / base)

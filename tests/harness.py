@@ -280,7 +280,7 @@ def decoded(path: str) -> str:
 
 
 def _route(method: str, path: str) -> Route | None:
-    for route in sorted(ROUTES, key=lambda each: each.path.count("{")):
+    for route in sorted(ROUTES, key=lambda declared: declared.path.count("{")):
         if route.method == method and _matched(route, path):
             return route
     return None
@@ -349,9 +349,9 @@ def create_table(client: "DynamoDBClient", name: str) -> None:
                 "Projection": {
                     "ProjectionType": "INCLUDE",
                     "NonKeyAttributes": [
-                        each
-                        for each in schema.PROJECTION
-                        if each not in {key.name for key in (*index.partition, *index.sort)}
+                        attribute
+                        for attribute in schema.PROJECTION
+                        if attribute not in {key.name for key in (*index.partition, *index.sort)}
                     ],
                 },
             }

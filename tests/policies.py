@@ -163,7 +163,7 @@ class Role:
             statement
             for statement in self.statements
             if access.action in as_list(statement["Action"])
-            and any(fnmatchcase(access.resource, plain(each)) for each in as_list(statement["Resource"]))
+            and any(fnmatchcase(access.resource, plain(resource)) for resource in as_list(statement["Resource"]))
         ]
         if not about:
             return f"no statement allows {access.action} on {access.resource}"
@@ -175,7 +175,7 @@ def _unmet(conditions: Mapping[str, Mapping[str, Any]], context: Mapping[str, fr
     """The first condition that a request does not meet, in words."""
     for operator, wanted in conditions.items():
         for key, expected in wanted.items():
-            if not _holds(operator, [plain(each) for each in as_list(expected)], context.get(key)):
+            if not _holds(operator, [plain(value) for value in as_list(expected)], context.get(key)):
                 found = sorted(context.get(key, ()))
                 return f"{key} is {found}, not {operator} {expected}"
     return None

@@ -63,7 +63,7 @@ def deliver(batch: Sequence[Raw], invoke: Invoke, *, retries: int, bisect: bool 
     tries = 0
     while left:
         try:
-            failed = [each["itemIdentifier"] for each in invoke(event(*left))["batchItemFailures"]]
+            failed = [failure["itemIdentifier"] for failure in invoke(event(*left))["batchItemFailures"]]
         except BaseException:
             failed = None
         if failed == []:

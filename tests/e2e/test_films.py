@@ -71,7 +71,7 @@ def _objects(service: Service, video: dict[str, Any]) -> list[str]:
     keys = []
     for bucket in s3.list_buckets()["Buckets"]:
         found = s3.list_objects_v2(Bucket=bucket["Name"]).get("Contents", [])
-        keys += [each["Key"] for each in found if video["videoId"] in each["Key"]]
+        keys += [stored["Key"] for stored in found if video["videoId"] in stored["Key"]]
     return [key for key in keys if not key.startswith("audit/")]
 
 
@@ -90,16 +90,16 @@ class TestARealClip:
         assert set(ready["origins"].values()) == {"job"}
 
     def test_its_posters_open(self, service: Service, ready: dict[str, Any]) -> None:
-        pictures = {name: each for name, each in ready["thumbnails"].items() if name.startswith("poster")}
+        pictures = {name: picture for name, picture in ready["thumbnails"].items() if name.startswith("poster")}
         assert {name.rpartition(".")[2] for name in pictures} == {"poster", "jpg", "webp"}
-        for name, each in pictures.items():
-            reply = service.http.get(each["url"])
+        for name, picture in pictures.items():
+            reply = service.http.get(picture["url"])
             with Image.open(io.BytesIO(reply.content)) as image:
                 assert image.format == ("WEBP" if name.endswith("webp") else "JPEG")
-                assert image.size == (each["width"], each["height"])
+                assert image.size == (picture["width"], picture["height"])
                 image.load()
-            assert len(reply.content) == each["fileSize"]
-            assert each["time"] == 1000
+            assert len(reply.content) == picture["fileSize"]
+            assert picture["time"] == 1000
             assert "immutable" in reply.headers["cache-control"]
 
     def test_its_storyboard_is_what_players_take(self, service: Service, ready: dict[str, Any]) -> None:
@@ -132,7 +132,7 @@ class TestARealClip:
     def test_its_history_tells_who_did_what_in_order(self, service: Service, ready: dict[str, Any]) -> None:
         def seen() -> list[tuple[str, str, str]]:
             entries = _get(service, ready, "/audit?order=asc&limit=100")["items"]
-            return [(each.get("kind", "video"), each["action"], each["by"]["id"]) for each in entries]
+            return [(entry.get("kind", "video"), entry["action"], entry["by"]["id"]) for entry in entries]
 
         story = eventually(seen, lambda entries: ("transcode.240p", "done", "local-transcoder") in entries)
         expected = [
@@ -143,7 +143,7 @@ class TestARealClip:
             ("transcode.240p", "queued", "job:router"),
             ("transcode.240p", "done", "local-transcoder"),
         ]
-        assert [each for each in story if each in expected] == expected
+        assert [entry for entry in story if entry in expected] == expected
         assert ("poster", "done", "job:thumbnails") in eventually(
             seen, lambda entries: ("poster", "done", "job:thumbnails") in entries
         )

@@ -95,7 +95,7 @@ class TestATitlePage:
 
     def test_leads_to_what_else_somebody_did(self, service: Service, film: dict[str, Any]) -> None:
         found = _get(service, "/v1/people/nm0000456/videos?fromYear=1993&toYear=1993", "bob")
-        assert [each["video"]["videoId"] for each in found["items"]] == [film["videoId"]]
+        assert [item["video"]["videoId"] for item in found["items"]] == [film["videoId"]]
 
     def test_moves_to_another_year_with_its_credits(self, service: Service) -> None:
         film = _published(service, releaseYear=2001)
@@ -121,7 +121,7 @@ class TestTags:
         film = _published(service, tags=[f"Tag {unique}"])
         for spelling in (f"Tag%20{unique}", f"TAG%20{unique}"):
             found = _get(service, f"/v1/videos?tag={spelling}", "bob")
-            assert [each["videoId"] for each in found["items"]] == [film["videoId"]]
+            assert [item["videoId"] for item in found["items"]] == [film["videoId"]]
 
     def test_are_counted_while_videos_are_listed(self, service: Service, unique: str) -> None:
         films = [_published(service, tags=[unique]) for _ in range(2)]
@@ -132,7 +132,7 @@ class TestTags:
             while page["nextCursor"]:
                 page = _get(service, f"/v1/tags?limit=100&cursor={page['nextCursor']}")
                 items += page["items"]
-            return sum(each["count"] for each in items if each["tag"] == unique)
+            return sum(item["count"] for item in items if item["tag"] == unique)
 
         eventually(count, lambda counted: counted == 2)
         assert service.request("DELETE", _path(films[0])).status_code == 204

@@ -98,7 +98,7 @@ def test_functions_behind_the_api_do_their_work_in_lambda_s_runtime(
     service: Service, assembly: Mapping[str, Synthesised], table: Table, runtime: Path, tmp_path: Path
 ) -> None:
     def invoke(folder: str, name: str) -> None:
-        (event,) = (each.event for each in EXAMPLES if (each.function, each.name) == (folder, name))
+        (event,) = (example.event for example in EXAMPLES if (example.function, example.name) == (folder, name))
         with Emulator(assembly[folder], service.endpoint, runtime, tmp_path / f"{folder}.log") as emulator:
             assert emulator.invoke(event) == {"batchItemFailures": []}
 
@@ -156,5 +156,5 @@ def _compare(example: Example, answer: Answer, behind_the_api: Answer | None) ->
 def _lasting(value: Any) -> Any:
     """An answer without the values that differ from one time to the next."""
     if isinstance(value, Mapping):
-        return {name: "" if name in VARYING else _lasting(each) for name, each in value.items()}
-    return [_lasting(each) for each in value] if isinstance(value, list) else value
+        return {name: "" if name in VARYING else _lasting(member) for name, member in value.items()}
+    return [_lasting(element) for element in value] if isinstance(value, list) else value

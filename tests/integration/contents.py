@@ -44,8 +44,8 @@ def contents(table: Table) -> list[str]:
 
 def anonymous(text: str, ids: list[str]) -> str:
     """The text with each id replaced by its number."""
-    for number, each in enumerate(ids, start=1):
-        text = text.replace(each, f"<video {number}>")
+    for number, video_id in enumerate(ids, start=1):
+        text = text.replace(video_id, f"<video {number}>")
     return text
 
 

@@ -48,7 +48,7 @@ class Case:
     @property
     def calls(self) -> tuple[str, ...]:
         """The DynamoDB operations of an undisturbed run."""
-        return next(each.operations for each in ACCESS_PATTERNS if each.request == self.row)
+        return next(pattern.operations for pattern in ACCESS_PATTERNS if pattern.request == self.row)
 
 
 def nothing(_: Api) -> str:
@@ -173,7 +173,7 @@ def each_call(*cases: Case) -> pytest.MarkDecorator:
 
 def each_incident(*incidents: Incident) -> pytest.MarkDecorator:
     """A test for each incident."""
-    return pytest.mark.parametrize("incident", incidents, ids=lambda each: each.__name__)
+    return pytest.mark.parametrize("incident", incidents, ids=lambda incident: incident.__name__)
 
 
 @dataclass

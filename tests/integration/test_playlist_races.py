@@ -98,7 +98,7 @@ def test_moves_at_once_lose_and_double_nothing(api: Api, table: Table, instance:
     chance = random.Random(1)
 
     def moving(film: str) -> Request:
-        beside = chance.choice([each for each in FILMS if each != film])
+        beside = chance.choice([other for other in FILMS if other != film])
         return lambda api: api.patch(f"{path}/entries/{film}", {chance.choice(["after", "before"]): beside})
 
     for _ in range(3):

@@ -130,7 +130,7 @@ def test_batches_on_the_same_videos_lose_nothing(api: Api, table: Table, instanc
     def sending(name: str) -> Request:
         patch = {"metadata": {name: 1}, "tags": [name]}
         operations = [{"op": "patch", "videoId": video_id, "patch": patch} for video_id in ids]
-        return lambda each: each.post("/v1/videos/batch", {"operations": operations}, user="admin")
+        return lambda client: client.post("/v1/videos/batch", {"operations": operations}, user="admin")
 
     replies = at_once(instance, [sending(name) for name in ("a", "b", "c")])
 

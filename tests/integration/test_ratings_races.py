@@ -177,7 +177,7 @@ FATAL = (faults.killed_before, faults.killed_after)
 
 
 def named(incidents: Sequence[Incident]) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("incident", incidents, ids=lambda each: each.__name__)
+    return pytest.mark.parametrize("incident", incidents, ids=lambda incident: incident.__name__)
 
 
 class TestBrokenCalls:

@@ -87,7 +87,9 @@ def test_whenever_the_year_changes_while_a_credit_is_put_it_has_the_last_one(
     pytest.fail("it never came to an end")
 
 
-@pytest.mark.parametrize("incident", [faults.killed_before, faults.killed_after], ids=lambda each: each.__name__)
+@pytest.mark.parametrize(
+    "incident", [faults.killed_before, faults.killed_after], ids=lambda incident: incident.__name__
+)
 @pytest.mark.parametrize("existing", [False, True], ids=["created", "replaced"])
 def test_a_put_that_is_broken_off_anywhere_is_completed_by_its_retry(
     new_table: NewTable, tapped: tuple["DynamoDBClient", Line], line: Line, existing: bool, incident: Incident

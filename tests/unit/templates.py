@@ -50,7 +50,7 @@ class Templates:
 
     def all(self, type_: str) -> dict[str, Json]:
         """Every resource of a type, by logical id."""
-        resources = {name: made for each in self._parts.values() for name, made in each["Resources"].items()}
+        resources = {name: made for part in self._parts.values() for name, made in part["Resources"].items()}
         return {name: resource for name, resource in resources.items() if resource["Type"] == type_}
 
     def one(self, type_: str, part: str = "") -> Json:
@@ -113,7 +113,12 @@ class Templates:
             returning = as_list(equal.pop("dynamodb:ReturnValues", []))
             assert ("NONE" in returning) == bool(writes)
             assert equal == {}
-            named = [plain(part) for each in conditions.values() for value in each.values() for part in as_list(value)]
+            named = [
+                plain(part)
+                for condition in conditions.values()
+                for value in condition.values()
+                for part in as_list(value)
+            ]
             for action in as_list(statement["Action"]):
                 for resource in as_list(statement["Resource"]):
                     line = " ".join([action, plain(resource), *sorted(named)])

@@ -333,7 +333,7 @@ def test_a_request_sends_exactly_the_operations_of_its_row(api: Api, table: Tabl
 @pytest.mark.parametrize(
     "pattern",
     # The sweeper goes through all open jobs, to know how old the oldest is.
-    [each for each in ACCESS_PATTERNS if each.index and each.request != "every minute: the sweeper"],
+    [pattern for pattern in ACCESS_PATTERNS if pattern.index and pattern.request != "every minute: the sweeper"],
     ids=lambda pattern: pattern.request,
 )
 def test_a_listing_names_every_key_of_its_index(api: Api, table: Table, pattern: AccessPattern) -> None:

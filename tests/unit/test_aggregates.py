@@ -310,7 +310,7 @@ class TestSettling:
         backstage.settle_totals()
 
         def projected() -> list[Item]:
-            keys = [each.name for index in schema.INDEXES for each in (*index.partition, *index.sort)]
+            keys = [key.name for index in schema.INDEXES for key in (*index.partition, *index.sort)]
             kept = [item for item in items_of(table) if item["sk"] in ("AGG", "#PROFILE")]
             return [{name: item[name] for name in (*keys, *schema.PROJECTION) if name in item} for item in kept]
 
@@ -463,7 +463,7 @@ class TestYears:
         video = api.publish(releaseYear=1999)
         content = CreditContent.model_validate({"ordering": 1, "roles": [{"category": "actor"}]})
         credits_ = [credit_item(video, f"nm{n}", content, caller=JOB, now=NOW) for n in range(LARGEST_TRANSACTION)]
-        table.transact([table.put(each) for each in credits_])
+        table.transact([table.put(item) for item in credits_])
         _date(api, video["videoId"], 2001)
         with recorded(table.client) as operations:
             assert EntryMover(table).move_entries(video["videoId"], NOW) is None

@@ -32,7 +32,7 @@ def _drawn(picture: str) -> Arrows:
         if "-->" in line:
             # A name may have its label behind it: Table[("VideoMetadata")].
             sources, targets = (
-                [each.split("[")[0].strip() for each in side.split(" & ")] for side in line.split("-->")
+                [node.split("[")[0].strip() for node in side.split(" & ")] for side in line.split("-->")
             )
             arrows |= set(product(sources, targets))
     return arrows

@@ -200,7 +200,7 @@ class TestVideos:
         before = edited(video(description="of somebody else"), title="Old")
         found = audited(before, video() | {"writeId": "another", "userId": "bob"})
         assert (found["action"], found["owner"]) == ("created", "bob")
-        assert not any("from" in each for each in found["changes"])
+        assert not any("from" in changed for changed in found["changes"])
 
 
 class TestAuthors:
@@ -331,9 +331,9 @@ class TestSize:
 def _size(value: Any) -> int:
     """Bytes as DynamoDB counts them; of a number at most half a byte a digit, and two."""
     if isinstance(value, dict):
-        return sum(len(name.encode()) + _size(each) + 1 for name, each in value.items()) + 3
+        return sum(len(name.encode()) + _size(member) + 1 for name, member in value.items()) + 3
     if isinstance(value, list):
-        return sum(_size(each) + 1 for each in value) + 3
+        return sum(_size(element) + 1 for element in value) + 3
     if isinstance(value, bool) or value is None:
         return 1
     if isinstance(value, int | float):
@@ -435,7 +435,7 @@ class Cloud:
 def expected_lines(raws: Sequence[Raw]) -> list[str]:
     """The archive's lines of some records, in order."""
     found = [entry(Record(raw), DAYS) for raw in raws]
-    return [json.dumps(document(each), ensure_ascii=False, separators=(",", ":")) for each in found if each]
+    return [json.dumps(document(item), ensure_ascii=False, separators=(",", ":")) for item in found if item]
 
 
 def history(count: int, *, start: int = 1) -> list[Raw]:
@@ -483,7 +483,7 @@ class TestTheFunction:
 
     @pytest.mark.parametrize("bisect", [True, False])
     @pytest.mark.parametrize("call", range(8))
-    @pytest.mark.parametrize("incident", INCIDENTS, ids=lambda each: each.__name__)
+    @pytest.mark.parametrize("incident", INCIDENTS, ids=lambda incident: incident.__name__)
     def test_whatever_breaks_at_a_call_each_entry_is_kept_once(
         self, incident: Incident, call: int, bisect: bool
     ) -> None:
@@ -492,7 +492,7 @@ class TestTheFunction:
         assert cloud.items == undisturbed().items
         assert cloud.lines == undisturbed().lines
 
-    @pytest.mark.parametrize("incident", [throttled, answer_lost], ids=lambda each: each.__name__)
+    @pytest.mark.parametrize("incident", [throttled, answer_lost], ids=lambda incident: incident.__name__)
     @pytest.mark.parametrize("call", range(7))
     def test_as_deployed_one_incident_needs_no_second_delivery(self, incident: Incident, call: int) -> None:
         cloud = Cloud({call: incident})

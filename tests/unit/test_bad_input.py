@@ -154,7 +154,10 @@ BAD_FIELDS: list[tuple[str, Any, str]] = [
     ("metadata", {f"k{n}": 1 for n in range(51)}, "/metadata"),
     ("thumbnails", {"poster": "https://example.com"}, "/thumbnails/poster"),
     *(("thumbnails", {"poster": {"url": url}}, "/thumbnails/poster/url") for url in NO_ADDRESSES),
-    *(("resolutions", {"1080p": f"s3://bucket/a{each}b"}, "/resolutions/1080p") for each in '"<>\\`\n\x85\u2028'),
+    *(
+        ("resolutions", {"1080p": f"s3://bucket/a{character}b"}, "/resolutions/1080p")
+        for character in '"<>\\`\n\x85\u2028'
+    ),
     ("thumbnails", {"poster": {"url": "https://e.com", "width": 0}}, "/thumbnails/poster/width"),
     ("thumbnails", {"poster": {"url": "https://e.com", "extra": 0}}, "/thumbnails/poster/extra"),
     ("version", 1, "/version"),
@@ -179,7 +182,7 @@ def test_a_bad_field_is_named_by_its_pointer(api: Api, table: Table, field: str,
     # A patch may name more entries than it leaves, so the number of entries is judged when it is applied.
     too_many_entries = isinstance(value, dict) and len(value) in (21, 51)
     _assert_problem(changed, *((404, "not-found") if too_many_entries else (422, "invalid-content")))
-    assert [each.name for each in operations] == (["GetItem"] if too_many_entries else [])
+    assert [operation.name for operation in operations] == (["GetItem"] if too_many_entries else [])
 
 
 @pytest.mark.parametrize(
@@ -362,7 +365,7 @@ class TestPaths:
             allow = {
                 method: api.request(method, path).headers.get("allow") for method in methods if method not in takes
             }
-            assert {method: set((each or "").split(", ")) for method, each in allow.items()} == dict.fromkeys(
+            assert {method: set((allowed or "").split(", ")) for method, allowed in allow.items()} == dict.fromkeys(
                 allow, takes
             )
 

@@ -80,7 +80,7 @@ class TestBatchGet:
 
         reply = api.post("/v1/videos/batch-get", {"videoIds": ids})
 
-        assert reply.json["items"] == [api.get(f"/v1/videos/{each}").json for each in ids]
+        assert reply.json["items"] == [api.get(f"/v1/videos/{video_id}").json for video_id in ids]
         assert (reply.json["missing"], reply.json["remaining"]) == ([], [])
 
     def test_what_is_not_there_or_hidden_is_missing_alike(self, api: Api, clock: Clock) -> None:

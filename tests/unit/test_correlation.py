@@ -166,14 +166,14 @@ class TestAnUpload:
         first, *rest = trail
         assert first["action"] == "created"
         assert first["correlationId"] != begun
-        assert {(each["action"], each.get("kind")) for each in rest} >= {
+        assert {(entry["action"], entry.get("kind")) for entry in rest} >= {
             ("changed", None),
             ("queued", "probe"),
             ("done", "probe"),
             ("done", "poster"),
             ("queued", "transcode.240p"),
         }
-        assert {each["correlationId"] for each in rest} == {begun}
+        assert {entry["correlationId"] for entry in rest} == {begun}
         # Log lines of every stage, and none without an id.
         assert {
             "an object was created",  # arrivals
@@ -311,14 +311,14 @@ class TestOtherWrites:
 
     def test_totals_that_several_requests_moved_at_once_name_none(self, table: Table) -> None:
         videos = VideoStore(table)
-        for each in ("v", "w"):
+        for video_id in ("v", "w"):
             item = new_item(
-                {"title": "t", "visibility": "private"}, video_id=each, owner="a", created_at=1, status="ready"
+                {"title": "t", "visibility": "private"}, video_id=video_id, owner="a", created_at=1, status="ready"
             )
-            videos.create(item, Caller("a", frozenset(), correlation_id=each), NOW)
+            videos.create(item, Caller("a", frozenset(), correlation_id=video_id), NOW)
         Aggregates(table).settle(["v", "w"], NOW, {"v": "v", "w": "w"})
         assert request_of(table.get(PROFILE.key(userId="a"))) is None
-        assert [request_of(table.get(MARKER.key(videoId=each))) for each in ("v", "w")] == ["v", "w"]
+        assert [request_of(table.get(MARKER.key(videoId=video_id))) for video_id in ("v", "w")] == ["v", "w"]
 
     def test_putting_the_same_again_for_another_request_writes_nothing(self, api: Api, table: Table) -> None:
         path = f"/v1/videos/{api.create()['videoId']}/credits/p"

@@ -288,9 +288,9 @@ def test_what_is_compared_with_the_naive_design_is_what_the_month_is_charged(rep
         "list page 5": [request for request in report.workload.calls if request.startswith(LISTS)],
     }
     assert {comparison.request for comparison in report.comparisons} == charged.keys()
-    for each in report.comparisons:
-        dollars = sum(report.bill[request]["DynamoDB"] for request in charged[each.request])
-        assert each.times * units_cost(each.ours, report.prices) == pytest.approx(dollars)
+    for comparison in report.comparisons:
+        dollars = sum(report.bill[request]["DynamoDB"] for request in charged[comparison.request])
+        assert comparison.times * units_cost(comparison.ours, report.prices) == pytest.approx(dollars)
 
 
 def test_a_month_without_lists_can_be_compared_too(report: Report) -> None:

@@ -51,7 +51,7 @@ def test_a_cursor_is_good_for_a_day() -> None:
 def test_a_cursor_with_any_character_changed_is_refused(data: st.DataObject) -> None:
     cursor = CURSORS.seal("q", PLACE, NOW)
     place = data.draw(st.integers(0, len(cursor) - 1))
-    other = data.draw(st.sampled_from("ABCabc019-_").filter(lambda each: each != cursor[place]))
+    other = data.draw(st.sampled_from("ABCabc019-_").filter(lambda letter: letter != cursor[place]))
     with pytest.raises(InvalidCursor):
         CURSORS.open("q", cursor[:place] + other + cursor[place + 1 :], NOW)
 

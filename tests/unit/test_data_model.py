@@ -34,7 +34,7 @@ WORKER = Caller.job("test")
 def _documented(entity: Entity) -> set[str]:
     """The attributes of an entity's table, a row each or several in a row."""
     names = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|", SECTIONS[entity.name], re.MULTILINE)
-    return {name for each in names for name in re.findall(r"`(\w+)`", each)}
+    return {name for cell in names for name in re.findall(r"`(\w+)`", cell)}
 
 
 def _entity_of(item: Item) -> str:

@@ -179,8 +179,8 @@ def _of_playlists(
     playlist = api.post("/v1/playlists", {"title": "t", "visibility": "public"}).json["playlistId"]
     path = f"/v1/playlists/{playlist}"
     last, new = api.publish()["videoId"], api.publish()["videoId"]
-    for each in (video_id, last):
-        api.post(f"{path}/entries", {"videoId": each})
+    for film in (video_id, last):
+        api.post(f"{path}/entries", {"videoId": film})
     place = _place(route, last, playlistId=playlist)
     body = {"videoId": new} if route.operation == "appendEntry" else BODIES.get(route.operation)
     with monkeypatch.context() as patch:

@@ -286,8 +286,8 @@ class TestBatches:
         table, client = _table({"Responses": {"T": []}})
         assert table.batch_get([{"pk": str(n), "sk": "s"} for n in range(101)], consistent=True) == []
         asked = [call["RequestItems"]["T"] for call in client.calls]
-        assert [len(each["Keys"]) for each in asked] == [100, 1]
-        assert all(each["ConsistentRead"] for each in asked)
+        assert [len(request["Keys"]) for request in asked] == [100, 1]
+        assert all(request["ConsistentRead"] for request in asked)
 
     def test_a_read_names_no_key_twice(self) -> None:
         table, client = _table({"Responses": {"T": []}})

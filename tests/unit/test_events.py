@@ -149,7 +149,7 @@ def played() -> Played:
             met = {name: service.answer(name) for name in names}
             later.append({name: answer.get("statusCode", answer) for name, answer in met.items()})
     by_key = {(item["pk"], item["sk"]): item for item in items}
-    return Played(answers, sent, by_key, sorted(entries, key=lambda each: str(each["sk"])), later)
+    return Played(answers, sent, by_key, sorted(entries, key=lambda entry: str(entry["sk"])), later)
 
 
 def _all(table: Table, name: str) -> list[Item]:
@@ -215,15 +215,18 @@ def _passes(value: Any, pattern: Any) -> bool:
         return isinstance(value, Mapping) and all(
             name in value and _passes(value[name], pattern[name]) for name in pattern
         )
-    return any(value.startswith(each["prefix"]) if isinstance(each, Mapping) else value == each for each in pattern)
+    return any(
+        value.startswith(alternative["prefix"]) if isinstance(alternative, Mapping) else value == alternative
+        for alternative in pattern
+    )
 
 
 # --- Requests -------------------------------------------------------------------------------------------------------
 
 PROBLEM = "urn:video-metadata:problem:"
 PART_OF_ANSWER: dict[str, Any] = {
-    "history/list-audit": {"items": [{"action": each} for each in ("created", "changed", "deleted")]},
-    "history/list-audit-of-removed": {"items": [{"action": each} for each in ("expired", "removed")]},
+    "history/list-audit": {"items": [{"action": action} for action in ("created", "changed", "deleted")]},
+    "history/list-audit-of-removed": {"items": [{"action": action} for action in ("expired", "removed")]},
     "jobs/choose-thumbnail": {"videoId": world.FAILED, "kind": "poster", "time": 7.5},
     "jobs/list-jobs": {"items": [{"kind": kind} for kind in ("poster", "probe", "storyboard", "transcode.240p")]},
     "jobs/report-rendition": {"state": "running", "progress": 40, "attempt": world.LAST_TRY},
@@ -250,7 +253,7 @@ PART_OF_ANSWER: dict[str, Any] = {
     "relations/list-credits": {"items": [{"personId": "nm0000001"}, {"personId": "nm0000002"}]},
     "relations/list-person-videos": {"items": [{"video": {"videoId": world.HARBOUR}, "releaseYear": 2025}]},
     "relations/list-region-releases": {"items": [{"region": "NZ"}, {"region": "NZ"}]},
-    "relations/list-releases": {"items": [{"region": each} for each in ("AU", "CA", "NZ", "NZ")]},
+    "relations/list-releases": {"items": [{"region": region} for region in ("AU", "CA", "NZ", "NZ")]},
     "relations/put-credit": {"personId": "nm0000003", "name": "Grace Field", "version": 1},
     "relations/put-region-release": {"region": "DE", "version": 1},
     "relations/put-release": {"region": "CH", "language": "de-CH", "version": 1},
@@ -357,7 +360,7 @@ def test_the_router_makes_a_job_of_a_film_that_has_arrived(played: Played) -> No
 @pytest.mark.parametrize(
     ("video_id", "trail"),
     [
-        (world.HARBOUR, [("video", each, "alice") for each in ("created", "changed", "deleted")]),
+        (world.HARBOUR, [("video", action, "alice") for action in ("created", "changed", "deleted")]),
         (world.AWAITED, [("video", "changed", "job:arrivals")]),
         (world.GONE, [("video", "removed", "unknown"), ("video", "expired", "dynamodb.amazonaws.com")]),
         (

@@ -68,11 +68,11 @@ class Trail:
         """What the title became, entry by entry."""
         reply = self.get(video_id, query, **options)
         assert reply.status == 200, reply.body
-        return [_title(each) for each in reply.json["items"]]
+        return [_title(item) for item in reply.json["items"]]
 
 
 def _title(item: Item) -> str:
-    return str(next(each.get("to") for each in item["changes"] if each["field"] == "/title"))
+    return str(next(changed.get("to") for changed in item["changes"] if changed["field"] == "/title"))
 
 
 def _cut_entry(video_id: str) -> Item:
@@ -121,7 +121,7 @@ class TestWhatIsTold:
         schema = {"$ref": "#/components/schemas/AuditPage", "components": document()["components"]}
         for query in ("limit=1", "limit=100"):
             jsonschema_rs.Draft202012Validator(schema).validate(trail.get(video_id, query, user="admin").json)
-        (cut,) = [each for each in trail.get(video_id, user="admin").json["items"] if "omitted" in each]
+        (cut,) = [item for item in trail.get(video_id, user="admin").json["items"] if "omitted" in item]
         assert tuple(cut) == tuple(name for name in FIELDS if name != "kind")
 
     def test_nothing_internal(self, trail: Trail) -> None:
@@ -137,7 +137,7 @@ class TestWhatIsTold:
         trail.look(video_id)
         trail.remove(video_id)
         told = trail.get(video_id, "order=asc", user="admin").json["items"]
-        assert [each["action"] for each in told] == ["created", "deleted", "restored", "expired"]
+        assert [item["action"] for item in told] == ["created", "deleted", "restored", "expired"]
         assert told[-1]["by"]["kind"] == "service"
 
     def test_a_video_that_nothing_is_known_of_has_an_empty_history(self, trail: Trail) -> None:
@@ -160,7 +160,7 @@ class TestWhoMayRead:
 
     def test_a_stranger_may_not_and_learns_no_more_than_by_reading_the_video(self, trail: Trail) -> None:
         private, published = trail.create(), trail.api.publish("alice")["videoId"]
-        assert [trail.get(each, user="bob").status for each in (private, published, MISSING)] == [404, 403, 404]
+        assert [trail.get(video_id, user="bob").status for video_id in (private, published, MISSING)] == [404, 403, 404]
 
     def test_an_owner_may_while_its_video_is_deleted_but_not_gone(self, trail: Trail) -> None:
         video_id = trail.create()
@@ -224,7 +224,7 @@ def pages(trail: Trail, video_id: str, query: str, **options: Any) -> list[list[
     found, reply = [], trail.get(video_id, query, **options)
     while True:
         assert reply.status == 200, reply.body
-        found.append([_title(each) for each in reply.json["items"]])
+        found.append([_title(item) for item in reply.json["items"]])
         cursor = reply.json["nextCursor"]
         if cursor is None:
             assert "link" not in reply.headers
@@ -257,7 +257,7 @@ class TestPages:
         first = trail.get(video_id, "limit=2").json
         trail.patch(video_id, "4")
         second = trail.get(video_id, f"limit=2&cursor={first['nextCursor']}").json
-        assert [_title(each) for each in second["items"]] == ["1", "A film"]
+        assert [_title(item) for item in second["items"]] == ["1", "A film"]
 
     def test_a_page_is_one_query_for_an_admin_and_a_look_at_the_video_before_for_others(self, trail: Trail) -> None:
         video_id = trail.create()
@@ -265,7 +265,7 @@ class TestPages:
         for user, operations in (("admin", ["Query"]), ("alice", ["GetItem", "Query"])):
             with recorded(trail.table.client) as seen:
                 trail.get(video_id, "limit=2", user=user)
-            assert [each.name for each in seen] == operations
+            assert [operation.name for operation in seen] == operations
             assert seen[-1].parameters["TableName"] == AUDIT_TABLE_NAME
 
     def test_entries_past_their_time_are_hidden_though_dynamodb_has_them_still(self, trail: Trail) -> None:
@@ -285,7 +285,7 @@ class TestPages:
         trail.api.clock.now = NOW + DAYS * 86400
         with recorded(trail.table.client) as seen:
             assert trail.titles(video_id, "order=asc&limit=10", user="admin") == [str(n) for n in range(100, 110)]
-        assert [each.parameters["Limit"] for each in seen] == [11, 250]
+        assert [operation.parameters["Limit"] for operation in seen] == [11, 250]
 
     def test_looking_for_what_is_not_hidden_has_an_end(self, trail: Trail, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("shared.audit.LARGEST_QUERY", 2)

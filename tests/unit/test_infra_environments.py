@@ -175,22 +175,22 @@ class TestNames:
 
     def test_stacks_and_exports_are_all_different(self, made: dict[str, Templates]) -> None:
         for of in (
-            lambda each: each.names,
-            lambda each: [
+            lambda templates: templates.names,
+            lambda templates: [
                 json.dumps(output["Export"]["Name"])
-                for template in each.parts().values()
+                for template in templates.parts().values()
                 for output in template.get("Outputs", {}).values()
                 if "Export" in output
             ],
         ):
-            names = [name for each in made.values() for name in of(each)]
+            names = [name for templates in made.values() for name in of(templates)]
             assert len(names) == len(set(names))
             assert names
 
     def test_no_physical_name_is_shared(self, made: dict[str, Templates]) -> None:
-        found = {env: _names(each) for env, each in made.items()}
+        found = {env: _names(templates) for env, templates in made.items()}
         for one, other in combinations(made, 2):
-            shared = {each for each in found[one] & found[other] if each[:2] not in WITHIN}
+            shared = {name for name in found[one] & found[other] if name[:2] not in WITHIN}
             assert not shared, f"{one} and {other} share {sorted(shared)}"
 
     def test_what_has_a_name_is_looked_at(self, prod: Templates) -> None:
@@ -224,12 +224,12 @@ def _names(templates: Templates) -> set[tuple[str, str, str]]:
 def _properties(value: Any) -> Iterator[tuple[str, Any]]:
     """Every property and what it is, however deep."""
     if isinstance(value, list):
-        for each in value:
-            yield from _properties(each)
+        for element in value:
+            yield from _properties(element)
     elif isinstance(value, dict):
-        for key, each in value.items():
-            yield key, each
-            yield from _properties(each)
+        for key, member in value.items():
+            yield key, member
+            yield from _properties(member)
 
 
 def _is_written_out(value: Any) -> bool:
@@ -262,7 +262,7 @@ class TestKey:
 
     def test_is_the_accounts_to_give(self, encrypted: Templates) -> None:
         """Its policy leaves it to IAM who may use it; else whoever loses a role loses the key."""
-        (statement,) = [each for each in _key_policy(encrypted) if "Sid" not in each]
+        (statement,) = [candidate for candidate in _key_policy(encrypted) if "Sid" not in candidate]
         assert plain(statement["Principal"]["AWS"]) == "arn:AWS::Partition:iam::AWS::AccountId:root"
         assert statement["Action"] == "kms:*"
 
@@ -518,16 +518,16 @@ def _key_policy(templates: Templates) -> list[Json]:
 
 
 def _statement(templates: Templates, sid: str) -> Json:
-    (statement,) = [each for each in _key_policy(templates) if each.get("Sid") == sid]
+    (statement,) = [candidate for candidate in _key_policy(templates) if candidate.get("Sid") == sid]
     return statement
 
 
 def _written_out(value: Any) -> Any:
     """A part of a template as it would be in an account of the documentation's."""
     if isinstance(value, list):
-        return [_written_out(each) for each in value]
+        return [_written_out(element) for element in value]
     if isinstance(value, dict) and not value.keys() & {"Ref", "Fn::Join"}:
-        return {key: _written_out(each) for key, each in value.items()}
+        return {key: _written_out(member) for key, member in value.items()}
     example = {"AWS::Partition": "aws", "AWS::AccountId": "111122223333", "AWS::Region": "eu-west-1"}
     return re.sub(r"AWS::\w+", lambda found: example[found[0]], plain(value))
 

@@ -40,7 +40,7 @@ class TestEveryBucket:
         (statement,) = denied
         assert statement["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
         assert statement["Action"] == "s3:*"
-        assert [plain(each) for each in statement["Resource"]] == [name, f"{name}/*"]
+        assert [plain(resource) for resource in statement["Resource"]] == [name, f"{name}/*"]
 
     def test_tidies_up_uploads_that_were_never_completed(self, aws: Templates, name: str) -> None:
         (rule,) = _bucket(aws, name)["Properties"]["LifecycleConfiguration"]["Rules"]
@@ -346,8 +346,8 @@ def _woken(templates: Templates, name: str, partition_key: str, sort_key: str, i
     return {
         folder
         for folder in ("router", "audit")
-        for each in _mapping(templates, folder)["FilterCriteria"]["Filters"]
-        if _matches(json.loads(each["Pattern"]), record)
+        for rule in _mapping(templates, folder)["FilterCriteria"]["Filters"]
+        if _matches(json.loads(rule["Pattern"]), record)
     }
 
 
@@ -355,7 +355,7 @@ def _matches(pattern: Any, value: Any) -> bool:
     """Lambda's filter rules, as far as they are used: lists are alternatives, and all names must match."""
     if isinstance(pattern, dict):
         return isinstance(value, dict) and all(_matches(pattern[name], value.get(name)) for name in pattern)
-    return any(_is(each, value) for each in pattern)
+    return any(_is(alternative, value) for alternative in pattern)
 
 
 def _is(rule: Any, value: Any) -> bool:
@@ -395,6 +395,6 @@ def _queue_policy(templates: Templates, name: str) -> list[Json]:
     return [
         statement
         for made in templates.all("AWS::SQS::QueuePolicy").values()
-        if name in [plain(each) for each in as_list(made["Properties"]["Queues"])]
+        if name in [plain(queue) for queue in as_list(made["Properties"]["Queues"])]
         for statement in made["Properties"]["PolicyDocument"]["Statement"]
     ]

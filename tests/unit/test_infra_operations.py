@@ -36,7 +36,7 @@ def operations(templates: Templates) -> Json:
 def alarms(templates: Templates) -> dict[str, Json]:
     """The stack's alarms, by name, as they stand in the template."""
     found = [made["Properties"] for made in of_type(templates, "AWS::CloudWatch::Alarm")]
-    return {each["AlarmName"]: each for each in found}
+    return {alarm["AlarmName"]: alarm for alarm in found}
 
 
 def of_type(templates: Templates, type_: str, *, part: str = "Operations") -> list[Json]:
@@ -152,7 +152,9 @@ class TestAlarms:
     def test_sums_take_missing_data_as_nothing(self, prod: Templates) -> None:
         """`m1 + m2` has no value where one of them has none; SUM has."""
         for name in ("Workers crash", "Workers are throttled", "Table fails", "Table writes are throttled"):
-            (total,) = (each["Expression"] for each in alarms(prod)[f"prod {name}"]["Metrics"] if "Expression" in each)
+            (total,) = (
+                metric["Expression"] for metric in alarms(prod)[f"prod {name}"]["Metrics"] if "Expression" in metric
+            )
             assert total.startswith("SUM([m0, m1, ")
 
     @pytest.mark.parametrize("direction", ["Read", "Write"])

@@ -65,8 +65,8 @@ class TestVersions:
         called += [made["Properties"]["IntegrationUri"] for made in aws.all("AWS::ApiGatewayV2::Integration").values()]
         called += [target["Arn"] for made in aws.all("AWS::Events::Rule").values() for target in _targets(made)]
         assert len(called) > len(FUNCTIONS)
-        for each in called:
-            assert not functions & set(_references(each))
+        for target in called:
+            assert not functions & set(_references(target))
 
     @pytest.mark.parametrize("folder", ANSWERING)
     def test_requests_go_to_a_function_only_once_the_gateway_may_call_it(self, aws: Templates, folder: str) -> None:
@@ -264,7 +264,7 @@ def _targets(rule: Json) -> list[Json]:
 def _references(value: Any) -> list[str]:
     """The logical ids that a value refers to."""
     if isinstance(value, list):
-        return [name for each in value for name in _references(each)]
+        return [name for element in value for name in _references(element)]
     if not isinstance(value, dict):
         return []
     ((function, argument),) = value.items()
@@ -287,7 +287,7 @@ def _kept_warm(templates: Templates) -> dict[str, int]:
 
 
 def _architectures(templates: Templates) -> set[str]:
-    return {each for folder in FUNCTIONS for each in templates.function(folder)[1]["Architectures"]}
+    return {architecture for folder in FUNCTIONS for architecture in templates.function(folder)[1]["Architectures"]}
 
 
 def _groups(templates: Templates) -> dict[str, Json]:

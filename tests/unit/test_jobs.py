@@ -193,7 +193,7 @@ class TestRepeatsAndDisorder:
         ticket = backstage.message("transcode", "transcode.360p").ticket
         item = _item(backstage.table, video_id)
         newer = item["source"] | {"uploadId": "0002", "etag": "e2"}
-        backstage.videos.change(video_id, WORKER, int(backstage.clock()), lambda each: video.arrived(each, newer))
+        backstage.videos.change(video_id, WORKER, int(backstage.clock()), lambda current: video.arrived(current, newer))
         assert _finish(backstage, ticket) is None
 
     def test_a_result_that_is_reported_twice_counts_once(self, api: Api, backstage: Backstage) -> None:

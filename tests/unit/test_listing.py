@@ -31,7 +31,7 @@ def _reader(entries: Sequence[Item], sizes: list[int] | None = None) -> Callable
 def _page(entries: Sequence[Item], visible: set[str], limit: int, after: Position | None, budget: int) -> Page[str]:
     return hydrated(
         _reader(entries),
-        lambda found: [each["relId"] if each["relId"] in visible else None for each in found],
+        lambda found: [entry["relId"] if entry["relId"] in visible else None for entry in found],
         limit=limit,
         after=after,
         budget=budget,
@@ -63,7 +63,7 @@ def test_all_pages_together_are_the_list(visible: set[int], limit: int, budget: 
 
 def test_the_last_full_page_has_no_next() -> None:
     entries = _entries(4)
-    page = _page(entries, {each["relId"] for each in entries}, 4, None, 1000)
+    page = _page(entries, {entry["relId"] for entry in entries}, 4, None, 1000)
     assert (len(page.items), page.resume) == (4, None)
 
 
@@ -74,7 +74,7 @@ def test_what_is_hidden_behind_the_last_is_no_next_page() -> None:
 
 def test_a_page_that_shows_all_is_read_at_once() -> None:
     sizes: list[int] = []
-    hydrated(_reader(_entries(60), sizes), lambda found: [each["relId"] for each in found], limit=25, after=None)
+    hydrated(_reader(_entries(60), sizes), lambda found: [entry["relId"] for entry in found], limit=25, after=None)
     assert sizes == [26]
 
 

@@ -205,7 +205,9 @@ class TestPages:
             reply = catalogue.get("/v1/videos", query="category=b&fields=title,duration&limit=1")
         assert reply.json["items"] == [{"title": "bob other", "duration": 5000}]
         assert reply.json["nextCursor"]
-        assert all("poster" not in each.parameters["ExpressionAttributeNames"].values() for each in operations)
+        assert all(
+            "poster" not in operation.parameters["ExpressionAttributeNames"].values() for operation in operations
+        )
 
     def test_a_listing_shows_a_poster(self, api: Api) -> None:
         api.publish(thumbnails={"poster": {"url": "https://example.com/p.webp"}})

@@ -50,7 +50,9 @@ def test_the_debugger_s_example_names_a_function_that_there_is(aws: Templates) -
 
 
 def test_functions_have_the_same_names_for_sam_as_on_ministack(aws: Templates, local: Templates) -> None:
-    assert [each.logical_id for each in _functions(aws)] == [each.logical_id for each in _functions(local)]
+    assert [function.logical_id for function in _functions(aws)] == [
+        function.logical_id for function in _functions(local)
+    ]
 
 
 def _functions(templates: Templates) -> list[Synthesised]:
@@ -65,7 +67,7 @@ def _functions(templates: Templates) -> list[Synthesised]:
         )
         template = Path(f"{stack}.template.json")
         found.append(Synthesised(folder, properties["Handler"], stack, logical_id, template, Path("asset")))
-    return sorted(found, key=lambda each: each.folder)
+    return sorted(found, key=lambda function: function.folder)
 
 
 def _parts(templates: Templates) -> list[dict[str, dict[str, object]]]:

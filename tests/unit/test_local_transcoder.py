@@ -104,7 +104,7 @@ class Laptop:
     def made(self) -> list[str]:
         """The renditions in the bucket."""
         found = self.s3.list_objects_v2(Bucket=MEDIA_BUCKET).get("Contents", [])
-        return [each["Key"] for each in found]
+        return [stored["Key"] for stored in found]
 
 
 @pytest.fixture

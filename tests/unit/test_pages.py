@@ -31,13 +31,15 @@ class Partition:
     def fetch(self, after: Position | None, limit: int) -> QueryPage:
         """What a Query would give."""
         rest = [
-            each for each in self.positions if after is None or ((each > after) == self.ascending and each != after)
+            position
+            for position in self.positions
+            if after is None or ((position > after) == self.ascending and position != after)
         ]
         read = rest[:limit]
         self.examined += len(read)
         more = len(rest) > limit
         return QueryPage(
-            [_item(each) for each in read if self.visible(each)],
+            [_item(position) for position in read if self.visible(position)],
             len(read),
             encode_item(_item(read[-1])) if more else None,
         )
@@ -86,13 +88,15 @@ def test_a_walk_sees_every_visible_item_once_and_in_order(
 ) -> None:
     sources = [
         Partition(
-            [each for each in places if places[each] == number], lambda each: each not in hidden, ascending=ascending
+            [place for place in places if places[place] == number],
+            lambda position: position not in hidden,
+            ascending=ascending,
         )
         for number in range(8)
     ]
-    expected = sorted((each for each in places if each not in hidden), reverse=not ascending)
+    expected = sorted((place for place in places if place not in hidden), reverse=not ascending)
 
-    pages = list(_walk([each.fetch for each in sources], executor, ascending=ascending, limit=limit, budget=budget))
+    pages = list(_walk([source.fetch for source in sources], executor, ascending=ascending, limit=limit, budget=budget))
 
     assert [_locate(item) for page in pages for item in page.items] == expected
     assert all(len(page.items) <= limit for page in pages)
@@ -102,11 +106,12 @@ def test_a_walk_sees_every_visible_item_once_and_in_order(
 def test_pages_are_full_however_much_a_filter_hides(executor: ThreadPoolExecutor, ascending: bool) -> None:
     everything = [Position(n, "a") for n in range(800)]
     sources = [
-        Partition(everything[shard::4], lambda each: each.at % 10 == 0, ascending=ascending) for shard in range(4)
+        Partition(everything[shard::4], lambda position: position.at % 10 == 0, ascending=ascending)
+        for shard in range(4)
     ]
 
     pages = list(
-        _walk([each.fetch for each in sources], executor, ascending=ascending, limit=25, budget=EXAMINED_BUDGET)
+        _walk([source.fetch for source in sources], executor, ascending=ascending, limit=25, budget=EXAMINED_BUDGET)
     )
 
     assert [len(page.items) for page in pages] == [25, 25, 25, 5]
@@ -119,7 +124,7 @@ def test_the_last_page_says_that_it_is_the_last_even_when_it_is_full(executor: T
 
 
 def test_a_page_ends_short_when_the_budget_is_spent_and_leads_on(executor: ThreadPoolExecutor) -> None:
-    source = Partition([Position(n, "a") for n in range(5000)], lambda each: each.at == 4999, ascending=True)
+    source = Partition([Position(n, "a") for n in range(5000)], lambda position: position.at == 4999, ascending=True)
 
     pages = list(_walk([source.fetch], executor, ascending=True, limit=25, budget=EXAMINED_BUDGET))
 
@@ -132,12 +137,12 @@ def test_one_page_examines_no_more_than_the_budget(executor: ThreadPoolExecutor)
         Partition([Position(n, f"{shard}") for n in range(5000)], lambda _: False, ascending=False)
         for shard in range(4)
     ]
-    merge([each.fetch for each in sources], _locate, ascending=False, limit=100, after=None, executor=executor)
-    assert sum(each.examined for each in sources) <= EXAMINED_BUDGET
+    merge([source.fetch for source in sources], _locate, ascending=False, limit=100, after=None, executor=executor)
+    assert sum(source.examined for source in sources) <= EXAMINED_BUDGET
 
 
 def test_an_evenly_spread_page_reads_little_more_than_it_shows(executor: ThreadPoolExecutor) -> None:
     everything = [Position(n, "a") for n in range(4000)]
     sources = [Partition(everything[shard::4], lambda _: True, ascending=False) for shard in range(4)]
-    merge([each.fetch for each in sources], _locate, ascending=False, limit=25, after=None, executor=executor)
-    assert sum(each.examined for each in sources) <= 2 * 25
+    merge([source.fetch for source in sources], _locate, ascending=False, limit=25, after=None, executor=executor)
+    assert sum(source.examined for source in sources) <= 2 * 25

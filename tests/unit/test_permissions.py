@@ -96,7 +96,7 @@ class Service:
         watch.on(client, self.objects.client)
         clock = Clock()
         made = make_api(self.table, clock, self.objects)
-        self.api = Api(self.table, {name: watch.over(name, each) for name, each in made.handlers.items()}, clock)
+        self.api = Api(self.table, {name: watch.over(name, handler) for name, handler in made.handlers.items()}, clock)
         self.backstage = Backstage(self.table, clock)
         self.backstage.router = watch.over("router", self.backstage.router)
         queues = {
@@ -323,8 +323,8 @@ def what_is_removed(service: Service) -> None:
     api.put(f"/v1/videos/{video_id}/credits/sam", CREDIT)
     playlists = [api.post("/v1/playlists", {"title": "t"}).json["playlistId"] for _ in range(2)]
     for playlist_id in playlists:
-        for each in (video_id, other):
-            api.post(f"/v1/playlists/{playlist_id}/entries", {"videoId": each})
+        for added in (video_id, other):
+            api.post(f"/v1/playlists/{playlist_id}/entries", {"videoId": added})
     for bucket, key in (
         (SOURCES_BUCKET, f"{video_id}/0001"),
         (MEDIA_BUCKET, f"thumbnails/{video_id}/x/poster.jpg"),
@@ -412,9 +412,9 @@ def _unused(aws: Templates, watched: Watch, folder: str) -> Iterator[str]:
                     continue
                 keys = {
                     key
-                    for each in done
-                    if each.action == action and fnmatchcase(each.resource, resource)
-                    for key in each.context.get("dynamodb:LeadingKeys", [""])
+                    for access in done
+                    if access.action == action and fnmatchcase(access.resource, resource)
+                    for key in access.context.get("dynamodb:LeadingKeys", [""])
                 }
                 for pattern in as_list(patterns):
                     if not any(fnmatchcase(key, pattern) for key in keys):
@@ -464,7 +464,7 @@ FORBIDDEN: list[tuple[str, set[str], list[Access]]] = [
     (
         "scan a table or an index",
         set(),
-        [_item("Scan", "VIDEO#v", table=each) for each in ("Table", "AuditTable", "Table/index/RelationIndex")],
+        [_item("Scan", "VIDEO#v", table=table) for table in ("Table", "AuditTable", "Table/index/RelationIndex")],
     ),
     (
         "use PartiQL, which takes no heed of leading keys",
@@ -480,7 +480,11 @@ FORBIDDEN: list[tuple[str, set[str], list[Access]]] = [
             for action in ("DeleteTable", "UpdateTable", "ExportTableToPointInTime", "UpdateTimeToLive", "CreateBackup")
         ],
     ),
-    ("touch a table of somebody else", set(), [_item(each, "VIDEO#v", table="Other") for each in (*READS, *WRITES)]),
+    (
+        "touch a table of somebody else",
+        set(),
+        [_item(operation, "VIDEO#v", table="Other") for operation in (*READS, *WRITES)],
+    ),
     (
         "read or write without naming whose items",
         set(),
@@ -554,7 +558,7 @@ FORBIDDEN: list[tuple[str, set[str], list[Access]]] = [
     (
         "let the archive keep less",
         set(),
-        [Access(f"s3:{each}", "Archive") for each in ("PutBucketVersioning", "PutLifecycleConfiguration")],
+        [Access(f"s3:{action}", "Archive") for action in ("PutBucketVersioning", "PutLifecycleConfiguration")],
     ),
     ("read the archive", set(), [Access("s3:GetObject", "Archive/audit/x")]),
     ("read a film", {"arrivals", "probe", "thumbnails"}, [Access("s3:GetObject", "Sources/v/u")]),
@@ -564,19 +568,23 @@ FORBIDDEN: list[tuple[str, set[str], list[Access]]] = [
     (
         "remove films and pictures",
         {"purge"},
-        [Access("s3:DeleteObject", each) for each in ("Sources/v/u", "Media/thumbnails/v/x")],
+        [Access("s3:DeleteObject", object_) for object_ in ("Sources/v/u", "Media/thumbnails/v/x")],
     ),
-    ("change what a bucket is", set(), [Access(f"s3:{each}", "Media") for each in ("PutBucketPolicy", "DeleteBucket")]),
+    (
+        "change what a bucket is",
+        set(),
+        [Access(f"s3:{action}", "Media") for action in ("PutBucketPolicy", "DeleteBucket")],
+    ),
     ("take a message of the transcoders", set(), [Access("sqs:ReceiveMessage", "TranscodeQueue")]),
     (
         "let a job be worked on",
         {"router"},
-        [Access("sqs:SendMessage", f"{each}Queue") for each in ("Probe", "Thumbnails", "Transcode")],
+        [Access("sqs:SendMessage", f"{queue}Queue") for queue in ("Probe", "Thumbnails", "Transcode")],
     ),
     (
         "take a role or make a key",
         set(),
-        [Access(each, "*") for each in ("sts:AssumeRole", "iam:PassRole", "iam:CreateAccessKey")],
+        [Access(action, "*") for action in ("sts:AssumeRole", "iam:PassRole", "iam:CreateAccessKey")],
     ),
     (
         "learn of a video more than who may see it",
@@ -593,7 +601,7 @@ FORBIDDEN: list[tuple[str, set[str], list[Access]]] = [
 
 @pytest.mark.parametrize(("deed", "allowed", "attempts"), FORBIDDEN, ids=[deed for deed, _, _ in FORBIDDEN])
 def test_only_these_may(roles: dict[str, Role], deed: str, allowed: set[str], attempts: list[Access]) -> None:
-    may = {folder for folder, role in roles.items() for each in attempts if role.refusal(each) is None}
+    may = {folder for folder, role in roles.items() for attempt in attempts if role.refusal(attempt) is None}
     assert may == allowed
 
 
@@ -605,7 +613,9 @@ def test_only_these_may(roles: dict[str, Role], deed: str, allowed: set[str], at
     ],
 )
 def test_others_than_these_query_no_index(roles: dict[str, Role], folder: str, indexes: set[str]) -> None:
-    asking = {name: Access("dynamodb:Query", f"Table/index/{name}") for name in (each.name for each in schema.INDEXES)}
+    asking = {
+        name: Access("dynamodb:Query", f"Table/index/{name}") for name in (index.name for index in schema.INDEXES)
+    }
     found = {name: {role for role in roles if roles[role].refusal(access) is None} for name, access in asking.items()}
     assert {name for name, who in found.items() if folder in who} == indexes
     assert set().union(*found.values()) == {"videos", "relations", "playlists", "totals", "purge", "sweeper"}
@@ -664,4 +674,4 @@ def test_the_page_says_what_a_function_may_do(aws: Templates, folder: str) -> No
 
 def test_the_page_names_every_wildcard() -> None:
     page = PAGE.read_text(encoding="utf-8")
-    assert [each for each in WILDCARDS if f"| `{each}` |" not in page] == []
+    assert [wildcard for wildcard in WILDCARDS if f"| `{wildcard}` |" not in page] == []

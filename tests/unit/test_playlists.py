@@ -46,7 +46,7 @@ def _pages(api: Api, path: str, limit: int = 100, query: str = "", **options: An
     cursor = None
     while True:
         following = urlencode({"limit": limit} | ({"cursor": cursor} if cursor else {}))
-        reply = api.get(path, query="&".join(each for each in (query, following) if each), **options)
+        reply = api.get(path, query="&".join(part for part in (query, following) if part), **options)
         assert reply.status == 200, reply.body
         pages.append(reply.json["items"])
         cursor = reply.json["nextCursor"]
@@ -214,7 +214,11 @@ class TestListOfPlaylists:
         _conforms("PlaylistPage", {"items": pages[0], "nextCursor": None})
 
     def test_others_see_the_public_ones_of_an_owner_on_full_pages(self, api: Api) -> None:
-        public = {_id(_playlist(api, visibility=each)) for each in ("public", "private") * 4 if each == "public"}
+        public = {
+            _id(_playlist(api, visibility=visibility))
+            for visibility in ("public", "private") * 4
+            if visibility == "public"
+        }
         hidden = [_playlist(api) for _ in range(3)]
         pages = _pages(api, "/v1/playlists", limit=2, query="userId=alice", user="bob")
         assert [len(page) for page in pages] == [2, 2]
@@ -419,7 +423,7 @@ class TestMoves:
         path = _playlist(api, *films)
         with recorded(table.client) as operations:
             api.patch(f"{path}/entries/{films[11]}", {"after": films[3]})
-        (transaction,) = [each for each in operations if each.name == "TransactWriteItems"]
+        (transaction,) = [operation for operation in operations if operation.name == "TransactWriteItems"]
         assert len(transaction.parameters["TransactItems"]) == 4
 
     @pytest.mark.parametrize("body", [{"after": None}, {"before": 1}])
@@ -429,7 +433,7 @@ class TestMoves:
         wanted = {side: None if place is None else films[place] for side, place in body.items()}
         with recorded(table.client) as operations:
             assert api.patch(f"{path}/entries/{films[0]}", wanted).status == 200
-        assert "TransactWriteItems" not in {each.name for each in operations}
+        assert "TransactWriteItems" not in {operation.name for operation in operations}
         assert api.get(path).json["version"] == 4
 
     def test_any_sequence_of_moves_appends_and_removals_keeps_its_order(self, api: Api) -> None:
@@ -603,4 +607,4 @@ class TestIfMatchOnEntries:
         one, two = (api.create()["videoId"] for _ in range(2))
         assert api.post(f"{playlist}/entries", {"videoId": one}, headers={"If-Match": tag}).status == 201
         assert api.post(f"{playlist}/entries", {"videoId": two}, headers={"If-Match": tag}).status == 412
-        assert [each["videoId"] for each in api.get(f"{playlist}/entries").json["items"]] == [one]
+        assert [entry["videoId"] for entry in api.get(f"{playlist}/entries").json["items"]] == [one]

@@ -179,7 +179,7 @@ def test_ratings_and_memberships_of_many_pages_go(
     _run(purge, purge_message(FILM))
     assert _left(table, FILM) == []
     assert len([sk for _, sk in _left(table, kept) if sk.startswith("RATING#")]) == 20
-    assert [api.get(f"/v1/playlists/{each}").json["entryCount"] for each in playlists] == [1] * 8
+    assert [api.get(f"/v1/playlists/{playlist}").json["entryCount"] for playlist in playlists] == [1] * 8
 
 
 def test_memberships_of_playlists_that_are_gone_too_just_go(
@@ -235,7 +235,7 @@ class TestShortTime:
         assert _keys(objects) == []
         assert rounds > 2
         assert left == sorted(left, reverse=True)
-        assert [api.get(f"/v1/playlists/{each}").json["entryCount"] for each in playlists] == [1, 1, 1]
+        assert [api.get(f"/v1/playlists/{playlist}").json["entryCount"] for playlist in playlists] == [1, 1, 1]
 
     def test_with_no_time_at_all_nothing_is_done_and_nothing_lost(
         self, api: Api, table: Table, purge: Purge, objects: Objects

@@ -84,12 +84,12 @@ class TestProcess:
 class TestProcessTogether:
     def test_all_messages_come_in_one_call(self) -> None:
         calls: list[list[str]] = []
-        answer = process_together(_event("{}", "{}"), lambda batch: calls.append([each.id for each in batch]))
+        answer = process_together(_event("{}", "{}"), lambda batch: calls.append([message.id for message in batch]))
         assert (answer, calls) == (_failed(), [["m0", "m1"]])
 
     def test_what_is_no_message_is_left_out(self) -> None:
         calls: list[list[str]] = []
-        answer = process_together(_event("{}", "[]"), lambda batch: calls.append([each.id for each in batch]))
+        answer = process_together(_event("{}", "[]"), lambda batch: calls.append([message.id for message in batch]))
         assert (answer, calls) == (_failed("m1"), [["m0"]])
 
     def test_without_any_message_nothing_is_called(self) -> None:
@@ -103,8 +103,8 @@ class TestProcessTogether:
         calls: list[list[str]] = []
 
         def handle(batch: Sequence[Message]) -> None:
-            calls.append([each.id for each in batch])
-            if any(each.body for each in batch):
+            calls.append([message.id for message in batch])
+            if any(message.body for message in batch):
                 raise ZeroDivisionError
 
         assert process_together(_event("{}", '{"a": 1}', "{}"), handle) == _failed("m1")

@@ -67,7 +67,9 @@ def test_a_count_goes_by_itself(quota: QuotaStore, table: Table) -> None:
     assert item["purgeAt"] == NOW + 2 * DAY
 
 
-@pytest.mark.parametrize("incident", [request_lost, answer_lost, throttled, failing], ids=lambda each: each.__name__)
+@pytest.mark.parametrize(
+    "incident", [request_lost, answer_lost, throttled, failing], ids=lambda incident: incident.__name__
+)
 def test_a_fault_that_passes_counts_once(quota: QuotaStore, table: Table, incident: Any) -> None:
     line = Line(table.client, carry=botocore_stubber)
     for count in (3, 7):  # below the cap, and up to it: counted twice, it would be refused

@@ -34,7 +34,7 @@ def test_entries_put_anywhere_stay_in_order(places: list[tuple[int, bool]]) -> N
     order: list[str] = []
     for place, ascending in places:
         _put(order, place % (len(order) + 1), ascending=ascending)
-    assert [each.encode() for each in order] == sorted({each.encode() for each in order})
+    assert [rank.encode() for rank in order] == sorted({rank.encode() for rank in order})
     assert len(order) == len(places)
     assert all(_fits(rank) for rank in order)
 

@@ -46,7 +46,7 @@ def assert_exact(table: Table, video_id: str) -> None:
     kept = totals(table, video_id)
     shares = [share(Choice.of(rating)) for rating in ratings(table, video_id)]
     assert {name: kept.get(name, 0) for name in ("votes", "sum", "likes", "dislikes")} == {
-        name: sum(each[name] for each in shares) for name in ("votes", "sum", "likes", "dislikes")
+        name: sum(counts[name] for counts in shares) for name in ("votes", "sum", "likes", "dislikes")
     }
 
 

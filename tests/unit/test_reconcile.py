@@ -48,7 +48,7 @@ class Runs:
         run = Reconcile(self.table, clock=lambda: NOW, sleep=sleep)
         self.summary = run.run(repair, self.findings.append)
         assert sum(self.summary.outcomes.values()) == len(self.findings)
-        return [(each.kind, each.id, each.outcome) for each in self.findings]
+        return [(finding.kind, finding.id, finding.outcome) for finding in self.findings]
 
 
 @pytest.fixture
@@ -262,7 +262,9 @@ class TestWhatCannotBeCompared:
             (kind, id_, "unreadable"),
             ("user", "bob", "repaired" if repair else "found"),
         }
-        assert "ValueError" in next(each.found["error"] for each in run.findings if each.outcome == "unreadable")
+        assert "ValueError" in next(
+            finding.found["error"] for finding in run.findings if finding.outcome == "unreadable"
+        )
         assert not run.summary.agrees
         assert (run.summary.videos, run.summary.users, run.summary.tags) == (2, 2, 2)
 
@@ -384,7 +386,7 @@ class TestUnderTraffic:
             return write(*arguments, **options)
 
         monkeypatch.setattr(table, "write", meanwhile)
-        assert [(each, outcome) for each, _, outcome in run(repair=True)] == [(kind, "repaired")]
+        assert [(found_kind, outcome) for found_kind, _, outcome in run(repair=True)] == [(kind, "repaired")]
         assert run() == []
         assert api.get("/v1/users/alice").json["videos"]["ready"] == 2
         assert api.get("/v1/tags").json["items"][0] == {"tag": "drama", "count": 2}

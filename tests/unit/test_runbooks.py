@@ -222,7 +222,7 @@ def test_a_resource_is_looked_for_among_all_of_its_stack(functions: str) -> None
     (service, operation) = re.findall(r"^name\(\) \{ aws (\S+) (\S+)", functions, re.MULTILINE)[0]
     paginated = botocore.session.get_session().get_paginator_model(service)
     operations = botocore.session.get_session().get_service_model(service).operation_names
-    (called,) = (each for each in operations if xform_name(each, "-") == operation)
+    (called,) = (name for name in operations if xform_name(name, "-") == operation)
     assert paginated.get_paginator(called)["result_key"] == "StackResourceSummaries"
 
 
@@ -230,4 +230,4 @@ def test_a_day_is_counted_back_over_months(functions: str, tmp_path: Path) -> No
     before = datetime.now(UTC)
     told = _shell(f"{functions}\ndays_ago 40", tmp_path).strip()
     now = datetime.now(UTC)
-    assert told in {f"{each.date() - timedelta(days=40)}" for each in (before, now)}
+    assert told in {f"{moment.date() - timedelta(days=40)}" for moment in (before, now)}

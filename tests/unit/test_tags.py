@@ -124,11 +124,11 @@ class TestEntries:
             video = api.publish("alice", createdAt=5, tags=["B", "a"])
         assert _sent(operations) == ["TransactWriteItems"]
         entries = _entries(table, video)
-        assert [(each["tag"], each["rel"], each["relSort"], each["relId"]) for each in entries] == [
+        assert [(entry["tag"], entry["rel"], entry["relSort"], entry["relId"]) for entry in entries] == [
             ("a", "TAG#a", 5, video["videoId"]),
             ("b", "TAG#b", 5, video["videoId"]),
         ]
-        assert not {"userId", "createdAt"} & {name for each in entries for name in each}
+        assert not {"userId", "createdAt"} & {name for entry in entries for name in entry}
 
     def test_without_tags_a_video_costs_what_it_did(self, api: Api, table: Table) -> None:
         with recorded(table.client) as operations:
@@ -148,9 +148,9 @@ class TestEntries:
         video = api.publish(title="t", tags=["stays", "goes"])
         with recorded(table.client) as operations:
             api.patch(_path(video), {"tags": ["Stays", "comes"]})
-        kinds = [next(iter(each)) for each in operations[-1].parameters["TransactItems"]]
+        kinds = [next(iter(write)) for write in operations[-1].parameters["TransactItems"]]
         assert kinds == ["Update", "Put", "Delete"]
-        assert [each["tag"] for each in _entries(table, video)] == ["comes", "stays"]
+        assert [entry["tag"] for entry in _entries(table, video)] == ["comes", "stays"]
         assert [_titles(api, f"tag={tag}") for tag in ("stays", "comes", "goes")] == [["t"], ["t"], []]
 
     @pytest.mark.parametrize("none", [None, []])
@@ -173,7 +173,7 @@ class TestEntries:
         assert api.patch(_path(video), {"tags": ["b"]}, headers={"If-Match": '"9"'}).status == 412
         taken = {"title": "t", "videoId": video["videoId"], "tags": ["c"]}
         assert api.post("/v1/videos", taken, user="admin").status == 409
-        assert [each["tag"] for each in _entries(table, video)] == ["a"]
+        assert [entry["tag"] for entry in _entries(table, video)] == ["a"]
 
 
 class TestVideosOfTheFirstSchema:
@@ -291,7 +291,7 @@ class TestListsByTag:
         assert {operation.index for operation in operations} == {RELATION_INDEX.name, None}
         for query in operations[:-1]:
             names = query.parameters["ExpressionAttributeNames"]
-            projected = {names[each] for each in query.parameters["ProjectionExpression"].split(", ")}
+            projected = {names[placeholder] for placeholder in query.parameters["ProjectionExpression"].split(", ")}
             assert projected == {"relId", "relSort"}
 
     def test_a_cursor_belongs_to_its_tag_in_whatever_spelling(self, api: Api) -> None:

@@ -96,7 +96,10 @@ class TestAudit:
         ]
 
     def test_what_is_delivered_twice_is_counted_once(self, handle: LambdaHandler, capsys: Printed) -> None:
-        batch = [streams.change(None, VIDEO_ITEM | VIDEO.key(videoId=each), sequence=n) for n, each in enumerate("abc")]
+        batch = [
+            streams.change(None, VIDEO_ITEM | VIDEO.key(videoId=video_id), sequence=n)
+            for n, video_id in enumerate("abc")
+        ]
         for part in (batch[:2], batch, batch):
             handle(streams.event(*part), Context())
         assert [line["VideosCreated"] for line in metrics(capsys)] == [2, 1]

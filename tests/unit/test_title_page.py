@@ -45,7 +45,7 @@ def read(api: Api, query: str = "", languages: str | None = None, **options: Any
 
 def people(reply: Reply) -> list[str]:
     assert reply.status == 200, reply.body
-    return [each["personId"] for each in reply.json["included"]["credits"]["items"]]
+    return [item["personId"] for item in reply.json["included"]["credits"]["items"]]
 
 
 # Accept-Language ----------------------------------------------------------------------------------------------------
@@ -266,12 +266,12 @@ def test_a_title_page_that_is_too_long_says_where_its_lists_go_on(
     assert [operation.name for operation in operations] == ["Query", "GetItem", "Query", "Query"]
     shown, cursor = people(reply), reply.json["included"]["credits"]["nextCursor"]
     rest = api.get(f"{PATH}/credits", query=f"cursor={cursor}").json
-    assert sorted(shown) + [each["personId"] for each in rest["items"]] == names
+    assert sorted(shown) + [item["personId"] for item in rest["items"]] == names
     assert rest["nextCursor"] is None
     releases = reply.json["included"]["releases"]
-    assert [each["region"] for each in releases["items"]] == ["AU", "FR"]
+    assert [item["region"] for item in releases["items"]] == ["AU", "FR"]
     rest = api.get(f"{PATH}/releases", query=f"cursor={releases['nextCursor']}").json
-    assert [each["region"] for each in rest["items"]] == ["NZ"]
+    assert [item["region"] for item in rest["items"]] == ["NZ"]
 
 
 def test_lists_on_a_title_page_have_a_size(api: Api, film: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -291,8 +291,8 @@ def test_lists_on_a_title_page_have_a_size(api: Api, film: dict[str, Any], monke
     ):
         part = reply.json["included"][section]
         rest = api.get(f"{PATH}/{section}", query=f"cursor={part['nextCursor']}").json["items"]
-        assert [each[name] for each in part["items"]] == shown
-        assert [each[name] for each in rest] == left
+        assert [item[name] for item in part["items"]] == shown
+        assert [item[name] for item in rest] == left
 
 
 def test_a_title_page_with_the_largest_lists_fits_what_lambda_answers_with() -> None:

@@ -209,10 +209,10 @@ def test_errors_are_one_sentence(
         ["import-imdb", "folder", "--table", "T", "--without", "titles"],
         ["import-imdb", "folder", "--table", "T", "--from-year", "12345"],
         ["import-imdb", "folder", "--table", "T", "--owner", ""],
-        *(["import-imdb", "folder", "--table", "T", "--owner", f"me{each}you"] for each in "\n\x7f"),
+        *(["import-imdb", "folder", "--table", "T", "--owner", f"me{control}you"] for control in "\n\x7f"),
         *(
-            ["import-imdb", "folder", "--table", "T", "--owner", each]
-            for each in ("x" * 256, "\N{CLAPPER BOARD}" * 251)
+            ["import-imdb", "folder", "--table", "T", "--owner", owner]
+            for owner in ("x" * 256, "\N{CLAPPER BOARD}" * 251)
         ),
         ["import-imdb", "folder", "--table", "T", "--owner", ".."],
     ],

@@ -108,7 +108,7 @@ class TestIds:
     def test_later_ones_sort_higher(self) -> None:
         ids = [new_upload_id(NOW * 1000 + step) for step in (0, 1, 2, 1000, 10**9)]
         assert ids == sorted(ids)
-        assert all(re.fullmatch(UPLOAD_ID, each) for each in ids)
+        assert all(re.fullmatch(UPLOAD_ID, upload_id) for upload_id in ids)
 
     def test_two_of_the_same_moment_differ(self) -> None:
         assert new_upload_id(NOW) != new_upload_id(NOW)

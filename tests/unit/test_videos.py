@@ -374,7 +374,7 @@ class TestStatusMachine:
 
     def test_the_way_from_upload_to_ready(self, api: Api) -> None:
         video = api.create()
-        assert [api.patch(_path(video), {"status": each}).status for each in ("ready", "processing", "ready")] == [
+        assert [api.patch(_path(video), {"status": status}).status for status in ("ready", "processing", "ready")] == [
             409,
             200,
             200,

@@ -35,7 +35,7 @@ def test_a_view_writes_one_small_item_whatever_the_video_weighs(api: Api, table:
     _view(api, video)
     with recorded(table.client) as operations:
         _view(api, video)
-    assert [each.name for each in operations] == ["UpdateItem"]
+    assert [operation.name for operation in operations] == ["UpdateItem"]
     counter = table.get(VIEW_COUNTER.key(videoId=video["videoId"], shard=0))
     assert counter is not None
     assert sum(len(name) + len(str(value)) for name, value in counter.items()) < 1024

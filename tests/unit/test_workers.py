@@ -385,8 +385,8 @@ class TestFaults:
             kinds = ("probe",) if queue == "probe" else ("poster", "storyboard")
             jobs = [workers.backstage.job(video_id, kind) for kind in kinds]
             assert [(job["state"], job["attempt"]) for job in jobs] == [("done", 1)] * len(kinds), at
-            for each in workers.backstage.queues.values():
-                each.take()
+            for emptied in workers.backstage.queues.values():
+                emptied.take()
 
     @pytest.mark.parametrize("queue", ["probe", "thumbnails"])
     @pytest.mark.parametrize("applied", [False, True], ids=["lost", "applied"])
@@ -411,8 +411,8 @@ class TestFaults:
                 workers.work()
             states = workers.backstage.states(video_id)
             assert {states[kind] for kind in ("probe", "poster", "storyboard")} == {"done"}, at
-            for each in workers.backstage.queues.values():
-                each.take()
+            for emptied in workers.backstage.queues.values():
+                emptied.take()
 
 
 def _event(bodies: list[Item]) -> dict[str, Any]:

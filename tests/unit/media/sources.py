@@ -47,7 +47,7 @@ class Failing(Counted):
 
 def picture(poster: Poster, suffix: str = "jpg") -> Image.Image:
     """Open a poster's largest picture."""
-    data = next(each.data for each in reversed(poster.pictures) if each.name.endswith(suffix))
+    data = next(variant.data for variant in reversed(poster.pictures) if variant.name.endswith(suffix))
     return Image.open(io.BytesIO(data)).convert("RGB")
 
 
@@ -55,7 +55,7 @@ def colour(image: Image.Image, across: float, down: float) -> tuple[int, int, in
     """Return an image's colour at a place, given as parts of its width and height."""
     found = image.getpixel((int(image.width * across), int(image.height * down)))
     assert isinstance(found, tuple)
-    red, green, blue = (round(each) for each in found)
+    red, green, blue = (round(channel) for channel in found)
     return red, green, blue
 
 

@@ -23,7 +23,7 @@ from shared.media.ladder import SIZES, Rendition, wanted
 def test_renditions_are_not_larger_than_the_film(
     size: tuple[int, int], names: list[str], expected: list[tuple[str, int, int]]
 ) -> None:
-    assert wanted(*size, names) == [Rendition(*each) for each in expected]
+    assert wanted(*size, names) == [Rendition(*fields) for fields in expected]
 
 
 def test_a_name_that_is_none_is_an_error() -> None:
@@ -35,12 +35,12 @@ def test_a_name_that_is_none_is_an_error() -> None:
 def test_every_film_gets_one_that_plays(width: int, height: int, names: set[str]) -> None:
     found = wanted(width, height, names)
     assert found
-    for each in found:
-        assert each.name in names
-        assert each.width % 2 == each.height % 2 == 0
-        assert each.width >= 2
-        assert each.height >= 2
-        assert min(each.width, each.height) <= min(width, height) + 1
+    for rendition in found:
+        assert rendition.name in names
+        assert rendition.width % 2 == rendition.height % 2 == 0
+        assert rendition.width >= 2
+        assert rendition.height >= 2
+        assert min(rendition.width, rendition.height) <= min(width, height) + 1
 
 
 def test_no_side_is_longer_than_the_encoder_takes() -> None:

@@ -48,7 +48,7 @@ CLOCKWISE = {
 
 def test_it_comes_in_two_encodings_and_several_widths() -> None:
     found = made(films.film(0.5, (1920, 1080), matrix=1))
-    assert [(each.name, each.content_type, each.width, each.height) for each in found.pictures] == [
+    assert [(variant.name, variant.content_type, variant.width, variant.height) for variant in found.pictures] == [
         ("poster-320.webp", "image/webp", 320, 180),
         ("poster-320.jpg", "image/jpeg", 320, 180),
         ("poster-640.webp", "image/webp", 640, 360),
@@ -56,9 +56,12 @@ def test_it_comes_in_two_encodings_and_several_widths() -> None:
         ("poster-1280.webp", "image/webp", 1280, 720),
         ("poster-1280.jpg", "image/jpeg", 1280, 720),
     ]
-    for each in found.pictures:
-        image = Image.open(io.BytesIO(each.data))
-        assert (image.size, f"image/{str(image.format).lower()}") == ((each.width, each.height), each.content_type)
+    for variant in found.pictures:
+        image = Image.open(io.BytesIO(variant.data))
+        assert (image.size, f"image/{str(image.format).lower()}") == (
+            (variant.width, variant.height),
+            variant.content_type,
+        )
         assert corners(image.convert("RGB")) == UPRIGHT
 
 
@@ -67,7 +70,7 @@ def test_it_comes_in_two_encodings_and_several_widths() -> None:
     [((200, 120), [200]), ((500, 300), [320, 500]), ((64, 1024), [64]), ((2048, 32), [320, 640, 1280])],
 )
 def test_it_is_never_larger_than_the_film(size: tuple[int, int], widths: list[int]) -> None:
-    assert [each.width for each in made(films.film(0.2, size)).pictures[::2]] == widths
+    assert [variant.width for variant in made(films.film(0.2, size)).pictures[::2]] == widths
 
 
 @pytest.mark.parametrize(

@@ -39,8 +39,8 @@ def check(facts: Facts, found: Storyboard, sheet: Image.Image) -> None:
     assert seconds(cues[0][0]) == 0
     assert seconds(cues[-1][1]) * 1000 == pytest.approx(facts.duration)
     assert all(before[1] == after[0] for before, after in itertools.pairwise(cues))
-    assert all(seconds(each[0]) < seconds(each[1]) for each in cues)
-    areas = {tuple(int(number) for number in each[2:]) for each in cues}
+    assert all(seconds(cue[0]) < seconds(cue[1]) for cue in cues)
+    areas = {tuple(int(number) for number in cue[2:]) for cue in cues}
     assert len(areas) == len(cues)
     assert all(area[2:] == (found.tile_width, found.tile_height) for area in areas)
     assert all(x + width <= sheet.width and y + height <= sheet.height for x, y, width, height in areas)
