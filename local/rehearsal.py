@@ -133,12 +133,12 @@ def require_table(items: Items, indexes: Sequence[str]) -> None:
     """Raise Lost unless the deployed table is as recorded, with these indexes."""
     now = present()
     order = [index["name"] for index in now["indexes"]]
-    found = described(items.description())
-    found["indexes"].sort(key=lambda index: order.index(index["name"]))
-    wanted = {name: now[name] for name in found}
+    deployed = described(items.description())
+    deployed["indexes"].sort(key=lambda index: order.index(index["name"]))
+    wanted = {name: now[name] for name in deployed}
     wanted["indexes"] = [index for index in now["indexes"] if index["name"] in indexes]
-    if found != wanted:
-        raise Lost(f"The deployed table is {json.dumps(found)}, and not {json.dumps(wanted)}.")
+    if deployed != wanted:
+        raise Lost(f"The deployed table is {json.dumps(deployed)}, and not {json.dumps(wanted)}.")
 
 
 class Watch:
@@ -320,19 +320,19 @@ class _Account:
     def inventory(self) -> set[str]:
         """What there is in the account that costs or keeps something."""
         stacks = self._client("cloudformation").list_stacks()["StackSummaries"]
-        found = {f"stack {stack['StackName']}" for stack in stacks if stack["StackStatus"] != "DELETE_COMPLETE"}
-        found |= {f"table {name}" for name in self._client("dynamodb").list_tables()["TableNames"]}
-        found |= {f"bucket {bucket['Name']}" for bucket in self._client("s3").list_buckets()["Buckets"]}
-        found |= {
+        names = {f"stack {stack['StackName']}" for stack in stacks if stack["StackStatus"] != "DELETE_COMPLETE"}
+        names |= {f"table {name}" for name in self._client("dynamodb").list_tables()["TableNames"]}
+        names |= {f"bucket {bucket['Name']}" for bucket in self._client("s3").list_buckets()["Buckets"]}
+        names |= {
             f"function {function['FunctionName']}" for function in self._client("lambda").list_functions()["Functions"]
         }
-        found |= {f"queue {url}" for url in self._client("sqs").list_queues().get("QueueUrls", [])}
-        found |= {f"API {api['Name']}" for api in self._client("apigatewayv2").get_apis()["Items"]}
-        found |= {f"secret {secret['Name']}" for secret in self._client("secretsmanager").list_secrets()["SecretList"]}
-        found |= {
+        names |= {f"queue {url}" for url in self._client("sqs").list_queues().get("QueueUrls", [])}
+        names |= {f"API {api['Name']}" for api in self._client("apigatewayv2").get_apis()["Items"]}
+        names |= {f"secret {secret['Name']}" for secret in self._client("secretsmanager").list_secrets()["SecretList"]}
+        names |= {
             f"log group {group['logGroupName']}" for group in self._client("logs").describe_log_groups()["logGroups"]
         }
-        return found
+        return names
 
     def _tool(self, module: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
         return subprocess.run(

@@ -166,9 +166,9 @@ class Sample:
     def _listed(self, user: str, **query: str) -> set[str]:
         return {item["videoId"] for item in self._get(user, "/v1/videos", limit=MOST, **query)["items"]}
 
-    def _require(self, what: str, wanted: set[str], found: Iterable[str]) -> None:
+    def _require(self, what: str, wanted: set[str], actual: Iterable[str]) -> None:
         titles = {video["videoId"]: video["title"] for video in self.videos}
-        _require(what, *(sorted(titles.get(video_id, video_id) for video_id in ids) for ids in (wanted, found)))
+        _require(what, *(sorted(titles.get(video_id, video_id) for video_id in ids) for ids in (wanted, actual)))
 
     def _get(self, user: str, path: str, **query: str) -> Json:
         return self._send(user, "GET", path, params=query)
@@ -193,9 +193,9 @@ def _is_listed(video: Mapping[str, Any]) -> bool:
     return bool(video["status"] == "ready")
 
 
-def _require(what: str, wanted: object, found: object) -> None:
-    if wanted != found:
-        raise Lost(f"Expected {what} to be {wanted}, but found {found}.")
+def _require(what: str, wanted: object, actual: object) -> None:
+    if wanted != actual:
+        raise Lost(f"Expected {what} to be {wanted}, but found {actual}.")
 
 
 class Items:

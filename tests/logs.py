@@ -52,7 +52,7 @@ def is_kept_by_lambda(line: Line, least: str) -> bool:
 
 def metrics(printed: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
     """The metrics that were emitted since the last time: of each line its dimensions and values."""
-    found = []
+    emitted = []
     for text in printed.readouterr().out.splitlines():
         line = json.loads(text) if text.startswith("{") else {}
         if "_aws" not in line:
@@ -62,5 +62,5 @@ def metrics(printed: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
         (dimensions,) = directive["Dimensions"]
         values = {metric["Name"]: line[metric["Name"]] for metric in directive["Metrics"]}
         assert all(len(value) == 1 for value in values.values())
-        found.append({name: line[name] for name in dimensions} | {name: value for name, (value,) in values.items()})
-    return found
+        emitted.append({name: line[name] for name in dimensions} | {name: value for name, (value,) in values.items()})
+    return emitted

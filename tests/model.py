@@ -188,8 +188,8 @@ class Model:
                 and shortest <= video.get("duration", shortest) <= longest
             )
 
-        found = sorted(filter(belongs, self.videos.values()), key=lambda video: (video["createdAt"], video["videoId"]))
-        return Answer(200, [_summary(video) for video in (found if query["order"] == "asc" else reversed(found))])
+        videos = sorted(filter(belongs, self.videos.values()), key=lambda video: (video["createdAt"], video["videoId"]))
+        return Answer(200, [_summary(video) for video in (videos if query["order"] == "asc" else reversed(videos))])
 
     def _seen(self, user: str, video_id: str, now: int) -> Video | None:
         video = self.videos.get(video_id)

@@ -145,8 +145,8 @@ def _of_s3(operation: str, request: Mapping[str, Any]) -> Iterator[Access]:
     if operation == "ListObjectsV2":
         yield Access("s3:ListBucket", bucket, {"s3:prefix": frozenset({request.get("Prefix", "")})})
     elif operation == "DeleteObjects":
-        for found in request["Delete"]["Objects"]:
-            yield Access("s3:DeleteObject", f"{bucket}/{found['Key']}")
+        for named in request["Delete"]["Objects"]:
+            yield Access("s3:DeleteObject", f"{bucket}/{named['Key']}")
     else:
         yield Access(f"s3:{OBJECT_ACTIONS[operation]}", f"{bucket}/{request['Key']}")
 
@@ -176,23 +176,23 @@ def _unmet(conditions: Mapping[str, Mapping[str, Any]], context: Mapping[str, fr
     for operator, wanted in conditions.items():
         for key, expected in wanted.items():
             if not _holds(operator, [plain(value) for value in as_list(expected)], context.get(key)):
-                found = sorted(context.get(key, ()))
-                return f"{key} is {found}, not {operator} {expected}"
+                actual = sorted(context.get(key, ()))
+                return f"{key} is {actual}, not {operator} {expected}"
     return None
 
 
-def _holds(operator: str, expected: Sequence[str], found: frozenset[str] | None) -> bool:
+def _holds(operator: str, expected: Sequence[str], actual: frozenset[str] | None) -> bool:
     """Whether a condition holds for the values that a request has of its key; None: it has no such key."""
     if operator == "Null":
-        return expected == ["false" if found else "true"]
+        return expected == ["false" if actual else "true"]
     if operator == "ForAllValues:StringLike":
-        return all(any(fnmatchcase(value, pattern) for pattern in expected) for value in found or ())
+        return all(any(fnmatchcase(value, pattern) for pattern in expected) for value in actual or ())
     if operator == "ForAllValues:StringEquals":
-        return all(value in expected for value in found or ())
+        return all(value in expected for value in actual or ())
     if operator == "StringEqualsIfExists":
-        return found is None or all(value in expected for value in found)
+        return actual is None or all(value in expected for value in actual)
     if operator == "StringLike":
-        return bool(found) and all(any(fnmatchcase(value, pattern) for pattern in expected) for value in found or ())
+        return bool(actual) and all(any(fnmatchcase(value, pattern) for pattern in expected) for value in actual or ())
     raise NotImplementedError(f"the condition operator {operator}")
 
 

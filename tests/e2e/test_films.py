@@ -36,8 +36,8 @@ def _path(video: dict[str, Any]) -> str:
 def _get(service: Service, video: dict[str, Any], below: str = "", user: str = "alice") -> dict[str, Any]:
     reply = service.request("GET", _path(video) + below, user)
     assert reply.status_code == 200, reply.text
-    found: dict[str, Any] = reply.json()
-    return found
+    body: dict[str, Any] = reply.json()
+    return body
 
 
 def _settled(service: Service, video: dict[str, Any]) -> dict[str, Any]:
@@ -70,8 +70,8 @@ def _objects(service: Service, video: dict[str, Any]) -> list[str]:
     s3 = _s3(service)
     keys = []
     for bucket in s3.list_buckets()["Buckets"]:
-        found = s3.list_objects_v2(Bucket=bucket["Name"]).get("Contents", [])
-        keys += [stored["Key"] for stored in found if video["videoId"] in stored["Key"]]
+        contents = s3.list_objects_v2(Bucket=bucket["Name"]).get("Contents", [])
+        keys += [stored["Key"] for stored in contents if video["videoId"] in stored["Key"]]
     return [key for key in keys if not key.startswith("audit/")]
 
 
@@ -119,8 +119,8 @@ class TestARealClip:
 
     def test_its_rendition_is_there(self, service: Service, ready: dict[str, Any]) -> None:
         bucket, _, key = ready["resolutions"]["240p"].removeprefix("s3://").partition("/")
-        found = _s3(service).head_object(Bucket=bucket, Key=key)
-        assert (found["ContentType"], found["ContentLength"] > 10_000) == ("video/mp4", True)
+        head = _s3(service).head_object(Bucket=bucket, Key=key)
+        assert (head["ContentType"], head["ContentLength"] > 10_000) == ("video/mp4", True)
 
     def test_all_its_jobs_are_done(self, service: Service, ready: dict[str, Any]) -> None:
         jobs = _get(service, ready, "/jobs")["items"]

@@ -94,8 +94,8 @@ class TestATitlePage:
         assert french["localTitle"]["title"] == "La leçon de piano"
 
     def test_leads_to_what_else_somebody_did(self, service: Service, film: dict[str, Any]) -> None:
-        found = _get(service, "/v1/people/nm0000456/videos?fromYear=1993&toYear=1993", "bob")
-        assert [item["video"]["videoId"] for item in found["items"]] == [film["videoId"]]
+        page = _get(service, "/v1/people/nm0000456/videos?fromYear=1993&toYear=1993", "bob")
+        assert [item["video"]["videoId"] for item in page["items"]] == [film["videoId"]]
 
     def test_moves_to_another_year_with_its_credits(self, service: Service) -> None:
         film = _published(service, releaseYear=2001)
@@ -120,8 +120,8 @@ class TestTags:
     def test_lead_to_videos_whatever_their_spelling(self, service: Service, unique: str) -> None:
         film = _published(service, tags=[f"Tag {unique}"])
         for spelling in (f"Tag%20{unique}", f"TAG%20{unique}"):
-            found = _get(service, f"/v1/videos?tag={spelling}", "bob")
-            assert [item["videoId"] for item in found["items"]] == [film["videoId"]]
+            page = _get(service, f"/v1/videos?tag={spelling}", "bob")
+            assert [item["videoId"] for item in page["items"]] == [film["videoId"]]
 
     def test_are_counted_while_videos_are_listed(self, service: Service, unique: str) -> None:
         films = [_published(service, tags=[unique]) for _ in range(2)]
@@ -211,9 +211,9 @@ class TestBatches:
         assert [item["status"] for item in reply.json()["items"]] == [201, 200, 404, 422]
         made = reply.json()["items"][0]["videoId"]
         wanted = {"videoIds": [made, others["videoId"], mine["videoId"]]}
-        found = service.request("POST", "/v1/videos/batch-get", json=wanted).json()
-        assert [video["title"] for video in found["items"]] == ["In a batch", "Changed"]
-        assert found["missing"] == [others["videoId"]]
+        answer = service.request("POST", "/v1/videos/batch-get", json=wanted).json()
+        assert [video["title"] for video in answer["items"]] == ["In a batch", "Changed"]
+        assert answer["missing"] == [others["videoId"]]
 
 
 class TestTheEnd:
@@ -236,12 +236,12 @@ class TestTheEnd:
         dynamodb.delete_item(TableName=TABLE_NAME, Key={"pk": partition, "sk": {"S": "#META"}})
 
         def left() -> list[str]:
-            found = dynamodb.query(
+            page = dynamodb.query(
                 TableName=TABLE_NAME,
                 KeyConditionExpression="pk = :pk",
                 ExpressionAttributeValues={":pk": partition},
             )
-            return [item["sk"]["S"] for item in found["Items"]]
+            return [item["sk"]["S"] for item in page["Items"]]
 
         eventually(left, lambda keys: not keys)
         rating = {"pk": {"S": "USER#bob"}, "sk": {"S": f"RATING#{film['videoId']}"}}

@@ -88,8 +88,8 @@ class TestAVideosLife:
     def test_the_location_of_a_new_video_leads_to_it(self, service: Service) -> None:
         reply = service.request("POST", "/v1/videos", json={"title": "t"})
         url = httpx.URL(f"{service.base_url}/v1/videos").join(reply.headers["location"])
-        found = service.http.get(url, headers={"Authorization": f"Bearer {service.tokens['alice']}"})
-        assert found.json() == reply.json()
+        read = service.http.get(url, headers={"Authorization": f"Bearer {service.tokens['alice']}"})
+        assert read.json() == reply.json()
 
     def test_a_merge_patch_by_its_own_content_type(self, service: Service) -> None:
         # The gateway hands this type on in base64.

@@ -165,9 +165,9 @@ VIEW = Case(
 
 def each_call(*cases: Case) -> pytest.MarkDecorator:
     """A test for each case and each of its calls."""
-    found = [(case, call) for case in cases for call in range(len(case.calls))]
+    calls = [(case, call) for case in cases for call in range(len(case.calls))]
     return pytest.mark.parametrize(
-        ("case", "call"), found, ids=[f"{case.name}-{call}-{case.calls[call]}" for case, call in found]
+        ("case", "call"), calls, ids=[f"{case.name}-{call}-{case.calls[call]}" for case, call in calls]
     )
 
 

@@ -89,8 +89,8 @@ def test_twenty_thousand_items_survive_a_kill_and_an_orderly_end(laptop: Laptop)
         first.kill()
         assert first.engine.kept_until() is not None
     with laptop.run() as second:
-        found = count(second.client("dynamodb"))
-        assert ITEMS <= found <= ITEMS + BATCH
+        kept = count(second.client("dynamodb"))
+        assert ITEMS <= kept <= ITEMS + BATCH
         write(second.client("dynamodb"), range(ITEMS, ITEMS + 2 * BATCH))
     assert second.engine.kept_until() is None
     with laptop.run() as third:

@@ -108,21 +108,21 @@ def page(api: Api, query: dict[str, Any], cursor: str | None = None, user: str =
 
 def walk(api: Api, query: dict[str, Any], user: str = "alice", most: int = 2 * SIZE) -> list[list[str]]:
     """All pages of a list, as ids."""
-    found: list[list[str]] = []
+    walked: list[list[str]] = []
     cursor = None
-    while cursor or not found:
-        assert len(found) < most, "the list has no end"
+    while cursor or not walked:
+        assert len(walked) < most, "the list has no end"
         reply = page(api, query, cursor, user)
         assert reply.status == 200, reply.body
-        found.append([item["videoId"] for item in reply.json["items"]])
+        walked.append([item["videoId"] for item in reply.json["items"]])
         cursor = reply.json["nextCursor"]
         assert cursor is None or len(cursor) < 1024
         assert (cursor is not None) == ("link" in reply.headers)
-    return found
+    return walked
 
 
-def flat(found: Sequence[Sequence[str]]) -> list[str]:
-    return [video_id for ids in found for video_id in ids]
+def flat(walked: Sequence[Sequence[str]]) -> list[str]:
+    return [video_id for ids in walked for video_id in ids]
 
 
 def cut(ids: Sequence[str], limit: int) -> list[list[str]]:
@@ -203,9 +203,9 @@ def test_there_is_no_cursor_after_a_last_page_that_is_just_full(library: Library
     user, query, keep = LISTS[name]
     count = len(library.expected(keep))
     for limit in {count, count // 2} & set(range(1, 101)):
-        found = walk(library.api, query | {"limit": limit}, user)
-        assert [len(ids) for ids in found][: count // limit] == [limit] * (count // limit)
-        assert len(found) == -(-count // limit)
+        walked = walk(library.api, query | {"limit": limit}, user)
+        assert [len(ids) for ids in walked][: count // limit] == [limit] * (count // limit)
+        assert len(walked) == -(-count // limit)
 
 
 @each_list
@@ -242,10 +242,10 @@ def test_beyond_the_budget_pages_are_short_but_lose_and_repeat_nothing(
     if budget < 10:
         query, keep = query | {"from": PART[0], "to": PART[1]}, between(*PART, keep)
 
-    found = walk(library.api, query | {"limit": 20, "order": order}, user)
+    walked = walk(library.api, query | {"limit": 20, "order": order}, user)
 
-    assert flat(found) == library.expected(keep, ascending=order == "asc")
-    assert all(len(ids) <= 20 for ids in found)
+    assert flat(walked) == library.expected(keep, ascending=order == "asc")
+    assert all(len(ids) <= 20 for ids in walked)
 
 
 def test_a_filter_that_hides_most_still_gives_full_pages_within_the_budget(api: Api) -> None:

@@ -148,8 +148,8 @@ def _complete(api: Api, upload: str) -> Reply:
 
 
 def _arrive(api: Api, upload: str) -> Reply:
-    found = {"bucket": {"name": SOURCES_BUCKET}, "object": {"key": upload.replace("/upload/", "/")}}
-    body = json.dumps({"Records": [{"eventName": "ObjectCreated:Put", "s3": found}]})
+    record = {"bucket": {"name": SOURCES_BUCKET}, "object": {"key": upload.replace("/upload/", "/")}}
+    body = json.dumps({"Records": [{"eventName": "ObjectCreated:Put", "s3": record}]})
     taker = Arrivals(UploadStore(api.table), Objects(make_s3_client()), VideoStore(api.table, moves_entries=False))
     answer = arrivals.make(taker, api.clock)({"Records": [{"messageId": "m", "body": body}]}, Context())
     assert answer == {"batchItemFailures": []}

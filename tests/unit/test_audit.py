@@ -80,9 +80,9 @@ def entry_of(old: Item | None, new: Item | None, **options: Any) -> Item | None:
 
 
 def audited(old: Item | None, new: Item | None, **options: Any) -> Item:
-    found = entry_of(old, new, **options)
-    assert found is not None
-    return found
+    made = entry_of(old, new, **options)
+    assert made is not None
+    return made
 
 
 def changes(old: Item | None, new: Item | None) -> list[Item]:
@@ -92,8 +92,8 @@ def changes(old: Item | None, new: Item | None) -> list[Item]:
 
 class TestVideos:
     def test_a_creation_lists_what_it_set(self) -> None:
-        found = audited(None, video(tags=["b", "a"], metadata={"k": 1}), sequence=7)
-        assert document(found) == {
+        made = audited(None, video(tags=["b", "a"], metadata={"k": 1}), sequence=7)
+        assert document(made) == {
             "sequence": f"{7:021}",
             "videoId": VIDEO_ID,
             "entity": "video",
@@ -198,9 +198,9 @@ class TestVideos:
 
     def test_a_video_that_replaces_one_whose_time_was_up_is_created(self) -> None:
         before = edited(video(description="of somebody else"), title="Old")
-        found = audited(before, video() | {"writeId": "another", "userId": "bob"})
-        assert (found["action"], found["owner"]) == ("created", "bob")
-        assert not any("from" in changed for changed in found["changes"])
+        made = audited(before, video() | {"writeId": "another", "userId": "bob"})
+        assert (made["action"], made["owner"]) == ("created", "bob")
+        assert not any("from" in changed for changed in made["changes"])
 
 
 class TestAuthors:
@@ -221,9 +221,9 @@ class TestAuthors:
         assert audited(waiting, waiting | {"state": "done"})["by"] == {"kind": "service", "id": "unknown"}
 
     def test_an_item_that_names_nobody_was_written_by_nobody_known(self) -> None:
-        found = audited(None, {**VIDEO.key(videoId=VIDEO_ID), "title": "by hand"})
-        assert found["by"] == {"kind": "service", "id": "unknown"}
-        assert found["videoId"] == VIDEO_ID
+        made = audited(None, {**VIDEO.key(videoId=VIDEO_ID), "title": "by hand"})
+        assert made["by"] == {"kind": "service", "id": "unknown"}
+        assert made["videoId"] == VIDEO_ID
 
 
 class TestJobs:
@@ -247,8 +247,8 @@ class TestJobs:
     def test_its_fate_is_audited_and_its_heartbeats_are_not(
         self, old: Item | None, new: Item | None, action: str | None
     ) -> None:
-        found = entry_of(old, new)
-        assert (found and found["action"]) == action
+        made = entry_of(old, new)
+        assert (made and made["action"]) == action
 
     def test_an_entry_says_which_job_and_what_came_of_it(self) -> None:
         done = job("done", kind="transcode.720p", output={"uri": "s3://media/x"}, progress=100)
@@ -286,8 +286,8 @@ def test_other_items_are_not_audited_nor_even_read(key: Item) -> None:
 
 class TestSize:
     @staticmethod
-    def _fits(found: Item) -> None:
-        assert len(json.dumps(found, ensure_ascii=False, separators=(",", ":")).encode()) <= LARGEST_ENTRY
+    def _fits(made: Item) -> None:
+        assert len(json.dumps(made, ensure_ascii=False, separators=(",", ":")).encode()) <= LARGEST_ENTRY
 
     def test_a_long_description_is_kept_whole(self) -> None:
         before = video(description="ü" * 5000)
@@ -297,9 +297,9 @@ class TestSize:
 
     def test_of_what_does_not_fit_the_longest_values_are_cut(self) -> None:
         before = video(metadata={"huge": "ä" * 90_000, "large": "b" * 60_000, "small": "c" * 5000})
-        found = audited(before, stamped(video(metadata={"huge": "d" * 190_000, "large": "e" * 60_000, "small": "f"})))
-        self._fits(found)
-        assert found["changes"] == [
+        made = audited(before, stamped(video(metadata={"huge": "d" * 190_000, "large": "e" * 60_000, "small": "f"})))
+        self._fits(made)
+        assert made["changes"] == [
             {"field": "/metadata/huge", "from": "ä" * 1000, "fromBytes": 180_002, "to": "d" * 1000, "toBytes": 190_002},
             {"field": "/metadata/large", "from": "b" * 60_000, "to": "e" * 60_000},
             {"field": "/metadata/small", "from": "c" * 5000, "to": "f"},
@@ -307,25 +307,25 @@ class TestSize:
 
     def test_a_map_that_is_cut_keeps_the_beginning_of_its_json(self) -> None:
         before = video()
-        found = audited(before, stamped(before | {"big": {f"k{n:06}": n for n in range(30_000)}}))
-        self._fits(found)
-        (only,) = found["changes"]
+        made = audited(before, stamped(before | {"big": {f"k{n:06}": n for n in range(30_000)}}))
+        self._fits(made)
+        (only,) = made["changes"]
         assert only["to"].startswith('{"k000000":0,"k000001":1,')
         assert (len(only["to"]), only["toBytes"]) == (1000, 468_891)
 
     def test_of_too_many_small_changes_the_last_are_left_out_and_counted(self) -> None:
         before = video(metadata={f"k{n:05}": 0 for n in range(20_000)})
-        found = audited(before, stamped(video(metadata={f"k{n:05}": 1 for n in range(20_000)})))
-        self._fits(found)
-        assert len(found["changes"]) + found["omitted"] == 20_000
-        assert len(found["changes"]) > 4000
-        assert document(found)["omitted"] == found["omitted"]
+        made = audited(before, stamped(video(metadata={f"k{n:05}": 1 for n in range(20_000)})))
+        self._fits(made)
+        assert len(made["changes"]) + made["omitted"] == 20_000
+        assert len(made["changes"]) > 4000
+        assert document(made)["omitted"] == made["omitted"]
 
     @pytest.mark.parametrize("value", [[1] * 120_000, [""] * 80_000, [{}] * 80_000, [True] * 49_000, "\x01" * 41_000])
     def test_what_is_kept_whole_is_never_too_large_for_dynamodb(self, value: Any) -> None:
-        found = audited(video(), stamped(video() | {"x": value}))
-        self._fits(found)
-        assert _size(found) < 400 * 1024
+        made = audited(video(), stamped(video() | {"x": value}))
+        self._fits(made)
+        assert _size(made) < 400 * 1024
 
 
 def _size(value: Any) -> int:
@@ -434,8 +434,8 @@ class Cloud:
 
 def expected_lines(raws: Sequence[Raw]) -> list[str]:
     """The archive's lines of some records, in order."""
-    found = [entry(Record(raw), DAYS) for raw in raws]
-    return [json.dumps(document(item), ensure_ascii=False, separators=(",", ":")) for item in found if item]
+    entries = [entry(Record(raw), DAYS) for raw in raws]
+    return [json.dumps(document(item), ensure_ascii=False, separators=(",", ":")) for item in entries if item]
 
 
 def history(count: int, *, start: int = 1) -> list[Raw]:
@@ -595,9 +595,9 @@ def test_on_a_table_and_a_bucket_it_works_alike() -> None:
 
         page = store.of_video(VIDEO_ID, NOW, ascending=True)
         (listed,) = s3.list_objects_v2(Bucket="archive")["Contents"]
-        found = s3.get_object(Bucket="archive", Key=listed["Key"])
+        archived = s3.get_object(Bucket="archive", Key=listed["Key"])
 
         assert page.items == [item for _, item in sorted(undisturbed().items.items())]
         assert page.resume is None
-        assert (listed["Key"], found["ContentType"]) == (next(iter(undisturbed().objects)), "application/x-ndjson")
-        assert found["Body"].read() == next(iter(undisturbed().objects.values()))
+        assert (listed["Key"], archived["ContentType"]) == (next(iter(undisturbed().objects)), "application/x-ndjson")
+        assert archived["Body"].read() == next(iter(undisturbed().objects.values()))

@@ -276,8 +276,8 @@ class TestOtherWrites:
 
         items = _all(service.table)
         assert [item for item in items if ("updatedBy" in item) != ("updatedFor" in item)] == []
-        found = {(item["pk"].partition("#")[0], item["sk"].partition("#")[0] or item["sk"]): item for item in items}
-        told = {place: request_of(item) for place, item in found.items() if "updatedBy" in item}
+        by_place = {(item["pk"].partition("#")[0], item["sk"].partition("#")[0] or item["sk"]): item for item in items}
+        told = {place: request_of(item) for place, item in by_place.items() if "updatedBy" in item}
         assert told[("IDEMPOTENCY", "#KEY")] == created
         assert (
             told[("VIDEO", "#META")]

@@ -188,8 +188,8 @@ def test_the_stated_cost_is_what_is_measured(small: dict[str, Measured], request
 
 def first(text: str, unit: str) -> float | None:
     """The first number of a unit in a text."""
-    found = re.search(rf"([\d.]+) {unit}", text)
-    return float(found[1]) if found else None
+    match = re.search(rf"([\d.]+) {unit}", text)
+    return float(match[1]) if match else None
 
 
 @pytest.fixture(scope="module")

@@ -315,9 +315,9 @@ def test_one_credit_is_read_by_its_person(api: Api, film: Film) -> None:
     sent = put(api, video_id)
     path = f"/v1/videos/{video_id}/credits"
 
-    found = api.get(f"{path}/sam", user="bob")
+    read = api.get(f"{path}/sam", user="bob")
 
-    assert (found.status, found.json, found.etag) == (200, sent.json, sent.etag)
+    assert (read.status, read.json, read.etag) == (200, sent.json, sent.etag)
     assert api.get(f"{path}/sam", headers={"If-None-Match": sent.etag}).status == 304
     assert api.get(f"{path}/nobody").status == 404
     assert api.get(f"{path}/sam", query="x=1").status == 400
@@ -464,9 +464,9 @@ def test_a_credit_that_is_gone_is_not_moved(
     api.patch(f"/v1/videos/{video_id}", {"releaseYear": 1991})
 
     def then_removed(*arguments: Any, **options: Any) -> Any:
-        found = children_of(*arguments, **options)
+        children = children_of(*arguments, **options)
         api.delete(f"/v1/videos/{video_id}/credits/sam")
-        return found
+        return children
 
     monkeypatch.setattr(mover, "children_of", then_removed)
 
@@ -502,14 +502,14 @@ def test_an_outdated_year_does_not_come_back(
     reads: list[Any] = []
 
     def interrupted(self: Table, key: Any, **options: Any) -> Any:
-        found = get(self, key, **options)
+        item = get(self, key, **options)
         if options.get("attributes") == relations.PLACING_ATTRIBUTES and not reads:
             # After the second look at the year, it changes again and is moved.
             reads.append(key)
             api.patch(f"/v1/videos/{video_id}", {"releaseYear": 1992})
             EntryMover(table).move_entries(video_id, NOW)
-            return (found or {}) | {"releaseYear": 1991}
-        return found
+            return (item or {}) | {"releaseYear": 1991}
+        return item
 
     monkeypatch.setattr(Table, "get", interrupted)
     put(api, video_id)

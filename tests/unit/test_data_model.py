@@ -104,9 +104,9 @@ def stored(table: Table, clock: Clock, objects: Objects, tmp_path: Path) -> Attr
     gone = next(item for item in items_of(table) if item["sk"] == "#META" and item["pk"] == f"VIDEO#{video}")
     audit = AuditStore(Table("VideoAudit", table.client))
     for raw in (*backstage.seen, streams.change(gone, None, sequence=10**9, identity=streams.EXPIRY)):
-        found = entry(Record(raw), days=400)
-        if found:
-            audit.add(found)
+        made = entry(Record(raw), days=400)
+        if made:
+            audit.add(made)
     assert api.delete(path).status == 204
     failing = str(api.create()["videoId"])
     backstage.arrive(failing)
@@ -130,4 +130,4 @@ def test_every_entity_has_its_section_with_its_keys() -> None:
 
 def test_every_attribute_that_is_stored_is_in_the_page_and_every_one_there_is_stored(stored: Attributes) -> None:
     shown = {entity.name: _documented(entity) | COMMON for entity in STORED}
-    assert {name: found | COMMON for name, found in stored.items()} == shown
+    assert {name: names | COMMON for name, names in stored.items()} == shown

@@ -141,7 +141,7 @@ def test_a_page_that_takes_too_long_ends_short_and_the_next_goes_on(slow: Slow) 
     """The filter lets one of very many through, so a page takes many reads."""
     wanted = {slow.api.publish(format="rare" if number % 8 == 0 else "mp4")["videoId"] for number in range(40)}
     LISTS["rare"] = "/v1/videos?format=rare&limit=3{cursor}"
-    found: list[str] = []
+    listed: list[str] = []
     pages = 0
     cursor: str | None = ""
     try:
@@ -149,12 +149,12 @@ def test_a_page_that_takes_too_long_ends_short_and_the_next_goes_on(slow: Slow) 
             slow.places["cursor"] = f"&cursor={cursor}" if cursor else ""
             reply, took = slow.ask("rare", 1.5)
             assert (reply.status, took <= LIMIT) == (200, True)
-            found += [item["videoId"] for item in reply.json["items"]]
+            listed += [item["videoId"] for item in reply.json["items"]]
             cursor, pages = reply.json["nextCursor"], pages + 1
     finally:
         del LISTS["rare"]
-    assert len(found) == len(set(found)) == 5
-    assert wanted > set(found)
+    assert len(listed) == len(set(listed)) == 5
+    assert wanted > set(listed)
     assert pages > 2
 
 

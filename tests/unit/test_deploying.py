@@ -583,15 +583,15 @@ class TestGivenValues:
         """By itself before what is listed for the environment; and one that is not listed is like dev."""
         dev, prod = {"logDays": 3}, {"logDays": 90, "allowOrigins": "of prod", "throttleRate": 5}
         configured = {"allowOrigins": "of all", "environments": {"dev": dev, "prod": prod}}
-        found = deploying.given_values(env, [], configured)
+        values = deploying.given_values(env, [], configured)
         settings = Settings.from_context(cdk.App(context=configured | {"env": env}).node)
-        assert (found["allowOrigins"],) == settings.allow_origins == ("of all",)
-        assert found["logDays"] == settings.log_days
-        assert found.get("throttleRate", 200) == settings.throttle_rate
+        assert (values["allowOrigins"],) == settings.allow_origins == ("of all",)
+        assert values["logDays"] == settings.log_days
+        assert values.get("throttleRate", 200) == settings.throttle_rate
 
     def test_come_from_the_command_line_before_anything_else(self) -> None:
-        found = deploying.given_values("dev", ["logDays=7", "note=a=b"], {"logDays": 3})
-        assert (found["logDays"], found["note"]) == ("7", "a=b")
+        values = deploying.given_values("dev", ["logDays=7", "note=a=b"], {"logDays": 3})
+        assert (values["logDays"], values["note"]) == ("7", "a=b")
 
 
 def test_a_failure_of_the_cdk_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:

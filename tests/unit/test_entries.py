@@ -311,8 +311,8 @@ class TestTime:
         def due(patch: Item) -> int | None:
             assert api.patch(f"/v1/videos/{video_id}", patch).status == 200
             backstage.settle_totals()
-            found = table.get(key)
-            return int(found["relSort"]) if found else None
+            item = table.get(key)
+            return int(item["relSort"]) if item else None
 
         assert due({"publishAt": NOW + 7200}) == NOW + 7200
         assert due({"expiresAt": NOW + 9000}) == NOW + 7200

@@ -381,15 +381,15 @@ def test_the_audit_keeps_each_change_once_and_who_made_it(
 
 
 def test_a_film_that_was_uploaded_is_taken_in(played: Played) -> None:
-    found = played.video(world.AWAITED)
-    assert (found["status"], found["source"]) == ("processing", world.source(world.AWAITED))
+    video = played.video(world.AWAITED)
+    assert (video["status"], video["source"]) == ("processing", world.source(world.AWAITED))
 
 
 def test_the_film_that_is_looked_at_is_as_the_world_says(played: Played) -> None:
-    found = played.video(world.ARRIVED)
-    assert found["source"]["media"] == world.MEDIA
-    assert found["source"]["renditions"] == world.SIZES
-    assert {name: found[name] for name in world.FIELDS} == world.FIELDS
+    video = played.video(world.ARRIVED)
+    assert video["source"]["media"] == world.MEDIA
+    assert video["source"]["renditions"] == world.SIZES
+    assert {name: video[name] for name in world.FIELDS} == world.FIELDS
 
 
 @pytest.mark.parametrize("kind", ["poster", "storyboard"])

@@ -36,9 +36,9 @@ class Trail:
         old, new = self._known.get(video_id), self.table.get(VIDEO.key(videoId=video_id), consistent=True)
         self._sequence += 1
         raw = change(old, new, sequence=self._sequence, at=self.api.clock.now, **options)
-        found = entry(Record(raw), DAYS)
-        if found:
-            self.store.add(found)
+        made = entry(Record(raw), DAYS)
+        if made:
+            self.store.add(made)
         if new:
             self._known[video_id] = new
 
@@ -82,9 +82,9 @@ def _cut_entry(video_id: str) -> Item:
         {**VIDEO.key(videoId=video_id), "version": 1, "a": "x" * 300_000, **{f"b{n}": "y" * 3000 for n in range(200)}},
         sequence=1000,
     )
-    found = entry(Record(raw), DAYS)
-    assert found is not None
-    return found | {"attempt": 1, "correlationId": "r"}
+    made = entry(Record(raw), DAYS)
+    assert made is not None
+    return made | {"attempt": 1, "correlationId": "r"}
 
 
 @pytest.fixture
@@ -221,14 +221,14 @@ class TestPeriods:
 
 def pages(trail: Trail, video_id: str, query: str, **options: Any) -> list[list[str]]:
     """The titles of all pages, following the Link header as a client would."""
-    found, reply = [], trail.get(video_id, query, **options)
+    titles, reply = [], trail.get(video_id, query, **options)
     while True:
         assert reply.status == 200, reply.body
-        found.append([_title(item) for item in reply.json["items"]])
+        titles.append([_title(item) for item in reply.json["items"]])
         cursor = reply.json["nextCursor"]
         if cursor is None:
             assert "link" not in reply.headers
-            return found
+            return titles
         following = reply.headers["link"].removeprefix("<?").removesuffix('>; rel="next"')
         assert parse_qs(following)["cursor"] == [cursor]
         reply = trail.get(video_id, following, **options)
@@ -243,8 +243,8 @@ class TestPages:
         titles = [str(n) for n in range(9)]
         trail.patch(video_id, *titles, every=every)
         expected = ["A film", *titles][:: 1 if order == "asc" else -1]
-        found = pages(trail, video_id, f"limit={limit}&order={order}")
-        assert found == [expected[at : at + limit] for at in range(0, 10, limit)]
+        read = pages(trail, video_id, f"limit={limit}&order={order}")
+        assert read == [expected[at : at + limit] for at in range(0, 10, limit)]
 
     def test_a_page_has_25_entries_unless_told_otherwise(self, trail: Trail) -> None:
         video_id = trail.create()
@@ -273,8 +273,8 @@ class TestPages:
         trail.patch(video_id, "1", "2", "3", every=86400)
         trail.api.clock.now = NOW + DAYS * 86400
         for order, expected in (("asc", [["1", "2"], ["3"]]), ("desc", [["3", "2"], ["1"]])):
-            found = pages(trail, video_id, f"limit=2&order={order}", user="admin")
-            assert [page for page in found if page] == expected
+            titles = pages(trail, video_id, f"limit=2&order={order}", user="admin")
+            assert [page for page in titles if page] == expected
         trail.api.clock.advance(86400)
         assert trail.titles(video_id, "order=asc", user="admin") == ["2", "3"]
 
@@ -312,8 +312,8 @@ class TestPages:
         reply = trail.get(video_id, "limit=100&order=asc")
         assert len(reply.body) < 1_100_000
         assert 0 < len(reply.json["items"]) < 10
-        found = pages(trail, video_id, "limit=100&order=asc")
-        assert [title for page in found for title in page] == ["A film", *(str(n) for n in range(10))]
+        titles = pages(trail, video_id, "limit=100&order=asc")
+        assert [title for page in titles for title in page] == ["A film", *(str(n) for n in range(10))]
 
 
 class TestThrottling:

@@ -188,9 +188,9 @@ class TestNames:
             assert names
 
     def test_no_physical_name_is_shared(self, made: dict[str, Templates]) -> None:
-        found = {env: _names(templates) for env, templates in made.items()}
+        names = {env: _names(templates) for env, templates in made.items()}
         for one, other in combinations(made, 2):
-            shared = {name for name in found[one] & found[other] if name[:2] not in WITHIN}
+            shared = {name for name in names[one] & names[other] if name[:2] not in WITHIN}
             assert not shared, f"{one} and {other} share {sorted(shared)}"
 
     def test_what_has_a_name_is_looked_at(self, prod: Templates) -> None:

@@ -370,12 +370,12 @@ def _mapping(templates: Templates, folder: str) -> Json:
     alias = {"Ref": templates.alias(folder)}
     # Its ARN; or its name, which is a part of that.
     named = {"Fn::Join": ["", [{"Fn::Select": [6, {"Fn::Split": [":", alias]}]}, ":live"]]}
-    (found,) = (
+    (properties,) = (
         made["Properties"]
         for made in templates.all("AWS::Lambda::EventSourceMapping").values()
         if made["Properties"]["FunctionName"] in (alias, named)
     )
-    return dict(found)
+    return dict(properties)
 
 
 def _distribution(templates: Templates) -> Json:

@@ -35,8 +35,8 @@ def operations(templates: Templates) -> Json:
 
 def alarms(templates: Templates) -> dict[str, Json]:
     """The stack's alarms, by name, as they stand in the template."""
-    found = [made["Properties"] for made in of_type(templates, "AWS::CloudWatch::Alarm")]
-    return {alarm["AlarmName"]: alarm for alarm in found}
+    properties = [made["Properties"] for made in of_type(templates, "AWS::CloudWatch::Alarm")]
+    return {alarm["AlarmName"]: alarm for alarm in properties}
 
 
 def of_type(templates: Templates, type_: str, *, part: str = "Operations") -> list[Json]:
@@ -91,9 +91,9 @@ class TestEveryAlarm:
     def test_takes_no_more_metrics_than_cloudwatch_allows(self, prod: Templates, costs: Templates) -> None:
         """Ten, and each stack counts: a release is watched by alarms in the stack of the API."""
         for made in (prod, costs):
-            found = made.all("AWS::CloudWatch::Alarm")
-            assert len(found) > len(alarms(made))
-            for id_, alarm in found.items():
+            every_alarm = made.all("AWS::CloudWatch::Alarm")
+            assert len(every_alarm) > len(alarms(made))
+            for id_, alarm in every_alarm.items():
                 # The sum of some metrics is among them, and counted here too.
                 assert len(alarm["Properties"].get("Metrics", [alarm])) <= 10, id_
 
@@ -136,13 +136,13 @@ class TestAlarms:
         assert alarms(prod)["prod API is slow"]["Threshold"] < 1000 * prod.function("videos")[1]["Timeout"]
 
     def test_throttles_of_every_function_are_watched(self, prod: Templates) -> None:
-        found = {
+        metrics = {
             line
             for name in ("Catalogue functions", "Other API functions", "Workers")
             for line in lines(alarms(prod)[f"prod {name} are throttled"])
         }
         names = {plain({"Ref": id_}) for id_ in prod.all("AWS::Lambda::Function")}
-        assert found == {f"AWS/Lambda Throttles FunctionName={name}" for name in names}
+        assert metrics == {f"AWS/Lambda Throttles FunctionName={name}" for name in names}
 
     def test_crashes_of_every_function_behind_the_api_are_watched(self, prod: Templates) -> None:
         jobs = prod.jobs["Resources"].items()
@@ -171,8 +171,8 @@ class TestAlarms:
 
     def test_errors_of_every_operation_that_is_used_are_watched(self, prod: Templates) -> None:
         used = {part for pattern in ACCESS_PATTERNS for part in pattern.operations}
-        found = {line.split("Operation=")[1].split()[0] for line in lines(alarms(prod)["prod Table fails"])}
-        assert used <= found
+        metrics = {line.split("Operation=")[1].split()[0] for line in lines(alarms(prod)["prod Table fails"])}
+        assert used <= metrics
 
     @pytest.mark.parametrize("reader", ["Router", "Audit"])
     def test_readers_of_the_stream_are_watched(self, prod: Templates, reader: str) -> None:

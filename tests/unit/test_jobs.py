@@ -36,9 +36,9 @@ def backstage(table: Table, clock: Clock) -> Backstage:
 
 
 def _item(table: Table, video_id: str) -> Item:
-    found = table.get(VIDEO.key(videoId=video_id))
-    assert found
-    return found
+    item = table.get(VIDEO.key(videoId=video_id))
+    assert item
+    return item
 
 
 def _finish(backstage: Backstage, ticket: Ticket, name: str = "360p") -> Item | None:

@@ -94,7 +94,7 @@ def put(name: str, **more: Any) -> None:
 
 def names() -> set[str]:
     """The items that an index has, which is made up of the table's."""
-    found = call(
+    page = call(
         "Query",
         TableName=TABLE,
         IndexName="Owners",
@@ -102,7 +102,7 @@ def names() -> set[str]:
         ExpressionAttributeNames={"#owner": "owner"},
         ExpressionAttributeValues={":alice": {"S": "alice"}},
     )
-    return {item["pk"]["S"] for item in found["Items"]}
+    return {item["pk"]["S"] for item in page["Items"]}
 
 
 def records() -> list[dict[str, Any]]:

@@ -57,7 +57,7 @@ def test_functions_have_the_same_names_for_sam_as_on_ministack(aws: Templates, l
 
 def _functions(templates: Templates) -> list[Synthesised]:
     """The functions as `make sam-env` finds them in its assembly."""
-    found = []
+    functions = []
     for folder in {path.parent.name for path in (EVENTS.parent / "functions").glob("*/handler.py")}:
         logical_id, properties = templates.function(folder)
         (stack,) = (
@@ -66,8 +66,8 @@ def _functions(templates: Templates) -> list[Synthesised]:
             if logical_id in part["Resources"]
         )
         template = Path(f"{stack}.template.json")
-        found.append(Synthesised(folder, properties["Handler"], stack, logical_id, template, Path("asset")))
-    return sorted(found, key=lambda function: function.folder)
+        functions.append(Synthesised(folder, properties["Handler"], stack, logical_id, template, Path("asset")))
+    return sorted(functions, key=lambda function: function.folder)
 
 
 def _parts(templates: Templates) -> list[dict[str, dict[str, object]]]:

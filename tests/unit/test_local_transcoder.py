@@ -93,8 +93,8 @@ class Laptop:
     def waiting(self) -> tuple[int, int]:
         """How many messages can be received, and how many are hidden."""
         names: Any = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
-        found = self.sqs.get_queue_attributes(QueueUrl=self.queue, AttributeNames=names)["Attributes"]
-        visible, hidden = (int(found[name]) for name in names)
+        attributes = self.sqs.get_queue_attributes(QueueUrl=self.queue, AttributeNames=names)["Attributes"]
+        visible, hidden = (int(attributes[name]) for name in names)
         return visible, hidden
 
     def states(self) -> list[str]:
@@ -103,8 +103,8 @@ class Laptop:
 
     def made(self) -> list[str]:
         """The renditions in the bucket."""
-        found = self.s3.list_objects_v2(Bucket=MEDIA_BUCKET).get("Contents", [])
-        return [stored["Key"] for stored in found]
+        contents = self.s3.list_objects_v2(Bucket=MEDIA_BUCKET).get("Contents", [])
+        return [stored["Key"] for stored in contents]
 
 
 @pytest.fixture

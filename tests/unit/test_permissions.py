@@ -146,8 +146,8 @@ class Service:
         begun = self.api.post(f"/v1/videos/{video_id}/upload", announced).json
         key = f"{video_id}/{begun['uploadId']}"
         self.objects.client.put_object(Bucket=SOURCES_BUCKET, Key=key, Body=data, ContentType="video/mp4")
-        found = {"bucket": {"name": SOURCES_BUCKET}, "object": {"key": key}}
-        self.deliver("arrivals", {"Records": [{"eventName": "ObjectCreated:Put", "s3": found}]})
+        record = {"bucket": {"name": SOURCES_BUCKET}, "object": {"key": key}}
+        self.deliver("arrivals", {"Records": [{"eventName": "ObjectCreated:Put", "s3": record}]})
 
     def work(self) -> None:
         """Let probe and thumbnails do what there is to do."""
@@ -241,8 +241,8 @@ def what_is_no_film(service: Service) -> None:
     service.api.delete(f"/v1/videos/{late}")
     key = f"{late}/{begun['uploadId']}"
     service.objects.client.put_object(Bucket=SOURCES_BUCKET, Key=key, Body=b"x", ContentType="video/mp4")
-    found = {"bucket": {"name": SOURCES_BUCKET}, "object": {"key": key}}
-    service.deliver("arrivals", {"Records": [{"eventName": "ObjectCreated:Put", "s3": found}]})
+    record = {"bucket": {"name": SOURCES_BUCKET}, "object": {"key": key}}
+    service.deliver("arrivals", {"Records": [{"eventName": "ObjectCreated:Put", "s3": record}]})
     service.api.post(f"/v1/videos/{late}/restore")
     service.backstage.settle()
     service.work()
@@ -432,12 +432,12 @@ WILDCARDS = {
 
 
 def test_wildcards_are_only_where_names_cannot_be_known(aws: Templates) -> None:
-    found = set()
+    wildcards = set()
     for folder in FUNCTIONS:
         for statement in aws.statements(folder):
             assert not [action for action in as_list(statement["Action"]) if "*" in action]
-            found |= {resource for resource in map(plain, as_list(statement["Resource"])) if "*" in resource}
-    assert found == WILDCARDS.keys()
+            wildcards |= {resource for resource in map(plain, as_list(statement["Resource"])) if "*" in resource}
+    assert wildcards == WILDCARDS.keys()
 
 
 def _item(
@@ -616,9 +616,9 @@ def test_others_than_these_query_no_index(roles: dict[str, Role], folder: str, i
     asking = {
         name: Access("dynamodb:Query", f"Table/index/{name}") for name in (index.name for index in schema.INDEXES)
     }
-    found = {name: {role for role in roles if roles[role].refusal(access) is None} for name, access in asking.items()}
-    assert {name for name, who in found.items() if folder in who} == indexes
-    assert set().union(*found.values()) == {"videos", "relations", "playlists", "totals", "purge", "sweeper"}
+    allowed = {name: {role for role in roles if roles[role].refusal(access) is None} for name, access in asking.items()}
+    assert {name for name, who in allowed.items() if folder in who} == indexes
+    assert set().union(*allowed.values()) == {"videos", "relations", "playlists", "totals", "purge", "sweeper"}
 
 
 def test_what_a_write_may_ask_for_is_what_its_role_may_read(aws: Templates, roles: dict[str, Role]) -> None:

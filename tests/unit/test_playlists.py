@@ -95,8 +95,8 @@ class TestPlaylists:
             "version": 1,
         }
         _conforms("Playlist", created)
-        found = api.get(f"/v1/playlists/{created['playlistId']}")
-        assert (found.json, found.etag) == (created, reply.etag)
+        read = api.get(f"/v1/playlists/{created['playlistId']}")
+        assert (read.json, read.etag) == (created, reply.etag)
 
     def test_two_posts_make_two_of_them(self, api: Api) -> None:
         assert _playlist(api) != _playlist(api)
@@ -156,8 +156,8 @@ class TestPlaylists:
         assert (reply.json["title"], reply.json["visibility"], reply.json["version"]) == ("New", "public", 2)
         assert "description" not in reply.json
         assert reply.json["updatedAt"] == reply.json["createdAt"] + 10
-        found = api.get(path)
-        assert (found.json, found.etag) == (reply.json, reply.etag)
+        read = api.get(path)
+        assert (read.json, read.etag) == (reply.json, reply.etag)
 
     def test_a_patch_that_changes_nothing_makes_no_version(self, api: Api) -> None:
         path = _playlist(api)
@@ -251,8 +251,8 @@ class TestEntries:
         films = _films(api, 3)
         path = _playlist(api, *films)
         assert _order(api, path) == films
-        found = api.get(path).json
-        assert (found["entryCount"], found["version"]) == (3, 4)
+        playlist = api.get(path).json
+        assert (playlist["entryCount"], playlist["version"]) == (3, 4)
 
     def test_an_entry_is_listed_with_its_video(self, api: Api) -> None:
         film = api.publish(title="Alien", duration=7_020_000)
@@ -298,10 +298,10 @@ class TestEntries:
         counts = {user: api.get(path, user=user).json.get("entryCount") for user in ("alice", "admin", "bob")}
         assert counts == {"alice": 1, "admin": 1, "bob": None}
         for listed in ("/v1/playlists", f"/v1/videos/{film}/playlists"):
-            (found,) = api.get(listed, query="userId=alice" if listed == "/v1/playlists" else "", user="bob").json[
+            (playlist,) = api.get(listed, query="userId=alice" if listed == "/v1/playlists" else "", user="bob").json[
                 "items"
             ]
-            assert "entryCount" not in found
+            assert "entryCount" not in playlist
 
     def test_a_deleted_video_is_not_shown_and_comes_back_with_its_restore(self, api: Api) -> None:
         films = _films(api, 3)
@@ -531,8 +531,8 @@ class TestPlaylistsOfAVideo:
                 }
         pages = _pages(api, f"/v1/videos/{film}/playlists", limit=3, user="bob")
         assert [len(page) for page in pages] == [3, 3]
-        found = {item["playlistId"] for page in pages for item in page}
-        assert found == made["alice", "public"] | made["bob", "public"] | made["bob", "private"]
+        listed = {item["playlistId"] for page in pages for item in page}
+        assert listed == made["alice", "public"] | made["bob", "public"] | made["bob", "private"]
         assert len(_ids(api, f"/v1/videos/{film}/playlists", user="admin")) == 8
 
     def test_one_that_let_it_go_is_not_among_them(self, api: Api) -> None:

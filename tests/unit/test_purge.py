@@ -97,9 +97,9 @@ def _with_everything(api: Api, backstage: Backstage, objects: Objects) -> str:
 
 def _keys(objects: Objects) -> list[str]:
     return [
-        found["Key"]
+        stored["Key"]
         for bucket in (SOURCES_BUCKET, MEDIA_BUCKET)
-        for found in objects.client.list_objects_v2(Bucket=bucket).get("Contents", [])
+        for stored in objects.client.list_objects_v2(Bucket=bucket).get("Contents", [])
     ]
 
 

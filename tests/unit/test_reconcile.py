@@ -275,9 +275,9 @@ class TestWhatCannotBeCompared:
         drop = Expression("REMOVE writeId, title SET tags = :tags", {}, {":tags": 7})
         table.write(table.update(schema.VIDEO.key(videoId=broken), drop))
         spoil(table, schema.RATING_TOTALS.key(videoId=video_id), votes=9)
-        found = run()
-        assert ("video", broken, "unreadable") in found
-        assert ("ratings", video_id, "found") in found
+        findings = run()
+        assert ("video", broken, "unreadable") in findings
+        assert ("ratings", video_id, "found") in findings
 
     def test_a_profile_that_no_key_can_hold_is_reported(
         self, table: Table, video_id: str, run: Runs, monkeypatch: pytest.MonkeyPatch

@@ -50,10 +50,10 @@ def letters(pair: Pair, client: "SQSClient") -> DeadLetters:
 
 def bodies(client: "SQSClient", url: str) -> list[str]:
     """What is visible in a queue, in order."""
-    found = []
+    texts = []
     while messages := client.receive_message(QueueUrl=url, MaxNumberOfMessages=10).get("Messages", []):
-        found += [message["Body"] for message in messages]
-    return sorted(found)
+        texts += [message["Body"] for message in messages]
+    return sorted(texts)
 
 
 def fill(client: "SQSClient", url: str, count: int) -> list[str]:

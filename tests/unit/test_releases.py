@@ -39,8 +39,8 @@ def test_a_release_is_created_and_comes_back_as_it_was_sent(api: Api) -> None:
     assert reply.status == 201
     stamps = {"version": 1, "updatedAt": int(api.clock())}
     assert reply.json == {"videoId": VIDEO_ID, "region": "AT", "language": "de", **sent, **stamps}
-    found = api.get(f"{PATH}/AT/de")
-    assert (found.json, found.etag) == (reply.json, reply.etag)
+    read = api.get(f"{PATH}/AT/de")
+    assert (read.json, read.etag) == (reply.json, reply.etag)
     assert api.get(f"{PATH}/AT/de", headers={"If-None-Match": reply.etag}).status == 304
 
 

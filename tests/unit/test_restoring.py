@@ -132,10 +132,10 @@ def test_a_video_that_is_gone_comes_back_with_all_that_belonged_to_it(kept: Kept
 def test_an_item_that_was_altered_behind_the_service_s_back_is_repaired(kept: Kept) -> None:
     kept.alter(VIDEO, {"title": "Lost", "graffiti": "x"}, videoId=FILM)
     outcomes, told = kept.restore()
-    found = kept.item(VIDEO, videoId=FILM)
-    assert (outcomes["changed"], found["title"], "graffiti" in found) == (1, "A film", False)
+    repaired = kept.item(VIDEO, videoId=FILM)
+    assert (outcomes["changed"], repaired["title"], "graffiti" in repaired) == (1, "A film", False)
     assert told == [f"Video {FILM}: graffiti, title as before"]
-    assert (found["version"], found["updatedBy"], found["updatedAs"]) == (2, "job:restore", "job")
+    assert (repaired["version"], repaired["updatedBy"], repaired["updatedAs"]) == (2, "job:restore", "job")
 
 
 def test_what_was_changed_in_the_time_of_the_damage_is_repaired_with_its_tags(kept: Kept) -> None:
@@ -210,8 +210,8 @@ def test_entries_that_were_taken_out_in_the_time_of_the_damage_come_back_and_are
     kept.api.patch(f"/v1/playlists/{kept.playlist}", {"title": "Lost"})
     kept.api.delete(f"/v1/playlists/{kept.playlist}/entries/{OTHER}")
     kept.restore(BY_TIME)
-    found = kept.api.get(f"/v1/playlists/{kept.playlist}").json
-    assert (found["title"], found["entryCount"]) == ("A list", 2)
+    playlist = kept.api.get(f"/v1/playlists/{kept.playlist}").json
+    assert (playlist["title"], playlist["entryCount"]) == ("A list", 2)
     entries = kept.api.get(f"/v1/playlists/{kept.playlist}/entries").json["items"]
     assert [entry["video"]["videoId"] for entry in entries] == [FILM, OTHER]
 
@@ -423,8 +423,8 @@ class TestCounts:
 
 class TestEntries:
     def _entries(self, kept: Kept) -> list[str]:
-        found = kept.api.get(f"/v1/playlists/{kept.playlist}/entries").json["items"]
-        return [entry["video"]["videoId"] for entry in found]
+        entries = kept.api.get(f"/v1/playlists/{kept.playlist}/entries").json["items"]
+        return [entry["video"]["videoId"] for entry in entries]
 
     def _lose(self, kept: Kept, pattern: str) -> None:
         """Delete items of the playlist behind the service's back."""
@@ -477,9 +477,9 @@ class TestEntries:
         members = Repair._members
 
         def added(repair: Repair, playlist_id: str) -> Members:
-            found = members(repair, playlist_id)
+            entries = members(repair, playlist_id)
             assert kept.api.post(f"/v1/playlists/{playlist_id}/entries", {"videoId": OTHER}).status == 201
-            return found
+            return entries
 
         monkeypatch.setattr(Repair, "_members", added)
         _, told = kept.restore()

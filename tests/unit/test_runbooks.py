@@ -47,14 +47,14 @@ def watched(synthesize: Synthesize) -> Templates:
 
 def described(templates: Templates) -> dict[str, set[str]]:
     """The alarms' names without their environment, by runbook."""
-    found: dict[str, set[str]] = {}
+    names: dict[str, set[str]] = {}
     for alarm in templates.all("AWS::CloudWatch::Alarm").values():
         runbook = alarm["Properties"]["AlarmDescription"].partition("Runbook: ")[2]
-        found.setdefault(runbook, set()).add(_name(alarm).partition(" ")[2])
+        names.setdefault(runbook, set()).add(_name(alarm).partition(" ")[2])
     for watch in templates.all("AWS::CE::AnomalySubscription").values():
         name, _, runbook = watch["Properties"]["SubscriptionName"].partition(". Runbook: ")
-        found.setdefault(runbook, set()).add(name.partition(": ")[2])
-    return found
+        names.setdefault(runbook, set()).add(name.partition(": ")[2])
+    return names
 
 
 def _name(alarm: Json) -> str:
@@ -110,11 +110,13 @@ def _operations(service: str) -> dict[str, set[str]]:
 
 @each_page
 def test_commands_of_aws_are_there_with_these_options(page: Path) -> None:
-    for found in AWS.finditer(page.read_text(encoding="utf-8")):
-        known = FILES if found["service"] == "s3" else _operations(RENAMED.get(found["service"], found["service"]))
-        assert found["operation"] in known, found[0]
-        options = set(re.findall(r"(?<= )--([a-z-]+)", found["rest"]))
-        assert options <= known[found["operation"]] | OWN_OPTIONS, found[0]
+    for command in AWS.finditer(page.read_text(encoding="utf-8")):
+        known = (
+            FILES if command["service"] == "s3" else _operations(RENAMED.get(command["service"], command["service"]))
+        )
+        assert command["operation"] in known, command[0]
+        options = set(re.findall(r"(?<= )--([a-z-]+)", command["rest"]))
+        assert options <= known[command["operation"]] | OWN_OPTIONS, command[0]
 
 
 @each_page

@@ -127,8 +127,8 @@ class TestAudit:
         numbers = iter(range(10))
         batch = [ended("transcode.240p", "done"), ended("transcode.720p", "done"), ended("transcode.1080p", "failed")]
         handle(streams.event(*batch, ended("poster", "failed"), ended("probe", "withdrawn")), Context())
-        found = sorted(metrics(capsys), key=lambda line: str(line["kind"]))
-        assert found == [
+        counted = sorted(metrics(capsys), key=lambda line: str(line["kind"]))
+        assert counted == [
             {"environment": "test", "kind": "poster", "JobsFailed": 1},
             {"environment": "test", "kind": "transcode", "JobsDone": 2, "JobsFailed": 1},
         ]
@@ -166,9 +166,9 @@ class TestSweeper:
         """The metrics of one sweep by queue; those without a queue under ``."""
         capsys.readouterr()
         backstage.sweeper({}, Context())
-        found = metrics(capsys)
-        assert {line.pop("environment") for line in found} <= {"test"}
-        return {line.pop("queue", ""): line for line in found}
+        emitted = metrics(capsys)
+        assert {line.pop("environment") for line in emitted} <= {"test"}
+        return {line.pop("queue", ""): line for line in emitted}
 
     def test_without_open_jobs_it_tells_nothing(self, api: Api, table: Table, clock: Clock, capsys: Printed) -> None:
         api.create()

@@ -111,12 +111,12 @@ def test_the_title_that_fits_best_is_chosen(
 ) -> None:
     release(api, *places.split())
 
-    found = read(api, f"region={region}" if region else "", languages).json["localTitle"]
+    chosen = read(api, f"region={region}" if region else "", languages).json["localTitle"]
 
-    assert (found["title"], found["match"]) == (title, match)
+    assert (chosen["title"], chosen["match"]) == (title, match)
     where, _, language = title.partition("/")
     expected = {} if match == "original" else {"region": where} | ({"language": language} if language else {})
-    assert found == expected | {"title": title, "match": match}
+    assert chosen == expected | {"title": title, "match": match}
 
 
 def test_a_reader_of_the_video_s_own_language_gets_its_own_title(api: Api) -> None:

@@ -102,12 +102,12 @@ def imdb(table: Table, tmp_path: Path) -> Importer:
 
 def contents(table: Table) -> dict[tuple[str, str], Item]:
     """Everything in the table, but who wrote it when."""
-    found: dict[tuple[str, str], Item] = {}
+    items: dict[tuple[str, str], Item] = {}
     for page in table.client.get_paginator("scan").paginate(TableName=table.name):
         for raw in page["Items"]:
             item = {name: value for name, value in raw.items() if name not in ("writeId", "updatedAt")}
-            found[raw["pk"]["S"], raw["sk"]["S"]] = item
-    return found
+            items[raw["pk"]["S"], raw["sk"]["S"]] = item
+    return items
 
 
 def test_a_title_becomes_a_video(imdb: Importer, api: Api) -> None:

@@ -124,9 +124,9 @@ class TestTags:
         for number in range(1, 4):
             api.publish(tags=[f"t{n}" for n in range(7) if n % number == 0])
         backstage.settle_totals()
-        found = list(pages(api, limit))
-        assert {len(page) for page in found[:-1]} <= {limit}
-        listed = [entry for page in found for entry in page]
+        read = list(pages(api, limit))
+        assert {len(page) for page in read[:-1]} <= {limit}
+        listed = [entry for page in read for entry in page]
         assert len(listed) == len(dict(listed)) == 7
         assert [count for _, count in listed] == sorted((count for _, count in listed), reverse=True)
 

@@ -62,8 +62,8 @@ class Workers:
 
     def document(self, video_id: str) -> dict[str, Any]:
         """The video as its owner sees it."""
-        found: dict[str, Any] = self.api.get(f"/v1/videos/{video_id}").json
-        return found
+        video: dict[str, Any] = self.api.get(f"/v1/videos/{video_id}").json
+        return video
 
     def picture(self, uri: str) -> bytes:
         """What lies at a URL of the tests' pictures."""
@@ -186,8 +186,8 @@ class TestPictures:
         video_id = workers.upload(film(1))
         workers.work()
         prefix = f"thumbnails/{video_id}/"
-        for found in workers.objects.client.list_objects_v2(Bucket=MEDIA_BUCKET, Prefix=prefix)["Contents"]:
-            head = workers.objects.client.head_object(Bucket=MEDIA_BUCKET, Key=found["Key"])
+        for stored in workers.objects.client.list_objects_v2(Bucket=MEDIA_BUCKET, Prefix=prefix)["Contents"]:
+            head = workers.objects.client.head_object(Bucket=MEDIA_BUCKET, Key=stored["Key"])
             assert "immutable" in head["CacheControl"]
 
     def test_a_moment_that_was_chosen_changes_the_poster_and_not_the_storyboard(self, workers: Workers) -> None:

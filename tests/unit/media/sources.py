@@ -53,9 +53,9 @@ def picture(poster: Poster, suffix: str = "jpg") -> Image.Image:
 
 def colour(image: Image.Image, across: float, down: float) -> tuple[int, int, int]:
     """Return an image's colour at a place, given as parts of its width and height."""
-    found = image.getpixel((int(image.width * across), int(image.height * down)))
-    assert isinstance(found, tuple)
-    red, green, blue = (round(channel) for channel in found)
+    pixel = image.getpixel((int(image.width * across), int(image.height * down)))
+    assert isinstance(pixel, tuple)
+    red, green, blue = (round(channel) for channel in pixel)
     return red, green, blue
 
 

@@ -33,9 +33,9 @@ def test_a_name_that_is_none_is_an_error() -> None:
 
 @given(st.integers(1, 8192), st.integers(1, 8192), st.sets(st.sampled_from(sorted(SIZES)), min_size=1))
 def test_every_film_gets_one_that_plays(width: int, height: int, names: set[str]) -> None:
-    found = wanted(width, height, names)
-    assert found
-    for rendition in found:
+    renditions = wanted(width, height, names)
+    assert renditions
+    for rendition in renditions:
         assert rendition.name in names
         assert rendition.width % 2 == rendition.height % 2 == 0
         assert rendition.width >= 2

@@ -30,11 +30,11 @@ def made(data: bytes, at_ms: int | None = None) -> Poster:
 
 def corners(image: Image.Image) -> dict[str, str]:
     """Say which of the film's corners is seen in which corner of an image."""
-    found = {}
+    colours = {}
     for place, where in PLACES.items():
         seen = colour(image, *where)
-        found[place] = next((name for name, wanted in films.CORNERS.items() if near(seen, wanted)), str(seen))
-    return found
+        colours[place] = next((name for name, wanted in films.CORNERS.items() if near(seen, wanted)), str(seen))
+    return colours
 
 
 UPRIGHT = {name: name for name in PLACES}

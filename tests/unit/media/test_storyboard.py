@@ -21,8 +21,8 @@ def made(data: bytes) -> tuple[Facts, Storyboard, Image.Image]:
     """Make a film's storyboard, and open its sheet."""
     source = BytesSource(data)
     facts = probe(source)
-    found = storyboard(source, facts)
-    return facts, found, Image.open(io.BytesIO(found.sheet.data)).convert("RGB")
+    board = storyboard(source, facts)
+    return facts, board, Image.open(io.BytesIO(board.sheet.data)).convert("RGB")
 
 
 def seconds(clock: str) -> float:
@@ -31,43 +31,43 @@ def seconds(clock: str) -> float:
     return int(hours) * 3600 + int(minutes) * 60 + float(rest)
 
 
-def check(facts: Facts, found: Storyboard, sheet: Image.Image) -> None:
+def check(facts: Facts, board: Storyboard, sheet: Image.Image) -> None:
     """Assert that the cues cover the film without gaps, each with a tile of its own inside the sheet."""
-    assert found.cues.startswith("WEBVTT\n\n")
-    cues = [match.groups() for match in CUE.finditer(found.cues)]
-    assert len(cues) == found.tiles == found.cues.count("-->")
+    assert board.cues.startswith("WEBVTT\n\n")
+    cues = [match.groups() for match in CUE.finditer(board.cues)]
+    assert len(cues) == board.tiles == board.cues.count("-->")
     assert seconds(cues[0][0]) == 0
     assert seconds(cues[-1][1]) * 1000 == pytest.approx(facts.duration)
     assert all(before[1] == after[0] for before, after in itertools.pairwise(cues))
     assert all(seconds(cue[0]) < seconds(cue[1]) for cue in cues)
     areas = {tuple(int(number) for number in cue[2:]) for cue in cues}
     assert len(areas) == len(cues)
-    assert all(area[2:] == (found.tile_width, found.tile_height) for area in areas)
+    assert all(area[2:] == (board.tile_width, board.tile_height) for area in areas)
     assert all(x + width <= sheet.width and y + height <= sheet.height for x, y, width, height in areas)
-    assert sheet.size == (found.sheet.width, found.sheet.height)
+    assert sheet.size == (board.sheet.width, board.sheet.height)
 
 
 @pytest.mark.parametrize(
     ("length", "tiles", "columns"), [(0.2, 1, 1), (1, 1, 1), (2, 2, 2), (2.3, 2, 2), (2.6, 3, 3), (23, 23, 10)]
 )
 def test_a_short_film_has_a_tile_a_second(length: float, tiles: int, columns: int) -> None:
-    facts, found, sheet = made(films.film(length))
-    assert (found.tiles, found.columns, found.interval) == (tiles, columns, 1000)
-    assert (found.tile_width, found.tile_height) == (160, 90)
-    check(facts, found, sheet)
+    facts, board, sheet = made(films.film(length))
+    assert (board.tiles, board.columns, board.interval) == (tiles, columns, 1000)
+    assert (board.tile_width, board.tile_height) == (160, 90)
+    check(facts, board, sheet)
 
 
 def test_a_long_film_has_a_hundred() -> None:
-    facts, found, sheet = made(films.repeated(200, spread=36, keyframe_only=True))
-    assert (found.tiles, found.columns, found.interval) == (100, 10, facts.duration // 100)
+    facts, board, sheet = made(films.repeated(200, spread=36, keyframe_only=True))
+    assert (board.tiles, board.columns, board.interval) == (100, 10, facts.duration // 100)
     assert sheet.size == (1600, 900)
-    assert "01:59:" in found.cues
-    check(facts, found, sheet)
+    assert "01:59:" in board.cues
+    check(facts, board, sheet)
 
 
 def test_each_tile_shows_the_middle_of_its_interval() -> None:
-    _, found, sheet = made(films.film(3, paint=films.counted, keyframes=100))
-    for number in range(found.tiles):
+    _, board, sheet = made(films.film(3, paint=films.counted, keyframes=100))
+    for number in range(board.tiles):
         grey = (number * 10 + 5) * 8 % 248
         assert near(colour(sheet, (number + 0.5) / 3, 0.25), (grey, grey, grey), by=17), "two frames off at most"
 
@@ -77,10 +77,10 @@ def test_of_a_long_film_each_keyframe_is_read_once() -> None:
     data = films.film(4, (64, 36), paint=films.counted, spread=1800, keyframes=10)
     source = Counted(data)
     facts = probe(source)
-    found = storyboard(source, facts)
-    assert found.tiles == 100
-    assert found.sheet.width == 640, "tiles are not larger than the film"
-    check(facts, found, Image.open(io.BytesIO(found.sheet.data)))
+    board = storyboard(source, facts)
+    assert board.tiles == 100
+    assert board.sheet.width == 640, "tiles are not larger than the film"
+    check(facts, board, Image.open(io.BytesIO(board.sheet.data)))
 
 
 @pytest.mark.parametrize(
@@ -88,21 +88,21 @@ def test_of_a_long_film_each_keyframe_is_read_once() -> None:
     [((320, 180), (160, 90)), ((180, 320), (160, 284)), ((64, 1024), (20, 320)), ((2048, 32), (160, 2))],
 )
 def test_tiles_keep_the_films_shape(size: tuple[int, int], tile: tuple[int, int]) -> None:
-    _, found, _ = made(films.film(0.2, size))
-    assert (found.tile_width, found.tile_height) == tile
+    _, board, _ = made(films.film(0.2, size))
+    assert (board.tile_width, board.tile_height) == tile
 
 
 def test_tiles_are_upright() -> None:
-    _, found, sheet = made(films.film(0.5, rotation=90))
-    assert (found.tile_width, found.tile_height) == (160, 284)
+    _, board, sheet = made(films.film(0.5, rotation=90))
+    assert (board.tile_width, board.tile_height) == (160, 284)
     assert near(colour(sheet, 0.75, 0.25), films.CORNERS["top left"], by=12)
 
 
 def test_a_real_clip_has_one() -> None:
     source = FileSource(films.clip("bikes"))
-    found = storyboard(source, probe(source))
-    assert (found.tiles, found.tile_width, found.tile_height) == (10, 160, 68)
-    assert len(found.sheet.data) < 60_000
+    board = storyboard(source, probe(source))
+    assert (board.tiles, board.tile_width, board.tile_height) == (10, 160, 68)
+    assert len(board.sheet.data) < 60_000
 
 
 def test_nothing_is_read_twice() -> None:
