@@ -30,7 +30,7 @@ TITLES = 40
 PURGE_SECONDS = 300
 """How long the service may take to clear away what removed videos leave."""
 STAMPS = ("updatedAt", "updatedBy", "updatedAs", "updatedFor", "writeId", "version", "schemaVersion")
-"""What a repair writes anew: who wrote an item when, and its version, which only ever grows."""
+"""What a repair always writes: who wrote an item when, and its version, which only ever grows."""
 LOST = "Lost by a bad change"
 
 Request = Callable[[str, str, str, Any], Any]

@@ -160,7 +160,7 @@ class Keeper:
             os.utime(self._heartbeat, (now, now))
 
     def _snapshot(self) -> Snapshot:
-        """What has changed, in an order that loses nothing while other threads go on reading streams and queues.
+        """What has changed, in an order that loses nothing while other threads keep reading streams and queues.
 
         Of a record that was read, the messages are in the queues; of a message that was taken, the items are written.
         """
@@ -364,7 +364,7 @@ def _state_without_items(get_state: FunctionType) -> Callable[[], Any]:
         described = responses.AccountRegionScopedDict()
         for scope, table in dynamodb._tables.all_items():
             described.set_scoped(*scope, table | {"items": {}})
-        # The same function, in a module whose tables are these: others go on using the real ones meanwhile.
+        # The same function, in a module whose tables are these: others keep using the real ones meanwhile.
         return FunctionType(get_state.__code__, vars(dynamodb) | {"_tables": described})()
 
     return get

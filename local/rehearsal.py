@@ -120,7 +120,7 @@ def rehearse(work: Path, arguments: Sequence[str]) -> None:
 
 
 def first_indexes(versions: Mapping[int, Json]) -> list[str]:
-    """With which indexes a table of before is made: those of the previous version; of these the first, when the present
+    """The indexes that an older table is made with: those of the previous version; of these the first, when the present
     one has no more, so that there are always some to add."""
     now = [index["name"] for index in present()["indexes"]]
     previous = [
@@ -245,7 +245,7 @@ class _Account:
             yield made
 
     def reconcile(self, sample: Sample, before: Snapshot) -> None:
-        """Bring the items of before to the present form, as docs/upgrading.md says, and prove that all is found then."""
+        """Bring older items to the present form, as docs/upgrading.md says, and prove that all are found then."""
         for arguments, status in (([], 1), (["--repair"], 0), ([], 0)):
             done = self._tool("tools", "reconcile", "--table", TABLE_NAME, *arguments)
             if done.returncode != status:

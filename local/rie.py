@@ -26,7 +26,7 @@ from local.ports import LOOPBACK, free_port, is_taken
 INVOCATION = "/2015-03-31/functions/function/invocations"
 ANSWER_SECONDS = 120.0
 LIFETIME_SECONDS = 300
-"""After which the emulator is ended, whoever forgot it."""
+"""The emulator ends after this time, even when whoever started it forgot it."""
 START_SECONDS = 15.0
 PROGRAMS = {"x86_64": "aws-lambda-rie-x86_64", "aarch64": "aws-lambda-rie-arm64"}
 """The emulator's program by machine, as aws-sam-cli ships it."""
@@ -126,7 +126,7 @@ class Emulator:
         process, self._process = self._process, None
         if process is None:
             return
-        # `timeout` makes a group of its own of what it runs, and ends it when it is told to end itself.
+        # `timeout` makes a group of its own of what it runs, and ends it when it is asked to end itself.
         process.terminate()
         with suppress(subprocess.TimeoutExpired):
             process.wait(10)

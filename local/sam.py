@@ -113,7 +113,7 @@ def commands(functions: Iterable[Synthesised]) -> str:
 
 
 def page(text: str, functions: Iterable[Synthesised]) -> str:
-    """The page with its commands made anew; raises ValueError when their marks are missing."""
+    """The page with its commands rewritten; raises ValueError when their marks are missing."""
     before, opened, rest = text.partition(BEGIN)
     _, closed, after = rest.partition(END)
     if not (opened and closed):

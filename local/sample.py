@@ -241,7 +241,7 @@ class Items:
         for key, item in self.snapshot().items():
             video_id = item.get("videoId", {}).get("S")
             of_older = video_id in older and (_is_tag(key) or key[1] == MARKER.sk)
-            # The totals are of all owners' videos, and are made anew from what was counted of them.
+            # The totals are of all owners' videos, and are made again from what was counted of them.
             if of_older or key in profiles or key[0].startswith(tag_counts):
                 self._dynamodb.delete_item(
                     TableName=self._table, Key={name: item[name] for name in (PARTITION_KEY, SORT_KEY)}

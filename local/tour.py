@@ -85,7 +85,7 @@ def commands_of(block: str) -> list[str]:
 
 
 def main(arguments: list[str]) -> int:
-    """Write the pages' outputs anew, or with `--variables` print shell assignments; the exit status."""
+    """Rewrite the pages' outputs, or with `--variables` print shell assignments; the exit status."""
     return exit_status(_print_variables if arguments == ["--variables"] else _write)
 
 

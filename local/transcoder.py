@@ -45,7 +45,7 @@ WAIT_SECONDS = 20
 VISIBILITY_SECONDS = 120
 """How long a message stays hidden unless that is prolonged: after a crash it is delivered again so soon."""
 BEAT_SECONDS = 5
-"""How often progress is reported, and the message hidden anew."""
+"""How often progress is reported, and the message is hidden again."""
 LONGEST_SECONDS = 3600
 """What one rendition may take: the transcoder of a laptop has others to make."""
 TRIES = 3
@@ -170,7 +170,7 @@ class Worker:
             self._do(_parsed(body), receipt)
         except NotWanted as answer:
             LOGGER.info("not wanted any more: %s", answer)
-        except Exception:  # whatever one message breaks on, the worker goes on with the next
+        except Exception:  # whatever one message breaks on, the worker continues with the next
             # SQS delivers it again, a little later each time, and after the last time keeps it in the DLQ.
             LOGGER.exception("message not done")
             self._hide(receipt, 15 * 2 ** (count - 1))

@@ -7,7 +7,7 @@ PAGE = ROOT / "docs" / "costs.md"
 
 
 def updated(text: str, report: Report) -> str:
-    """The page with its tables made anew; raises ValueError when the marks of one are missing."""
+    """The page with its tables rewritten; raises ValueError when the marks of one are missing."""
     sizes = "".join(f"- {name}: {bytes_:,} bytes\n" for name, bytes_ in report.sizes().items())
     sections = {"sizes": sizes} | {name: grid.markdown() for name, grid in report.grids().items()}
     for name, content in sections.items():

@@ -107,7 +107,7 @@ def index_entry(item: AttributeMap | None, index: Index) -> AttributeMap | None:
 
 
 def _index_writes(old: AttributeMap | None, new: AttributeMap | None, index: Index) -> int:
-    """An entry that stays as it is costs nothing; one whose keys change is removed and put anew."""
+    """An entry that stays as it is costs nothing; one whose keys change is removed and put again."""
     if old == new:
         return 0
     keys = _keys(index)
