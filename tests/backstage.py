@@ -1,4 +1,4 @@
-"""What goes on behind the API: the table's stream, the router, the queues, and workers that do as the test says."""
+"""What happens behind the API: the table's stream, the router, the queues, and workers that do as the test says."""
 
 import atexit
 import json

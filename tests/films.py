@@ -28,7 +28,7 @@ CORNERS = {
     "bottom left": (30, 30, 220),
     "bottom right": (230, 230, 230),
 }
-"""The colours of the default film's quarters: they tell a turn, a mirror and a wrong matrix."""
+"""The colours of the default film's quarters: they reveal a turn, a mirror and a wrong matrix."""
 
 Paint = Callable[[int, tuple[int, int]], Image.Image]
 
@@ -44,7 +44,7 @@ def quarters(number: int, size: tuple[int, int]) -> Image.Image:
 
 
 def counted(number: int, size: tuple[int, int]) -> Image.Image:
-    """Paint the frame's number as a grey above, white below: the frame can be told."""
+    """Paint the frame's number as a grey above, white below, so that the frame can be recognised."""
     image = Image.new("RGB", size, "white")
     image.paste((number * 8 % 248,) * 3, (0, 0, size[0], size[1] // 2))
     return image
@@ -247,7 +247,7 @@ def undecodable() -> bytes:
 def claiming(samples: int) -> bytes:
     """Make an MP4 of a few bytes whose index claims `samples` samples of video."""
     data = film()
-    # Sizes that are all alike need no table: ISO/IEC 14496-12, 8.7.3.
+    # Sizes that are all the same need no table: ISO/IEC 14496-12, 8.7.3.
     for kind, at, value in ((b"stsz", 4, 1), (b"stsz", 8, samples), (b"stts", 8, samples), (b"stsc", 12, samples)):
         data = _with_number(data, kind, at, value)
     return data

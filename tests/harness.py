@@ -111,7 +111,7 @@ class Clock:
 
 
 class Context(LambdaContext):
-    """What Lambda tells a function about its invocation."""
+    """What Lambda passes to a function about its invocation."""
 
     def __init__(self) -> None:
         self._function_name = "test"
@@ -176,7 +176,7 @@ class Api:
         user: str = "alice",
         scopes: str | None = None,
     ) -> Reply:
-        """Send one request as a user; `admin` has all scopes, the others read and write, unless told otherwise."""
+        """Send one request as a user; `admin` has all scopes, the others read and write, unless `scopes` is given."""
         all_headers = {name.lower(): value for name, value in (headers or {}).items()}
         if json_body is not None:
             body = json.dumps(json_body)

@@ -1,4 +1,4 @@
-"""What functions tell of their work: log lines and metrics, as CloudWatch would have them."""
+"""What functions report of their work: log lines and metrics, as CloudWatch would have them."""
 
 import json
 import logging

@@ -38,7 +38,7 @@ VIEWS_CACHED = 5
 Video = dict[str, Any]
 DEFAULTS: Video = {"visibility": "private", "resolutions": {}, "metadata": {}, "thumbnails": {}}
 PROBED = ("duration", "format")
-"""Fields whose origin is told, as far as these tests write them."""
+"""Fields that the service records an origin for, of those that these tests write."""
 ADMINS_OWN = ("videoId", "userId", "createdAt", "status")
 NEVER = "00000000-0000-4000-8000-000000000000"
 INTERNAL = ("before", "deletedAt")

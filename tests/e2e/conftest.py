@@ -102,7 +102,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if os.environ.get("E2E_SERVICE"):
         for item in items:
             module = item.path.stem
-            # The longest tests begin first and are no group: each goes to whoever is free.
+            # The longest tests begin first and are not a group: each goes to whichever worker is free.
             item.add_marker(pytest.mark.xdist_group(item.name if module == "test_openapi" else module))
         items.sort(key=lambda item: item.path.stem != "test_openapi")
 

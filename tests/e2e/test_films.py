@@ -129,7 +129,7 @@ class TestARealClip:
         told = _get(service, ready, "/why-not-ready")
         assert (told["ready"], told["blocker"]) == (True, None)
 
-    def test_its_history_tells_who_did_what_in_order(self, service: Service, ready: dict[str, Any]) -> None:
+    def test_its_history_says_who_did_what_in_order(self, service: Service, ready: dict[str, Any]) -> None:
         def seen() -> list[tuple[str, str, str]]:
             entries = _get(service, ready, "/audit?order=asc&limit=100")["items"]
             return [(entry.get("kind", "video"), entry["action"], entry["by"]["id"]) for entry in entries]

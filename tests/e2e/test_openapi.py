@@ -98,7 +98,7 @@ import schemathesis
 @schemathesis.hook
 def before_call(context, case, kwargs):
     # A key belongs to one request: the same key with another body would rightly be refused. Changing the case makes
-    # schemathesis judge it anew, which would lose that it is one without a token.
+    # schemathesis judge it again, which would lose that it is one without a token.
     without_token = getattr(case.meta.phase.data, "parameter", None) == "Authorization" if case.meta else False
     if not without_token and re.fullmatch("[!-~]{1,255}", case.headers.get("Idempotency-Key", "")):
         case.headers["Idempotency-Key"] = str(uuid.uuid4())

@@ -154,7 +154,7 @@ class TestRaces:
         request: Any = {"json": {"title": unique}, "headers": {"Idempotency-Key": unique}}
         replies = service.at_once(6, "POST", "/v1/videos", **request)
         assert {reply.status_code for reply in replies} <= {201, 409}
-        # Whoever came in between is told to try again, and then gets the same answer.
+        # Whoever came in between is asked to retry, and then gets the same answer.
         final = service.request("POST", "/v1/videos", **request)
         assert {reply.text for reply in replies if reply.status_code == 201} | {final.text} == {final.text}
         items = service.request("GET", "/v1/videos?userId=alice&limit=100").json()["items"]

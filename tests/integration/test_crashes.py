@@ -259,7 +259,7 @@ def assert_unavailable(reply: Reply) -> None:
 
 
 def send_through(service: Service, case: Case, video_id: str, call: int, incident: Incident) -> None:
-    """Send a request one of whose calls breaks: a client is told to come back, unless nobody is left to tell it."""
+    """Send a request one of whose calls breaks: a client is asked to retry, unless nobody is left to ask it."""
     service.line.arm(incident, at=call)
     if incident in FATAL:
         with pytest.raises(Killed):
@@ -330,7 +330,7 @@ def test_as_deployed_a_client_does_not_notice_one_incident(
 
 
 def test_a_repeated_write_that_others_overtook_is_not_taken_for_our_own(deployed: Service) -> None:
-    # Our first attempt never arrived, somebody else's change did: If-Match must tell.
+    # Our first attempt never arrived, somebody else's change did: If-Match must notice.
     video_id = published(make_api(deployed.table, clock=deployed.clock))
     path = f"/v1/videos/{video_id}"
 
@@ -407,7 +407,7 @@ def test_a_conflict_with_another_transaction_is_tried_again(
 
 
 @pytest.mark.parametrize("case", [case for case in IN_TRANSACTIONS if "key" in case.name], ids=lambda case: case.name)
-def test_a_lasting_conflict_is_told_and_the_key_still_works_later(
+def test_a_lasting_conflict_is_reported_and_the_key_still_works_later(
     deployed: Service, undisturbed: Undisturbed, case: Case
 ) -> None:
     video_id = deployed.arrange(case)
@@ -476,7 +476,7 @@ def test_health_is_503_while_the_table_does_not_answer(service: Service) -> None
     assert service.instance().get("/health").status == 200
 
 
-def test_no_answer_tells_what_broke_inside(service: Service) -> None:
+def test_no_answer_reveals_what_broke_inside(service: Service) -> None:
     service.line.arm(lambda _: faults.refusal("ResourceNotFoundException"))
     reply = service.instance().get("/health")
     assert reply.status == 500

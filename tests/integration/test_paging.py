@@ -28,7 +28,7 @@ Keep = Callable[[Video], bool]
 
 
 def published(video: Video) -> bool:
-    """What everybody sees; written anew here, so that it can disagree with the service."""
+    """What everybody sees; written again here, so that it can disagree with the service."""
     return (
         (video["status"], video["visibility"]) == ("ready", "public")
         and video.get("publishAt", NOW) <= NOW
@@ -334,7 +334,7 @@ def test_a_cursor_serves_no_other_list(library: Library, other: dict[str, Any]) 
 
 
 @pytest.mark.parametrize("same", [{"limit": 9}, {"fields": "title"}, {"order": "desc"}, {"from": 0}], ids=str)
-def test_a_cursor_goes_on_with_other_pages_of_the_same_list(library: Library, same: dict[str, Any]) -> None:
+def test_a_cursor_continues_with_other_pages_of_the_same_list(library: Library, same: dict[str, Any]) -> None:
     # How long the pages are and what they show does not change which videos stand where.
     assert page(library.api, {"limit": 5} | same, cursor_of(library.api, {"limit": 5})).status == 200
 

@@ -43,7 +43,7 @@ def order(api: Api, path: str) -> list[str]:
 
 
 def checked(api: Api, table: Table, path: str) -> list[str]:
-    """The list as it is shown, once every entry was found to be stored twice alike, and all of them counted."""
+    """The list as it is shown, once every entry is known to be stored twice with one rank, and counted."""
     stored = [item for item in items_of(table) if item["pk"] == f"PLAYLIST#{path.rpartition('/')[2]}"]
     entries = {(item["videoId"], item["rank"]) for item in stored if item["sk"].startswith("ENTRY#")}
     members = {(item["videoId"], item["rank"]) for item in stored if item["sk"].startswith("HAS#")}
@@ -56,7 +56,7 @@ def checked(api: Api, table: Table, path: str) -> list[str]:
 
 
 def again(send: Callable[[], Reply], reply: Reply) -> Reply:
-    """The answer at last, when a client comes again as it is told to."""
+    """The final answer, when a client retries as Retry-After asks."""
     while reply.status == 409 and "retry-after" in reply.headers:
         reply = send()
     return reply

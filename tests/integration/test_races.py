@@ -166,7 +166,7 @@ def test_creates_with_one_key_make_one_video_and_one_answer(table: Table, instan
     for reply in in_flight:
         assert (reply.status, slug(reply), reply.headers["retry-after"]) == (409, "request-in-flight", "1")
 
-    # Who was told to come back gets the same answer then.
+    # Whoever was asked to retry gets the same answer then.
     answers = [reply for reply in replies if reply.status == 201] + [creating_once(instance()) for _ in in_flight]
 
     assert {reply.status for reply in answers} == {201}

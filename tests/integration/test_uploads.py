@@ -73,7 +73,7 @@ def _begin(api: Api, size: int = len(FILM)) -> tuple[str, dict[str, Any]]:
 
 
 def _deliver(queue: Queue, table: Table, objects: Objects, clock: Clock, video_id: str) -> dict[str, Any]:
-    """Hand on what S3 told the queue, until the video has its film."""
+    """Hand on what S3 sent to the queue, until the video has its film."""
     function = arrivals.make(Arrivals(UploadStore(table), objects, VideoStore(table, moves_entries=False)), clock)
     end = time.monotonic() + 30
     while time.monotonic() < end:
@@ -198,7 +198,7 @@ def test_completing_and_aborting_side_by_side_have_one_outcome(api: Api, table: 
             assert outcome in ((409, 204), (422, 204))
 
 
-def test_a_race_for_the_last_jobs_of_a_day_lets_just_so_many_through(table: Table) -> None:
+def test_a_race_for_the_last_jobs_of_a_day_lets_only_as_many_through_as_are_left(table: Table) -> None:
     quota = QuotaStore(table, 10)
 
     def reserve(_: int) -> bool:

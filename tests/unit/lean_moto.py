@@ -46,7 +46,7 @@ def install(patch: pytest.MonkeyPatch) -> None:
 
 
 def stored_tables() -> bytes:
-    """All tables of the account, for `put_back`: to make ours anew takes longer than many a test."""
+    """All tables of the account, for `put_back`: creating ours again takes longer than many tests."""
     return pickle.dumps(dict(dynamodb_backends[DEFAULT_ACCOUNT_ID]["us-east-1"].tables))
 
 

@@ -116,7 +116,7 @@ PART = b"x" * 5 * MIB
 
 
 def _uploading(size: int) -> Callable[[Api], str]:
-    """Begin an upload and send its film; what it is told by is the path of the upload below /v1/videos."""
+    """Begin an upload and send its film; it is identified by the path of the upload below /v1/videos."""
 
     def arrange(api: Api) -> str:
         client = make_s3_client()

@@ -22,7 +22,7 @@ OUTSIDE: Arrows = {
     ("TranscodeQueue", "Transcoder"),
     ("Transcoder", "Media"),
 }
-"""What no role of the service's functions tells."""
+"""Arrows that no role of the service's functions shows."""
 
 
 def _drawn(picture: str) -> Arrows:

@@ -38,7 +38,7 @@ def test_all_spellings_of_a_number_are_read(digits: str, number: float) -> None:
     assert isinstance(decode({"N": digits}), int) == float(number).is_integer()
 
 
-def test_true_is_no_number() -> None:
+def test_true_is_not_a_number() -> None:
     assert encode(True) == {"BOOL": True}
     assert encode(1) == {"N": "1"}
 

@@ -119,7 +119,7 @@ class TestVideos:
         assert keys[0] == f"{NOW * 1000}#{9:040}"
         assert audited(None, video())["pk"] == f"VIDEO#{VIDEO_ID}"
 
-    def test_it_is_kept_for_so_many_days(self) -> None:
+    def test_it_is_kept_for_the_configured_days(self) -> None:
         assert audited(None, video(), at=NOW + 0.9)["purgeAt"] == NOW + DAYS * 86400
 
     def test_a_change_says_from_what_to_what(self) -> None:
@@ -172,7 +172,7 @@ class TestVideos:
         before = video()
         assert changes(before, stamped(before | {"hash": b"\xff"})) == [{"field": "/hash", "to": "/w=="}]
 
-    def test_what_only_the_service_needs_is_no_change(self) -> None:
+    def test_what_only_the_service_needs_is_not_a_change(self) -> None:
         before = video()
         rewritten = stamped(before) | {"rel": "X", "relShard": 3, "schemaVersion": 2, "categoryShard": 1}
         assert entry_of(before, rewritten) is None
@@ -189,7 +189,7 @@ class TestVideos:
         assert {"field": "/status", "from": "uploaded", "to": "deleted"} in changes(before, gone)
         assert {"field": "/status", "from": "deleted", "to": "uploaded"} in changes(gone, back)
 
-    def test_an_expiry_is_told_from_a_removal(self) -> None:
+    def test_an_expiry_is_distinguished_from_a_removal(self) -> None:
         expired, removed = audited(video(), None, identity=EXPIRY), audited(video(), None)
         assert (expired["action"], expired["by"]) == ("expired", {"kind": "service", "id": "dynamodb.amazonaws.com"})
         assert (removed["action"], removed["by"]) == ("removed", {"kind": "service", "id": "unknown"})
@@ -204,7 +204,7 @@ class TestVideos:
 
 
 class TestAuthors:
-    def test_a_job_is_told_from_a_person(self) -> None:
+    def test_a_job_is_distinguished_from_a_person(self) -> None:
         before = video()
         assert audited(before, edited(before, PROBE, duration=5))["by"] == {"kind": "job", "id": "job:probe"}
         assert audited(before, edited(before, title="x"))["by"] == {"kind": "person", "id": "alice"}
@@ -517,7 +517,7 @@ class TestTheFunction:
         assert expected_lines(given_up) == expected_lines(HISTORY)
         assert (cloud.items, cloud.objects) == ({}, {})
 
-    def test_an_archive_that_fails_is_no_success(self) -> None:
+    def test_an_archive_that_fails_is_not_a_success(self) -> None:
         cloud = Cloud({6: throttled})
         with pytest.raises(Unavailable):
             cloud.function()(event(*HISTORY), Context())
@@ -570,7 +570,7 @@ def test_however_a_shard_is_cut_broken_off_and_repeated_the_archive_has_each_ent
 
 @settings(max_examples=40)
 @given(data=st.data())
-def test_a_shard_that_is_read_anew_from_anywhere_loses_nothing(data: st.DataObject) -> None:
+def test_a_shard_that_is_read_again_from_anywhere_loses_nothing(data: st.DataObject) -> None:
     shard = history(20)
     cloud = Cloud(data.draw(st.dictionaries(st.integers(0, 60), st.sampled_from(INCIDENTS), max_size=5)))
     for _ in range(2):
@@ -582,7 +582,7 @@ def test_a_shard_that_is_read_anew_from_anywhere_loses_nothing(data: st.DataObje
     assert len(cloud.items) == len(expected_lines(shard))
 
 
-def test_on_a_table_and_a_bucket_it_works_alike() -> None:
+def test_it_works_the_same_on_a_table_and_a_bucket() -> None:
     with mock_aws():
         client = make_client()
         create_audit_table(client, "VideoAudit")

@@ -131,7 +131,7 @@ VIDEOS = {
     "listVideoPlaylists": SEEN,
     "listAudit": SEEN_BY_OWNER,
 }
-"""What is done to one video. Whoever may not see it is told that there is none; who may see it, that it is not theirs."""
+"""What is done to one video. Whoever may not see it gets 404; whoever may see it but not do this, 403."""
 
 SEEN_LIST = """
     private                  ok     ok      404    404     403     ok
@@ -282,7 +282,7 @@ def _path(route: Route, **places: str) -> str:
 
 @pytest.fixture
 def world(api: Api, table: Table) -> World:
-    """The service, and what goes on behind it."""
+    """The service, and what runs behind it."""
     return World(api, Backstage(table, api.clock))
 
 

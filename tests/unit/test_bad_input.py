@@ -52,7 +52,7 @@ def test_malformed_json(api: Api, table: Table, method: str, body: bytes) -> Non
 
 
 @pytest.mark.parametrize("body", [[], "text", 1, None, True, [{"title": "a"}]], ids=str)
-def test_json_that_is_no_object(api: Api, body: Any) -> None:
+def test_json_that_is_not_an_object(api: Api, body: Any) -> None:
     reply = api.request("POST", "/v1/videos", body=json.dumps(body), headers=JSON)
     _assert_problem(reply, 422, "invalid-content")
     assert reply.json["errors"][0]["pointer"] == ""
@@ -219,7 +219,7 @@ def test_an_answer_names_a_few_of_very_many_faults(api: Api, body: dict[str, Any
     assert len(reply.json["errors"]) <= 50
 
 
-def test_all_faults_are_told_at_once(api: Api) -> None:
+def test_all_faults_are_listed_at_once(api: Api) -> None:
     reply = api.post("/v1/videos", {"title": "", "duration": -1, "x": 1})
     assert {error["pointer"] for error in reply.json["errors"]} == {"/title", "/duration", "/x"}
 

@@ -83,7 +83,7 @@ class TestBatchGet:
         assert reply.json["items"] == [api.get(f"/v1/videos/{video_id}").json for video_id in ids]
         assert (reply.json["missing"], reply.json["remaining"]) == ([], [])
 
-    def test_what_is_not_there_or_hidden_is_missing_alike(self, api: Api, clock: Clock) -> None:
+    def test_what_is_not_there_and_what_is_hidden_are_both_missing(self, api: Api, clock: Clock) -> None:
         hidden, shown = api.create("alice"), api.publish("alice", expiresAt=NOW + 5, title="shown")
         gone = api.create("bob")
         api.delete(_path(gone), user="bob")
@@ -236,7 +236,7 @@ class TestResults:
         assert [item["videoId"] for item in items] == [video["videoId"]] * 3
         assert api.get(_path(video), user="bob").json["createdAt"] == 5
 
-    def test_a_user_brings_none(self, api: Api) -> None:
+    def test_a_user_brings_no_ids(self, api: Api) -> None:
         (item,) = _batch(api, _creation(videoId=MISSING, userId="bob"))
         assert item["videoId"] != MISSING
         assert api.get(_path(item)).json["userId"] == "alice"
@@ -266,7 +266,7 @@ class TestResults:
             ({"operations": [{}], "dryRun": True}, "/dryRun"),
         ],
     )
-    def test_a_body_that_is_no_batch_fails_as_a_whole(self, api: Api, body: Any, pointer: str) -> None:
+    def test_a_body_that_is_not_a_batch_fails_as_a_whole(self, api: Api, body: Any, pointer: str) -> None:
         reply = api.post("/v1/videos/batch", body)
         assert (reply.status, reply.json["errors"][0]["pointer"]) == (422, pointer)
 
@@ -313,7 +313,7 @@ class TestIdempotencyKey:
 
 
 class TestDryRun:
-    def test_it_tells_what_would_change_and_writes_nothing(self, api: Api) -> None:
+    def test_it_says_what_would_change_and_writes_nothing(self, api: Api) -> None:
         changed, gone = api.create(title="old", tags=["b"], metadata={"x": 1}), api.create()
         items = _rehearsed(
             api,
@@ -335,7 +335,7 @@ class TestDryRun:
         assert api.get(_path(changed)).json["title"] == "old"
         assert api.get(_path(gone)).json["status"] == "uploaded"
 
-    def test_it_tells_what_would_fail(self, api: Api) -> None:
+    def test_it_says_what_would_fail(self, api: Api) -> None:
         mine, yours, hidden = api.create("alice"), api.publish("bob"), api.create("bob")
         operations = [
             _patch(mine, {"title": "x"}, ifMatch='"7"'),
@@ -395,7 +395,7 @@ class TestDryRun:
         size = len(json.dumps(reply.body.decode(), ensure_ascii=False).encode())
         assert size / len(big) * 100 < 6_000_000
 
-    def test_dry_run_false_is_no_dry_run(self, api: Api) -> None:
+    def test_dry_run_false_is_not_a_dry_run(self, api: Api) -> None:
         (item,) = _batch(api, _creation(), query="dryRun=false")
         assert api.get(_path(item)).status == 200
 
@@ -440,7 +440,7 @@ class TestTrouble:
         self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch, tags: list[str]
     ) -> None:
         video = api.create(title="old", tags=["old"])
-        # Longer than a single request is sent again for, so that the operation is tried anew.
+        # Longer than a single request is sent again for, so that the operation is tried again.
         for name in ("put_item", "update_item", "transact_write_items"):
             _lose_answers(monkeypatch, table, name, times=ATTEMPTS)
         made, patched = _batch(
@@ -460,7 +460,7 @@ class TestTrouble:
         assert (done["status"], late["status"]) == (201, 503)
         assert "no time left" in late["problem"]["detail"]
 
-    def test_a_bug_in_one_is_told_without_internals_and_hides_no_other(
+    def test_a_bug_in_one_is_reported_without_internals_and_hides_no_other(
         self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         video = api.create()
@@ -518,7 +518,7 @@ def _lose_answers(monkeypatch: pytest.MonkeyPatch, table: Table, operation: str,
     monkeypatch.setattr(table.client, operation, call)
 
 
-def test_what_is_no_operation_fails_alone(api: Api) -> None:
+def test_what_is_not_an_operation_fails_alone(api: Api) -> None:
     reply = api.post("/v1/videos/batch", {"operations": [{"op": "create", "video": {"title": "t"}}, 5, None, []]})
     assert [item["status"] for item in reply.json["items"]] == [201, 422, 422, 422]
     assert reply.json["items"][1]["problem"]["errors"] == [{"pointer": "/operations/1", "detail": "must be an object"}]

@@ -35,7 +35,7 @@ print(callable(handler.lambda_handler), *sorted({{name.split('.')[0] for name in
 def test_in_lambda_a_function_makes_its_client_while_it_starts_and_nothing_that_snapshots_would_share(
     function: str,
 ) -> None:
-    # What starts from a snapshot goes on with what was there when the version was published, perhaps weeks ago.
+    # What starts from a snapshot continues with what was there when the version was published, perhaps weeks ago.
     script = f"""
 import os, sys
 import multiprocessing.process  # draws a key, which only processes would need that are started by it

@@ -238,7 +238,7 @@ class TestAnUpload:
         assert line["outcome"] == "ignored: no such upload was begun"
         assert "correlation_id" not in line
 
-    def test_one_that_cannot_be_taken_in_is_told_under_its_id(
+    def test_one_that_cannot_be_taken_in_is_reported_under_its_id(
         self, service: Service, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def busy(_: str) -> None:
@@ -482,5 +482,5 @@ class TestCaller:
         assert caller.signed({"a": 1}) == {"a": 1, "updatedBy": "alice", "updatedFor": "r"}
         assert caller.acting_for(None).signed({"updatedFor": "before"}) == {"updatedBy": "alice"}
 
-    def test_an_item_of_before_tells_no_request(self) -> None:
+    def test_an_older_item_names_no_request(self) -> None:
         assert (request_of(None), request_of({}), request_of(done_for({}, "r"))) == (None, None, "r")

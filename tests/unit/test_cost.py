@@ -384,7 +384,7 @@ def test_the_command_prints_tables_or_json(
 
 
 @pytest.mark.parametrize("arguments", [["--set", "videos"], ["--set", "videos=many"], ["--set", "videos=-1"]])
-def test_a_figure_that_is_none_is_a_wrong_argument(arguments: list[str]) -> None:
+def test_an_invalid_figure_is_a_wrong_argument(arguments: list[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         command.main(arguments)
     assert ended.value.code == 2

@@ -144,7 +144,7 @@ def test_a_write_whose_answer_was_lost_counts_once(
     assert (reply.status, reply.json["version"]) == (201, 1)
 
 
-def test_a_credit_that_is_removed_while_it_is_replaced_is_made_anew(
+def test_a_credit_that_is_removed_while_it_is_replaced_is_created_again(
     api: Api, film: Film, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     video_id = film()
@@ -223,7 +223,7 @@ def test_a_deleted_video_takes_no_credits(api: Api, film: Film) -> None:
         (SAM | {"version": 3}, "/version"),
     ],
 )
-def test_a_credit_that_is_none_is_refused_with_a_pointer(api: Api, film: Film, credit: Any, pointer: str) -> None:
+def test_an_invalid_credit_is_refused_with_a_pointer(api: Api, film: Film, credit: Any, pointer: str) -> None:
     video_id = film()
     reply = put(api, video_id, credit=credit)
     assert reply.status == 422
@@ -232,7 +232,7 @@ def test_a_credit_that_is_none_is_refused_with_a_pointer(api: Api, film: Film, c
 
 
 @pytest.mark.parametrize("person", ["a" * 65, "a%20b", "a:b"])
-def test_a_person_id_that_is_none_is_refused(api: Api, film: Film, person: str) -> None:
+def test_an_invalid_person_id_is_refused(api: Api, film: Film, person: str) -> None:
     video_id = film()
     for reply in (put(api, video_id, person), videos_of(api, person)):
         assert reply.status == 400
@@ -362,7 +362,7 @@ def test_both_years_are_part_of_the_range(api: Api, film: Film) -> None:
 
 
 @pytest.mark.parametrize("query", ["fromYear=2000&toYear=1999", "fromYear=0", "toYear=10000", "fromYear=x", "year=1"])
-def test_years_that_are_no_range_are_refused(api: Api, query: str) -> None:
+def test_years_that_are_not_a_range_are_refused(api: Api, query: str) -> None:
     assert videos_of(api, query=query).status == 400
 
 

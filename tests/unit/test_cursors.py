@@ -68,7 +68,7 @@ def test_a_cursor_of_another_deployment_is_refused() -> None:
         CURSORS.open("q", cursor, NOW)
 
 
-def test_a_cursor_tells_nothing_of_where_it_leads() -> None:
+def test_a_cursor_reveals_nothing_of_where_it_leads() -> None:
     cursor = CURSORS.seal("q", PLACE, NOW)
     raw = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
     assert PLACE.id.encode() not in raw

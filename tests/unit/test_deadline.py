@@ -137,7 +137,7 @@ class TestEveryList:
         assert reply.status == 200
 
 
-def test_a_page_that_takes_too_long_ends_short_and_the_next_goes_on(slow: Slow) -> None:
+def test_a_page_that_takes_too_long_ends_short_and_the_next_continues(slow: Slow) -> None:
     """The filter lets one of very many through, so a page takes many reads."""
     wanted = {slow.api.publish(format="rare" if number % 8 == 0 else "mp4")["videoId"] for number in range(40)}
     LISTS["rare"] = "/v1/videos?format=rare&limit=3{cursor}"

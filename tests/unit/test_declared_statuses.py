@@ -43,7 +43,7 @@ BODIES: dict[str, dict[str, Any]] = {
 """What an operation takes, where it takes something."""
 
 QUERIES = {"batchVideos": "dryRun=true"}
-"""With which query trouble is met as a whole: a batch that is carried out tells of it in each result."""
+"""Queries with which trouble fails the whole request: a batch that is carried out reports it in each result."""
 
 PLACES = {
     "{asset}": "start.js",

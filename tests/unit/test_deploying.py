@@ -339,7 +339,7 @@ def test_what_is_meant_for_the_cdk_reaches_it(deploy: Deploy, deployed: Deployed
         assert call[call.index("--concurrency") + 1] == "2"
 
 
-def test_an_upgrade_that_was_broken_off_goes_on(deploy: Deploy, deployed: Deployed) -> None:
+def test_an_upgrade_that_was_broken_off_continues(deploy: Deploy, deployed: Deployed) -> None:
     deployed(NAMES[:1])
     broken = Cdk()
 

@@ -91,7 +91,7 @@ def test_a_failure_becomes_an_error_of_the_service(failure: Exception, expected:
     assert type(raised.value) is expected
 
 
-def test_a_failed_condition_tells_what_stood_in_the_way() -> None:
+def test_a_failed_condition_says_what_stood_in_the_way() -> None:
     item = {"pk": {"S": "p"}, "n": {"N": "1"}}
     table, _ = _table(_error("ConditionalCheckFailedException", Item=item))
     with pytest.raises(ConditionFailed) as raised:
@@ -99,7 +99,7 @@ def test_a_failed_condition_tells_what_stood_in_the_way() -> None:
     assert raised.value.item == {"pk": "p", "n": 1}
 
 
-def test_a_cancelled_transaction_tells_which_condition_failed() -> None:
+def test_a_cancelled_transaction_says_which_condition_failed() -> None:
     table, _ = _table(_cancelled({"Code": "None"}, {"Code": "ConditionalCheckFailed", "Item": {"n": {"N": "1"}}}))
     with pytest.raises(ConditionFailed) as raised:
         table.transact([table.put(KEY, condition=ABSENT), table.put(KEY, condition=ABSENT)])
@@ -325,7 +325,7 @@ class TestConditionalDelete:
         table.write(table.remove(KEY, condition=self.VERSION_1))
         assert table.get(KEY) is None
 
-    def test_leaves_anything_else_and_tells_what_it_is(self, table: Table) -> None:
+    def test_leaves_anything_else_and_says_what_it_is(self, table: Table) -> None:
         table.write(table.put({**KEY, "version": 2}, condition=ABSENT))
         with pytest.raises(ConditionFailed) as caught:
             table.write(table.remove(KEY, condition=self.VERSION_1))

@@ -319,7 +319,7 @@ class TestPages:
 class TestThrottling:
     @pytest.mark.parametrize("operation", ["get_item", "query"])
     @pytest.mark.parametrize(("refusals", "status"), [(1, 200), (ATTEMPTS - 1, 200), (ATTEMPTS, 503)])
-    def test_it_is_tried_again_and_then_told(
+    def test_it_is_tried_again_and_then_reported(
         self, trail: Trail, monkeypatch: pytest.MonkeyPatch, operation: str, refusals: int, status: int
     ) -> None:
         video_id = trail.create()

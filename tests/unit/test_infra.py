@@ -140,7 +140,7 @@ class TestRoutes:
         assert max(made_at_once) == 5
 
     def test_are_there_before_the_stage(self, aws: Templates) -> None:
-        """Which would deploy itself anew with each."""
+        """Otherwise it would be deployed again with each route."""
         assert set(aws.all("AWS::ApiGatewayV2::Route")) <= set(aws.one("AWS::ApiGatewayV2::Stage")["DependsOn"])
 
     def test_leave_scopes_to_the_functions(self, made: dict[str, Json]) -> None:

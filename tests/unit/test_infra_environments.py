@@ -454,7 +454,7 @@ class TestSettings:
 
 
 class TestPage:
-    """docs/environments.md tells every value, and what it tells is so."""
+    """docs/environments.md lists every value, and what it says is true."""
 
     @pytest.fixture
     def rows(self) -> dict[str, list[str]]:
@@ -464,24 +464,24 @@ class TestPage:
     def test_has_every_value_and_no_other(self, rows: dict[str, list[str]]) -> None:
         assert set(rows) == _asked_for()
 
-    def test_tells_the_defaults(self, rows: dict[str, list[str]]) -> None:
+    def test_has_the_defaults(self, rows: dict[str, list[str]]) -> None:
         for name, (_, default, *_) in rows.items():
             if default.startswith("`"):
                 assert _settings({name: default.strip("`"), "environments": {}}) == _settings({"environments": {}}), (
                     name
                 )
 
-    def test_tells_what_each_environment_has(self, rows: dict[str, list[str]]) -> None:
+    def test_says_what_each_environment_has(self, rows: dict[str, list[str]]) -> None:
         for name, (_, _, *cells) in rows.items():
             listed = [ENVIRONMENTS[env].get(name) for env in ENVIRONMENTS]
             told = [json.loads(cell) if re.fullmatch(r"\d+|true|false", cell) else cell or None for cell in cells]
             assert told == listed, name
 
-    def test_tells_what_a_laptop_has(self) -> None:
+    def test_says_what_a_laptop_has(self) -> None:
         told = dict(re.findall(r"^- `(\w+)`: `(\w+)`$", PAGE, flags=re.MULTILINE))
         assert told == {name: str(value).lower() for name, value in LOCAL_VALUES.items()}
 
-    def test_tells_the_owner_of_a_key_what_its_policy_needs(self, encrypted: Templates) -> None:
+    def test_shows_the_owner_of_a_key_what_its_policy_needs(self, encrypted: Templates) -> None:
         """The same that the environment's own key has for all but logs."""
         (told,) = (json.loads(block) for block in re.findall(r"```json\n(.*?)```", PAGE, flags=re.DOTALL))
         assert told == [_written_out(_statement(encrypted, sid)) for sid in ("UploadsAreTold", "PicturesAreShown")]

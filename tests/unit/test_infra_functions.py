@@ -254,7 +254,7 @@ VARIABLES = {
     "queue_url": [f"{name}_QUEUE_URL" for name in ("PROBE", "THUMBNAILS", "TRANSCODE", "PURGE", "AGGREGATES")],
     "rendition_names": ["RENDITIONS"],
     "entry_point": [],
-    "reader_memory": [],  # Lambda itself tells it
+    "reader_memory": [],  # Lambda itself sets it
     "LambdaHandler": [],
 }
 """Which variables a name of shared/core/settings.py stands for, where it is not its own in capitals."""
@@ -370,7 +370,7 @@ def test_the_audit_trail_has_one_writer_that_removes_nothing(aws: Templates) -> 
     }
 
 
-def test_lambda_stops_no_function_that_goes_on_by_itself(aws: Templates) -> None:
+def test_lambda_stops_no_function_that_continues_by_itself(aws: Templates) -> None:
     allowing = [folder for folder in FUNCTIONS if aws.function(folder)[1].get("RecursiveLoop") == "Allow"]
     assert allowing == ["purge", "aggregates"]
 

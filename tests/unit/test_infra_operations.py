@@ -69,7 +69,7 @@ def lines(alarm: Json) -> set[str]:
 
 
 class TestEveryAlarm:
-    def test_tells_when_it_goes_off_and_when_it_is_over(self, prod: Templates) -> None:
+    def test_says_when_it_goes_off_and_when_it_is_over(self, prod: Templates) -> None:
         for alarm in alarms(prod).values():
             (topic,) = alarm["AlarmActions"]
             assert plain(topic) == "Topic"
@@ -442,7 +442,7 @@ class TestPage:
         table = "".join(f"{_row(name, alarm)}\n" for name, alarm in alarms(prod).items())
         assert table in PAGE, f"docs/operations.md should say:\n{table}"
 
-    def test_tells_the_costs(self, prod: Templates) -> None:
+    def test_says_the_costs(self, prod: Templates) -> None:
         metrics = sum(len(watched(alarm)) for alarm in alarms(prod).values())
         assert f"{len(alarms(prod))} alarms with {metrics} metrics, ${metrics * 0.1:.2f}" in PAGE
 

@@ -188,7 +188,7 @@ class TestRepeatsAndDisorder:
         assert _item(backstage.table, video_id)["source"]["made"] == {}
 
     def test_a_result_that_overtakes_the_router_is_dropped_too(self, api: Api, backstage: Backstage) -> None:
-        # The film was replaced, and the stream has not told the jobs yet.
+        # The film was replaced, and the stream has not updated the jobs yet.
         video_id = backstage.uploaded_film(api)
         ticket = backstage.message("transcode", "transcode.360p").ticket
         item = _item(backstage.table, video_id)
@@ -230,7 +230,7 @@ class TestDeletion:
         assert backstage.states(video_id) == {"probe": "done"}
         assert _finish(backstage, ticket) is None
 
-    def test_a_result_after_the_deletion_is_dropped_before_the_stream_tells(
+    def test_a_result_after_the_deletion_is_dropped_before_the_stream_reports_it(
         self, api: Api, backstage: Backstage
     ) -> None:
         video_id = backstage.uploaded_film(api)
@@ -239,7 +239,7 @@ class TestDeletion:
         assert _finish(backstage, ticket) is None
         assert _item(backstage.table, video_id)["status"] == "deleted"
 
-    def test_a_restored_video_goes_on_where_it_was(self, api: Api, backstage: Backstage) -> None:
+    def test_a_restored_video_continues_where_it_was(self, api: Api, backstage: Backstage) -> None:
         video_id = backstage.uploaded_film(api)
         _finish(backstage, backstage.message("transcode", "transcode.360p").ticket)
         api.delete(f"/v1/videos/{video_id}")
@@ -262,7 +262,7 @@ class TestDeletion:
         assert backstage.states(video_id)["transcode.360p"] == "failed"
         assert _item(backstage.table, video_id)["status"] == "failed"
 
-    def test_deleting_and_restoring_is_no_way_to_work_without_end(
+    def test_deleting_and_restoring_cannot_repeat_work_without_end(
         self, api: Api, backstage: Backstage, clock: Clock
     ) -> None:
         video_id = backstage.uploaded_film(api)
@@ -480,7 +480,7 @@ class TestRetry:
         backstage.settle()
         return charged
 
-    def test_a_failed_job_is_queued_with_all_its_attempts_and_the_video_goes_on(
+    def test_a_failed_job_is_queued_with_all_its_attempts_and_the_video_continues(
         self, api: Api, backstage: Backstage
     ) -> None:
         video_id = self._failed(api, backstage)

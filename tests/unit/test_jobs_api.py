@@ -55,7 +55,7 @@ class TestListing:
             "transcode.360p": ("running", 1, 40),
         }
 
-    def test_nothing_is_told_of_jobs_of_an_earlier_owner_of_the_id(
+    def test_nothing_is_revealed_of_jobs_of_an_earlier_owner_of_the_id(
         self, api: Api, backstage: Backstage, table: Table
     ) -> None:
         video_id = backstage.uploaded_film(api)
@@ -104,13 +104,13 @@ class TestWhyNotReady:
             "Making the rendition 240p failed: No codec. Upload another film, or POST .../jobs/transcode.240p/retry."
         )
 
-    def test_a_job_that_was_tried_before_tells_what_happened_then(self, api: Api, backstage: Backstage) -> None:
+    def test_a_job_that_was_tried_before_says_what_happened_then(self, api: Api, backstage: Backstage) -> None:
         video_id = backstage.uploaded_film(api)
         for name in RENDITIONS:
             _report(api, backstage, name, state="failed", reason="Out of disk.", retry=True)
         assert _why(api, video_id)["reason"].endswith("The last attempt: Out of disk.")
 
-    def test_a_job_that_the_stream_has_not_told_of_yet(self, api: Api, backstage: Backstage, table: Table) -> None:
+    def test_a_job_that_the_stream_has_not_announced_yet(self, api: Api, backstage: Backstage, table: Table) -> None:
         video_id = backstage.uploaded_film(api)
         for job in backstage.jobs.of_video(video_id):
             table.delete({"pk": job["pk"], "sk": job["sk"]})
@@ -200,7 +200,7 @@ class TestChoosingAThumbnail:
     def _choose(self, api: Api, video_id: str, time: Any, **options: Any) -> Reply:
         return api.post(f"/v1/videos/{video_id}/thumbnail", {"time": time}, **options)
 
-    def test_the_poster_is_made_anew_at_that_moment(self, api: Api, backstage: Backstage) -> None:
+    def test_the_poster_is_made_again_at_that_moment(self, api: Api, backstage: Backstage) -> None:
         video_id = backstage.uploaded_film(api)
         before = backstage.message("thumbnails", "poster")
         reply = self._choose(api, video_id, 12.5)
@@ -294,7 +294,7 @@ class TestReports:
         assert document["status"] == "ready"
         assert set(document["resolutions"]) == set(RENDITIONS)
 
-    def test_reports_delivered_twice_are_answered_alike(self, api: Api, backstage: Backstage) -> None:
+    def test_reports_delivered_twice_get_the_same_answer(self, api: Api, backstage: Backstage) -> None:
         backstage.uploaded_film(api)
         assert _done(api, backstage, "360p").json == _done(api, backstage, "360p").json
         failed = [_report(api, backstage, "240p", state="failed", reason="No.") for _ in range(2)]

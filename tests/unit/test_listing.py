@@ -67,7 +67,7 @@ def test_the_last_full_page_has_no_next() -> None:
     assert (len(page.items), page.resume) == (4, None)
 
 
-def test_what_is_hidden_behind_the_last_is_no_next_page() -> None:
+def test_what_is_hidden_behind_the_last_is_not_a_next_page() -> None:
     page = _page(_entries(9), {"0000", "0001"}, 2, None, 1000)
     assert (page.items, page.resume) == (["0000", "0001"], None)
 
@@ -85,7 +85,7 @@ def test_reads_grow_while_nothing_is_found() -> None:
 
 
 @pytest.mark.parametrize("budget", [10, 50])
-def test_beyond_the_budget_a_page_is_short_and_says_where_to_go_on(budget: int) -> None:
+def test_beyond_the_budget_a_page_is_short_and_says_where_to_continue(budget: int) -> None:
     page = _page(_entries(200), {"0199"}, 5, None, budget)
     assert page.items == []
     assert page.resume is not None

@@ -222,7 +222,7 @@ def test_separators_too_many_do_no_harm(catalogue: Api, query: str) -> None:
 
 class TestWhatCannotBeServed:
     @pytest.mark.parametrize("query", ["title=x", "tags=x", "sort=title", "offset=10", "page=2", "userid=alice"])
-    def test_what_no_index_answers_is_refused_and_told_what_can_be(self, api: Api, query: str) -> None:
+    def test_what_no_index_answers_is_refused_with_what_can_be_asked(self, api: Api, query: str) -> None:
         reply = api.get("/v1/videos", query=query)
         assert (reply.status, reply.json["type"].rpartition(":")[2]) == (400, "unserved-query")
         assert all(

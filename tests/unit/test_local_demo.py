@@ -93,7 +93,7 @@ def test_release_dates_are_read_or_left_out(value: object, expected: str | None)
 
 
 @pytest.mark.parametrize("minutes", [None, 0, -1, "90", True, float("nan")])
-def test_a_running_time_that_is_none_is_left_out(minutes: object) -> None:
+def test_an_invalid_running_time_is_left_out(minutes: object) -> None:
     assert "duration" not in demo.document(0, RECORD | {"Running Time min": minutes})
 
 

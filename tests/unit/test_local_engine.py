@@ -246,7 +246,7 @@ class TestKeeping:
         runs.start()
         assert [message["body"] for message in sqs._queues["http://queue"]["messages"]] == ["a film has arrived"]
 
-    def test_a_stream_goes_on_at_the_first_record_that_its_reader_has_not_read(self, runs: Runs) -> None:
+    def test_a_stream_continues_at_the_first_record_that_its_reader_has_not_read(self, runs: Runs) -> None:
         keeper = runs.start()
         create_table()
         put("read")

@@ -226,7 +226,7 @@ def test_what_a_removed_video_would_leave_is_taken_away_again(laptop: Laptop) ->
 
 
 class TestFilmsThatCannotBeUsed:
-    def test_one_that_is_none_fails_at_once_with_its_reason(self, laptop: Laptop) -> None:
+    def test_one_that_is_not_a_film_fails_at_once_with_its_reason(self, laptop: Laptop) -> None:
         video_id = laptop.upload(b"This is no film.")
         laptop.work()
         job = laptop.backstage.job(video_id, KIND)
@@ -335,7 +335,7 @@ class TestTrouble:
         assert (job["state"], job["attempt"]) == ("done", 1)
 
     @pytest.mark.parametrize("body", ["{", "[]", "{}", '{"schema": "video-metadata/job/2"}'])
-    def test_a_message_that_is_none_is_left_to_the_dlq(self, laptop: Laptop, body: str) -> None:
+    def test_an_invalid_message_is_left_to_the_dlq(self, laptop: Laptop, body: str) -> None:
         laptop.sqs.send_message(QueueUrl=laptop.queue, MessageBody=body)
         assert laptop.work()
         assert (laptop.waiting(), laptop.reports) == ((0, 1), [])

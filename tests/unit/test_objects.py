@@ -52,7 +52,7 @@ class TestUris:
 
 
 class TestReading:
-    def test_head_tells_size_etag_and_type(self, objects: Objects) -> None:
+    def test_head_returns_size_etag_and_type(self, objects: Objects) -> None:
         facts = _put(objects)
         assert (facts.size, facts.content_type) == (10, "video/mp4")
         assert facts.etag
@@ -114,7 +114,7 @@ class TestDeleting:
         assert [objects.delete_prefix(SOURCES_BUCKET, "v/") for _ in range(2)] == [1, 0]
 
     @pytest.mark.parametrize("prefix", ["", "/", "v", "//"])
-    def test_a_prefix_that_is_no_folder_is_a_mistake(self, objects: Objects, prefix: str) -> None:
+    def test_a_prefix_that_is_not_a_folder_is_a_mistake(self, objects: Objects, prefix: str) -> None:
         with pytest.raises(ValueError, match="folder"):
             objects.delete_prefix(SOURCES_BUCKET, prefix)
 
@@ -274,7 +274,7 @@ class TestFaults:
                 assert request_ in ("complete", "abort")
             assert len(line.calls) >= 2
 
-    def test_one_that_stays_is_unavailable_and_tells_nothing(self, objects: Objects, request_: str) -> None:
+    def test_one_that_stays_is_unavailable_and_reveals_nothing(self, objects: Objects, request_: str) -> None:
         line = _line(objects)
         for fault, incident in FAULTS.items():
             if request_ == "head" and fault in ("request timeout", "conflict"):

@@ -24,9 +24,9 @@ AARCH64, X86_64 = 183, 62
 """How an ELF file names its machine."""
 
 PYTHON_313 = b"\xf3\r\r\n"
-"""How bytecode begins that Python 3.13 takes."""
+"""The first bytes of bytecode that Python 3.13 accepts."""
 UNCHECKED = b"\x01\0\0\0"
-"""How it goes on when it is taken without a look at the source."""
+"""The bytes that follow when Python does not check the source."""
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -109,7 +109,7 @@ class TestPlaylists:
         other = api.post("/v1/playlists", {"title": "u"}, headers=KEY)
         assert (other.status, _slug(other)) == (422, "idempotency-key-reused")
 
-    def test_an_owner_may_have_so_many_and_no_more(self, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_an_owner_has_a_largest_number_of_playlists(self, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(playlists, "MOST_PLAYLISTS", 2)
         path, _ = _playlist(api), _playlist(api)
         refused = api.post("/v1/playlists", {"title": "t"})
@@ -335,7 +335,7 @@ class TestEntries:
             assert (reply.status, reply.json["errors"][0]["pointer"]) == (422, "/videoId")
         assert api.get(path).json["version"] == 1
 
-    def test_a_list_may_have_so_many_entries_and_no_more(self, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_list_has_a_largest_number_of_entries(self, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(playlist_entries, "MOST_ENTRIES", 2)
         films = _films(api, 3)
         path = _playlist(api, *films[:2])
@@ -345,7 +345,9 @@ class TestEntries:
         assert _append(api, path, films[2]).status == 201
         assert _order(api, path) == films[1:]
 
-    def test_with_a_key_it_is_appended_once_and_answered_alike(self, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_with_a_key_it_is_appended_once_and_gets_the_same_answer(
+        self, api: Api, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         films = _films(api, 2)
         path = _playlist(api)
         first = _append(api, path, films[0], headers=KEY)
@@ -366,7 +368,7 @@ class TestEntries:
         assert _append(api, path, films[0]).status == 201
         assert _order(api, path) == [*films[1:], films[0]]
 
-    def test_a_cursor_goes_on_where_its_entry_was_though_that_is_gone(self, api: Api) -> None:
+    def test_a_cursor_continues_where_its_entry_was_though_that_is_gone(self, api: Api) -> None:
         films = _films(api, 4)
         path = _playlist(api, *films)
         cursor = api.get(f"{path}/entries", query="limit=2").json["nextCursor"]
@@ -542,7 +544,7 @@ class TestPlaylistsOfAVideo:
         api.delete(f"{path}/entries/{film}")
         assert _ids(api, f"/v1/videos/{film}/playlists") == []
 
-    def test_of_a_hidden_video_nothing_is_told(self, api: Api) -> None:
+    def test_nothing_is_revealed_of_a_hidden_video(self, api: Api) -> None:
         hidden = api.create()["videoId"]
         _playlist(api, hidden, visibility="public")
         assert api.get(f"/v1/videos/{hidden}/playlists", user="bob").status == 404
@@ -550,7 +552,7 @@ class TestPlaylistsOfAVideo:
 
 
 class TestTrouble:
-    def test_who_loses_every_race_is_told_to_come_again(
+    def test_who_loses_every_race_is_told_to_retry(
         self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         films = _films(api, 2)
@@ -569,7 +571,7 @@ class TestTrouble:
         ):
             assert (reply.status, _slug(reply), reply.headers["retry-after"]) == (409, "write-contention", "1")
 
-    def test_conflicts_of_transactions_are_told_apart_by_the_key(
+    def test_conflicts_of_transactions_are_distinguished_by_the_key(
         self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         (film,) = _films(api, 1)
@@ -583,7 +585,7 @@ class TestTrouble:
         assert _slug(_append(api, path, film, headers=KEY)) == "request-in-flight"
 
     @pytest.mark.parametrize("place", ["/v1/playlists/no-uuid", "/v1/playlists/no-uuid/entries"])
-    def test_an_id_that_is_none_is_refused(self, api: Api, place: str) -> None:
+    def test_an_invalid_id_is_refused(self, api: Api, place: str) -> None:
         assert api.get(place).status == 400
 
 

@@ -1,4 +1,4 @@
-"""`make deploy` and `make bootstrap` check what they need, and tell all that is missing at once."""
+"""`make deploy` and `make bootstrap` check what they need, and list all that is missing at once."""
 
 import io
 import json

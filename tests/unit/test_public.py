@@ -127,7 +127,7 @@ class TestOpenApi:
             for response in operation["responses"].values()
             for name in response.get("content", {}).get("application/problem+json", {}).get("examples", {})
         }
-        # Paths and methods that are no operation have no place in the document; the others are only grouped by these.
+        # Paths and methods without an operation have no place in the document; the others are only grouped by these.
         not_an_operation = {errors.MethodNotAllowed}
         groups = {errors.BadRequest, errors.Conflict, errors.NotApplied}
         assert declared == {kind.slug for kind in set(_all_errors()) - not_an_operation - groups}

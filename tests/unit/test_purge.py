@@ -46,7 +46,7 @@ def _put(table: Table, *items: Item) -> None:
 
 
 def _ratings(table: Table, video_id: str, count: int) -> None:
-    """Ratings of a video by so many users, and what is kept of them beside it."""
+    """Ratings of a video by `count` users, and what is kept of them beside it."""
     _put(table, RATING_TOTALS.key(videoId=video_id) | {"votes": count})
     for number in range(count):
         place = {"rel": rated_relation(video_id), "relShard": 0, "relSort": 1, "relId": f"user {number}"}
@@ -182,7 +182,7 @@ def test_ratings_and_memberships_of_many_pages_go(
     assert [api.get(f"/v1/playlists/{playlist}").json["entryCount"] for playlist in playlists] == [1] * 8
 
 
-def test_memberships_of_playlists_that_are_gone_too_just_go(
+def test_memberships_of_playlists_that_are_gone_too_are_removed(
     api: Api, table: Table, purge: Purge, objects: Objects
 ) -> None:
     for playlist_id in _related_film(api, table, objects):

@@ -52,12 +52,12 @@ class TestProcess:
         assert process(_event("{}", "{}"), handle) == _failed("m0", "m1")
 
     @pytest.mark.parametrize("body", ["", "{", "[]", "7", "null", '"text"', "\u0000", "[" * 100_000])
-    def test_what_is_no_json_object_is_poison_and_keeps_back_no_other(self, body: str) -> None:
+    def test_what_is_not_a_json_object_is_poison_and_keeps_back_no_other(self, body: str) -> None:
         done: list[Message] = []
         assert process(_event("{}", body, "{}"), done.append) == _failed("m1")
         assert [message.id for message in done] == ["m0", "m2"]
 
-    def test_an_empty_batch_is_no_mistake(self) -> None:
+    def test_an_empty_batch_is_not_a_mistake(self) -> None:
         assert process(_event(), lambda _: None) == _failed()
 
     @pytest.mark.parametrize(("error", "level"), [*((error(), "WARNING") for error in PASSING), (OSError(), "ERROR")])
@@ -87,7 +87,7 @@ class TestProcessTogether:
         answer = process_together(_event("{}", "{}"), lambda batch: calls.append([message.id for message in batch]))
         assert (answer, calls) == (_failed(), [["m0", "m1"]])
 
-    def test_what_is_no_message_is_left_out(self) -> None:
+    def test_what_is_not_a_message_is_left_out(self) -> None:
         calls: list[list[str]] = []
         answer = process_together(_event("{}", "[]"), lambda batch: calls.append([message.id for message in batch]))
         assert (answer, calls) == (_failed("m1"), [["m0"]])

@@ -183,7 +183,7 @@ class TestWhoMayRate:
         ],
         ids=str,
     )
-    def test_anything_else_is_no_rating_and_changes_nothing(
+    def test_anything_else_is_not_a_rating_and_changes_nothing(
         self, api: Api, path: str, video_id: str, table: Table, body: Any
     ) -> None:
         assert api.put(path, body).status == 422

@@ -1,4 +1,4 @@
-"""Whatever disagrees in the table is found, told, and repaired; what others are writing meanwhile is left to them."""
+"""Whatever disagrees in the table is found, reported and repaired; what others are writing is left to them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -90,7 +90,7 @@ def spoil(table: Table, key: Key, **attributes: Any) -> None:
 
 
 def comparable(table: Table) -> list[Item]:
-    """All items, without what each write makes anew."""
+    """All items, without what every write changes."""
     noise = ("version", "updatedAt", "updatedBy", "updatedFor", "writeId")
     items = [{name: value for name, value in item.items() if name not in noise} for item in items_of(table)]
     return sorted(items, key=lambda item: (item["pk"], item["sk"]))
@@ -163,7 +163,7 @@ class TestFinding:
         assert comparable(table) == before
         assert run() == []
 
-    def test_a_finding_tells_what_should_be_and_what_was(self, table: Table, video_id: str, run: Runs) -> None:
+    def test_a_finding_says_what_should_be_and_what_was(self, table: Table, video_id: str, run: Runs) -> None:
         spoil(table, schema.PROFILE.key(userId="alice"), ready=5, bytes=0)
         run()
         expected = {"ready": 1, "bytes": 7}
@@ -179,7 +179,7 @@ class TestFinding:
         assert run(repair=True) == [("entries", video_id, "repaired")]
         assert comparable(table) == before
 
-    def test_videos_of_before_tags_had_entries_get_them(self, table: Table, api: Api, run: Runs) -> None:
+    def test_videos_older_than_entries_of_tags_get_them(self, table: Table, api: Api, run: Runs) -> None:
         video_id = api.publish(tags=["a", "A b"])["videoId"]
         Aggregates(table).settle([video_id], NOW)
         for tag in ("a", "a b"):
@@ -233,7 +233,7 @@ class TestFinding:
             run()
         assert {operation.name for operation in operations} == {"Query", "GetItem", "BatchGetItem"}
 
-    def test_progress_is_told(self, table: Table, video_id: str) -> None:
+    def test_progress_is_reported(self, table: Table, video_id: str) -> None:
         told: list[tuple[int, int, int]] = []
 
         def progress(summary: Summary) -> None:
@@ -253,7 +253,7 @@ class TestWhatCannotBeCompared:
         ids=["a profile", "a tag's count"],
     )
     @pytest.mark.parametrize("repair", [False, True])
-    def test_is_reported_and_the_rest_goes_on(
+    def test_is_reported_and_the_rest_continues(
         self, table: Table, video_id: str, run: Runs, key: Key, damage: Item, kind: str, id_: str, repair: bool
     ) -> None:
         spoil(table, key, **damage)
@@ -309,7 +309,7 @@ class TestWhatCannotBeCompared:
 
 
 class TestUnderTraffic:
-    def test_what_agrees_at_the_second_look_is_no_finding(
+    def test_what_agrees_at_the_second_look_is_not_a_finding(
         self, table: Table, api: Api, run: Runs, backstage: Backstage
     ) -> None:
         api.publish(tags=["a"])
@@ -339,7 +339,7 @@ class TestUnderTraffic:
         assert run.waited == [SECONDS_FOR_STREAM] * 2
 
     @pytest.mark.parametrize(("age", "recent"), [(RECENTLY - 1, 1), (RECENTLY, 0)])
-    def test_what_may_only_be_late_is_told_from_what_is_not(
+    def test_what_may_only_be_late_is_distinguished_from_what_is_not(
         self, api: Api, run: Runs, age: int, recent: int, table: Table
     ) -> None:
         video_id = api.publish(tags=["a"])["videoId"]

@@ -355,7 +355,7 @@ class TestAsking:
         assert asked == ["Move about 2 back to thumbnails? Type yes: "]
         assert DeadLetters(pair, client).count() == left
 
-    def test_tells_how_many_of_them_are_meant(self, client: "SQSClient", pair: Pair) -> None:
+    def test_says_how_many_of_them_are_meant(self, client: "SQSClient", pair: Pair) -> None:
         fill(client, pair.dead_letters, 2)
         asked: list[str] = []
 

@@ -78,7 +78,7 @@ def test_former_countries_and_the_world_are_regions(api: Api, region: str) -> No
 
 
 @pytest.mark.parametrize("language", ["-", "en_NZ", "1", "en-", "e" * 9, "en-" + "-".join(["aaaaaaaa"] * 4)])
-def test_a_language_that_is_none_is_refused(api: Api, language: str) -> None:
+def test_an_invalid_language_is_refused(api: Api, language: str) -> None:
     for reply in (put(api, f"NZ/{language}"), api.get(f"{PATH}/NZ/{language}")):
         assert reply.status == 400
         assert reply.json["errors"][0]["parameter"] == "language"
@@ -94,7 +94,7 @@ def test_a_language_that_is_none_is_refused(api: Api, language: str) -> None:
         ({"titles": [{"title": "x"}], "region": "NZ"}, "/region"),
     ],
 )
-def test_a_release_that_is_none_is_refused_with_a_pointer(api: Api, body: Any, pointer: str) -> None:
+def test_an_invalid_release_is_refused_with_a_pointer(api: Api, body: Any, pointer: str) -> None:
     reply = api.put(f"{PATH}/NZ", body)
     assert reply.status == 422
     assert [error["pointer"] for error in reply.json["errors"]] == [pointer]

@@ -57,7 +57,7 @@ class Kept:
         Export(api.table, self.file, bars=Bars()).run()
 
     def restore(self, plan: Plan = NO_TIME, table: Table | None = None) -> tuple[dict[str, int], list[str]]:
-        """The outcomes, and what was told."""
+        """The outcomes, and the lines that were printed."""
         told: list[str] = []
         with Pool(1) as pool, work_file(self.folder / "state", {}, table or self.table) as work:
             self._restored(table or self.table, plan, told, pool, work)
@@ -300,7 +300,7 @@ class TestBrokenOff:
             patch.setattr(WorkFile, "outcomes", _interrupted)
             assert command.main(arguments) == 1
 
-    def test_it_goes_on_with_the_same_videos_in_any_order(
+    def test_it_continues_with_the_same_videos_in_any_order(
         self, kept: Kept, arguments: list[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         self._break_off([*arguments, f"{FILM},{OTHER}"], monkeypatch)

@@ -99,7 +99,7 @@ def test_all_are_done_in_the_end_and_nothing_is_left(work: Work) -> None:
     assert [share.get("jobs") for share in work.shares()] == [None]
 
 
-def test_waiting_is_no_attempt(work: Work) -> None:
+def test_waiting_is_not_an_attempt(work: Work) -> None:
     for _ in range(SHARE):
         work.upload("alice")
     last = work.upload("alice")

@@ -47,7 +47,7 @@ class TestRecord:
             ({"type": "User", "principalId": "dynamodb.amazonaws.com"}, False),
         ],
     )
-    def test_an_expiry_is_told_from_a_deletion(self, identity: dict[str, str] | None, expired: bool) -> None:
+    def test_an_expiry_is_distinguished_from_a_deletion(self, identity: dict[str, str] | None, expired: bool) -> None:
         assert Record(change(ITEM, None, identity=identity)).expired is expired
 
 

@@ -374,7 +374,7 @@ class TestTrouble:
         assert api.post("/v1/videos", {"title": "t", "tags": tags}).status == 201
         assert len(api.get("/v1/videos", query="userId=alice").json["items"]) == 1
 
-    def test_a_change_that_others_are_in_the_way_of_reads_again_and_goes_on(
+    def test_a_contended_change_reads_again_and_continues(
         self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         video = api.publish(tags=["a"])
@@ -391,9 +391,7 @@ class TestTrouble:
         monkeypatch.setattr(table.client, "transact_write_items", conflicting)
         assert api.patch(_path(video), {"tags": ["b"]}).status == 200
 
-    def test_a_creation_that_others_are_in_the_way_of_is_told_so(
-        self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_contended_creation_says_so(self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
         def conflicting(**_: Any) -> Any:
             raise ClientError({"Error": {"Code": "TransactionConflictException", "Message": ""}}, "Any")
 

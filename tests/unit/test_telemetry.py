@@ -54,7 +54,7 @@ class TestEmit:
         assert (line["environment"], line["queue"]) == ("test", "probe")
         assert (line["OldestJobSeconds"], line["OpenJobs"]) == ([61], [2])
 
-    def test_nothing_to_tell_is_no_line(self, capsys: Printed) -> None:
+    def test_nothing_to_report_writes_no_line(self, capsys: Printed) -> None:
         emit({})
         assert capsys.readouterr().out == ""
 
@@ -156,7 +156,7 @@ class TestViews:
 class TestSweeper:
     @staticmethod
     def _waiting(api: Api, table: Table, clock: Clock) -> tuple[Backstage, str]:
-        """What goes on behind, and a video whose film waits to be looked at."""
+        """What runs behind the API, and a video whose film waits to be looked at."""
         backstage = Backstage(table, clock)
         video_id = str(api.create()["videoId"])
         backstage.arrive(video_id)
@@ -170,11 +170,11 @@ class TestSweeper:
         assert {line.pop("environment") for line in emitted} <= {"test"}
         return {line.pop("queue", ""): line for line in emitted}
 
-    def test_without_open_jobs_it_tells_nothing(self, api: Api, table: Table, clock: Clock, capsys: Printed) -> None:
+    def test_without_open_jobs_it_reports_nothing(self, api: Api, table: Table, clock: Clock, capsys: Printed) -> None:
         api.create()
         assert self._sweep(Backstage(table, clock), capsys) == {}
 
-    def test_open_jobs_are_told_by_queue_with_the_age_of_the_oldest(
+    def test_open_jobs_are_counted_by_queue_with_the_age_of_the_oldest(
         self, api: Api, table: Table, clock: Clock, capsys: Printed
     ) -> None:
         backstage = Backstage(table, clock)
@@ -238,7 +238,7 @@ class TestSweeper:
         monkeypatch.setattr(backstage.jobs, "fail", broken)
         assert self._sweep(backstage, capsys)[""] == {"JobsSkipped": 1}
 
-    def test_a_job_of_before_its_age_was_kept_counts_as_open(
+    def test_a_job_older_than_its_age_attribute_counts_as_open(
         self, api: Api, table: Table, clock: Clock, capsys: Printed
     ) -> None:
         backstage, video_id = self._waiting(api, table, clock)
@@ -278,7 +278,7 @@ class TestSweeper:
 
 
 class TestLogger:
-    def test_the_id_of_before_is_back_afterwards(self) -> None:
+    def test_the_previous_id_is_back_afterwards(self) -> None:
         logger = service_logger()
         with log_lines() as lines:
             with correlated("outer"):

@@ -177,7 +177,7 @@ def test_a_region_that_does_not_exist_is_refused(api: Api, film: dict[str, Any],
     assert (reply.status, reply.json["errors"][0]["parameter"]) == (400, "region")
 
 
-def test_a_hidden_video_tells_no_title(api: Api) -> None:
+def test_a_hidden_video_does_not_reveal_its_title(api: Api) -> None:
     api.create("admin", userId="alice", videoId=VIDEO_ID)
     release(api, "NZ")
     assert read(api, "region=NZ", user="bob").status == 404
@@ -250,7 +250,7 @@ def test_strangers_see_no_owner_s_fields_on_a_title_page(api: Api) -> None:
     assert "jobs" not in stranger["included"]
 
 
-def test_a_title_page_that_is_too_long_says_where_its_lists_go_on(
+def test_a_title_page_that_is_too_long_says_where_its_lists_continue(
     api: Api, film: dict[str, Any], table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(title_page, "LARGEST_SECTION", 2)
@@ -308,7 +308,7 @@ def test_jobs_are_whole_wherever_reading_breaks_off(api: Api, table: Table, monk
     assert api.get(path, query="include=jobs").json["included"]["jobs"] == jobs
 
 
-def test_only_so_many_releases_are_read_for_a_title(
+def test_a_limited_number_of_releases_is_read_for_a_title(
     api: Api, film: dict[str, Any], table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(title_page, "MOST_RELEASES", 2)

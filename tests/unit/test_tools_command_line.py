@@ -166,7 +166,7 @@ def test_a_termination_ends_an_import_as_an_interrupt_does(
     assert main(arguments) == 0
 
 
-def test_a_damaged_file_is_an_error_and_the_whole_one_goes_on(
+def test_a_damaged_file_is_an_error_and_the_whole_one_continues(
     table: Table, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ratings = folder / "title.ratings.tsv.gz"
@@ -224,7 +224,7 @@ def test_wrong_arguments_are_reported(capsys: pytest.CaptureFixture[str], argume
     assert "usage: python -m tools" in capsys.readouterr().err
 
 
-def test_a_table_that_stays_busy_ends_the_import_which_can_go_on(
+def test_a_table_that_stays_busy_ends_the_import_which_can_be_continued(
     table: Table, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def busy(*_: object, **__: object) -> None:

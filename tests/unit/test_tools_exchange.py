@@ -206,7 +206,7 @@ def test_an_empty_table_is_exported_as_an_empty_file(table: Table, target: Table
 
 @pytest.mark.parametrize("raw", [False, True])
 @pytest.mark.parametrize("queries", [1, 3, 9, 25, 33])
-def test_an_export_that_crashed_goes_on_and_ends_like_an_undisturbed_one(
+def test_an_export_that_crashed_continues_and_ends_like_an_undisturbed_one(
     full: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, queries: int, raw: bool
 ) -> None:
     export(full.table, tmp_path / "whole.jsonl.gz", raw=raw, page=1)
@@ -230,7 +230,7 @@ def test_an_export_replaces_no_file(table: Table, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("writes", [0, 1, 4, 9, 12, 14])
-def test_an_import_that_crashed_goes_on_and_ends_like_an_undisturbed_one(
+def test_an_import_that_crashed_continues_and_ends_like_an_undisturbed_one(
     full: Api, target: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writes: int
 ) -> None:
     export(full.table, tmp_path / "all.jsonl")

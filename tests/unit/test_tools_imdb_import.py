@@ -237,7 +237,7 @@ def test_rows_of_titles_that_are_not_there_are_counted_and_not_listed(imdb: Impo
     assert imdb.refused == [("title.basics.tsv.gz", 3, "title is not valid")]
 
 
-def test_rows_that_are_left_out_are_counted_once_when_an_import_goes_on(
+def test_rows_that_are_left_out_are_counted_once_when_an_import_continues(
     imdb: Importer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = [(title, "1", "nm1", "self", r"\N", r"\N") for title in ("tt2", "tt1", "tt3")]
@@ -426,7 +426,7 @@ def test_a_second_run_changes_nothing(generated: Importer) -> None:
 
 
 @pytest.mark.parametrize("writes", [0, 3, 6, 25])
-def test_an_import_that_crashed_goes_on_and_ends_like_an_undisturbed_one(
+def test_an_import_that_crashed_continues_and_ends_like_an_undisturbed_one(
     generated: Importer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writes: int
 ) -> None:
     with monkeypatch.context() as patched:

@@ -24,7 +24,7 @@ class Memory:
         self.path = path
 
     def go_on(self, batches: int = BATCHES) -> tuple[int, str | None]:
-        """Carry out some batches and be broken off; returns the line where it began, and why it began anew."""
+        """Carry out some batches and be broken off; returns the line where it began, and why it started over."""
         with work_file(self.path, {}, self.table) as work:
             start = work.mark(FILE).line
             for line in range(start + 1, start + 1 + batches):
@@ -45,7 +45,7 @@ def memory(table: Table, tmp_path: Path) -> Memory:
     return Memory(table, tmp_path / "films.state")
 
 
-def test_an_import_goes_on_where_it_was_broken_off(memory: Memory) -> None:
+def test_an_import_continues_where_it_was_broken_off(memory: Memory) -> None:
     assert [memory.go_on(), memory.go_on(), memory.go_on()] == [(0, None), (BATCHES, None), (2 * BATCHES, None)]
 
 
@@ -62,7 +62,7 @@ def test_in_a_table_that_went_back_in_time_it_starts_over(memory: Memory) -> Non
     earlier = items_of(memory.table)
     memory.go_on(SAMPLE * 4)
     for item in items_of(memory.table):
-        # Losing only what is beyond any sample: the mark tells.
+        # Losing only what is beyond any sample: the mark shows it.
         if item not in earlier and item["pk"].startswith("IMPORT#"):
             memory.table.delete(_key(item))
     for item in earlier:

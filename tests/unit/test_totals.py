@@ -1,4 +1,4 @@
-"""The totals of users, and the most used tags, as clients are told."""
+"""The totals of users, and the most used tags, as clients see them."""
 
 import json
 from collections.abc import Iterator
@@ -39,7 +39,7 @@ class TestUsers:
         assert shown["videos"] == ZEROS | {"total": 2, "uploaded": 1, "ready": 1, "deleted": 1}
         assert (shown["bytes"], shown["duration"]) == (150, 1000)
 
-    def test_only_the_user_and_admins_are_told(self, api: Api) -> None:
+    def test_only_the_user_and_admins_see_it(self, api: Api) -> None:
         assert api.get("/v1/users/alice", user="bob").status == 403
         assert api.get("/v1/users/alice", user="admin").json["userId"] == "alice"
 

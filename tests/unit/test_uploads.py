@@ -375,7 +375,7 @@ class TestWhoMay:
         assert _abort(api, video_id, NO_UPLOAD).status == 404
 
     @pytest.mark.parametrize("upload_id", ["x", "..", NO_UPLOAD.upper(), NO_UPLOAD + "0", "%23META"])
-    def test_what_is_no_upload_s_id(self, api: Api, video_id: str, upload_id: str) -> None:
+    def test_what_is_not_an_upload_s_id(self, api: Api, video_id: str, upload_id: str) -> None:
         assert _abort(api, video_id, upload_id).status == 400
         assert _complete(api, video_id, upload_id, [{"partNumber": 1, "etag": "e"}]).status == 400
 

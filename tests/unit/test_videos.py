@@ -348,7 +348,7 @@ class TestChange:
         assert (reply.status, reply.json["errors"][0]["pointer"]) == (422, "/metadata")
         assert len(api.get(_path(video)).json["metadata"]) == 30
 
-    def test_the_change_tells_the_stream_who_made_it(self, api: Api, table: Table) -> None:
+    def test_the_change_names_its_author_to_the_stream(self, api: Api, table: Table) -> None:
         video = api.create("alice")
         api.patch(_path(video), {"title": "by an admin"}, user="admin")
         item = table.get(VIDEO.key(videoId=video["videoId"]))

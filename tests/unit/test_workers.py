@@ -78,7 +78,7 @@ def workers(api: Api, table: Table, clock: Clock, objects: Objects) -> Workers:
 
 
 class TestALookAtAFilm:
-    def test_it_fills_in_what_the_film_tells(self, workers: Workers) -> None:
+    def test_it_fills_in_what_the_film_says(self, workers: Workers) -> None:
         data = film(2, (320, 180), audio=True)
         video_id = workers.upload(data)
         workers.deliver("probe")
@@ -108,7 +108,7 @@ class TestALookAtAFilm:
         ],
         ids=["zero bytes", "text", "cut short"],
     )
-    def test_what_is_no_film_makes_the_video_fail_with_the_reason(
+    def test_what_is_not_a_film_makes_the_video_fail_with_the_reason(
         self, workers: Workers, data: bytes, word: str
     ) -> None:
         video_id = workers.upload(data)
@@ -322,7 +322,7 @@ class TestFaults:
         ],
         ids=repr,
     )
-    def test_what_goes_wrong_at_s3_is_tried_again_and_tells_nothing_internal(
+    def test_what_goes_wrong_at_s3_is_tried_again_and_reveals_nothing_internal(
         self, workers: Workers, monkeypatch: pytest.MonkeyPatch, failure: Exception
     ) -> None:
         video_id = workers.upload(film(1))

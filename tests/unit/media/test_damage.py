@@ -1,4 +1,4 @@
-"""Files that are no films, films that are broken, and sources that fail."""
+"""Files that are not films, films that are broken, and sources that fail."""
 
 import random
 import re

@@ -26,7 +26,7 @@ def test_renditions_are_not_larger_than_the_film(
     assert wanted(*size, names) == [Rendition(*fields) for fields in expected]
 
 
-def test_a_name_that_is_none_is_an_error() -> None:
+def test_an_unknown_name_is_an_error() -> None:
     with pytest.raises(KeyError):
         wanted(100, 100, ["999p"])
 

@@ -54,7 +54,7 @@ def test_real_clips_are_described(name: str, duration: int, resolution: str, rat
     assert facts.file_size == films.clip(name).stat().st_size
 
 
-def test_a_rate_that_is_none_is_left_out() -> None:
+def test_an_implausible_rate_is_left_out() -> None:
     assert probe(BytesSource(films.film(spread=100_000))).frame_rate is None
 
 

@@ -80,7 +80,7 @@ def test_a_failing_source_fails_it_and_leaves_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_is_no_film_makes_none(tmp_path: Path) -> None:
+def test_what_is_not_a_film_makes_none(tmp_path: Path) -> None:
     with pytest.raises(UnreadableFilm):
         transcode(BytesSource(films.sound()), tmp_path / "out.mp4", width=64, height=36, progress=lambda _: None)
     assert list(tmp_path.iterdir()) == []
