@@ -140,7 +140,7 @@ class TestLists:
 class TestRaces:
     """Requests that really run at once, in functions of their own."""
 
-    def test_of_changes_to_one_version_one_wins(self, service: Service) -> None:
+    def test_one_of_several_changes_to_one_version_wins(self, service: Service) -> None:
         video = service.create()
         replies = service.at_once(
             6, "PATCH", _path(video), headers={"If-Match": '"1"'}, json=lambda number: {"title": f"{number}"}

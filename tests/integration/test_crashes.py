@@ -270,7 +270,7 @@ def send_through(service: Service, case: Case, video_id: str, call: int, inciden
 
 @each_incident(*REFUSED, *BROKEN)
 @each_call(*REPEATABLE)
-def test_a_client_is_told_to_retry_and_the_retry_does_it_exactly_once(
+def test_a_client_is_asked_to_retry_and_the_retry_does_it_exactly_once(
     service: Service, undisturbed: Undisturbed, case: Case, call: int, incident: Incident
 ) -> None:
     video_id = service.arrange(case)

@@ -387,7 +387,7 @@ def test_a_cursor_expires_after_a_day(api: Api, clock: Clock) -> None:
     assert refused(page(api, {"limit": 1}, cursor))
 
 
-def test_a_cursor_reveals_nothing_of_the_video_it_stands_at(library: Library) -> None:
+def test_a_cursor_reveals_nothing_of_the_video_it_points_at(library: Library) -> None:
     reply = page(library.api, {"limit": 5})
     last = reply.json["items"][-1]
     assert last["videoId"] not in reply.json["nextCursor"]

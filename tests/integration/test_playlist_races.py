@@ -74,7 +74,7 @@ def test_appends_at_once_are_all_in_the_list(api: Api, table: Table, instance: I
     assert set(checked(api, table, path)) == set(FILMS)
 
 
-def test_of_appends_of_one_video_exactly_one_wins(api: Api, table: Table, instance: Instance) -> None:
+def test_exactly_one_of_several_appends_of_one_video_wins(api: Api, table: Table, instance: Instance) -> None:
     path = playlist(api)
     replies = at_once(instance, [lambda api: api.post(f"{path}/entries", {"videoId": FILMS[0]})] * THREADS)
     assert [reply.status for reply in replies].count(201) == 1
@@ -208,7 +208,7 @@ def test_creates_and_deletes_whose_answer_is_lost_are_counted_once(
 
 @pytest.mark.parametrize("incident", [faults.killed_before, faults.killed_after])
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_whoever_dies_in_the_middle_leaves_a_whole_list(
+def test_a_death_in_the_middle_leaves_a_whole_list(
     api: Api, table: Table, tapped: tuple["DynamoDBClient", Line], operation: str, incident: Incident
 ) -> None:
     path = playlist(api, FILMS[:3])

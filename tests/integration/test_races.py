@@ -65,7 +65,7 @@ def importing(api: Api) -> Reply:
 # At once ------------------------------------------------------------------------------------------------------------
 
 
-def test_of_patches_on_one_version_exactly_one_wins(api: Api, table: Table, instance: Instance) -> None:
+def test_exactly_one_of_several_patches_on_one_version_wins(api: Api, table: Table, instance: Instance) -> None:
     api.publish(videoId=VIDEO_ID)
 
     replies = at_once(instance, [patching({"title": f"By {n}"}, version=1) for n in range(THREADS)])
@@ -249,7 +249,7 @@ def test_deletes_and_patches_at_once_leave_a_deleted_video(api: Api, table: Tabl
     assert video["version"] == 2 + len(applied)
 
 
-def test_of_two_restores_one_wins(api: Api, table: Table, instance: Instance) -> None:
+def test_one_of_two_restores_wins(api: Api, table: Table, instance: Instance) -> None:
     api.publish(videoId=VIDEO_ID)
     api.delete(PATH)
 

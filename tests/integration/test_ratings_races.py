@@ -63,7 +63,7 @@ def assert_exact_ratings(table: Table) -> None:
 
 
 class TestRatingsAtOnce:
-    def test_of_many_users_all_are_counted(self, api: Api, table: Table, clock: Clock) -> None:
+    def test_the_ratings_of_many_users_are_all_counted(self, api: Api, table: Table, clock: Clock) -> None:
         api.publish(videoId=VIDEO_ID)
         each = 6
 
@@ -80,7 +80,7 @@ class TestRatingsAtOnce:
         shown = api.get(PATH).json
         assert (shown["votes"], shown["average"]) == (len(values), round(sum(values) / len(values), 2))
 
-    def test_of_one_user_the_last_counts_once(self, api: Api, table: Table, clock: Clock) -> None:
+    def test_the_last_rating_of_one_user_counts_once(self, api: Api, table: Table, clock: Clock) -> None:
         api.publish(videoId=VIDEO_ID)
 
         def run(value: int) -> Reply:
@@ -228,7 +228,7 @@ class TestBrokenCalls:
         assert rating("bob", 8)(make_api(through(table, tapped))).status == 200
         assert_exact_ratings(table)
 
-    def test_and_when_they_do_not_end_the_client_is_told_to_come_back(
+    def test_and_when_they_do_not_end_the_client_is_asked_to_retry(
         self, api: Api, table: Table, tapped: tuple["DynamoDBClient", Line], line: Line
     ) -> None:
         api.publish(videoId=VIDEO_ID)

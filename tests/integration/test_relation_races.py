@@ -32,7 +32,7 @@ def credit_in(table: Table) -> dict[str, Any] | None:
     return table.get(CREDIT.key(videoId=VIDEO_ID, personId="sam"), consistent=True)
 
 
-def test_of_creations_that_must_be_the_first_exactly_one_is(api: Api, table: Table, instance: Instance) -> None:
+def test_exactly_one_of_several_creations_is_the_first(api: Api, table: Table, instance: Instance) -> None:
     api.publish(videoId=VIDEO_ID)
 
     replies = at_once(instance, [crediting(n + 1, If_None_Match="*") for n in range(THREADS)])

@@ -89,7 +89,7 @@ def _deliver(queue: Queue, table: Table, objects: Objects, clock: Clock, video_i
 
 
 class TestPut:
-    def test_a_film_that_was_sent_as_told_arrives(
+    def test_a_film_that_was_sent_as_instructed_arrives(
         self, api: Api, browser: httpx.Client, queue: Queue, table: Table, objects: Objects, clock: Clock
     ) -> None:
         video_id, begun = _begin(api)
@@ -121,7 +121,7 @@ class TestPut:
 
 
 class TestParts:
-    def test_parts_that_were_sent_as_told_become_a_film(
+    def test_parts_that_were_sent_as_instructed_become_a_film(
         self, api: Api, browser: httpx.Client, queue: Queue, table: Table, objects: Objects, clock: Clock
     ) -> None:
         video_id, begun = _begin(api, LARGEST_PUT + 1)

@@ -166,7 +166,7 @@ class TestRouter:
         ],
         ids=["dated", "another date", "deleted", "restored", "to expire", "new and to expire", "upgraded", "late"],
     )
-    def test_a_change_by_which_entries_stand_elsewhere_sends_for_these_too(self, old: Item | None, new: Item) -> None:
+    def test_a_change_that_moves_entries_sends_for_these_too(self, old: Item | None, new: Item) -> None:
         assert self._sent(streams.change(old, new)) == {"aggregates": [aggregates_message("v", entries=True)]}
 
     @pytest.mark.parametrize("change", [{"title": "t"}, {"tags": {"DRAMA"}}, {"version": 7}], ids=str)
@@ -531,7 +531,7 @@ class TestYears:
         assert _years(table, video_id) == [2000] * 3
 
     @pytest.mark.parametrize("year", [2000, None])
-    def test_of_a_video_that_is_gone_nothing_is_moved(
+    def test_nothing_of_a_removed_video_is_moved(
         self, api: Api, table: Table, meanwhile: _Meanwhile, year: int | None
     ) -> None:
         video_id = _credited(api, releaseYear=1999)
@@ -567,7 +567,7 @@ class TestWorker:
         assert worker(event, Context()) == {"batchItemFailures": [{"itemIdentifier": "m1"}, {"itemIdentifier": "m2"}]}
         assert_exact(table)
 
-    def test_a_video_that_cannot_be_counted_keeps_back_no_other(
+    def test_a_video_that_cannot_be_counted_does_not_hold_up_the_others(
         self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         good, bad = api.publish()["videoId"], api.publish()["videoId"]
@@ -587,7 +587,9 @@ class TestWorker:
         assert marker(table, good)
         assert not marker(table, bad)
 
-    def test_when_the_table_is_busy_all_come_again(self, table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_when_the_table_is_busy_all_are_delivered_again(
+        self, table: Table, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         aggregates = Aggregates(table)
         calls = []
 
@@ -623,7 +625,7 @@ class TestWorker:
             assert queue.sent == [aggregates_message(video_id, entries=True) for video_id in left]
         assert _years(table, large) == _years(table, other) == [2000] * 3
 
-    def test_a_video_whose_credits_cannot_be_moved_keeps_back_no_other(
+    def test_a_video_whose_credits_cannot_be_moved_does_not_hold_up_the_others(
         self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         good, bad = _credited(api), _credited(api)
@@ -645,7 +647,7 @@ class TestWorker:
         assert _years(table, good) == [2000] * 3
         assert_exact(table)
 
-    def test_years_wait_for_the_totals_when_these_come_again(
+    def test_years_wait_for_the_totals_when_these_are_delivered_again(
         self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         video_id = _credited(api)

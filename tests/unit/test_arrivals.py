@@ -378,7 +378,7 @@ class TestOrder:
         assert second["source"]["etag"] != first["etag"]
         assert second["version"] == 3
 
-    def test_an_id_s_second_life_takes_its_own_films_only(
+    def test_an_id_that_is_used_again_accepts_its_own_films_only(
         self, api: Api, table: Table, arrivals: LambdaHandler, objects: Objects
     ) -> None:
         video_id = api.create()["videoId"]
@@ -408,7 +408,7 @@ class TestPoison:
         ],
         ids=repr,
     )
-    def test_it_keeps_back_no_other(
+    def test_it_does_not_hold_up_the_others(
         self, api: Api, table: Table, arrivals: LambdaHandler, objects: Objects, body: Any
     ) -> None:
         keys = [_upload(api, objects, api.create()["videoId"]) for _ in range(2)]

@@ -295,7 +295,7 @@ class TestSize:
             {"field": "/description", "from": "ü" * 5000, "to": "é" * 5000}
         ]
 
-    def test_of_what_does_not_fit_the_longest_values_are_cut(self) -> None:
+    def test_the_longest_values_are_cut_when_an_entry_does_not_fit(self) -> None:
         before = video(metadata={"huge": "ä" * 90_000, "large": "b" * 60_000, "small": "c" * 5000})
         made = audited(before, stamped(video(metadata={"huge": "d" * 190_000, "large": "e" * 60_000, "small": "f"})))
         self._fits(made)
@@ -313,7 +313,7 @@ class TestSize:
         assert only["to"].startswith('{"k000000":0,"k000001":1,')
         assert (len(only["to"]), only["toBytes"]) == (1000, 468_891)
 
-    def test_of_too_many_small_changes_the_last_are_left_out_and_counted(self) -> None:
+    def test_the_last_of_too_many_small_changes_are_left_out_and_counted(self) -> None:
         before = video(metadata={f"k{n:05}": 0 for n in range(20_000)})
         made = audited(before, stamped(video(metadata={f"k{n:05}": 1 for n in range(20_000)})))
         self._fits(made)

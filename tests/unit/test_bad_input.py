@@ -195,7 +195,7 @@ def test_bad_values_from_an_admin(api: Api, field: str, value: Any) -> None:
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
 @pytest.mark.parametrize("field", ['"duration"', '"metadata": {"k"'])
-def test_numbers_that_are_none(api: Api, field: str, number: str) -> None:
+def test_invalid_numbers(api: Api, field: str, number: str) -> None:
     body = f'{{"title": "t", {field}: {number}{"}" if "{" in field else ""}}}'
     reply = api.request("POST", "/v1/videos", body=body, headers=JSON)
     _assert_problem(reply, 422, "invalid-content")
@@ -319,7 +319,7 @@ def test_a_path_that_names_no_uuid(api: Api, table: Table, method: str, video_id
         ("POST", "/v1/videos/3f2504e0-4f89-41d3-9a0c-0305e82c3301/views"),
     ],
 )
-def test_parameters_where_there_are_none(api: Api, table: Table, method: str, path: str) -> None:
+def test_parameters_where_none_are_declared(api: Api, table: Table, method: str, path: str) -> None:
     with recorded(table.client) as operations:
         reply = api.request(method, path, query="dryRun=true", json_body={"title": "t"})
     _assert_problem(reply, 400, "invalid-parameter")

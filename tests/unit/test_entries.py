@@ -92,7 +92,7 @@ class TestOthersWhoHide:
             assert len(operations) <= most, name
 
     @pytest.mark.parametrize("state", HIDING)
-    def test_nothing_of_what_is_hidden_stands_in_the_index(self, api: Api, table: Table, state: str) -> None:
+    def test_nothing_that_is_hidden_is_in_the_index(self, api: Api, table: Table, state: str) -> None:
         film(api, **HIDING[state])
         assert entries_of(table) == dict.fromkeys(("tag", "region", "person", "feed"), 0)
         assert where_shown(api) == set()
@@ -169,7 +169,7 @@ class TestMoves:
             assert [operation.name for operation in operations] == ["GetItem", "Query", "Query"]
 
     @pytest.mark.parametrize("kind", ["credits/sam", "releases/NZ/mi"])
-    def test_what_is_put_while_the_video_moves_stands_where_the_video_does(
+    def test_what_is_put_while_the_video_moves_is_listed_where_the_video_is(
         self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch, kind: str
     ) -> None:
         video_id = film(api)
@@ -391,7 +391,7 @@ class TestVideosOfVersion2:
         [{"visibility": "public"}, {"tags": ["boats", "x"]}, {"title": "new"}],
         ids=lambda patch: next(iter(patch)),
     )
-    def test_a_change_by_a_person_moves_the_tags_as_they_stood_then(
+    def test_a_change_by_a_person_moves_the_tags_as_they_were_then(
         self, api: Api, table: Table, backstage: Backstage, patch: Item
     ) -> None:
         video_id = film(api, visibility="private")

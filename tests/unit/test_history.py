@@ -287,7 +287,9 @@ class TestPages:
             assert trail.titles(video_id, "order=asc&limit=10", user="admin") == [str(n) for n in range(100, 110)]
         assert [operation.parameters["Limit"] for operation in seen] == [11, 250]
 
-    def test_looking_for_what_is_not_hidden_has_an_end(self, trail: Trail, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_the_search_for_entries_that_are_not_hidden_is_bounded(
+        self, trail: Trail, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setattr("shared.audit.LARGEST_QUERY", 2)
         video_id = trail.create()
         trail.patch(video_id, *(str(n) for n in range(20)), every=0)

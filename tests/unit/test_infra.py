@@ -289,7 +289,7 @@ class TestSettings:
         assert aws.names == [f"VideoMetadata-dev-{part}" for part in parts]
         assert aws.api["Outputs"]["TableName"]["Value"] == "VideoMetadata"
 
-    def test_a_second_environment_stands_beside_it(self) -> None:
+    def test_a_second_environment_exists_beside_it(self) -> None:
         settings = _settings({"env": "staging"})
         assert settings.table_name == "VideoMetadata-staging"
         assert settings.audit_table_name == "VideoAudit-staging"

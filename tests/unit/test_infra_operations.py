@@ -385,7 +385,7 @@ class TestDashboard:
         ]
         assert all(text.partition("\n")[2].endswith(".") for text in rows)
 
-    def test_graphs_of_a_row_stand_side_by_side(self, widgets: list[Json]) -> None:
+    def test_graphs_of_a_row_are_side_by_side(self, widgets: list[Json]) -> None:
         for row in {widget["y"] for widget in widgets}:
             side_by_side = sorted((widget["x"], widget["width"]) for widget in widgets if widget["y"] == row)
             ends = [x + width for x, width in side_by_side]

@@ -511,7 +511,7 @@ class TestRetry:
         assert _item(backstage.table, video_id)["status"] == "ready"
 
     @pytest.mark.parametrize("first", ["transcode.360p", "transcode.240p"])
-    def test_of_two_failed_jobs_the_video_names_the_one_that_is_left(
+    def test_the_video_names_the_failed_job_that_was_not_retried(
         self, api: Api, backstage: Backstage, first: str
     ) -> None:
         kinds = {"transcode.360p", "transcode.240p"}

@@ -171,7 +171,7 @@ def test_it_answers_and_stores_as_moto_does(requests: Requests, original: Callab
 
 @pytest.mark.parametrize("failure", FAILURES)
 @pytest.mark.parametrize("writes", [[PUT], [PUT, CHANGE], [PUT, REMOVE]], ids=["put", "update", "delete"])
-def test_of_a_transaction_that_fails_nothing_is_left(account: None, writes: list[Any], failure: str) -> None:
+def test_a_transaction_that_fails_leaves_nothing(account: None, writes: list[Any], failure: str) -> None:
     moto = _Account()
     moto.do("put_item", Item=ITEM)
     before = moto.stored()

@@ -223,7 +223,7 @@ class TestKeeping:
         runs.start()
         assert names() == {"old"}
 
-    def test_of_a_deploy_that_was_broken_off_no_table_and_no_queue_is_kept(self, runs: Runs) -> None:
+    def test_a_deploy_that_was_broken_off_leaves_no_table_and_no_queue(self, runs: Runs) -> None:
         keeper = runs.start()
         create_table()
         put("before")

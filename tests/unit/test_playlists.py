@@ -489,7 +489,7 @@ class TestMoves:
         assert len({(item["videoId"], item["rank"]) for item in stored}) == 6
         assert max(len(item["rank"]) for item in stored) < 10
 
-    def test_a_place_without_room_is_told(self, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_place_without_room_is_an_error(self, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(ranks, "LONG", 0)
         monkeypatch.setattr(ranks, "LONGEST", 0)
         films = _films(api, 3)
@@ -552,7 +552,7 @@ class TestPlaylistsOfAVideo:
 
 
 class TestTrouble:
-    def test_who_loses_every_race_is_told_to_retry(
+    def test_a_request_that_loses_every_race_is_asked_to_retry(
         self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         films = _films(api, 2)

@@ -52,7 +52,7 @@ class TestProcess:
         assert process(_event("{}", "{}"), handle) == _failed("m0", "m1")
 
     @pytest.mark.parametrize("body", ["", "{", "[]", "7", "null", '"text"', "\u0000", "[" * 100_000])
-    def test_what_is_not_a_json_object_is_poison_and_keeps_back_no_other(self, body: str) -> None:
+    def test_what_is_not_a_json_object_is_poison_and_does_not_hold_up_the_others(self, body: str) -> None:
         done: list[Message] = []
         assert process(_event("{}", body, "{}"), done.append) == _failed("m1")
         assert [message.id for message in done] == ["m0", "m2"]
@@ -111,7 +111,7 @@ class TestProcessTogether:
         assert calls == [["m0", "m1", "m2"], ["m0"], ["m1"], ["m2"]]
 
     @pytest.mark.parametrize("error", [error() for error in PASSING])
-    def test_when_something_is_busy_or_contended_all_come_again(self, error: Exception) -> None:
+    def test_when_something_is_busy_or_contended_all_are_delivered_again(self, error: Exception) -> None:
         calls: list[int] = []
 
         def handle(batch: Sequence[Message]) -> None:

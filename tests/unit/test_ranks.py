@@ -94,7 +94,7 @@ def test_two_entries_that_take_turns_in_one_place_never_fill_it() -> None:
         assert len(one) <= LONG
 
 
-def test_a_place_without_room_is_told() -> None:
+def test_a_place_without_room_is_an_error() -> None:
     low = ranks.first()
     high = low + DIGITS[0] * LONGEST + DIGITS[1]
     with pytest.raises(NoRoomError):

@@ -192,7 +192,7 @@ class TestWhoMayRate:
 
 
 class TestImported:
-    def test_imported_totals_stand_beside_own_votes(self, api: Api, path: str, video_id: str, table: Table) -> None:
+    def test_imported_totals_are_shown_beside_own_votes(self, api: Api, path: str, video_id: str, table: Table) -> None:
         store = RatingStore(table)
         api.put(path, {"value": 3})
         assert store.set_imported(video_id, 7.8, 1200, IMPORTER, NOW)

@@ -33,7 +33,7 @@ def test_two_conditions_hold_together_whatever_they_are_made_of(table: Table, st
         table.write(table.put(stored, condition=either & Expression.of("#version = :later", later=2)))
 
 
-def test_all_of_several_conditions_stand_side_by_side() -> None:
+def test_several_conditions_are_joined_by_and() -> None:
     one, other, third = (Expression.of(f"#{name} > :now", now=1) for name in ("publishAt", "expiresAt", "purgeAt"))
     made = Expression.all_of([one, other, third])
     assert made.text == "(#publishAt > :now) AND (#expiresAt > :now) AND (#purgeAt > :now)"

@@ -144,7 +144,9 @@ class TestMoving:
             DeadLetters(pair, meddled(client, "send_message_batch", refuse)).move()
         assert bodies(client, pair.dead_letters) == sent
 
-    def test_one_that_the_queue_refuses_stays_and_keeps_back_no_other(self, client: "SQSClient", pair: Pair) -> None:
+    def test_one_that_the_queue_refuses_stays_and_does_not_hold_up_the_others(
+        self, client: "SQSClient", pair: Pair
+    ) -> None:
         fill(client, pair.dead_letters, 12)
 
         def send(**request: Any) -> Any:
@@ -200,7 +202,7 @@ class TestMoving:
         assert letters.move(limit=50).moved == 5
         assert letters.count() == 5
 
-    def test_of_nothing_nothing_is_moved(self, letters: DeadLetters) -> None:
+    def test_an_empty_queue_moves_nothing(self, letters: DeadLetters) -> None:
         assert letters.move().moved == 0
 
 

@@ -493,7 +493,7 @@ class TestEntries:
         assert self._entries(kept) == [FILM, OTHER]
         assert kept.api.delete(f"/v1/playlists/{kept.playlist}/entries/{FILM}").status == 204
 
-    def test_an_entry_that_stands_elsewhere_is_not_put_back_where_it_was(self, kept: Kept) -> None:
+    def test_an_entry_that_has_moved_is_not_put_back_where_it_was(self, kept: Kept) -> None:
         kept.api.clock.now = LATER
         path = f"/v1/playlists/{kept.playlist}/entries/{FILM}"
         assert kept.api.patch(path, {"after": OTHER}).status == 200

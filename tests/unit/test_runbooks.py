@@ -154,7 +154,7 @@ def test_an_output_is_there(page: Path, prod: Templates) -> None:
 
 
 @each_page
-def test_whoever_uses_a_shell_function_is_told_where_it_is(page: Path) -> None:
+def test_a_page_that_uses_a_shell_function_says_where_it_is(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     told = text.partition("## What it means")[0]
     for name in ("name", "output", "troubles", "days_ago"):
@@ -170,7 +170,7 @@ def test_a_value_that_is_to_be_changed_stays_changed(page: Path) -> None:
 
 
 @each_page
-def test_a_value_that_is_to_be_changed_is_there_and_may_be_so(page: Path) -> None:
+def test_a_value_that_is_to_be_changed_exists_and_is_allowed(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     prod = json.loads((ROOT / "cdk.json").read_text(encoding="utf-8"))["context"]["environments"]["prod"]
     for values in re.findall(r'`("\w+": [^`]+)`', text):
@@ -179,7 +179,7 @@ def test_a_value_that_is_to_be_changed_is_there_and_may_be_so(page: Path) -> Non
 
 
 @each_runbook
-def test_whoever_is_to_change_a_value_is_told_where_and_how_to_deploy(page: Path) -> None:
+def test_a_page_that_has_a_value_changed_says_where_and_how_to_deploy(page: Path) -> None:
     for part in re.split(r"\n- ", page.read_text(encoding="utf-8")):
         if re.search(r'`"\w+": ', part):
             assert "under `environments.prod` in `cdk.json`" in part

@@ -140,7 +140,7 @@ def test_one_that_is_deleted_while_it_has_a_place_gives_it_up(work: Work) -> Non
     assert len(work.received()) == 1
 
 
-def test_records_that_come_again_send_nothing_beyond_the_share(work: Work) -> None:
+def test_records_that_are_delivered_again_send_nothing_beyond_the_share(work: Work) -> None:
     for _ in range(SHARE + 2):
         work.upload("alice")
     before = {message.videoId for message in work.received()}
@@ -148,7 +148,7 @@ def test_records_that_come_again_send_nothing_beyond_the_share(work: Work) -> No
     assert {message.videoId for message in work.received()} <= before
 
 
-def test_what_could_not_be_sent_is_sent_when_the_record_comes_again(
+def test_what_could_not_be_sent_is_sent_when_the_record_is_delivered_again(
     work: Work, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for _ in range(SHARE + 1):

@@ -110,7 +110,7 @@ class TestProcess:
             process(event(*batch), Reader(sequence_of(batch[0])))
 
     @pytest.mark.parametrize("place", range(6))
-    def test_of_good_records_around_a_poison_one_none_is_given_up(self, place: int) -> None:
+    def test_good_records_around_a_poison_one_are_all_handled(self, place: int) -> None:
         batch, reader = _batch(6), Reader()
         batch[place] = _poison(batch[place])
         given_up = deliver(batch, lambda e: process(e, reader), retries=3)

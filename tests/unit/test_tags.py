@@ -184,7 +184,7 @@ class TestVideosOfTheFirstSchema:
         assert api.patch(_path(video), {"title": "new"}).json["schemaVersion"] == 3
         assert (_titles(api, "tag=cats"), _titles(api, "tag=dogs")) == (["new"], ["new"])
 
-    def test_of_spellings_that_are_one_tag_now_one_stays(self, api: Api, table: Table) -> None:
+    def test_one_of_several_spellings_of_one_tag_stays(self, api: Api, table: Table) -> None:
         video = api.publish(tags=["x"])
         _made_before_entries(table, video, {"Cats", "cats", "CATS", "\ufdfa" * 60})
         assert api.patch(_path(video), {"title": "new"}).json["tags"] == ["CATS"]
@@ -345,7 +345,7 @@ class TestListsByRegion:
 class TestTrouble:
     """Answers that are lost, and others who write at the same time."""
 
-    def test_a_change_whose_answer_was_lost_is_known_again(
+    def test_a_change_whose_answer_was_lost_is_recognised(
         self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         video = api.publish(title="t", tags=["a"])
@@ -366,7 +366,7 @@ class TestTrouble:
         assert (_titles(api, "tag=a"), _titles(api, "tag=b")) == ([], ["t"])
 
     @pytest.mark.parametrize("tags", [[], ["a"]])
-    def test_a_creation_whose_answer_was_lost_is_known_again(
+    def test_a_creation_whose_answer_was_lost_is_recognised(
         self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch, tags: list[str]
     ) -> None:
         for name in ("put_item", "transact_write_items"):

@@ -139,7 +139,7 @@ class TestAudit:
 
 
 class TestViews:
-    def test_each_view_is_counted_and_a_replay_is_none(self, api: Api, capsys: Printed) -> None:
+    def test_each_view_is_counted_and_a_replay_is_not(self, api: Api, capsys: Printed) -> None:
         path = f"/v1/videos/{api.publish()['videoId']}/views"
         capsys.readouterr()
         assert api.post(path).status == 200
@@ -147,7 +147,7 @@ class TestViews:
             assert api.post(path, headers={"Idempotency-Key": "k"}).json["viewCount"] == 2
         assert metrics(capsys) == [{"environment": "test", "ViewsCounted": 1}] * 2
 
-    def test_a_view_that_is_refused_is_none(self, api: Api, capsys: Printed) -> None:
+    def test_a_view_that_is_refused_is_not_counted(self, api: Api, capsys: Printed) -> None:
         hidden = api.create()["videoId"]
         assert api.post(f"/v1/videos/{hidden}/views", user="bob").status == 404
         assert metrics(capsys) == []

@@ -260,7 +260,7 @@ def _crash_after(calls: int, patched: pytest.MonkeyPatch, *names: str) -> None:
         patched.setattr(Table, name, dying(getattr(Table, name)))
 
 
-def test_of_an_export_that_was_cut_off_everything_whole_is_imported(full: Api, target: Table, tmp_path: Path) -> None:
+def test_every_whole_line_of_an_export_that_was_cut_off_is_imported(full: Api, target: Table, tmp_path: Path) -> None:
     export(full.table, tmp_path / "all.jsonl")
     whole = (tmp_path / "all.jsonl").read_bytes()
     (tmp_path / "all.jsonl").write_bytes(whole[:-20])

@@ -442,7 +442,7 @@ def test_an_import_that_crashed_continues_and_ends_like_an_undisturbed_one(
     assert after_crash == undisturbed
 
 
-def test_videos_that_were_lost_after_an_import_was_broken_off_come_again(generated: Importer) -> None:
+def test_videos_that_were_lost_after_an_import_was_broken_off_are_imported_again(generated: Importer) -> None:
     path = generated.folder / RATINGS.file
     whole = path.read_bytes()
     path.write_bytes(whole[:-12])
@@ -507,9 +507,7 @@ def test_the_last_title_before_the_damage_is_not_written_in_part(imdb: Importer)
         (0, 0xFF, "is damaged and cannot be unpacked"),
     ],
 )
-def test_of_files_that_are_damaged_within_nothing_is_written(
-    imdb: Importer, position: int, bits: int, sentence: str
-) -> None:
+def test_files_that_are_damaged_within_write_nothing(imdb: Importer, position: int, bits: int, sentence: str) -> None:
     titles = [(f"tt{n}", *FILM[1:]) for n in range(1, 151)]
     imdb.write_all({BASICS: titles})
     path = imdb.write(PRINCIPALS, [(f"tt{n}", "1", "nm1", "self", r"\N", r"\N") for n in range(1, 150)])

@@ -81,7 +81,7 @@ def test_it_starts_over_when_any_of_few_items_is_gone(memory: Memory, line: int)
     assert [item["batches"] for item in items_of(memory.table) if item["pk"].startswith("IMPORT#")] == [BATCHES]
 
 
-def test_of_many_items_the_last_are_looked_for(memory: Memory) -> None:
+def test_the_last_of_many_items_are_looked_for(memory: Memory) -> None:
     memory.go_on(SAMPLE * 4)
     memory.table.delete(VIDEO.key(videoId=f"film-{SAMPLE * 3 + 1}"))
     assert memory.go_on()[0] == 0

@@ -48,7 +48,7 @@ def test_a_range_starts_where_it_is_asked_for_and_ends_where_another_begins() ->
     assert source.requests == [(BLOCK + 7, BLOCK), (100_000, BLOCK + 7 - 100_000)]
 
 
-def test_who_reads_on_gets_larger_ranges_and_memory_stays_bounded() -> None:
+def test_reading_on_gets_larger_ranges_and_memory_stays_bounded() -> None:
     data = bytes(100 * BLOCK)
     source = Counted(data)
     file = SourceFile(source)

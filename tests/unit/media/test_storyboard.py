@@ -72,7 +72,7 @@ def test_each_tile_shows_the_middle_of_its_interval() -> None:
         assert near(colour(sheet, (number + 0.5) / 3, 0.25), (grey, grey, grey), by=17), "two frames off at most"
 
 
-def test_of_a_long_film_each_keyframe_is_read_once() -> None:
+def test_each_keyframe_of_a_long_film_is_read_once() -> None:
     # Two hours with a keyframe each half hour: a hundred tiles of four pictures.
     data = films.film(4, (64, 36), paint=films.counted, spread=1800, keyframes=10)
     source = Counted(data)
