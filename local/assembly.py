@@ -58,7 +58,7 @@ def synthesised(assembly: Path) -> list[Synthesised]:
 
 
 def configuration(endpoint: str, function: Synthesised) -> Configuration:
-    """How MiniStack has a function of an assembly; raises LocalError when it was not deployed there."""
+    """How MiniStack runs a function of an assembly; raises LocalError when it was not deployed there."""
     try:
         resource = client("cloudformation", endpoint).describe_stack_resource(
             StackName=function.stack, LogicalResourceId=function.logical_id

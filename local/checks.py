@@ -44,7 +44,7 @@ class Stage:
     after: str = ""
     """The stage that must have ended before this one begins, if it runs at all."""
     niceness: int = 10
-    """How far it gives way to others; 0 for the one that all wait for."""
+    """The niceness it runs with; 0 for the one that all others wait for."""
     has_tests: bool = False
 
 

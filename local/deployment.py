@@ -28,7 +28,7 @@ API_STACK, JOBS_STACK, MEDIA_STACK = (f"VideoMetadata-dev-{part}" for part in ("
 STACKS = ("VideoMetadata-dev-Data", MEDIA_STACK, JOBS_STACK, API_STACK)
 BOOTSTRAP_STACK = "CDKToolkit"
 DEPLOY_SECONDS = 900.0
-"""After which a deploy that hangs is ended."""
+"""A deploy that hangs is ended after this time."""
 
 INPUTS = (
     "app.py",
@@ -193,7 +193,7 @@ def _is_deployed(endpoint: str, stack: str) -> bool:
 
 
 def _options(endpoint: str) -> dict[str, Any]:
-    """Of a boto3 client that reaches MiniStack and nothing else."""
+    """Options of a boto3 client that reaches MiniStack and nothing else."""
     return {
         "endpoint_url": endpoint,
         "region_name": REGION,

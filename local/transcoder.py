@@ -43,13 +43,13 @@ SUBJECT = "local-transcoder"
 WAIT_SECONDS = 20
 """How long one request waits for a message."""
 VISIBILITY_SECONDS = 120
-"""How long a message stays hidden unless that is prolonged: after a crash it is delivered again so soon."""
+"""How long a message stays hidden unless that is prolonged, and so how soon it is delivered again after a crash."""
 BEAT_SECONDS = 5
 """How often progress is reported, and the message is hidden again."""
 LONGEST_SECONDS = 3600
 """What one rendition may take: the transcoder of a laptop has others to make."""
 TRIES = 3
-"""Of one report, the first included."""
+"""The attempts to send one report, the first included."""
 STOP_SECONDS = 10.0
 CHUNK = 1 << 20
 

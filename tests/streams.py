@@ -39,7 +39,7 @@ def change(
 
 
 EXPIRY = {"type": "Service", "principalId": "dynamodb.amazonaws.com"}
-"""Who DynamoDB says it was when it removes what is past its time."""
+"""The identity that DynamoDB states when it removes what is past its time."""
 
 
 def event(*raws: Raw) -> dict[str, Any]:

@@ -47,9 +47,9 @@ class Followed:
     """What one request sets in motion, all together."""
 
     work: Units = field(default_factory=Units)
-    """Of jobs, documents and totals."""
+    """What jobs, documents and totals cost."""
     trail: Units = field(default_factory=Units)
-    """Of the audit trail's table."""
+    """What the audit trail's table costs."""
     trips: int = 0
     routed: int = 0
     """Records of the stream that wake the router."""
@@ -178,6 +178,6 @@ def _job_state(record: Mapping[str, Any]) -> str | None:
 
 
 def _kept() -> Stored:
-    """Of jobs, and of the marker of what was counted."""
+    """What is stored of jobs, and of the marker of what was counted."""
     items = [item for item in items_of(TABLE_NAME) if item[SORT_KEY]["S"].startswith((JOB_PREFIX, MARKER.sk))]
     return Stored.of(items)

@@ -111,7 +111,7 @@ class Meter:
         return total
 
     def _query(self, params: Mapping[str, Any]) -> Units:
-        """Of all items that were examined: what a filter drops and what is not asked for is paid too."""
+        """The units of all items that were examined: what a filter drops and what is not asked for is paid for too."""
         condition = params["KeyConditionExpression"]
         kept = {name: params[name] for name in params.keys() - {"FilterExpression", "ProjectionExpression"}}
         for name in ("ExpressionAttributeNames", "ExpressionAttributeValues"):

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 FILMS = 60
 """Videos of the catalogue in which the requests are measured: each list has a full page, and more behind it."""
 CREDITS = 10
-"""Of every tenth video; the others have one."""
+"""The credits of every tenth video; the others have one."""
 AUDIT_DAYS = 400
 
 CREATE, PATCH, ARRIVAL = "POST /v1/videos", "PATCH /v1/videos/{videoId}", "S3 notifies: arrivals"
@@ -92,9 +92,9 @@ class Measured:
     operations: tuple[str, ...]
     trips: int
     bytes_out: int
-    """Of the answer's body."""
+    """The bytes of the answer's body."""
     log_lines: int
-    """That the function writes of its own."""
+    """Lines that the function itself writes."""
     metric_lines: int
 
 

@@ -160,7 +160,7 @@ class TestARealClip:
         assert _get(service, ready)["status"] == "ready"
 
 
-class TestFilmsThatAreNone:
+class TestFilesThatAreNotFilms:
     def test_it_fails_with_its_reason_and_a_proper_one_repairs_it(self, service: Service) -> None:
         video = service.create()
         service.upload(video, b"Dear diary, today I filmed nothing at all.")

@@ -55,7 +55,7 @@ def test_each_finding_is_a_line_and_a_failure(ask: Asked) -> None:
 
 @pytest.mark.parametrize("packages", [[CLEAN, SKIPPED], []])
 def test_a_package_that_was_not_looked_up_is_not_taken_for_a_safe_one(ask: Asked, packages: list[Any]) -> None:
-    """Which pip-audit does: it ends well when it could reach nothing."""
+    """pip-audit takes it for one: it ends well when it could reach nothing."""
     status, said, warned = ask(packages, NOTHING)
     assert status == advisories.UNKNOWN
     assert "constraints.txt: not known. PyPI's database was not asked" in warned

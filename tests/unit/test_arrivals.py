@@ -37,7 +37,7 @@ NOBODY = "3f2504e0-4f89-41d3-9a0c-0305e82c3301/019775a1c00-9f86d081884c7d65"
 
 
 CALLS = {b"a good film": 5, b"": 6}
-"""How many calls an arrival sends to DynamoDB and S3, by film: a refusal is written down in one more."""
+"""How many calls an arrival sends to DynamoDB and S3, by film: a refusal takes one more, to write it down."""
 
 
 @pytest.fixture

@@ -93,7 +93,7 @@ COMPLETED = """
     public                   409    403     403    403     403     409
     deleted                  409    403     404    403     403     409
 """
-"""Of an upload by one PUT, which its PUT completes."""
+"""Completing an upload by one PUT, which its PUT completes."""
 REPORTED = """
     private                  403    403     403    403     ok      ok
     processing               403    403     403    403     ok      ok

@@ -338,7 +338,7 @@ class TestOtherWrites:
         assert _messages(lines, created) == ["message sent", "remains removed"]
 
 
-class TestWhatIsNotTold:
+class TestWhatIsNotShown:
     def test_no_index_has_the_id(self) -> None:
         keys = {attribute.name for index in INDEXES for attribute in (*index.partition, *index.sort)}
         assert "updatedFor" not in {*PROJECTION, *keys}

@@ -244,7 +244,7 @@ class TestRestoredTable:
 
     @pytest.fixture
     def stream(self, deployed: Deployed) -> str:
-        """That of the table which is there."""
+        """The stream of the existing table."""
         deployed()
         return boto3.client("dynamodb").describe_table(TableName=TABLE)["Table"]["LatestStreamArn"]
 

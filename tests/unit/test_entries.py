@@ -66,7 +66,7 @@ def where_shown(api: Api) -> set[str]:
 
 
 def entries_of(table: Table) -> dict[str, int]:
-    """How many entries stand in the index below each relation that leads strangers to videos."""
+    """How many entries are in the index below each relation that leads strangers to videos."""
     lists = Lists(table)
     partitions = {
         "tag": sharded(schema.tag_relation("boats")),

@@ -93,7 +93,7 @@ def trail(table: Table, clock: Clock, api: Api) -> Trail:
     return Trail(api, table, Table(AUDIT_TABLE_NAME, table.client, sleep=lambda _: None))
 
 
-class TestWhatIsTold:
+class TestWhatIsShown:
     def test_who_changed_what_and_when_newest_first(self, trail: Trail) -> None:
         video_id = trail.create()
         trail.patch(video_id, "New")

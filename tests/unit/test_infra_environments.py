@@ -250,7 +250,7 @@ class TestWithoutAKey:
 
 
 class TestKey:
-    """Of an environment whose `kmsKey` is `create`."""
+    """The key of an environment whose `kmsKey` is `create`."""
 
     def test_rotates_every_year(self, encrypted: Templates) -> None:
         key = _key(encrypted)["Properties"]
@@ -541,7 +541,7 @@ def _is_about_keys(statement: Json) -> bool:
 
 
 def _statements_about_keys(templates: Templates) -> list[Json]:
-    """Of all roles."""
+    """The statements of all roles that are about keys."""
     return [
         statement
         for policy in templates.all("AWS::IAM::Policy").values()

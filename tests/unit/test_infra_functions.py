@@ -357,7 +357,7 @@ def test_only_lambda_takes_the_roles_and_all_else_is_denied(aws: Templates) -> N
 
 
 def test_the_audit_trail_has_one_writer_that_removes_nothing(aws: Templates) -> None:
-    """That a put replaces no entry is up to the condition of the code; in the archive the version before stays."""
+    """The condition in the code keeps a put from replacing an entry; in the archive the previous version stays."""
     touching = {
         (folder, line.split()[0]) for folder in FUNCTIONS for line in aws.allowed(folder) if " AuditTable" in line
     }

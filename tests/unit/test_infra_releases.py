@@ -301,7 +301,7 @@ def _group_of(templates: Templates, folder: str) -> tuple[str, Json]:
 
 
 def _alarms_of(templates: Templates, group: Json) -> list[Json]:
-    """Of what crashes, and of what is answered with 500."""
+    """The alarms on crashes, and on answers with 500."""
     watched = group["AlarmConfiguration"]
     assert watched["Enabled"] is True
     alarms = templates.all("AWS::CloudWatch::Alarm")

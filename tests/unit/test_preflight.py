@@ -42,7 +42,7 @@ def test_a_prepared_account_can_be_deployed_to() -> None:
 
 
 class TestSites:
-    """Who deploys says from which web sites browsers may use an environment, and where people may be sent."""
+    """Whoever deploys says from which web sites browsers may use an environment, and where people may be sent."""
 
     @pytest.fixture(autouse=True)
     def prepared(self) -> Iterator[None]:

@@ -197,7 +197,7 @@ def test_delivered_twice_it_does_nothing_the_second_time(purge: Purge) -> None:
 
 
 CALLS = 18
-"""That a purge makes of a video with something of every kind, in one playlist."""
+"""The calls of a purge of a video with something of every kind, in one playlist."""
 
 
 @pytest.mark.parametrize("at", range(CALLS + 1))

@@ -27,7 +27,7 @@ PAGES = [OPERATIONS, *RUNBOOKS]
 HEADINGS = ["What it means", "How to investigate", "What to do", "When it is over"]
 
 OWN_OPTIONS = {"query", "output", "cli-binary-format", "max-items", "no-enabled"}
-"""Of the AWS command line itself, and the other half of a yes or no."""
+"""Options of the AWS command line itself, and the negative half of a yes-or-no option."""
 FILES = {"ls": {"recursive"}, "cp": set(), "rm": set()}
 """`aws s3` is the one command that follows no API."""
 
