@@ -7,10 +7,12 @@ to a log of its own in `.local/checks`; of one that fails all of it is shown.
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -29,6 +31,8 @@ GRACE_SECONDS = 90.0
 """For a stage that is interrupted to end what it has started; the rehearsal has an account to stop."""
 NO_TESTS = 5
 """pytest's exit status when none was selected."""
+
+_STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 Count = Callable[[str], str]
 """How many things a stage looked at, in words, by what it wrote."""
@@ -141,6 +145,7 @@ class _Running:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,  # so that one signal reaches all that it starts
+                preexec_fn=_let_signals_through,  # there are no threads
             )
 
     @property
@@ -167,7 +172,8 @@ class Checks:
             while waiting or running:
                 for stage in [stage for stage in waiting if stage.after not in names - ended.keys()]:
                     waiting.remove(stage)
-                    running.append(_Running(stage, self._clock(), self._logs / f"{stage.name}.txt"))
+                    with _signals_held_back():  # a stage that is started is one that is ended
+                        running.append(_Running(stage, self._clock(), self._logs / f"{stage.name}.txt"))
                 for run in [run for run in running if run.process.poll() is not None]:
                     running.remove(run)
                     ended[run.stage.name] = self._ended(run)
@@ -188,6 +194,19 @@ class Checks:
         word = "done" if outcome.is_good else f"FAILED (status {outcome.status})"
         self._say(f"{run.stage.name}: {word} after {_time(outcome.seconds)}")
         return outcome
+
+
+@contextmanager
+def _signals_held_back() -> Iterator[None]:
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _STOPPING)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _let_signals_through() -> None:
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPPING)
 
 
 def _wait(process: "subprocess.Popen[bytes]") -> None:

@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -225,6 +226,31 @@ class TestInterrupted:
         with pytest.raises(Stop):
             Checks(tmp_path, interrupted).run([_stage("endless", CHILD, lock)])
         assert not _is_held(lock)
+
+    def test_a_signal_waits_until_what_is_being_started_is_known(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        started: list[subprocess.Popen[bytes]] = []
+        popen = subprocess.Popen
+
+        def interrupted(*command: Any, **options: Any) -> "subprocess.Popen[bytes]":
+            started.append(popen(*command, **options))
+            signal.raise_signal(signal.SIGTERM)
+            return started[0]
+
+        def stop(*_: object) -> None:
+            raise Stop
+
+        monkeypatch.setattr(subprocess, "Popen", interrupted)
+        before = signal.signal(signal.SIGTERM, stop)
+        try:
+            with pytest.raises(Stop):
+                Checks(tmp_path, lambda _: None).run([_stage("endless", "import signal; signal.pause()")])
+            assert started[0].returncode is not None
+        finally:
+            signal.signal(signal.SIGTERM, before)
+            started[0].kill()
+            started[0].wait()
 
     @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
     def test_by_a_signal_too(self, tmp_path: Path, number: signal.Signals) -> None:
