@@ -277,7 +277,10 @@ class Reconcile:
         self.mover.move_entries(video_id, self._now())
 
     def _repair_marker(self, video_id: str, _: Difference) -> None:
-        self.aggregates.settle([video_id], self._now())
+        try:
+            self.aggregates.settle([video_id], self._now())
+        except Unavailable as error:  # the table is busy, perhaps with other repairs: look again
+            raise Moved from error
 
     def _repair_ratings(self, video_id: str, difference: Difference) -> None:
         change = addition(video_id, _missing(difference), RECONCILE, self._now())

@@ -1,17 +1,17 @@
 """Whatever disagrees in the table is found, reported and repaired; what others are writing is left to them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
 from shared import schema
-from shared.aws.dynamodb import Key, Table
+from shared.aws.dynamodb import Key, Table, Write
 from shared.aws.expressions import Expression
 from shared.core.attributes import Item, encode_item
 from shared.core.caller import Caller
-from shared.core.errors import InternalError, Unavailable
+from shared.core.errors import InternalError, NotApplied, Unavailable
 from shared.relations.ratings import Choice, RatingStore
 from shared.upkeep.aggregates import Aggregates
 from shared.upkeep.reconcile import (
@@ -306,6 +306,20 @@ class TestWhatCannotBeCompared:
         monkeypatch.setattr(table, "get", busy)
         with pytest.raises(Unavailable):
             run()
+
+    def test_a_repair_that_the_table_is_too_busy_for_is_tried_at_the_next_look(
+        self, table: Table, api: Api, run: Runs, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        video_id = api.publish(tags=["a"])["videoId"]
+        transact, refusals = table.transact, iter([NotApplied(), NotApplied()])
+
+        def throttled(writes: Sequence[Write]) -> None:
+            for refusal in refusals:
+                raise refusal
+            transact(writes)
+
+        monkeypatch.setattr(table, "transact", throttled)
+        assert ("marker", video_id, "repaired") in run(repair=True)
 
 
 class TestUnderTraffic:
