@@ -154,7 +154,7 @@ class RequestInFlight(Conflict):
 
 
 class WriteContention(Conflict):
-    """Others changed the same thing at every attempt; nothing was written."""
+    """Others changed the same thing at every attempt; send it again."""
 
     title, slug = "Too much contention", "write-contention"
 
