@@ -118,18 +118,13 @@ class Reports:
             else:
                 if answer.status_code == 200:
                     return
-                if _is_final(answer):
+                # The gateway has a 404 of its own while the API is being deployed, which says nothing about the job.
+                if answer.status_code in (404, 409) and "problem+json" in answer.headers.get("content-type", ""):
                     raise NotWanted(answer.json()["detail"], gone=answer.status_code == 404)
                 failure = f"{answer.status_code}: {answer.text[:300]}"
             if number < tries:
                 self._sleep(number)
         raise NotReported(failure)
-
-
-def _is_final(answer: httpx.Response) -> bool:
-    """Whether the API says that nobody wants the work: not the gateway's own 404, nor a 409 that passes by itself."""
-    is_problem = "problem+json" in answer.headers.get("content-type", "")
-    return answer.status_code in (404, 409) and is_problem and "retry-after" not in answer.headers
 
 
 class Worker:

@@ -6,7 +6,15 @@ from collections.abc import Callable, Sequence
 
 from shared.aws.dynamodb import Table, make_client
 from shared.core.attributes import Item
-from shared.core.errors import InvalidContent, InvalidParameter, NoSource, NotFound, OutdatedReport
+from shared.core.errors import (
+    InvalidContent,
+    InvalidParameter,
+    NoSource,
+    NotFound,
+    OutdatedReport,
+    Unavailable,
+    WriteContention,
+)
 from shared.core.settings import LambdaHandler, entry_point, jobs_per_day, media_bucket, table_name
 from shared.films.job import Ticket, document, owned_jobs
 from shared.films.jobs import JobStore
@@ -114,7 +122,11 @@ class Jobs:
         job = self.jobs.get(ticket)
         if job is None:
             raise NotFound("The video has no job for this rendition.")
-        after = self._reported(job, ticket, name, report, request)
+        try:
+            after = self._reported(job, ticket, name, report, request)
+        except WriteContention as contention:
+            # To a transcoder, 409 means that nobody wants the work (docs/transcode-queue.md).
+            raise Unavailable("Others are changing the job; report again.") from contention
         if after is None:
             raise OutdatedReport(
                 f"The job is {job['state']}, at attempt {int(job['attempt'])} for the input {job['inputHash']}."

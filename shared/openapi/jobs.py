@@ -58,10 +58,10 @@ OPERATIONS: dict[str, Operation] = {
         "Report on a rendition",
         "For transcoders, to say that a rendition is being made (which also renews the job's lease), is done, or has failed. "
         "`inputHash` and `attempt` come from the job's message. 409 means that the work is no longer "
-        "wanted, unless it has `Retry-After`: then report again. "
+        "wanted. "
         "A video becomes `ready` with the last of its wanted renditions.",
         {200: {"description": "The job after the report", **json_content(ref("Job"), JOB)}},
-        (*BODY_ERRORS, *_OWNER_ERRORS, errors.OutdatedReport, errors.WriteContention),
+        (*BODY_ERRORS, *_OWNER_ERRORS, errors.OutdatedReport),
         (
             VIDEO_ID,
             {

@@ -6,7 +6,9 @@ import pytest
 
 from shared.aws.dynamodb import Table
 from shared.core.caller import Caller
+from shared.core.errors import WriteContention
 from shared.films.job import LAST_ATTEMPT
+from shared.films.jobs import JobStore
 from shared.kinds import kind_of
 from shared.schema import VIDEO
 from shared.videos import video
@@ -284,6 +286,18 @@ class TestReports:
         assert _report(api, backstage, state="running", worker="two").status == 409
         assert _report(api, backstage, state="running", progress=5).status == 409
         assert _report(api, backstage, state="running", worker="one", progress=5).status == 200
+
+    def test_what_others_prevent_is_to_be_reported_again_because_a_409_ends_the_work(
+        self, api: Api, backstage: Backstage, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        backstage.uploaded_film(api)
+
+        def contended(*_: object) -> None:
+            raise WriteContention
+
+        monkeypatch.setattr(JobStore, "take", contended)
+        reply = _report(api, backstage, state="running")
+        assert (reply.status, reply.headers["retry-after"]) == (503, "1")
 
     def test_the_last_result_makes_the_video_ready(self, api: Api, backstage: Backstage) -> None:
         video_id = backstage.uploaded_film(api)
