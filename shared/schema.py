@@ -1,6 +1,6 @@
 """The table: entities, keys and indexes. Everything that names a key reads it from here.
 
-CDK builds the table from this module, the stores compute their keys with it, and the README's tables are
+CDK builds the table from this module, the stores compute their keys with it, and the tables of docs/data-model.md are
 generated from it (`python -m local.readme`), so the three cannot disagree.
 
 An index's keys and projection are fixed when it is made, so all three indexes are complete from the start.

@@ -1,0 +1,1 @@
+"""What everything uses: errors, the caller, settings, logs, limits, types of fields, regions."""

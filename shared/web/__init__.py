@@ -1,0 +1,1 @@
+"""HTTP: requests, parameters, bodies, answers, pages and their cursors, idempotency keys."""
