@@ -98,6 +98,7 @@ def rehearse(work: Path, arguments: Sequence[str]) -> None:
             sample.clients = clients
             sample.require_owners()
             account.reconcile(sample, before)
+            at_rest = account.items.settled([])
         with _step("Running the end-to-end tests"):
             account.test(arguments)
         with _step("Comparing what is deployed with the templates (cdk diff)"):
@@ -108,7 +109,9 @@ def rehearse(work: Path, arguments: Sequence[str]) -> None:
             account.deploy()
         with _step("Looking whether the service goes on"), account.clients() as clients:
             account.require_readers()
-            require_unchanged(kept, account.items.snapshot())
+            # What the tests left may still change, such as a job that waits for its last attempt.
+            restored = account.items.snapshot()
+            require_unchanged(*({key: items[key] for key in at_rest if key in items} for items in (kept, restored)))
             title = {"title": "Made after the table was restored"}
             made = clients[OWNERS[0]].send("POST", "/v1/videos", json=title, headers={"Idempotency-Key": "restored"})
             account.items.settled([made.json()["videoId"]])
