@@ -230,7 +230,7 @@ class Items:
             if now == before and wanted <= now.keys():
                 return now
             before = now
-            time.sleep(2)  # what the stream sets in motion is over when nothing has moved for 2 seconds
+            time.sleep(2)  # nothing says when the stream has been read, so 2 quiet seconds have to do
         raise LocalError(f"After {PATIENCE:.0f} seconds the totals have not counted everything, or still change.")
 
     def make_older(self, sample: Sample) -> None:

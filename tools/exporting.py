@@ -17,6 +17,7 @@ from typing import IO, Any
 
 from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression
+from shared.aws.listing import walk
 from shared.core.attributes import Item, decode_item, encode_item
 from shared.schema import (
     CREDIT,
@@ -234,19 +235,7 @@ class Export:
 
     def _partition(self, partition: str) -> Iterator[Item]:
         """All items of a partition in the order of their sort keys."""
-        after = None
-        while True:
-            page = self._table.query(
-                index=None,
-                condition=Expression("#pk = :pk", {"#pk": PARTITION_KEY}, {":pk": partition}),
-                limit=CHILDREN,
-                start=after,
-                consistent=True,
-            )
-            yield from page.items
-            if page.last_key is None:
-                return
-            after = decode_item(page.last_key)
+        return walk(self._table, None, {PARTITION_KEY: partition}, limit=CHILDREN, consistent=True)
 
     def _related(self, relation: str) -> Iterator[list[str]]:
         """The ids of an index partition that is not spread, page by page."""

@@ -18,7 +18,7 @@ from shared.aws.dynamodb import (
     Table,
     TransactionConflict,
 )
-from shared.aws.expressions import Expression
+from shared.aws.records import is_ours, unchanged
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.errors import AlreadyExists, BeingRemoved, NotApplied, VersionMismatch
@@ -422,15 +422,13 @@ class ImdbImport:
             return UNCHANGED
         if stored and stored["updatedBy"] != IMPORTER.subject:
             return LEFT_ALONE
-        condition = Expression("attribute_not_exists(#pk)", {"#pk": PARTITION_KEY})
         if stored:
             new = new | {"version": stored["version"] + 1}
-            condition = Expression("#writeId = :writeId", {"#writeId": "writeId"}, {":writeId": stored["writeId"]})
         self._rate.take(1)
         try:
-            self._table.write(self._table.put(new, condition=condition))
+            self._table.write(self._table.put(new, condition=unchanged(stored)))
         except ConditionFailed as failure:
-            if failure.item is None or failure.item.get("writeId") != new["writeId"]:
+            if not is_ours(failure.item, new):
                 return LEFT_ALONE
         except TransactionConflict as conflict:
             raise NotApplied from conflict

@@ -17,7 +17,7 @@ from shared.aws.dynamodb import (
     TransactionConflict,
     Write,
 )
-from shared.aws.expressions import Expression
+from shared.aws.records import ABSENT
 from shared.core.attributes import Item, encode
 from shared.core.errors import ContentTooLarge, InternalError, NotApplied
 from shared.relations.credits import PLACING_ATTRIBUTES
@@ -79,8 +79,6 @@ NO_ROOM = Refused("no rank is left after those of the other entries")
 
 Outcome = tuple[int, str | Refused]
 """A line, and what became of it."""
-
-_ABSENT = Expression("attribute_not_exists(#pk)", {"#pk": PARTITION_KEY})
 
 
 class LineImport:
@@ -226,7 +224,7 @@ class Restore:
             return self._met_video(line, item, stored)
         entries = tag_entries(item)
         self._rate.take(1 + len(entries))
-        put = self._table.put(item, condition=_ABSENT)
+        put = self._table.put(item, condition=ABSENT)
         return self._written([put, *map(self._table.put, entries)], line, item)
 
     def _video_item(self, line: ItemLine) -> Item:
@@ -261,7 +259,7 @@ class Restore:
         if stored:
             return self._compared(line, stored)
         self._rate.take(1)
-        return self._written([self._table.put(item, condition=_ABSENT)], line, item)
+        return self._written([self._table.put(item, condition=ABSENT)], line, item)
 
     def _written(self, writes: Sequence[Write], line: ItemLine, item: Item) -> str | Refused:
         """Carry out the writes of one line, of which the first is that of the item itself."""
@@ -313,7 +311,7 @@ class Restore:
         totals = self._table.update(
             RATING_TOTALS.key(videoId=video_id), addition(video_id, sums, IMPORTER, self._now())
         )
-        self._table.transact([*(self._table.put(rating, condition=_ABSENT) for rating in ratings), totals])
+        self._table.transact([*(self._table.put(rating, condition=ABSENT) for rating in ratings), totals])
 
     def _playlist(self, playlist_id: str, lines: Sequence[ItemLine]) -> list[Outcome]:
         """Write the entries of a playlist, which nobody sees, and then the playlist itself."""
@@ -347,7 +345,7 @@ class Restore:
         if stored:
             return self._compared(line, stored)
         self._rate.take(2)
-        writes = [self._table.put(item, condition=_ABSENT) for item in (membership, entry)]
+        writes = [self._table.put(item, condition=ABSENT) for item in (membership, entry)]
         return self._written(writes, line, membership)
 
     def _put_playlist(self, line: ItemLine, entries: Sequence[Item]) -> str | Refused:
@@ -355,7 +353,7 @@ class Restore:
         item = _playlist(line.attributes, entries, now)
         counted = self._table.update(PROFILE.key(userId=owner), user_addition(owner, {"playlists": 1}, IMPORTER, now))
         self._rate.take(2)
-        return self._written([self._table.put(item, condition=_ABSENT), counted], line, item)
+        return self._written([self._table.put(item, condition=ABSENT), counted], line, item)
 
     def _there(self, items: Sequence[Item]) -> Mapping[tuple[str, str], Item]:
         """What the table has under the keys of these items."""

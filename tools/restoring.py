@@ -19,6 +19,7 @@ from shared.aws.dynamodb import (
     Write,
 )
 from shared.aws.expressions import Expression, change_between
+from shared.aws.records import ABSENT
 from shared.core.attributes import Item, Value, decode_item, encode
 from shared.core.caller import Caller
 from shared.relations.ratings import RatingStore
@@ -56,7 +57,6 @@ MISSING = Refused("is missing, and may have been taken out on purpose: left out"
 IN_THIS_MOMENT = Refused("it was changed just now: left alone")
 COUNTED_ON = Refused("its views changed meanwhile: run the command again")
 
-_ABSENT = Expression("attribute_not_exists(#pk)", {"#pk": PARTITION_KEY})
 
 Tell = Callable[[str], None]
 """Called with a line for each item that is put back, repaired or left."""
@@ -278,10 +278,10 @@ class Repair(Restore):
         writes = [self._table.update(key, change_between(playlist, new), condition=_unchanged(playlist))]
         for item, is_there in ((entry, members.stands(line)), (membership, members.holds(line))):
             if is_there:
-                ranked = Expression("#rank = :rank", {"#rank": "rank"}, {":rank": item["rank"]})
+                ranked = Expression.of("#rank = :rank", rank=item["rank"])
                 writes.append(self._table.check(_key(item), condition=ranked))
             else:
-                writes.append(self._table.put(item, condition=_ABSENT))
+                writes.append(self._table.put(item, condition=ABSENT))
         outcome = self._replaced(line, ["entry"], writes)
         if outcome is not CHANGED:
             return outcome, playlist
