@@ -36,7 +36,7 @@ run: $(STAMP) ## Start the service on this machine; Ctrl-C stops it (PORT=4566 I
 test: $(STAMP) ## Everything that must hold: lint, types, templates, tests, rehearsal (PYTEST_ARGS="-n 2 -k name")
 	@$(PYTHON) -m local.checks
 
-check: $(STAMP) ## Lint, types and unit tests: what to run before each commit (PYTEST_ARGS="-n 2 -k name")
+check: $(STAMP) ## Lint, types and unit tests but for those of the CDK app: what to run before each commit (PYTEST_ARGS="-n 2 -k name")
 	@$(PYTHON) -m local.checks lint types unit
 
 e2e: $(STAMP) ## Rehearse a stack's life: deploy, upgrade, end-to-end tests, diff, destroy (E2E_ARGS="-n 3 -k name")

@@ -1,7 +1,7 @@
 """Which attributes the roles may name, where items of several kinds lie in one partition.
 
 DynamoDB counts every attribute that a request names: keys, changes, conditions and projections. So each list has what
-the code names and no more; tests/unit/test_permissions.py sends the real requests past the roles.
+the code names and no more; tests/unit/infra/test_permissions.py sends the real requests past the roles.
 """
 
 from shared import schema

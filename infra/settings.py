@@ -32,7 +32,7 @@ DEFAULT_RENDITIONS: dict[Target, str] = {
 
 
 LADDER = ("1080p", "720p", "480p", "360p", "240p")
-"""The renditions that there are; tests/unit/test_infra.py holds it to shared/media/ladder.py."""
+"""The renditions that there are; tests/unit/infra/test_infra.py holds it to shared/media/ladder.py."""
 
 
 class Misconfigured(Exception):

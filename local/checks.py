@@ -84,9 +84,10 @@ def stages(settings: Mapping[str, str]) -> dict[str, Stage]:
             Stage("rehearsal", rehearsal, _steps, niceness=0),
             Stage("lint", ("sh", "-c", "ruff check . && ruff format --check ."), _files),
             Stage("types", (sys.executable, "-m", "mypy"), _files),
-            Stage("unit", (*pytest, "tests/unit"), _tests, has_tests=True),
+            Stage("unit", (*pytest, "tests/unit", "--ignore=tests/unit/infra"), _tests, has_tests=True),
+            Stage("infra", (*pytest, "tests/unit/infra"), _tests, after="unit", has_tests=True),
             Stage("templates", ("sh", "-c", templates), _templates),
-            Stage("integration", (*pytest, "tests/integration"), _tests, after="unit", has_tests=True),
+            Stage("integration", (*pytest, "tests/integration"), _tests, after="infra", has_tests=True),
         )
     }
 

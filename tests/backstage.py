@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import boto3
@@ -33,6 +34,13 @@ from tests.harness import JOBS_PER_DAY, MEDIA_BUCKET, Clock, Context
 MEDIA: Item = {"duration": 60_000, "width": 640, "height": 360}
 FIELDS: Item = {"duration": 60_000, "format": "mp4", "resolution": "640x360"}
 RENDITIONS: Item = {"360p": {"width": 640, "height": 360}, "240p": {"width": 426, "height": 240}}
+
+
+@cache
+def _streams() -> Any:
+    """One for all tests: making one takes longer than many of them."""
+    return boto3.client("dynamodbstreams")
+
 
 SHARES = {"probe": 4, "thumbnails": 4, "transcode": 10}
 READER = Sandbox()
@@ -72,7 +80,7 @@ class Backstage:
         self.aggregates = aggregates.make(Aggregates(table), EntryMover(table), self.queues["aggregates"], clock)
         self.seen: list[dict[str, Any]] = []
         """All stream records that were handled, in order."""
-        self._streams = boto3.client("dynamodbstreams")
+        self._streams = _streams()
         stream = table.client.describe_table(TableName=table.name)["Table"]["LatestStreamArn"]
         shard = self._streams.describe_stream(StreamArn=stream)["StreamDescription"]["Shards"][0]["ShardId"]
         self._iterator = self._streams.get_shard_iterator(

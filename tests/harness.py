@@ -9,7 +9,7 @@ import json
 import re
 import threading
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -154,6 +154,25 @@ class Reply:
     def etag(self) -> str:
         """The ETag header."""
         return self.headers["etag"]
+
+
+class WhenAsked(Mapping[str, LambdaHandler]):
+    """Functions that are made when they are called for the first time: few tests call more than two."""
+
+    def __init__(self, **makers: Callable[[], LambdaHandler]) -> None:
+        self._makers = makers
+        self._made: dict[str, LambdaHandler] = {}
+
+    def __getitem__(self, name: str) -> LambdaHandler:
+        if name not in self._made:
+            self._made[name] = self._makers[name]()
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._makers)
+
+    def __len__(self) -> int:
+        return len(self._makers)
 
 
 @dataclass
@@ -307,26 +326,26 @@ def make_api(table: Table, clock: Clock | None = None, objects: Objects | None =
     audit = Table(schema.AUDIT_TABLE_NAME, table.client, sleep=lambda _: None)
     return Api(
         table,
-        {
-            "videos": videos.make(VideoStore(table), cursors, LINKS, clock, elapsed=clock),
-            "views": views.make(ViewStore(table), clock),
-            "uploads": uploads.make(
+        WhenAsked(
+            videos=lambda: videos.make(VideoStore(table), cursors, LINKS, clock, elapsed=clock),
+            views=lambda: views.make(ViewStore(table), clock),
+            uploads=lambda: uploads.make(
                 UploadService(UploadStore(table), objects, SOURCES_BUCKET, quota, JOBS_PER_UPLOAD), clock
             ),
-            "history": history.make(table, AuditStore(audit), cursors, clock),
-            "relations": relations.make(RelationStore(table), cursors, LINKS, clock),
-            "ratings": ratings.make(RatingStore(table), clock),
-            "playlists": playlists.make(PlaylistStore(table), cursors, LINKS, clock),
-            "totals": totals.make(TotalsStore(table), cursors, clock),
-            "jobs": jobs.make(VideoStore(table, moves_entries=False), JobStore(table), quota, MEDIA_BUCKET, clock),
-            "public": public.make(table, clock),
-        },
+            history=lambda: history.make(table, AuditStore(audit), cursors, clock),
+            relations=lambda: relations.make(RelationStore(table), cursors, LINKS, clock),
+            ratings=lambda: ratings.make(RatingStore(table), clock),
+            playlists=lambda: playlists.make(PlaylistStore(table), cursors, LINKS, clock),
+            totals=lambda: totals.make(TotalsStore(table), cursors, clock),
+            jobs=lambda: jobs.make(VideoStore(table, moves_entries=False), JobStore(table), quota, MEDIA_BUCKET, clock),
+            public=lambda: public.make(table, clock),
+        ),
         clock,
     )
 
 
 def create_table(client: "DynamoDBClient", name: str) -> None:
-    """The table as the schema defines it; tests/unit/test_infra.py holds CDK to the same definition."""
+    """The table as the schema defines it; tests/unit/infra/test_infra.py holds CDK to the same definition."""
     attributes = {schema.PARTITION_KEY: "S", schema.SORT_KEY: "S"}
     for index in schema.INDEXES:
         attributes |= {attribute.name: attribute.type for attribute in (*index.partition, *index.sort)}

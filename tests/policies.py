@@ -16,7 +16,7 @@ from botocore.client import BaseClient
 from shared.core.settings import LambdaHandler
 from shared.schema import AUDIT_TABLE_NAME, PARTITION_KEY, TABLE_NAME
 from tests.harness import MEDIA_BUCKET, SOURCES_BUCKET
-from tests.unit.templates import Json, as_list, plain
+from tests.unit.infra.templates import Json, as_list, plain
 
 ARCHIVE_BUCKET = "archive"
 

@@ -1,7 +1,7 @@
-"""Unit tests run on moto, in process; those of the templates on what the CDK app makes."""
+"""Unit tests run on moto, in process."""
 
-import json
-from collections.abc import Callable, Iterator
+import copy
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,9 +18,7 @@ from tests.harness import MEDIA_BUCKET, SOURCES_BUCKET, create_audit_table, crea
 from tests.unit.lean_moto import install, put_back, stored_tables
 
 if TYPE_CHECKING:
-    from tests.unit.templates import Templates
-
-Synthesize = Callable[[dict[str, Any]], "Templates"]
+    from mypy_boto3_dynamodb import DynamoDBClient
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
@@ -67,11 +65,26 @@ def empty_tables(lean_moto: pytest.MonkeyPatch) -> bytes:
         return stored_tables()
 
 
+@pytest.fixture(scope="session")
+def shared_client(lean_moto: pytest.MonkeyPatch) -> "DynamoDBClient":
+    """One for all tests, because making one takes longer than many of them; `table` takes off what a test hangs on it."""
+    return make_client()
+
+
+@pytest.fixture(scope="session")
+def no_listeners(shared_client: "DynamoDBClient") -> Any:
+    """Who listens to a client's events before a test does."""
+    events: Any = shared_client.meta.events
+    return copy.copy(events._emitter._handlers)
+
+
 @pytest.fixture
-def table(empty_tables: bytes, account: None) -> Table:
+def table(empty_tables: bytes, shared_client: "DynamoDBClient", no_listeners: Any, account: None) -> Table:
     """An empty table."""
     put_back(empty_tables)
-    return Table("VideoMetadata", make_client(), sleep=lambda _: None)
+    events: Any = shared_client.meta.events
+    events._emitter._handlers, events._emitter._lookup_cache = copy.copy(no_listeners), {}
+    return Table("VideoMetadata", shared_client, sleep=lambda _: None)
 
 
 @pytest.fixture
@@ -90,51 +103,3 @@ def objects(account: None, monkeypatch: pytest.MonkeyPatch) -> Objects:
     for bucket in (SOURCES_BUCKET, MEDIA_BUCKET):
         client.create_bucket(Bucket=bucket)
     return Objects(client, sleep=lambda _: None)
-
-
-@pytest.fixture(scope="session")
-def synthesize(tmp_path_factory: pytest.TempPathFactory) -> Synthesize:
-    """What a deployment with the given context would create."""
-    from tests.unit.templates import Templates  # starts Node, which few tests need
-
-    made: dict[str, Templates] = {}
-
-    def templates_for(context: dict[str, Any]) -> Templates:
-        key = json.dumps(context, sort_keys=True)
-        if key not in made:
-            made[key] = Templates(context, tmp_path_factory.mktemp("cdk.out"))
-        return made[key]
-
-    return templates_for
-
-
-@pytest.fixture(scope="session")
-def aws(synthesize: Synthesize) -> "Templates":
-    """What `cdk deploy` creates when nothing is chosen."""
-    return synthesize({})
-
-
-@pytest.fixture(scope="session")
-def staging(synthesize: Synthesize) -> "Templates":
-    """What `cdk deploy -c env=staging` creates."""
-    return synthesize({"env": "staging"})
-
-
-@pytest.fixture(scope="session")
-def prod(synthesize: Synthesize) -> "Templates":
-    """What `cdk deploy -c env=prod` creates."""
-    return synthesize({"env": "prod"})
-
-
-@pytest.fixture(scope="session")
-def encrypted(synthesize: Synthesize) -> "Templates":
-    """What production is with a KMS key of its own."""
-    return synthesize({"env": "prod", "kmsKey": "create"})
-
-
-@pytest.fixture(scope="session")
-def local(synthesize: Synthesize) -> "Templates":
-    """What `make run` creates."""
-    from tests.unit.templates import LOCAL
-
-    return synthesize(LOCAL)

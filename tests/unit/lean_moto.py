@@ -6,19 +6,22 @@ tests/unit/test_lean_moto.py holds it to.
 
 import base64
 import copy
+import json
 import pickle
 import threading
 from collections import defaultdict
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import pytest
+from botocore.client import BaseClient
 from botocore.utils import merge_dicts
 from moto import backend_index
 from moto.core import responses
 from moto.core.base_backend import AccountSpecificBackend, BaseBackend
 from moto.core.botocore_stubber import BotocoreStubber
-from moto.core.models import DEFAULT_ACCOUNT_ID
+from moto.core.models import DEFAULT_ACCOUNT_ID, botocore_stubber
 from moto.core.serialize import AttributePicker, BaseJSONSerializer
 from moto.core.utils import method_names_from_class
 from moto.dynamodb.exceptions import ItemSizeTooLarge
@@ -26,21 +29,42 @@ from moto.dynamodb.models import DynamoDBBackend, dynamodb_backends
 from moto.dynamodb.models.dynamo_type import DynamoType, Item, LimitedSizeDict, deserializer, serializer
 from moto.dynamodb.models.table import Table
 from moto.dynamodb.models.utilities import find_nested_key
+from moto.dynamodb.parsing import ast_nodes, expressions
+from moto.dynamodb.responses import DynamoHandler
+from werkzeug.exceptions import HTTPException
+
+from shared.aws.dynamodb import _PlainParserFactory
 
 SERVICES = frozenset({"cloudformation", "dynamodb", "dynamodbstreams", "s3", "secretsmanager", "sqs", "ssm", "sts"})
 """All that the tests talk to. moto knows some 190, and tries the patterns of all of them for each request."""
 
+ITEM_OPERATIONS = {
+    "GetItem": "get_item",
+    "BatchGetItem": "batch_get_item",
+    "Query": "query",
+    "PutItem": "put_item",
+    "UpdateItem": "update_item",
+    "DeleteItem": "delete_item",
+    "BatchWriteItem": "batch_write_item",
+    "TransactWriteItems": "transact_write_items",
+}
+"""What the stores ask of DynamoDB, and the methods of moto that answer it."""
+
 LARGEST_ITEM = 405_000
 """Bytes, as moto has it."""
+
+_turn = threading.RLock()
 
 
 def install(patch: pytest.MonkeyPatch) -> None:
     """Replace what is dear for as long as the patch lasts."""
     _answer_one_at_a_time(patch)
+    _leave_out_the_wire(patch)
     _know_few_services(patch)
     _remember_what_never_changes(patch)
     _back_up_items_alone(patch)
     _pass_values_through(patch)
+    _walk_expressions_quickly(patch)
     _project_once(patch)
     _add_up_sizes_once(patch)
 
@@ -57,13 +81,73 @@ def put_back(tables: bytes) -> None:
 
 def _answer_one_at_a_time(patch: pytest.MonkeyPatch) -> None:
     """Let no other thread change a table in the middle of a transaction."""
-    turn, process = threading.RLock(), BotocoreStubber.process_request
+    process = BotocoreStubber.process_request
 
     def in_turn(stubber: BotocoreStubber, request: Any) -> Any:
-        with turn:
+        with _turn:
             return process(stubber, request)
 
     patch.setattr(BotocoreStubber, "process_request", in_turn)
+
+
+def _leave_out_the_wire(patch: pytest.MonkeyPatch) -> None:
+    """Hand what our own client asks of an item straight to moto: no signature, no HTTP, no shapes.
+
+    Other clients go the whole way, which is what ours is compared with, and so do requests that a test intercepts.
+    """
+    send = vars(BaseClient)["_make_request"]
+
+    def hand_over(client: Any, operation: Any, request: Any, context: Any) -> Any:
+        action = ITEM_OPERATIONS.get(operation.name)
+        parsers = client._endpoint._response_parser_factory
+        if action is None or type(parsers) is not _PlainParserFactory or _is_intercepted(client, operation.name):
+            return send(client, operation, request, context)
+        status, body = _answer(action, client.meta.region_name, request)
+        metadata = {"HTTPStatusCode": status, "HTTPHeaders": {}, "RequestId": "moto"}
+        if status == 200:
+            known = {name: body[name] for name in operation.output_shape.members if name in body}
+            return _Sent(status), known | {"ResponseMetadata": metadata}
+        answer = {"status_code": status, "headers": {}, "body": body}
+        parser = parsers.create_parser("json")
+        parsed = parser.parse(answer, operation.output_shape)
+        client._endpoint._add_modeled_error_fields(answer, parsed, operation, parser)
+        return _Sent(status), parsed
+
+    patch.setattr(BaseClient, "_make_request", hand_over)
+
+
+def _is_intercepted(client: Any, operation: str) -> bool:
+    """Whether anything but moto would answer in DynamoDB's place."""
+    handlers = client.meta.events._emitter._handlers.prefix_search(f"before-send.dynamodb.{operation}")
+    return not botocore_stubber.enabled or any(handler is not botocore_stubber for handler in handlers)
+
+
+@dataclass(frozen=True)
+class _Sent:
+    status_code: int
+
+
+def _answer(action: str, region: str, request: Any) -> tuple[int, Any]:
+    """The status, and what our parser makes of the body; of an error the body itself."""
+    text = request["body"]
+    handler = DynamoHandler()
+    handler.region, handler.current_account, handler.headers = region, DEFAULT_ACCOUNT_ID, request["headers"]
+    handler.body = handler.params = json.loads(text, object_hook=_bytes if b'"B' in text else None)
+    try:
+        with _turn:
+            result = getattr(handler, action)().result
+    except HTTPException as error:
+        return int(error.code or 500), str(error.description).encode()
+    return 200, json.loads(json.dumps(result, default=_base64))
+
+
+def _bytes(members: dict[str, Any]) -> dict[str, Any]:
+    match members:
+        case {"B": str(content)}:
+            return {"B": base64.b64decode(content)}
+        case {"BS": [*contents]}:
+            return {"BS": [base64.b64decode(content) for content in contents]}
+    return members
 
 
 def _know_few_services(patch: pytest.MonkeyPatch) -> None:
@@ -72,7 +156,7 @@ def _know_few_services(patch: pytest.MonkeyPatch) -> None:
 
 
 def _remember_what_never_changes(patch: pytest.MonkeyPatch) -> None:
-    """The regions of a service, the addresses of a backend, its methods, the nodes that a step of a parser looks at."""
+    """The regions of a service, the addresses of a backend and its methods."""
     generate, urls = AccountSpecificBackend._generate_regions.__wrapped__, vars(BaseBackend)["urls"].fget
 
     @cache
@@ -86,14 +170,8 @@ def _remember_what_never_changes(patch: pytest.MonkeyPatch) -> None:
             addresses[type(backend)] = urls(backend)
         return addresses[type(backend)]
 
-    def known_nodes(traverser: Any) -> Any:
-        if "nodes" not in vars(traverser):
-            traverser.nodes = tuple(traverser._processing_map())
-        return traverser.nodes
-
     patch.setattr(AccountSpecificBackend, "_generate_regions", lambda _, service: regions(service))
     patch.setattr(BaseBackend, "urls", property(known_addresses))
-    patch.setattr("moto.dynamodb.parsing.ast_nodes.DepthFirstTraverser.nodes_to_be_processed", known_nodes)
     patch.setattr(responses, "method_names_from_class", cache(method_names_from_class))
 
 
@@ -168,6 +246,58 @@ def _on_the_wire(value: Any) -> Any:
 
 def _base64(content: str | bytes) -> str:
     return base64.b64encode(content.encode() if isinstance(content, str) else content).decode()
+
+
+def _walk_expressions_quickly(patch: pytest.MonkeyPatch) -> None:
+    """Parse an expression once, and copy and look through the tree that it is without asking each node what it may be."""
+
+    node_type = vars(ast_nodes)["Node"]  # a module without types
+
+    kinds: dict[type, bool] = {}
+
+    def is_node(value: Any) -> bool:
+        """As isinstance, which takes its time with abstract classes."""
+        kind = type(value)
+        if kind not in kinds:
+            kinds[kind] = issubclass(kind, node_type)
+        return kinds[kind]
+
+    def copied(node: Any, _: Any = None) -> Any:
+        other = object.__new__(type(node))
+        other.type, other.parent = node.type, None
+        other.children = None if node.children is None else []
+        for child in node.children or ():
+            other.children.append(copied(child) if is_node(child) else child)
+            if other.children[-1] is not child:
+                other.children[-1].parent = other
+        return other
+
+    concern: dict[tuple[type, type], bool] = {}
+
+    def concerns(traverser: Any, node: Any) -> bool:
+        """Whether a step of moto's has something to do at a node."""
+        pair = type(traverser), type(node)
+        if pair not in concern:
+            concern[pair] = isinstance(node, tuple(traverser._processing_map()))
+        return concern[pair]
+
+    def traverse(traverser: Any, node: Any, place: int = -1) -> Any:
+        parent = node.parent
+        for position, child in enumerate(node.children or ()):
+            traverser.pre_processing_of_child(node, position)
+            if is_node(child):
+                traverse(traverser, child, position)
+        if concerns(traverser, node):
+            node = traverser.process(node)
+            node.parent = parent
+            if parent:
+                parent.children[place] = node
+        return node
+
+    parser = vars(expressions)["UpdateExpressionParser"]
+    patch.setattr(node_type, "__deepcopy__", copied, raising=False)
+    patch.setattr(vars(ast_nodes)["DepthFirstTraverser"], "traverse_node_recursively", traverse)
+    patch.setattr(parser, "make", cache(parser.make))
 
 
 def _project_once(patch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,13 @@ ROOT = Path(__file__).parents[2]
 OURS = {"functions", "infra", "local", "shared", "tests", "tools"}
 
 
-def _imports(folder: str) -> Iterator[tuple[Path, str]]:
+@cache
+def _imports(folder: str) -> list[tuple[Path, str]]:
     """Every module of ours that a folder's files import, as dotted names."""
+    return list(_read_imports(folder))
+
+
+def _read_imports(folder: str) -> Iterator[tuple[Path, str]]:
     for path in sorted((ROOT / folder).rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Import):

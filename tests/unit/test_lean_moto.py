@@ -8,6 +8,7 @@ import pytest
 from botocore.exceptions import ClientError
 from moto import mock_aws
 
+from shared.aws.dynamodb import make_client
 from tests.harness import create_audit_table, create_table
 from tests.unit.lean_moto import LARGEST_ITEM, install, put_back
 
@@ -32,8 +33,8 @@ ITEM: dict[str, Any] = KEY | {
 class _Account:
     """Carries out requests, and keeps what was answered."""
 
-    def __init__(self) -> None:
-        self.client = boto3.client("dynamodb")
+    def __init__(self, make: Callable[[], Any] = lambda: boto3.client("dynamodb")) -> None:
+        self.client = make()
         create_table(self.client, TABLE)
         create_audit_table(self.client, "audit")
         self.answers: list[Any] = []
@@ -144,8 +145,13 @@ Requests = Callable[[_Account], None]
 
 
 def _answers(requests: Requests) -> Any:
+    """What boto3's client is answered, and what ours is."""
+    return [_answers_to(make, requests) for make in (lambda: boto3.client("dynamodb"), make_client)]
+
+
+def _answers_to(make: Callable[[], Any], requests: Requests) -> Any:
     with mock_aws():
-        account = _Account()
+        account = _Account(make)
         requests(account)
         return account.answers, account.stored()
 

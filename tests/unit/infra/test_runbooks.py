@@ -16,8 +16,8 @@ import pytest
 from botocore import xform_name
 
 from infra.settings import Settings
-from tests.unit.conftest import Synthesize
-from tests.unit.templates import ROOT, Json, Templates
+from tests.unit.infra.conftest import Synthesize
+from tests.unit.infra.templates import ROOT, Json, Templates
 from tools import __main__ as tools
 
 JMESPATH = importlib.import_module("jmespath")  # it has no types

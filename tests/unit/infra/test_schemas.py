@@ -11,7 +11,7 @@ from local import LocalError, schemas
 from shared import schema
 
 if TYPE_CHECKING:
-    from tests.unit.templates import Templates
+    from tests.unit.infra.templates import Templates
 
 
 def test_the_newest_recorded_version_is_the_present_one() -> None:

@@ -9,8 +9,8 @@ from infra.api_stack import ACCESS_LOG
 from infra.settings import LADDER, Misconfigured, Settings
 from shared import routes, schema
 from shared.media.ladder import SIZES
-from tests.unit.conftest import Synthesize
-from tests.unit.templates import LOCAL, Json, Templates, as_list, plain
+from tests.unit.infra.conftest import Synthesize
+from tests.unit.infra.templates import LOCAL, Json, Templates, as_list, plain
 
 FUNCTIONS = ("videos", "relations", "ratings", "playlists", "totals", "views", "uploads", "jobs", "history", "public")
 

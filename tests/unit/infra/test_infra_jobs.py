@@ -7,7 +7,7 @@ import pytest
 
 from shared import schema
 from shared.kinds import KINDS, Kind
-from tests.unit.templates import Json, Templates, as_list, plain
+from tests.unit.infra.templates import Json, Templates, as_list, plain
 
 BUCKETS = ("Sources", "Media", "Archive")
 

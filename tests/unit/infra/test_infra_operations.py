@@ -10,8 +10,8 @@ import pytest
 from app import add_stacks
 from shared import schema
 from shared.access_patterns import ACCESS_PATTERNS
-from tests.unit.conftest import Synthesize
-from tests.unit.templates import ROOT, Json, Templates, plain
+from tests.unit.infra.conftest import Synthesize
+from tests.unit.infra.templates import ROOT, Json, Templates, plain
 
 PAGE = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
 

@@ -10,7 +10,7 @@ from aws_cdk.assertions import Template
 
 from app import add_stacks
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 LOCAL = {
     "target": "local",
     "endpoint": "http://127.0.0.1:4566",

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from shared.routes import DEFAULT_FUNCTION, ROUTES
-from tests.unit.templates import Templates
+from tests.unit.infra.templates import Templates
 
-PAGE = (Path(__file__).parents[2] / "docs" / "architecture.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[3] / "docs" / "architecture.md").read_text(encoding="utf-8")
 REQUEST, FOLLOWS = re.findall(r"```mermaid\n(.*?)```", PAGE, re.DOTALL)
 
 HTTP = {route.function for route in ROUTES}

@@ -18,7 +18,7 @@ from aws_cdk import App
 from infra import packaging
 from infra.packaging import bundle
 from infra.settings import Misconfigured, Settings
-from tests.unit.templates import LOCAL
+from tests.unit.infra.templates import LOCAL
 
 AARCH64, X86_64 = 183, 62
 """How an ELF file names its machine."""

@@ -12,8 +12,8 @@ from constructs import Node
 
 from infra.settings import LOCAL as LOCAL_VALUES
 from infra.settings import Misconfigured, Settings
-from tests.unit.conftest import Synthesize
-from tests.unit.templates import LOCAL, ROOT, Json, Templates, as_list, plain
+from tests.unit.infra.conftest import Synthesize
+from tests.unit.infra.templates import LOCAL, ROOT, Json, Templates, as_list, plain
 
 CONTEXT: Json = json.loads((ROOT / "cdk.json").read_text())["context"]
 ENVIRONMENTS: dict[str, Json] = CONTEXT["environments"]

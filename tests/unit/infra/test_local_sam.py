@@ -8,7 +8,7 @@ import pytest
 from local import LocalError, sam
 from local.assembly import Synthesised, reaching, synthesised
 from local.events import EVENTS, examples
-from tests.unit.templates import Templates
+from tests.unit.infra.templates import Templates
 
 ENDPOINT = "http://127.0.0.1:4566"
 PARTS = ("Api", "Jobs", "Media")

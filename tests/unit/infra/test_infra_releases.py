@@ -12,8 +12,8 @@ from shared.aws.dynamodb import Table
 from shared.routes import ROUTES
 from tests.harness import make_api
 from tests.logs import is_kept_by_lambda, log_lines
-from tests.unit.conftest import Synthesize
-from tests.unit.templates import ROOT, Json, Templates, as_list
+from tests.unit.infra.conftest import Synthesize
+from tests.unit.infra.templates import ROOT, Json, Templates, as_list
 
 FUNCTIONS = sorted(path.parent.name for path in (ROOT / "functions").glob("*/handler.py"))
 ANSWERING = sorted({route.function for route in ROUTES})

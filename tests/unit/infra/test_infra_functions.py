@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from tests.unit.templates import ROOT, Json, Templates, as_list, plain
+from tests.unit.infra.templates import ROOT, Json, Templates, as_list, plain
 
 READS_THE_STREAM = {
     "dynamodb:DescribeStream Table.StreamArn",

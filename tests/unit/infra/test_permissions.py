@@ -51,10 +51,10 @@ from tests.harness import (
     make_api,
 )
 from tests.policies import ARCHIVE_BUCKET, Access, Role, Watch
-from tests.unit.templates import ROOT, Templates, as_list, plain
+from tests.unit.infra.templates import ROOT, Templates, as_list, plain
+from tests.unit.infra.test_infra_functions import FUNCTIONS
 from tests.unit.test_access_patterns import CALLS
 from tests.unit.test_declared_statuses import BODIES, PLACES
-from tests.unit.test_infra_functions import FUNCTIONS
 
 CREDIT: dict[str, Any] = {"ordering": 1, "roles": [{"category": "actor"}]}
 

@@ -39,7 +39,7 @@ from shared.schema import CATEGORY_INDEX, USER_INDEX
 from tests.unit.test_access_patterns import CALLS
 
 if TYPE_CHECKING:
-    from tests.unit.templates import Templates
+    from tests.unit.infra.templates import Templates
 
 KEYS: Item = {"pk": "VIDEO#1", "sk": "#META"}
 INDEXED: Item = KEYS | {"userId": "alice", "createdAt": 5, "videoId": "1"}

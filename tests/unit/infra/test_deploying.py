@@ -30,8 +30,8 @@ OWN_KEY = {"Fn::GetAtt": ["Key961B73FD", "Arn"]}
 COGNITO = {"Fn::Join": ["", ["https://cognito-idp.", {"Ref": "AWS::Region"}]]}
 
 if TYPE_CHECKING:
-    from tests.unit.conftest import Synthesize
-    from tests.unit.templates import Templates
+    from tests.unit.infra.conftest import Synthesize
+    from tests.unit.infra.templates import Templates
 
 Json = dict[str, Any]
 
