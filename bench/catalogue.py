@@ -19,7 +19,8 @@ from botocore.compat import HTTPHeaders
 
 from bench.client import Raw
 from local import ROOT
-from shared.aws.dynamodb import Table, make_client
+from shared.aws.boto3_client import make_client
+from shared.aws.dynamodb import Table
 from tools.generator import generate
 from tools.imdb_import import DIGEST, ImdbImport, Selection
 from tools.pace import Pool, Rate

@@ -7,17 +7,24 @@ from collections.abc import Callable, Mapping
 ROUNDS = 60
 
 
-def compare(title: str, variants: Mapping[str, Callable[[], object]], *, calls: int, rounds: int = ROUNDS) -> None:
+def compare(
+    title: str,
+    variants: Mapping[str, Callable[[], object]],
+    *,
+    calls: int,
+    rounds: int = ROUNDS,
+    clock: Callable[[], float] = time.perf_counter,
+) -> None:
     """Print the median time of each variant, and its ratio to the first; `calls` are made in each of the rounds."""
     times: dict[str, list[float]] = {name: [] for name in variants}
     for variant in variants.values():
         variant()
     for _ in range(rounds):
         for name, variant in variants.items():
-            started = time.perf_counter()
+            started = clock()
             for _ in range(calls):
                 variant()
-            times[name].append((time.perf_counter() - started) / calls)
+            times[name].append((clock() - started) / calls)
     medians = {name: statistics.median(measured) for name, measured in times.items()}
     first = next(iter(medians.values()))
     print(f"{title}")

@@ -9,7 +9,8 @@ from typing import Any
 
 from bench.client import ENCODED, answering
 from bench.measure import compare
-from shared.aws.dynamodb import Table, make_client
+from shared.aws.boto3_client import make_client
+from shared.aws.dynamodb import Table
 from shared.routes import ROUTES
 from tests.harness import Context, make_api, make_event
 

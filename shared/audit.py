@@ -8,18 +8,20 @@ import base64
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from shared.aws.dynamodb import ConditionFailed, Table
 from shared.aws.expressions import Expression
 from shared.aws.records import ABSENT
-from shared.aws.s3 import Objects
 from shared.aws.stream import Record
 from shared.core.attributes import Item, Value, encode
 from shared.core.caller import UPDATED_FOR, request_of
 from shared.core.deadline import has_time
 from shared.core.position import Page, Position
 from shared.schema import AUDIT, JOB, PARTITION_KEY, SCHEMA_VERSION, SORT_KEY, TTL_ATTRIBUTE, VIDEO
+
+if TYPE_CHECKING:
+    from shared.aws.s3 import Objects  # boto3, which only the archive needs
 
 INTERNAL = frozenset(
     {
@@ -317,7 +319,7 @@ class Archive:
     have the same videoId, at and sequence.
     """
 
-    def __init__(self, objects: Objects, bucket: str) -> None:
+    def __init__(self, objects: "Objects", bucket: str) -> None:
         self._objects = objects
         self._bucket = bucket
 

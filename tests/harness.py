@@ -49,6 +49,7 @@ from shared.videos.counters import ViewStore
 from shared.videos.links import Links
 from shared.web.cursors import Cursors
 from shared.web.requests import JSON
+from tests.wire import listening
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -418,11 +419,8 @@ def recorded(client: "DynamoDBClient") -> Iterator[list[Operation]]:
     """The operations that a client sends meanwhile, in order."""
     operations: list[Operation] = []
 
-    def record(params: dict[str, Any], model: Any, **_: Any) -> None:
-        operations.append(Operation(model.name, params.get("IndexName"), dict(params)))
+    def record(operation: str, parameters: Mapping[str, Any]) -> None:
+        operations.append(Operation(operation, parameters.get("IndexName"), dict(parameters)))
 
-    client.meta.events.register("provide-client-params.dynamodb", record)
-    try:
+    with listening(client, record):
         yield operations
-    finally:
-        client.meta.events.unregister("provide-client-params.dynamodb", record)

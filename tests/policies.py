@@ -5,18 +5,18 @@ documents of the condition keys is in https://docs.aws.amazon.com/amazondynamodb
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import Any
-
-from botocore.client import BaseClient
 
 from shared.core.settings import LambdaHandler
 from shared.schema import AUDIT_TABLE_NAME, PARTITION_KEY, TABLE_NAME
 from tests.harness import MEDIA_BUCKET, SOURCES_BUCKET
 from tests.unit.infra.templates import Json, as_list, plain
+from tests.wire import come_between
 
 ARCHIVE_BUCKET = "archive"
 
@@ -215,11 +215,10 @@ class Watch:
 
         return watched
 
-    def on(self, *clients: BaseClient) -> None:
+    def on(self, *clients: Any) -> None:
         """Watch what these clients send, and sign for others to send."""
         for client in clients:
-            service = client.meta.service_model.service_name
-            client.meta.events.register(f"provide-client-params.{service}", self._sent)
+            come_between(client, partial(self._sent, client.meta.service_model.service_name))
 
     def aside(self) -> AbstractContextManager[None]:
         """What is sent within, the test sends."""
@@ -242,8 +241,8 @@ class Watch:
         finally:
             self._at_work = before
 
-    def _sent(self, params: Mapping[str, Any], model: Any, **_: Any) -> None:
-        if self._at_work is None:
-            return  # the test itself
-        for access in accesses(model.service_model.service_name, model.name, params):
-            self.look_up(access)
+    def _sent(self, service: str, operation: str, parameters: Mapping[str, Any], send: Callable[[], Any]) -> Any:
+        if self._at_work is not None:  # else it is the test itself
+            for access in accesses(service, operation, parameters):
+                self.look_up(access)
+        return send()

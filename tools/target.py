@@ -7,7 +7,8 @@ from collections.abc import MutableMapping
 from botocore.exceptions import BotoCoreError
 
 from local import LocalError, running_service
-from shared.aws.dynamodb import Table, make_client
+from shared.aws.boto3_client import make_client
+from shared.aws.dynamodb import Table
 from shared.core.errors import ServiceError
 from shared.schema import HEALTH, TABLE_NAME
 from tools import ToolError

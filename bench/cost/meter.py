@@ -6,7 +6,7 @@ the rules of bench/cost/units.py are applied to them.
 
 import re
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 from bench.cost.units import Units, index_entry, read, size, write, written
 from shared.core.attributes import AttributeMap
 from shared.schema import INDEXES, PARTITION_KEY, SORT_KEY, TABLE_NAME, Index
+from tests.wire import come_between
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
-_BEFORE = "what was there before"
 _WRITES = ("PutItem", "UpdateItem", "DeleteItem")
 
 
@@ -53,31 +53,30 @@ class Meter:
     def measured(self) -> Iterator[Used]:
         """What is used meanwhile."""
         self._used = used = Used()
-        events = self._client.meta.events
-        events.register("provide-client-params.dynamodb", self._before)
-        events.register("after-call.dynamodb", self._after)
+        undo = come_between(self._client, self._between)
         try:
             yield used
         finally:
-            events.unregister("provide-client-params.dynamodb", self._before)
-            events.unregister("after-call.dynamodb", self._after)
+            undo()
 
-    def _before(self, params: Mapping[str, Any], model: Any, context: dict[str, Any], **_: Any) -> None:
-        writes = _writes(model.name, params)
-        context[_BEFORE] = (params, writes, [self._item(name, key) for name, key in writes])
-
-    def _after(self, http_response: Any, model: Any, context: Mapping[str, Any], **_: Any) -> None:
-        params, writes, before = context[_BEFORE]
-        done = http_response.status_code < 300
-        if writes:
-            units = self._written(writes, before, done=done)
-            if "Transact" in model.name:
-                units = units.in_transaction()
-        else:
-            units = self._read(model.name, params)
-        with self._lock:
-            self._used.units += units
-            self._used.operations.append(model.name)
+    def _between(self, operation: str, parameters: Mapping[str, Any], send: Callable[[], Any]) -> Any:
+        writes = _writes(operation, parameters)
+        before = [self._item(name, key) for name, key in writes]
+        done = False
+        try:
+            answer = send()
+            done = True
+        finally:
+            if writes:
+                units = self._written(writes, before, done=done)
+                if "Transact" in operation:
+                    units = units.in_transaction()
+            else:
+                units = self._read(operation, parameters)
+            with self._lock:
+                self._used.units += units
+                self._used.operations.append(operation)
+        return answer
 
     def _written(
         self, writes: Sequence[tuple[str, Any]], before: Sequence[AttributeMap | None], *, done: bool

@@ -23,7 +23,8 @@ from bench.cost.meter import Meter
 from bench.cost.units import Stored, Units
 from shared.access_patterns import ACCESS_PATTERNS
 from shared.audit import entry
-from shared.aws.dynamodb import Table, make_client
+from shared.aws import boto3_client
+from shared.aws.dynamodb import Table
 from shared.aws.stream import Record
 from shared.core.attributes import AttributeMap, Item, decode_item, encode_item
 from shared.core.caller import Caller
@@ -264,7 +265,7 @@ def made() -> Iterator[Place]:
 @cache
 def clients() -> tuple["DynamoDBClient", "DynamoDBClient"]:
     """One that is measured, and one that looks; made once, as that takes longer than most requests."""
-    return make_client(), make_client()
+    return boto3_client.make_client(), boto3_client.make_client()
 
 
 def items_of(table: str) -> list[AttributeMap]:

@@ -1,35 +1,23 @@
-"""DynamoDB as the stores use it: plain items in and out, conditions, and errors of our own tree.
+"""DynamoDB as the stores use it: plain items in and out, conditions, and errors of our own tree."""
 
-The client is boto3's, tuned where bench/client.py shows that it pays: a fixed user agent, no client-side
-parameter validation (the stores build the parameters), and a response parser that takes DynamoDB's JSON as
-it is instead of walking it shape by shape.
-"""
-
-import json
+import os
 import random
 import secrets
+import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from functools import partial
+from typing import Any, Literal, NotRequired, TypedDict, Unpack
 
-import boto3
-import botocore.session
-from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError, ConnectTimeoutError, EndpointConnectionError
-from botocore.parsers import JSONParser, ResponseParser, ResponseParserFactory
-
+from shared.aws import client
+from shared.aws.client import AnswerLost, NotSent, Refused
 from shared.aws.expressions import Expression
 from shared.core.attributes import AttributeMap, Item, decode_item, encode_item
-from shared.core.deadline import CONNECT_SECONDS, READ_SECONDS, has_time
+from shared.core.deadline import has_time
 from shared.core.errors import ContentTooLarge, InternalError, NotApplied, Unavailable, WriteContention
 
-if TYPE_CHECKING:
-    from mypy_boto3_dynamodb import DynamoDBClient
-
 Key = dict[str, str]
-_Answer = TypeVar("_Answer")
 
 _THROTTLED = frozenset({"ProvisionedThroughputExceededException", "RequestLimitExceeded", "ThrottlingException"})
 _BUSY = frozenset({"InternalServerError", "RequestTimeout", "ServiceUnavailable", "TransactionInProgressException"})
@@ -59,42 +47,15 @@ class TransactionConflict(WriteContention):
     """Another write to one of the items was under way at every attempt; nothing has been written."""
 
 
-class _PlainParser(JSONParser):
-    """Hands out the body as json.loads makes it. Binary values stay base64: shared/core/attributes.py decodes them."""
-
-    def _handle_json_body(self, raw_body: bytes, shape: object) -> Any:
-        return json.loads(raw_body) if raw_body else {}
-
-
-class _PlainParserFactory(ResponseParserFactory):
-    def create_parser(self, protocol_name: str) -> ResponseParser:
-        return _PlainParser() if protocol_name == "json" else super().create_parser(protocol_name)
-
-
-@cache
-def _session() -> botocore.session.Session:
-    """One session, because the service's model is parsed once for each."""
-    session = botocore.session.get_session()
-    session.register_component("response_parser_factory", _PlainParserFactory())
-    return session
-
-
-def make_client() -> "DynamoDBClient":
-    """A DynamoDB client that tries once: Table tries again, as it knows what may be repeated.
-
-    Its time-outs are those of shared/core/deadline.py.
+def make_client() -> Any:
+    """The client of a function: ours, or boto3's with DYNAMODB_CLIENT=boto3. Either tries once: Table tries again, as it
+    knows what may be repeated. The time-outs are those of shared/core/deadline.py.
     """
-    return boto3.Session(botocore_session=_session()).client(
-        "dynamodb",
-        config=Config(
-            user_agent="video-metadata",
-            parameter_validation=False,
-            connect_timeout=CONNECT_SECONDS,
-            read_timeout=READ_SECONDS,
-            retries={"mode": "standard", "total_max_attempts": 1},
-            max_pool_connections=16,
-        ),
-    )
+    if os.environ.get("DYNAMODB_CLIENT") == "boto3":
+        from shared.aws.boto3_client import make_client as make_boto3_client
+
+        return make_boto3_client()
+    return client.make_client()
 
 
 @dataclass(frozen=True)
@@ -104,6 +65,22 @@ class Write:
     kind: Literal["Put", "Update", "Delete", "ConditionCheck"]
     """As TransactWriteItems names them; a ConditionCheck is only for a transaction."""
     parameters: dict[str, Any]
+
+
+class Asked(TypedDict):
+    """What a Query asks for."""
+
+    index: str | None
+    """None: the table itself."""
+    condition: Expression
+    limit: int
+    """How many items are examined at most."""
+    keep: NotRequired[Expression | None]
+    attributes: NotRequired[Iterable[str]]
+    """None: all that there are."""
+    ascending: NotRequired[bool]
+    start: NotRequired[Item | None]
+    consistent: NotRequired[bool]
 
 
 @dataclass(frozen=True)
@@ -126,7 +103,7 @@ class Table:
     def __init__(
         self,
         name: str,
-        client: "DynamoDBClient",
+        client: Any,
         *,
         attempts: int = ATTEMPTS,
         sleep: Callable[[float], None] = time.sleep,
@@ -178,46 +155,45 @@ class Table:
                 return items
         raise Unavailable
 
-    def query(
-        self,
-        *,
-        index: str | None,
-        condition: Expression,
-        keep: Expression | None = None,
-        attributes: Iterable[str] = (),
-        ascending: bool = True,
-        limit: int,
-        start: Item | None = None,
-        consistent: bool = False,
-    ) -> QueryPage:
-        """One page of a Query on an index, or on the table itself; `limit` is how many items are examined at most."""
+    def query(self, **asked: Unpack[Asked]) -> QueryPage:
+        """One page of a Query."""
+        return self.begin_query(**asked)()
+
+    def begin_query(self, **asked: Unpack[Asked]) -> Callable[[], QueryPage]:
+        """Send a Query; what is returned waits for its page. So several partitions are read side by side."""
+        condition, keep, start = asked["condition"], asked.get("keep"), asked.get("start")
         names, values = dict(condition.names), dict(condition.values)
         parameters: dict[str, Any] = {"KeyConditionExpression": condition.text}
-        if index:
-            parameters["IndexName"] = index
-        if consistent:
+        if asked["index"]:
+            parameters["IndexName"] = asked["index"]
+        if asked.get("consistent"):
             parameters["ConsistentRead"] = True
         if keep and keep.text:
             parameters["FilterExpression"] = keep.text
             names.update(keep.names)
             values.update(keep.values)
-        projection = _projection(attributes)
+        projection = _projection(asked.get("attributes", ()))
         names.update(projection.pop("ExpressionAttributeNames", {}))
         if start:
             parameters["ExclusiveStartKey"] = encode_item(start)
-        answer = self._send(
+        finish = self._begin(
             self.client.query,
+            "Query",
             TableName=self.name,
             ExpressionAttributeNames=names,
             ExpressionAttributeValues=encode_item(values),
-            ScanIndexForward=ascending,
-            Limit=limit,
+            ScanIndexForward=asked.get("ascending", True),
+            Limit=asked["limit"],
             **parameters,
             **projection,
         )
-        return QueryPage(
-            [decode_item(item) for item in answer["Items"]], answer["ScannedCount"], answer.get("LastEvaluatedKey")
-        )
+
+        def page() -> QueryPage:
+            answer = finish()
+            items = [decode_item(item) for item in answer["Items"]]
+            return QueryPage(items, answer["ScannedCount"], answer.get("LastEvaluatedKey"))
+
+        return page
 
     def put(self, item: Item, *, condition: Expression | None = None) -> Write:
         """A put; without a condition it must be part of a transaction that another write guards."""
@@ -287,16 +263,34 @@ class Table:
         token = secrets.token_hex(16)
         self._send(self.client.transact_write_items, TransactItems=items, ClientRequestToken=token)
 
-    def _send(self, operation: Callable[..., Any], *, repeatable: bool = True, **parameters: Any) -> Any:
+    def _begin(self, operation: Callable[..., Any], name: str, **parameters: Any) -> Callable[[], Any]:
+        """Send a request that may be repeated; what is returned waits for its answer, and tries again."""
+        first: Callable[[], Any] | None = None
+        if isinstance(self.client, client.Client) and has_time():
+            try:
+                first = self.client.begin(name, **parameters)
+            except (NotSent, AnswerLost) as error:
+                first = partial(_raise, error)
+        return lambda: self._send(operation, first=first, **parameters)
+
+    def _send(
+        self,
+        operation: Callable[..., Any],
+        *,
+        repeatable: bool = True,
+        first: Callable[[], Any] | None = None,
+        **parameters: Any,
+    ) -> Any:
+        """Carry out a request; `first` is its first attempt, if that has begun."""
         failure: Exception = Unavailable()
         uncertain = False
         for attempt in range(self._attempts):
-            if not has_time(LONGEST_WAIT if attempt else 0):
+            if not (first and not attempt) and not has_time(LONGEST_WAIT if attempt else 0):
                 break
             if attempt:
                 self.pause(attempt)
             try:
-                return _call(operation, **parameters)
+                return _call(first if first and not attempt else partial(operation, **parameters))
             except (NotApplied, TransactionConflict) as error:
                 # An earlier attempt may have got through, and then it would be wrong to say that nothing has happened.
                 failure = failure if uncertain else error
@@ -310,6 +304,10 @@ class Table:
         """Wait a little before another attempt, `longest` seconds at most; attempts count from 1."""
         # Full jitter: https://aws.amazon.com/builders-library/timeouts-retries-and-backoff-with-jitter/
         self._sleep(random.uniform(0, min(SHORTEST_WAIT * 2 ** (attempt - 1), longest)))
+
+
+def _raise(error: Exception) -> Any:
+    raise error
 
 
 def _projection(attributes: Iterable[str]) -> dict[str, Any]:
@@ -336,20 +334,25 @@ def _placeholders(expression: Expression) -> dict[str, Any]:
     return parameters
 
 
-def _call(operation: Callable[..., _Answer], **parameters: Any) -> Any:
-    """One request, with botocore's errors turned into ours."""
+def _call(operation: Callable[[], Any]) -> Any:
+    """One request, with the errors of either client turned into ours."""
     try:
-        return operation(**parameters)
-    except ClientError as error:
-        raise _translated(error) from error
-    except (ConnectTimeoutError, EndpointConnectionError) as error:
+        return operation()
+    except (Refused, *_of_botocore("ClientError")) as error:
+        raise _translated(error.response) from error
+    except (NotSent, *_of_botocore("ConnectTimeoutError", "EndpointConnectionError")) as error:
         raise NotApplied from error
-    except BotoCoreError as error:  # time-outs and connections that broke half-way
+    except (AnswerLost, *_of_botocore("BotoCoreError")) as error:  # time-outs and connections that broke half-way
         raise Unavailable from error
 
 
-def _translated(error: ClientError) -> Exception:
-    response: Mapping[str, Any] = error.response
+def _of_botocore(*names: str) -> tuple[Any, ...]:
+    """These exceptions of botocore, if anything has loaded it."""
+    exceptions = sys.modules.get("botocore.exceptions")
+    return tuple(getattr(exceptions, name) for name in names) if exceptions else ()
+
+
+def _translated(response: Mapping[str, Any]) -> Exception:
     code, message = response["Error"]["Code"], response["Error"].get("Message", "")
     if code == "ConditionalCheckFailedException":
         return ConditionFailed(_returned(response))

@@ -1,9 +1,8 @@
 """Lists over the indexes: pages of entries, and pages of what the entries lead to."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import TypeVar
 
 from shared.aws.dynamodb import QueryPage, Table
@@ -65,7 +64,6 @@ class Lists:
             ascending=window.ascending,
             limit=window.limit,
             after=window.after,
-            executor=self._executor,
         )
 
     def related(self, relations: Sequence[Mapping[str, Value]], window: Window) -> Page[Item]:
@@ -82,14 +80,14 @@ class Lists:
         condition: Expression,
         keep: Expression | None,
         window: Window,
-    ) -> QueryPage:
+    ) -> Callable[[], QueryPage]:
         sort, tie = index.sort
         start = None
         if after:
             # The video at this position may lie in another partition, or be gone; the keys still have their place.
             start = {**VIDEO.key(videoId=after.id), **partition, sort.name: after.at, tie.name: after.id}
         attributes = dict.fromkeys([*window.attributes, sort.name, tie.name]) if window.attributes else ()
-        page = self.table.query(
+        finish = self.table.begin_query(
             index=index.name,
             condition=condition,
             keep=keep,
@@ -98,14 +96,15 @@ class Lists:
             limit=limit,
             start=start,
         )
-        # A position does not have an entry's own key in the table, so the entry that it stands on may come again.
-        if page.items and Position(int(page.items[0][sort.name]), page.items[0][tie.name]) == after:
-            return replace(page, items=page.items[1:])
-        return page
 
-    @cached_property
-    def _executor(self) -> ThreadPoolExecutor:
-        return ThreadPoolExecutor(max_workers=2 * SHARDS, thread_name_prefix="query")
+        def page() -> QueryPage:
+            read = finish()
+            # A position does not have an entry's own key in the table, so the entry that it stands on may come again.
+            if read.items and Position(int(read.items[0][sort.name]), read.items[0][tie.name]) == after:
+                return replace(read, items=read.items[1:])
+            return read
+
+        return page
 
 
 def walk(

@@ -9,21 +9,23 @@ to go on from.
 import math
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor
-from contextvars import copy_context
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from shared.aws.dynamodb import QueryPage
 from shared.core.attributes import Item
 from shared.core.deadline import has_time
 from shared.core.position import Page, Position
 
+_Answer = TypeVar("_Answer")
+
 EXAMINED_BUDGET = 1000
 """Items that one request examines at most: 80 KB of index entries of 80 bytes, 400 KB of long ones."""
 LARGEST_CHUNK = 250
 
-Fetch = Callable[[Position | None, int], QueryPage]
-"""Reads one partition from a position on (exclusive), examining at most the given number of items."""
+Fetch = Callable[[Position | None, int], Callable[[], QueryPage]]
+"""Asks for one partition from a position on (exclusive), examining at most the given number of items; what it returns waits
+for the page."""
 
 
 @dataclass
@@ -36,9 +38,12 @@ class _Partition:
     ahead: deque[Item] = field(default_factory=deque)
     finished: bool = False
 
-    def advance(self, at_most: int) -> int:
-        """Read on; returns how many items were examined."""
-        page = self.fetch(self.frontier, min(self.chunk, at_most))
+    def ask(self, at_most: int) -> Callable[[], QueryPage]:
+        """Ask for what comes next."""
+        return self.fetch(self.frontier, min(self.chunk, at_most))
+
+    def take(self, page: QueryPage) -> int:
+        """Take in what was read; returns how many items were examined."""
         self.ahead.extend(page.items)
         if page.last_key is None:
             self.finished = True
@@ -57,10 +62,9 @@ def merge(
     ascending: bool,
     limit: int,
     after: Position | None,
-    executor: Executor,
     budget: int = EXAMINED_BUDGET,
 ) -> Page[Item]:
-    """One page of `limit` items from all partitions; partitions are read side by side."""
+    """One page of `limit` items from all partitions, which are asked side by side."""
     chunk = _first_chunk(limit + 1, len(fetches))
     partitions = [_Partition(fetch, locate, after, chunk) for fetch in fetches]
     items: list[Item] = []
@@ -72,9 +76,8 @@ def merge(
             if examined >= budget or (examined and not has_time()):
                 return _cut_short(items, partitions, locate, ascending=ascending, limit=limit)
             share = max(1, (budget - examined) // len(starved))
-            # Each thread with a context of its own, which knows the request's deadline.
-            reads = [executor.submit(copy_context().run, partition.advance, share) for partition in starved]
-            examined += sum(read.result() for read in reads)
+            pages = together([partition.ask(share) for partition in starved])
+            examined += sum(partition.take(page) for partition, page in zip(starved, pages, strict=True))
             continue
         heads = [partition for partition in partitions if partition.ahead]
         if not heads:
@@ -82,6 +85,20 @@ def merge(
         items.append(_next_of(heads, locate, ascending).ahead.popleft())
     page = items[:limit]
     return Page(page, locate(page[-1]))
+
+
+def together(answers: Sequence[Callable[[], _Answer]]) -> list[_Answer]:
+    """All answers; raises the first error when nothing is under way any more, so that no connection is left half read."""
+    done: list[_Answer] = []
+    failure: Exception | None = None
+    for answer in answers:
+        try:
+            done.append(answer())
+        except Exception as error:
+            failure = failure or error
+    if failure:
+        raise failure
+    return done
 
 
 def _first_chunk(wanted: int, partitions: int) -> int:

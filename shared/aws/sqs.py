@@ -10,8 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import boto3
-from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from shared.core.errors import PASSING, InternalError, ServiceError, Unavailable
@@ -121,6 +119,9 @@ def _reason(error: Exception) -> str:
 
 def make_client() -> "SQSClient":
     """An SQS client that tries once, as Queue tries again (seconds: 1 to connect, 3 to read)."""
+    import boto3  # takes most of a second, and what only reads messages sends none
+    from botocore.config import Config
+
     return boto3.client(
         "sqs",
         config=Config(

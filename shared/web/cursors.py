@@ -12,10 +12,6 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-import boto3
-from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError
-
 from shared.core.deadline import CONNECT_SECONDS, READ_SECONDS, has_time
 from shared.core.errors import InvalidCursor, Unavailable
 from shared.core.position import Position
@@ -39,6 +35,10 @@ def secret_reader(arn: str, sleep: Callable[[float], None] = time.sleep) -> Call
     """
 
     def read() -> str:
+        import boto3  # takes most of a second to start, and most requests need no cursor
+        from botocore.config import Config
+        from botocore.exceptions import BotoCoreError, ClientError
+
         config = Config(connect_timeout=CONNECT_SECONDS, read_timeout=READ_SECONDS, retries=ONE_TRY)
         client = boto3.client("secretsmanager", config=config)
         failure: Exception | None = None

@@ -8,17 +8,19 @@ Nothing but DynamoDB is asked of it: the few tests with S3 and SQS start a MiniS
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pytest
 
 from local.ministack import MiniStack
 from local.ports import free_port
-from shared.aws.dynamodb import Table, make_client
+from shared.aws import boto3_client
+from shared.aws.dynamodb import Table
 from tests.harness import Clock, create_table, make_api
 from tests.integration.faults import Line
 from tests.integration.together import Instance
+from tests.wire import WholeClient
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -62,7 +64,9 @@ def connect(endpoint: str) -> Connect:
     def make() -> "DynamoDBClient":
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv(ENDPOINT_VARIABLE, endpoint)
-            return make_client()
+            reference = boto3_client.make_client()
+            ours: Any = WholeClient(endpoint, reference)
+            return reference if os.environ.get("DYNAMODB_CLIENT") == "boto3" else ours
 
     return make
 

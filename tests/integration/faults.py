@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, Any
 from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 from botocore.exceptions import ConnectionClosedError, ReadTimeoutError
 
+from shared.aws.client import Client, Refused
+from tests.wire import come_between
+
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_s3 import S3Client
@@ -35,7 +38,7 @@ class Killed(BaseException):
 class Line:
     """Watches clients; nothing happens until it is armed."""
 
-    def __init__(self, *clients: "DynamoDBClient | S3Client | SQSClient", carry: Carry | None = None) -> None:
+    def __init__(self, *clients: "DynamoDBClient | S3Client | SQSClient | Client", carry: Carry | None = None) -> None:
         """`carry` takes a request to where it is answered, if that is not the network."""
         self.calls: list[str] = []
         """The operations since it was armed, in order; what botocore sends again counts again."""
@@ -55,17 +58,41 @@ class Line:
         """Let every request through again."""
         self._incident = None
 
-    def _watch(self, client: "DynamoDBClient | S3Client | SQSClient") -> None:
+    def _happens(self, operation: str) -> Incident | None:
+        """What happens at this call, if anything does."""
+        with self._lock:
+            position = len(self.calls)
+            self.calls.append(operation)
+            return self._incident if self._at in (None, position) else None
+
+    def _between(self, operation: str, parameters: Mapping[str, Any], send: Callable[[], Any]) -> Any:
+        """Come between a request of our own client and its answer."""
+        incident = self._happens(operation)
+        sent: list[Any] = []
+
+        def carried_out() -> AWSResponse:
+            sent.append(send())
+            return answer({})
+
+        given = incident(carried_out) if incident else None
+        if given is None:
+            return send()
+        if sent and given.status_code == 200:
+            return sent[0]
+        if given.status_code == 200:
+            return json.loads(given.content)
+        raise Refused(given.status_code, json.loads(given.content))
+
+    def _watch(self, client: "DynamoDBClient | S3Client | SQSClient | Client") -> None:
+        if isinstance(client, Client):
+            come_between(client, self._between)
+            return
         inner: Any = client
         # Connections as botocore itself uses them, below its own retries.
         transport = inner._endpoint.http_session
 
         def before_send(request: AWSPreparedRequest, event_name: str, **_: Any) -> AWSResponse | None:
-            with self._lock:
-                position = len(self.calls)
-                self.calls.append(event_name.rpartition(".")[2])
-                incident = self._incident if self._at in (None, position) else None
-            carry = self._carry
+            incident, carry = self._happens(event_name.rpartition(".")[2]), self._carry
             if incident is None:
                 return None
             given = incident(lambda: carry(event_name, request) if carry else transport.send(request))

@@ -3,22 +3,20 @@
 import copy
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from moto import mock_aws
 from moto.s3.exceptions import NoSuchUpload
 from moto.s3.models import S3Backend
 
+from shared.aws import boto3_client
 from shared.aws.dynamodb import Table, make_client
 from shared.aws.s3 import Objects
 from shared.aws.s3 import make_client as make_s3_client
 from shared.schema import AUDIT_TABLE_NAME
 from tests.harness import MEDIA_BUCKET, SOURCES_BUCKET, create_audit_table, create_table
-from tests.unit.lean_moto import install, put_back, stored_tables
-
-if TYPE_CHECKING:
-    from mypy_boto3_dynamodb import DynamoDBClient
+from tests.unit.lean_moto import MotoClient, install, put_back, stored_tables
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
@@ -56,7 +54,7 @@ def account() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def empty_tables(lean_moto: pytest.MonkeyPatch) -> bytes:
+def empty_tables(lean_moto: pytest.MonkeyPatch, moto_answers: None) -> bytes:
     """Ours, as they are made."""
     with mock_aws():
         client = make_client()
@@ -65,25 +63,36 @@ def empty_tables(lean_moto: pytest.MonkeyPatch) -> bytes:
         return stored_tables()
 
 
+@pytest.fixture(scope="session", autouse=True)
+def moto_answers(lean_moto: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let our own client be answered by moto, as boto3's is. DYNAMODB_CLIENT=boto3 runs all tests with that one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            "shared.aws.client.make_client", lambda: MotoClient("http://moto.invalid", boto3_client.make_client())
+        )
+        yield
+
+
 @pytest.fixture(scope="session")
-def shared_client(lean_moto: pytest.MonkeyPatch) -> "DynamoDBClient":
+def shared_client(moto_answers: None) -> Any:
     """One for all tests, because making one takes longer than many of them; `table` takes off what a test hangs on it."""
     return make_client()
 
 
 @pytest.fixture(scope="session")
-def no_listeners(shared_client: "DynamoDBClient") -> Any:
+def no_listeners(shared_client: Any) -> Any:
     """Who listens to a client's events before a test does."""
-    events: Any = shared_client.meta.events
-    return copy.copy(events._emitter._handlers)
+    return copy.copy(shared_client.meta.events._emitter._handlers)
 
 
 @pytest.fixture
-def table(empty_tables: bytes, shared_client: "DynamoDBClient", no_listeners: Any, account: None) -> Table:
+def table(empty_tables: bytes, shared_client: Any, no_listeners: Any, account: None) -> Table:
     """An empty table."""
     put_back(empty_tables)
-    events: Any = shared_client.meta.events
-    events._emitter._handlers, events._emitter._lookup_cache = copy.copy(no_listeners), {}
+    emitter = shared_client.meta.events._emitter
+    emitter._handlers, emitter._lookup_cache = copy.copy(no_listeners), {}
+    for name in ("begin", "_make_api_call"):
+        vars(shared_client).pop(name, None)
     return Table("VideoMetadata", shared_client, sleep=lambda _: None)
 
 

@@ -43,8 +43,12 @@ seen = []
 draw = os.urandom
 os.urandom = lambda size: (seen.append("os.urandom"), draw(size))[1]
 sys.addaudithook(lambda event, _: seen.append(event) if event in ("socket.connect", "socket.getaddrinfo") else None)
-import functions.{function}.handler, shared.aws.dynamodb
-print(shared.aws.dynamodb._session.cache_info().currsize)
+import shared.aws.client
+made = []
+make = shared.aws.client.make_client
+shared.aws.client.make_client = lambda: made.append(make()) or made[-1]
+import functions.{function}.handler
+print(len(made))
 print(seen)
 import secrets, socket
 secrets.token_hex(8)

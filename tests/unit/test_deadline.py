@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from botocore.exceptions import ReadTimeoutError
 
+from shared.aws import client
+from shared.aws.client import AnswerLost
 from shared.aws.dynamodb import Table
 from shared.core.deadline import LONGEST_ATTEMPT, READ_SECONDS, has_time, within
-from shared.core.errors import Unavailable
 from shared.core.settings import answer_seconds
 from tests.harness import Api, Clock, Reply, make_api
+from tests.wire import listening, raised
 
 LIMIT = answer_seconds()
 
@@ -36,46 +37,6 @@ LISTS = {
 }
 
 
-class SideBySide:
-    """Threads whose time passes side by side: a round takes as long as the longest of what is done in it."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._begun: float | None = None
-        self._end = 0.0
-
-    def submit(self, work: Callable[..., Any], *arguments: Any) -> "_Done":
-        """Do it now, from the time on at which the round began."""
-        if self._begun is None:
-            self._begun = self._end = self._clock.now
-        self._clock.now = self._begun
-        done = _Done(self)
-        try:
-            done.value = work(*arguments)
-        except Unavailable as error:
-            done.error = error
-        self._end = max(self._end, self._clock.now)
-        return done
-
-    def wait(self) -> None:
-        """All of the round is done."""
-        self._begun, self._clock.now = None, self._end
-
-
-@dataclass
-class _Done:
-    executor: SideBySide
-    value: Any = None
-    error: Unavailable | None = None
-
-    def result(self) -> Any:
-        """What the work gave."""
-        self.executor.wait()
-        if self.error:
-            raise self.error
-        return self.value
-
-
 @dataclass
 class Slow:
     """A service whose table takes its time."""
@@ -86,28 +47,30 @@ class Slow:
 
     def ask(self, name: str, seconds: float, *, lost: Callable[[int], bool] = lambda _: False) -> tuple[Reply, float]:
         """A list when each request to DynamoDB takes so long, and how long all of it took; some answers get lost."""
-        client, count = self.api.table.client, 0
+        count, send = 0, self.api.table.client.begin
 
-        def take(**_: Any) -> None:
+        def begin(operation: str, **parameters: Any) -> Callable[[], Any]:
             nonlocal count
             count += 1
-            self.clock.advance(LONGEST_ATTEMPT if lost(count) else seconds)
-            if lost(count):
-                raise ReadTimeoutError(endpoint_url="https://dynamodb.example")
+            is_lost = lost(count)
+            end, answer = self.clock.now + (LONGEST_ATTEMPT if is_lost else seconds), send(operation, **parameters)
 
-        client.meta.events.register("before-call.dynamodb", take)
+            def finish() -> Any:
+                self.clock.now = max(self.clock.now, end)  # what was begun before takes its time meanwhile
+                return raised(AnswerLost()) if is_lost else answer()
+
+            return finish
+
         begun = self.clock.now
         path, _, query = LISTS[name].format(**self.places).partition("?")
-        try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(self.api.table.client, "begin", begin)
             return self.api.get(path, query=query), self.clock.now - begun
-        finally:
-            client.meta.events.unregister("before-call.dynamodb", take)
 
 
 @pytest.fixture
-def slow(table: Table, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Slow:
-    monkeypatch.setattr("shared.aws.listing.ThreadPoolExecutor", lambda **_: SideBySide(clock))
-    api = make_api(Table(table.name, table.client, sleep=clock.advance), clock)
+def slow(table: Table, clock: Clock) -> Slow:
+    api = make_api(Table(table.name, client.make_client(), sleep=clock.advance), clock)
     video_id = api.publish(tags=["t"], category="c")["videoId"]
     assert (
         api.put(f"/v1/videos/{video_id}/credits/sam", {"ordering": 1, "roles": [{"category": "actor"}]}).status == 201
@@ -161,8 +124,8 @@ def test_a_page_that_takes_too_long_ends_short_and_the_next_continues(slow: Slow
 def test_what_is_written_may_take_longer(slow: Slow) -> None:
     """To give up a write early would leave its caller in doubt."""
     take = slow.clock.advance
-    slow.api.table.client.meta.events.register("before-call.dynamodb", lambda **_: take(READ_SECONDS))
-    assert slow.api.patch(f"/v1/videos/{slow.places['video']}", {"tags": ["u"]}).status == 200
+    with listening(slow.api.table.client, lambda *_: take(READ_SECONDS)):
+        assert slow.api.patch(f"/v1/videos/{slow.places['video']}", {"tags": ["u"]}).status == 200
 
 
 def test_the_time_is_that_of_one_request(clock: Clock) -> None:

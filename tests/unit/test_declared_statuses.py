@@ -1,6 +1,7 @@
 """Each status of each operation that the service itself answers, by really asking for it."""
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from shared.openapi.document import document
 from shared.routes import ROUTES, Route
 from tests.backstage import Backstage
 from tests.harness import SOURCES_BUCKET, Api
+from tests.wire import come_between
 
 GONE = "00000000-0000-4000-8000-000000000001"
 MISSING = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
@@ -102,8 +104,7 @@ def _in_trouble(api: Api, table: Table, monkeypatch: pytest.MonkeyPatch, route: 
     """The same with a database that is busy, refuses, or is being written to by others."""
     body, query = BODIES.get(route.operation), QUERIES.get(route.operation, "")
     for error in ("ThrottlingException", "NoSuchThing"):
-        with monkeypatch.context() as patch:
-            _break(patch, table, error)
+        with _broken(table, error):
             place = _place(route, MISSING)
             yield api.request(route.method, place, json_body=body, user="admin", query=query).status
     film = Backstage(table, api.clock).uploaded_film(api)
@@ -269,12 +270,16 @@ def test_what_others_prevent_is_a_declared_conflict_that_can_be_tried_again(
     assert "Retry-After" in declared["headers"]
 
 
-def _break(patch: pytest.MonkeyPatch, table: Table, code: str) -> None:
-    def fail(**_: Any) -> None:
+@contextmanager
+def _broken(table: Table, code: str) -> Iterator[None]:
+    def fail(*_: Any) -> None:
         raise ClientError({"Error": {"Code": code, "Message": ""}}, "Any")
 
-    for name in ("get_item", "batch_get_item", "put_item", "update_item", "query", "transact_write_items"):
-        patch.setattr(table.client, name, fail)
+    undo = come_between(table.client, fail)
+    try:
+        yield
+    finally:
+        undo()
 
 
 def _conflict(patch: pytest.MonkeyPatch, table: Table) -> None:

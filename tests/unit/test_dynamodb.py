@@ -9,6 +9,7 @@ from botocore.awsrequest import AWSResponse
 from botocore.compat import HTTPHeaders
 from botocore.exceptions import ClientError, ConnectTimeoutError, EndpointConnectionError, ReadTimeoutError
 
+from shared.aws import boto3_client
 from shared.aws.dynamodb import (
     ATTEMPTS,
     LONGEST_WAIT,
@@ -16,7 +17,6 @@ from shared.aws.dynamodb import (
     ConditionFailed,
     Table,
     TransactionConflict,
-    make_client,
 )
 from shared.aws.expressions import Expression, change_between
 from shared.core.errors import ContentTooLarge, InternalError, NotApplied, ServiceError, Unavailable
@@ -171,7 +171,12 @@ def test_an_update_says_only_what_differs() -> None:
 
 
 class TestTheParser:
-    """The client's own parser hands out what botocore's would, but for binary values left as they came."""
+    """The parser of boto3's client, as the reference has it, hands out what botocore's would, but for binary values left as
+    they came."""
+
+    @pytest.fixture
+    def table(self, table: Table) -> Table:
+        return Table(table.name, boto3_client.make_client(), sleep=lambda _: None)
 
     def test_items_of_every_type_come_back(self, table: Table) -> None:
         item: dict[str, Any] = {
@@ -276,7 +281,7 @@ def test_a_store_that_loses_every_race_says_so(table: Table, monkeypatch: pytest
 
 
 def test_clients_are_quick_to_give_up_and_leave_trying_again_to_the_table() -> None:
-    config: Any = make_client().meta.config
+    config: Any = boto3_client.make_client().meta.config
     assert (config.connect_timeout, config.read_timeout) == (1, 2)
     assert config.retries == {"mode": "standard", "total_max_attempts": 1}
 

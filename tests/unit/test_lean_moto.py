@@ -8,7 +8,8 @@ import pytest
 from botocore.exceptions import ClientError
 from moto import mock_aws
 
-from shared.aws.dynamodb import make_client
+from shared.aws import boto3_client, client
+from shared.aws.client import Refused
 from tests.harness import create_audit_table, create_table
 from tests.unit.lean_moto import LARGEST_ITEM, install, put_back
 
@@ -44,8 +45,8 @@ class _Account:
             parameters["TableName"] = TABLE
         try:
             answer = getattr(self.client, operation)(**parameters)
-        except ClientError as error:
-            answer = dict(error.response)
+        except (ClientError, Refused) as error:
+            answer = {name: error.response.get(name) for name in ("Error", "Item", "CancellationReasons")}
         answer.pop("ResponseMetadata", None)
         self.answers.append(answer)
 
@@ -144,9 +145,8 @@ def _failing_transactions(account: _Account) -> None:
 Requests = Callable[[_Account], None]
 
 
-def _answers(requests: Requests) -> Any:
-    """What boto3's client is answered, and what ours is."""
-    return [_answers_to(make, requests) for make in (lambda: boto3.client("dynamodb"), make_client)]
+Make = Callable[[], Any]
+BOTO3: Make = lambda: boto3.client("dynamodb")  # noqa: E731
 
 
 def _answers_to(make: Callable[[], Any], requests: Requests) -> Any:
@@ -157,13 +157,13 @@ def _answers_to(make: Callable[[], Any], requests: Requests) -> Any:
 
 
 @pytest.fixture
-def original(lean_moto: pytest.MonkeyPatch) -> Callable[[Requests], Any]:
+def original(lean_moto: pytest.MonkeyPatch) -> Callable[[Make, Requests], Any]:
     """Carries out requests with moto as it comes."""
 
-    def answers(requests: Requests) -> Any:
+    def answers(make: Make, requests: Requests) -> Any:
         lean_moto.undo()
         try:
-            return _answers(requests)
+            return _answers_to(make, requests)
         finally:
             install(lean_moto)
 
@@ -171,8 +171,19 @@ def original(lean_moto: pytest.MonkeyPatch) -> Callable[[Requests], Any]:
 
 
 @pytest.mark.parametrize("requests", [_single_requests, _whole_transaction, _failing_transactions])
-def test_it_answers_and_stores_as_moto_does(requests: Requests, original: Callable[[Requests], Any]) -> None:
-    assert _answers(requests) == original(requests)
+@pytest.mark.parametrize(
+    ("make", "reference"),
+    [
+        (BOTO3, BOTO3),
+        (boto3_client.make_client, boto3_client.make_client),
+        (lambda: client.make_client(), boto3_client.make_client),
+    ],
+    ids=["boto3's client", "the reference", "our client"],
+)
+def test_it_answers_and_stores_as_moto_does(
+    make: Make, reference: Make, requests: Requests, original: Callable[[Make, Requests], Any]
+) -> None:
+    assert _answers_to(make, requests) == original(reference, requests)
 
 
 @pytest.mark.parametrize("failure", FAILURES)

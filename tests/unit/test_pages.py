@@ -1,7 +1,6 @@
 """Pages merged from several partitions: in order, full, nothing lost or repeated, within the budget."""
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import given
@@ -13,12 +12,6 @@ from shared.core.attributes import Item, encode_item
 from shared.core.position import Page, Position
 
 
-@pytest.fixture(scope="module")
-def executor() -> Iterator[ThreadPoolExecutor]:
-    with ThreadPoolExecutor(4) as pool:
-        yield pool
-
-
 class Partition:
     """An index partition: items in order, of which a filter lets only the visible ones through."""
 
@@ -28,8 +21,8 @@ class Partition:
         self.ascending = ascending
         self.examined = 0
 
-    def fetch(self, after: Position | None, limit: int) -> QueryPage:
-        """What a Query would give."""
+    def fetch(self, after: Position | None, limit: int) -> Callable[[], QueryPage]:
+        """What a Query would give, when its answer is waited for."""
         rest = [
             position
             for position in self.positions
@@ -38,7 +31,7 @@ class Partition:
         read = rest[:limit]
         self.examined += len(read)
         more = len(rest) > limit
-        return QueryPage(
+        return lambda: QueryPage(
             [_item(position) for position in read if self.visible(position)],
             len(read),
             encode_item(_item(read[-1])) if more else None,
@@ -53,12 +46,10 @@ def _locate(item: Item) -> Position:
     return Position(int(item["at"]), item["id"])
 
 
-def _walk(
-    fetches: list[Fetch], executor: ThreadPoolExecutor, *, ascending: bool, limit: int, budget: int
-) -> Iterator[Page[Item]]:
+def _walk(fetches: list[Fetch], *, ascending: bool, limit: int, budget: int) -> Iterator[Page[Item]]:
     after = None
     for _ in range(1000):
-        page = merge(fetches, _locate, ascending=ascending, limit=limit, after=after, executor=executor, budget=budget)
+        page = merge(fetches, _locate, ascending=ascending, limit=limit, after=after, budget=budget)
         yield page
         if page.resume is None:
             return
@@ -79,7 +70,6 @@ positions = st.builds(Position, st.integers(0, 5), st.text("ab", min_size=1, max
     budget=st.integers(1, 40),
 )
 def test_a_walk_sees_every_visible_item_once_and_in_order(
-    executor: ThreadPoolExecutor,
     places: dict[Position, int],
     hidden: set[Position],
     ascending: bool,
@@ -96,53 +86,51 @@ def test_a_walk_sees_every_visible_item_once_and_in_order(
     ]
     expected = sorted((place for place in places if place not in hidden), reverse=not ascending)
 
-    pages = list(_walk([source.fetch for source in sources], executor, ascending=ascending, limit=limit, budget=budget))
+    pages = list(_walk([source.fetch for source in sources], ascending=ascending, limit=limit, budget=budget))
 
     assert [_locate(item) for page in pages for item in page.items] == expected
     assert all(len(page.items) <= limit for page in pages)
 
 
 @pytest.mark.parametrize("ascending", [True, False])
-def test_pages_are_full_however_much_a_filter_hides(executor: ThreadPoolExecutor, ascending: bool) -> None:
+def test_pages_are_full_however_much_a_filter_hides(ascending: bool) -> None:
     everything = [Position(n, "a") for n in range(800)]
     sources = [
         Partition(everything[shard::4], lambda position: position.at % 10 == 0, ascending=ascending)
         for shard in range(4)
     ]
 
-    pages = list(
-        _walk([source.fetch for source in sources], executor, ascending=ascending, limit=25, budget=EXAMINED_BUDGET)
-    )
+    pages = list(_walk([source.fetch for source in sources], ascending=ascending, limit=25, budget=EXAMINED_BUDGET))
 
     assert [len(page.items) for page in pages] == [25, 25, 25, 5]
 
 
-def test_the_last_page_says_that_it_is_the_last_even_when_it_is_full(executor: ThreadPoolExecutor) -> None:
+def test_the_last_page_says_that_it_is_the_last_even_when_it_is_full() -> None:
     source = Partition([Position(n, "a") for n in range(10)], lambda _: True, ascending=True)
-    pages = list(_walk([source.fetch], executor, ascending=True, limit=5, budget=EXAMINED_BUDGET))
+    pages = list(_walk([source.fetch], ascending=True, limit=5, budget=EXAMINED_BUDGET))
     assert [len(page.items) for page in pages] == [5, 5]
 
 
-def test_a_page_ends_short_when_the_budget_is_spent_and_leads_on(executor: ThreadPoolExecutor) -> None:
+def test_a_page_ends_short_when_the_budget_is_spent_and_leads_on() -> None:
     source = Partition([Position(n, "a") for n in range(5000)], lambda position: position.at == 4999, ascending=True)
 
-    pages = list(_walk([source.fetch], executor, ascending=True, limit=25, budget=EXAMINED_BUDGET))
+    pages = list(_walk([source.fetch], ascending=True, limit=25, budget=EXAMINED_BUDGET))
 
     assert [len(page.items) for page in pages] == [0, 0, 0, 0, 1]
     assert source.examined == 5000
 
 
-def test_one_page_examines_no_more_than_the_budget(executor: ThreadPoolExecutor) -> None:
+def test_one_page_examines_no_more_than_the_budget() -> None:
     sources = [
         Partition([Position(n, f"{shard}") for n in range(5000)], lambda _: False, ascending=False)
         for shard in range(4)
     ]
-    merge([source.fetch for source in sources], _locate, ascending=False, limit=100, after=None, executor=executor)
+    merge([source.fetch for source in sources], _locate, ascending=False, limit=100, after=None)
     assert sum(source.examined for source in sources) <= EXAMINED_BUDGET
 
 
-def test_an_evenly_spread_page_reads_little_more_than_it_shows(executor: ThreadPoolExecutor) -> None:
+def test_an_evenly_spread_page_reads_little_more_than_it_shows() -> None:
     everything = [Position(n, "a") for n in range(4000)]
     sources = [Partition(everything[shard::4], lambda _: True, ascending=False) for shard in range(4)]
-    merge([source.fetch for source in sources], _locate, ascending=False, limit=25, after=None, executor=executor)
+    merge([source.fetch for source in sources], _locate, ascending=False, limit=25, after=None)
     assert sum(source.examined for source in sources) <= 2 * 25

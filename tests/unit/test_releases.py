@@ -8,6 +8,7 @@ from shared.aws.dynamodb import Table
 from shared.relations.models import LARGEST_TITLES, content_bytes
 from shared.schema import RELEASE, shard_of
 from tests.harness import Api, Reply, recorded
+from tests.wire import come_between
 
 VIDEO_ID = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 PATH = f"/v1/videos/{VIDEO_ID}/releases"
@@ -170,12 +171,7 @@ def test_a_page_that_dynamodb_ends_early_still_leads_on(
 ) -> None:
     for place in ("AT", "DE", "NZ"):
         put(api, place)
-    query = table.client.query
-
-    def two_at_most(**parameters: Any) -> Any:
-        return query(**{**parameters, "Limit": min(parameters["Limit"], 2)})
-
-    monkeypatch.setattr(table.client, "query", two_at_most)
+    come_between(table.client, lambda operation, _, send: send(Limit=2) if operation == "Query" else send())
     first = api.get(PATH)
     rest = api.get(PATH, query=f"cursor={first.json['nextCursor']}")
 

@@ -1,0 +1,497 @@
+"""Our DynamoDB client over a real socket, beside boto3's: the same requests, answers and errors."""
+
+import datetime
+import ipaddress
+import json
+import socket
+import ssl
+import threading
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials as BotocoreCredentials
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from shared.aws import boto3_client
+from shared.aws.client import AnswerLost, Client, Credentials, NotSent, Refused, make_client
+from shared.aws.dynamodb import ATTEMPTS, Table
+from shared.core.errors import InternalError, ServiceError, Unavailable
+
+KEY: Any = {"pk": {"S": "p"}, "sk": {"S": "s"}}
+
+
+@dataclass
+class Server:
+    """Answers one request after the other as a test says; what is not said breaks the connection."""
+
+    listener: socket.socket
+    tls: ssl.SSLContext | None = None
+    answers: list[bytes] = field(default_factory=list)
+    requests: list[tuple[dict[str, str], bytes]] = field(default_factory=list)
+    """Headers and body of what came, in order."""
+    taken: list[socket.socket] = field(default_factory=list)
+    keeps: bool = True
+    """Whether connections stay open after an answer."""
+
+    @property
+    def endpoint(self) -> str:
+        """Where it listens."""
+        scheme = "https" if self.tls else "http"
+        return f"{scheme}://127.0.0.1:{self.listener.getsockname()[1]}"
+
+    def serve(self) -> None:
+        """Take connections until the listener is closed."""
+        threads = []
+        with suppress(OSError):
+            while True:
+                self.taken.append(self.listener.accept()[0])
+                threads.append(threading.Thread(target=self._take, args=(self.taken[-1],), daemon=True))
+                threads[-1].start()
+        for connection, thread in zip(self.taken, threads, strict=True):
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+            thread.join(10)
+
+    @property
+    def connections(self) -> int:
+        """How many clients have opened."""
+        return len(self.taken)
+
+    def _take(self, connection: socket.socket) -> None:
+        with suppress(OSError):
+            if self.tls:
+                connection = self.tls.wrap_socket(connection, server_side=True)
+            self._converse(connection)
+        connection.close()
+
+    def _converse(self, connection: socket.socket) -> None:
+        stream = connection.makefile("rb")
+        while stream.readline():
+            headers = {}
+            while line := stream.readline().decode().strip():
+                name, _, value = line.partition(": ")
+                headers[name.lower()] = value
+            self.requests.append((headers, stream.read(int(headers["content-length"]))))
+            if not self.answers:
+                break
+            connection.sendall(self.answers.pop(0))
+            if not self.keeps:
+                break
+        stream.close()
+
+
+def answer(content: Any, status: int = 200, **headers: str) -> bytes:
+    """An HTTP answer with a body of JSON, or of text."""
+    body = content if isinstance(content, bytes) else json.dumps(content).encode()
+    lines = [f"HTTP/1.1 {status} Because", f"content-length: {len(body)}", "content-type: application/x-amz-json-1.0"]
+    lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
+    return ("\r\n".join(lines) + "\r\n\r\n").encode() + body
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    yield from _served(None)
+
+
+def _served(tls: ssl.SSLContext | None) -> Iterator[Server]:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        server = Server(listener, tls)
+        thread = threading.Thread(target=server.serve, daemon=True)
+        thread.start()
+        yield server
+        while _CLIENTS:
+            _CLIENTS.pop().close()
+        listener.shutdown(socket.SHUT_RDWR)
+    thread.join(10)
+
+
+Make = Callable[[Server], Any]
+
+
+_CLIENTS: list[Any] = []
+
+
+def ours(server: Server) -> Client:
+    return _kept(Client(server.endpoint, "us-east-1", lambda: Credentials("test", "test", None)))
+
+
+def _kept(client: Client) -> Client:
+    _CLIENTS.append(client)
+    return client
+
+
+def reference(server: Server) -> Any:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AWS_ENDPOINT_URL_DYNAMODB", server.endpoint)
+        _CLIENTS.append(boto3_client.make_client())
+        return _CLIENTS[-1]
+
+
+both = pytest.mark.parametrize("make", [ours, reference])
+
+
+def outcome(client: Any, tries: int = 1) -> Any:
+    """What a read through the store's table returns, or the error that it raises."""
+    try:
+        return Table("T", client, attempts=tries, sleep=lambda _: None).get({"pk": "p", "sk": "s"})
+    except ServiceError as error:
+        return type(error), error.detail
+
+
+ITEM = {
+    "S": {"S": 'ü🎬\x00"'},
+    "N": {"N": "-1234567890123456789012345678901234567.5"},
+    "int": {"N": "12345678901234567890"},
+    "B": {"B": "AP8="},
+    "SS": {"SS": ["a", "b"]},
+    "L": {"L": [{"S": ""}, {"L": []}, {"M": {}}]},
+    "M": {"M": {"deep": {"M": {"deeper": {"B": ""}}}}},
+    "yes": {"BOOL": True},
+    "nothing": {"NULL": True},
+}
+PREFIX = "com.amazonaws.dynamodb.v20120810#"
+ANSWERS = {
+    "an item": answer({"Item": ITEM}),
+    "no item": answer({}),
+    "a megabyte": answer({"Item": {"pk": {"S": "x" * 1_000_000}}}),
+    "nothing at all": answer(b""),
+    "a checksum": answer({}, x_amz_crc32=str(zlib.crc32(b"{}"))),
+    "chunks": b'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n9\r\n{"Item":{\r\n2\r\n}}\r\n0\r\n\r\n',
+    **{
+        code: answer({"__type": f"{PREFIX}{code}", "message": "because"}, 400)
+        for code in (
+            "ProvisionedThroughputExceededException",
+            "RequestLimitExceeded",
+            "ThrottlingException",
+            "TransactionConflictException",
+            "ConditionalCheckFailedException",
+            "ResourceNotFoundException",
+            "ValidationException",
+            "AccessDeniedException",
+            "UnrecognizedClientException",
+            "ItemCollectionSizeLimitExceededException",
+        )
+    },
+    "a hint of throttling": answer(
+        {
+            "__type": f"{PREFIX}ThrottlingException",
+            "message": "Throughput exceeds",
+            "throttlingReasons": [{"reason": "TableWriteKeyRangeThroughputExceeded", "resource": "arn:aws:dynamodb"}],
+        },
+        400,
+    ),
+    "too large an item": answer({"__type": f"{PREFIX}ValidationException", "Message": "Item size has exceeded"}, 400),
+    "a type without a namespace": answer({"__type": "InternalServerError"}, 500),
+    "an error without a body": answer(b"", 503),
+    "a page of a proxy": answer(b"<html>bad gateway</html>", 502),
+    "a cancelled transaction": answer(
+        {
+            "__type": f"{PREFIX}TransactionCanceledException",
+            "Message": "cancelled",
+            "CancellationReasons": [{"Code": "None"}, {"Code": "ConditionalCheckFailed", "Item": KEY}],
+        },
+        400,
+    ),
+    "a redirect": answer(b"", 307, location="http://127.0.0.1:9/"),
+}
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_both_clients_make_the_same_of_an_answer(server: Server, name: str) -> None:
+    outcomes = []
+    for make in (ours, reference):
+        server.answers = [ANSWERS[name]]
+        outcomes.append(_comparable(make(server)))
+    assert outcomes[0] == outcomes[1]
+
+
+def _comparable(client: Any) -> Any:
+    try:
+        return Table("T", client, attempts=1).get({"pk": "p", "sk": "s"})
+    except Exception as error:
+        return type(error), str(error), vars(error)
+
+
+@both
+@pytest.mark.parametrize("body", [b"not JSON", b"\xff", b'{"Item":'])
+def test_an_answer_that_is_not_json_is_no_answer(server: Server, make: Make, body: bytes) -> None:
+    server.answers = [answer(body)] * ATTEMPTS
+    with pytest.raises((Unavailable, ValueError)):  # botocore lets the parser's error through
+        Table("T", make(server), attempts=1).get({"pk": "p", "sk": "s"})
+
+
+def test_a_list_is_no_answer(server: Server) -> None:
+    server.answers = [answer([], 500)]
+    assert outcome(ours(server))[0] is Unavailable
+
+
+def test_a_wrong_checksum_is_no_answer(server: Server) -> None:
+    server.answers = [answer({}, x_amz_crc32="1")]
+    with pytest.raises(AnswerLost):
+        ours(server).get_item(TableName="T", Key=KEY)
+
+
+def test_an_answer_that_breaks_off_anywhere_is_no_answer(server: Server) -> None:
+    whole = answer({"Item": KEY})
+    server.keeps = False
+    client = ours(server)
+    for length in range(len(whole)):
+        server.answers = [whole[:length]]
+        with pytest.raises(AnswerLost):
+            client.get_item(TableName="T", Key=KEY)
+    server.answers = [whole]
+    assert client.get_item(TableName="T", Key=KEY) == {"Item": KEY}
+
+
+@both
+def test_a_request_whose_answer_is_lost_is_sent_again_if_it_may_be(server: Server, make: Make) -> None:
+    whole = answer({"Item": {"n": {"N": "1"}}})
+    server.answers = [b"", whole[:-1], whole]
+    server.keeps = False
+    assert outcome(make(server), tries=3) == {"n": 1}
+    assert len(server.requests) == 3
+
+
+class TestConnections:
+    def test_one_is_kept_and_used_again(self, server: Server) -> None:
+        client = ours(server)
+        for _ in range(3):
+            server.answers = [answer({"Item": KEY})]
+            assert client.get_item(TableName="T", Key=KEY) == {"Item": KEY}
+        assert server.connections == 1
+
+    def test_one_is_kept_after_an_error(self, server: Server) -> None:
+        client = ours(server)
+        server.answers = [answer({"__type": "ThrottlingException"}, 400), answer({})]
+        with pytest.raises(Refused):
+            client.get_item(TableName="T", Key=KEY)
+        assert (client.get_item(TableName="T", Key=KEY), server.connections) == ({}, 1)
+
+    def test_one_that_has_ended_meanwhile_is_opened_again_before_anything_is_sent(self, server: Server) -> None:
+        server.keeps = False
+        client = ours(server)
+        for _ in range(3):
+            server.answers = [answer({})]
+            assert client.put_item(TableName="T", Item=KEY) == {}
+            _wait_for_the_end(client)
+        assert (server.connections, len(server.requests)) == (3, 3)
+
+    def test_one_that_the_server_closes_by_its_answer_is_not_kept(self, server: Server) -> None:
+        client = ours(server)
+        server.answers = [answer({}, connection="close")]
+        client.get_item(TableName="T", Key=KEY)
+        assert client._idle == []
+
+    def test_requests_that_are_begun_before_others_are_answered_have_connections_of_their_own(
+        self, server: Server
+    ) -> None:
+        client = ours(server)
+        server.answers, server.keeps = [answer({"Item": {"n": {"N": str(n)}}}) for n in range(3)], False
+        waiting = [client.begin("GetItem", TableName="T", Key=KEY) for _ in range(3)]
+        assert {one()["Item"]["n"]["N"] for one in waiting} == {"0", "1", "2"}
+
+    def test_without_a_server_nothing_has_been_sent(self) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            port = listener.getsockname()[1]
+        client = Client(f"http://127.0.0.1:{port}", "us-east-1", lambda: Credentials("a", "b", None))
+        with pytest.raises(NotSent):
+            client.get_item(TableName="T", Key=KEY)
+
+    def test_an_answer_is_not_waited_for_without_end(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("shared.aws.client.READ_SECONDS", 0.01)
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            endpoint = f"http://127.0.0.1:{silent.getsockname()[1]}"
+            client = Client(endpoint, "us-east-1", lambda: Credentials("a", "b", None))
+            with pytest.raises(AnswerLost):
+                client.get_item(TableName="T", Key=KEY)
+
+
+def _wait_for_the_end(client: Client) -> None:
+    """Wait until the server's end of the kept connection has arrived."""
+    (connection,) = client._idle
+    assert connection.sock.recv(1, socket.MSG_PEEK) == b""
+
+
+class TestRequests:
+    @pytest.mark.parametrize("token", [None, "a+token/="])
+    @pytest.mark.parametrize("parameters", [{}, {"Item": {"t": {"S": "ü🎬"}, "b": {"B": b"\x00\xff"}}}])
+    def test_are_signed_as_botocore_would(self, server: Server, token: str | None, parameters: Any) -> None:
+        client = _kept(Client(server.endpoint, "eu-central-2", lambda: Credentials("AKID", "secret/+", token)))
+        server.answers = [answer({})]
+        client.put_item(TableName="T", **parameters)
+        ((headers, body),) = server.requests
+
+        request = AWSRequest("POST", f"{server.endpoint}/", data=body)
+        for name in ("content-type", "x-amz-target", "x-amz-date", "x-amz-security-token"):
+            if name in headers:
+                request.headers[name] = headers[name]
+        request.context["timestamp"] = headers["x-amz-date"]
+        signer = SigV4Auth(BotocoreCredentials("AKID", "secret/+", token), "dynamodb", "eu-central-2")
+        text = signer.string_to_sign(request, signer.canonical_request(request))
+        assert headers["authorization"].rpartition("Signature=")[2] == signer.signature(text, request)
+        assert f"Credential=AKID/{signer.scope(request)[5:]}" in headers["authorization"].replace("AKID/AKID", "AKID")
+
+    def test_are_the_same_as_boto3s(self, server: Server) -> None:
+        asked: Any = {
+            "TableName": "T",
+            "Item": {"b": {"B": b"\x00"}, "t": {"S": "ü"}, "n": {"N": "1"}},
+            "ExpressionAttributeValues": {":x": {"BS": [b"\x01"]}},
+        }
+        for make in (ours, reference):
+            server.answers = [answer({})]
+            make(server).put_item(**asked)
+        (headers, body), (their_headers, their_body) = server.requests
+        assert json.loads(body) == json.loads(their_body)
+        for name in ("content-type", "x-amz-target", "host"):
+            assert headers[name] == their_headers[name]
+
+    def test_carry_the_trace_of_their_invocation(self, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("_X_AMZN_TRACE_ID", "Root=1-5759e988")
+        server.answers = [answer({})]
+        ours(server).get_item(TableName="T", Key=KEY)
+        assert server.requests[0][0]["x-amzn-trace-id"] == "Root=1-5759e988"
+
+    def test_what_json_cannot_hold_is_refused_before_anything_is_sent(self, server: Server) -> None:
+        with pytest.raises(TypeError):
+            ours(server).put_item(TableName="T", Item={"a": {"S": object()}})
+        assert server.connections == 0
+
+
+class TestTls:
+    @pytest.fixture
+    def authority(self, tmp_path: Path) -> Path:
+        key = ec.generate_private_key(ec.SECP256R1())
+        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "tests")])
+        now = datetime.datetime.now(datetime.UTC)
+        certificate = (
+            x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+            .not_valid_before(now - datetime.timedelta(days=1))
+            .not_valid_after(now + datetime.timedelta(days=1))
+            .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), False)
+            .sign(key, hashes.SHA256())
+        )
+        encoding = serialization.Encoding.PEM
+        plain = serialization.NoEncryption()
+        (tmp_path / "key.pem").write_bytes(key.private_bytes(encoding, serialization.PrivateFormat.PKCS8, plain))
+        (tmp_path / "certificate.pem").write_bytes(certificate.public_bytes(encoding))
+        return tmp_path
+
+    @pytest.fixture
+    def secure(self, authority: Path) -> Iterator[Server]:
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        tls.load_cert_chain(authority / "certificate.pem", authority / "key.pem")
+        yield from _served(tls)
+
+    def test_a_server_whose_certificate_is_in_the_bundle_is_asked(
+        self, secure: Server, authority: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("AWS_CA_BUNDLE", str(authority / "certificate.pem"))
+        secure.answers = [answer({"Item": KEY})] * 2
+        client = ours(secure)
+        for _ in range(2):
+            assert client.get_item(TableName="T", Key=KEY) == {"Item": KEY}
+        assert secure.connections == 1
+
+    def test_no_other_server_is_sent_anything(self, secure: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.delenv("AWS_CA_BUNDLE", raising=False)
+        with pytest.raises(NotSent) as raised:
+            ours(secure).get_item(TableName="T", Key=KEY)
+        assert isinstance(raised.value.__cause__, ssl.SSLCertVerificationError)
+        assert secure.requests == []
+
+    def test_aws_is_verified_by_amazons_own_roots(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.delenv("AWS_CA_BUNDLE", raising=False)
+        tls = Client("https://dynamodb.eu-west-1.amazonaws.com", "eu-west-1", lambda: Credentials("a", "b", None))._tls
+        assert tls is not None
+        roots: Any = tls.get_ca_certs()
+        names = {dict(part for group in root["subject"] for part in group)["commonName"] for root in roots}
+        assert names == {
+            *(f"Amazon Root CA {number}" for number in range(1, 5)),
+            "Starfield Services Root Certificate Authority - G2",
+        }
+        assert (tls.verify_mode, tls.check_hostname) == (ssl.CERT_REQUIRED, True)
+
+
+class TestTheEnvironment:
+    @pytest.fixture(autouse=True)
+    def plain(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        for name in ("AWS_REGION", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_DYNAMODB", "http_proxy", "https_proxy"):
+            monkeypatch.delenv(name, raising=False)
+            monkeypatch.delenv(name.upper(), raising=False)
+        monkeypatch.setattr("shared.aws.client.make_client", make_client)
+
+    @pytest.mark.parametrize(
+        ("settings", "host"),
+        [
+            ({}, "dynamodb.us-east-1.amazonaws.com"),
+            ({"AWS_REGION": "eu-west-1"}, "dynamodb.eu-west-1.amazonaws.com"),
+            ({"AWS_ENDPOINT_URL": "http://127.0.0.1:1"}, "127.0.0.1:1"),
+            ({"AWS_ENDPOINT_URL": "http://a", "AWS_ENDPOINT_URL_DYNAMODB": "http://b:2"}, "b:2"),
+            ({"AWS_REGION": "cn-north-1", "AWS_ENDPOINT_URL_DYNAMODB": "http://c"}, "c"),
+            ({"HTTPS_PROXY": "http://proxy", "NO_PROXY": ".amazonaws.com"}, "dynamodb.us-east-1.amazonaws.com"),
+        ],
+    )
+    def test_names_the_endpoint(self, settings: dict[str, str], host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        for name, value in settings.items():
+            monkeypatch.setenv(name, value)
+        assert make_client()._host_header == host
+
+    @pytest.mark.parametrize(
+        "settings",
+        [
+            {"HTTPS_PROXY": "http://proxy"},
+            {"https_proxy": "http://proxy"},
+            {"AWS_ENDPOINT_URL": "http://a", "HTTP_PROXY": "http://proxy"},
+            {"AWS_USE_FIPS_ENDPOINT": "true"},
+            {"AWS_USE_DUALSTACK_ENDPOINT": "true"},
+            {"AWS_IGNORE_CONFIGURED_ENDPOINT_URLS": "true"},
+            {"AWS_REGION": "cn-north-1"},
+            {"AWS_REGION": "us-iso-east-1"},
+            {"AWS_ENDPOINT_URL": "ftp://a"},
+            {"AWS_ENDPOINT_URL": "http://a/path"},
+        ],
+        ids=str,
+    )
+    def test_what_only_boto3_does_is_refused(self, settings: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+        for name, value in settings.items():
+            monkeypatch.setenv(name, value)
+        with pytest.raises(InternalError):
+            make_client()
+
+    def test_a_snapshots_credentials_are_renewed(self, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+            monkeypatch.delenv(name)
+        monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", f"{server.endpoint}/role")
+        soon = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=30)
+        later = soon + datetime.timedelta(hours=6)
+        monkeypatch.setattr(Server, "_converse", _hand_out)
+        server.answers = [
+            json.dumps(
+                {
+                    "AccessKeyId": key,
+                    "SecretAccessKey": "s",
+                    "Token": "t",
+                    "Expiration": end.strftime("%Y-%m-%dT%H:%M:%SZ"),
+                }
+            ).encode()
+            for key, end in (("first", soon), ("second", later))
+        ]
+        credentials = make_client()._credentials
+        assert len(server.answers) == 2  # a snapshot would keep what is fetched while a function starts
+        assert [credentials().access_key for _ in range(2)] == ["second", "second"]
+
+
+def _hand_out(server: Server, connection: socket.socket) -> None:
+    """Answer a GET of credentials."""
+    connection.recv(65_536)
+    connection.sendall(answer(server.answers.pop(0), connection="close"))

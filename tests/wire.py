@@ -1,0 +1,67 @@
+"""Where a request leaves a DynamoDB client, ours or boto3's: tests listen there, and come between."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+from shared.aws.client import Client, Credentials
+
+Between = Callable[[str, Mapping[str, Any], Callable[..., Any]], Any]
+"""Given an operation, its parameters and what carries it out (with other parameters, if some are given), returns the answer,
+or raises what the client would."""
+
+
+class WholeClient(Client):
+    """Our client; whatever else boto3's can do, tests may ask of it too."""
+
+    def __init__(self, endpoint: str, others: Any) -> None:
+        super().__init__(endpoint, "us-east-1", lambda: Credentials("test", "test", None))
+        self._others = others
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._others, name)
+
+
+def come_between(client: Any, between: Between) -> Callable[[], None]:
+    """Let `between` answer each request of a client, until what is returned is called."""
+    name = "begin" if isinstance(client, Client) else "_make_api_call"
+    send, before = getattr(client, name), vars(client).get(name)
+
+    def begin(operation: str, **parameters: Any) -> Callable[[], Any]:
+        try:
+            answer = between(operation, parameters, lambda **other: send(operation, **parameters | other)())
+        except Exception as error:
+            return partial(raised, error)
+        return lambda: answer
+
+    def call(operation: str, parameters: Mapping[str, Any]) -> Any:
+        return between(operation, parameters, lambda **other: send(operation, {**parameters, **other}))
+
+    def undo() -> None:
+        vars(client).pop(name, None)
+        if before:
+            vars(client)[name] = before
+
+    vars(client)[name] = begin if isinstance(client, Client) else call
+    return undo
+
+
+def raised(error: Exception) -> Any:
+    """Raise an error where an answer is expected."""
+    raise error
+
+
+@contextmanager
+def listening(client: Any, listener: Callable[[str, Mapping[str, Any]], object]) -> Iterator[None]:
+    """Call a listener with the operation and the parameters of each request meanwhile."""
+
+    def between(operation: str, parameters: Mapping[str, Any], send: Callable[[], Any]) -> Any:
+        listener(operation, parameters)
+        return send()
+
+    undo = come_between(client, between)
+    try:
+        yield
+    finally:
+        undo()
