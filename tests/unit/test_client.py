@@ -438,6 +438,7 @@ class TestTheEnvironment:
             ({"AWS_ENDPOINT_URL": "http://127.0.0.1:1"}, "127.0.0.1:1"),
             ({"AWS_ENDPOINT_URL": "http://a", "AWS_ENDPOINT_URL_DYNAMODB": "http://b:2"}, "b:2"),
             ({"AWS_REGION": "cn-north-1", "AWS_ENDPOINT_URL_DYNAMODB": "http://c"}, "c"),
+            ({"AWS_ENDPOINT_URL": "http://localhost:4566", "HTTP_PROXY": "http://proxy"}, "localhost:4566"),
             ({"HTTPS_PROXY": "http://proxy", "NO_PROXY": ".amazonaws.com"}, "dynamodb.us-east-1.amazonaws.com"),
         ],
     )

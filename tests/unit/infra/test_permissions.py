@@ -55,6 +55,7 @@ from tests.unit.infra.templates import ROOT, Templates, as_list, plain
 from tests.unit.infra.test_infra_functions import FUNCTIONS
 from tests.unit.test_access_patterns import CALLS
 from tests.unit.test_declared_statuses import BODIES, PLACES
+from tests.wire import come_between
 
 CREDIT: dict[str, Any] = {"ordering": 1, "roles": [{"category": "actor"}]}
 
@@ -287,15 +288,16 @@ def totals_and_years(service: Service) -> None:
     backstage.settle_totals()
     year_moved: list[str] = []
 
-    def move_year(**_: Any) -> None:
-        if not year_moved:
+    def move_year(operation: str, _: Any, send: Callable[[], Any]) -> Any:
+        if operation == "PutItem" and not year_moved:
             year_moved.append(video_id)
             with service.watch.aside():
                 change = Expression("SET releaseYear = :year", {}, {":year": 1995})
                 service.table.write(service.table.update(schema.VIDEO.key(videoId=video_id), change))
+        return send()
 
     # Between the reading of a credit's video and the writing of the credit.
-    service.table.client.meta.events.register("provide-client-params.dynamodb.PutItem", move_year)
+    come_between(service.table.client, move_year)
     api.put(f"/v1/videos/{video_id}/credits/kim", CREDIT)
     assert year_moved
     waiting = {"messageId": "m", "body": json.dumps(aggregates_message(video_id, entries=True))}
