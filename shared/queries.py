@@ -49,7 +49,7 @@ class ListVideos(Paged):
     end = Time("to", "Created before this time", LAST_SECOND + 1)
     ascending = Order("By createdAt")
     limit, cursor = Paged.limit, Paged.cursor
-    fields = Names("fields", "Only these fields, separated by commas", SUMMARY_FIELDS)
+    fields = Names("fields", "Only these fields: a parameter each, or one with commas", SUMMARY_FIELDS)
 
     @classmethod
     def unknown(cls, name: str) -> ServiceError:
@@ -77,8 +77,12 @@ class BatchVideos(Query):
 class GetVideo(Query):
     """GET /v1/videos/{videoId}"""
 
-    fields = Names("fields", "Only these fields, separated by commas", (*FIELDS, LOCAL_TITLE))
-    include = Names("include", "What else to return with the video, separated by commas; not with `fields`", SECTIONS)
+    fields = Names("fields", "Only these fields: a parameter each, or one with commas", (*FIELDS, LOCAL_TITLE))
+    include = Names(
+        "include",
+        "What else to return with the video: a parameter each, or one with commas; not with `fields`",
+        SECTIONS,
+    )
     region = Region("Where the reader is")
 
 

@@ -27,6 +27,9 @@ _Default = TypeVar("_Default")
 class Parameter(ABC, Generic[_Value]):
     """One parameter: an attribute of a Query's class, where the Query itself has the value."""
 
+    repeats: ClassVar[bool] = False
+    """Whether it may be given several times, which means the same as its values with commas between them."""
+
     def __init__(self, name: str, description: str, default: _Value) -> None:
         self.name = name
         self.description = description
@@ -89,16 +92,16 @@ class Query:
             pairs = parse_qsl(text, keep_blank_values=True, errors="strict")
         except UnicodeDecodeError as error:
             raise InvalidParameter("The query string is not UTF-8.") from error
-        known = {parameter.name for parameter in self.parameters}
+        known = {parameter.name: parameter for parameter in self.parameters}
         sent: dict[str, str] = {}
         for name, value in pairs:
             if name not in known:
                 raise self.unknown(shown(name))
-            if name in sent:
+            if name in sent and not known[name].repeats:
                 raise InvalidParameter.named(name, "must be given only once")
             if not value:
                 raise InvalidParameter.named(name, "must not be empty")
-            sent[name] = value
+            sent[name] = f"{sent[name]},{value}" if name in sent else value
         return sent
 
 
@@ -134,7 +137,7 @@ class Choice(Parameter[_Value]):
 
     def schema(self) -> Schema:
         default = [word for word, meaning in self.meanings.items() if meaning == self.default]
-        return {"enum": list(self.meanings), **({"default": default[0]} if default else {})}
+        return {"type": "string", "enum": list(self.meanings), **({"default": default[0]} if default else {})}
 
 
 class Order(Choice[bool]):
@@ -207,7 +210,9 @@ class UserId(Parameter[str | None]):
 
 
 class Names(Parameter[tuple[str, ...]]):
-    """A list of known names, separated by commas; each counts once."""
+    """A list of known names, separated by commas or in a parameter each; each counts once."""
+
+    repeats = True
 
     def __init__(self, name: str, description: str, known: Sequence[str]) -> None:
         super().__init__(name, description, ())
@@ -223,10 +228,8 @@ class Names(Parameter[tuple[str, ...]]):
         return wanted
 
     def schema(self) -> Schema:
-        return {"type": "array", "items": {"enum": list(self.known)}, "minItems": 1}
-
-    def document(self) -> Schema:
-        return {**super().document(), "style": "form", "explode": False}
+        # Repeated unless `explode` says otherwise, which is how generated clients send every list.
+        return {"type": "array", "items": {"type": "string", "enum": list(self.known)}, "minItems": 1}
 
 
 def period(start: int | None, end: int | None) -> tuple[int, int]:

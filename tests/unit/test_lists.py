@@ -209,6 +209,15 @@ class TestPages:
             "poster" not in operation.parameters["ExpressionAttributeNames"].values() for operation in operations
         )
 
+    @pytest.mark.parametrize(
+        "fields", ["fields=title,duration", "fields=title&fields=duration", "fields=title&fields=duration,title"]
+    )
+    def test_several_fields_stand_in_one_parameter_or_in_several(self, catalogue: Api, fields: str) -> None:
+        page = catalogue.get("/v1/videos", query=f"category=b&{fields}&limit=1").json
+        assert page["items"] == [{"title": "bob other", "duration": 5000}]
+        rest = catalogue.get("/v1/videos", query=f"category=b&{fields}&cursor={page['nextCursor']}").json
+        assert [set(item) for item in rest["items"]] == [{"title", "duration"}]
+
     def test_a_listing_shows_a_poster(self, api: Api) -> None:
         api.publish(thumbnails={"poster": {"url": "https://example.com/p.webp"}})
         (item,) = api.get("/v1/videos").json["items"]
@@ -271,6 +280,8 @@ class TestWhatCannotBeServed:
             ("region=NZ&status=deleted", "status"),
             ("fields=secret", "fields"),
             ("fields=title,", "fields"),
+            ("fields=title&fields=", "fields"),
+            ("fields=title&fields=secret", "fields"),
             ("fields=pk", "fields"),
         ],
     )

@@ -295,6 +295,11 @@ def test_lists_on_a_title_page_have_a_size(api: Api, film: dict[str, Any], monke
         assert [item[name] for item in rest] == left
 
 
+def test_sections_stand_in_one_parameter_or_in_several(api: Api, film: dict[str, Any]) -> None:
+    for query in ("include=credits,tags", "include=credits&include=tags", "include=tags&include=credits,tags"):
+        assert set(read(api, query).json["included"]) == {"credits", "tags"}
+
+
 def test_a_title_page_with_the_largest_lists_fits_what_lambda_answers_with() -> None:
     largest_item = 400 * 1024
     assert 2 * (title_page.LARGEST_LIST + largest_item) < 5_000_000
