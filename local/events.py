@@ -121,7 +121,7 @@ def _http() -> Iterator[Example]:
     )
     yield _call("abortUpload", 204, params={"videoId": world.AWAITED, "uploadId": world.upload_id(2)})
 
-    yield _call("chooseThumbnail", 202, params={"videoId": world.FAILED}, body={"time": 7.5})
+    yield _call("chooseThumbnail", 202, params={"videoId": world.FAILED}, body={"position": 7500})
     yield _call(
         "reportRendition",
         200,

@@ -92,7 +92,8 @@ class Jobs:
 
     def choose_thumbnail(self, request: Request) -> Answer:
         """POST /v1/videos/{videoId}/thumbnail"""
-        wanted = round(parse(ThumbnailChoice, request.content(JSON)).time * 1000)
+        choice = parse(ThumbnailChoice, request.content(JSON))
+        wanted = choice.milliseconds
         charged = False
 
         def edit(item: Item) -> Item:
@@ -101,8 +102,11 @@ class Jobs:
             if media is None or item["status"] == "deleted":
                 raise NoSource("There is no film to take a picture from; why-not-ready says what is missing.")
             if wanted >= media["duration"]:
-                detail = f"must be less than the film's {media['duration'] / 1000} seconds"
-                raise InvalidContent("1 field is not valid.", errors=[{"pointer": "/time", "detail": detail}])
+                field, length = "position", f"{media['duration']} milliseconds"
+                if choice.is_in_seconds:
+                    field, length = "time", f"{media['duration'] / 1000} seconds"
+                fault = {"pointer": f"/{field}", "detail": f"must be less than the film's {length}"}
+                raise InvalidContent("1 field is not valid.", errors=[fault])
             edited = video.thumbnail_chosen(item, wanted)
             if edited != item and not charged:
                 self.quota.reserve(item["userId"], 1, request.now)
@@ -110,7 +114,8 @@ class Jobs:
             return edited
 
         changed = self.videos.change(request.video_id(), request.caller, request.now, edit)
-        return respond(202, {"videoId": changed["videoId"], "kind": "poster", "time": wanted / 1000})
+        deprecated = {"time": wanted / 1000} if choice.is_in_seconds else {}
+        return respond(202, {"videoId": changed["videoId"], "kind": "poster", "position": wanted} | deprecated)
 
     def report(self, request: Request) -> Answer:
         """PUT /v1/videos/{videoId}/renditions/{name}"""

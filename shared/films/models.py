@@ -2,9 +2,9 @@
 
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
 
-from shared.core.fields import FilmType, InputHash, Name, S3Uri, line, whole
+from shared.core.fields import FilmType, InputHash, Milliseconds, Name, S3Uri, line, whole
 from shared.core.limits import LARGEST_FILM, LARGEST_INTEGER, MOST_PARTS
 from shared.web.bodies import Content
 
@@ -42,9 +42,35 @@ class CompleteUpload(Content):
 
 
 class ThumbnailChoice(Content):
-    """The body of `POST /v1/videos/{videoId}/thumbnail`."""
+    """The body of `POST /v1/videos/{videoId}/thumbnail`: one moment, in one of two units."""
 
-    time: float = Field(strict=True, ge=0, le=LARGEST_INTEGER / 1000, description="Seconds into the film")
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1, "maxProperties": 1})
+
+    position: Milliseconds = Field(default=0, description="Milliseconds into the film")
+    time: float = Field(
+        default=0,
+        strict=True,
+        ge=0,
+        le=LARGEST_INTEGER / 1000,
+        description="Seconds into the film, as earlier releases took them; send `position` instead",
+        json_schema_extra={"deprecated": True},
+    )
+
+    @model_validator(mode="after")
+    def _names_one_moment(self) -> Self:
+        if len(self.model_fields_set) != 1:
+            raise ValueError("give `position`, or else `time`")
+        return self
+
+    @property
+    def is_in_seconds(self) -> bool:
+        """Whether it is in the deprecated unit."""
+        return "time" in self.model_fields_set
+
+    @property
+    def milliseconds(self) -> int:
+        """The moment, in milliseconds into the film."""
+        return round(self.time * 1000) if self.is_in_seconds else self.position
 
 
 class RenditionReport(Content):

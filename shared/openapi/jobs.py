@@ -47,12 +47,12 @@ OPERATIONS: dict[str, Operation] = {
         {
             202: {
                 "description": "Accepted",
-                **json_content(ref("ChosenThumbnail"), {"videoId": EXAMPLE_ID, "kind": "poster", "time": 12.5}),
+                **json_content(ref("ChosenThumbnail"), {"videoId": EXAMPLE_ID, "kind": "poster", "position": 12500}),
             }
         },
         (*BODY_ERRORS, *_OWNER_ERRORS, errors.NoSource, errors.WriteContention, errors.QuotaExceeded),
         (VIDEO_ID,),
-        {"required": True, "content": {JSON: {"schema": ref("ThumbnailChoice"), "example": {"time": 12.5}}}},
+        {"required": True, "content": {JSON: {"schema": ref("ThumbnailChoice"), "example": {"position": 12500}}}},
     ),
     "reportRendition": Operation(
         "Report on a rendition",
@@ -128,7 +128,7 @@ def schemas() -> Schema:
     job = {
         "videoId": video_id,
         "kind": _KIND,
-        "state": {"enum": list(STATES)},
+        "state": {"type": "string", "enum": list(STATES)},
         "attempts": {
             "type": "integer",
             "minimum": 1,
@@ -154,7 +154,20 @@ def schemas() -> Schema:
     return model_schemas(RenditionReport, ThumbnailChoice) | {
         "Job": object_of(job, optional=("error", "output", "startedAt", "finishedAt")),
         "JobList": object_of({"items": {"type": "array", "items": ref("Job")}}),
-        "ChosenThumbnail": object_of({"videoId": video_id, "kind": _KIND, "time": {"type": "number", "minimum": 0}}),
+        "ChosenThumbnail": object_of(
+            {
+                "videoId": video_id,
+                "kind": _KIND,
+                "position": {"type": "integer", "minimum": 0, "description": "Milliseconds into the film"},
+                "time": {
+                    "type": "number",
+                    "minimum": 0,
+                    "description": "Seconds into the film, for those who sent seconds",
+                    "deprecated": True,
+                },
+            },
+            optional=("time",),
+        ),
         "Readiness": object_of(
             {
                 "videoId": video_id,

@@ -199,14 +199,14 @@ class TestRetry:
 
 
 class TestChoosingAThumbnail:
-    def _choose(self, api: Api, video_id: str, time: Any, **options: Any) -> Reply:
-        return api.post(f"/v1/videos/{video_id}/thumbnail", {"time": time}, **options)
+    def _choose(self, api: Api, video_id: str, position: Any, **options: Any) -> Reply:
+        return api.post(f"/v1/videos/{video_id}/thumbnail", {"position": position}, **options)
 
     def test_the_poster_is_made_again_at_that_moment(self, api: Api, backstage: Backstage) -> None:
         video_id = backstage.uploaded_film(api)
         before = backstage.message("thumbnails", "poster")
-        reply = self._choose(api, video_id, 12.5)
-        assert (reply.status, reply.json) == (202, {"videoId": video_id, "kind": "poster", "time": 12.5})
+        reply = self._choose(api, video_id, 12_500)
+        assert (reply.status, reply.json) == (202, {"videoId": video_id, "kind": "poster", "position": 12_500})
         backstage.settle()
         after = backstage.message("thumbnails", "poster")
         assert (before.input.time, after.input.time) == (None, 12500)
@@ -215,10 +215,10 @@ class TestChoosingAThumbnail:
 
     def test_the_same_moment_again_makes_nothing(self, api: Api, backstage: Backstage) -> None:
         video_id = backstage.uploaded_film(api)
-        self._choose(api, video_id, 12.5)
+        self._choose(api, video_id, 12_500)
         backstage.settle()
         sent = len(backstage.queues["thumbnails"].sent)
-        assert self._choose(api, video_id, 12.5).status == 202
+        assert self._choose(api, video_id, 12_500).status == 202
         backstage.settle()
         assert len(backstage.queues["thumbnails"].sent) == sent
 
@@ -227,15 +227,36 @@ class TestChoosingAThumbnail:
         self._choose(api, video_id, 1)
         assert "poster" not in api.get(f"/v1/videos/{video_id}").json["thumbnails"]
 
+    @pytest.mark.parametrize("position", [60_000, 60_500, 1_000_000_000_000])
+    def test_the_moment_must_lie_in_the_film(self, api: Api, backstage: Backstage, position: int) -> None:
+        reply = self._choose(api, backstage.uploaded_film(api), position)
+        detail = "must be less than the film's 60000 milliseconds"
+        assert (reply.status, reply.json["errors"]) == (422, [{"pointer": "/position", "detail": detail}])
+
+    @pytest.mark.parametrize("position", [-1, "12", None, [1], 1.5])
+    def test_the_moment_must_be_a_number_of_milliseconds(self, api: Api, backstage: Backstage, position: Any) -> None:
+        assert self._choose(api, backstage.uploaded_film(api), position).status == 422
+
+    def test_it_may_still_be_named_in_seconds(self, api: Api, backstage: Backstage) -> None:
+        path = f"/v1/videos/{backstage.uploaded_film(api)}/thumbnail"
+        reply = api.post(path, {"time": 12.5})
+        assert (reply.status, reply.json["time"], reply.json["position"]) == (202, 12.5, 12_500)
+        backstage.settle()
+        assert backstage.message("thumbnails", "poster").input.time == 12_500
+
     @pytest.mark.parametrize("time", [60, 60.5, 1e9])
-    def test_the_moment_must_lie_in_the_film(self, api: Api, backstage: Backstage, time: float) -> None:
-        reply = self._choose(api, backstage.uploaded_film(api), time)
+    def test_a_moment_in_seconds_must_lie_in_the_film(self, api: Api, backstage: Backstage, time: float) -> None:
+        reply = api.post(f"/v1/videos/{backstage.uploaded_film(api)}/thumbnail", {"time": time})
         assert reply.status == 422
         assert reply.json["errors"] == [{"pointer": "/time", "detail": "must be less than the film's 60.0 seconds"}]
 
     @pytest.mark.parametrize("time", [-1, "12", None, [1]])
-    def test_the_moment_must_be_a_number_of_seconds(self, api: Api, backstage: Backstage, time: Any) -> None:
-        assert self._choose(api, backstage.uploaded_film(api), time).status == 422
+    def test_a_moment_in_seconds_must_be_a_number_of_them(self, api: Api, backstage: Backstage, time: Any) -> None:
+        assert api.post(f"/v1/videos/{backstage.uploaded_film(api)}/thumbnail", {"time": time}).status == 422
+
+    @pytest.mark.parametrize("body", [{}, {"position": 1000, "time": 1}])
+    def test_it_is_named_in_one_unit(self, api: Api, backstage: Backstage, body: dict[str, int]) -> None:
+        assert api.post(f"/v1/videos/{backstage.uploaded_film(api)}/thumbnail", body).status == 422
 
     def test_it_takes_the_place_of_all_its_sizes(self, api: Api, backstage: Backstage) -> None:
         url = {"url": "https://mine/p.jpg"}

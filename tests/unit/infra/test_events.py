@@ -227,7 +227,7 @@ PROBLEM = "urn:video-metadata:problem:"
 PART_OF_ANSWER: dict[str, Any] = {
     "history/list-audit": {"items": [{"action": action} for action in ("created", "changed", "deleted")]},
     "history/list-audit-of-removed": {"items": [{"action": action} for action in ("expired", "removed")]},
-    "jobs/choose-thumbnail": {"videoId": world.FAILED, "kind": "poster", "time": 7.5},
+    "jobs/choose-thumbnail": {"videoId": world.FAILED, "kind": "poster", "position": 7500},
     "jobs/list-jobs": {"items": [{"kind": kind} for kind in ("poster", "probe", "storyboard", "transcode.240p")]},
     "jobs/report-rendition": {"state": "running", "progress": 40, "attempt": world.LAST_TRY},
     "jobs/retry-job": {"kind": "transcode.240p", "state": "queued", "attempt": 2},
