@@ -86,14 +86,15 @@ def schemas() -> Schema:
     properties: Schema = {
         "sequence": {"type": "string", "description": "Grows from one change of the video to the next"},
         "videoId": {"type": "string", "format": "uuid"},
-        "entity": {"enum": ["video", "job"]},
+        "entity": {"type": "string", "enum": ["video", "job"]},
         "kind": {"type": "string", "description": "Of a job, such as `probe`"},
         "action": {
+            "type": "string",
             "enum": list(ACTIONS),
             "description": "`expired`: removed by itself when its time had come; `removed`: by somebody else",
         },
         "by": {
-            **object_of({"kind": {"enum": ["person", "job", "service"]}, "id": {"type": "string"}}),
+            **object_of({"kind": {"type": "string", "enum": ["person", "job", "service"]}, "id": {"type": "string"}}),
             "description": "The subject of a token, a job of the service, or the database",
         },
         "correlationId": {

@@ -18,6 +18,22 @@ _OPERATIONS: dict[str, Operation] = {
 }
 
 
+_SERVICE = "service"
+_TAGS = {
+    "videos": "Create, read, find, change and delete videos, alone and in batches",
+    "uploads": "Send films",
+    "jobs": "What is made of a film, and why it is not ready",
+    "views": "Count views",
+    "ratings": "Rate videos",
+    "relations": "Credits, people, and titles in regions and languages",
+    "playlists": "Collect videos in an order",
+    "totals": "The most used tags, and what a user has",
+    "history": "Who changed what",
+    _SERVICE: "Health and documentation, without a token",
+}
+"""What operations are grouped by: the functions that serve them, and what needs no token."""
+
+
 _GATEWAY: dict[int, tuple[str, str]] = {
     401: ("The token is missing or not valid", "Unauthorized"),
     413: ("The request is over the gateway's limit of 10 MB", "Request Too Long"),
@@ -77,9 +93,12 @@ def document() -> Schema:
             "views, rate, collect in playlists. "
             "Every error that the service answers is a problem document (RFC 9457); the gateway's own are "
             f'`{{"message": ...}}`. Bodies may have {LARGEST_BODY:,} bytes.',
+            "contact": {"name": "Those who run this service"},
+            "license": {"name": "All rights reserved", "identifier": "LicenseRef-All-rights-reserved"},
         },
         # Relative to this document, so that it holds behind a proxy that serves it below another path.
-        "servers": [{"url": "./"}],
+        "servers": [{"url": "."}],
+        "tags": [{"name": name, "description": description} for name, description in _TAGS.items()],
         "paths": paths,
         "components": {
             "schemas": {name: schema for part in _PARTS for name, schema in part.schemas().items()} | _ERRORS,
@@ -99,7 +118,7 @@ def document() -> Schema:
 def _operation(route: Route, operation: Operation) -> Schema:
     spec: Schema = {
         "operationId": route.operation,
-        "tags": ["service" if route.scope is None else route.function],
+        "tags": [_SERVICE if route.scope is None else route.function],
         "summary": operation.summary,
         "description": operation.description + (f" Needs the scope `{route.scope}`." if route.scope else ""),
         "responses": _responses(route, operation),
@@ -108,8 +127,7 @@ def _operation(route: Route, operation: Operation) -> Schema:
         spec["parameters"] = list(operation.parameters)
     if operation.body:
         spec["requestBody"] = operation.body
-    if route.scope:
-        spec["security"] = [{"token": []}]
+    spec["security"] = [{"token": []}] if route.scope else []
     return spec
 
 

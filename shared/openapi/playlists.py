@@ -16,11 +16,11 @@ from shared.openapi.spec import (
     Operation,
     json_content,
     model_schemas,
-    never_null,
     object_of,
     page_of,
     query,
     ref,
+    shown_schemas,
 )
 from shared.openapi.videos import VIDEO
 from shared.queries import ListPlaylists, ListVideoPlaylists
@@ -238,12 +238,12 @@ OPERATIONS: dict[str, Operation] = {
 def schemas() -> Schema:
     """The schemas of requests and answers, by name."""
     schemas = model_schemas(NewPlaylist, PlaylistPatch, NewEntry, EntryMove)
-    content: Schema = schemas["NewPlaylist"]["properties"]
+    content: Schema = shown_schemas(NewPlaylist)["ShownNewPlaylist"]["properties"]
     video_id: Schema = {"type": "string", "format": "uuid"}
     playlist: Schema = {
         "playlistId": {"type": "string", "format": "uuid"},
         "userId": {"type": "string", "description": "The owner"},
-        **{name: never_null(field) for name, field in content.items()},
+        **content,
         "createdAt": SECONDS,
         "updatedAt": SECONDS,
         "entryCount": {

@@ -1,7 +1,7 @@
 """The operations of the function `public`."""
 
 from shared.core import errors
-from shared.openapi.spec import Operation, json_content
+from shared.openapi.spec import Operation, json_content, object_of
 
 OPERATIONS: dict[str, Operation] = {
     "getHealth": Operation(
@@ -10,7 +10,7 @@ OPERATIONS: dict[str, Operation] = {
         {
             200: {
                 "description": "Both answer",
-                **json_content({"type": "object", "required": ["status"]}, {"status": "ok"}),
+                **json_content(object_of({"status": {"type": "string", "const": "ok"}}), {"status": "ok"}),
             }
         },
     ),
@@ -39,7 +39,7 @@ OPERATIONS: dict[str, Operation] = {
                 "name": "asset",
                 "in": "path",
                 "required": True,
-                "schema": {"enum": ["start.js", "swagger-ui-bundle.min.js", "swagger-ui.min.css"]},
+                "schema": {"type": "string", "enum": ["start.js", "swagger-ui-bundle.min.js", "swagger-ui.min.css"]},
             },
         ),
     ),

@@ -73,8 +73,6 @@ def schemas() -> Schema:
     average: Schema = {"minimum": 1, "maximum": BEST_RATING}
     own = {"value": value, "like": {"type": "boolean", "description": "Left out of a rating that was sent as a value"}}
     totals: Schema = {
-        "videoId": {"type": "string", "format": "uuid"},
-        "own": object_of({**own, "ratedAt": SECONDS}, optional=("like",)),
         "average": {
             "type": ["number", "null"],
             **average,
@@ -85,14 +83,18 @@ def schemas() -> Schema:
         "dislikes": count,
         "imported": object_of({"average": {"type": "number"}, "votes": count}),
     }
-    null: Schema = {"type": "null"}
+    rating: Schema = {
+        "videoId": {"type": "string", "format": "uuid"},
+        "own": object_of({**own, "ratedAt": SECONDS}, optional=("like",)),
+        **totals,
+    }
     return {
+        "RatingValue": object_of({"value": value}),
+        "RatingLike": object_of({"like": {"type": "boolean"}}),
         "RatingContent": {
             "description": "Either a value or a like",
-            "oneOf": [
-                object_of({"value": value, "like": null}, optional=("like",)),
-                object_of({"like": {"type": "boolean"}, "value": null}, optional=("value",)),
-            ],
+            "oneOf": [ref("RatingValue"), ref("RatingLike")],
         },
-        "Rating": object_of(totals, optional=("own", "imported")),
+        "Rating": object_of(rating, optional=("own", "imported")),
+        "RatingTotals": object_of(totals, optional=("imported",)),
     }

@@ -20,19 +20,14 @@ from shared.openapi.spec import (
     header,
     json_content,
     model_schemas,
-    never_null,
     object_of,
     page_of,
     query,
     ref,
+    shown_schemas,
 )
 from shared.queries import SECTIONS, ListPersonVideos
-from shared.relations.models import (
-    CreditContent,
-    LocalTitle,
-    ReleaseContent,
-    Role,
-)
+from shared.relations.models import CreditContent, ReleaseContent
 from shared.web.paging import Paged
 from shared.web.parameters import Query, Schema
 from shared.web.requests import JSON
@@ -198,9 +193,9 @@ OPERATIONS: dict[str, Operation] = {
 
 def schemas() -> Schema:
     """The schemas of requests and answers, by name."""
-    schemas = model_schemas(CreditContent, ReleaseContent, Role, LocalTitle)
-    credit = {name: never_null(field) for name, field in schemas["CreditContent"]["properties"].items()}
-    release = {name: never_null(field) for name, field in schemas["ReleaseContent"]["properties"].items()}
+    schemas = model_schemas(CreditContent, ReleaseContent) | shown_schemas(CreditContent, ReleaseContent)
+    credit = schemas.pop("ShownCreditContent")["properties"]
+    release = schemas.pop("ShownReleaseContent")["properties"]
     video_id: Schema = {"type": "string", "format": "uuid"}
     stamps: Schema = {
         "version": {"type": "integer", "minimum": 1, "description": "One more with every change"},
@@ -208,6 +203,7 @@ def schemas() -> Schema:
     }
     return schemas | {
         "Region": {
+            "type": "string",
             "enum": sorted(REGIONS),
             "description": "ISO 3166-1 such as `NZ`, ISO 3166-3 for former countries, such as `SUHH`, or a code such as "
             "`XWW` for the whole world. Lower case is accepted",
@@ -242,7 +238,7 @@ def schemas() -> Schema:
                     "title": {"type": "string"},
                     "region": ref("Region"),
                     "language": _LANGUAGE["schema"],
-                    "match": {"enum": ["region-and-language", "region", "language", "original"]},
+                    "match": {"type": "string", "enum": ["region-and-language", "region", "language", "original"]},
                 },
                 optional=("region", "language"),
             ),
@@ -257,13 +253,7 @@ def schemas() -> Schema:
                     "releases": object_of(
                         {"items": {"type": "array", "items": ref("Release")}, "nextCursor": NEXT_CURSOR}
                     ),
-                    "ratings": object_of(
-                        {
-                            name: {"$ref": f"#/components/schemas/Rating/properties/{name}"}
-                            for name in ("average", "votes", "likes", "dislikes", "imported")
-                        },
-                        optional=("imported",),
-                    ),
+                    "ratings": ref("RatingTotals"),
                     "tags": {"type": "array", "items": {"type": "string"}},
                     "jobs": {"type": "array", "items": ref("Job")},
                 },

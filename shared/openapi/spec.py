@@ -17,7 +17,7 @@ from shared.web.parameters import Query, Schema
 from shared.web.requests import JSON
 
 EXAMPLE_ID = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
-STATUS: Schema = {"enum": list(STATUSES)}
+STATUS: Schema = {"type": "string", "enum": list(STATUSES)}
 SECONDS: Schema = {"type": "integer", "minimum": 0, "description": "Epoch seconds"}
 
 
@@ -101,12 +101,27 @@ NEXT_CURSOR: Schema = {"type": ["string", "null"], "maxLength": LONGEST}
 LINK: Schema = {"Link": {"description": "The next page, if any: `rel=next`", "schema": {"type": "string"}}}
 
 
-def model_schemas(*models: type[BaseModel]) -> Schema:
-    """The schemas of request bodies, by the names of their models."""
+def model_schemas(*models: type[BaseModel], prefix: str = "") -> Schema:
+    """The schemas of request bodies and their parts, by the names of their models; references begin with the prefix."""
     _, definitions = models_json_schema(
-        [(model, "validation") for model in models], ref_template="#/components/schemas/{model}"
+        [(model, "validation") for model in models], ref_template=f"#/components/schemas/{prefix}{{model}}"
     )
-    schemas: Schema = tidied(definitions["$defs"])
+    schemas: Schema = {name: tidied(definition) for name, definition in definitions["$defs"].items()}
+    return schemas
+
+
+def shown_schemas(*models: type[BaseModel]) -> Schema:
+    """What answers show of what was sent as these models, and of its parts, by `Shown` and the names of the models.
+
+    Nothing is null in an answer, and all that could not be sent as null is there: what has another default is stored.
+    """
+    schemas: Schema = {}
+    for name, schema in model_schemas(*models, prefix="Shown").items():
+        fields = schema["properties"]
+        optional = [field for field, part in fields.items() if _NULL in part.get("anyOf", ())]
+        schemas[f"Shown{name}"] = object_of(
+            {field: _never_null(part) for field, part in fields.items()}, optional=optional
+        )
     return schemas
 
 
@@ -120,11 +135,11 @@ def object_of(properties: Schema, *, optional: Sequence[str] = ()) -> Schema:
     }
 
 
-def page_of(name: str) -> Schema:
-    """A page of a list."""
-    return object_of(
-        {"items": {"type": "array", "items": ref(name), "maxItems": LONGEST_PAGE}, "nextCursor": NEXT_CURSOR}
-    )
+def page_of(*names: str) -> Schema:
+    """A page of a list, whose items have the first of these schemas, or another of them."""
+    first, *others = map(ref, names)
+    items = {"anyOf": [first, *others]} if others else first
+    return object_of({"items": {"type": "array", "items": items, "maxItems": LONGEST_PAGE}, "nextCursor": NEXT_CURSOR})
 
 
 def tidied(schema: Any) -> Any:
@@ -133,8 +148,11 @@ def tidied(schema: Any) -> Any:
         return [tidied(element) for element in schema]
     if not isinstance(schema, dict):
         return schema
-    # Titles only repeat the names, and a default of null would read as "removes" in a merge patch.
-    tidy = {name: tidied(value) for name, value in schema.items() if not _is_noise(name, value)}
+    tidy = {
+        name: {field: tidied(part) for field, part in value.items()} if name == "properties" else tidied(value)
+        for name, value in schema.items()
+        if name not in _NOISE
+    }
     if "patternProperties" in tidy:
         # pydantic leaves keys that match no pattern open, but refuses them.
         ((pattern, value),) = tidy.pop("patternProperties").items()
@@ -143,14 +161,17 @@ def tidied(schema: Any) -> Any:
     return tidy
 
 
-def _is_noise(name: str, value: Any) -> bool:
-    return (name == "title" and isinstance(value, str)) or (name == "default" and not isinstance(value, dict))
+_NOISE = ("title", "default")
+"""Titles only repeat the names. A default of null would read as "removes" in a merge patch, and generators of clients
+take any field with a default for one that must be sent."""
 
 
-def never_null(field: Schema) -> Schema:
-    """A field as it is answered: left out instead of null."""
-    plain = {name: value for name, value in field.items() if name != "default"}
-    options = [option for option in plain.pop("anyOf", []) if option != {"type": "null"}]
+_NULL: Schema = {"type": "null"}
+
+
+def _never_null(field: Schema) -> Schema:
+    plain = dict(field)
+    options = [option for option in plain.pop("anyOf", []) if option != _NULL]
     if len(options) == 1:
         (only,) = options
         return {**only, **plain}

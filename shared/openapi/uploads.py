@@ -132,7 +132,7 @@ def schemas() -> Schema:
         "description": "Relative to the URL of the request that began the upload",
     }
     size: Schema = {"type": "integer", "minimum": 1, "maximum": LARGEST_FILM, "description": "Bytes"}
-    method: Schema = {"const": "PUT"}
+    method: Schema = {"type": "string", "const": "PUT"}
     headers: Schema = {"type": "object", "additionalProperties": {"type": "string"}}
     end: Schema = {**SECONDS, "description": "Epoch seconds; the URLs expire then at the latest"}
     part = object_of(
@@ -168,7 +168,7 @@ def schemas() -> Schema:
             {
                 "uploadId": upload_id,
                 "videoId": {"type": "string", "format": "uuid"},
-                "state": {"const": "received"},
+                "state": {"type": "string", "const": "received"},
             }
         ),
     }

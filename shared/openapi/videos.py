@@ -21,11 +21,11 @@ from shared.openapi.spec import (
     header,
     json_content,
     model_schemas,
-    never_null,
     object_of,
     page_of,
     query,
     ref,
+    shown_schemas,
 )
 from shared.queries import LOCAL_TITLE, BatchVideos, GetVideo, ListVideos
 from shared.relations.title_page import LARGEST_LIST, LARGEST_SECTION, MOST_RANGES, MOST_RELEASES
@@ -50,10 +50,6 @@ NEW_VIDEO: Schema = {
     "duration": 354000,
     "category": "demos",
     "visibility": "public",
-    "resolutions": {
-        "1080p": "s3://video-bucket/transcoded/a1b2c3d4/1080p.mp4",
-        "720p": "s3://video-bucket/transcoded/a1b2c3d4/720p.m3u8",
-    },
     "tags": ["product", "demo", "launch"],
 }
 VIDEO: Schema = {
@@ -63,6 +59,7 @@ VIDEO: Schema = {
     "updatedAt": 1717645200,
     **NEW_VIDEO,
     "origins": {"duration": "person"},
+    "resolutions": {},
     "tags": ["demo", "launch", "product"],
     "status": "uploaded",
     "metadata": {},
@@ -216,10 +213,13 @@ OPERATIONS: dict[str, Operation] = {
         {
             200: {
                 "description": "The video",
-                "headers": {"ETag": ETAG, "Vary": {"description": "Always", "schema": {"const": "Accept-Language"}}},
+                "headers": {
+                    "ETag": ETAG,
+                    "Vary": {"description": "Always", "schema": {"type": "string", "const": "Accept-Language"}},
+                },
                 "content": {
                     JSON: {
-                        "schema": ref("PartialVideo"),
+                        "schema": {"anyOf": [ref("FetchedVideo"), ref("PartialVideo")]},
                         "examples": {"video": {"value": VIDEO}, "title page": {"value": TITLE_PAGE}},
                     }
                 },
@@ -277,8 +277,9 @@ OPERATIONS: dict[str, Operation] = {
 def schemas() -> Schema:
     """The schemas of requests and answers, by name."""
     operations = (CreateOperation, PatchOperation, DeleteOperation)
-    schemas = model_schemas(NewVideo, VideoPatch, NoContent, VideoContent, VideoIds, *operations)
-    content = {name: never_null(field) for name, field in schemas.pop("VideoContent")["properties"].items()}
+    schemas = model_schemas(NewVideo, VideoPatch, NoContent, VideoIds, *operations)
+    schemas |= shown_schemas(VideoContent)
+    content = schemas.pop("ShownVideoContent")
     server: Schema = {
         "videoId": {"type": "string", "format": "uuid"},
         "userId": {"type": "string"},
@@ -292,8 +293,8 @@ def schemas() -> Schema:
         "origins": {
             "type": "object",
             "description": "Who filled in each field that can be read from the film; jobs do not overwrite what a person wrote",
-            "propertyNames": {"enum": list(PROBED)},
-            "additionalProperties": {"enum": ["person", "job", "import"]},
+            "propertyNames": {"type": "string", "enum": list(PROBED)},
+            "additionalProperties": {"type": "string", "enum": ["person", "job", "import"]},
         },
         "source": {
             **object_of(
@@ -314,20 +315,41 @@ def schemas() -> Schema:
         "version": {"type": "integer", "minimum": 1, "description": "One more with every change"},
         "schemaVersion": {"type": "integer", "minimum": 1},
     }
-    video = {name: (server | content)[name] for name in FIELDS}
+    video = {name: (server | content["properties"])[name] for name in FIELDS}
     summary = {name: video.get(name, {"type": "string", "description": "URL of the poster"}) for name in SUMMARY_FIELDS}
-    always = ("title", "resolutions", "visibility", "metadata", "thumbnails")
-    required = [name for name in (*always, *server) if name not in (*OWNER_FIELDS, "viewCount", "origins")]
+    always = {*content["required"], *server} - {*OWNER_FIELDS, "viewCount", "origins"}
+    required = [name for name in FIELDS if name in always]
+    fetched = video | {LOCAL_TITLE: ref("FittingTitle"), "included": ref("Included")}
     return schemas | {
         "Video": {"type": "object", "properties": video, "required": required},
-        "PartialVideo": {
+        "FetchedVideo": {
             "type": "object",
-            "description": "A video: all its fields, or those that `fields` names",
-            "properties": video | {LOCAL_TITLE: ref("FittingTitle"), "included": ref("Included")},
+            "description": "A video with its view count, and what `region` and `include` asked for",
+            "properties": fetched,
+            "required": [*required, "viewCount"],
         },
-        "VideoSummary": {"type": "object", "properties": summary},
-        "VideoPage": page_of("VideoSummary"),
+        "PartialVideo": _partial(fetched, "schemaVersion"),
+        "VideoSummary": {
+            "type": "object",
+            "properties": summary,
+            "required": [name for name in SUMMARY_FIELDS if name in always],
+        },
+        "PartialSummary": _partial(summary, "visibility"),
+        "VideoPage": page_of("VideoSummary", "PartialSummary"),
         **_batch_schemas(),
+    }
+
+
+def _partial(properties: Schema, mark: str) -> Schema:
+    """The schema of an answer to `fields`, which cannot require anything.
+
+    It leaves out the mark, a field that every whole answer has, so that generated clients can tell the two apart:
+    TypeScript narrows their union by `mark in answer`. `fields` may still select the mark: the schema is an open one.
+    """
+    return {
+        "type": "object",
+        "description": f"What `fields` names, and nothing else. Without `fields`, an answer is whole and has `{mark}`",
+        "properties": {name: schema for name, schema in properties.items() if name != mark},
     }
 
 
@@ -345,7 +367,11 @@ def _batch_schemas() -> Schema:
     )
     result = object_of(
         {
-            "op": {"enum": ["create", "patch", "delete"], "description": "Left out when it is none of these"},
+            "op": {
+                "type": "string",
+                "enum": ["create", "patch", "delete"],
+                "description": "Left out when it is none of these",
+            },
             "videoId": {"type": "string", "format": "uuid", "description": "Left out while there is none"},
             "status": {
                 "type": "integer",
@@ -386,7 +412,7 @@ def _batch_schemas() -> Schema:
         ),
         "VideoBatch": object_of(
             {
-                "items": {"type": "array", "items": ref("Video"), "maxItems": LARGEST_BATCH},
+                "items": {"type": "array", "items": ref("FetchedVideo"), "maxItems": LARGEST_BATCH},
                 "missing": ids | {"description": "Ids of videos that do not exist, or that the caller may not see"},
                 "remaining": ids | {"description": "Ids of videos that the answer had no room for"},
             }

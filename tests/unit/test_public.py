@@ -3,6 +3,7 @@
 import gzip
 import json
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import jsonschema_rs
@@ -81,7 +82,7 @@ class TestOpenApi:
 
     def test_it_lists_the_route_table(self) -> None:
         listed = {
-            (method.upper(), path, operation["operationId"], "security" in operation)
+            (method.upper(), path, operation["operationId"], operation["security"] == [{"token": []}])
             for path, item in document()["paths"].items()
             for method, operation in item.items()
         }
@@ -116,8 +117,46 @@ class TestOpenApi:
 
     def test_what_it_gives_as_an_example_works(self, api: Api) -> None:
         created = api.post("/v1/videos", NEW_VIDEO)
-        assert created.status == 201
+        assert (created.status, created.json["resolutions"]) == (201, {})  # Swagger UI sends it as it is
         _validator({"$ref": "#/components/schemas/Video"}).validate(created.json)
+
+    def test_a_fetched_video_has_all_that_a_whole_one_requires(self, api: Api) -> None:
+        path = f"/v1/videos/{api.create()['videoId']}"
+        whole, partial = api.get(path).json, api.get(path, query="fields=title").json
+        _tell_apart("FetchedVideo", "PartialVideo", whole, partial)
+
+    def test_a_listed_video_has_all_that_a_whole_one_requires(self, api: Api) -> None:
+        api.publish()
+        (whole,), (partial,) = (api.get("/v1/videos", query=query).json["items"] for query in ("", "fields=title"))
+        _tell_apart("VideoSummary", "PartialSummary", whole, partial)
+
+    def test_generators_find_what_it_refers_to(self) -> None:
+        names = document()["components"]["schemas"]
+        refs = [part["$ref"] for part in _parts(document()) if "$ref" in part]
+        assert {ref.removeprefix("#/components/schemas/") for ref in refs} <= names.keys()
+
+    def test_every_choice_has_a_type(self) -> None:
+        """Without one, Swagger UI calls it "any", and generated clients have no type for it."""
+        assert [part for part in _parts(document()) if {"enum", "const"} & part.keys() and "type" not in part] == []
+
+    def test_no_field_has_a_default(self) -> None:
+        """Generated clients must send a field that has one; query parameters may have one."""
+        schemas = document()["components"]["schemas"]
+        assert [part for part in _parts(schemas) if "default" in part] == []
+
+    def test_durations_and_positions_are_milliseconds(self) -> None:
+        lengths = [
+            (name, field)
+            for part in _parts(document()["components"]["schemas"])
+            for name, field in part.get("properties", {}).items()
+            if re.match("(Millis|S)econds", field.get("description", "")) and not field.get("deprecated")
+        ]
+        assert {name for name, _ in lengths} == {"duration", "position", "time"}
+        assert {field["description"].split()[0] for _, field in lengths} == {"Milliseconds"}
+
+    def test_every_group_of_operations_is_described(self) -> None:
+        described = [tag["name"] for tag in document()["tags"]]
+        assert {tag for part in _parts(document()["paths"]) for tag in part.get("tags", [])} == set(described)
 
     def test_every_error_of_the_tree_is_declared_somewhere(self) -> None:
         declared = {
@@ -131,6 +170,27 @@ class TestOpenApi:
         not_an_operation = {errors.MethodNotAllowed}
         groups = {errors.BadRequest, errors.Conflict, errors.NotApplied}
         assert declared == {kind.slug for kind in set(_all_errors()) - not_an_operation - groups}
+
+
+def _tell_apart(whole_name: str, partial_name: str, whole: dict[str, Any], partial: dict[str, Any]) -> None:
+    schemas = document()["components"]["schemas"]
+    (mark,) = schemas[whole_name]["properties"].keys() - schemas[partial_name]["properties"].keys()
+    assert (mark in whole, mark in partial) == (True, False)
+    validator = _validator({"$ref": f"#/components/schemas/{whole_name}"})
+    assert (validator.is_valid(whole), validator.is_valid(partial)) == (True, False)
+    assert _validator({"$ref": f"#/components/schemas/{partial_name}"}).is_valid(partial)
+
+
+def _parts(part: Any) -> Iterator[dict[str, Any]]:
+    """Every object of a document, but for its examples."""
+    if isinstance(part, list):
+        for element in part:
+            yield from _parts(element)
+    elif isinstance(part, dict):
+        yield part
+        for name, value in part.items():
+            if name not in ("example", "examples"):
+                yield from _parts(value)
 
 
 def _validator(schema: dict[str, Any]) -> Any:
