@@ -1,0 +1,111 @@
+"""Clients that are generated from the served document: they come without warnings, and what uses them compiles and works."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from local import ROOT
+from local.toolbox import with_tools
+from tests.e2e.conftest import Service
+from tests.films import film
+
+pytestmark = pytest.mark.xdist_group("e2e")
+
+USERS = Path(__file__).parent / "clients"
+"""What somebody writes with each of the clients."""
+
+ANSWERS = {
+    "description": "Of a harbour",
+    "views": 1,
+    "fetched": {"title": "A film", "viewCount": 1, "tags": ["sea"], "average": None, "renditions": 0},
+    "partial": {"title": "A film", "status": "uploaded"},
+    "listed": {"title": "A film", "status": "uploaded"},
+    "sent": 200,
+}
+"""What both are answered."""
+
+LINT = """\
+const { createConfig, lint } = require("@redocly/openapi-core");
+createConfig({ extends: ["recommended"] })
+  .then((config) => lint({ ref: "openapi.json", config }))
+  .then((problems) => console.log(JSON.stringify(problems.map(({ ruleId, message }) => `${ruleId}: ${message}`))));
+"""
+CALL = """\
+import { readFileSync } from "node:fs";
+import { use } from "./client.ts";
+const [url, token, category, film] = process.argv.slice(1);
+console.log(JSON.stringify(await use(url, token, category, new Uint8Array(readFileSync(film)))));
+"""
+COMPILER = {
+    "compilerOptions": {
+        "strict": True,
+        "exactOptionalPropertyTypes": True,
+        "noUncheckedIndexedAccess": True,
+        "noEmit": True,
+        "module": "esnext",
+        "moduleResolution": "bundler",
+        "target": "es2022",
+        "types": [],
+    },
+    "files": ["client.ts"],
+}
+
+
+@pytest.fixture
+def folder(service: Service, tmp_path: Path) -> Path:
+    """A project of somebody who calls the service, with its document, a film and the packages of this checkout."""
+    reply = service.request("GET", "/openapi.json", user=None)
+    assert reply.status_code == 200
+    (tmp_path / "openapi.json").write_bytes(reply.content)
+    (tmp_path / "film.mp4").write_bytes(film())
+    (tmp_path / "node_modules").symlink_to(ROOT / "node_modules")
+    return tmp_path
+
+
+def _run(folder: Path, *command: str) -> str:
+    """What a command prints; it must succeed."""
+    env = with_tools(os.environ)
+    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout[-10_000:] + done.stderr[-10_000:]
+    return done.stdout
+
+
+def _call(folder: Path, service: Service, category: str, *command: str) -> Mapping[str, Any]:
+    """What is answered to a program that calls the service."""
+    answers: dict[str, Any] = json.loads(
+        _run(folder, *command, service.base_url, service.tokens["alice"], category, "film.mp4")
+    )
+    stored = service.request("GET", f"/v1/videos/{answers.pop('videoId')}").json()
+    assert (stored["category"], stored["description"], stored["viewCount"]) == (category, "Of a harbour", 1)
+    return answers
+
+
+def test_a_python_client(service: Service, folder: Path, unique: str) -> None:
+    (folder / "config.yaml").write_text("post_hooks: []\n")  # by default it tidies up with ruff what it made
+    _run(
+        folder,
+        *(sys.executable, "-m", "openapi_python_client", "generate", "--path", "openapi.json", "--fail-on-warning"),
+        *("--config", "config.yaml", "--meta", "none", "--output-path", "video_metadata_client"),
+    )
+    (folder / "client.py").write_bytes((USERS / "client.py").read_bytes())
+    _run(folder, sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", "client.py")
+    assert _call(folder, service, unique, sys.executable, "client.py") == ANSWERS
+
+
+def test_a_typescript_client(service: Service, folder: Path, unique: str) -> None:
+    said = _run(folder, "node", "node_modules/openapi-typescript/bin/cli.js", "openapi.json", "--output", "schema.d.ts")
+    assert "⚠" not in said
+    (folder / "client.ts").write_bytes((USERS / "client.ts").read_bytes())
+    (folder / "tsconfig.json").write_text(json.dumps(COMPILER))
+    _run(folder, "node", "node_modules/typescript/bin/tsc", "--project", ".")
+    assert _call(folder, service, unique, "node", "--input-type=module", "--eval", CALL) == ANSWERS
+
+
+def test_redocly_has_nothing_to_say_about_the_document(folder: Path) -> None:
+    assert json.loads(_run(folder, "node", "--eval", LINT)) == []
