@@ -72,6 +72,7 @@ class Client:
     """
 
     def __init__(self, endpoint: str, region: str, credentials: Callable[[], Credentials]) -> None:
+        self._idle: list[HTTPConnection] = []
         url = urlsplit(endpoint)
         if url.scheme not in ("http", "https") or not url.hostname or url.path.strip("/"):
             raise InternalError(f"{endpoint} is not the URL of an endpoint.")
@@ -79,7 +80,6 @@ class Client:
         self._host_header = url.netloc.rpartition("@")[2]
         self._tls = _tls(url.hostname) if url.scheme == "https" else None
         self._credentials = credentials
-        self._idle: list[HTTPConnection] = []
 
     def call(self, operation: str, **parameters: Any) -> Any:
         """Carry one operation out, such as GetItem."""
@@ -98,6 +98,8 @@ class Client:
         """Close the connections that are kept."""
         while self._idle:
             self._idle.pop().close()
+
+    __del__ = close
 
     def begin(self, operation: str, **parameters: Any) -> Callable[[], Any]:
         """Send a request; what is returned waits for its answer. So several can be under way without threads."""
