@@ -52,9 +52,9 @@ from tools.imdb import (
     video_content,
     video_id,
 )
-from tools.lines import Damaged, Mark, OtherFile, check, read_lines
+from tools.lines import Damaged, Line, OtherFile, check, read_lines
 from tools.pace import Pool, Rate
-from tools.progress import Bars
+from tools.progress import Advance, Bars
 from tools.work import WorkFile
 
 IMPORTER = Caller.job("import")
@@ -84,6 +84,10 @@ IMPORTED = ("title", "duration", "releaseYear", "category", "tags", "metadata", 
 """The attributes of a video that an import sets."""
 
 Groups = Sequence[Sequence[Row]]
+Share = Callable[[float], object]
+"""Called with the share of a batch that is done: up to 1.0."""
+Step = Callable[[Groups, Share], Counter[str]]
+"""Carries out a batch; returns what became of its rows."""
 
 
 @dataclass(frozen=True)
@@ -154,7 +158,7 @@ class ImdbImport:
 
         Nothing is written when one of the files is not what it should be, unless it was merely cut off.
         """
-        steps: list[tuple[Layout, str, Callable[[Groups], Counter[str]]]] = [
+        steps: list[tuple[Layout, str, Step]] = [
             (BASICS, "Videos", self._import_videos),
             (PRINCIPALS, "Credits", self._import_credits),
             (AKAS, "Releases", self._import_releases),
@@ -166,12 +170,13 @@ class ImdbImport:
         # All of them before anything is written.
         for layout, _, _ in steps:
             self._check_header(layout)
+        sizes = {}
         for layout, title, _ in steps:
             path = self._path(layout)
             with self._bars.bar(f"{title}: reading through", path.stat().st_size) as advance:
-                check(path, advance)
+                sizes[layout] = check(path, advance)
         for position, (layout, title, step) in enumerate(steps):
-            while not self._is_carried_out(layout, title, step):
+            while not self._is_carried_out(layout, title, step, sizes[layout]):
                 # What was made of later files depends on this one.
                 for later, _, _ in steps[position:]:
                     self._work.forget(later.file)
@@ -194,33 +199,41 @@ class ImdbImport:
                 f"{path} {begins}, and not with the columns {', '.join(layout.columns)}; nothing was imported."
             )
 
-    def _is_carried_out(self, layout: Layout, title: str, step: Callable[[Groups], Counter[str]]) -> bool:
-        """Carry out what is left of a file; False when it is not the one that was begun."""
+    def _is_carried_out(self, layout: Layout, title: str, step: Step, size: int) -> bool:
+        """Carry out what is left of a file of `size` unpacked bytes; False when it is not the one that was begun."""
         try:
-            with self._bars.bar(title, self._path(layout).stat().st_size) as advance:
+            with self._bars.bar(title, size) as advance:
                 self._read(layout, step, advance)
         except OtherFile:
             return False
         return True
 
-    def _read(self, layout: Layout, step: Callable[[Groups], Counter[str]], advance: Callable[[int], None]) -> None:
+    def _read(self, layout: Layout, step: Step, advance: Advance) -> None:
         size = NAMES_AT_A_TIME if layout is NAMES else TITLES_AT_A_TIME
         batch: list[Sequence[Row]] = []
-        done = self._work.mark(layout.file)
+        done = Line(self._work.mark(layout.file), None)
         last = done
-        homeless = 0
+        homeless = reached = 0
         damage: Damaged | None = None
+
+        def reach(position: int) -> None:
+            nonlocal reached
+            reached = position
+            advance(position)
 
         def carry_out() -> None:
             left_out = {HOMELESS: homeless} if homeless else {}
-            self._work.commit(layout.file, last, step(batch) + Counter(left_out))
+            before, length = reached, max(0, last.position - reached)
+            outcomes = step(batch, lambda share: advance(before + round(length * share)))
+            self._work.commit(layout.file, last.mark, outcomes + Counter(left_out))
+            reach(before + length)
 
         try:
-            for group, unwanted, last in self._groups(layout, done, advance):
+            for group, unwanted, last in self._groups(layout, done, reach):
                 homeless += unwanted
                 if group:
                     batch.append(group)
-                if len(batch) == size or last.line - done.line >= ROWS_AT_A_TIME:
+                if len(batch) == size or last.mark.line - done.mark.line >= ROWS_AT_A_TIME:
                     carry_out()
                     batch, homeless, done = [], 0, last
         except Damaged as error:
@@ -230,16 +243,14 @@ class ImdbImport:
         if damage:
             raise damage
 
-    def _groups(
-        self, layout: Layout, after: Mark, advance: Callable[[int], None]
-    ) -> Iterator[tuple[Sequence[Row], int, Mark]]:
-        """The rows of one title after the other, how many were left out as nobody wants the title, and where the file
-        stands after them."""
+    def _groups(self, layout: Layout, after: Line, skipped: Advance) -> Iterator[tuple[Sequence[Row], int, Line]]:
+        """The rows of one title after the other, how many were left out as nobody wants the title, and the last line
+        that was read for them."""
         title: str | None = None
         rows: list[Row] = []
         wanted, unwanted = True, 0
         last = after
-        for line in read_lines(self._path(layout), after, advance):
+        for line in read_lines(self._path(layout), after.mark, skipped):
             try:
                 row = parse_row(line.mark.line, line.content, layout) if line.mark.line > 1 else None
             except Refused as refused:
@@ -253,7 +264,7 @@ class ImdbImport:
                     self._collect(layout, row, rows)
                 else:
                     unwanted += 1
-            last = line.mark
+            last = line
         yield self._once(layout, rows), unwanted, last
 
     def _is_wanted(self, layout: Layout, title: str) -> bool:
@@ -278,7 +289,7 @@ class ImdbImport:
 
     # What is done with a batch
 
-    def _remember_names(self, groups: Groups) -> Counter[str]:
+    def _remember_names(self, groups: Groups, _: Share) -> Counter[str]:
         names = []
         for row in (row for rows in groups for row in rows):
             try:
@@ -288,7 +299,7 @@ class ImdbImport:
         self._work.add_names(names)
         return Counter(read=len(names))
 
-    def _import_videos(self, groups: Groups) -> Counter[str]:
+    def _import_videos(self, groups: Groups, share: Share) -> Counter[str]:
         contents = []
         not_selected = 0
         for row in (row for rows in groups for row in rows):
@@ -319,7 +330,7 @@ class ImdbImport:
             )
             tasks.append(Task(row.line, new | {DIGEST: digest(content)}, stored.get(new["videoId"])))
         left_out = {NOT_SELECTED: not_selected} if not_selected else {}
-        return self._written(BASICS, self._write_video, tasks) + Counter(left_out)
+        return self._written(BASICS, self._write_video, tasks, share) + Counter(left_out)
 
     def _selected(self, row: Row) -> Item | None:
         """The content of a title to import, None of one that is not selected; raises Refused."""
@@ -358,7 +369,7 @@ class ImdbImport:
             return REMOVED
         return CHANGED
 
-    def _import_credits(self, groups: Groups) -> Counter[str]:
+    def _import_credits(self, groups: Groups, share: Share) -> Counter[str]:
         relations = [
             (rows[0].id, relation)
             for rows in groups
@@ -370,11 +381,11 @@ class ImdbImport:
             return credit_item(video, dict(relation.parts)["personId"], content, caller=IMPORTER, now=now)
 
         videos = self._targets([title for title, _ in relations])
-        outcomes = self._import_relations(PRINCIPALS, relations, videos, make, ("name", "ordering", "roles"))
+        outcomes = self._import_relations(PRINCIPALS, relations, videos, make, ("name", "ordering", "roles"), share)
         self._move_again(videos)
         return outcomes
 
-    def _import_releases(self, groups: Groups) -> Counter[str]:
+    def _import_releases(self, groups: Groups, share: Share) -> Counter[str]:
         relations = [
             (rows[0].id, relation)
             for rows in groups
@@ -388,7 +399,7 @@ class ImdbImport:
             return release_item(video, parts["region"], language, content, caller=IMPORTER, now=now)
 
         videos = self._targets([title for title, _ in relations])
-        outcomes = self._import_relations(AKAS, relations, videos, make, ("titles",))
+        outcomes = self._import_relations(AKAS, relations, videos, make, ("titles",), share)
         self._move_again(videos)
         return outcomes
 
@@ -406,6 +417,7 @@ class ImdbImport:
         videos: Mapping[str, Item],
         make: Callable[[Item, Relation, int], Item],
         content: Sequence[str],
+        share: Share,
     ) -> Counter[str]:
         now = int(self._clock())
         items = []
@@ -414,7 +426,7 @@ class ImdbImport:
                 items.append((relation.line, make(video, relation, now)))
         there = {_place(item): item for item in self._batch_get([_key(item) for _, item in items])}
         tasks = [Task(line, item, there.get(_place(item))) for line, item in items]
-        return self._written(layout, lambda task: self._write_relation(task, content), tasks)
+        return self._written(layout, lambda task: self._write_relation(task, content), tasks, share)
 
     def _write_relation(self, task: Task, content: Sequence[str]) -> str:
         new, stored = task.new, task.stored
@@ -434,7 +446,7 @@ class ImdbImport:
             raise NotApplied from conflict
         return CHANGED if stored else CREATED
 
-    def _import_ratings(self, groups: Groups) -> Counter[str]:
+    def _import_ratings(self, groups: Groups, share: Share) -> Counter[str]:
         valid = []
         for rows in groups:
             for again in rows[1:]:
@@ -451,7 +463,7 @@ class ImdbImport:
             for row, rating in valid
             if (video := self._target(RATINGS, row.line, videos.get(row.id)))
         ]
-        return self._written(RATINGS, self._write_rating, tasks)
+        return self._written(RATINGS, self._write_rating, tasks, share)
 
     def _write_rating(self, task: Task) -> str:
         before = (task.stored or {}).get("imported")
@@ -485,8 +497,10 @@ class ImdbImport:
     def _batch_get(self, keys: Sequence[Key], attributes: Sequence[str] = ()) -> list[Item]:
         return self._table.batch_get(keys, attributes=attributes, consistent=True)
 
-    def _written(self, layout: Layout, write: Callable[[Task], str], tasks: Sequence[Task]) -> Counter[str]:
-        outcomes = self._pool.map(write, tasks)
+    def _written(
+        self, layout: Layout, write: Callable[[Task], str], tasks: Sequence[Task], share: Share
+    ) -> Counter[str]:
+        outcomes = self._pool.map(write, tasks, share)
         written: Key | None = None
         for task, outcome in zip(tasks, outcomes, strict=True):
             if outcome in (LEFT_ALONE, REMOVED):

@@ -53,9 +53,9 @@ from shared.videos.video import MAPS, stamp, upgraded
 from tools.form import DUE, ItemLine, parse_line
 from tools.imdb import Refused
 from tools.imdb_import import CREATED, IMPORTER, LEFT_ALONE, UNCHANGED
-from tools.lines import Damaged, Mark, OtherFile, check, read_lines
+from tools.lines import Damaged, Line, Mark, OtherFile, check, read_lines
 from tools.pace import Pool, Rate
-from tools.progress import Bars
+from tools.progress import Advance, Bars
 from tools.work import WorkFile
 
 LINES_AT_A_TIME = 2000
@@ -105,40 +105,52 @@ class LineImport:
         """Import the file; raises ToolError. The work file then has what happened, also when it raises."""
         size = self._file.stat().st_size
         with self._bars.bar("Reading through", size) as advance:
-            check(self._file, advance)
+            unpacked = check(self._file, advance)
         while True:
             try:
-                with self._bars.bar("Items", size) as advance:
+                with self._bars.bar("Items", unpacked) as advance:
                     self._read(advance)
             except OtherFile:
                 self._work.forget(self._file.name)
             else:
                 return
 
-    def _read(self, advance: Callable[[int], None]) -> None:
-        done = self._work.mark(self._file.name)
+    def _read(self, advance: Advance) -> None:
+        done = Line(self._work.mark(self._file.name), None)
         last = done
+        reached = 0
         batch: list[list[ItemLine]] = []
         damage: Damaged | None = None
+
+        def reach(position: int) -> None:
+            nonlocal reached
+            reached = position
+            advance(position)
+
+        def carry_out() -> None:
+            before, length = reached, max(0, last.position - reached)
+            self._carry_out(batch, last.mark, lambda share: advance(before + round(length * share)))
+            reach(before + length)
+
         try:
-            for group, last, whole in self._groups(done, advance):
+            for group, last, whole in self._groups(done, reach):
                 batch.append(group)
                 lines = sum(map(len, batch))
                 # What belongs together is not carried out side by side.
-                if not whole or lines >= LINES_AT_A_TIME or last.line - done.line >= 10 * LINES_AT_A_TIME:
-                    self._carry_out(batch, last)
+                if not whole or lines >= LINES_AT_A_TIME or last.mark.line - done.mark.line >= 10 * LINES_AT_A_TIME:
+                    carry_out()
                     batch, done = [], last
         except Damaged as error:
             damage = error
         # Before damage, videos and playlists are whole as far as another one had begun.
-        self._carry_out(batch, last)
+        carry_out()
         if damage:
             raise damage
 
-    def _carry_out(self, batch: Sequence[Sequence[ItemLine]], mark: Mark) -> None:
+    def _carry_out(self, batch: Sequence[Sequence[ItemLine]], mark: Mark, advance: Callable[[float], object]) -> None:
         counts: Counter[str] = Counter()
         written: Key | None = None
-        for group, outcomes in zip(batch, self._pool.map(self._restore.carry_out, batch), strict=True):
+        for group, outcomes in zip(batch, self._pool.map(self._restore.carry_out, batch, advance), strict=True):
             heads = {line.line: line.home for line in group if line.entity in ("Video", "Playlist")}
             for line, outcome in outcomes:
                 if isinstance(outcome, Refused):
@@ -154,11 +166,11 @@ class LineImport:
             self._work.wrote(written)
         self._work.commit(self._file.name, mark, counts)
 
-    def _groups(self, after: Mark, advance: Callable[[int], None]) -> Iterator[tuple[list[ItemLine], Mark, bool]]:
-        """Lines of one home, where the file stands after them, and whether no more of them follow."""
+    def _groups(self, after: Line, skipped: Advance) -> Iterator[tuple[list[ItemLine], Line, bool]]:
+        """Lines of one home, the last line that was read for them, and whether no more of them follow."""
         group: list[ItemLine] = []
         last = after
-        for line in read_lines(self._file, after, advance):
+        for line in read_lines(self._file, after.mark, skipped):
             try:
                 parsed = parse_line(line.mark.line, line.content)
             except Refused as refused:
@@ -169,7 +181,7 @@ class LineImport:
                     yield group, last, not same
                     group = []
                 group.append(parsed)
-            last = line.mark
+            last = line
         yield group, last, True
 
 

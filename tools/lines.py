@@ -16,6 +16,8 @@ _GZIP = b"\x1f\x8b"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _CHUNK = 1 << 20
 """Bytes unpacked at a time where lines do not matter."""
+_LINES_SKIPPED = 10_000
+"""Lines that were carried out before, after which it is said how far the reading is."""
 
 
 class Damaged(ToolError):
@@ -44,14 +46,17 @@ class Line:
 
     mark: Mark
     content: bytes | None
+    position: int = 0
+    """Bytes of the unpacked file up to its end."""
 
 
 def read_lines(
-    path: Path, after: Mark = Mark(), progress: Callable[[int], object] = lambda position: None
+    path: Path, after: Mark = Mark(), skipped: Callable[[int], object] = lambda position: None
 ) -> Iterator[Line]:
     """The lines after a mark, without a byte-order mark.
 
-    Raises Damaged where the file is cut off, Corrupt, and OtherFile when the mark is another file's. `progress` is called with bytes of the file read, as they lie on the disk, now and then.
+    Raises Damaged where the file is cut off, Corrupt, and OtherFile when the mark is another file's. `skipped` is
+    called now and then on the way to the mark, with the bytes of the unpacked file that were read.
     """
     number, checksum = 0, 0
     with _opened(path) as raw, _unpacked(raw) as file:
@@ -72,28 +77,36 @@ def read_lines(
             if number == 1 and content:
                 content = content.removeprefix(_BYTE_ORDER_MARK)
             mark = Mark(number, checksum)
-            if number % 10_000 == 1:
-                progress(raw.tell())
+            if number == after.line or (number < after.line and number % _LINES_SKIPPED == 0):
+                skipped(file.tell())
             if number == after.line and mark != after:
                 raise OtherFile
             if number > after.line:
-                yield Line(mark, content)
+                yield Line(mark, content, file.tell())
     if number < after.line:
         raise OtherFile
-    progress(path.stat().st_size)
 
 
-def check(path: Path, progress: Callable[[int], object] = lambda position: None) -> None:
-    """Read a packed file through; raises Corrupt. That it was cut off is not a fault here: what it has left is right."""
+def check(path: Path, progress: Callable[[int], object] = lambda position: None) -> int:
+    """Read a packed file through, and return how many bytes it unpacks to; raises Corrupt.
+
+    That it was cut off is not a fault here: what it has left is right. A plain file has nothing to be checked.
+    `progress` is called with the bytes of the file read, as they lie on the disk.
+    """
+    size, unpacked = path.stat().st_size, 0
     with _opened(path) as raw, _unpacked(raw) as file:
         if file is raw:
-            return
-        try:
-            while file.read(_CHUNK):
-                progress(raw.tell())
-        except _UNPACKING as error:
-            if not _is_cut_off(error):
-                raise _corrupt(path, error) from error
+            unpacked = size
+        else:
+            try:
+                while chunk := file.read(_CHUNK):
+                    unpacked += len(chunk)
+                    progress(raw.tell())
+            except _UNPACKING as error:
+                if not _is_cut_off(error):
+                    raise _corrupt(path, error) from error
+    progress(size)
+    return unpacked
 
 
 _UNPACKING = (EOFError, zlib.error, gzip.BadGzipFile)

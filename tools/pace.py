@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Self, TypeVar
 
 THREADS = 16
@@ -49,10 +49,21 @@ class Pool:
     def __init__(self, threads: int = THREADS) -> None:
         self._executor = ThreadPoolExecutor(threads, thread_name_prefix="write")
 
-    def map(self, action: Callable[[_Task], _Result], tasks: Iterable[_Task]) -> list[_Result]:
-        """The results in order, once all are done; raises the first error after the others have ended."""
+    def map(
+        self,
+        action: Callable[[_Task], _Result],
+        tasks: Iterable[_Task],
+        advance: Callable[[float], object] = lambda share: None,
+    ) -> list[_Result]:
+        """The results in order, once all are done; raises the first error after the others have ended.
+
+        `advance` is called as each task ends, in the thread of the caller, with the share that is done: up to 1.0.
+        """
         futures = [self._executor.submit(action, task) for task in tasks]
         try:
+            for done, ended in enumerate(as_completed(futures), 1):
+                ended.result()
+                advance(done / len(futures))
             return [future.result() for future in futures]
         finally:
             for future in futures:

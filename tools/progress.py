@@ -19,7 +19,9 @@ class Bars:
     @contextmanager
     def bar(self, title: str, total: int | None, *, counted: bool = False) -> Iterator[Advance]:
         """A bar for one piece of work; `total` None when nobody knows, `counted` to show numbers, not percent."""
-        amount = MofNCompleteColumn() if counted else TaskProgressColumn(show_speed=False)
+        # Of an hour, a second is 0.03 %: with whole percents a bar seems to stand still.
+        percent = TaskProgressColumn("[progress.percentage]{task.percentage:>6.2f}%")
+        amount = MofNCompleteColumn() if counted else percent
         with Progress(
             TextColumn("{task.description}"),
             BarColumn(),

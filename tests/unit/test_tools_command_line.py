@@ -159,7 +159,7 @@ def test_a_termination_ends_an_import_as_an_interrupt_does(
     before = signal.getsignal(signal.SIGTERM)
     with monkeypatch.context() as patched:
         patched.setattr(Table, "transact", lambda *_, **__: signal.raise_signal(signal.SIGTERM))
-        patched.setattr(Pool, "map", lambda _, action, tasks: [action(task) for task in tasks])
+        patched.setattr(Pool, "map", lambda _, action, tasks, advance: [action(task) for task in tasks])
         assert main(arguments) == 1
     assert capsys.readouterr().err == "Stopped; run the same command again to continue.\n"
     assert signal.getsignal(signal.SIGTERM) == before

@@ -1,11 +1,14 @@
 """The import of the IMDb files: what becomes of the rows, of bad rows and files, and of an import that is broken off."""
 
 import gzip
+import io
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from shared.aws.dynamodb import Table
 from shared.core.attributes import Item
@@ -19,7 +22,7 @@ from tools.imdb import AKAS, BASICS, NAMES, PRINCIPALS, RATINGS, Layout, created
 from tools.imdb_import import ImdbImport, Selection
 from tools.lines import Corrupt, Damaged
 from tools.pace import Pool, Rate
-from tools.progress import Bars
+from tools.progress import Advance, Bars
 from tools.work import WorkFile, write_report
 
 TITLES = 6
@@ -32,11 +35,27 @@ class Crash(Exception):
     """The end of the process, in a test."""
 
 
+class Watched(Bars):
+    """Bars that remember how far they came: for each title its total, and where it stood one step after the other."""
+
+    def __init__(self) -> None:
+        super().__init__(Console(file=io.StringIO()))
+        self.totals: dict[str, int | None] = {}
+        self.moves: dict[str, list[int]] = {}
+
+    @contextmanager
+    def bar(self, title: str, total: int | None, *, counted: bool = False) -> Iterator[Advance]:
+        """A bar that nobody sees."""
+        self.totals[title] = total
+        yield self.moves.setdefault(title, []).append
+
+
 class Importer:
     """Imports a folder into a table, as `python -m tools import-imdb` does."""
 
     def __init__(self, table: Table, folder: Path) -> None:
         self.table = table
+        self.bars = Watched()
         self.folder = folder
         self.state = folder / "state"
         self.rejects = folder / "rejects.jsonl"
@@ -54,6 +73,12 @@ class Importer:
         for layout in LAYOUTS:
             self.write(layout, files.get(layout, ()))
 
+    def unpack(self) -> None:
+        """Make plain files of all that were written."""
+        for packed in self.folder.glob("*.tsv.gz"):
+            packed.with_suffix("").write_bytes(gzip.decompress(packed.read_bytes()))
+            packed.unlink()
+
     def run(self, selection: Selection = EVERYTHING) -> dict[str, dict[str, int]]:
         """The outcomes by file; what was refused is in `rejects` afterwards."""
         # One thread: moto copies all its tables for each transaction, and puts the copy back when that fails.
@@ -67,7 +92,7 @@ class Importer:
                     selection,
                     rate=Rate(None),
                     pool=pool,
-                    bars=Bars(),
+                    bars=self.bars,
                     clock=lambda: NOW,
                 ).run()
                 outcomes = work.outcomes()
@@ -396,9 +421,8 @@ def test_parts_can_be_left_out(imdb: Importer) -> None:
 
 
 def test_unpacked_files_are_read_too(imdb: Importer) -> None:
-    packed = imdb.write(BASICS, [FILM])
-    packed.with_suffix("").write_bytes(gzip.decompress(packed.read_bytes()))
-    packed.unlink()
+    imdb.write(BASICS, [FILM])
+    imdb.unpack()
     imdb.run(Selection(parts=frozenset()))
     assert imdb.video("tt1")
 
@@ -408,6 +432,49 @@ def generated(imdb: Importer) -> Importer:
     """An importer with some titles to import."""
     generate(imdb.folder, TITLES, people=8, seed=7)
     return imdb
+
+
+def test_a_bar_moves_with_every_title_that_is_written(imdb: Importer) -> None:
+    imdb.write_all({BASICS: [(f"tt{n}", *FILM[1:]) for n in range(1, 6)]})
+    imdb.run()
+    moves, total = imdb.bars.moves["Videos"], imdb.bars.totals["Videos"]
+    assert len(set(moves)) == 5
+    assert moves == sorted(moves)
+    assert moves[-1] == total == len(gzip.decompress((imdb.folder / BASICS.file).read_bytes()))
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_every_bar_reaches_its_end(imdb: Importer, packed: bool) -> None:
+    imdb.write_all({BASICS: [FILM], RATINGS: [("tt1", "5.0", "5")]})
+    if not packed:
+        imdb.unpack()
+    imdb.run()
+    assert "Ratings: reading through" in imdb.bars.totals
+    assert {title: moves[-1] for title, moves in imdb.bars.moves.items()} == imdb.bars.totals
+
+
+def test_the_bar_of_an_import_that_continues_begins_where_it_was_broken_off(imdb: Importer) -> None:
+    imdb.write_all({BASICS: [(f"tt{n}", *FILM[1:-1], r"\N") for n in range(1, 150)]})
+    whole = (imdb.folder / BASICS.file).read_bytes()
+    (imdb.folder / BASICS.file).write_bytes(whole[:-12])
+    with pytest.raises(Damaged):
+        imdb.run()
+    (imdb.folder / BASICS.file).write_bytes(whole)
+    imdb.bars = Watched()
+    imdb.run()
+    total = imdb.bars.totals["Videos"] or 0
+    assert imdb.bars.moves["Videos"] == sorted(imdb.bars.moves["Videos"])
+    assert total / 2 < imdb.bars.moves["Videos"][0] < imdb.bars.moves["Videos"][-1] == total
+
+
+def test_a_bar_shows_parts_of_a_percent_and_an_estimate() -> None:
+    shown = io.StringIO()
+    with Bars(Console(file=shown, force_terminal=True, width=100)).bar("Videos", 30_000) as advance:
+        for done in (100, 101):
+            advance(done)
+    last = shown.getvalue().rpartition("Videos")[2]
+    assert "0.34%" in last
+    assert "-:--:--" not in last
 
 
 def test_a_generated_catalogue_is_imported_whole(generated: Importer) -> None:
