@@ -1,13 +1,21 @@
 """The command line of the tools: `python -m tools --help`."""
 
+import sys
+from importlib.util import find_spec
+
+if find_spec("botocore") is None:  # asked before anything below needs it
+    sys.exit(
+        "The packages of the tools are not installed in this Python: run `make`, then `. .venv/bin/activate`, or say "
+        ".venv/bin/python -m tools."
+    )
+
 import argparse
 import os
 import signal
 import sqlite3
-import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,7 +35,17 @@ from tools import ToolError
 from tools.exporting import Export
 from tools.generator import generate
 from tools.imdb import BASICS
-from tools.imdb_import import ACCEPTED, CHANGED, CREATED, HOMELESS, NOT_SELECTED, UNCHANGED, ImdbImport, Selection
+from tools.imdb_import import (
+    ACCEPTED,
+    CHANGED,
+    CREATED,
+    HOMELESS,
+    NOT_SELECTED,
+    OF_TYPE,
+    UNCHANGED,
+    ImdbImport,
+    Selection,
+)
 from tools.importing import LineImport
 from tools.pace import Pool, Rate
 from tools.preflight import session
@@ -39,6 +57,8 @@ from tools.target import open_table, use_local_service
 from tools.work import WorkFile, work_file, write_report
 
 PARTS = ("credits", "releases", "ratings")
+MOST_TYPES = 30
+"""Of a file, that are named; IMDb has about ten."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -226,7 +246,7 @@ def _import_imdb(options: argparse.Namespace) -> int:
     selection = Selection(
         options.owner, options.types, options.from_year, options.to_year, frozenset(PARTS) - options.without
     )
-    settings = {
+    settings: dict[str, object] = {
         "table": options.table or "local",
         "owner": options.owner,
         "types": sorted(options.types),
@@ -238,7 +258,8 @@ def _import_imdb(options: argparse.Namespace) -> int:
         ImdbImport(options.folder, table, work, selection, rate=Rate(options.rate), pool=pool, bars=Bars()).run()
 
     whose = "not there" if selection.takes_all else "not selected, or not there"
-    return _import(options, options.folder / "import", settings, run, table=table, of=BASICS.file, homeless=whose)
+    beside = options.folder / "import"
+    return _import(options, beside, settings, run, table=table, of=BASICS.file, homeless=whose, types=options.types)
 
 
 def _import_lines(options: argparse.Namespace) -> int:
@@ -262,8 +283,12 @@ def _import(
     table: Table,
     of: str,
     homeless: str = "",
+    types: frozenset[str] = frozenset(),
 ) -> int:
-    """Carry out an import; `of` is the file on whose lines all others depend, `homeless` what rows of no title are."""
+    """Carry out an import; `of` is the file on whose lines all others depend, `homeless` what rows of no title are.
+
+    `types` are those of the titles that were asked for.
+    """
     state = options.state or beside.with_name(f"{beside.name}.state")
     rejects = options.rejects or beside.with_name(f"{beside.name}.rejects.jsonl")
     with Pool() as pool, work_file(state, settings, table) as work:
@@ -273,6 +298,7 @@ def _import(
         finally:
             write_report(work, rejects)
             _summarise(work, rejects, homeless)
+        _name_absent_types(work.outcomes().get(of, {}), of, types)
         status = _conclude(work, of)
         work.remove()
     return status
@@ -286,8 +312,16 @@ def _warn(work: WorkFile) -> None:
         )
 
 
+def _name_absent_types(counts: Mapping[str, int], file: str, types: frozenset[str]) -> None:
+    """Say which of the types that were asked for no title of a file has."""
+    present = {name.removeprefix(OF_TYPE) for name in counts if name.startswith(OF_TYPE)}
+    if absent := sorted(types - present):
+        there = ", ".join(sorted(present)[:MOST_TYPES]) or "none"
+        print(f"No title in {file} is of the type {' or '.join(absent)}; its types are: {there}.", file=sys.stderr)
+
+
 def _conclude(work: WorkFile, file: str) -> int:
-    """Say what it means when nothing was written; the exit status, 1 when there was nothing that could be."""
+    """Say what it means when nothing was written; the exit status, 1 when nothing was there that could be."""
     outcomes = work.outcomes()
     counts = outcomes.get(file, {})
     if any(counts.get(name) for name in ACCEPTED):
@@ -298,8 +332,8 @@ def _conclude(work: WorkFile, file: str) -> int:
     refused = sum(count for name, _, count in work.refused_by_reason() if name == file)
     if not_selected:
         rest = f", and {refused} more were refused" if refused else ""
-        print(f"Nothing was imported: no title was selected of {not_selected} in {file}{rest}.")
-        return 0
+        print(f"Nothing was imported: no title was selected of {not_selected} in {file}{rest}.", file=sys.stderr)
+        return 1
     empty = "has nothing but its header" if file == BASICS.file else "is empty"
     why = f"every line of {file} was refused" if refused else f"{file} {empty}"
     print(f"Nothing was imported: {why}.", file=sys.stderr)
@@ -372,7 +406,10 @@ def _copy(source: str, table: Table) -> Path:
     if not file.is_file():
         if source == table.name:
             raise ToolError(f"{source} is the table to restore: name a copy of it.")
-        origin = open_table(source)
+        try:
+            origin = open_table(source)
+        except ToolError as error:
+            raise ToolError(f"There is no file {source}. {error}") from error
         # Another table that has the same name later, or had it before, is another copy.
         file = Path(f"{source}.{_made_at(origin)}.jsonl.gz")
         if not file.exists():

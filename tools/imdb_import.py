@@ -75,6 +75,8 @@ ACCEPTED = (CREATED, CHANGED, UNCHANGED, LEFT_ALONE)
 """What becomes of a row that is taken for what it says."""
 NOT_SELECTED, HOMELESS = "not selected", "of no title"
 """Of titles, and of rows whose title was not selected, was refused, or is in no file."""
+OF_TYPE = "of type "
+"""Before a title's type, when only some types are imported: how many titles have it."""
 REMOVED = "being removed"
 TOUCHED = Refused("somebody else has changed it: left alone")
 GOING = Refused("an earlier video of this id is being removed: import it again")
@@ -302,7 +304,10 @@ class ImdbImport:
     def _import_videos(self, groups: Groups, share: Share) -> Counter[str]:
         contents = []
         not_selected = 0
+        types: Counter[str] = Counter()
         for row in (row for rows in groups for row in rows):
+            if self._selection.types:
+                types[f"{OF_TYPE}{row.values[1]}"] += 1
             try:
                 content = self._selected(row)
                 if content is None:
@@ -330,7 +335,7 @@ class ImdbImport:
             )
             tasks.append(Task(row.line, new | {DIGEST: digest(content)}, stored.get(new["videoId"])))
         left_out = {NOT_SELECTED: not_selected} if not_selected else {}
-        return self._written(BASICS, self._write_video, tasks, share) + Counter(left_out)
+        return self._written(BASICS, self._write_video, tasks, share) + Counter(left_out) + types
 
     def _selected(self, row: Row) -> Item | None:
         """The content of a title to import, None of one that is not selected; raises Refused."""

@@ -1,10 +1,11 @@
 """The table that a tool works on: a deployed one by the usual credentials, or that of `make run`."""
 
 import os
+import re
 import time
 from collections.abc import MutableMapping
 
-from botocore.exceptions import BotoCoreError
+from botocore.exceptions import BotoCoreError, ClientError
 
 from local import LocalError, running_service
 from shared.aws.boto3_client import make_client
@@ -15,12 +16,18 @@ from tools import ToolError
 
 ATTEMPTS = 20
 """Tries of one request: a table that grows under an import throttles for some seconds."""
+_NAME = re.compile(r"[A-Za-z0-9_.-]{3,255}|arn:[!-~]{1,1000}")
+"""What DynamoDB takes for the name of a table, or its ARN."""
 
 
 def open_table(name: str | None) -> Table:
     """The named table, or the local service's; raises ToolError unless it can be read."""
     if name is None:
         use_local_service(os.environ)
+    elif not _NAME.fullmatch(name):
+        raise ToolError(
+            f"No table can be named {name!r}: a name has 3 to 255 letters, digits, dots, hyphens and underscores."
+        )
     try:
         table = Table(name or TABLE_NAME, make_client(), attempts=ATTEMPTS, sleep=time.sleep)
     except BotoCoreError as error:
@@ -28,9 +35,15 @@ def open_table(name: str | None) -> Table:
     try:
         Table(table.name, table.client, attempts=2).get(HEALTH.key())
     except ServiceError as error:
+        if _is_absent(error.__cause__):
+            raise ToolError(f"The table {table.name} cannot be read: there is no such table.") from error
         cause = f" ({error.__cause__})" if error.__cause__ else ""
         raise ToolError(f"The table {table.name} cannot be read: {error.detail}{cause}") from error
     return table
+
+
+def _is_absent(cause: BaseException | None) -> bool:
+    return isinstance(cause, ClientError) and cause.response["Error"]["Code"] == "ResourceNotFoundException"
 
 
 def use_local_service(environment: MutableMapping[str, str]) -> None:

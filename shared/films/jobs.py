@@ -180,12 +180,15 @@ class JobStore:
                 return done
         raise contended("the video")
 
-    def fail(self, ticket: Ticket, reason: str, worker: Caller, now: int, *, retry: bool) -> Item | None:
+    def fail(
+        self, ticket: Ticket, reason: str, worker: Caller, now: int, *, retry: bool, final: bool = False
+    ) -> Item | None:
         """End an attempt without a result: queue the next one, or give up; None when it is no longer wanted.
 
-        A video that cannot become ready without this job becomes `failed` in the same transaction.
+        `final`: for a reason in the film itself, so that no later retry can succeed either. A video that cannot become
+        ready without this job becomes `failed` in the same transaction.
         """
-        error = {"reason": reason, "at": now, "attempt": ticket.attempt}
+        error = {"reason": reason, "at": now, "attempt": ticket.attempt} | ({"final": True} if final else {})
         for round_ in range(CONTENTION_ATTEMPTS):
             self._pause(round_)
             job = self._pending(ticket)

@@ -42,6 +42,8 @@ def _sentence(kind: str, job: Item | None, now: int) -> str:
     attempt = f"attempt {tries(job)} of {LAST_ATTEMPT}"
     last = f" The last attempt: {job['error']['reason']}" if "error" in job else ""
     match job["state"]:
+        case "failed" if job["error"].get("final"):
+            return f"{work} failed: {job['error']['reason']} Upload another film by POST .../upload."
         case "failed":
             return f"{work} failed: {job['error']['reason']} Upload another film, or POST .../jobs/{kind}/retry."
         case "running":

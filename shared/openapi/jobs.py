@@ -141,7 +141,18 @@ def schemas() -> Schema:
         },
         "progress": {"type": "integer", "minimum": 0, "maximum": 100, "description": "Percent"},
         "error": {
-            **object_of({"reason": {"type": "string"}, "at": SECONDS, "attempt": {"type": "integer"}}),
+            **object_of(
+                {
+                    "reason": {"type": "string"},
+                    "at": SECONDS,
+                    "attempt": {"type": "integer"},
+                    "final": {
+                        "const": True,
+                        "description": "Only if the film itself is the reason: no retry can succeed, another film may",
+                    },
+                },
+                optional=("final",),
+            ),
             "description": "Why the last attempt failed",
         },
         "inputHash": {"type": "string", "description": "Identifies the input: the film and the parameters"},

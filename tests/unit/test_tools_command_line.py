@@ -3,11 +3,14 @@
 import gzip
 import json
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
+from local import ROOT
 from shared.aws.dynamodb import Table
 from shared.core.errors import Unavailable
 from shared.schema import VIDEO
@@ -98,9 +101,21 @@ def test_that_every_title_was_refused_is_an_error(
     assert "every line of title.basics.tsv.gz was refused" in capsys.readouterr().err
 
 
-def test_that_no_title_was_selected_is_said(table: Table, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*write_titles(tmp_path / "imdb", MOVIE), "--types", "Movie"]) == 0
-    assert "Nothing was imported: no title was selected of 1 in title.basics.tsv.gz." in capsys.readouterr().out
+def test_that_no_title_was_selected_is_an_error(
+    table: Table, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*write_titles(tmp_path / "imdb", MOVIE), "--from-year", "2000"]) == 1
+    assert capsys.readouterr().err == "Nothing was imported: no title was selected of 1 in title.basics.tsv.gz.\n"
+
+
+@pytest.mark.parametrize(("types", "status"), [("Movie,film", 1), ("movie,film", 0)])
+def test_types_that_no_title_has_are_named(
+    table: Table, tmp_path: Path, capsys: pytest.CaptureFixture[str], types: str, status: int
+) -> None:
+    assert main([*write_titles(tmp_path / "imdb", MOVIE), "--types", types]) == status
+    absent = "Movie or film" if status else "film"
+    said = capsys.readouterr().err.splitlines()[0]
+    assert said == f"No title in title.basics.tsv.gz is of the type {absent}; its types are: movie."
 
 
 @pytest.mark.parametrize(
@@ -185,7 +200,16 @@ def test_a_damaged_file_is_an_error_and_the_whole_one_continues(
     [
         (["import-imdb", "nowhere", "--table", "VideoMetadata"], "nowhere is not a folder."),
         (["import", "nowhere", "--table", "VideoMetadata"], "There is no file nowhere."),
-        (["import-imdb", ".", "--table", "Other"], "The table Other cannot be read"),
+        (["import-imdb", ".", "--table", "Other"], "The table Other cannot be read: there is no such table."),
+        (["export", "all.jsonl", "--table", "my table"], "No table can be named 'my table'"),
+        (
+            ["restore", "--from", "missing.jsonl", "--table", "VideoMetadata"],
+            "There is no file missing.jsonl. The table missing.jsonl cannot be read: there is no such table.",
+        ),
+        (
+            ["restore", "--from", "/nowhere/missing.jsonl", "--table", "VideoMetadata"],
+            "There is no file /nowhere/missing.jsonl. No table can be named",
+        ),
         (["import-imdb", ".", "--table", "VideoMetadata", "--from-year", "2000", "--to-year", "1999"], "is after"),
         (["export", "/nowhere/all.jsonl", "--table", "VideoMetadata"], "No such file or directory."),
     ],
@@ -196,6 +220,15 @@ def test_errors_are_one_sentence(
     assert main(arguments) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert sentence in line
+
+
+def test_a_python_without_the_packages_is_told_which_one_has_them() -> None:
+    # -S leaves out site-packages, and so all that is installed.
+    bare = [sys.executable, "-S", "-m", "tools", "--help"]
+    done = subprocess.run(bare, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert ".venv/bin/python -m tools" in line
 
 
 @pytest.mark.parametrize(

@@ -118,6 +118,17 @@ class TestALookAtAFilm:
         assert word in document["failure"]["reason"]
         assert workers.backstage.states(video_id) == {"probe": "failed"}
 
+    def test_who_asks_why_a_film_cannot_be_read_is_sent_to_another_upload_and_not_to_a_retry(
+        self, workers: Workers
+    ) -> None:
+        video_id = workers.upload(b"no film")
+        workers.work()
+        answer = workers.api.get(f"/v1/videos/{video_id}/why-not-ready").json
+        assert answer["reason"] == (
+            f"Looking at the film failed: {errors.NO_FILM} Upload another film by POST .../upload."
+        )
+        assert answer["blocker"]["error"]["final"] is True
+
     def test_a_film_that_claims_too_much_fails_after_one_attempt_and_the_next_is_read(self, workers: Workers) -> None:
         video_id = workers.upload(claiming(80_000_000))
         workers.work()
