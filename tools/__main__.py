@@ -57,6 +57,7 @@ from tools.target import open_table, use_local_service
 from tools.work import WorkFile, work_file, write_report
 
 PARTS = ("credits", "releases", "ratings")
+RELEASE_YEAR = "release-year"
 MOST_TYPES = 30
 """Of a file, that are named; IMDb has about ten."""
 
@@ -124,6 +125,13 @@ def _parser() -> argparse.ArgumentParser:
         "--without", type=_parts, default=frozenset(), metavar="credits,ratings", help=f"of {', '.join(PARTS)}"
     )
     imdb.add_argument("--owner", type=_owner, default="imdb", help="userId of the videos (default imdb)")
+    imdb.add_argument(
+        "--created-at",
+        choices=("now", RELEASE_YEAR),
+        default="now",
+        help="createdAt of new videos, by which lists are sorted: the time of the import, or the first second of the "
+        "release year (default now)",
+    )
     lines = command("import", _import_lines, "Import a file made by `export`: JSON lines, gzipped or not.")
     lines.add_argument("file", type=Path)
     for importer in (imdb, lines):
@@ -244,7 +252,12 @@ def _import_imdb(options: argparse.Namespace) -> int:
         raise ToolError(f"{options.folder} is not a folder.")
     table = open_table(options.table)
     selection = Selection(
-        options.owner, options.types, options.from_year, options.to_year, frozenset(PARTS) - options.without
+        options.owner,
+        options.types,
+        options.from_year,
+        options.to_year,
+        frozenset(PARTS) - options.without,
+        dated_by_release=options.created_at == RELEASE_YEAR,
     )
     settings: dict[str, object] = {
         "table": options.table or "local",
@@ -252,6 +265,8 @@ def _import_imdb(options: argparse.Namespace) -> int:
         "types": sorted(options.types),
         "years": [options.from_year, options.to_year],
         "without": sorted(options.without),
+        # Nothing for release years, which earlier releases took without naming them.
+        **({} if selection.dated_by_release else {"createdAt": options.created_at}),
     }
 
     def run(work: WorkFile, pool: Pool) -> None:

@@ -94,7 +94,7 @@ Step = Callable[[Groups, Share], Counter[str]]
 
 @dataclass(frozen=True)
 class Selection:
-    """Which titles are imported, and whose they are."""
+    """Which titles are imported, whose they are, and what is made of them."""
 
     owner: str = "imdb"
     types: frozenset[str] = frozenset()
@@ -102,6 +102,8 @@ class Selection:
     from_year: int | None = None
     to_year: int | None = None
     parts: frozenset[str] = frozenset({"credits", "releases", "ratings"})
+    dated_by_release: bool = False
+    """Whether `createdAt` of a new video is the beginning of its release year, and not the time of the import."""
 
     @property
     def takes_all(self) -> bool:
@@ -329,7 +331,7 @@ class ImdbImport:
                 content,
                 video_id=video_id(row.id),
                 owner=self._selection.owner,
-                created_at=created_at(content.get("releaseYear")),
+                created_at=created_at(content.get("releaseYear")) if self._selection.dated_by_release else now,
                 status="ready",
                 origin="import",
             )

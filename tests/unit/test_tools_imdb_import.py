@@ -149,7 +149,7 @@ def test_a_title_becomes_a_video(imdb: Importer, api: Api) -> None:
         "userId": "imdb",
     }
     assert (document["status"], document["visibility"]) == ("ready", "public")
-    assert document["createdAt"] == 915_148_800 == created_at(1999)
+    assert document["createdAt"] == NOW
     assert document["origins"] == {"duration": "import"}
     assert document["metadata"] == {"imdbId": "tt1", "titleType": "movie", "originalTitle": "Der letzte Fluß"}
     assert "importDigest" not in document
@@ -159,6 +159,22 @@ def test_a_video_is_found_by_its_tags(imdb: Importer, api: Api) -> None:
     imdb.write_all({BASICS: [FILM]})
     imdb.run()
     assert [video["videoId"] for video in api.get("/v1/videos", query="tag=war").json["items"]] == [video_id("tt1")]
+
+
+def test_newest_are_the_videos_that_came_last_and_not_those_of_the_latest_year(imdb: Importer, api: Api) -> None:
+    imdb.write_all({BASICS: [(*FILM[:5], "2031", *FILM[6:])]})
+    imdb.run()
+    api.clock.advance(60)
+    own = api.publish("alice", releaseYear=1980)["videoId"]
+    assert [video["videoId"] for video in api.get("/v1/videos").json["items"]] == [own, video_id("tt1")]
+
+
+def test_videos_can_be_dated_by_their_release_year(imdb: Importer, api: Api) -> None:
+    imdb.write_all({BASICS: [FILM]})
+    imdb.run(Selection(dated_by_release=True))
+    document = api.get(f"/v1/videos/{video_id('tt1')}").json
+    assert (document["createdAt"], document["releaseYear"]) == (915_148_800, 1999)
+    assert document["createdAt"] == created_at(1999)
 
 
 def test_a_title_without_a_year_or_from_before_1970_is_created_at_0() -> None:
@@ -640,11 +656,12 @@ def test_options_that_differ_do_not_mix_with_an_import_that_was_broken_off(imdb:
 
 
 def test_news_change_what_only_the_import_wrote(imdb: Importer, api: Api) -> None:
+    by_release = Selection(dated_by_release=True)
     imdb.write_all({BASICS: [FILM], PRINCIPALS: [("tt1", "1", "nm1", "self", r"\N", r"\N")]})
-    imdb.run()
+    imdb.run(by_release)
     imdb.write(BASICS, [("tt1", "movie", "New", "New", "0", "2001", r"\N", r"\N", "Drama,News")])
     imdb.write(PRINCIPALS, [("tt1", "2", "nm1", "director", r"\N", r"\N")])
-    outcomes = imdb.run()
+    outcomes = imdb.run(by_release)
     assert outcomes["title.basics.tsv.gz"] == outcomes["title.principals.tsv.gz"] == {"changed": 1}
     document = api.get(f"/v1/videos/{video_id('tt1')}").json
     assert (document["title"], document["releaseYear"], document["tags"]) == ("New", 2001, ["Drama", "News"])
