@@ -34,7 +34,7 @@ from shared.core.text import LARGEST_USER_ID, LONGEST_USER_ID, is_user_id
 from tools import ToolError
 from tools.exporting import Export
 from tools.generator import generate
-from tools.imdb import BASICS
+from tools.imdb import BASICS, CREW, path_of
 from tools.imdb_import import (
     ACCEPTED,
     CHANGED,
@@ -56,7 +56,9 @@ from tools.restoring import LineRestore, Plan, Rehearsal
 from tools.target import open_table, use_local_service
 from tools.work import WorkFile, work_file, write_report
 
-PARTS = ("credits", "releases", "ratings")
+PARTS = ("credits", "crew", "releases", "ratings")
+OPTIONAL = {"crew": CREW}
+"""Parts whose files an older folder may not have: they are left out then."""
 RELEASE_YEAR = "release-year"
 MOST_TYPES = 30
 """Of a file, that are named; IMDb has about ten."""
@@ -251,12 +253,17 @@ def _import_imdb(options: argparse.Namespace) -> int:
     if not options.folder.is_dir():
         raise ToolError(f"{options.folder} is not a folder.")
     table = open_table(options.table)
+    parts = frozenset(PARTS) - options.without
+    for part, layout in OPTIONAL.items():
+        if part in parts and not path_of(options.folder, layout).exists():
+            print(f"{layout.file} is not in {options.folder}: the import goes on without {part}.", file=sys.stderr)
+            parts -= {part}
     selection = Selection(
         options.owner,
         options.types,
         options.from_year,
         options.to_year,
-        frozenset(PARTS) - options.without,
+        parts,
         dated_by_release=options.created_at == RELEASE_YEAR,
     )
     settings: dict[str, object] = {

@@ -8,12 +8,12 @@ import gzip
 import io
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from random import Random
 
-from tools.imdb import AKAS, BASICS, NAMES, NULL, PRINCIPALS, RATINGS, Layout
+from tools.imdb import AKAS, BASICS, CREW, CREW_CATEGORIES, NAMES, NULL, PRINCIPALS, RATINGS, Layout
 
 FIRST_YEAR, LAST_YEAR = 1894, 2026
 
@@ -62,17 +62,19 @@ Row = tuple[str | None, ...]
 def generate(
     folder: Path, titles: int, *, people: int, seed: int = 0, progress: Callable[[int], object] = lambda done: None
 ) -> None:
-    """Write the five files; `progress` is called with the number of rows' owners (titles and people) done."""
+    """Write the files; `progress` is called with the number of rows' owners (titles and people) done."""
     folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as files:
-        basics, principals, akas, ratings, names = (
-            files.enter_context(_writer(folder, layout)) for layout in (BASICS, PRINCIPALS, AKAS, RATINGS, NAMES)
+        basics, principals, crew, akas, ratings, names = (
+            files.enter_context(_writer(folder, layout)) for layout in (BASICS, PRINCIPALS, CREW, AKAS, RATINGS, NAMES)
         )
         for number in range(1, titles + 1):
             title = _Title(number, Random(f"{seed}/title/{number}"))
             basics(title.basics())
-            for row in title.principals(people):
+            cast = list(title.principals(people))
+            for row in cast:
                 principals(row)
+            crew(_crew(title.id, cast, Random(f"{seed}/crew/{number}"), people))
             for row in title.akas():
                 akas(row)
             for row in title.ratings():
@@ -165,6 +167,17 @@ class _Title:
         if random.random() < 0.7:
             average = min(10.0, max(1.0, random.gauss(6.5, 1.4)))
             yield self.id, f"{average:.1f}", str(5 + int(random.paretovariate(0.7)))
+
+
+def _crew(title: str, cast: Sequence[Row], random: Random, people: int) -> Row:
+    """All directors and writers: also some who are not among the principals."""
+    others = [f"nm{random.randint(1, people):07}" for _ in range(random.randint(0, 2))] if people else []
+    listed = (
+        dict.fromkeys([*(row[2] or "" for row in cast if row[3] == category), *others[place : place + 1]])
+        for place, category in enumerate(CREW_CATEGORIES)
+    )
+    directors, writers = (",".join(column) or None for column in listed)
+    return title, directors, writers
 
 
 def _person(number: int, random: Random, titles: int) -> Row:

@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated, TypeVar
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -36,7 +37,11 @@ from shared.web.bodies import parse
 NULL = r"\N"
 NAMESPACE = uuid.UUID("2f9a6b6e-3c0e-5d57-9d6b-3f1f2c1c7a10")
 """Of the videoIds that are made of IMDb's. Frozen: with another, an import would create every title again."""
+CREW_CATEGORIES = ("director", "writer")
+"""The columns of title.crew, as title.principals names them."""
 MOST_VOTES = 2**53 - 1
+BEHIND_PRINCIPALS = 1000
+"""Added to the places of those who only stand in title.crew, which does not number them."""
 _TITLE = re.compile(r"tt\d{1,20}", re.ASCII)
 _PERSON_ID = re.compile(r"nm\d{1,20}", re.ASCII)
 LONGEST_DETAIL = 200
@@ -58,9 +63,17 @@ BASICS = _layout(
     "title.basics", "tconst titleType primaryTitle originalTitle isAdult startYear endYear runtimeMinutes genres"
 )
 PRINCIPALS = _layout("title.principals", "tconst ordering nconst category job characters")
+CREW = _layout("title.crew", "tconst directors writers")
 AKAS = _layout("title.akas", "titleId ordering title region language types attributes isOriginalTitle")
 RATINGS = _layout("title.ratings", "tconst averageRating numVotes")
 NAMES = _layout("name.basics", "nconst primaryName birthYear deathYear primaryProfession knownForTitles")
+
+
+def path_of(folder: Path, layout: Layout) -> Path:
+    """Where the file of a folder is: the unpacked one when only that is there."""
+    packed = folder / layout.file
+    plain = packed.with_suffix("")
+    return plain if plain.exists() and not packed.exists() else packed
 
 
 class Refused(Exception):
@@ -183,6 +196,36 @@ def credits_of(rows: Iterable[Row], name_of: Callable[[str], str | None], refuse
             content["name"] = name
         relations.append(Relation(first, (("personId", person_id),), content, len(entries)))
     return relations
+
+
+def crew_of(row: Row, name_of: Callable[[str], str | None], refuse: Refuse) -> list[Relation]:
+    """The directors and writers of one title, as credits with a role for each category; those that are not valid are
+    left out."""
+    people: dict[str, list[Item]] = {}
+    for category, listed in zip(CREW_CATEGORIES, row.values[1:], strict=True):
+        for person in dict.fromkeys((listed or "").split(",")):
+            try:
+                if person:
+                    role = {"category": category, "characters": []}
+                    people.setdefault(_identifier(_PERSON_ID, person, "nconst", "nm"), []).append(role)
+            except Refused as refused:
+                refuse(row.line, refused)
+    relations = []
+    for place, (person_id, roles) in enumerate(people.items(), BEHIND_PRINCIPALS + 1):
+        content: Item = {"ordering": place, "roles": roles}
+        if name := name_of(person_id):
+            content["name"] = name
+        relations.append(Relation(row.line, (("personId", person_id),), content, 1))
+    return relations
+
+
+def with_roles(roles: list[Item], more: Iterable[Item]) -> list[Item]:
+    """The roles of a person, and those of more roles whose category is not among them; raises Refused if they are too many."""
+    known = {role["category"] for role in roles}
+    together = [*roles, *(role for role in more if role["category"] not in known)]
+    if len(together) > MOST_ROLES or content_bytes(together) > LARGEST_ROLES:
+        raise Refused("more roles of one person than a credit takes")
+    return together
 
 
 def releases_of(rows: Iterable[Row], refuse: Refuse) -> list[Relation]:

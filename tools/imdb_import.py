@@ -35,6 +35,8 @@ from tools import ToolError
 from tools.imdb import (
     AKAS,
     BASICS,
+    CREW,
+    CREW_CATEGORIES,
     NAMES,
     PRINCIPALS,
     RATINGS,
@@ -44,13 +46,16 @@ from tools.imdb import (
     Row,
     created_at,
     credits_of,
+    crew_of,
     digest,
     parse_row,
+    path_of,
     person_of,
     rating_of,
     releases_of,
     video_content,
     video_id,
+    with_roles,
 )
 from tools.lines import Damaged, Line, OtherFile, check, read_lines
 from tools.pace import Pool, Rate
@@ -88,6 +93,8 @@ IMPORTED = ("title", "duration", "releaseYear", "category", "tags", "metadata", 
 Groups = Sequence[Sequence[Row]]
 Share = Callable[[float], object]
 """Called with the share of a batch that is done: up to 1.0."""
+Merge = Callable[[Item, Item], Item]
+"""What becomes of a new item where one is stored; raises Refused."""
 Step = Callable[[Groups, Share], Counter[str]]
 """Carries out a batch; returns what became of its rows."""
 
@@ -165,10 +172,13 @@ class ImdbImport:
         steps: list[tuple[Layout, str, Step]] = [
             (BASICS, "Videos", self._import_videos),
             (PRINCIPALS, "Credits", self._import_credits),
+            (CREW, "Crew", self._import_crew),
             (AKAS, "Releases", self._import_releases),
             (RATINGS, "Ratings", self._import_ratings),
         ]
         steps = [step for step in steps if step[1] == "Videos" or step[1].lower() in self._selection.parts]
+        if "credits" not in self._selection.parts:
+            steps = [step for step in steps if step[0] is not CREW]
         if "credits" in self._selection.parts:
             steps.insert(0, (NAMES, "Names", self._remember_names))
         # All of them before anything is written.
@@ -186,10 +196,7 @@ class ImdbImport:
                     self._work.forget(later.file)
 
     def _path(self, layout: Layout) -> Path:
-        """The file, or the unpacked one when only that is there."""
-        packed = self._folder / layout.file
-        plain = packed.with_suffix("")
-        return plain if plain.exists() and not packed.exists() else packed
+        return path_of(self._folder, layout)
 
     def _check_header(self, layout: Layout) -> None:
         path = self._path(layout)
@@ -383,12 +390,38 @@ class ImdbImport:
             for relation in credits_of(rows, self._work.name, lambda line, why: self._refuse(PRINCIPALS, line, why))
         ]
 
+        def beside_crew(new: Item, stored: Item) -> Item:
+            """What title.crew says stays: there is no more in it than a category."""
+            bare = [role for role in stored["roles"] if role["category"] in CREW_CATEGORIES and not _says_more(role)]
+            return new | {"roles": with_roles(new["roles"], bare)}
+
+        merged = beside_crew if "crew" in self._selection.parts else _as_new
+        return self._import_people(PRINCIPALS, relations, merged, share)
+
+    def _import_crew(self, groups: Groups, share: Share) -> Counter[str]:
+        relations = []
+        for rows in groups:
+            for again in rows[1:]:
+                self._refuse(CREW, again.line, Refused("the title occurs twice", again.id))
+            people = crew_of(rows[0], self._work.name, lambda line, why: self._refuse(CREW, line, why))
+            relations += [(rows[0].id, relation) for relation in people]
+
+        def added(new: Item, stored: Item) -> Item:
+            kept = {name: stored[name] for name in ("ordering", "name") if name in stored}
+            return new | kept | {"roles": with_roles(stored["roles"], new["roles"])}
+
+        return self._import_people(CREW, relations, added, share)
+
+    def _import_people(
+        self, layout: Layout, relations: Sequence[tuple[str, Relation]], merged: Merge, share: Share
+    ) -> Counter[str]:
         def make(video: Item, relation: Relation, now: int) -> Item:
             content = CreditContent.model_validate(relation.content)
             return credit_item(video, dict(relation.parts)["personId"], content, caller=IMPORTER, now=now)
 
         videos = self._targets([title for title, _ in relations])
-        outcomes = self._import_relations(PRINCIPALS, relations, videos, make, ("name", "ordering", "roles"), share)
+        content = ("name", "ordering", "roles")
+        outcomes = self._import_relations(layout, relations, videos, make, content, share, merged)
         self._move_again(videos)
         return outcomes
 
@@ -425,6 +458,7 @@ class ImdbImport:
         make: Callable[[Item, Relation, int], Item],
         content: Sequence[str],
         share: Share,
+        merged: Merge = lambda new, _: new,
     ) -> Counter[str]:
         now = int(self._clock())
         items = []
@@ -432,7 +466,13 @@ class ImdbImport:
             if video := self._target(layout, relation.line, videos.get(title)):
                 items.append((relation.line, make(video, relation, now)))
         there = {_place(item): item for item in self._batch_get([_key(item) for _, item in items])}
-        tasks = [Task(line, item, there.get(_place(item))) for line, item in items]
+        tasks = []
+        for line, item in items:
+            stored = there.get(_place(item))
+            try:
+                tasks.append(Task(line, merged(item, stored) if stored else item, stored))
+            except Refused as refused:
+                self._refuse(layout, line, refused)
         return self._written(layout, lambda task: self._write_relation(task, content), tasks, share)
 
     def _write_relation(self, task: Task, content: Sequence[str]) -> str:
@@ -524,6 +564,14 @@ def _replaced(item: Item, new: Item) -> Item:
     kept = {name: value for name, value in item.items() if name not in IMPORTED}
     changed = kept | {name: new[name] for name in IMPORTED if name in new}
     return changed | {"origins": {**item.get("origins", {}), **new["origins"]}}
+
+
+def _as_new(new: Item, _: Item) -> Item:
+    return new
+
+
+def _says_more(role: Item) -> bool:
+    return bool(role.get("job") or role.get("characters"))
 
 
 def _key(item: Item) -> Key:

@@ -21,7 +21,7 @@ from tools.__main__ import main
 from tools.imdb import BASICS, video_id
 from tools.pace import Pool
 
-FILES = ("title.basics", "title.principals", "title.akas", "title.ratings", "name.basics")
+FILES = ("title.basics", "title.principals", "title.crew", "title.akas", "title.ratings", "name.basics")
 
 
 @pytest.fixture(autouse=True)
@@ -78,12 +78,20 @@ def test_an_empty_file_is_an_error(table: Table, tmp_path: Path, capsys: pytest.
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
+def test_an_import_says_which_files_it_goes_without(
+    table: Table, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "title.crew.tsv.gz").unlink()
+    assert main(["import-imdb", str(folder), "--table", table.name]) == 0
+    assert capsys.readouterr().err == f"title.crew.tsv.gz is not in {folder}: the import goes on without crew.\n"
+
+
 def write_titles(folder: Path, *rows: str) -> list[str]:
     """Write title.basics alone; returns the command that imports it."""
     folder.mkdir()
     lines = ["\t".join(BASICS.columns), *(row.replace(" ", "\t") for row in rows)]
     (folder / "title.basics.tsv").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    return ["import-imdb", str(folder), "--table", "VideoMetadata", "--without", "credits,releases,ratings"]
+    return ["import-imdb", str(folder), "--table", "VideoMetadata", "--without", "credits,crew,releases,ratings"]
 
 
 MOVIE = r"tt1 movie T T 0 1999 \N \N \N"
@@ -131,7 +139,7 @@ def test_rows_of_other_titles_are_counted_in_the_summary(
     arguments = write_titles(tmp_path / "imdb", MOVIE)[:-1]
     rows = "tconst\taverageRating\tnumVotes\ntt1\t5.0\t5\ntt2\t5.0\t5\n"
     (tmp_path / "imdb/title.ratings.tsv").write_text(rows, encoding="utf-8")
-    assert main([*arguments, "credits,releases", *options]) == 0
+    assert main([*arguments, "credits,crew,releases", *options]) == 0
     assert sentence in capsys.readouterr().out
 
 

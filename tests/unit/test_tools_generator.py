@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from tools.generator import FIRST_YEAR, LAST_YEAR, generate
-from tools.imdb import AKAS, BASICS, NAMES, PRINCIPALS, RATINGS, Layout
+from tools.imdb import AKAS, BASICS, CREW, NAMES, PRINCIPALS, RATINGS, Layout
 
-LAYOUTS = (BASICS, PRINCIPALS, AKAS, RATINGS, NAMES)
+LAYOUTS = (BASICS, PRINCIPALS, CREW, AKAS, RATINGS, NAMES)
 
 
 def rows(folder: Path, layout: Layout) -> list[list[str]]:
@@ -43,6 +43,9 @@ def test_rows_lead_to_titles_and_people_that_exist(folder: Path) -> None:
     people = {row[0] for row in rows(folder, NAMES)}
     assert {row[0] for layout in (PRINCIPALS, AKAS, RATINGS) for row in rows(folder, layout)} <= titles
     assert {row[2] for row in rows(folder, PRINCIPALS)} <= people
+    crew = {person for row in rows(folder, CREW) for column in row[1:] for person in column.split(",")}
+    assert crew - {r"\N"} <= people
+    assert {row[0] for row in rows(folder, CREW)} == titles
 
 
 def test_the_values_are_of_the_kinds_that_imdb_has(folder: Path) -> None:

@@ -13,12 +13,13 @@ from rich.console import Console
 from shared.aws.dynamodb import Table
 from shared.core.attributes import Item
 from shared.relations.children import children_of
+from shared.relations.models import MOST_ROLES
 from shared.schema import RATING_TOTALS, VIDEO
 from shared.upkeep.aggregates import Aggregates
 from tests.harness import NOW, Api, Clock
 from tools import ToolError
 from tools.generator import generate
-from tools.imdb import AKAS, BASICS, NAMES, PRINCIPALS, RATINGS, Layout, created_at, video_id
+from tools.imdb import AKAS, BASICS, CREW, NAMES, PRINCIPALS, RATINGS, Layout, created_at, video_id
 from tools.imdb_import import ImdbImport, Selection
 from tools.lines import Corrupt, Damaged
 from tools.pace import Pool, Rate
@@ -69,8 +70,8 @@ class Importer:
         return path
 
     def write_all(self, files: Mapping[Layout, Sequence[Sequence[str]]]) -> None:
-        """Write all the files; those that are not named have no rows."""
-        for layout in LAYOUTS:
+        """Write all the files that an import needs, and those that are named; the others have no rows."""
+        for layout in {*LAYOUTS, *files}:
             self.write(layout, files.get(layout, ()))
 
     def unpack(self) -> None:
@@ -203,6 +204,52 @@ def test_rows_of_one_person_become_one_credit(imdb: Importer) -> None:
     ]
     assert (first["rel"], first["relShard"], first["relSort"]) == ("PERSON#nm1", 0, 1999)
     assert (second["personId"], "name" in second) == ("nm2", False)
+
+
+CREWED = Selection(parts=frozenset({"credits", "crew"}))
+
+
+def test_directors_and_writers_are_credits(imdb: Importer) -> None:
+    imdb.write_all(
+        {
+            BASICS: [FILM],
+            PRINCIPALS: [
+                ("tt1", "1", "nm1", "director", r"\N", r"\N"),
+                ("tt1", "2", "nm2", "actor", r"\N", '["Ada"]'),
+                ("tt1", "3", "nm2", "writer", "story", r"\N"),
+            ],
+            CREW: [("tt1", "nm1,nm2,nm3", "nm2,nm4,nm3"), ("tt2", "nm1", r"\N")],
+            NAMES: [("nm3", "Ida Rey", r"\N", r"\N", r"\N", r"\N")],
+        }
+    )
+    assert imdb.run(CREWED)["title.crew.tsv.gz"] == {"unchanged": 1, "changed": 1, "created": 2, "of no title": 1}
+    shown = {
+        credit["personId"]: (credit["ordering"], [role["category"] for role in credit["roles"]])
+        for credit in imdb.children("tt1", "CREDIT#")
+    }
+    assert shown == {
+        "nm1": (1, ["director"]),
+        "nm2": (2, ["actor", "writer", "director"]),
+        "nm3": (1003, ["director", "writer"]),
+        "nm4": (1004, ["writer"]),
+    }
+    again = imdb.run(CREWED)
+    assert [again[layout.file].keys() for layout in (PRINCIPALS, CREW)] == [{"unchanged"}, {"unchanged", "of no title"}]
+    assert imdb.children("tt1", "CREDIT#nm3")[0]["name"] == "Ida Rey"
+
+
+def test_crew_that_is_not_valid_is_refused_and_the_others_imported(imdb: Importer) -> None:
+    most = [("tt1", str(n), "nm3", "self", str(n), r"\N") for n in range(1, MOST_ROLES + 1)]
+    imdb.write_all({BASICS: [FILM], PRINCIPALS: most, CREW: [("tt1", "nm1,x", "nm2"), ("tt1", "nm9", r"\N")]})
+    imdb.run(CREWED)
+    assert imdb.refused == [
+        ("title.crew.tsv.gz", 2, "nconst is not nm and digits"),
+        ("title.crew.tsv.gz", 3, "the title occurs twice"),
+    ]
+    imdb.write(CREW, [("tt1", "nm3", r"\N")])
+    imdb.run(CREWED)
+    assert imdb.refused == [("title.crew.tsv.gz", 2, "more roles of one person than a credit takes")]
+    assert [credit["personId"] for credit in imdb.children("tt1", "CREDIT#")] == ["nm1", "nm2", "nm3"]
 
 
 def test_rows_of_one_region_and_language_become_one_release(imdb: Importer) -> None:
