@@ -98,6 +98,7 @@ def _http() -> Iterator[Example]:
     yield _call("getVideo", 200, params=video)
     yield _call("getVideo", 200, "included", params=video, query="include=credits,ratings,tags&region=NZ")
     yield _call("getVideo", 404, "absent", params={"videoId": world.ABSENT})
+    yield _call("listEpisodes", 200, params=video, query="season=1")
     yield _call("patchVideo", 200, params=video, body={"description": "From the pier.", "metadata": {"camera": "one"}})
     yield _call("patchVideo", 412, "outdated", params=video, body={"title": "Too late"}, headers={"If-Match": '"999"'})
     yield _call("patchVideo", 403, "of-another", params={"videoId": world.REGATTA}, body={"title": "Mine"})

@@ -31,6 +31,7 @@ from shared.relations.ratings import Choice, RatingStore
 from shared.routes import ADMIN, READ, TRANSCODE, WRITE
 from shared.schema import (
     CREDIT,
+    EPISODE,
     FEED,
     JOB,
     MEMBERSHIP,
@@ -46,7 +47,7 @@ from shared.schema import (
     VIEW_COUNTER,
     job_relation,
 )
-from shared.videos.entries import tag_entries
+from shared.videos.entries import own_entries
 from shared.videos.video import deleted, new_item, pictured, probed, stamp
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ FIELDS: Item = {
 }
 SIZES: Item = {RENDITION: {"width": 564, "height": 240}}
 
-_CHILDREN = tuple(entity.sk.partition("{")[0] for entity in (CREDIT, JOB, RELEASE, TAG, UPLOAD))
+_CHILDREN = tuple(entity.sk.partition("{")[0] for entity in (CREDIT, EPISODE, JOB, RELEASE, TAG, UPLOAD))
 
 
 @cache
@@ -297,6 +298,7 @@ def items(now: int) -> list[Item]:
     def waiting(of: Item, kind: str) -> Item:
         return job(of, kind, "queued", now=now, attempt=LAST_TRY)
 
+    unwanted = video(UNWANTED, title="Out of focus", seriesId=HARBOUR, season=1, episode=1)
     return [
         *(credit(HARBOUR, person) for person in (PERSON, "nm0000002")),
         release("NZ", None, "A Day at the Harbour"),
@@ -310,7 +312,7 @@ def items(now: int) -> list[Item]:
             "schemaVersion": SCHEMA_VERSION,
         },
         harbour(),
-        *tag_entries(harbour()),
+        *own_entries(harbour()),
         video(REGATTA, BOB, title="Regatta", duration=1_200_000),
         written(removed, ALICE, version=2, now=now - DAY),
         upload(1, now),
@@ -336,7 +338,8 @@ def items(now: int) -> list[Item]:
         looked_at,
         *failed_jobs,
         failed,
-        video(UNWANTED, title="Out of focus"),
+        unwanted,
+        *own_entries(unwanted),
         credit(GONE),
         {
             **MEMBERSHIP.key(playlistId=LOST, videoId=HARBOUR),

@@ -1,7 +1,7 @@
 """The query parameters of every operation: handlers read them by these classes, the OpenAPI document lists them."""
 
 from shared.core.errors import InvalidParameter, ServiceError, UnservedQuery
-from shared.core.limits import LARGEST_INTEGER, LAST_SECOND, LAST_YEAR, LONGEST_FOLDED_TAG
+from shared.core.limits import LARGEST_INTEGER, LAST_SEASON, LAST_SECOND, LAST_YEAR, LONGEST_FOLDED_TAG
 from shared.videos.documents import FIELDS, SUMMARY_FIELDS
 from shared.videos.tags import folded
 from shared.videos.video import STATUSES
@@ -84,6 +84,12 @@ class GetVideo(Query):
         SECTIONS,
     )
     region = Region("Where the reader is")
+
+
+class ListEpisodes(Paged):
+    """GET /v1/videos/{videoId}/episodes"""
+
+    season = Integer("season", "Only this season", 0, LAST_SEASON, None)
 
 
 class ListAudit(Paged):

@@ -59,6 +59,7 @@ ROUTES = (
     Route("patchVideo", "PATCH", "/v1/videos/{videoId}", "videos", WRITE),
     Route("deleteVideo", "DELETE", "/v1/videos/{videoId}", "videos", WRITE),
     Route("restoreVideo", "POST", "/v1/videos/{videoId}/restore", "videos", WRITE),
+    Route("listEpisodes", "GET", "/v1/videos/{videoId}/episodes", "videos", READ, takes_query=True),
     Route("countView", "POST", "/v1/videos/{videoId}/views", "views", READ),
     Route("createUpload", "POST", "/v1/videos/{videoId}/upload", "uploads", WRITE),
     Route("completeUpload", "POST", "/v1/videos/{videoId}/upload/{uploadId}/complete", "uploads", WRITE),

@@ -86,6 +86,7 @@ MARKER = Entity("What totals have counted of a video", "VIDEO#{videoId}", "AGG")
 CREDIT = Entity("Credit", "VIDEO#{videoId}", "CREDIT#{personId}")
 RELEASE = Entity("Release", "VIDEO#{videoId}", "RELEASE#{region}#{language}")
 TAG = Entity("Tag of a listed video", "VIDEO#{videoId}", "TAG#{tag}")
+EPISODE = Entity("Place of a listed video in its series", "VIDEO#{videoId}", "SERIES")
 SCHEDULE = Entity("When a video's place in the lists changes", "VIDEO#{videoId}", "SCHEDULE")
 RATING = Entity("Rating", "USER#{userId}", "RATING#{videoId}")
 PROFILE = Entity("Totals of a user", "USER#{userId}", "#PROFILE")
@@ -105,6 +106,7 @@ ENTITIES = (
     CREDIT,
     RELEASE,
     TAG,
+    EPISODE,
     SCHEDULE,
     RATING_TOTALS,
     MARKER,
@@ -142,7 +144,7 @@ RELATION_INDEX = Index(
     "RelationIndex",
     partition=(Attribute("rel"), Attribute("relShard", "N")),
     sort=(Attribute("relSort", "N"), Attribute("relId")),
-    answers="the feed, each status, tag and region by time, a person's videos by year, playlists by owner and by video, "
+    answers="the feed, each status, tag and region by time, a person's videos by year, a series' episodes in order, playlists by owner and by video, "
     "ratings of a video, tags by use, what was counted of a user's videos, jobs by when they are due; overloaded, so that "
     "new relations need no new index",
 )
@@ -196,6 +198,12 @@ def region_relation(region: str) -> str:
 def tag_relation(tag: str) -> str:
     """`rel` of a tag entry, sharded, of a folded tag (shared/videos/tags.py); `relSort` is the video's createdAt."""
     return f"TAG#{tag}"
+
+
+def series_relation(video_id: str) -> str:
+    """`rel` of the entry of an episode; `relSort` is its place in the series (shared/videos/entries.py), `relId` the
+    videoId of the episode."""
+    return f"SERIES#{video_id}"
 
 
 def rated_relation(video_id: str) -> str:

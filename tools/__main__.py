@@ -34,7 +34,7 @@ from shared.core.text import LARGEST_USER_ID, LONGEST_USER_ID, is_user_id
 from tools import ToolError
 from tools.exporting import Export
 from tools.generator import generate
-from tools.imdb import BASICS, CREW, path_of
+from tools.imdb import BASICS, CREW, EPISODES, path_of
 from tools.imdb_import import (
     ACCEPTED,
     CHANGED,
@@ -56,8 +56,8 @@ from tools.restoring import LineRestore, Plan, Rehearsal
 from tools.target import open_table, use_local_service
 from tools.work import WorkFile, work_file, write_report
 
-PARTS = ("credits", "crew", "releases", "ratings")
-OPTIONAL = {"crew": CREW}
+PARTS = ("credits", "crew", "episodes", "releases", "ratings")
+OPTIONAL = {"crew": CREW, "episodes": EPISODES}
 """Parts whose files an older folder may not have: they are left out then."""
 RELEASE_YEAR = "release-year"
 MOST_TYPES = 30

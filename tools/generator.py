@@ -13,9 +13,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from random import Random
 
-from tools.imdb import AKAS, BASICS, CREW, CREW_CATEGORIES, NAMES, NULL, PRINCIPALS, RATINGS, Layout
+from tools.imdb import AKAS, BASICS, CREW, CREW_CATEGORIES, EPISODES, NAMES, NULL, PRINCIPALS, RATINGS, Layout
 
 FIRST_YEAR, LAST_YEAR = 1894, 2026
+EPISODES_OF_A_SEASON = 3
 
 _TYPES = {
     "movie": 30,
@@ -65,12 +66,21 @@ def generate(
     """Write the files; `progress` is called with the number of rows' owners (titles and people) done."""
     folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as files:
-        basics, principals, crew, akas, ratings, names = (
-            files.enter_context(_writer(folder, layout)) for layout in (BASICS, PRINCIPALS, CREW, AKAS, RATINGS, NAMES)
+        basics, episodes, principals, crew, akas, ratings, names = (
+            files.enter_context(_writer(folder, layout))
+            for layout in (BASICS, EPISODES, PRINCIPALS, CREW, AKAS, RATINGS, NAMES)
         )
+        series: str | None = None
+        aired = 0
         for number in range(1, titles + 1):
             title = _Title(number, Random(f"{seed}/title/{number}"))
             basics(title.basics())
+            if title.type in ("tvSeries", "tvMiniSeries"):
+                series, aired = title.id, 0
+            elif title.type == "tvEpisode" and series:
+                season, place = divmod(aired, EPISODES_OF_A_SEASON)
+                episodes((title.id, series, str(season + 1), str(place + 1)))
+                aired += 1
             cast = list(title.principals(people))
             for row in cast:
                 principals(row)

@@ -8,18 +8,19 @@ import hashlib
 import json
 import re
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, TypeVar
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from shared.core.attributes import Item
+from shared.core.attributes import Item, Value
 from shared.core.errors import ServiceError
 from shared.core.fields import Language, line
-from shared.core.limits import LAST_YEAR
+from shared.core.limits import LAST_EPISODE, LAST_SEASON, LAST_YEAR
 from shared.core.regions import language, region
 from shared.relations.models import (
     LARGEST_ROLES,
@@ -65,6 +66,7 @@ BASICS = _layout(
 PRINCIPALS = _layout("title.principals", "tconst ordering nconst category job characters")
 CREW = _layout("title.crew", "tconst directors writers")
 AKAS = _layout("title.akas", "titleId ordering title region language types attributes isOriginalTitle")
+EPISODES = _layout("title.episode", "tconst parentTconst seasonNumber episodeNumber")
 RATINGS = _layout("title.ratings", "tconst averageRating numVotes")
 NAMES = _layout("name.basics", "nconst primaryName birthYear deathYear primaryProfession knownForTitles")
 
@@ -130,8 +132,20 @@ def digest(content: Item) -> str:
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
-def video_content(row: Row) -> Item:
-    """What title.basics says of a video, with tags as a list; raises Refused."""
+def episode_of(row: Row) -> tuple[str, Item]:
+    """The id of a title, and where it stands in which series, as fields of its video; raises Refused."""
+    title_id, series, season, number = row.values
+    place = {
+        "seriesId": video_id(_identifier(_TITLE, series, "parentTconst", "tt")),
+        "season": _number(season, "seasonNumber", LAST_SEASON),
+        "episode": _number(number, "episodeNumber", LAST_EPISODE),
+    }
+    title = _identifier(_TITLE, title_id, "tconst", "tt")
+    return title, {name: value for name, value in place.items() if value is not None}
+
+
+def video_content(row: Row, place: Mapping[str, Value] = MappingProxyType({})) -> Item:
+    """What title.basics says of a video, and its place in a series, with tags as a list; raises Refused."""
     title_id, kind, title, original, adult, start, end, minutes, genres = row.values
     _identifier(_TITLE, title_id, "tconst", "tt")
     if kind is None or title is None:
@@ -154,7 +168,7 @@ def video_content(row: Row) -> Item:
         "visibility": "public",
         "metadata": {name: value for name, value in metadata.items() if value is not None},
     }
-    given = {name: value for name, value in content.items() if value is not None}
+    given = {name: value for name, value in content.items() if value is not None} | dict(place)
     _checked(VideoContent, given)
     return given
 

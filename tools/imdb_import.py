@@ -37,6 +37,7 @@ from tools.imdb import (
     BASICS,
     CREW,
     CREW_CATEGORIES,
+    EPISODES,
     NAMES,
     PRINCIPALS,
     RATINGS,
@@ -48,6 +49,7 @@ from tools.imdb import (
     credits_of,
     crew_of,
     digest,
+    episode_of,
     parse_row,
     path_of,
     person_of,
@@ -66,6 +68,8 @@ IMPORTER = Caller.job("import")
 DIGEST = "importDigest"
 """The attribute of a video that says what the last import made of it."""
 
+REMEMBERED = (NAMES, EPISODES)
+"""Files whose rows are only remembered, for those of others."""
 TITLES_AT_A_TIME = 100
 NAMES_AT_A_TIME = 5000
 ROWS_AT_A_TIME = 20_000
@@ -87,7 +91,7 @@ TOUCHED = Refused("somebody else has changed it: left alone")
 GOING = Refused("an earlier video of this id is being removed: import it again")
 DELETED = Refused("its video is deleted: left alone")
 
-IMPORTED = ("title", "duration", "releaseYear", "category", "tags", "metadata", DIGEST)
+IMPORTED = ("title", "duration", "releaseYear", "seriesId", "season", "episode", "category", "tags", "metadata", DIGEST)
 """The attributes of a video that an import sets."""
 
 Groups = Sequence[Sequence[Row]]
@@ -181,6 +185,8 @@ class ImdbImport:
             steps = [step for step in steps if step[0] is not CREW]
         if "credits" in self._selection.parts:
             steps.insert(0, (NAMES, "Names", self._remember_names))
+        if "episodes" in self._selection.parts:
+            steps.insert(0, (EPISODES, "Episodes", self._remember_episodes))
         # All of them before anything is written.
         for layout, _, _ in steps:
             self._check_header(layout)
@@ -220,7 +226,7 @@ class ImdbImport:
         return True
 
     def _read(self, layout: Layout, step: Step, advance: Advance) -> None:
-        size = NAMES_AT_A_TIME if layout is NAMES else TITLES_AT_A_TIME
+        size = NAMES_AT_A_TIME if layout in REMEMBERED else TITLES_AT_A_TIME
         batch: list[Sequence[Row]] = []
         done = Line(self._work.mark(layout.file), None)
         last = done
@@ -279,7 +285,7 @@ class ImdbImport:
         yield self._once(layout, rows), unwanted, last
 
     def _is_wanted(self, layout: Layout, title: str) -> bool:
-        return layout in (BASICS, NAMES) or self._work.has_seen(BASICS.file, title)
+        return layout is BASICS or layout in REMEMBERED or self._work.has_seen(BASICS.file, title)
 
     def _collect(self, layout: Layout, row: Row, rows: list[Row]) -> None:
         if len(rows) == MOST_ROWS:
@@ -289,7 +295,7 @@ class ImdbImport:
 
     def _once(self, layout: Layout, rows: Sequence[Row]) -> Sequence[Row]:
         """The rows of a title, unless the file had rows of it before: those were written as if they were all."""
-        if not rows or layout in (BASICS, NAMES) or self._work.see(layout.file, rows[0].id):
+        if not rows or layout is BASICS or layout in REMEMBERED or self._work.see(layout.file, rows[0].id):
             return rows
         for row in rows:
             self._refuse(layout, row.line, Refused("other rows of this title came earlier in the file", row.id))
@@ -309,6 +315,16 @@ class ImdbImport:
                 self._refuse(NAMES, row.line, refused)
         self._work.add_names(names)
         return Counter(read=len(names))
+
+    def _remember_episodes(self, groups: Groups, _: Share) -> Counter[str]:
+        places = []
+        for row in (row for rows in groups for row in rows):
+            try:
+                places.append(episode_of(row))
+            except Refused as refused:
+                self._refuse(EPISODES, row.line, refused)
+        self._work.add_episodes(places)
+        return Counter(read=len(places))
 
     def _import_videos(self, groups: Groups, share: Share) -> Counter[str]:
         contents = []
@@ -351,7 +367,7 @@ class ImdbImport:
         # What nobody wants is not worth a report when it is not valid.
         if not self._selection.takes_type(row.values[1]):
             return None
-        content = video_content(row)
+        content = video_content(row, self._work.episode(row.id))
         if not self._selection.takes_year(content.get("releaseYear")):
             return None
         if not self._work.see(BASICS.file, row.id):

@@ -48,7 +48,7 @@ from shared.schema import (
 )
 from shared.upkeep.aggregates import user_addition
 from shared.videos.access import is_purged
-from shared.videos.entries import NO_LANGUAGE, place_of, placed, tag_entries
+from shared.videos.entries import NO_LANGUAGE, own_entries, place_of, placed
 from shared.videos.video import MAPS, stamp, upgraded
 from tools.form import DUE, ItemLine, parse_line
 from tools.imdb import Refused
@@ -234,7 +234,7 @@ class Restore:
         stored = self._table.get(_key(item), consistent=True)
         if stored is not None:
             return self._met_video(line, item, stored)
-        entries = tag_entries(item)
+        entries = own_entries(item)
         self._rate.take(1 + len(entries))
         put = self._table.put(item, condition=ABSENT)
         return self._written([put, *map(self._table.put, entries)], line, item)

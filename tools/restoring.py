@@ -26,7 +26,7 @@ from shared.relations.ratings import RatingStore
 from shared.schema import ENTRY, MEMBERSHIP, PARTITION_KEY, PLAYLIST, SORT_KEY, TTL_ATTRIBUTE, VIDEO, Entity
 from shared.upkeep.purging import PURGE
 from shared.videos.access import is_purged
-from shared.videos.entries import tag_moves
+from shared.videos.entries import entry_moves
 from shared.videos.video import PROBED, stamp
 from tools.form import DUE, MADE, ItemLine
 from tools.imdb import Refused
@@ -153,7 +153,7 @@ class Repair(Restore):
         differences = _differences(new, stored)
         if not differences:
             return DIFFERENT
-        entries, gone = tag_moves(stored, new)
+        entries, gone = entry_moves(stored, new)
         moves = [*map(self._table.put, entries), *map(self._table.remove, gone)]
         return self._replaced(line, differences, [self._table.put(new, condition=_unchanged(stored)), *moves])
 

@@ -27,12 +27,13 @@ CREATE TABLE IF NOT EXISTS setting (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS mark (file TEXT PRIMARY KEY, line INTEGER NOT NULL, checksum INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS seen (file TEXT, id TEXT, PRIMARY KEY (file, id)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS name (id TEXT PRIMARY KEY, name TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS episode (id TEXT PRIMARY KEY, place TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS outcome (file TEXT, what TEXT, n INTEGER NOT NULL, PRIMARY KEY (file, what));
 CREATE TABLE IF NOT EXISTS refused
     (file TEXT, line INTEGER, reason TEXT NOT NULL, detail TEXT NOT NULL, PRIMARY KEY (file, line));
 CREATE TABLE IF NOT EXISTS written (number INTEGER PRIMARY KEY, pk TEXT NOT NULL, sk TEXT NOT NULL);
 """
-_BELIEFS = ("mark", "seen", "name", "outcome", "refused", "written")
+_BELIEFS = ("mark", "seen", "name", "episode", "outcome", "refused", "written")
 
 
 class WorkFile:
@@ -164,6 +165,16 @@ class WorkFile:
         """A person's name."""
         row = self._db.execute("SELECT name FROM name WHERE id = ?", (person,)).fetchone()
         return str(row[0]) if row else None
+
+    def add_episodes(self, episodes: Iterable[tuple[str, Mapping[str, Any]]]) -> None:
+        """Remember the places of titles in series, by title, as fields of their videos."""
+        rows = [(title, json.dumps(place)) for title, place in episodes]
+        self._db.executemany("INSERT OR REPLACE INTO episode VALUES (?, ?)", rows)
+
+    def episode(self, title: str) -> dict[str, Any]:
+        """A title's place in a series; empty if it is no episode."""
+        row = self._db.execute("SELECT place FROM episode WHERE id = ?", (title,)).fetchone()
+        return dict(json.loads(row[0])) if row else {}
 
     def refuse(self, file: str, line: int, reason: str, detail: str = "") -> None:
         """Remember why a line was not imported; once, however often it is met."""

@@ -9,16 +9,17 @@ from shared.aws.dynamodb import Table, make_client
 from shared.aws.listing import Window
 from shared.core.attributes import Item
 from shared.core.errors import Forbidden, InvalidParameter
-from shared.core.limits import LARGEST_INTEGER
+from shared.core.limits import LARGEST_INTEGER, LAST_SEASON
 from shared.core.position import Page
 from shared.core.settings import LambdaHandler, cursor_secret_arn, entry_point, media_bucket, media_url, table_name
-from shared.queries import BatchVideos, GetVideo, ListVideos, unserved
+from shared.queries import BatchVideos, GetVideo, ListEpisodes, ListVideos, unserved
 from shared.relations.title_page import Place, TitlePage, accepted_languages
 from shared.videos import video
 from shared.videos.batch_models import Batch, VideoIds
 from shared.videos.batches import Batches
 from shared.videos.catalogue import VideoStore
 from shared.videos.documents import summary
+from shared.videos.entries import season_start
 from shared.videos.links import Links
 from shared.videos.lists import Filters, VideoLists
 from shared.videos.models import NewVideo, VideoPatch
@@ -54,6 +55,7 @@ class Videos:
             "restoreVideo": self.restore,
             "batchGetVideos": self.batch_get,
             "batchVideos": self.batch,
+            "listEpisodes": self.episodes,
         }
 
     def create(self, request: Request) -> Answer:
@@ -166,6 +168,18 @@ class Videos:
         window = Window(start, end, query.ascending, asked.limit, asked.after, query.fields)
         page = self._page(request, query.tag, query.region, filters, window)
         items = [self.links.shown(_picked(summary(item), query.fields)) for item in page.items]
+        return asked.answer(items, page.resume)
+
+    def episodes(self, request: Request) -> Answer:
+        """GET /v1/videos/{videoId}/episodes"""
+        video_id, query = request.video_id(), request.parameters(ListEpisodes)
+        first, last = (0, LAST_SEASON + 1) if query.season is None else (query.season, query.season)
+        asked = self.pages.asked(request, query, "episodes", video_id, query.season)
+        window = Window(season_start(first), season_start(last + 1), True, asked.limit, asked.after)
+        page = self.lists.episodes(video_id, request.caller, request.now, window)
+        items = [
+            {"video": self.links.shown(summary(item)), **_picked(item, ("season", "episode"))} for item in page.items
+        ]
         return asked.answer(items, page.resume)
 
     def _page(

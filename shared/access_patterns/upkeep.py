@@ -3,11 +3,11 @@
 from shared.access_patterns.pattern import AccessPattern
 from shared.schema import (
     CREDIT,
+    EPISODE,
     HEALTH,
     MARKER,
     PROFILE,
     RELATION_INDEX,
-    SCHEDULE,
     SCHEDULED,
     SHARDS,
     TAG,
@@ -50,7 +50,7 @@ TOTALS = (
         "the stream: aggregates (entries)",
         ("GetItem", "Query", "Query", "TransactWriteItems"),
         None,
-        f"the video; pk = {VIDEO.pk}, sk from {TAG.sk.partition('{')[0]}, and from {CREDIT.sk.partition('{')[0]} to {SCHEDULE.sk}; "
+        f"the video; pk = {VIDEO.pk}, sk from {TAG.sk.partition('{')[0]}, and from {CREDIT.sk.partition('{')[0]} to {EPISODE.sk}; "
         "then those that stand elsewhere, with a check of the video",
         "3 RRU, and 1 per 4 KB of entries; 10 WRU to move four of them with a check of the video, and the indexes",
     ),

@@ -3,6 +3,7 @@
 from shared.access_patterns.pattern import AccessPattern
 from shared.schema import (
     CATEGORY_INDEX,
+    EPISODE,
     FEED,
     IDEMPOTENCY,
     RELATION_INDEX,
@@ -13,6 +14,7 @@ from shared.schema import (
     VIEW_COUNTER,
     VIEW_ID,
     region_relation,
+    series_relation,
     status_relation,
     tag_relation,
 )
@@ -147,11 +149,21 @@ VIDEOS = (
         f"0.5 RRU per 4 KB examined, at least {SHARDS} x 0.5; 0.5 RRU for each video",
     ),
     AccessPattern(
+        "The episodes of a series, in order",
+        "GET /v1/videos/{videoId}/episodes",
+        ("GetItem", "Query", "BatchGetItem"),
+        RELATION_INDEX,
+        f"the series, to know who asks; rel = {series_relation('{videoId}')}, relShard = 0, relSort by season and episode; "
+        "then the videos",
+        "0.5 RRU, 0.5 RRU per 4 KB examined, 0.5 RRU for each video",
+    ),
+    AccessPattern(
         "Publish or hide a video with tags, or change the tags of a published one",
         "PATCH /v1/videos/{videoId} (tags)",
         ("GetItem", "TransactWriteItems"),
         None,
-        f"the video if its version is the one read, and pk = {TAG.pk}, sk = {TAG.sk} for each tag that comes or goes",
+        f"the video if its version is the one read, and pk = {TAG.pk}, sk = {TAG.sk} for each tag that comes or goes; "
+        f"sk = {EPISODE.sk} likewise",
         "1 RRU, 2 WRU for the video and 3 for each tag (the item, twice in a transaction, and its place in the index)",
     ),
     AccessPattern(

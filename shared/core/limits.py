@@ -16,3 +16,5 @@ LONGEST_FOLDED_TAG = 512
 
 LARGEST_BATCH = 100
 """Videos or operations of one batch."""
+LAST_SEASON, LAST_EPISODE = 9_999, 999_999
+"""Some seasons are named by their year, and some series have had an episode a day for decades."""

@@ -27,7 +27,7 @@ from shared.openapi.spec import (
     ref,
     shown_schemas,
 )
-from shared.queries import LOCAL_TITLE, BatchVideos, GetVideo, ListVideos
+from shared.queries import LOCAL_TITLE, BatchVideos, GetVideo, ListEpisodes, ListVideos
 from shared.relations.title_page import LARGEST_LIST, LARGEST_SECTION, MOST_RANGES, MOST_RELEASES
 from shared.schema import SCHEMA_VERSION
 from shared.videos.batch_models import (
@@ -200,6 +200,33 @@ OPERATIONS: dict[str, Operation] = {
         (errors.InvalidParameter, errors.InvalidCursor, errors.UnservedQuery, errors.Forbidden),
         query(ListVideos),
     ),
+    "listEpisodes": Operation(
+        "List the episodes of a series, in order",
+        "The published videos whose `seriesId` is this one and that belong to its owner, by `season` and `episode`; those "
+        "without a season, or without a number in it, come last. An episode that is published, hidden or renumbered moves at "
+        f"once, or within seconds if a job did it. A page is full unless {EXAMINED_BUDGET} entries were examined for it.",
+        {
+            200: {
+                "description": "A page",
+                "headers": LINK,
+                **json_content(
+                    ref("EpisodePage"),
+                    {
+                        "items": [
+                            {
+                                "video": {name: VIDEO[name] for name in SUMMARY_FIELDS if name in VIDEO},
+                                "season": 1,
+                                "episode": 2,
+                            }
+                        ],
+                        "nextCursor": None,
+                    },
+                ),
+            }
+        },
+        (errors.InvalidParameter, errors.InvalidCursor, errors.Forbidden, errors.NotFound),
+        (VIDEO_ID, *query(ListEpisodes)),
+    ),
     "getVideo": Operation(
         "Read a video and its view count",
         "Eventually consistent: a write may take some milliseconds to show. With `region`, or an `Accept-Language` that "
@@ -336,6 +363,11 @@ def schemas() -> Schema:
         },
         "PartialSummary": _partial(summary, "visibility"),
         "VideoPage": page_of("VideoSummary", "PartialSummary"),
+        "Episode": object_of(
+            {"video": ref("VideoSummary"), **{name: video[name] for name in ("season", "episode")}},
+            optional=("season", "episode"),
+        ),
+        "EpisodePage": page_of("Episode"),
         **_batch_schemas(),
     }
 

@@ -1,4 +1,4 @@
-"""Moves the entries of a video to where its present state has them: its credits, releases, tags and schedule."""
+"""Moves the entries of a video to where its present state has them: its credits, releases, tags, series and schedule."""
 
 from collections.abc import Callable, Mapping
 
@@ -8,9 +8,9 @@ from shared.aws.records import contended, key_of, unchanged
 from shared.core.attributes import Item
 from shared.core.position import Page, Position
 from shared.relations.children import children_of, prefix_of
-from shared.schema import CREDIT, SCHEDULE, SORT_KEY, TAG, VIDEO, Entity
+from shared.schema import CREDIT, EPISODE, SCHEDULE, SORT_KEY, TAG, VIDEO, Entity
 from shared.videos.catalogue import CHANGE_ATTEMPTS, VideoStore
-from shared.videos.entries import as_read, next_move, placed, schedule, tag_entries
+from shared.videos.entries import as_read, episode_entry, next_move, placed, schedule, stand_alike, tag_entries
 
 MOVED_AT_A_TIME = LARGEST_TRANSACTION - 1
 """Entries that one transaction moves, beside the check of the video; 1 MB of them ends a page earlier."""
@@ -27,7 +27,7 @@ class EntryMover:
         self.videos = VideoStore(table)
 
     def move_entries(self, video_id: str, now: int, in_time: Callable[[], bool] = lambda: True) -> int | None:
-        """Put a video's entries where its present state has them: credits, releases, tags and schedule.
+        """Put a video's entries where its present state has them: credits, releases, tags, series and schedule.
 
         Returns in how many seconds there is more to do: None when there is nothing, 0 when `in_time`, asked before each
         step, says to stop. Each change of a video's place has a move of its own, which comes later and finds what this
@@ -56,21 +56,23 @@ class EntryMover:
         return 0
 
     def _move_page(self, video: Item, now: int, after: Position | None) -> Position | None:
-        """Move the next entries, after the tags and before the schedule; returns where to go on."""
+        """Move the next entries, after the tags and before schedule and series; returns where to go on."""
         writes: list[Write] = []
         if after is None:
             present = {entry[SORT_KEY]: entry for entry in self._beside(video, TAG).items}
             writes += self._exchanges(present, {entry[SORT_KEY]: entry for entry in tag_entries(video)})
-        page = self._beside(video, CREDIT, SCHEDULE, after)
+        page = self._beside(video, CREDIT, EPISODE, after)
         for entry in page.items:
             if "personId" in entry or "region" in entry:
                 change = change_between(entry, placed(entry, video))
                 if change.text:
                     writes.append(self.table.update(key_of(entry), change, condition=unmoved(entry)))
-        if page.resume is None:
-            due = schedule(video, now)
-            present = {entry[SORT_KEY]: entry for entry in page.items if entry[SORT_KEY] == SCHEDULE.sk}
-            writes += self._exchanges(present, {SCHEDULE.sk: due} if due else {})
+        last = {entry[SORT_KEY]: entry for entry in page.items if entry[SORT_KEY] in (SCHEDULE.sk, EPISODE.sk)}
+        wanted = {entry[SORT_KEY]: entry for entry in (schedule(video, now), episode_entry(video)) if entry}
+        if page.resume is not None:
+            # What comes on a later page may be there already.
+            wanted = {sk: entry for sk, entry in wanted.items() if sk in last}
+        writes += self._exchanges(last, wanted)
         check = self.table.check(VIDEO.key(videoId=video["videoId"]), condition=as_read(video))
         for start in range(0, len(writes), MOVED_AT_A_TIME):
             self.table.transact([check, *writes[start : start + MOVED_AT_A_TIME]])
@@ -82,7 +84,7 @@ class EntryMover:
         come = [
             self.table.put(entry)
             for sk, entry in wanted.items()
-            if sk not in present or present[sk]["relSort"] != entry["relSort"]
+            if sk not in present or not stand_alike(present[sk], entry)
         ]
         return gone + come
 

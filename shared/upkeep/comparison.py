@@ -13,6 +13,7 @@ from shared.relations.children import prefix_of
 from shared.relations.ratings import TOTALS, Choice, share
 from shared.schema import (
     CREDIT,
+    EPISODE,
     FEED,
     MARKER,
     PARTITION_KEY,
@@ -41,7 +42,7 @@ from shared.videos.video import STATUSES
 PAGE = 1000
 """Entries of an index that are read at a time."""
 
-BESIDE = tuple(prefix_of(entity) for entity in (CREDIT, RELEASE, SCHEDULE, TAG))
+BESIDE = tuple(prefix_of(entity) for entity in (CREDIT, EPISODE, RELEASE, SCHEDULE, TAG))
 """What the sort keys of a video's entries begin with."""
 
 
@@ -68,7 +69,7 @@ class Family:
     totals: Item
     """Empty when nobody has rated it."""
     beside: Sequence[Item]
-    """Its credits, releases, tags and schedule."""
+    """Its credits, releases, tags, series and schedule."""
 
 
 class Comparison:

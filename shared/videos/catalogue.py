@@ -32,7 +32,7 @@ from shared.videos.access import (
 )
 from shared.videos.counters import view_count
 from shared.videos.documents import SUMMARY_FIELDS, document, document_for
-from shared.videos.entries import as_read, tag_entries, tag_moves
+from shared.videos.entries import as_read, entry_moves, own_entries
 from shared.videos.video import is_listed, stamp, upgraded
 from shared.web.idempotency import Once, in_flight
 
@@ -44,7 +44,7 @@ class VideoStore:
     """Videos in the table. Methods raise the errors of shared.core.errors."""
 
     def __init__(self, table: Table, *, moves_entries: bool = True) -> None:
-        """With `moves_entries` a change moves the entries of the video's tags with it. The roles of other functions
+        """With `moves_entries` a change moves the entries of the video's tags and series with it. The roles of other functions
         cannot write them: those leave it, and the change to the present schema, to the stream.
         """
         self.table = table
@@ -62,7 +62,7 @@ class VideoStore:
     ) -> dict[str, Any]:
         """Create a video and return its document; with `once`, the answer of the first time.
 
-        One PutItem; with tags or `once` one transaction; before it one Query, if an admin brought the id (`brought`), as it may
+        One PutItem; with tags, a series or `once` one transaction; before it one Query, if an admin brought the id (`brought`), as it may
         have been another video's. With a `write_id` it may be tried again by the same one. Raises AlreadyExists, and
         BeingRemoved while anything is left of an earlier video. One that only waited for its removal is removed then.
         """
@@ -70,7 +70,7 @@ class VideoStore:
             self._require_vacant(item["videoId"])
         new = stamp(item, caller=caller, now=now, version=1, write_id=write_id)
         answer = document(new, view_count=0)
-        writes = [self.table.put(new, condition=ABSENT), *map(self.table.put, tag_entries(new))]
+        writes = [self.table.put(new, condition=ABSENT), *map(self.table.put, own_entries(new))]
         try:
             self._write(writes, once, answer)
         except ConditionFailed as failure:
@@ -113,7 +113,7 @@ class VideoStore:
             self.table.write(self.table.remove(VIDEO.key(videoId=item["videoId"]), condition=unchanged(item)))
 
     def _write(self, writes: Sequence[Write], once: Once | None, answer: dict[str, Any]) -> None:
-        """The video's write, then those of its tags; a record of `once` comes before them."""
+        """The video's write, then those of its entries; a record of `once` comes before them."""
         record = [once.record(self.table, answer)] if once else []
         if len(writes) == 1 and not record:
             self.table.write(writes[0])
@@ -183,7 +183,7 @@ class VideoStore:
 
         The write carries the version that was read as its condition. `matches` is the caller's own
         condition on the version (If-Match): raises VersionMismatch; without one, a lost race is run again.
-        Tags that come or go make it a transaction. With a `write_id` it may be tried again by the same one.
+        Tags that come or go make it a transaction, as does a series. With a `write_id` it may be tried again by the same one.
         """
         key = VIDEO.key(videoId=video_id)
         present = self.table.get(key, consistent=True)
@@ -216,13 +216,13 @@ class VideoStore:
         raise contended("the video")
 
     def _writes(self, item: Item, new: Item) -> list[Write]:
-        """The writes that change one version of a video into the next, and move the entries of its tags."""
+        """The writes that change one version of a video into the next, and move the entries of its tags and series."""
         update = self.table.update(
             VIDEO.key(videoId=new["videoId"]),
             change_between(item, new),
             condition=as_read(item),
         )
-        come, gone = tag_moves(item, new) if self._moves_entries else ([], [])
+        come, gone = entry_moves(item, new) if self._moves_entries else ([], [])
         return [update, *map(self.table.put, come), *map(self.table.remove, gone)]
 
     def settle(self, video_id: str, now: int) -> Item | None:

@@ -1,8 +1,8 @@
-"""The entries that lead to a video: of its tags, credits and releases; and its schedule.
+"""The entries that lead to a video: of its tags, series, credits and releases; and its schedule.
 
 They stand in RelationIndex only while the video is listed, so a page of a tag, person or region costs the same however
-many videos others hide. The tags move in the transaction that lists or hides the video, where the function's role may
-write them. Everything else, of which there may be thousands, is moved by the stream some seconds later
+many videos others hide. Tags and series move in the transaction that lists or hides the video, where the function's role
+may write them. Everything else, of which there may be thousands, is moved by the stream some seconds later
 (shared/relations/mover.py); lists look each video up, so a late entry shows nothing to anybody.
 """
 
@@ -14,7 +14,9 @@ from shared.aws.expressions import Expression
 from shared.aws.records import at_version
 from shared.core.attributes import Item
 from shared.core.caller import done_for, request_of
+from shared.core.limits import LAST_EPISODE, LAST_SEASON
 from shared.schema import (
+    EPISODE,
     SCHEDULE,
     SCHEDULED,
     SCHEMA_VERSION,
@@ -22,6 +24,7 @@ from shared.schema import (
     TAG,
     person_relation,
     region_relation,
+    series_relation,
     shard_of,
     tag_relation,
 )
@@ -96,27 +99,65 @@ def tag_entries(video: Item) -> list[Item]:
     ]
 
 
-def tag_moves(old: Item, new: Item) -> tuple[list[Item], list[Key]]:
+def episode_entry(video: Item) -> Item | None:
+    """The entry by which a series leads to its episode; None unless the video is one, and listed."""
+    if "seriesId" not in video or not is_listed(video):
+        return None
+    entry = {
+        **EPISODE.key(videoId=video["videoId"]),
+        "rel": series_relation(video["seriesId"]),
+        "relSort": episode_place(video),
+    }
+    return _signed(entry, video) | {"relShard": 0}
+
+
+def episode_place(video: Mapping[str, Any]) -> int:
+    """Where an episode stands in its series: by season and number; without a number after those of its season, without
+    a season after all."""
+    return season_start(video.get("season", LAST_SEASON + 1)) + int(video.get("episode", LAST_EPISODE + 1))
+
+
+def season_start(season: int) -> int:
+    """The place of the first episode that a season can have."""
+    return int(season) * (LAST_EPISODE + 2)
+
+
+def own_entries(video: Item) -> list[Item]:
+    """The entries that are written with the video: of its tags and its series."""
+    episode = episode_entry(video)
+    return [*tag_entries(video), *([episode] if episode else [])]
+
+
+def entry_moves(old: Item, new: Item) -> tuple[list[Item], list[Key]]:
     """The entries to put and the keys of entries to remove when `new` takes the place of `old`."""
     version = old.get("schemaVersion", 1)
     had_entries = is_listed(old) if version >= HIDDEN_APART_SINCE else version >= TAGS_INDEXED_SINCE
     before = folded_tags(old) if had_entries else set()
     entries = tag_entries(new)
     gone = before - {entry["tag"] for entry in entries}
-    return (
-        [entry for entry in entries if entry["tag"] not in before],
-        [TAG.key(videoId=new["videoId"], tag=tag) for tag in sorted(gone) if fits_a_key(tag)],
-    )
+    come = [entry for entry in entries if entry["tag"] not in before]
+    go = [TAG.key(videoId=new["videoId"], tag=tag) for tag in sorted(gone) if fits_a_key(tag)]
+    stood, stands = episode_entry(old), episode_entry(new)
+    if stands and not (stood and stand_alike(stood, stands)):
+        come.append(stands)
+    if stood and not stands:
+        go.append(EPISODE.key(videoId=new["videoId"]))
+    return come, go
+
+
+def stand_alike(one: Item, other: Item) -> bool:
+    """Whether two entries of one key stand in the same place of the index."""
+    return all(one.get(name) == other.get(name) for name in ("rel", "relSort"))
 
 
 def settled(video: Item, beside: Iterable[Item], now: int) -> dict[str, Item]:
     """The video, and what lies beside it, as they should stand at this second, by sort key.
 
-    `beside` are its credits and releases; its tags and schedule are all that there should be.
+    `beside` are its credits and releases; its other entries are all that there should be.
     """
     here = upgraded(video) | listing(video, now)
     due = schedule(here, now)
-    items = [here, *(placed(entry, here) for entry in beside), *tag_entries(here), *([due] if due else [])]
+    items = [here, *(placed(entry, here) for entry in beside), *own_entries(here), *([due] if due else [])]
     return {item[SORT_KEY]: item for item in items}
 
 

@@ -1,12 +1,12 @@
 """The lists of videos: each access pattern on many videos is one method here."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 from shared.aws.expressions import Expression
-from shared.aws.listing import Lists, Window, hydrated, located, sharded
-from shared.core.attributes import Item
+from shared.aws.listing import Lists, Window, hydrated, located, sharded, unsharded
+from shared.core.attributes import Item, Value
 from shared.core.caller import Caller
 from shared.core.position import Page, Position
 from shared.schema import (
@@ -15,12 +15,15 @@ from shared.schema import (
     RELATION_INDEX,
     SHARDS,
     USER_INDEX,
+    VIDEO,
     region_relation,
+    series_relation,
     status_relation,
     tag_relation,
 )
-from shared.videos.access import STRANGER
+from shared.videos.access import STRANGER, VISIBILITY_ATTRIBUTES, seen_by
 from shared.videos.catalogue import VideoStore
+from shared.videos.entries import episode_place
 from shared.videos.video import folded_tags
 
 
@@ -131,7 +134,30 @@ class VideoLists:
         def look_up(entries: Sequence[Item]) -> list[Item | None]:
             return self._looked_up(entries, now, lambda item: tag in folded_tags(item) and filters.keeps(item))
 
-        return self._led_to(tag_relation(tag), window, look_up, located)
+        return self._led_to(sharded(tag_relation(tag)), window, look_up, located)
+
+    def episodes(self, series_id: str, caller: Caller, now: int, window: Window) -> Page[Item]:
+        """The published episodes of a series that have its owner, in their order; raises NotFound.
+
+        The index may be a little older than the videos, whose own place decides.
+        """
+        series = seen_by(
+            self._videos.table.get(VIDEO.key(videoId=series_id), attributes=VISIBILITY_ATTRIBUTES), caller, now
+        )
+
+        def look_up(entries: Sequence[Item]) -> list[Item | None]:
+            ids = [entry["relId"] for entry in entries]
+            videos = self._videos.summaries(ids, STRANGER, now, also=("seriesId", "season", "episode"))
+            return [
+                item
+                if item is not None
+                and (item.get("seriesId"), item["userId"]) == (series_id, series["userId"])
+                and episode_place(item) == entry["relSort"]
+                else None
+                for entry, item in zip(entries, videos, strict=True)
+            ]
+
+        return self._led_to(unsharded(series_relation(series_id)), window, look_up, located)
 
     def in_region(self, region: str, now: int, filters: Filters, window: Window) -> Page[Item]:
         """The published videos that were released in a region, each once, by time."""
@@ -145,11 +171,12 @@ class VideoLists:
                 for entry, last, item in zip(entries, before, videos, strict=False)
             ]
 
-        return self._led_to(region_relation(region), window, look_up, partial(_past_video, ascending=window.ascending))
+        past = partial(_past_video, ascending=window.ascending)
+        return self._led_to(sharded(region_relation(region)), window, look_up, past)
 
     def _led_to(
         self,
-        relation: str,
+        partitions: Sequence[Mapping[str, Value]],
         window: Window,
         look_up: Callable[[Sequence[Item]], Sequence[Item | None]],
         locate: Callable[[Item], Position],
@@ -157,7 +184,7 @@ class VideoLists:
         def read(after: Position | None, size: int) -> Page[Item]:
             # Only its place is read of an entry, whatever is to be shown of the video.
             part = replace(window, after=after, limit=size, attributes=("relId",))
-            return self._lists.related(sharded(relation), part)
+            return self._lists.related(partitions, part)
 
         return hydrated(read, look_up, limit=window.limit, after=window.after, locate=locate)
 

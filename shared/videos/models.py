@@ -3,9 +3,9 @@
 Fields that only the server writes are not here, so sending one is an error.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from shared.core.fields import (
     Bytes,
@@ -31,8 +31,9 @@ from shared.core.fields import (
     Visibility,
     Year,
     line,
+    whole,
 )
-from shared.core.limits import LONGEST_FOLDED_TAG
+from shared.core.limits import LAST_EPISODE, LAST_SEASON, LONGEST_FOLDED_TAG
 from shared.videos.tags import folded
 from shared.web.bodies import Content
 
@@ -70,6 +71,10 @@ Tags = Annotated[
     ),
     AfterValidator(_unique),
 ]
+
+
+Season = Annotated[int, Field(strict=True, ge=0, le=LAST_SEASON), BeforeValidator(whole)]
+Episode = Annotated[int, Field(strict=True, ge=0, le=LAST_EPISODE), BeforeValidator(whole)]
 
 
 class Thumbnail(Content):
@@ -111,6 +116,11 @@ class VideoContent(Content):
     category: Category | None = None
     releaseYear: Year | None = None
     language: Language | None = None
+    seriesId: VideoId | None = Field(
+        default=None, description="The videoId of the series that this is an episode of; only its owner's are listed"
+    )
+    season: Season | None = Field(default=None, description="Of the series; only with `seriesId`")
+    episode: Episode | None = Field(default=None, description="In the season; only with `seriesId`")
     visibility: Visibility = "private"
     publishAt: Seconds | None = Field(
         default=None, description="Epoch seconds; before that, only the owner and admins see the video"
@@ -122,6 +132,12 @@ class VideoContent(Content):
         default={}, max_length=50, description="Keys of your own, with scalar values"
     )
     thumbnails: dict[Name, Thumbnail] = Field(default={}, max_length=20)
+
+    @model_validator(mode="after")
+    def _is_of_a_series(self) -> Self:
+        if self.seriesId is None and (self.season is not None or self.episode is not None):
+            raise ValueError("season and episode need the seriesId that they belong to")
+        return self
 
 
 class NewVideo(VideoContent):
@@ -157,6 +173,9 @@ class VideoPatch(Content):
     category: Category | None = None
     releaseYear: Year | None = None
     language: Language | None = None
+    seriesId: VideoId | None = None
+    season: Season | None = None
+    episode: Episode | None = None
     status: LiveStatus = "uploaded"
     visibility: Visibility = "private"
     publishAt: Seconds | None = None

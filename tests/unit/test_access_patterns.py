@@ -179,6 +179,13 @@ def _with_relations(api: Api) -> str:
     return video_id
 
 
+def _with_episode(api: Api) -> str:
+    """A series with one episode."""
+    video_id = _published(api)
+    api.publish(seriesId=video_id, season=1, episode=1)
+    return video_id
+
+
 # Each request as its row writes it: what must be there before, and the call.
 CALLS: dict[str, tuple[Callable[[Api], str], Callable[[Api, str], Reply]]] = {
     "POST /v1/videos": (lambda _: "", lambda api, _: api.post("/v1/videos", {"title": "t"})),
@@ -206,6 +213,7 @@ CALLS: dict[str, tuple[Callable[[Api], str], Callable[[Api, str], Reply]]] = {
     "GET /v1/videos?status=ready": (_published, _listing("status=ready", user="admin")),
     "GET /v1/videos?tag=t&from=t&to=t": (_with_relations, _listing(f"tag=t&{RANGE}")),
     "GET /v1/videos?region=NZ&from=t&to=t": (_with_relations, _listing(f"region=NZ&{RANGE}")),
+    "GET /v1/videos/{videoId}/episodes": (_with_episode, lambda api, v: api.get(f"/v1/videos/{v}/episodes")),
     "PATCH /v1/videos/{videoId} (tags)": (
         _with_relations,
         lambda api, v: api.patch(f"/v1/videos/{v}", {"tags": ["t", "u"]}),

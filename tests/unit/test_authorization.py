@@ -129,6 +129,7 @@ VIDEOS = {
     "putRating": SEEN_ALIVE,
     "deleteRating": SEEN,
     "listVideoPlaylists": SEEN,
+    "listEpisodes": SEEN,
     "listAudit": SEEN_BY_OWNER,
 }
 """What is done to one video. Whoever may not see it gets 404; whoever may see it but not do this, 403."""

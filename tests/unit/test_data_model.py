@@ -1,6 +1,7 @@
 """docs/data-model.md has every entity, and every attribute that the service really stores."""
 
 import re
+import uuid
 from collections import defaultdict
 from pathlib import Path
 
@@ -66,6 +67,9 @@ def stored(table: Table, clock: Clock, objects: Objects, tmp_path: Path) -> Attr
         publishAt=int(clock.now) - 10,
         expiresAt=int(clock.now) + 1000,
         thumbnails={"poster": {"url": "s3://films/cover.jpg"}},
+        seriesId=str(uuid.uuid4()),
+        season=1,
+        episode=1,
     )["videoId"]
     path = f"/v1/videos/{video}"
     backstage.settle_totals()

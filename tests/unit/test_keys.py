@@ -79,6 +79,7 @@ RELATIONS: dict[str, tuple[Iterable[str], Iterable[str]]] = {
     "person_relation": (PARTS["personId"], [UUID]),
     "region_relation": (PARTS["region"], [f"{UUID}#{language}" for language in LANGUAGES]),
     "tag_relation": (TAGS, [UUID]),
+    "series_relation": ([UUID], [UUID]),
     "rated_relation": ([UUID], USER_IDS),
     "playlists_relation": (USER_IDS, [UUID]),
     "in_playlist_relation": ([UUID], [UUID]),

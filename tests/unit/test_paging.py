@@ -60,7 +60,7 @@ def lists(api: Api, table: Table, clock: Clock) -> dict[str, list[List]]:
     trail = AuditStore(Table(AUDIT_TABLE_NAME, table.client, sleep=lambda _: None))
     fields = {"tags": ["a", "b"], "category": "c", "format": "mp4", "duration": 5, "releaseYear": 2000}
     for film in (FILM, OTHER_FILM):
-        api.publish("alice", videoId=film, createdAt=NOW - 9, **fields)
+        api.publish("alice", videoId=film, createdAt=NOW - 9, seriesId=FILM, season=1, **fields)
         for person in ("kim", "sam"):
             api.put(f"/v1/videos/{film}/credits/{person}", {"ordering": 1, "roles": [{"category": "actor"}]})
         for place in ("AU/en", "AU/mi", "NZ/en", "NZ/mi"):
@@ -83,6 +83,7 @@ def lists(api: Api, table: Table, clock: Clock) -> dict[str, list[List]]:
     }
     return {
         "listVideos": [("/v1/videos", query) for query in VIDEO_LISTS],
+        "listEpisodes": [(f"/v1/videos/{FILM}/episodes", query) for query in ("", "season=1")],
         "listAudit": [(path, query) for path in of_films["audit"] for query in BY_TIME],
         "listCredits": [(path, "") for path in of_films["credits"]],
         "listReleases": [(path, "") for path in of_films["releases"]],

@@ -21,7 +21,15 @@ from tools.__main__ import main
 from tools.imdb import BASICS, video_id
 from tools.pace import Pool
 
-FILES = ("title.basics", "title.principals", "title.crew", "title.akas", "title.ratings", "name.basics")
+FILES = (
+    "title.basics",
+    "title.episode",
+    "title.principals",
+    "title.crew",
+    "title.akas",
+    "title.ratings",
+    "name.basics",
+)
 
 
 @pytest.fixture(autouse=True)
@@ -91,7 +99,14 @@ def write_titles(folder: Path, *rows: str) -> list[str]:
     folder.mkdir()
     lines = ["\t".join(BASICS.columns), *(row.replace(" ", "\t") for row in rows)]
     (folder / "title.basics.tsv").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    return ["import-imdb", str(folder), "--table", "VideoMetadata", "--without", "credits,crew,releases,ratings"]
+    return [
+        "import-imdb",
+        str(folder),
+        "--table",
+        "VideoMetadata",
+        "--without",
+        "credits,crew,episodes,releases,ratings",
+    ]
 
 
 MOVIE = r"tt1 movie T T 0 1999 \N \N \N"
@@ -139,7 +154,7 @@ def test_rows_of_other_titles_are_counted_in_the_summary(
     arguments = write_titles(tmp_path / "imdb", MOVIE)[:-1]
     rows = "tconst\taverageRating\tnumVotes\ntt1\t5.0\t5\ntt2\t5.0\t5\n"
     (tmp_path / "imdb/title.ratings.tsv").write_text(rows, encoding="utf-8")
-    assert main([*arguments, "credits,crew,releases", *options]) == 0
+    assert main([*arguments, "credits,crew,episodes,releases", *options]) == 0
     assert sentence in capsys.readouterr().out
 
 

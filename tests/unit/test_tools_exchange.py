@@ -48,7 +48,7 @@ def target(table: Table) -> Table:
 @pytest.fixture
 def full(api: Api) -> Api:
     """The service with one of everything that an export has."""
-    film = api.publish(videoId=VIDEO_ID, tags=["Äpfel", "b"], category="film", releaseYear=1999, duration=5000, metadata={"a": 1.5, "b": True})  # fmt: skip
+    film = api.publish(videoId=VIDEO_ID, tags=["Äpfel", "b"], category="film", releaseYear=1999, duration=5000, metadata={"a": 1.5, "b": True}, seriesId=OTHER_ID, season=2, episode=3)  # fmt: skip
     api.create(videoId=OTHER_ID, user="admin", userId="bob", expiresAt=NOW + 50)
     api.delete(f"/v1/videos/{api.create('bob')['videoId']}", user="bob")
     path = f"/v1/videos/{film['videoId']}"

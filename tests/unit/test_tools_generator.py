@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from tools.generator import FIRST_YEAR, LAST_YEAR, generate
-from tools.imdb import AKAS, BASICS, CREW, NAMES, PRINCIPALS, RATINGS, Layout
+from tools.imdb import AKAS, BASICS, CREW, EPISODES, NAMES, PRINCIPALS, RATINGS, Layout
 
-LAYOUTS = (BASICS, PRINCIPALS, CREW, AKAS, RATINGS, NAMES)
+LAYOUTS = (BASICS, EPISODES, PRINCIPALS, CREW, AKAS, RATINGS, NAMES)
 
 
 def rows(folder: Path, layout: Layout) -> list[list[str]]:
@@ -46,6 +46,9 @@ def test_rows_lead_to_titles_and_people_that_exist(folder: Path) -> None:
     crew = {person for row in rows(folder, CREW) for column in row[1:] for person in column.split(",")}
     assert crew - {r"\N"} <= people
     assert {row[0] for row in rows(folder, CREW)} == titles
+    types = {row[0]: row[1] for row in rows(folder, BASICS)}
+    pairs = {(types[row[0]], types[row[1]]) for row in rows(folder, EPISODES)}
+    assert pairs == {("tvEpisode", "tvSeries"), ("tvEpisode", "tvMiniSeries")}
 
 
 def test_the_values_are_of_the_kinds_that_imdb_has(folder: Path) -> None:

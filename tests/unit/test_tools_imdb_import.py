@@ -19,7 +19,7 @@ from shared.upkeep.aggregates import Aggregates
 from tests.harness import NOW, Api, Clock
 from tools import ToolError
 from tools.generator import generate
-from tools.imdb import AKAS, BASICS, CREW, NAMES, PRINCIPALS, RATINGS, Layout, created_at, video_id
+from tools.imdb import AKAS, BASICS, CREW, EPISODES, NAMES, PRINCIPALS, RATINGS, Layout, created_at, video_id
 from tools.imdb_import import ImdbImport, Selection
 from tools.lines import Corrupt, Damaged
 from tools.pace import Pool, Rate
@@ -250,6 +250,33 @@ def test_crew_that_is_not_valid_is_refused_and_the_others_imported(imdb: Importe
     imdb.run(CREWED)
     assert imdb.refused == [("title.crew.tsv.gz", 2, "more roles of one person than a credit takes")]
     assert [credit["personId"] for credit in imdb.children("tt1", "CREDIT#")] == ["nm1", "nm2", "nm3"]
+
+
+def test_a_series_has_its_episodes_in_order(imdb: Importer, api: Api) -> None:
+    series, absent = ("tt1", "tvSeries", *FILM[2:]), r"\N"
+    numbered = {"tt2": ("2", "1"), "tt3": ("1", "10"), "tt4": (absent, absent), "tt5": ("1", "2"), "tt6": ("1", absent)}
+    imdb.write_all(
+        {
+            BASICS: [series, *((title, "tvEpisode", title, title, *FILM[4:]) for title in numbered)],
+            EPISODES: [(title, "tt1", *place) for title, place in numbered.items()] + [("tt7", "tt1", "x", "1")],
+        }
+    )
+    outcomes = imdb.run(Selection(parts=frozenset({"episodes"})))
+    assert outcomes[EPISODES.file] == {"read": 5}
+    assert imdb.refused == [(EPISODES.file, 7, "seasonNumber is not a number")]
+    items = api.get(f"/v1/videos/{video_id('tt1')}/episodes").json["items"]
+    assert [(item["video"]["title"], item.get("season"), item.get("episode")) for item in items] == [
+        ("tt5", 1, 2),
+        ("tt3", 1, 10),
+        ("tt6", 1, None),
+        ("tt2", 2, 1),
+        ("tt4", None, None),
+    ]
+    imdb.write(EPISODES, [("tt2", "tt1", "1", "1")])
+    again = imdb.run(Selection(parts=frozenset({"episodes"})))
+    assert again[BASICS.file] == {"unchanged": 1, "changed": 5}
+    items = api.get(f"/v1/videos/{video_id('tt1')}/episodes").json["items"]
+    assert [item["video"]["title"] for item in items] == ["tt2"]
 
 
 def test_rows_of_one_region_and_language_become_one_release(imdb: Importer) -> None:

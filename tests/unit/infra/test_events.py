@@ -275,6 +275,7 @@ PART_OF_ANSWER: dict[str, Any] = {
         "localTitle": {"title": "A Day at the Harbour"},
         "included": {"tags": ["boats", "harbour"], "ratings": {"votes": 2}},
     },
+    "videos/list-episodes": {"items": [{"video": {"videoId": world.UNWANTED}, "season": 1, "episode": 1}]},
     "videos/list-videos": {"items": [{"videoId": world.UNWANTED}, {"videoId": world.REGATTA}]},
     "videos/list-videos-by-tag": {"items": [{"videoId": world.HARBOUR}]},
     "videos/list-videos-parameter-twice": {"type": f"{PROBLEM}invalid-parameter"},

@@ -1,0 +1,178 @@
+"""Series and their episodes: who is listed where, and how an episode's place follows its video."""
+
+import uuid
+from typing import Any
+
+import pytest
+
+from shared.aws.dynamodb import Table
+from shared.core.caller import Caller
+from shared.relations.mover import EntryMover
+from shared.schema import EPISODE, series_relation
+from shared.upkeep.comparison import Comparison
+from shared.videos.catalogue import VideoStore
+from tests.harness import NOW, Api, recorded
+
+Place = tuple[int | None, int | None]
+
+
+@pytest.fixture
+def series(api: Api) -> str:
+    """The id of a published series of alice's."""
+    return str(api.publish("alice", title="Series")["videoId"])
+
+
+def episode(api: Api, series: str, season: int | None = 1, number: int | None = 1, **fields: Any) -> str:
+    """The id of a published episode; alice's unless the fields name another `user`."""
+    user = fields.pop("user", "alice")
+    place = {"season": season, "episode": number}
+    given = {name: value for name, value in place.items() if value is not None}
+    return str(api.publish(user, seriesId=series, **given, **fields)["videoId"])
+
+
+def listed(api: Api, series: str, query: str = "", user: str = "bob") -> list[str]:
+    """The ids on the first page of a series."""
+    reply = api.get(f"/v1/videos/{series}/episodes", query=query, user=user)
+    assert reply.status == 200, reply.body
+    return [item["video"]["videoId"] for item in reply.json["items"]]
+
+
+def entry(table: Table, video_id: str) -> tuple[Any, ...] | None:
+    """Where the entry of an episode stands; None if there is none."""
+    item = table.get(EPISODE.key(videoId=video_id), consistent=True)
+    return (item["rel"], item["relShard"], item["relSort"], item["relId"]) if item else None
+
+
+class TestListing:
+    def test_seasons_and_numbers_order_it_and_those_without_come_last(self, api: Api, series: str) -> None:
+        places: list[Place] = [(2, 1), (None, None), (1, 10), (1, None), (0, 5), (1, 2), (9_999, 999_999)]
+        ids = {place: episode(api, series, *place) for place in places}
+        in_order: list[Place] = [(0, 5), (1, 2), (1, 10), (1, None), (2, 1), (9_999, 999_999), (None, None)]
+        assert listed(api, series) == [ids[place] for place in in_order]
+        assert listed(api, series, "season=1") == [ids[place] for place in in_order[1:4]]
+        assert listed(api, series, "season=9999") == [ids[9_999, 999_999]]
+        assert listed(api, series, "season=3") == []
+
+    def test_pages_are_full_and_lead_on(self, api: Api, series: str) -> None:
+        ids = [episode(api, series, 1, number) for number in range(1, 6)]
+        seen, cursor = [], ""
+        for size in (2, 2, 1):
+            page = api.get(f"/v1/videos/{series}/episodes", query=f"limit=2{cursor}").json
+            assert len(page["items"]) == size
+            seen += [item["video"]["videoId"] for item in page["items"]]
+            cursor = f"&cursor={page['nextCursor']}"
+        assert (seen, cursor) == (ids, "&cursor=None")
+
+    def test_it_takes_one_query_however_many_there_are(self, api: Api, table: Table, series: str) -> None:
+        for number in range(1, 30):
+            episode(api, series, 1, number)
+        with recorded(table.client) as operations:
+            assert len(listed(api, series)) == 25
+        assert [operation.name for operation in operations] == ["GetItem", "Query", "BatchGetItem"]
+
+    def test_an_item_has_the_place_and_what_lists_show(self, api: Api, series: str) -> None:
+        video_id = episode(api, series, 3, 7, title="The end")
+        (item,) = api.get(f"/v1/videos/{series}/episodes").json["items"]
+        assert (item["season"], item["episode"]) == (3, 7)
+        assert (item["video"]["videoId"], item["video"]["title"]) == (video_id, "The end")
+        assert "seriesId" not in item["video"]
+
+    def test_others_cannot_put_videos_into_a_series(self, api: Api, series: str) -> None:
+        episode(api, series, user="bob")
+        own = episode(api, series, 1, 2)
+        assert listed(api, series) == [own]
+
+    def test_the_episodes_of_a_series_that_one_may_not_see_are_not_listed(self, api: Api) -> None:
+        series = str(api.create("alice")["videoId"])
+        own = episode(api, series)
+        assert listed(api, series, user="alice") == [own]
+        assert api.get(f"/v1/videos/{series}/episodes", user="bob").status == 404
+        assert api.get(f"/v1/videos/{uuid.uuid4()}/episodes").status == 404
+
+    @pytest.mark.parametrize(
+        "hiding", [{"visibility": "private"}, {"publishAt": NOW + 1000}, {"expiresAt": NOW - 1000}], ids=str
+    )
+    def test_what_is_hidden_is_not_even_in_the_index(
+        self, api: Api, table: Table, series: str, hiding: dict[str, Any]
+    ) -> None:
+        hidden = episode(api, series, **hiding)
+        assert listed(api, series) == []
+        assert entry(table, hidden) is None
+
+
+class TestFollowing:
+    def test_a_patch_moves_it_at_once(self, api: Api, table: Table, series: str) -> None:
+        other = str(api.publish("alice")["videoId"])
+        video_id = episode(api, series, 1, 1)
+        path = f"/v1/videos/{video_id}"
+        assert entry(table, video_id) == (series_relation(series), 0, 1_000_002, video_id)
+        assert api.patch(path, {"season": 2, "episode": None}).status == 200
+        assert entry(table, video_id) == (series_relation(series), 0, 2_000_002 + 1_000_000, video_id)
+        assert api.patch(path, {"seriesId": other}).status == 200
+        assert (listed(api, series), listed(api, other)) == ([], [video_id])
+        assert api.patch(path, {"visibility": "private"}).status == 200
+        assert entry(table, video_id) is None
+        assert api.patch(path, {"visibility": "public"}).status == 200
+        assert listed(api, other) == [video_id]
+        assert api.patch(path, {"seriesId": None, "season": None, "episode": None}).status == 200
+        assert entry(table, video_id) is None
+
+    def test_deleting_takes_it_out_and_restoring_puts_it_back(self, api: Api, series: str) -> None:
+        video_id = episode(api, series)
+        assert api.delete(f"/v1/videos/{video_id}").status == 204
+        assert listed(api, series) == []
+        assert api.post(f"/v1/videos/{video_id}/restore").status == 200
+        assert listed(api, series) == [video_id]
+
+    def test_what_a_job_changed_moves_with_the_other_entries(self, api: Api, table: Table, series: str) -> None:
+        video_id = episode(api, series, publishAt=NOW - 1000, expiresAt=NOW + 1000)
+        jobs, mover = VideoStore(table, moves_entries=False), EntryMover(table)
+        jobs.change(video_id, Caller.job("test"), NOW, lambda item: item | {"status": "processing"})
+        assert entry(table, video_id) is not None
+        mover.move_entries(video_id, NOW)
+        assert entry(table, video_id) is None
+        jobs.change(video_id, Caller.job("test"), NOW, lambda item: item | {"status": "ready"})
+        assert entry(table, video_id) is None
+        mover.move_entries(video_id, NOW)
+        assert listed(api, series) == [video_id]
+        mover.move_entries(video_id, NOW + 1000)
+        assert entry(table, video_id) is None
+
+    def test_an_entry_that_is_wrong_is_found_and_put_right(self, api: Api, table: Table, series: str) -> None:
+        video_id = episode(api, series)
+        comparison = Comparison(table, lambda: NOW)
+        right = table.get(EPISODE.key(videoId=video_id)) or {}
+        for wrong in ({}, right | {"relSort": 5}, right | {"rel": series_relation("other")}):
+            table.delete(EPISODE.key(videoId=video_id))
+            if wrong:
+                table.write(table.put(wrong))
+            assert comparison.entries(comparison.family(video_id))
+            EntryMover(table).move_entries(video_id, NOW)
+            assert comparison.entries(comparison.family(video_id)) is None
+            assert entry(table, video_id) == (series_relation(series), 0, 1_000_002, video_id)
+
+
+class TestContent:
+    @pytest.mark.parametrize("field", ["season", "episode"])
+    def test_a_season_or_number_needs_its_series(self, api: Api, series: str, field: str) -> None:
+        refused = api.post("/v1/videos", {"title": "t", field: 1})
+        assert refused.status == 422
+        assert "seriesId" in refused.json["errors"][0]["detail"]
+        video_id = episode(api, series)
+        assert api.patch(f"/v1/videos/{video_id}", {"seriesId": None}).status == 422
+        assert api.get(f"/v1/videos/{video_id}").json["seriesId"] == series
+
+    @pytest.mark.parametrize(
+        "place",
+        [{"season": -1}, {"season": 10_000}, {"episode": 1_000_000}, {"episode": "1"}, {"seriesId": "x"}],
+        ids=str,
+    )
+    def test_places_have_limits(self, api: Api, place: dict[str, Any]) -> None:
+        sent = {"title": "t", "seriesId": str(uuid.uuid4())} | place
+        assert api.post("/v1/videos", sent).status == 422
+
+    def test_a_series_may_come_after_its_episodes(self, api: Api) -> None:
+        later = str(uuid.uuid4())
+        video_id = episode(api, later)
+        api.publish("alice", videoId=later)
+        assert listed(api, later) == [video_id]
