@@ -238,8 +238,8 @@ def parse_line(number: int, content: bytes | None) -> ItemLine:
     except ServiceError as error:
         first = error.errors[0] if error.errors else {"pointer": "", "detail": error.detail}
         raise Refused(f"not a valid {entity}", f"{first['pointer']}: {first['detail']}") from error
-    for name in ("videoId", "playlistId"):
-        if name in attributes:
+    for name in ("videoId", "playlistId", "seriesId"):
+        if attributes.get(name):
             attributes[name] = attributes[name].lower()
     return ItemLine(number, str(entity), _as_stored(str(entity), attributes))
 

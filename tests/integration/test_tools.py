@@ -8,6 +8,7 @@ import pytest
 
 from shared.aws.dynamodb import Table
 from tests.integration.conftest import NewTable
+from tools.__main__ import PARTS
 from tools.exporting import Export
 from tools.generator import generate
 from tools.imdb_import import ImdbImport, Selection
@@ -26,7 +27,8 @@ class Crash(Exception):
 def import_imdb(folder: Path, table: Table) -> dict[str, dict[str, int]]:
     """What `python -m tools import-imdb` does; the outcomes by file."""
     with Pool() as pool, work_file(folder / "state", {}, table) as work:
-        ImdbImport(folder, table, work, Selection(), rate=Rate(None), pool=pool, bars=Bars()).run()
+        selection = Selection(parts=frozenset(PARTS))
+        ImdbImport(folder, table, work, selection, rate=Rate(None), pool=pool, bars=Bars()).run()
         outcomes = work.outcomes()
         assert list(work.refused()) == []
         work.remove()

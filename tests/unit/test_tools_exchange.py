@@ -433,6 +433,14 @@ def test_what_belongs_to_no_video_or_playlist_is_refused(table: Table, tmp_path:
     assert contents(table) == {}
 
 
+def test_an_episode_is_listed_however_its_line_spells_the_series(api: Api, tmp_path: Path) -> None:
+    series = str(api.publish("alice")["videoId"])
+    line = FILM | {"visibility": "public", "userId": "alice", "seriesId": series.upper(), "season": 1}
+    assert bring_in_lines(api.table, tmp_path, [line]).outcomes == {"created": 1}
+    items = api.get(f"/v1/videos/{series}/episodes").json["items"]
+    assert [item["video"]["videoId"] for item in items] == [VIDEO_ID]
+
+
 def test_lines_of_ones_own_making_need_no_versions(api: Api, tmp_path: Path) -> None:
     entries = [
         {"entity": "Rating", "videoId": VIDEO_ID, "userId": "bob", "value": 5, "ratedAt": 5},
