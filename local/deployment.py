@@ -125,13 +125,8 @@ def _files(path: Path) -> Iterator[Path]:
                 yield file
 
 
-def base_url(endpoint: str, api_id: str) -> str:
-    """Where the API answers: MiniStack's path form, which needs no Host header and no name service."""
-    return f"{endpoint}/_aws/execute-api/{api_id}/$default"
-
-
-def deploy(endpoint: str, issuer: str, work: Path, tell: Tell) -> str:
-    """Bring MiniStack to what the sources say; returns the base URL.
+def deploy(endpoint: str, issuer: str, work: Path, tell: Tell) -> None:
+    """Bring MiniStack to what the sources say.
 
     `work` keeps the assembly, the log and what was deployed; it belongs to the same MiniStack data for good.
     Raises LocalError, naming the log, when the deploy fails.
@@ -141,8 +136,8 @@ def deploy(endpoint: str, issuer: str, work: Path, tell: Tell) -> str:
     last = Deployment.load(record)
     if last is not None and last.fingerprint == wanted and all(_is_deployed(endpoint, name) for name in STACKS):
         tell("Nothing has changed since the last deploy")
-        switch_on_ttl(endpoint, work / "cdk.out")  # an earlier version of ours did not
-        return base_url(endpoint, last.api_id)
+        complete(endpoint, work / "cdk.out", last.api_id)  # an earlier version of ours did less
+        return
 
     record.unlink(missing_ok=True)  # until this deploy is through, nothing is known about what is there
     work.mkdir(parents=True, exist_ok=True)
@@ -158,10 +153,9 @@ def deploy(endpoint: str, issuer: str, work: Path, tell: Tell) -> str:
     arguments = ["deploy", "--all", "--require-approval", "never", "--concurrency", "2", "--progress", "events"]
     arguments += [*context(endpoint, issuer), "--output", str(work / "cdk.out"), "--outputs-file", str(outputs)]
     cdk(arguments, env, log, tell)
-    switch_on_ttl(endpoint, work / "cdk.out")
     deployed = Deployment.of(outputs, wanted, issuer, log)
+    complete(endpoint, work / "cdk.out", deployed.api_id)
     write_private(record, json.dumps(asdict(deployed), indent=2) + "\n")
-    return base_url(endpoint, deployed.api_id)
 
 
 def _output(outputs: Path, stack: str, name: str, log: Path) -> str:
@@ -171,16 +165,39 @@ def _output(outputs: Path, stack: str, name: str, log: Path) -> str:
         raise LocalError(f"The deploy left no output {name} of the stack {stack}; see {log}.") from error
 
 
+def complete(endpoint: str, assembly: Path, api_id: str) -> None:
+    """Set what the templates of a deployed assembly say and MiniStack's CloudFormation leaves out. Can be repeated."""
+    switch_on_ttl(endpoint, assembly)
+    allow_origins(endpoint, assembly, api_id)
+
+
 def switch_on_ttl(endpoint: str, assembly: Path) -> None:
-    """Let the tables of an assembly forget what has expired, as its templates say: MiniStack's CloudFormation does not."""
+    """Let the tables of an assembly forget what has expired, as its templates say."""
     client = boto3.client("dynamodb", **_options(endpoint))
+    for properties in _properties(assembly, "AWS::DynamoDB::GlobalTable"):
+        if "TimeToLiveSpecification" in properties:
+            client.update_time_to_live(
+                TableName=properties["TableName"], TimeToLiveSpecification=properties["TimeToLiveSpecification"]
+            )
+
+
+def allow_origins(endpoint: str, assembly: Path, api_id: str) -> None:
+    """Let the API answer browsers from the origins that its template allows.
+
+    MiniStack's CloudFormation keeps the configuration under names that its gateway does not read, and so refuses all.
+    """
+    client = boto3.client("apigatewayv2", **_options(endpoint))
+    for properties in _properties(assembly, "AWS::ApiGatewayV2::Api"):
+        if "CorsConfiguration" in properties:
+            client.update_api(ApiId=api_id, CorsConfiguration=properties["CorsConfiguration"])
+
+
+def _properties(assembly: Path, type_: str) -> Iterator[dict[str, Any]]:
+    """The properties of each resource of a type."""
     for template in assembly.glob("*.template.json"):
         for resource in json.loads(template.read_text(encoding="utf-8"))["Resources"].values():
-            properties = resource.get("Properties", {})
-            if resource["Type"] == "AWS::DynamoDB::GlobalTable" and "TimeToLiveSpecification" in properties:
-                client.update_time_to_live(
-                    TableName=properties["TableName"], TimeToLiveSpecification=properties["TimeToLiveSpecification"]
-                )
+            if resource["Type"] == type_:
+                yield resource["Properties"]
 
 
 def _is_deployed(endpoint: str, stack: str) -> bool:

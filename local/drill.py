@@ -270,13 +270,13 @@ def _drill() -> None:
             MiniStack(free_port(), folder / "ministack.log") as ministack,
             httpx.Client(timeout=120, trust_env=False) as http,
         ):
-            url = deploy(ministack.endpoint, issuer.url, folder, tell)
+            deploy(ministack.endpoint, issuer.url, folder, tell)
             tokens = {user: issuer.mint(user, scopes) for user, scopes in USERS.items()}
 
             def request(method: str, path: str, user: str, body: Any) -> Any:
                 headers = {"Authorization": f"Bearer {tokens[user]}"}
                 content = {} if body is None else {"json": body}
-                answer = http.request(method, url + path, headers=headers, **content)
+                answer = http.request(method, ministack.endpoint + path, headers=headers, **content)
                 if answer.status_code >= 300:
                     raise LocalError(f"{method} {path} answered {answer.status_code}: {answer.text[:500]}")
                 return answer.json()

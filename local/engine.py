@@ -27,6 +27,7 @@ from ministack.services import dynamodb, lambda_svc, sqs
 from local.child import end_with_parent
 from local.journal import ItemRow, Journal, ReaderRow, RecordRow
 from local.ministack import HEARTBEAT, SAVE_PATH
+from local.ports import LOOPBACK
 
 LOGGER = logging.getLogger("local.engine")
 
@@ -219,8 +220,40 @@ def _row(table_id: str, table: Any, pk: str, sk: str) -> ItemRow:
     return table_id, pk, sk, None if item is None else json.dumps(item)
 
 
+def short_url(request: Message) -> Message:
+    """A request of the deployed API as MiniStack's gateway takes it; any other as it is.
+
+    The API shares its address with the AWS that it runs on, so that its base URL is `http://127.0.0.1:<port>`. To AWS
+    go requests that are signed, as its clients' are, or sent to another name or to a bucket, and MiniStack's own paths.
+    """
+    headers = dict(request["headers"])
+    first = request["path"].removeprefix("/").partition("/")[0]
+    is_signed = (
+        headers.get(b"authorization", b"").startswith(b"AWS")
+        or b"x-amz-target" in headers
+        or b"X-Amz-" in request["query_string"]
+    )
+    name = headers.get(b"host", b"").decode("latin-1").partition(":")[0]
+    if (
+        is_signed
+        or name not in (LOOPBACK, "localhost")
+        or first.startswith("_")
+        or first in ministack._get_module("s3")._buckets
+    ):
+        return request
+    deployed = next((scope[-1] for scope, _ in ministack._get_module("apigateway")._apis.all_items()), None)
+    if deployed is None:
+        return request
+    prefix = f"/_aws/execute-api/{deployed}/$default"
+    return {**request, "path": prefix + request["path"], "raw_path": prefix.encode() + request["raw_path"]}
+
+
 class Engine:
-    """MiniStack's ASGI application, which keeps its tables, and removes what has expired as DynamoDB does."""
+    """MiniStack's ASGI application, which keeps its tables, and removes what has expired as DynamoDB does.
+
+    It also serves the deployed API at a base URL without MiniStack's own path, which ends in `$default`: shells take
+    that for a variable.
+    """
 
     def __init__(self, inner: App, keeper: Keeper | None) -> None:
         self._inner = inner
@@ -235,7 +268,7 @@ class Engine:
         elif scope["type"] == "http" and (scope["method"], scope["path"]) == ("POST", SAVE_PATH):
             await self._save_everything(send)
         else:
-            await self._inner(scope, receive, send)
+            await self._inner(short_url(scope) if scope["type"] == "http" else scope, receive, send)
 
     async def _live(self, scope: Message, receive: Receive, send: Send) -> None:
         async def hear() -> Message:

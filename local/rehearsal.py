@@ -23,7 +23,7 @@ import boto3
 
 from local import ROOT, STATE, LocalError, exit_status, write_private
 from local.demo import Client
-from local.deployment import DEPLOY_SECONDS, REGION, Deployment, base_url, cdk, context, environment, switch_on_ttl
+from local.deployment import DEPLOY_SECONDS, REGION, Deployment, cdk, complete, context, environment
 from local.issuer import Issuer, Signer
 from local.ministack import MiniStack
 from local.ports import free_port
@@ -233,16 +233,15 @@ class _Account:
             status = _status(command, self._env, DEPLOY_SECONDS, log)
         if status != 0:
             raise LocalError(f"The deploy failed; the end of {self._log}:\n{_last_lines(self._log)}")
-        switch_on_ttl(self.endpoint, output)
         self.deployed = Deployment.of(outputs, "", self.issuer.url, self._log)
-        self.base_url = base_url(self.endpoint, self.deployed.api_id)
+        complete(self.endpoint, output, self.deployed.api_id)
 
     @contextmanager
     def clients(self) -> Iterator[dict[str, Client]]:
         """Clients of the API, by user."""
         scopes = dict.fromkeys((*OWNERS, READER), USERS["alice"]) | {"admin": USERS["admin"]}
         with ExitStack() as stack:
-            made = {user: Client(self.base_url, self.issuer.mint(user, granted)) for user, granted in scopes.items()}
+            made = {user: Client(self.endpoint, self.issuer.mint(user, granted)) for user, granted in scopes.items()}
             for client in made.values():
                 stack.callback(client.close)
             yield made
@@ -263,7 +262,7 @@ class _Account:
         service = self.work / "service.json"
         write_private(service, json.dumps(self._service(), indent=2))
         settings = Settings(
-            self.endpoint, self.deployed.transcode_queue_url, self.base_url, self.issuer.url, str(self.work / "key.pem")
+            self.endpoint, self.deployed.transcode_queue_url, self.endpoint, self.issuer.url, str(self.work / "key.pem")
         )
         # In the order of tests/e2e/conftest.py, which has the longest first; xdist would take them last.
         command = [sys.executable, "-m", "pytest", "--no-loadscope-reorder", *arguments, str(ROOT / "tests" / "e2e")]
@@ -277,7 +276,7 @@ class _Account:
         tokens["transcoder"] = self.issuer.mint("transcoder", [TRANSCODE])
         stranger = Signer(self.work / "stranger.pem")
         return {
-            "baseUrl": self.base_url,
+            "baseUrl": self.endpoint,
             "issuer": self.issuer.url,
             "tokens": tokens,
             "badTokens": {

@@ -84,14 +84,14 @@ def _serve(terminal: "_Terminal") -> NoReturn:
         stack.callback(_stop, ministack, terminal)
         stack.callback(SERVICE_FILE.unlink, missing_ok=True)
         with terminal.step("Deploying the CDK app") as tell:
-            url = _deploy(ministack, issuer.url, tell)
+            _deploy(ministack, issuer.url, tell)
             # What a deploy makes is not saved as it changes: a table without it would have no home.
             ministack.save()
         with terminal.step("Waiting for the first answer"):
-            _warm_up(url)
+            _warm_up(ministack.endpoint)
         # Before MiniStack on the way out: else it would end in the middle of a film without being able to say so.
-        stack.enter_context(Transcoder(_transcoder_settings(ministack, issuer, url), STATE / "transcoder.log"))
-        _announce(url, issuer, ministack.endpoint)
+        stack.enter_context(Transcoder(_transcoder_settings(ministack, issuer), STATE / "transcoder.log"))
+        _announce(ministack.endpoint, issuer)
         status = ministack.wait()
         raise LocalError(
             f"MiniStack exited unexpectedly (status {status}), so what was written in its last second may be lost; "
@@ -112,20 +112,20 @@ def _stop(ministack: MiniStack, terminal: "_Terminal") -> None:
         ministack.stop()
 
 
-def _deploy(ministack: MiniStack, issuer: str, tell: Callable[[str], None]) -> str:
+def _deploy(ministack: MiniStack, issuer: str, tell: Callable[[str], None]) -> None:
     try:
-        return deploy(ministack.endpoint, issuer, STATE, tell)
+        deploy(ministack.endpoint, issuer, STATE, tell)
     except LocalError:
         if ministack.is_running():
             raise
         raise LocalError(f"MiniStack ended while it was deployed to; its log is {ministack.log}.") from None
 
 
-def _transcoder_settings(ministack: MiniStack, issuer: Issuer, url: str) -> Settings:
+def _transcoder_settings(ministack: MiniStack, issuer: Issuer) -> Settings:
     deployed = Deployment.load(DEPLOYMENT_FILE)
     if deployed is None:
         raise LocalError(f"The deploy left no {DEPLOYMENT_FILE.relative_to(ROOT)}; delete .local and start again.")
-    return Settings(ministack.endpoint, deployed.transcode_queue_url, url, issuer.url, str(KEY_FILE))
+    return Settings(ministack.endpoint, deployed.transcode_queue_url, ministack.endpoint, issuer.url, str(KEY_FILE))
 
 
 def _warm_up(url: str) -> None:
@@ -138,14 +138,15 @@ def _warm_up(url: str) -> None:
         raise LocalError(f"The service was deployed, but {url}/health says {answer.status_code}: {answer.text[:500]}")
 
 
-def _announce(url: str, issuer: Issuer, endpoint: str) -> None:
+def _announce(url: str, issuer: Issuer) -> None:
+    """Print and record where the service answers: `url`, which MiniStack's process shares with the AWS that it is."""
     tokens = {user: issuer.mint(user, scopes) for user, scopes in USERS.items()}
     service = {
         "baseUrl": url,
         "docsUrl": f"{url}/docs",
         "issuer": issuer.url,
         "tokens": tokens,
-        "endpoint": endpoint,
+        "endpoint": url,
         "tableName": TABLE_NAME,
         "assembly": str(STATE / "cdk.out"),
     }

@@ -49,14 +49,14 @@ def _is_absent(cause: BaseException | None) -> bool:
 def use_local_service(environment: MutableMapping[str, str]) -> None:
     """Point the environment to the running local service, and away from every real account."""
     try:
-        base_url = str(running_service()["baseUrl"])
+        endpoint = str(running_service()["endpoint"])
     except LocalError as error:
         raise ToolError(str(error)) from error
     for name in [name for name in environment if name.startswith("AWS_")]:
         del environment[name]
     environment.update(
         {
-            "AWS_ENDPOINT_URL": base_url.partition("/_aws/")[0],
+            "AWS_ENDPOINT_URL": endpoint,
             "AWS_ACCESS_KEY_ID": "test",
             "AWS_SECRET_ACCESS_KEY": "test",
             "AWS_REGION": "us-east-1",

@@ -2,7 +2,8 @@
 
 They deploy the CDK app to a MiniStack of their own; or, with E2E_SERVICE set, use a service that runs already:
 the path of a JSON file with `baseUrl` and `tokens` for alice, bob and admin, such as `.local/service.json`;
-`badTokens` if there are some that its gateway must refuse; and `assembly`, the folder of what the CDK deployed.
+`badTokens` if there are some that its gateway must refuse; `endpoint` if it runs on an embedded AWS; and `assembly`,
+the folder of what the CDK deployed.
 """
 
 import json
@@ -51,6 +52,8 @@ class Service:
     """Tokens that the gateway must refuse, by what is wrong with them."""
     assembly: Path | None = None
     """The folder of the CDK's assembly that was deployed."""
+    embedded: str | None = None
+    """Where the embedded AWS answers; None when the service runs elsewhere."""
     http: httpx.Client = field(default_factory=lambda: httpx.Client(timeout=120, trust_env=False))
 
     def request(self, method: str, path: str, user: str | None = "alice", **options: Any) -> httpx.Response:
@@ -63,10 +66,9 @@ class Service:
     @property
     def endpoint(self) -> str:
         """Where the embedded AWS answers; the test is skipped when the service runs elsewhere."""
-        endpoint, found, _ = self.base_url.partition("/_aws/")
-        if not found:
+        if self.embedded is None:
             pytest.skip("needs the embedded AWS")
-        return endpoint
+        return self.embedded
 
     def upload(self, video: Mapping[str, Any], data: bytes, user: str = "alice", kind: str = "video/mp4") -> str:
         """Send a film as any client would, and return the upload's id."""
@@ -122,7 +124,7 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         told = json.loads(Path(given).read_text(encoding="utf-8"))
         bad = _forged(told["tokens"]["alice"]) | told.get("badTokens", {})
         assembly = Path(told["assembly"]) if "assembly" in told else None
-        yield Service(told["baseUrl"], told["tokens"], bad, assembly)
+        yield Service(told["baseUrl"], told["tokens"], bad, assembly, told.get("endpoint"))
         return
     folder = tmp_path_factory.mktemp("e2e")
     log: list[str] = []
@@ -131,7 +133,8 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         Issuer(0, Signer(folder / "other.pem")) as stranger,
         MiniStack(free_port(), folder / "ministack.log") as ministack,
     ):
-        base_url = deploy(ministack.endpoint, issuer.url, folder, log.append)
+        base_url = ministack.endpoint
+        deploy(base_url, issuer.url, folder, log.append)
         deployed = Deployment.load(folder / "deployment.json")
         assert deployed is not None
         tokens = {user: issuer.mint(user, scopes) for user, scopes in USERS.items()}
@@ -143,7 +146,7 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         queue_url, key_file = deployed.transcode_queue_url, str(folder / "key.pem")
         settings = Settings(ministack.endpoint, queue_url, base_url, issuer.url, key_file)
         with Transcoder(settings, folder / "transcoder.log"):
-            yield Service(base_url, tokens, bad, folder / "cdk.out")
+            yield Service(base_url, tokens, bad, folder / "cdk.out", ministack.endpoint)
 
 
 def _forged(token: str) -> dict[str, str]:

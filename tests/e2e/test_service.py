@@ -1,7 +1,7 @@
 """The deployed service over HTTP: what only gateway, functions and table together can show."""
 
 import re
-from typing import Any
+from typing import Any, ClassVar
 
 import httpx
 import pytest
@@ -37,6 +37,25 @@ class TestTokens:
     @pytest.mark.parametrize("path", ["/health", "/docs", "/openapi.json", "/docs/swagger-ui-bundle.min.js"])
     def test_the_rest_needs_none(self, service: Service, path: str) -> None:
         assert service.request("GET", path, user=None).status_code == 200
+
+
+class TestBrowsers:
+    """Pages of other web sites: `dev` and a laptop allow them all."""
+
+    ORIGIN: ClassVar = {"Origin": "https://films.example"}
+
+    def test_a_preflight_is_answered(self, service: Service) -> None:
+        asked = {"Access-Control-Request-Method": "PATCH", "Access-Control-Request-Headers": "authorization,if-match"}
+        reply = service.request("OPTIONS", "/v1/videos/a", user=None, headers=self.ORIGIN | asked)
+        assert (reply.status_code, reply.headers["access-control-allow-origin"]) == (204, "*")
+        assert "PATCH" in reply.headers["access-control-allow-methods"].split(",")
+        allowed = reply.headers["access-control-allow-headers"].lower().split(",")
+        assert {"authorization", "if-match"} <= set(allowed)
+
+    def test_a_page_may_read_the_answer_and_its_etag(self, service: Service) -> None:
+        reply = service.request("GET", _path(service.create()), headers=self.ORIGIN)
+        assert (reply.status_code, reply.headers["access-control-allow-origin"]) == (200, "*")
+        assert "etag" in reply.headers["access-control-expose-headers"].lower().split(",")
 
 
 class TestUnmatchedRoutes:

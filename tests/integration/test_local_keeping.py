@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import boto3
+import httpx
 import pytest
 
 from local import LocalError, ministack
-from local.deployment import REGION, switch_on_ttl
+from local.deployment import REGION, allow_origins, switch_on_ttl
 from local.ministack import MiniStack
 from local.ports import free_port
 from tests.harness import create_table
@@ -143,3 +144,24 @@ def test_tables_forget_what_has_expired_as_the_templates_say(laptop: Laptop, tmp
             switch_on_ttl(run.engine.endpoint, tmp_path)
         told = client.describe_time_to_live(TableName=TABLE)["TimeToLiveDescription"]
         assert told == {"TimeToLiveStatus": "ENABLED", "AttributeName": "purgeAt"}
+
+
+def test_browsers_may_call_the_api_from_where_the_templates_say(laptop: Laptop, tmp_path: Path) -> None:
+    cors = {"AllowOrigins": ["https://films.example"], "AllowMethods": ["GET"], "AllowHeaders": ["Authorization"]}
+    api = {"Name": "Films", "ProtocolType": "HTTP", "CorsConfiguration": cors}
+    template = {"Resources": {"Api": {"Type": "AWS::ApiGatewayV2::Api", "Properties": api}}}
+    (tmp_path / "Api.template.json").write_text(json.dumps(template), encoding="utf-8")
+    with laptop.run() as run:
+        run.client("cloudformation").create_stack(StackName="Api", TemplateBody=json.dumps(template))
+        run.client("cloudformation").get_waiter("stack_create_complete").wait(StackName="Api")
+        (made,) = run.client("apigatewayv2").get_apis()["Items"]
+
+        def asked_from(origin: str) -> tuple[int, str | None]:
+            asked = {"Origin": origin, "Access-Control-Request-Method": "GET"}
+            answer = httpx.options(f"{run.engine.endpoint}/v1/videos", headers=asked, trust_env=False)
+            return answer.status_code, answer.headers.get("access-control-allow-origin")
+
+        for _ in range(2):  # each deploy, and each start
+            allow_origins(run.engine.endpoint, tmp_path, made["ApiId"])
+        assert asked_from("https://films.example") == (204, "https://films.example")
+        assert asked_from("https://other.example") == (403, None)

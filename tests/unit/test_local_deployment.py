@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from local import LocalError
-from local.deployment import Deployment, _output, _reason, base_url, environment, fingerprint
+from local.deployment import Deployment, _output, _reason, environment, fingerprint
 
 ENDPOINT, ISSUER = "http://127.0.0.1:4566", "http://127.0.0.1:4567"
 
@@ -114,10 +114,6 @@ def test_a_missing_output_is_named(tmp_path: Path, text: str | None) -> None:
         outputs.write_text(text)
     with pytest.raises(LocalError, match="TranscodeQueueUrl of the stack A-Jobs"):
         _output(outputs, "A-Jobs", "TranscodeQueueUrl", tmp_path / "log")
-
-
-def test_the_base_url_needs_no_name_service() -> None:
-    assert base_url(ENDPOINT, "abc") == "http://127.0.0.1:4566/_aws/execute-api/abc/$default"
 
 
 @pytest.mark.parametrize(

@@ -313,8 +313,7 @@ def test_reconcile_says_what_may_only_be_late(
 
 
 def test_the_local_service_is_found_and_no_other_account(monkeypatch: pytest.MonkeyPatch) -> None:
-    base_url = "http://127.0.0.1:4566/_aws/execute-api/abc/$default"
-    monkeypatch.setattr(target, "running_service", lambda: {"baseUrl": base_url})
+    monkeypatch.setattr(target, "running_service", lambda: {"endpoint": "http://127.0.0.1:4566"})
     environment = {"AWS_PROFILE": "mine", "HOME": "/home/me"}
     target.use_local_service(environment)
     assert environment["AWS_ENDPOINT_URL"] == "http://127.0.0.1:4566"
