@@ -1,7 +1,7 @@
-"""What needs no token: health, the OpenAPI document, the interactive docs, and 404 or 405 for all other paths."""
+"""What needs no token: health, the OpenAPI document, pages for people, and 404 or 405 for all other paths."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.resources import files
 
@@ -10,18 +10,34 @@ from shared.core.errors import NotFound
 from shared.core.settings import LambdaHandler, entry_point, table_name
 from shared.openapi.document import document
 from shared.schema import HEALTH
-from shared.web.answers import Answer, respond, text
+from shared.web.answers import Answer, moved, respond, text
 from shared.web.http import Handler
 from shared.web.http import make_handler as make_http_handler
 from shared.web.requests import Request
 
-DOCS_PAGE = """<!doctype html>
+HEAD = """<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>Video metadata API</title>
-<link rel="icon" href="data:,">
-<link rel="stylesheet" href="docs/swagger-ui.min.css">
+<link rel="icon" href="favicon.ico" type="image/svg+xml">
+"""
+TOKENS = """<p>Requests need a token, sent as <code>Authorization: Bearer ...</code>. On a laptop, <code>make token</code>
+prints one. On AWS, the outputs of the stack <code>...-Identity</code> say where to get one: people sign in at
+<code>SignInUrl</code>, programs ask <code>TokenUrl</code>. A deployment with an issuer of its own takes the tokens of that
+issuer.</p>
+"""
+"""docs/environments.md, "Sign-in"; the outputs are those of infra/identity.py."""
+HOME_PAGE = f"""{HEAD}<h1>Video metadata API</h1>
+<ul>
+<li><a href="docs">Try every operation</a></li>
+<li><a href="openapi.json">The OpenAPI document</a></li>
+<li><a href="health">Health</a></li>
+</ul>
+{TOKENS}</html>
+"""
+DOCS_PAGE = f"""{HEAD}<link rel="stylesheet" href="docs/swagger-ui.min.css">
+<div class="swagger-ui"><div class="wrapper">{TOKENS}</div></div>
 <div id="docs"></div>
 <script src="docs/swagger-ui-bundle.min.js"></script>
 <script src="docs/start.js"></script>
@@ -32,7 +48,8 @@ START_SCRIPT = """SwaggerUIBundle({
 });
 """
 # Nothing is loaded from elsewhere, so the docs work offline; Swagger UI sets styles and draws icons inline.
-DOCS_POLICY = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; frame-ancestors 'none'"
+POLICY = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; frame-ancestors 'none'"
+ICON = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><path fill="#c22" d="M3 1l12 7-12 7z"/></svg>'
 # Caches must not serve the compressed answer to all, nor keep docs of an older release for long.
 BY_ENCODING = {"Vary": "Accept-Encoding"}
 CACHED = {"Cache-Control": "public, max-age=3600", **BY_ENCODING}
@@ -64,7 +81,7 @@ class Public:
 
     def docs(self, _: Request) -> Answer:
         """GET /docs"""
-        return text(DOCS_PAGE, "text/html", {"Content-Security-Policy": DOCS_POLICY, **CACHED})
+        return _page(DOCS_PAGE)
 
     def docs_asset(self, request: Request) -> Answer:
         """GET /docs/{asset}: Swagger UI as Powertools ships it, and the script that starts it."""
@@ -79,6 +96,19 @@ class Public:
                 raise NotFound("The docs have no file of this name.")
 
 
+def _page(content: str) -> Answer:
+    return text(content, "text/html", {"Content-Security-Policy": POLICY, **CACHED})
+
+
+PAGES: Mapping[str, Callable[[], Answer]] = {
+    "/": lambda: _page(HOME_PAGE),
+    # Relative, so that it holds behind a proxy that serves it below another path.
+    "/docs/": lambda: moved("../docs", CACHED),
+    "/favicon.ico": lambda: text(ICON, "image/svg+xml", CACHED),
+}
+"""What people and browsers ask for beside the operations; `$default` leads here."""
+
+
 @cache
 def _swagger_ui(name: str) -> str:
     return files("aws_lambda_powertools.event_handler.openapi.swagger_ui").joinpath(name).read_text(encoding="utf-8")
@@ -86,7 +116,7 @@ def _swagger_ui(name: str) -> str:
 
 def make(table: Table, clock: Callable[[], float] = time.time) -> LambdaHandler:
     """The handler over the table; `clock` gives epoch seconds."""
-    return make_http_handler("public", Public(table).handlers(), clock, compress=True)
+    return make_http_handler("public", Public(table).handlers(), clock, compress=True, pages=PAGES)
 
 
 def _deployed() -> LambdaHandler:

@@ -43,6 +43,11 @@ def text(content: str, content_type: str, headers: Mapping[str, str]) -> Answer:
     )
 
 
+def moved(location: str, headers: Mapping[str, str]) -> Answer:
+    """An answer that leads to another address, which may be relative to that of the request."""
+    return Response(301, body="", headers={"Location": location, "X-Content-Type-Options": "nosniff", **headers})
+
+
 def no_content() -> Answer:
     """An answer without a body."""
     return Response(204, body="", headers={"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"})

@@ -7,6 +7,7 @@ classes of shared/queries.py from the raw text: the gateway joins the values of 
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from aws_lambda_powertools.event_handler import APIGatewayHttpResolver
@@ -32,11 +33,17 @@ _FIXED_PATHS: Mapping[str, Sequence[str]] = {
 
 
 def make_handler(
-    function: str, handlers: Mapping[str, Handler], clock: Callable[[], float], *, compress: bool = False
+    function: str,
+    handlers: Mapping[str, Handler],
+    clock: Callable[[], float],
+    *,
+    compress: bool = False,
+    pages: Mapping[str, Callable[[], Answer]] = MappingProxyType({}),
 ) -> LambdaHandler:
     """The Lambda handler of one function: its routes from the route table, by operation.
 
     A GET is answered within `answer_seconds`. With `compress`, answers are gzipped for clients that take it.
+    `pages` are answers to a GET of paths that are not operations, and so not in the table; `$default` leads to them.
     """
     logger = service_logger()
     app = APIGatewayHttpResolver()
@@ -46,6 +53,9 @@ def make_handler(
         app.route(_pattern(route), method=route.method, compress=compress)(
             _adapter(app, route, handlers[route.operation], clock, answer_seconds())
         )
+
+    for path, page in pages.items():
+        app.get(re.escape(path), compress=compress)(page)
 
     def not_found(_: Exception) -> Answer:
         allowed = _allowed_methods(app.current_event.path)

@@ -5,6 +5,8 @@ import json
 import re
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import urljoin
+from xml.etree import ElementTree
 
 import jsonschema_rs
 import pytest
@@ -62,6 +64,36 @@ class TestDocs:
             # Relative to /docs, so that it holds behind any stage.
             reply = api.get(f"/{asset}")
             assert (reply.status, reply.headers["x-content-type-options"]) == (200, "nosniff")
+
+    def test_the_address_with_a_slash_at_its_end_leads_to_the_page(self, api: Api) -> None:
+        reply = api.get("/docs/")
+        assert (reply.status, urljoin("https://api.example/stage/docs/", reply.headers["location"])) == (
+            301,
+            "https://api.example/stage/docs",
+        )
+
+    @pytest.mark.parametrize("path", ["/", "/docs"])
+    def test_a_page_says_where_a_token_comes_from(self, api: Api, path: str) -> None:
+        page = api.get(path).body.decode()
+        assert "make token" in page
+        assert {"SignInUrl", "TokenUrl"} <= set(re.findall(r"<code>(\w+)</code>", page))
+
+    def test_the_first_page_leads_to_what_the_service_serves(self, api: Api) -> None:
+        page = api.get("/")
+        assert (page.status, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
+        links = re.findall(r'href="([^"]+)"', page.body.decode())
+        assert {"docs", "openapi.json", "health"} < set(links)
+        for link in links:
+            assert api.get(f"/{link}").status == 200
+
+    def test_browsers_find_an_icon(self, api: Api) -> None:
+        icon = api.get("/favicon.ico")
+        assert (icon.status, icon.headers["content-type"]) == (200, "image/svg+xml; charset=utf-8")
+        assert ElementTree.XML(icon.body).tag == "{http://www.w3.org/2000/svg}svg"
+
+    @pytest.mark.parametrize("path", ["/", "/favicon.ico", "/docs/"])
+    def test_pages_take_no_other_method(self, api: Api, path: str) -> None:
+        assert api.post(path).status == 404
 
     def test_large_files_travel_compressed(self, api: Api) -> None:
         reply = api.get("/docs/swagger-ui-bundle.min.js", headers={"Accept-Encoding": "gzip, br"})
