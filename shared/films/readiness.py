@@ -7,6 +7,9 @@ from shared.films.job import LAST_ATTEMPT, tries
 from shared.films.wants import input_hash, wanted
 from shared.kinds import kind_of
 
+SOON = 10
+"""Seconds in which a job is queued while the stream's reader keeps up with the changes of the table."""
+
 
 def why_not_ready(video: Item, jobs: Sequence[Item], now: int) -> tuple[str, Item | None]:
     """The sentence, and the job that stands in the way, if one does; `now` in epoch seconds."""
@@ -32,13 +35,29 @@ def why_not_ready(video: Item, jobs: Sequence[Item], now: int) -> tuple[str, Ite
     if not blockers:
         return f"Everything needed is done, but a PATCH set the status to {video['status']}.", None
     kind = blockers[0]
-    return _sentence(kind, by_kind.get(kind), now), by_kind.get(kind)
+    if kind not in by_kind:
+        return _not_queued(kind, now - _asked_at(video, kind, by_kind.get("probe"))), None
+    return _sentence(kind, by_kind[kind], now), by_kind[kind]
 
 
-def _sentence(kind: str, job: Item | None, now: int) -> str:
+def _asked_at(video: Item, kind: str, probe: Item | None) -> int:
+    """When the change was made that asks for a job, and waits in the stream for the router: epoch seconds."""
+    arrived = int(video["source"]["arrivedAt"])
+    return int(probe["finishedAt"]) if kind_of(kind).after_probe and probe and "finishedAt" in probe else arrived
+
+
+def _not_queued(kind: str, waited: int) -> str:
+    if waited < SOON:
+        return f"{_work(kind)} begins within seconds."
+    # No retry before: it would wait behind the same changes.
+    return (
+        f"{_work(kind)} has been waiting for {waited} seconds to be queued: older changes come first, such as those of "
+        f"an import. If that takes more than an hour, POST .../jobs/{kind}/retry."
+    )
+
+
+def _sentence(kind: str, job: Item, now: int) -> str:
     work = _work(kind)
-    if job is None:
-        return f"{work} begins within seconds. If it does not, POST .../jobs/{kind}/retry."
     attempt = f"attempt {tries(job)} of {LAST_ATTEMPT}"
     last = f" The last attempt: {job['error']['reason']}" if "error" in job else ""
     match job["state"]:

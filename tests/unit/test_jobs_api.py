@@ -10,7 +10,7 @@ from shared.core.errors import WriteContention
 from shared.films.job import LAST_ATTEMPT
 from shared.films.jobs import JobStore
 from shared.kinds import kind_of
-from shared.schema import VIDEO
+from shared.schema import JOB, VIDEO
 from shared.videos import video
 from tests.backstage import RENDITIONS, Backstage
 from tests.harness import Api, Clock, Reply, remove_video
@@ -117,6 +117,29 @@ class TestWhyNotReady:
         for job in backstage.jobs.of_video(video_id):
             table.delete({"pk": job["pk"], "sk": job["sk"]})
         assert _why(api, video_id)["reason"].startswith("Looking at the film begins within seconds.")
+
+    def test_a_change_that_waits_in_the_stream_is_as_old_as_it_says(
+        self, api: Api, backstage: Backstage, table: Table
+    ) -> None:
+        video_id = str(api.create()["videoId"])
+        backstage.arrive(video_id)
+        table.delete(JOB.key(videoId=video_id, kind="probe"))
+        api.clock.advance(540)
+        assert _why(api, video_id)["reason"] == (
+            "Looking at the film has been waiting for 540 seconds to be queued: older changes come first, such as those of "
+            "an import. If that takes more than an hour, POST .../jobs/probe/retry."
+        )
+
+    def test_a_rendition_waits_since_the_film_was_looked_at(self, api: Api, backstage: Backstage, table: Table) -> None:
+        video_id = str(api.create()["videoId"])
+        backstage.arrive(video_id)
+        api.clock.advance(540)
+        backstage.probe(video_id)
+        for name in RENDITIONS:
+            table.delete(JOB.key(videoId=video_id, kind=f"transcode.{name}"))
+        assert _why(api, video_id)["reason"] == "Making the rendition 240p begins within seconds."
+        api.clock.advance(60)
+        assert "Making the rendition 240p has been waiting for 60 seconds to be queued" in _why(api, video_id)["reason"]
 
     def test_what_was_made_of_another_film_says_nothing_of_this_one(self, api: Api, backstage: Backstage) -> None:
         video_id = backstage.uploaded_film(api)
