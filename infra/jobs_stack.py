@@ -175,7 +175,9 @@ class JobsStack(cdk.Stack):
             given_up=self._media.archive,
             batch_size=50,
             window=cdk.Duration.seconds(0),  # somebody waits for the poster
-            lanes=4,  # order matters within a video only, and that is kept
+            # As many as there can be: an upload waits behind a tenth of what an import writes. Order matters within a
+            # video only, and is kept, as it is one partition.
+            lanes=10,
         )
 
     def _audit(self) -> None:

@@ -3,7 +3,7 @@
 import atexit
 import json
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -59,6 +59,11 @@ class FakeQueue:
         """Keep a message."""
         self.sent.append(dict(body))
         self.delays.append(delay_seconds)
+
+    def send_all(self, bodies: Sequence[Mapping[str, object]]) -> None:
+        """Keep messages."""
+        for body in bodies:
+            self.send(body)
 
     def take(self) -> list[dict[str, Any]]:
         """All messages since the last time."""

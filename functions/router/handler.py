@@ -21,7 +21,7 @@ def make(router: Router, clock: Callable[[], float] = time.time) -> LambdaHandle
     """The handler over a router; `clock` gives epoch seconds."""
 
     def handle(event: dict[str, Any], _: LambdaContext) -> dict[str, Any]:
-        return process(event, lambda record: router.route(record, int(clock())))
+        return process(event, lambda record: router.route(record, int(clock())), router.flush)
 
     return logged(handle)
 

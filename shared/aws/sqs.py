@@ -22,6 +22,8 @@ ATTEMPTS = 3
 """Tries of one request, the first included."""
 LONGEST_WAIT = 0.4
 """Seconds to wait at most before another try."""
+LARGEST_BATCH = 10
+"""Messages in one SendMessageBatch."""
 
 _THROTTLED = frozenset({"RequestThrottled", "ThrottlingException", "AWS.SimpleQueueService.RequestThrottled"})
 
@@ -146,21 +148,54 @@ class Queue:
 
     def send(self, body: Mapping[str, Any], delay_seconds: int = 0) -> None:
         """SendMessage; raises Unavailable, after which the message may have been sent or not."""
-        text = json.dumps(body, separators=(",", ":"))
+        text = _text(body)
+
+        def send() -> bool:
+            self.client.send_message(QueueUrl=self.url, MessageBody=text, DelaySeconds=delay_seconds)
+            return True
+
+        self._until_sent(send)
+
+    def send_all(self, bodies: Sequence[Mapping[str, Any]]) -> None:
+        """SendMessageBatch, as often as it takes; raises Unavailable, after which some may have been sent."""
+        for start in range(0, len(bodies), LARGEST_BATCH):
+            self._send_batch(bodies[start : start + LARGEST_BATCH])
+
+    def _send_batch(self, bodies: Sequence[Mapping[str, Any]]) -> None:
+        left = {str(place): _text(body) for place, body in enumerate(bodies)}
+
+        def send() -> bool:
+            entries: Any = [{"Id": id_, "MessageBody": text} for id_, text in left.items()]
+            answer = self.client.send_message_batch(QueueUrl=self.url, Entries=entries)
+            for sent in answer.get("Successful", []):
+                left.pop(sent["Id"], None)
+            refused = [failed["Code"] for failed in answer.get("Failed", []) if failed["SenderFault"]]
+            if refused:
+                raise InternalError(f"SQS refused a message with {refused[0]}")
+            return not left
+
+        self._until_sent(send)
+
+    def _until_sent(self, send: Callable[[], bool]) -> None:
+        """Call `send` until it returns that everything was sent, but not for ever."""
+        failure: Exception | None = None
         for attempt in range(1, self._attempts + 1):
             try:
-                self.client.send_message(QueueUrl=self.url, MessageBody=text, DelaySeconds=delay_seconds)
+                if send():
+                    return
             except ClientError as error:
                 if not _is_transient(error):
                     raise InternalError(f"SQS refused a message with {error.response['Error']['Code']}") from error
-                failure: Exception = error
+                failure = error
             except BotoCoreError as error:  # not reached, or no answer in time
                 failure = error
-            else:
-                return
             if attempt < self._attempts:
                 self._sleep(random.uniform(0, LONGEST_WAIT))
         raise Unavailable("The queue is busy; try again.") from failure
+
+
+def _text(body: Mapping[str, Any]) -> str:
+    return json.dumps(body, separators=(",", ":"))
 
 
 def _is_transient(error: ClientError) -> bool:

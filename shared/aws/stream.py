@@ -98,8 +98,12 @@ def records(event: Mapping[str, Any]) -> list[Record]:
     return [Record(raw) for raw in event["Records"]]
 
 
-def process(event: Mapping[str, Any], handle: Callable[[Record], None]) -> dict[str, Any]:
+def process(
+    event: Mapping[str, Any], handle: Callable[[Record], None], finish: Callable[[], None] = lambda: None
+) -> dict[str, Any]:
     """Handle the records in order up to the first that fails, and answer as ReportBatchItemFailures asks for.
+
+    `finish` does what those that were handled have left for the end of the batch; when it fails, all have failed.
 
     What stands before the failed record is done, and Lambda tries again from that record on. It does so with the
     batch as it is; at the last try, everything from the failed record on goes to the on-failure destination, good
@@ -110,6 +114,7 @@ def process(event: Mapping[str, Any], handle: Callable[[Record], None]) -> dict[
     Each is logged under the id of the request that it was written for.
     """
     batch = records(event)
+    failures: list[dict[str, str]] = []
     for position, record in enumerate(batch):
         with correlated(record.correlation_id):
             try:
@@ -127,5 +132,13 @@ def process(event: Mapping[str, Any], handle: Callable[[Record], None]) -> dict[
                 )
                 if position == 0 and len(batch) > 1:
                     raise
-                return {"batchItemFailures": [{"itemIdentifier": record.sequence}]}
-    return {"batchItemFailures": []}
+                failures = [{"itemIdentifier": record.sequence}]
+                break
+    try:
+        finish()
+    except Exception as error:  # also a bug: then the batch comes again
+        log_failure("batch failed", error, batch=len(batch))
+        if len(batch) > 1:
+            raise
+        failures = [{"itemIdentifier": record.sequence} for record in batch]
+    return {"batchItemFailures": failures}

@@ -1,12 +1,12 @@
 """What the table's stream sets in motion: jobs that a video asks for, messages of jobs that wait, totals, and purges."""
 
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 from shared.aws.stream import Record
 from shared.core.attributes import Item
 from shared.core.caller import request_of
-from shared.core.telemetry import service_logger
+from shared.core.telemetry import correlated, service_logger
 from shared.films.job import PENDING, delay_before, tries
 from shared.films.jobs import JobStore
 from shared.films.messages import aggregates_message, job_message, purge_message, purge_playlist_message
@@ -30,6 +30,9 @@ class Sender(Protocol):
     def send(self, body: Mapping[str, object], delay_seconds: int = 0) -> None:
         """Send one message; raises Unavailable."""
 
+    def send_all(self, bodies: Sequence[Mapping[str, object]]) -> None:
+        """Send several messages; raises Unavailable, after which some may have been sent."""
+
 
 class Router:
     """Carries out what one stream record asks for. Doing it again, or in another order, ends in the same state."""
@@ -39,10 +42,24 @@ class Router:
         self.shares = shares
         self.queues = queues
         self.media_bucket = media_bucket
+        self._counted: list[dict[str, Any]] = []
+        """Messages of videos whose totals are to move, which no `flush` has sent yet."""
         self._logger = service_logger()
 
+    def flush(self) -> None:
+        """Send what the routed records have collected. After Unavailable they must be delivered again.
+
+        Nobody waits for totals, and an import has thousands: together they take a tenth of the requests, and leave the
+        stream to those who wait for a job.
+        """
+        messages, self._counted = self._counted, []
+        self.queues[AGGREGATES].send_all(messages)
+        for message in messages:
+            with correlated(message.get("correlationId")):
+                self._logger.info("message sent", extra={"queue": AGGREGATES, "video_id": message["videoId"]})
+
     def route(self, record: Record, now: int) -> None:
-        """Handle one record. After Unavailable or WriteContention it must be delivered again."""
+        """Handle one record, up to a `flush`. After Unavailable or WriteContention it must be delivered again."""
         if record.pk.startswith(PLAYLIST.partition_prefix):
             if record.sk == PLAYLIST.sk and record.name == "REMOVE":
                 playlist_id = record.old["playlistId"]
@@ -53,7 +70,7 @@ class Router:
             if record.name == "REMOVE":
                 video_id = record.old["videoId"]
                 self._send(PURGE, purge_message(video_id, record.correlation_id), video_id=video_id)
-                self._send(AGGREGATES, aggregates_message(video_id, record.correlation_id), video_id=video_id)
+                self._counted.append(aggregates_message(video_id, record.correlation_id))
             else:
                 self._video_changed(None if record.name == "INSERT" else record.old, record.new, now)
         elif record.sk.startswith(JOB.sk.partition("{")[0]):
@@ -65,8 +82,7 @@ class Router:
     def _video_changed(self, old: Item | None, new: Item, now: int) -> None:
         moved = _has_moved(old, new, now)
         if moved or counts_otherwise(old, new):
-            message = aggregates_message(new["videoId"], request_of(new), entries=moved)
-            self._send(AGGREGATES, message, video_id=new["videoId"])
+            self._counted.append(aggregates_message(new["videoId"], request_of(new), entries=moved))
         if "source" not in new:
             return
         before, after = wanted(old), wanted(new)

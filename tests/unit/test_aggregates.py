@@ -10,6 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from functions.aggregates import handler
+from functions.router import handler as router
 from shared import schema
 from shared.aws.dynamodb import (
     LARGEST_TRANSACTION,
@@ -136,7 +137,9 @@ class TestContribution:
 class TestRouter:
     def _sent(self, raw: Any) -> dict[str, list[dict[str, Any]]]:
         queues = {name: FakeQueue() for name in ("aggregates", "purge")}
-        Router(None, None, queues, "media").route(Record(raw), NOW)  # type: ignore[arg-type]
+        routing = Router(None, None, queues, "media")  # type: ignore[arg-type]
+        routing.route(Record(raw), NOW)
+        routing.flush()
         return {name: queue.sent for name, queue in queues.items() if queue.sent}
 
     def test_a_new_video_is_counted(self) -> None:
@@ -197,6 +200,41 @@ class TestRouter:
         ):
             assert self._sent(streams.change({**key}, None)) == {}
             assert self._sent(streams.change(None, {**key})) == {}
+
+    def test_what_stands_before_a_record_that_fails_is_counted(self) -> None:
+        queues = {name: FakeQueue() for name in ("aggregates", "purge")}
+        handle = router.make(Router(None, None, queues, "media"))  # type: ignore[arg-type]
+        unreadable = streams.change(None, VIDEO, sequence=2)
+        del unreadable["dynamodb"]["NewImage"]
+        report = handle(streams.event(streams.change(None, VIDEO), unreadable), Context())
+        assert report == {"batchItemFailures": [{"itemIdentifier": streams.sequence_of(unreadable)}]}
+        assert queues["aggregates"].sent == [aggregates_message("v")]
+
+    def test_while_their_queue_is_busy_the_records_come_again(self) -> None:
+        queues = {"aggregates": _BusyAtFirst()}
+        handle = router.make(Router(None, None, queues, "media"))  # type: ignore[arg-type]
+        change = streams.change(None, VIDEO)
+        report = {"batchItemFailures": [{"itemIdentifier": streams.sequence_of(change)}]}
+        assert handle(streams.event(change), Context()) == report
+        assert handle(streams.event(change), Context()) == {"batchItemFailures": []}
+        assert queues["aggregates"].sent == [aggregates_message("v")]
+        # Of several, Lambda halves a batch that raises.
+        queues["aggregates"].is_busy = True
+        with pytest.raises(Unavailable):
+            handle(streams.event(change, change), Context())
+
+
+class _BusyAtFirst(FakeQueue):
+    """A queue that takes nothing the first time."""
+
+    is_busy = True
+
+    def send_all(self, bodies: Sequence[Mapping[str, object]]) -> None:
+        """Keep messages, but for the first time."""
+        was_busy, self.is_busy = self.is_busy, False
+        if was_busy:
+            raise Unavailable
+        super().send_all(bodies)
 
 
 class TestSettling:

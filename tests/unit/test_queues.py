@@ -183,3 +183,65 @@ class TestSend:
         with pytest.raises(InternalError):
             queue.send({"n": 1})
         assert len(line.calls) == 1
+
+
+class TestSendTogether:
+    @pytest.fixture
+    def queue(self, account: None) -> Queue:
+        client = module.make_client()
+        return Queue(client.create_queue(QueueName="q")["QueueUrl"], client, sleep=lambda _: None)
+
+    @staticmethod
+    def _numbers(queue: Queue) -> list[int]:
+        numbers: list[int] = []
+        while received := queue.client.receive_message(QueueUrl=queue.url, MaxNumberOfMessages=10).get("Messages"):
+            numbers += [json.loads(message["Body"])["n"] for message in received]
+        return sorted(numbers)
+
+    @pytest.mark.parametrize(("count", "requests"), [(0, 0), (1, 1), (10, 1), (11, 2), (25, 3)])
+    def test_ten_messages_are_one_request(self, queue: Queue, count: int, requests: int) -> None:
+        line = Line(queue.client, carry=botocore_stubber)
+        line.arm(lambda _: None)
+        queue.send_all([{"n": number} for number in range(count)])
+        assert line.calls == ["SendMessageBatch"] * requests
+        assert self._numbers(queue) == list(range(count))
+
+    def test_a_fault_that_passes_is_not_noticed(self, queue: Queue) -> None:
+        line = Line(queue.client, carry=botocore_stubber)
+        for incident in FAULTS.values():
+            line.arm(incident, at=0)
+            queue.send_all([{"n": 1}, {"n": 2}])
+            assert len(line.calls) == 2
+        line.disarm()
+        assert set(self._numbers(queue)) == {1, 2}
+
+    def test_one_that_stays_is_unavailable(self, queue: Queue) -> None:
+        line = Line(queue.client, carry=botocore_stubber)
+        line.arm(_sqs_busy)
+        with pytest.raises(Unavailable, match="queue is busy"):
+            queue.send_all([{"n": 1}])
+        assert len(line.calls) == ATTEMPTS
+
+    def test_only_what_was_not_sent_is_sent_again(self, queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
+        send, asked = queue.client.send_message_batch, list[list[str]]()
+
+        def refuse_the_second(**request: Any) -> Any:
+            asked.append([entry["MessageBody"] for entry in request["Entries"]])
+            if len(asked) > 1:
+                return send(**request)
+            first, second = request["Entries"]
+            answer: Any = send(QueueUrl=request["QueueUrl"], Entries=[first])
+            return answer | {"Failed": [{"Id": second["Id"], "Code": "InternalError", "SenderFault": False}]}
+
+        monkeypatch.setattr(queue.client, "send_message_batch", refuse_the_second)
+        queue.send_all([{"n": 1}, {"n": 2}])
+        assert asked == [['{"n":1}', '{"n":2}'], ['{"n":2}']]
+        assert self._numbers(queue) == [1, 2]
+
+    def test_a_message_that_sqs_will_never_take_is_a_mistake_of_ours(
+        self, queue: Queue, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        refused = {"Failed": [{"Id": "0", "Code": "InvalidMessageContents", "SenderFault": True}]}
+        monkeypatch.setattr(queue.client, "send_message_batch", lambda **_: refused)
+        with pytest.raises(InternalError, match="InvalidMessageContents"):
+            queue.send_all([{"n": 1}])

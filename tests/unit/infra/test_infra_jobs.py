@@ -267,7 +267,7 @@ class TestWorkers:
 
 class TestStreamReaders:
     @pytest.mark.parametrize(
-        ("folder", "batch", "window", "lanes"), [("router", 50, 0, 4), ("audit", 100, 1, 1)], ids=["router", "audit"]
+        ("folder", "batch", "window", "lanes"), [("router", 50, 0, 10), ("audit", 100, 1, 1)], ids=["router", "audit"]
     )
     def test_lose_no_record(self, aws: Templates, folder: str, batch: int, window: int, lanes: int) -> None:
         mapping = _mapping(aws, folder)
