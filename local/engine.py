@@ -58,6 +58,9 @@ _resource.setrlimit(_resource.RLIMIT_DATA, (_bytes, _bytes))
 """
 """Run by each worker before anything else. Linux counts what a process may write to, and not what it merely maps."""
 
+POLL_STREAMS: FunctionType = lambda_svc._poll_dynamodb_streams
+"""MiniStack's, before we put ours in its place."""
+
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
@@ -359,8 +362,37 @@ def _as_dynamodb(account: str, region: str) -> Iterator[None]:
         responses._request_region.reset(tokens[1])
 
 
+def read_streams() -> bool:
+    """Have each reader that is behind its stream read on, in a thread of its own until it is through.
+
+    In place of MiniStack's function, which reads for one mapping after the other, and has queues wait for all of them:
+    so a film would wait in its queue for the audit of an import. Returns that there is nothing to do in this thread.
+    """
+    now = time.time()
+    for (account, region, name), table in dynamodb._tables.all_items():
+        if not table.get("LatestStreamArn"):
+            continue
+        end = dynamodb.stream_end_position(name, account_id=account, region=region)
+        for reader in list(_readers(table["LatestStreamArn"])):
+            is_behind = lambda_svc._dynamodb_stream_positions.get_scoped(*reader, 0) < end
+            may_try = lambda_svc._esm_backoff_until.get_scoped(*reader, 0) <= now
+            if is_behind and may_try and reader[-1] not in lambda_svc._esm_inflight:
+                lambda_svc._dispatch_esm_batch(reader[-1], _read_on, reader)
+    return False
+
+
+def _read_on(reader: tuple[str, str, str]) -> None:
+    """Read a stream for one mapping, batch by batch."""
+    account, region, _ = reader
+    # MiniStack's own function, in a module that has this mapping only.
+    alone = {"_iter_all_esms": lambda: iter([(account, region, lambda_svc._esms.get_scoped(*reader))])}
+    while FunctionType(POLL_STREAMS.__code__, vars(lambda_svc) | alone)():
+        pass
+
+
 def mend(keeper: Keeper | None) -> None:
-    """Let MiniStack report every change to `keeper`, leave TTL to us, limit functions' memory, and answer without delay."""
+    """Let MiniStack report every change to `keeper`, leave TTL and streams to us, limit functions' memory, and answer
+    without delay."""
     set_item, remove_item, items_replaced = dynamodb._set_item, dynamodb._remove_item, dynamodb._items_replaced
 
     def set_and_keep(table: Any, pk: str, sk: str, item: Any) -> Any:
@@ -384,6 +416,14 @@ def mend(keeper: Keeper | None) -> None:
     dynamodb._items_replaced = replace_and_keep
     if keeper:
         dynamodb.get_state = _state_without_items(dynamodb.get_state)
+    lambda_svc._poll_dynamodb_streams = read_streams
+    trim, trimming = dynamodb._trim_stream_records, threading.Lock()
+
+    def trim_alone(*table: Any, **scope: Any) -> None:
+        with trimming:  # several threads would forget each other's records
+            trim(*table, **scope)
+
+    dynamodb._trim_stream_records = trim_alone
     drain = lambda_runtime.Worker._drain_stderr_bounded
     lambda_runtime.Worker._drain_stderr_bounded = partialmethod(drain, first_line_wait=LOG_SECONDS)
     if sys.platform == "linux":

@@ -7,6 +7,7 @@ import threading
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -31,7 +32,8 @@ TWENTY_THOUSAND = 20_000
 def ministack(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """MiniStack's modules in this process, empty, and whole again afterwards."""
     for module, names in {
-        dynamodb: ("_set_item", "_remove_item", "_items_replaced", "get_state"),
+        dynamodb: ("_set_item", "_remove_item", "_items_replaced", "_trim_stream_records", "get_state"),
+        lambda_svc: ("_poll_dynamodb_streams",),
         lambda_runtime: ("_PYTHON_WORKER_SCRIPT",),
         lambda_runtime.Worker: ("_drain_stderr_bounded",),
     }.items():
@@ -50,6 +52,7 @@ def _forget() -> None:
     s3._buckets.clear()
     lambda_svc._esms.clear()
     lambda_svc._dynamodb_stream_positions.clear()
+    lambda_svc._esm_backoff_until.clear()
 
 
 def call(operation: str, **parameters: Any) -> dict[str, Any]:
@@ -298,6 +301,88 @@ def _counted(seen: list[int], function: Callable[..., Any]) -> Callable[..., Any
 
 def _fails(*_: Any) -> None:
     raise OSError("the disk is full")
+
+
+class TestStreams:
+    """Two functions that read one stream."""
+
+    @pytest.fixture
+    def readers(self, monkeypatch: pytest.MonkeyPatch) -> "_Readers":
+        """The functions, and a stream with three records."""
+        mend(None)
+        create_table()
+        readers = _Readers()
+        monkeypatch.setattr(lambda_svc, "_get_func_record_for_qualifier", lambda name, _: ({"name": name}, {}))
+        monkeypatch.setattr(lambda_svc, "_execute_function", readers.call)
+        monkeypatch.setattr(lambda_svc, "_dispatch_esm_batch", readers.dispatch)
+        stream = dynamodb._tables[TABLE]["LatestStreamArn"]
+        for name in ("router", "audit"):
+            mapping = {"UUID": name, "FunctionName": name, "EventSourceArn": stream, "BatchSize": 2}
+            lambda_svc._esms[name] = mapping | {"StartingPosition": "TRIM_HORIZON"}
+        for film_ in ("a", "b", "c"):
+            put(film_)
+        return readers
+
+    def test_each_reads_by_itself_every_record_in_order(self, readers: "_Readers") -> None:
+        assert readers.begun() == {"router", "audit"}
+        for name in ("router", "audit"):
+            readers.run(name)
+            assert readers.calls.pop(name) == [["a", "b"], ["c"]]
+            assert not readers.calls
+
+    def test_one_that_is_not_through_is_not_begun_again_and_delays_no_other(
+        self, readers: "_Readers", monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setitem(lambda_svc._esm_inflight, "audit", 1)
+        assert readers.begun() == {"router"}
+        readers.run("router")
+        put("d")
+        assert readers.begun() == {"router"}
+
+    def test_one_that_has_read_everything_is_not_begun(self, readers: "_Readers") -> None:
+        readers.begun()
+        readers.run("router")
+        assert readers.begun() == {"audit"}
+
+    def test_one_that_fails_is_called_again_after_a_moment_with_the_same_records(self, readers: "_Readers") -> None:
+        readers.begun()
+        readers.failing.add("router")
+        readers.run("router")
+        assert readers.begun() == {"audit"}
+        lambda_svc._esm_backoff_until.clear()
+        assert readers.begun() == {"router", "audit"}
+        readers.failing.clear()
+        readers.run("router")
+        assert readers.calls["router"] == [["a", "b"], ["a", "b"], ["c"]]
+
+
+class _Readers:
+    """Functions that keep what they are called with, each when a test lets it go on."""
+
+    def __init__(self) -> None:
+        self.calls: dict[str, list[list[str]]] = {}
+        self.failing: set[str] = set()
+        self._tasks: dict[str, Callable[[], None]] = {}
+
+    def call(self, function: dict[str, str], event: dict[str, Any]) -> dict[str, Any]:
+        """In place of running a function with a batch."""
+        batch = [record["dynamodb"]["Keys"]["pk"]["S"] for record in event["Records"]]
+        self.calls.setdefault(function["name"], []).append(batch)
+        return {"error": True} if function["name"] in self.failing else {}
+
+    def dispatch(self, name: str, function: Callable[..., None], *arguments: Any) -> None:
+        """In place of a thread."""
+        self._tasks[name] = partial(function, *arguments)
+
+    def begun(self) -> set[str]:
+        """Which of them MiniStack's loop has go on now."""
+        self._tasks.clear()
+        assert not lambda_svc._poll_dynamodb_streams()
+        return set(self._tasks)
+
+    def run(self, name: str) -> None:
+        """Let one of them go on until it is through."""
+        self._tasks[name]()
 
 
 class TestExpiry:
