@@ -147,6 +147,7 @@ def schemas() -> Schema:
                     "at": SECONDS,
                     "attempt": {"type": "integer"},
                     "final": {
+                        "type": "boolean",
                         "const": True,
                         "description": "Only if the film itself is the reason: no retry can succeed, another film may",
                     },

@@ -30,6 +30,9 @@ EVERYTHING: dict[str, Any] = {
     "visibility": "public",
     "publishAt": NOW + 10,
     "expiresAt": NOW + 20,
+    "seriesId": "7c9e6679-7425-40de-944b-e07fc1f90ae7",
+    "season": 2,
+    "episode": 0,
     "metadata": {"text": "", "whole": 7, "part": 0.1, "huge": 9007199254740991, "yes": True, "odd key %/~": "v"},
     "thumbnails": {"poster": {"url": "https://example.com/p.webp", "width": 640, "height": 360, "time": 1500}},
 }
