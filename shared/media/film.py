@@ -2,7 +2,7 @@
 
 import itertools
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -19,7 +19,7 @@ from shared.media import errors
 from shared.media.errors import UnreadableFilm
 from shared.media.frames import Shape, shape
 from shared.media.results import SMALL_FRAMES
-from shared.media.source import Source, SourceFile
+from shared.media.source import BLOCK, LARGEST_BLOCK, Range, Source, SourceFile
 
 DEMUXERS = "mov,matroska,avi,flv,mpegts,mpeg,asf,ogg,mxf"
 """Containers of films, as FFmpeg names them. Play lists are not among them: they would make it open other files."""
@@ -33,6 +33,12 @@ MOST_TRACKS = 100
 MOST_BOXES = 64
 MOST_DEPTH = 8
 STEPS_BACK = (0, 5_000, 30_000, 1 << 40)
+BUFFER = 8 * 1024
+"""What FFmpeg reads at least: a keyframe of more bytes is read to its last byte and no further."""
+INDEXED = ("mov", "matroska", "avi")
+"""Containers whose index is true: of an MPEG stream FFmpeg makes one up while it searches."""
+INDEX_GAP_MS = 2000
+"""How far an MP4's index may end before the film does; one of fragments is known only as far as they were read."""
 RESYNC_PACKETS = 300
 """How many packets after a keyframe may pass before it gives a picture."""
 
@@ -100,6 +106,16 @@ class Film:
         return Fraction(self.container.start_time or 0, av.time_base)
 
 
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A keyframe and the frames up to the next, as the container's index has them; times are in milliseconds."""
+
+    start: int
+    end: int
+    keyframe: Range
+    """The bytes of the keyframe; a guess where the index does not say its length."""
+
+
 @contextmanager
 def opened(source: Source) -> Iterator[Film]:
     """Open a film for as long as the block lasts.
@@ -147,6 +163,28 @@ def keyframe(film: Film, milliseconds: int) -> VideoFrame | None:
     return next(itertools.islice(_frames(film), 1), None)
 
 
+def groups(film: Film, times: Sequence[int], duration: int) -> list[Group] | None:
+    """Return for each time the group of frames that it lies in; None where no index of the container covers the film."""
+    name = film.container.format.name
+    if not name.startswith(INDEXED):
+        return None
+    _seek(film, 0)  # Matroska's index is read when it is first needed
+    index = film.video.index_entries
+    if len(index) <= 1:
+        return None
+    if name.startswith("mov") and film.milliseconds(index[len(index) - 1].timestamp) < duration - INDEX_GAP_MS:
+        return None
+    found = []
+    for time in times:
+        timestamp = film.timestamp(time)
+        number = max(0, index.search_timestamp(timestamp))
+        entry, following = index[number], index.search_timestamp(timestamp + 1, backward=False)
+        end = film.milliseconds(index[following].timestamp) if following >= 0 else duration
+        length = min(max(entry.size, BUFFER) if entry.size else BLOCK, LARGEST_BLOCK, film.file.size - entry.pos)
+        found.append(Group(film.milliseconds(entry.timestamp), end, (entry.pos, length)))
+    return found
+
+
 def frame_at(film: Film, milliseconds: int) -> VideoFrame | None:
     """Return the very frame that a player shows at a time: it decodes forward from the keyframe before."""
     # Where there is no index, as in MPEG streams, a search may end behind the time: then it starts earlier.
@@ -165,9 +203,9 @@ def frame_at(film: Film, milliseconds: int) -> VideoFrame | None:
     return None
 
 
-def frames(film: Film) -> Iterator[VideoFrame]:
-    """Give all frames from the start; what cannot be decoded is left out."""
-    _seek(film, 0)
+def frames(film: Film, milliseconds: int = 0) -> Iterator[VideoFrame]:
+    """Give all frames from the keyframe before a time on; what cannot be decoded is left out."""
+    _seek(film, milliseconds)
     yield from _frames(film)
 
 
@@ -225,6 +263,7 @@ def _container(file: SourceFile, head: bytes) -> InputContainer:
             file,
             "r",
             container_options=options,
+            buffer_size=BUFFER,
             metadata_errors="replace",
             io_open=_no_other_file,
         )

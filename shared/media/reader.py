@@ -8,7 +8,7 @@ import resource
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -16,6 +16,7 @@ from shared.media import errors
 from shared.media.errors import UnreadableFilm
 from shared.media.poster import poster
 from shared.media.probe import probe
+from shared.media.source import Range
 from shared.media.storyboard import storyboard
 
 TASKS: Mapping[str, Callable[..., object]] = {"probe": probe, "poster": poster, "storyboard": storyboard}
@@ -35,9 +36,13 @@ class AskedSource:
 
     def read(self, start: int, length: int) -> bytes:
         """Return the bytes from `start`."""
-        self._connection.send(("read", start, length))
-        data: bytes = self._connection.recv()
-        return data
+        return self.read_all([(start, length)])[0]
+
+    def read_all(self, ranges: Sequence[Range]) -> list[bytes]:
+        """Return the bytes of each range, which the other end reads side by side."""
+        self._connection.send(("read", ranges))
+        parts: list[bytes] = self._connection.recv()
+        return parts
 
 
 def answer(task: str, source: AskedSource, arguments: tuple[Any, ...]) -> tuple[str, object]:

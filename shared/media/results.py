@@ -36,9 +36,16 @@ class Facts:
 
     def is_small(self, size: int) -> bool:
         """Whether a film of at most this many bytes may be read and decoded whole: not more than a minute of 1080p."""
+        return self._need(size) <= 1
+
+    def affordable_ms(self, size: int) -> int:
+        """Return how many milliseconds of the film are as much work as the longest that is small, at its mean rates."""
+        return int(self.duration / max(1, self._need(size)))
+
+    def _need(self, size: int) -> float:
         frames = (self.frame_rate or 30) * self.duration / 1000
         pixels = self.coded_width * self.coded_height * frames
-        return self.file_size <= size and frames <= SMALL_FRAMES and pixels <= SMALL_PIXELS
+        return max(frames / SMALL_FRAMES, pixels / SMALL_PIXELS, self.file_size / size)
 
     def document(self) -> dict[str, object]:
         """Return the facts as they are stored; what is not known is left out."""

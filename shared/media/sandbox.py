@@ -18,7 +18,7 @@ from typing import Any
 from shared.media import errors
 from shared.media.errors import UnreadableFilm
 from shared.media.results import Facts, Poster, Storyboard
-from shared.media.source import Source
+from shared.media.source import Source, read_all
 
 LONGEST_SECONDS = 100.0
 """What one task may take, reading included: less than any function that waits for it may run."""
@@ -90,7 +90,7 @@ class Sandbox:
                 word, *content = self._answer(connection, deadline)
                 match word:
                     case "read":
-                        self._send(connection, source.read(*content))
+                        self._send(connection, read_all(source, *content))
                     case "done":
                         is_well = True
                         return content[0]

@@ -1,14 +1,15 @@
 """Makes a film's storyboard: small pictures on one sheet, and WebVTT that says which belongs to what time."""
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from av.video.frame import VideoFrame
 from PIL import Image
 
 from shared.media import errors
 from shared.media.errors import UnreadableFilm
-from shared.media.film import Film, frames, keyframe, opened
+from shared.media.film import Film, Group, frames, groups, keyframe, opened
 from shared.media.frames import fitted, image
 from shared.media.results import Facts, Picture, Storyboard
 from shared.media.source import Source
@@ -23,12 +24,17 @@ CUES = "storyboard.vtt"
 
 SMALL_FILE = 64 * 1024 * 1024
 """What may be read whole: keyframes lie seconds apart, and a short film has few."""
+MOST_REPEATED = 2
+"""How many tiles one keyframe may serve before the frames after it are decoded."""
+FORWARD = 2
+"""What is decoded after keyframes, in whole small films: two minutes of 1080p, 40,000 frames, 128 MB."""
 
 
 def storyboard(source: Source, facts: Facts) -> Storyboard:
     """Make the storyboard: a tile a second, and of a longer film a hundred at equal distances.
 
-    Each tile shows the middle of its interval: in a short film exactly, in a longer one the keyframe before.
+    Each tile shows the middle of its interval: in a short film exactly, in a longer one the keyframe before. Where a
+    keyframe would serve more than two tiles, it is decoded forward, as far from each keyframe as FORWARD allows.
     """
     duration = max(1, facts.duration)
     interval = max(LEAST_INTERVAL_MS, -(-duration // MOST_TILES))
@@ -36,7 +42,10 @@ def storyboard(source: Source, facts: Facts) -> Storyboard:
     count = max(1, (duration + interval // 2) // interval)
     times = [min(duration - 1, interval * number + interval // 2) for number in range(count)]
     with opened(source) as film:
-        pictures = _all_decoded(film, times) if facts.is_small(SMALL_FILE) else _keyframes(film, times)
+        if facts.is_small(SMALL_FILE):
+            pictures = _decoded(film, times, 0)
+        else:
+            pictures = _chosen(film, times, _stretches(film, times, facts, interval))
         sheet, size = _sheet(pictures, count)
     columns = min(COLUMNS, count)
     data = io.BytesIO()
@@ -45,11 +54,72 @@ def storyboard(source: Source, facts: Facts) -> Storyboard:
     return Storyboard(picture, _cues(count, interval, duration, size), count, columns, *size, interval)
 
 
-def _all_decoded(film: Film, times: list[int]) -> Iterator[tuple[int, Image.Image]]:
-    """Decode a film from start to end, and give for each number of a time the frame that is shown then."""
+@dataclass(slots=True)
+class _Stretch:
+    """Tiles that show what follows from one keyframe."""
+
+    first: int
+    """The number of the first tile."""
+    tiles: int
+    group: Group | None
+    """What the container's index has, if it has one."""
+    exact: int = 0
+    """How many tiles, from the first on, are decoded forward to; the others show the last picture before them."""
+
+
+def _stretches(film: Film, times: Sequence[int], facts: Facts, interval: int) -> list[_Stretch]:
+    """Plan which tiles show a keyframe and which are decoded forward to."""
+    known: Sequence[Group | None] = groups(film, times, facts.duration) or [None] * len(times)
+    stretches: list[_Stretch] = []
+    for number, group in enumerate(known):
+        if group is not None and stretches and stretches[-1].group == group:
+            stretches[-1].tiles += 1
+        else:
+            stretches.append(_Stretch(number, 1, group))
+    _decode_forward(stretches, times, interval, FORWARD * facts.affordable_ms(SMALL_FILE))
+    return stretches
+
+
+def _decode_forward(stretches: Sequence[_Stretch], times: Sequence[int], interval: int, budget: int) -> None:
+    """Spend a budget of milliseconds of film on the tiles of long groups: those nearest to their keyframes first."""
+    wanted = sorted(
+        (times[stretch.first + place] - stretch.group.start, place, number)
+        for number, stretch in enumerate(stretches)
+        if stretch.group is not None and stretch.group.end - stretch.group.start > MOST_REPEATED * interval
+        for place in range(stretch.tiles)
+    )
+    for distance, place, number in wanted:
+        # The first is reached from the keyframe, each other from the one before.
+        budget -= interval if place else distance
+        if budget < 0:
+            return
+        stretches[number].exact = place + 1
+
+
+def _chosen(film: Film, times: Sequence[int], stretches: Sequence[_Stretch]) -> Iterator[tuple[int, Image.Image]]:
+    """Give for each number of a time the picture that was planned, or the one before where it cannot be decoded."""
+    film.file.expect([stretch.group.keyframe for stretch in stretches if stretch.group and not stretch.exact])
+    picture: Image.Image | None = None
+    for stretch in stretches:
+        shown = stretch.first
+        if stretch.exact:
+            for number, picture in _decoded(film, times[: shown + stretch.exact], shown):
+                yield number, picture
+                shown = number + 1
+        elif (frame := keyframe(film, times[shown])) is not None:
+            picture = next(tile for _, tile in _tiles(film, frame, range(1)))
+        if film.file.failure is not None:
+            return
+        if picture is not None:
+            for number in range(shown, stretch.first + stretch.tiles):
+                yield number, picture
+
+
+def _decoded(film: Film, times: Sequence[int], number: int) -> Iterator[tuple[int, Image.Image]]:
+    """Decode from the keyframe before the time of a number on, and give for each number the frame that is shown then."""
     film.video.codec_context.skip_frame = "NONREF"
-    number, before = 0, None
-    for frame in frames(film):
+    before = None
+    for frame in frames(film, times[number] if number else 0):
         if film.file.failure is not None:
             return
         if frame.pts is not None:
@@ -64,26 +134,6 @@ def _all_decoded(film: Film, times: list[int]) -> Iterator[tuple[int, Image.Imag
         before = frame
     if before is not None:
         yield from _tiles(film, before, range(number, len(times)))
-
-
-def _keyframes(film: Film, times: list[int]) -> Iterator[tuple[int, Image.Image]]:
-    """Give for each number of a time the keyframe before; one that serves several is read and decoded once."""
-    last: int | None = None
-    entry = -1
-    tile: Image.Image | None = None
-    for number, time in enumerate(times):
-        index = film.video.index_entries
-        keyframe_at = index.search_timestamp(film.timestamp(time)) if len(index) > 1 else -1
-        if tile is None or keyframe_at < 0 or keyframe_at != entry:
-            entry = keyframe_at
-            frame = keyframe(film, time)
-            if film.file.failure is not None:
-                return
-            if frame is not None and (tile is None or frame.pts != last):
-                last = frame.pts
-                tile = next(picture for _, picture in _tiles(film, frame, range(1)))
-        if tile is not None:
-            yield number, tile
 
 
 def _tiles(film: Film, frame: VideoFrame, numbers: range) -> Iterator[tuple[int, Image.Image]]:

@@ -1,10 +1,12 @@
 """Sources that count what is read of them, or fail."""
 
 import io
+from dataclasses import replace
+from threading import Barrier
 
 from PIL import Image
 
-from shared.media.results import Poster
+from shared.media.results import Facts, Poster
 from shared.media.source import BytesSource
 
 
@@ -25,6 +27,27 @@ class Counted(BytesSource):
     def share(self) -> float:
         """How much of the bytes was fetched, of 1."""
         return sum(length for _, length in self.requests) / self.size
+
+
+class Together(Counted):
+    """Bytes whose requests behind `start` are answered only when `number` of them wait side by side."""
+
+    def __init__(self, data: bytes, start: int, number: int) -> None:
+        super().__init__(data)
+        self._start = start
+        self._barrier = Barrier(number, timeout=20)
+
+    def read(self, start: int, length: int) -> bytes:
+        """Return the bytes from `start`, once the others are there; raises BrokenBarrierError if they do not come."""
+        if start > self._start:
+            self._barrier.wait()
+        return super().read(start, length)
+
+
+def as_large(facts: Facts, minutes: float) -> Facts:
+    """Make a film's facts those of one with as many pictures as so many minutes of 1080p at 30 frames a second."""
+    rate = minutes * 60_000 * 30 / facts.duration
+    return replace(facts, coded_width=1920, coded_height=1080, frame_rate=rate)
 
 
 class Throttled(OSError):

@@ -12,7 +12,7 @@ from shared.media.results import Poster
 from shared.media.source import BytesSource, FileSource
 from shared.media.storyboard import storyboard
 from tests import films
-from tests.unit.media.sources import Counted, colour, near, picture
+from tests.unit.media.sources import Counted, as_large, colour, near, picture
 
 PLACES = {
     "top left": (0.25, 0.25),
@@ -26,6 +26,11 @@ def made(data: bytes, at_ms: int | None = None) -> Poster:
     """Make a film's poster."""
     source = BytesSource(data)
     return poster(source, probe(source), at_ms)
+
+
+def dark_first(number: int, size: tuple[int, int]) -> Image.Image:
+    """Paint ten seconds of black, and colours from then on."""
+    return Image.new("RGB", size) if number < 10 * films.RATE else films.quarters(number, size)
 
 
 def corners(image: Image.Image) -> dict[str, str]:
@@ -183,6 +188,30 @@ def test_two_percent_of_a_large_file_are_enough(moov_at_start: bool) -> None:
     assert poster(source, facts).time == 8000
     assert source.share <= 0.02
     assert len(source.requests) <= 3
+
+
+@pytest.mark.parametrize(
+    ("minutes", "keyframes", "time"),
+    [
+        (2, 1000, 4000),  # from frame 0 on, as there is no other keyframe
+        (2, 12, 3600),  # less than two seconds before: it stands for the moment
+        (50, 1000, 800),  # a minute of fifty is a fiftieth of these forty seconds
+    ],
+)
+def test_a_large_film_is_decoded_forward_to_the_moment(minutes: int, keyframes: int, time: int) -> None:
+    source = BytesSource(films.film(40, (64, 36), paint=films.counted, keyframes=keyframes))
+    found = poster(source, as_large(probe(source), minutes))
+    assert found.time == time
+    grey = time // 100 * 8 % 248
+    assert near(colour(picture(found), 0.5, 0.25), (grey, grey, grey))
+
+
+@pytest.mark.parametrize(("minutes", "time"), [(1.01, 11_700), (2, 3000)])
+def test_all_moments_of_a_large_film_share_what_is_decoded_forward(minutes: float, time: int) -> None:
+    # It is dark for ten seconds, and its moments are 3, 6, 9 and 12 seconds from the only keyframe: of the 29.7 seconds
+    # of the first 11.7 are left for the fourth, and of the 15 of the other 6 for the third.
+    source = BytesSource(films.film(30, (64, 36), paint=dark_first, keyframes=1000))
+    assert poster(source, as_large(probe(source), minutes)).time == time
 
 
 @pytest.mark.parametrize("size", [(16, 65_000), (65_000, 16), (320, 17_000)])

@@ -5,8 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from shared.media.source import BLOCK, CACHED_BYTES, LARGEST_BLOCK, BytesSource, FileSource, SourceFile
-from tests.unit.media.sources import Counted, Failing, Throttled
+from shared.media.source import (
+    BLOCK,
+    CACHED_BYTES,
+    LARGEST_BLOCK,
+    SIDE_BY_SIDE_BYTES,
+    BytesSource,
+    FileSource,
+    SourceFile,
+)
+from tests.unit.media.sources import Counted, Failing, Throttled, Together
 
 DATA = random.Random(3).randbytes(20 * BLOCK + 77)
 
@@ -61,6 +69,40 @@ def test_reading_on_gets_larger_ranges_and_memory_stays_bounded() -> None:
     assert sum(lengths) == len(data) == file.fetched
     assert file.requests == len(lengths)
     assert file._kept <= CACHED_BYTES
+
+
+def test_what_is_expected_is_fetched_side_by_side_and_to_its_last_byte() -> None:
+    expected = [(number * BLOCK, 1000 + number) for number in range(1, 6)]
+    source = Together(DATA, 0, len(expected))
+    file = SourceFile(source)
+    file.expect(expected)
+    for start, length in expected:
+        file.seek(start)
+        assert file.read(length) == DATA[start : start + length]
+    assert sorted(source.requests) == expected
+
+
+def test_what_is_expected_is_fetched_in_parts_that_are_kept_until_they_are_read() -> None:
+    expected = [(number * BLOCK, BLOCK) for number in range(20)]
+    source = Counted(DATA)
+    file = SourceFile(source)
+    file.expect(expected)
+    for start, length in expected:
+        file.seek(start)
+        file.read(length)
+        assert len(source.requests) * BLOCK <= start + BLOCK + SIDE_BY_SIDE_BYTES
+    assert sorted(source.requests) == expected
+
+
+def test_what_is_expected_may_be_nonsense() -> None:
+    source = Counted(DATA)
+    file = SourceFile(source)
+    file.expect([(-5, 10), (100, -3), (len(DATA), 10), (200, 0), (300, 10), (len(DATA) - 5, 100)])
+    file.seek(300)
+    assert file.read(10) == DATA[300:310]
+    assert sorted(source.requests) == [(300, 10), (len(DATA) - 5, 5)]
+    file.seek(1000)
+    assert file.read(10) == DATA[1000:1010]
 
 
 def test_a_failure_ends_the_file_and_is_remembered() -> None:

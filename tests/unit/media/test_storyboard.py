@@ -3,16 +3,19 @@
 import io
 import itertools
 import re
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from PIL import Image
 
+from shared.media.film import Film, opened
 from shared.media.probe import probe
 from shared.media.results import Facts, Storyboard
 from shared.media.source import BytesSource, FileSource
 from shared.media.storyboard import storyboard
 from tests import films
-from tests.unit.media.sources import Counted, colour, near
+from tests.unit.media.sources import Counted, Together, as_large, colour, near
 
 CUE = re.compile(r"(\d\d:\d\d:\d\d\.\d{3}) --> (\d\d:\d\d:\d\d\.\d{3})\nstoryboard\.jpg#xywh=(\d+),(\d+),(\d+),(\d+)\n")
 
@@ -111,3 +114,62 @@ def test_nothing_is_read_twice() -> None:
     storyboard(source, probe(BytesSource(data)))
     assert source.share < 1.02
     assert len(source.requests) < 40
+
+
+def shown(board: Storyboard) -> list[int]:
+    """Return which frame of a `films.counted` each tile shows, if it is one of the last thirty before its own."""
+    sheet = Image.open(io.BytesIO(board.sheet.data)).convert("RGB")
+    found = []
+    for number in range(board.tiles):
+        x, y = number % board.columns * board.tile_width, number // board.columns * board.tile_height
+        grey, *_ = colour(sheet.crop((x, y, x + board.tile_width, y + board.tile_height)), 0.5, 0.25)
+        own = (number * board.interval + board.interval // 2) // 100
+        found.append(next((own - back for back in range(31) if abs((own - back) * 8 % 248 - grey) <= 3), -1))
+    return found
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        {},
+        {"muxer": (("movflags", "frag_keyframe+empty_moov+default_base_moof"),)},
+        {"container": "matroska"},
+        {"container": "webm", "codec": "libvpx"},
+        {"container": "avi", "codec": "mpeg4", "encoder": (("b", "4000000"), ("sc_threshold", "1000000000"))},
+    ],
+    ids=["mp4", "fragments", "mkv", "webm", "avi"],
+)
+def test_a_longer_film_with_few_keyframes_is_decoded_forward_from_them(form: dict[str, Any]) -> None:
+    source = BytesSource(films.film(20, (64, 36), paint=films.counted, keyframes=80, **form))
+    facts = probe(source)
+    assert shown(storyboard(source, as_large(facts, 2))) == [number * 10 + 5 for number in range(20)]
+
+
+def test_two_minutes_of_1080p_are_decoded_forward_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = BytesSource(films.film(30, (64, 36), paint=films.counted, keyframes=60))
+    facts = as_large(probe(source), 4)
+    decode = Mock(side_effect=Film.decoded)
+    monkeypatch.setattr(Film, "decoded", lambda film, packet: decode(film, packet))
+    distances = [frame % 60 for frame in shown(storyboard(source, facts))]
+    # Half of the film, about three seconds from each of its keyframes; what is later shows the last that was reached.
+    assert distances == [5, 15, 25, 35, 35, 35] * 2 + [5, 15, 25, 25, 25, 25] * 3
+    # The frame after the last one says that the last one is still shown; the decoder has one more in hand.
+    assert decode.call_count <= 150 + 5 * 3
+
+
+def test_a_keyframe_serves_two_tiles_before_anything_is_decoded_forward() -> None:
+    source = BytesSource(films.film(20, (64, 36), paint=films.counted, keyframes=20))
+    assert shown(storyboard(source, as_large(probe(source), 2))) == [number // 2 * 20 for number in range(20)]
+
+
+def test_of_a_longer_film_the_keyframes_alone_are_read_side_by_side() -> None:
+    data = films.repeated(40, moov_at_start=True)
+    facts = probe(BytesSource(data))
+    with opened(BytesSource(data)) as film:
+        keyframes = [(entry.pos, entry.size) for entry in film.video.index_entries if entry.is_keyframe]
+    # The first comes with the container's header and index.
+    source = Together(data, keyframes[0][0], 3)
+    board = storyboard(source, as_large(facts, 2))
+    assert board.tiles == len(keyframes) == 40
+    assert set(keyframes[1:]) <= set(source.requests)
+    assert source.share < 1.02 * sum(size for _, size in keyframes) / len(data) + 0.02
