@@ -17,17 +17,17 @@ from shared.media import errors
 from shared.media.errors import UnreadableFilm
 from shared.media.film import Film, opened
 from shared.media.frames import EXACT, image
+from shared.media.ladder import most_bits
 from shared.media.source import FileSource, Source
 
-CODECS = {
-    "libx264": {"preset": "veryfast", "crf": "23"},
-    "mpeg4": {"qscale": "5"},
-}
-"""The first that FFmpeg was built with is taken."""
-
+CODEC = "libx264"
+QUALITY = {"preset": "veryfast", "crf": "23"}
 TIME_BASE = Fraction(1, 90_000)
 KEYFRAME_SECONDS = 2
 SOUND_RATE = 48_000
+SOUND_BITS = 128_000
+LEAST_BITS = 200_000
+"""Bits a second that every rendition may have: what a film saves below that is not worth its quality."""
 
 
 def transcode(
@@ -35,7 +35,8 @@ def transcode(
 ) -> None:
     """Write a film in a size, which has even sides, as an MP4 (H.264 and AAC) that plays while it loads.
 
-    It is upright, has square pixels and plain colours. `progress` is called with every packet that is read, with how many percent
+    It is upright, has square pixels and plain colours. It has at most the bits a second of its size (`ladder.most_bits`) and
+    of the film itself, or LEAST_BITS if that is more. `progress` is called with every packet that is read, with how many percent
     are done, and 100 at the end; what it raises ends the work. The target is complete when this returns, and gone when it raises.
     """
     target = Path(target)
@@ -50,14 +51,19 @@ def transcode(
 
 def _write(film: Film, target: Path, size: tuple[int, int], progress: Callable[[int], None]) -> None:
     with av.open(str(target), "w", format="mp4", options={"movflags": "faststart"}) as output:
-        video = _video(output, film, size)
+        duration = (film.container.duration or 0) // 1000
+        bits = most_bits(*size)
+        if duration > 0:
+            bits = min(bits, film.file.size * 8000 // duration)
+        bits = max(LEAST_BITS, bits)
         # Without a sample rate there is nothing to decode: the header names a track that holds no sound.
         sounds = [stream for stream in film.container.streams.audio if stream.codec_context and stream.sample_rate]
-        sound = output.add_stream("aac", rate=SOUND_RATE, layout="stereo") if sounds else None
+        sound_bits = min(SOUND_BITS, bits // 4) if sounds else 0
+        video = _video(output, film, size, bits - sound_bits)
+        sound = output.add_stream("aac", rate=SOUND_RATE, layout="stereo", bit_rate=sound_bits) if sounds else None
         resampler = AudioResampler("fltp", "stereo", SOUND_RATE)
         if sounds:
             sounds[0].discard = Discard.none
-        duration = (film.container.duration or 0) // 1000
         done, last, pictures = 0, -1, 0
         for packet in film.container.demux(film.video, *sounds[:1]):
             progress(done)
@@ -88,19 +94,19 @@ def _write(film: Film, target: Path, size: tuple[int, int], progress: Callable[[
             output.mux(sound.encode())
 
 
-def _video(output: OutputContainer, film: Film, size: tuple[int, int]) -> VideoStream:
-    codec = next(name for name in CODECS if name in av.codecs_available)
+def _video(output: OutputContainer, film: Film, size: tuple[int, int], bits: int) -> VideoStream:
     rate = film.video.average_rate or Fraction(25)
-    video = output.add_stream(codec, rate=min(Fraction(120), max(Fraction(1), rate)))
+    video = output.add_stream(CODEC, rate=min(Fraction(120), max(Fraction(1), rate)))
     if not isinstance(video, VideoStream):
-        raise TypeError(codec)
+        raise TypeError(CODEC)
     video.width, video.height = size
     video.pix_fmt = "yuv420p"
     context = video.codec_context
     # The times of the source, as its frames may come at no steady rate.
     context.time_base = TIME_BASE
     context.gop_size = round(KEYFRAME_SECONDS * float(rate))
-    context.options = dict(CODECS[codec])
+    # The quality decides up to that rate: what is simple has fewer bits. A second's bits may be spent ahead.
+    context.options = QUALITY | {"maxrate": str(bits), "bufsize": str(bits)}
     context.color_range, context.colorspace, context.color_primaries, context.color_trc = 1, 1, 1, 1
     return video
 

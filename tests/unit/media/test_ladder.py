@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.media.ladder import SIZES, Rendition, wanted
+from shared.media.ladder import SIZES, Rendition, most_bits, wanted
 
 
 @pytest.mark.parametrize(
@@ -47,3 +47,11 @@ def test_no_side_is_longer_than_the_encoder_takes() -> None:
     (made,) = wanted(16, 65_000, ["240p"])
     assert (made.name, made.height) == ("240p", 16_384)
     assert made.width % 2 == 0
+
+
+@pytest.mark.parametrize(
+    ("size", "bits"),
+    [((1920, 1080), 6_000_000), ((1280, 720), 3_265_986), ((426, 240), 627_000), ((240, 426), 627_000)],
+)
+def test_smaller_pictures_have_fewer_bits(size: tuple[int, int], bits: int) -> None:
+    assert most_bits(*size) == pytest.approx(bits, rel=0.01)

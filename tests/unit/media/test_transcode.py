@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from shared.media.errors import UnreadableFilm
+from shared.media.ladder import most_bits
 from shared.media.poster import poster
 from shared.media.probe import probe
 from shared.media.source import BytesSource, FileSource
@@ -54,6 +55,20 @@ def test_hdr_becomes_plain(tmp_path: Path) -> None:
     facts = probe(FileSource(target))
     assert (facts.hdr, facts.pixel_format) == (None, "yuv420p")
     assert 210 <= colour(picture(poster(FileSource(target), facts)), 0.25, 0.5)[1] <= 240
+
+
+@pytest.mark.parametrize(("blur", "has_more_bits"), [(5, True), (41, False)])
+def test_a_rendition_has_no_more_bits_than_its_size_needs_or_than_the_film_has(
+    blur: int, has_more_bits: bool, tmp_path: Path
+) -> None:
+    seconds, size = 10, (320, 180)
+    data = films.film(seconds, size, paint=films.noise, audio=True, encoder=(("crf", str(blur)),))
+    most = seconds * most_bits(*size) / 8
+    assert (len(data) > most) == has_more_bits
+    target = tmp_path / "out.mp4"
+    transcode(BytesSource(data), target, width=size[0], height=size[1], progress=lambda _: None)
+    # What the encoder may be ahead at any moment is a second's bits.
+    assert target.stat().st_size <= min(most, len(data)) * (seconds + 1) / seconds * 1.05
 
 
 def test_a_file_is_a_source_too(tmp_path: Path) -> None:
