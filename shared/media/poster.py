@@ -23,8 +23,6 @@ SMALL_FILE = 16 * 1024 * 1024
 SAMPLE_WIDTH = 160
 LEAST_SPREAD = 12.0
 LEAST_LIGHT = 16.0
-NEAR_MS = 2000
-"""A keyframe so little before a place stands for it."""
 FORWARD_FILE = 64 * 1024 * 1024
 """What is read at most of a large film to get from keyframes to places, with a minute of 1080p or 20,000 frames."""
 
@@ -33,8 +31,9 @@ def poster(source: Source, facts: Facts, at_ms: int | None = None) -> Poster:
     """Make the poster of the frame shown at a time, or of the first good one from a tenth of the film on.
 
     Good is what is neither nearly black nor nearly of one colour; where no frame is good, the liveliest is taken. Of a
-    large file the keyframe before a time is taken. Where that is more than two seconds before, it is decoded
-    forward, for all times together at most a minute of 1080p, 20,000 frames or 64 MB; then it is what was reached.
+    large file the keyframe before a time is taken. Where that is in the first half of the way to it, as a film's first
+    frame is, it is decoded forward: for all times together at most a minute of 1080p, 20,000 frames or 64 MB, and then
+    it is what was reached.
     """
     with opened(source) as film:
         frame = frame_at(film, max(0, at_ms)) if at_ms is not None else _good(film, facts)
@@ -73,7 +72,7 @@ def _near(film: Film, time: int, budget: int) -> tuple[VideoFrame | None, int]:
     """Return the keyframe before a time, or what a budget reaches from it, and what that took; all in milliseconds."""
     frame = keyframe(film, time)
     start = time if frame is None or frame.pts is None else film.milliseconds(frame.pts)
-    if time - start <= NEAR_MS or film.file.failure is not None:
+    if 2 * start >= time or film.file.failure is not None:
         return frame, 0
     spent = min(time - start, budget)
     return (spent and frame_at(film, start + spent)) or frame, spent

@@ -1,7 +1,8 @@
 """Makes a film's storyboard: small pictures on one sheet, and WebVTT that says which belongs to what time."""
 
 import io
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from av.video.frame import VideoFrame
@@ -28,13 +29,16 @@ MOST_REPEATED = 2
 """How many tiles one keyframe may serve before the frames after it are decoded."""
 FORWARD = 2
 """What is decoded after keyframes, in whole small films: two minutes of 1080p, 40,000 frames, 128 MB."""
+FORWARD_SECONDS = 40.0
+"""When that ends in any case: a slow codec must not cost a film its storyboard."""
 
 
-def storyboard(source: Source, facts: Facts) -> Storyboard:
+def storyboard(source: Source, facts: Facts, clock: Callable[[], float] = time.monotonic) -> Storyboard:
     """Make the storyboard: a tile a second, and of a longer film a hundred at equal distances.
 
     Each tile shows the middle of its interval: in a short film exactly, in a longer one the keyframe before. Where a
-    keyframe would serve more than two tiles, it is decoded forward, as far from each keyframe as FORWARD allows.
+    keyframe would serve more than two tiles, it is decoded forward, as far from each keyframe as FORWARD
+    and FORWARD_SECONDS of `clock` allow.
     """
     duration = max(1, facts.duration)
     interval = max(LEAST_INTERVAL_MS, -(-duration // MOST_TILES))
@@ -45,7 +49,7 @@ def storyboard(source: Source, facts: Facts) -> Storyboard:
         if facts.is_small(SMALL_FILE):
             pictures = _decoded(film, times, 0)
         else:
-            pictures = _chosen(film, times, _stretches(film, times, facts, interval))
+            pictures = _chosen(film, times, _stretches(film, times, facts, interval), clock)
         sheet, size = _sheet(pictures, count)
     columns = min(COLUMNS, count)
     data = io.BytesIO()
@@ -96,16 +100,21 @@ def _decode_forward(stretches: Sequence[_Stretch], times: Sequence[int], interva
         stretches[number].exact = place + 1
 
 
-def _chosen(film: Film, times: Sequence[int], stretches: Sequence[_Stretch]) -> Iterator[tuple[int, Image.Image]]:
+def _chosen(
+    film: Film, times: Sequence[int], stretches: Sequence[_Stretch], clock: Callable[[], float]
+) -> Iterator[tuple[int, Image.Image]]:
     """Give for each number of a time the picture that was planned, or the one before where it cannot be decoded."""
     film.file.expect([stretch.group.keyframe for stretch in stretches if stretch.group and not stretch.exact])
     picture: Image.Image | None = None
+    end = clock() + FORWARD_SECONDS
     for stretch in stretches:
         shown = stretch.first
-        if stretch.exact:
+        if stretch.exact and clock() < end:
             for number, picture in _decoded(film, times[: shown + stretch.exact], shown):
                 yield number, picture
                 shown = number + 1
+                if clock() >= end:
+                    break
         elif (frame := keyframe(film, times[shown])) is not None:
             picture = next(tile for _, tile in _tiles(film, frame, range(1)))
         if film.file.failure is not None:

@@ -194,7 +194,7 @@ def test_two_percent_of_a_large_file_are_enough(moov_at_start: bool) -> None:
     ("minutes", "keyframes", "time"),
     [
         (2, 1000, 4000),  # from frame 0 on, as there is no other keyframe
-        (2, 12, 3600),  # less than two seconds before: it stands for the moment
+        (2, 21, 2100),  # more than half way: it stands for the moment
         (50, 1000, 800),  # a minute of fifty is a fiftieth of these forty seconds
     ],
 )

@@ -11,9 +11,9 @@ import pytest
 from shared.media import errors
 from shared.media.errors import UnreadableFilm
 from shared.media.sandbox import ENDING_SECONDS, LONGEST_SECONDS, ReaderFailed, Sandbox
-from shared.media.source import BytesSource
+from shared.media.source import BLOCK, BytesSource
 from tests import films
-from tests.unit.media.sources import Failing, Throttled
+from tests.unit.media.sources import Failing, Throttled, Together, as_large
 
 ON_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="it asks Linux")
 
@@ -67,6 +67,13 @@ def test_one_process_reads_film_after_film(reader: Clocked) -> None:
     first = reader.pid
     assert _is_read(reader)
     assert reader.pid == first
+
+
+def test_several_ranges_are_read_side_by_side_for_it(reader: Clocked) -> None:
+    data = films.repeated(40, moov_at_start=True)
+    facts = as_large(reader.probe(BytesSource(data)), 2)
+    # The first range brings the header, the index and the first keyframe; 39 others are read in one go.
+    assert reader.storyboard(Together(data, BLOCK, 3), facts).tiles == 40
 
 
 def test_a_reason_comes_out_as_it_is(reader: Clocked) -> None:
