@@ -8,19 +8,21 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
+from unittest.mock import patch
 
 import av
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
 from bench.measure import compare
-from shared.media.poster import poster
+from shared.media.poster import WEBP_EFFORT, poster
 from shared.media.probe import probe
-from shared.media.results import Facts
-from shared.media.source import BytesSource, FileSource, Source
+from shared.media.results import Facts, Poster
+from shared.media.source import BytesSource, FileSource, Range, Source
 from shared.media.storyboard import storyboard
 from tests.films import clip
 
@@ -53,11 +55,25 @@ class Remote(FileSource):
         return data
 
 
+class OneByOne(Remote):
+    """A file that is as far away, and gives one range at a time."""
+
+    def read_all(self, ranges: Sequence[Range]) -> list[bytes]:
+        """Return the bytes of each range."""
+        return [self.read(*wanted) for wanted in ranges]
+
+
 def main() -> None:
     """Print the ratios and the peaks."""
     with tempfile.TemporaryDirectory() as folder:
         made = {
             "1080p, 5 minutes, 8-bit H.264": _film(Path(folder) / "hd.mp4", (1920, 1080), "libx264", "yuv420p", 60),
+            "the same with a keyframe every 2 seconds": _film(
+                Path(folder) / "hd2.mp4", (1920, 1080), "libx264", "yuv420p", 150, frames=50
+            ),
+            "75 seconds of it with a keyframe every 10 seconds": _film(
+                Path(folder) / "long.mp4", (1920, 1080), "libx264", "yuv420p", 15, keyframe_every=2
+            ),
             "2160p, 3 minutes, 10-bit HEVC in HDR": _film(
                 Path(folder) / "uhd.mp4", (3840, 2160), "libx265", "yuv420p10le", 36
             ),
@@ -85,10 +101,45 @@ def main() -> None:
             calls=1,
             rounds=5,
         )
+        compare(
+            "Its storyboard",
+            {
+                "one range after the other": lambda: storyboard(OneByOne(path), facts),
+                "side by side": lambda: storyboard(Remote(path), facts),
+            },
+            calls=1,
+            rounds=5,
+        )
+        near = FileSource(path)
+        compare(
+            "Its poster without the wait",
+            {f"WebP effort {effort}": partial(_poster_with, near, facts, effort) for effort in (4, WEBP_EFFORT)},
+            calls=1,
+            rounds=5,
+        )
+        sizes = [
+            sum(len(picture.data) for picture in _poster_with(near, facts, effort).pictures[::2])
+            for effort in (4, WEBP_EFFORT)
+        ]
+        print(f"  its WebP pictures: {sizes[0]} and {sizes[1]} bytes")
 
 
-def _film(path: Path, size: tuple[int, int], codec: str, pixels: str, times: int) -> Path:
-    """Make a film of a real clip in another size, over and over."""
+def _poster_with(source: Source, facts: Facts, effort: int) -> Poster:
+    with patch("shared.media.poster.WEBP_EFFORT", effort):
+        return poster(source, facts)
+
+
+def _film(
+    path: Path,
+    size: tuple[int, int],
+    codec: str,
+    pixels: str,
+    times: int,
+    *,
+    frames: int = 125,
+    keyframe_every: int = 1,
+) -> Path:
+    """Make a film of a real clip's first frames in another size, over and over; not each time begins with a keyframe."""
     once = io.BytesIO()
     options = {"libx264": {"preset": "ultrafast", "crf": "26"}}
     options["libx265"] = {"preset": "ultrafast", "crf": "30", "x265-params": "log-level=none"}
@@ -102,7 +153,7 @@ def _film(path: Path, size: tuple[int, int], codec: str, pixels: str, times: int
             stream.codec_context.color_trc, stream.codec_context.color_primaries = 16, 9
             stream.codec_context.colorspace = 9
         for number, frame in enumerate(source.decode(video=0)):
-            if number >= 125:
+            if number >= frames:
                 break
             scaled: VideoFrame = frame.reformat(width=size[0], height=size[1], format=pixels)
             scaled.pts, scaled.time_base = number, Fraction(1, 25)
@@ -121,8 +172,9 @@ def _film(path: Path, size: tuple[int, int], codec: str, pixels: str, times: int
         for number in range(times):
             for data, pts, dts, is_keyframe in packets:
                 packet = av.Packet(data)
-                packet.stream, packet.time_base, packet.is_keyframe = copy, base, is_keyframe
-                packet.pts, packet.dts = (stamp + round(5 * number / base) for stamp in (pts, dts))
+                packet.stream, packet.time_base = copy, base
+                packet.is_keyframe = is_keyframe and number % keyframe_every == 0
+                packet.pts, packet.dts = (stamp + round(Fraction(frames * number, 25) / base) for stamp in (pts, dts))
                 output.mux(packet)
     return path
 
