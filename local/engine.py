@@ -9,6 +9,7 @@ import asyncio
 import json
 import logging
 import os
+import re
 import sys
 import threading
 import time
@@ -22,7 +23,7 @@ from typing import Any
 
 from ministack import app as ministack
 from ministack.core import lambda_runtime, persistence, responses
-from ministack.services import dynamodb, lambda_svc, sqs
+from ministack.services import apigateway, dynamodb, lambda_svc, sqs
 
 from local.child import end_with_parent
 from local.journal import ItemRow, Journal, ReaderRow, RecordRow
@@ -234,7 +235,7 @@ def short_url(request: Message) -> Message:
     is_signed = (
         headers.get(b"authorization", b"").startswith(b"AWS")
         or b"x-amz-target" in headers
-        or b"X-Amz-" in request["query_string"]
+        or re.search(rb"(?:^|&)X-Amz-", request["query_string"]) is not None
     )
     name = headers.get(b"host", b"").decode("latin-1").partition(":")[0]
     if (
@@ -416,6 +417,13 @@ def mend(keeper: Keeper | None) -> None:
     dynamodb._items_replaced = replace_and_keep
     if keeper:
         dynamodb.get_state = _state_without_items(dynamodb.get_state)
+    answer_browsers = apigateway._cors_response_headers
+
+    def keep_vary(*arguments: Any) -> dict[str, str]:
+        """The headers for browsers, without one that would take the place of the function's own."""
+        return {name: value for name, value in answer_browsers(*arguments).items() if name != "Vary"}
+
+    apigateway._cors_response_headers = keep_vary  # all origins get the same answer
     lambda_svc._poll_dynamodb_streams = read_streams
     trim, trimming = dynamodb._trim_stream_records, threading.Lock()
 

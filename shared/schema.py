@@ -200,10 +200,10 @@ def tag_relation(tag: str) -> str:
     return f"TAG#{tag}"
 
 
-def series_relation(video_id: str) -> str:
-    """`rel` of the entry of an episode; `relSort` is its place in the series (shared/videos/entries.py), `relId` the
-    videoId of the episode."""
-    return f"SERIES#{video_id}"
+def series_relation(video_id: str, user_id: str) -> str:
+    """`rel` of the entry of a user's episode of a series; `relSort` is its place there (shared/videos/entries.py), `relId`
+    its videoId. The episodes of other users stand apart, or they could bury those of the owner of the series."""
+    return f"SERIES#{video_id}#{user_id}"
 
 
 def rated_relation(video_id: str) -> str:

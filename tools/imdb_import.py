@@ -91,7 +91,8 @@ TOUCHED = Refused("somebody else has changed it: left alone")
 GOING = Refused("an earlier video of this id is being removed: import it again")
 DELETED = Refused("its video is deleted: left alone")
 
-IMPORTED = ("title", "duration", "releaseYear", "seriesId", "season", "episode", "category", "tags", "metadata", DIGEST)
+EPISODE_FIELDS = ("seriesId", "season", "episode")
+IMPORTED = ("title", "duration", "releaseYear", *EPISODE_FIELDS, "category", "tags", "metadata", DIGEST)
 """The attributes of a video that an import sets."""
 
 Groups = Sequence[Sequence[Row]]
@@ -163,6 +164,9 @@ class ImdbImport:
         self._ratings = RatingStore(table)
         self._work = work
         self._selection = selection
+        # Without title.episode, what it said before stays.
+        left_alone = () if "episodes" in selection.parts else EPISODE_FIELDS
+        self._imported = [name for name in IMPORTED if name not in left_alone]
         self._rate = rate
         self._pool = pool
         self._bars = bars
@@ -390,7 +394,7 @@ class ImdbImport:
                 new["videoId"],
                 IMPORTER,
                 now,
-                lambda item: _replaced(item, new),
+                lambda item: _replaced(item, new, self._imported),
                 matches=lambda version: version == stored["version"],
             )
         except (AlreadyExists, VersionMismatch):
@@ -407,12 +411,11 @@ class ImdbImport:
         ]
 
         def beside_crew(new: Item, stored: Item) -> Item:
-            """What title.crew says stays: there is no more in it than a category."""
+            """What title.crew says stays, also without that file: there is no more in it than a category."""
             bare = [role for role in stored["roles"] if role["category"] in CREW_CATEGORIES and not _says_more(role)]
             return new | {"roles": with_roles(new["roles"], bare)}
 
-        merged = beside_crew if "crew" in self._selection.parts else _as_new
-        return self._import_people(PRINCIPALS, relations, merged, share)
+        return self._import_people(PRINCIPALS, relations, beside_crew, share)
 
     def _import_crew(self, groups: Groups, share: Share) -> Counter[str]:
         relations = []
@@ -575,15 +578,11 @@ class ImdbImport:
         return Counter(outcomes)
 
 
-def _replaced(item: Item, new: Item) -> Item:
-    """A video with what an import says now; what else it has stays."""
-    kept = {name: value for name, value in item.items() if name not in IMPORTED}
-    changed = kept | {name: new[name] for name in IMPORTED if name in new}
+def _replaced(item: Item, new: Item, imported: Sequence[str]) -> Item:
+    """A video with what an import says now of the fields that it fills; what else it has stays."""
+    kept = {name: value for name, value in item.items() if name not in imported}
+    changed = kept | {name: new[name] for name in imported if name in new}
     return changed | {"origins": {**item.get("origins", {}), **new["origins"]}}
-
-
-def _as_new(new: Item, _: Item) -> Item:
-    return new
 
 
 def _says_more(role: Item) -> bool:

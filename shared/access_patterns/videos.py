@@ -153,7 +153,7 @@ VIDEOS = (
         "GET /v1/videos/{videoId}/episodes",
         ("GetItem", "Query", "BatchGetItem"),
         RELATION_INDEX,
-        f"the series, to know who asks; rel = {series_relation('{videoId}')}, relShard = 0, relSort by season and episode; "
+        f"the series, to know who asks and whose it is; rel = {series_relation('{videoId}', '{userId}')}, relShard = 0, relSort by season and episode; "
         "then the videos",
         "0.5 RRU, 0.5 RRU per 4 KB examined, 0.5 RRU for each video",
     ),

@@ -29,6 +29,8 @@ from shared.core.errors import InternalError
 SIGNED_HEADERS = "content-type;host;x-amz-date{};x-amz-target"
 CONTENT_TYPE = "application/x-amz-json-1.0"
 UNSUPPORTED = ("AWS_USE_FIPS_ENDPOINT", "AWS_USE_DUALSTACK_ENDPOINT", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS")
+SHORTEST_WAIT = 0.01
+"""Seconds to wait at least for an answer that may have come while others were waited for."""
 AMAZON_ROOTS = ("Amazon Root CA", "Starfield Services Root Certificate Authority")
 """Whom AWS's certificates lead to: to parse all that browsers trust takes 18 ms of each cold start.
 https://www.amazontrust.com/repository/"""
@@ -96,8 +98,8 @@ class Client:
 
     def close(self) -> None:
         """Close the connections that are kept."""
-        while self._idle:
-            self._idle.pop().close()
+        while connection := self._kept():
+            connection.close()
 
     __del__ = close
 
@@ -106,16 +108,22 @@ class Client:
         body = json.dumps(parameters, separators=(",", ":"), default=_base64).encode()
         headers = self._signed(f"DynamoDB_20120810.{operation}", body)
         connection = self._connection()
+        end = time.monotonic() + READ_SECONDS
         try:
             connection.request("POST", "/", body, headers)
         except OSError as error:
             connection.close()
             raise AnswerLost from error
-        return lambda: self._answer(connection)
+        return lambda: self._answer(connection, end)
+
+    def _kept(self) -> HTTPConnection | None:
+        try:
+            return self._idle.pop()
+        except IndexError:  # asked without a lock, so another thread may have had the last
+            return None
 
     def _connection(self) -> HTTPConnection:
-        while self._idle:
-            connection = self._idle.pop()
+        while connection := self._kept():
             # What is readable before anything was asked is the end of a connection that was kept for too long.
             closed = select.poll()
             closed.register(connection.sock, select.POLLIN)
@@ -133,18 +141,21 @@ class Client:
         connection.sock.settimeout(READ_SECONDS)
         return connection
 
-    def _answer(self, connection: HTTPConnection) -> Any:
+    def _answer(self, connection: HTTPConnection, end: float) -> Any:
+        """Wait for an answer until `end` (monotonic seconds), which is counted from the request and not from here."""
         try:
+            connection.sock.settimeout(max(end - time.monotonic(), SHORTEST_WAIT))
             with connection.getresponse() as response:
                 if response.length is None and not response.chunked:
                     raise HTTPException("an answer whose length is not known may be cut off anywhere")
                 body = response.read()
-        except (OSError, HTTPException) as error:
+        except (OSError, HTTPException, ValueError) as error:  # http.client takes what is no number for one
             connection.close()
             raise AnswerLost from error
         if response.will_close:
             connection.close()
         else:
+            connection.sock.settimeout(READ_SECONDS)
             self._idle.append(connection)
         checksum = response.headers.get("x-amz-crc32")
         if checksum is not None and checksum != str(zlib.crc32(body)):
@@ -155,8 +166,11 @@ class Client:
             if response.status == 200:
                 raise AnswerLost from error
             answer = {}
+        is_object = isinstance(answer, dict)
         if response.status != 200:
-            raise Refused(response.status, answer if isinstance(answer, dict) else {})
+            raise Refused(response.status, answer if is_object else {})
+        if not is_object:
+            raise AnswerLost("the answer is not an object")
         return answer
 
     def _signed(self, target: str, body: bytes) -> dict[str, str]:

@@ -52,7 +52,9 @@ class Worker:
             result = self._do(job, video)
         except (UnreadableFilm, ObjectGone, ObjectChanged) as error:
             self._logger.info("film not usable", extra=log | {"reason": str(error)})
-            self._jobs.fail(ticket, _reason(error), self._caller, self._now(), retry=False, final=True)
+            self._jobs.fail(
+                ticket, _reason(error), self._caller, self._now(), retry=False, final=getattr(error, "is_final", True)
+            )
         except Exception as error:
             self._logger.exception("job failed", exc_info=error, extra=log)
             self._jobs.fail(ticket, _reason(error), self._caller, self._now(), retry=True)

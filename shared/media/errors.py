@@ -8,6 +8,11 @@ class UnreadableFilm(Exception):
         super().__init__(reason)
         self.reason = reason
 
+    @property
+    def is_final(self) -> bool:
+        """Whether the film itself is the reason: how long it takes depends on the storage and the machine too."""
+        return self.reason != TOO_SLOW
+
 
 EMPTY = "The file is empty."
 NO_FILM = "The file is not a film in a supported format: MP4, MOV, 3GP, MKV, WebM, AVI, FLV, MPEG, WMV, Ogg or MXF."

@@ -110,11 +110,9 @@ def _chosen(
     for stretch in stretches:
         shown = stretch.first
         if stretch.exact and clock() < end:
-            for number, picture in _decoded(film, times[: shown + stretch.exact], shown):
+            for number, picture in _decoded(film, times[: shown + stretch.exact], shown, lambda: clock() >= end):
                 yield number, picture
                 shown = number + 1
-                if clock() >= end:
-                    break
         elif (frame := keyframe(film, times[shown])) is not None:
             picture = next(tile for _, tile in _tiles(film, frame, range(1)))
         if film.file.failure is not None:
@@ -124,8 +122,13 @@ def _chosen(
                 yield number, picture
 
 
-def _decoded(film: Film, times: Sequence[int], number: int) -> Iterator[tuple[int, Image.Image]]:
-    """Decode from the keyframe before the time of a number on, and give for each number the frame that is shown then."""
+def _decoded(
+    film: Film, times: Sequence[int], number: int, is_over: Callable[[], bool] = lambda: False
+) -> Iterator[tuple[int, Image.Image]]:
+    """Decode from the keyframe before the time of a number on, and give for each number the frame that is shown then.
+
+    When it is over, the last frame serves all that are left.
+    """
     film.video.codec_context.skip_frame = "NONREF"
     before = None
     for frame in frames(film, times[number] if number else 0):
@@ -141,6 +144,8 @@ def _decoded(film: Film, times: Sequence[int], number: int) -> Iterator[tuple[in
         if number == len(times):
             return
         before = frame
+        if is_over():
+            break
     if before is not None:
         yield from _tiles(film, before, range(number, len(times)))
 

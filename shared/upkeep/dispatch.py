@@ -80,11 +80,13 @@ class Router:
                 self._job_changed(None if record.name == "INSERT" else record.old, record.new, now)
 
     def _video_changed(self, old: Item | None, new: Item, now: int) -> None:
+        if "source" in new:
+            self._wishes_changed(old, new, now)
         moved = _has_moved(old, new, now)
-        if moved or counts_otherwise(old, new):
+        if moved or counts_otherwise(old, new):  # last: a record that fails leaves nothing behind, as it comes again
             self._counted.append(aggregates_message(new["videoId"], request_of(new), entries=moved))
-        if "source" not in new:
-            return
+
+    def _wishes_changed(self, old: Item | None, new: Item, now: int) -> None:
         before, after = wanted(old), wanted(new)
         for kind, job_input in after.items():
             if kind not in before or input_hash(before[kind]) != input_hash(job_input):

@@ -105,7 +105,7 @@ def episode_entry(video: Item) -> Item | None:
         return None
     entry = {
         **EPISODE.key(videoId=video["videoId"]),
-        "rel": series_relation(video["seriesId"]),
+        "rel": series_relation(video["seriesId"], video["userId"]),
         "relSort": episode_place(video),
     }
     return _signed(entry, video) | {"relShard": 0}

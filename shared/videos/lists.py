@@ -150,14 +150,12 @@ class VideoLists:
             videos = self._videos.summaries(ids, STRANGER, now, also=("seriesId", "season", "episode"))
             return [
                 item
-                if item is not None
-                and (item.get("seriesId"), item["userId"]) == (series_id, series["userId"])
-                and episode_place(item) == entry["relSort"]
+                if item is not None and item.get("seriesId") == series_id and episode_place(item) == entry["relSort"]
                 else None
                 for entry, item in zip(entries, videos, strict=True)
             ]
 
-        return self._led_to(unsharded(series_relation(series_id)), window, look_up, located)
+        return self._led_to(unsharded(series_relation(series_id, series["userId"])), window, look_up, located)
 
     def in_region(self, region: str, now: int, filters: Filters, window: Window) -> Page[Item]:
         """The published videos that were released in a region, each once, by time."""

@@ -56,6 +56,7 @@ checks.positive_data_acceptance.expected-statuses = ["200", "403", "404", "409",
 include-name = [
     "GET /v1/videos/{videoId}/audit",
     "GET /v1/videos/{videoId}/credits",
+    "GET /v1/videos/{videoId}/episodes",
     "GET /v1/videos/{videoId}/releases",
     "GET /v1/videos/{videoId}/releases/{region}",
     "GET /v1/videos/{videoId}/playlists",

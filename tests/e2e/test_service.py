@@ -58,6 +58,7 @@ class TestBrowsers:
         reply = service.request("GET", _path(service.create()), headers=self.ORIGIN)
         assert (reply.status_code, reply.headers["access-control-allow-origin"]) == (200, "*")
         assert "etag" in reply.headers["access-control-expose-headers"].lower().split(",")
+        assert reply.headers["vary"] == "Accept-Language"
 
 
 class TestUnmatchedRoutes:

@@ -79,7 +79,7 @@ RELATIONS: dict[str, tuple[Iterable[str], Iterable[str]]] = {
     "person_relation": (PARTS["personId"], [UUID]),
     "region_relation": (PARTS["region"], [f"{UUID}#{language}" for language in LANGUAGES]),
     "tag_relation": (TAGS, [UUID]),
-    "series_relation": ([UUID], [UUID]),
+    "series_relation": (USER_IDS, [UUID]),
     "rated_relation": ([UUID], USER_IDS),
     "playlists_relation": (USER_IDS, [UUID]),
     "in_playlist_relation": ([UUID], [UUID]),
@@ -102,6 +102,10 @@ def _largest_key(entity: Entity) -> dict[str, str]:
     return entity.key(**{name: max(PARTS[name], key=escaped) for name in names})
 
 
+def _relation(name: str, part: str) -> str:
+    return schema.series_relation(UUID, part) if name == "series_relation" else str(getattr(schema, name)(part))
+
+
 def _largest(index: Index, attribute: Attribute) -> int:
     """Bytes that one attribute of an index takes at most."""
     if attribute.type == "N":
@@ -109,7 +113,7 @@ def _largest(index: Index, attribute: Attribute) -> int:
     if index != schema.RELATION_INDEX:
         return max(map(_bytes, ATTRIBUTES[attribute.name]))
     names = {
-        "rel": [getattr(schema, name)(part) for name, (parts, _) in RELATIONS.items() for part in parts],
+        "rel": [_relation(name, part) for name, (parts, _) in RELATIONS.items() for part in parts],
         "relId": [entry for _, entries in RELATIONS.values() for entry in entries],
     }
     return max(map(_bytes, names[attribute.name]))

@@ -117,7 +117,8 @@ class TestVideos:
         created = _ready(api, **kept)
         emptied = _ready(api, **content)
 
-        for name in content.keys() - kept.keys():
+        # A video keeps its season and number only as long as it belongs to a series.
+        for name in sorted(content.keys() - kept.keys(), key=lambda name: name == "seriesId"):
             reply = api.patch(f"/v1/videos/{emptied}", {name: None})
             assert reply.status == 200, (name, reply.body)
 

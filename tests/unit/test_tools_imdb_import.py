@@ -279,6 +279,31 @@ def test_a_series_has_its_episodes_in_order(imdb: Importer, api: Api) -> None:
     assert [item["video"]["title"] for item in items] == ["tt2"]
 
 
+def test_what_a_part_said_stays_when_a_later_import_leaves_it_out(imdb: Importer) -> None:
+    imdb.write_all(
+        {
+            BASICS: [FILM, ("tt2", "tvEpisode", "One", "One", *FILM[4:])],
+            EPISODES: [("tt2", "tt1", "1", "1")],
+            PRINCIPALS: [("tt1", "1", "nm1", "actor", r"\N", r"\N")],
+            CREW: [("tt1", r"\N", "nm1")],
+        }
+    )
+    every = CREWED.parts | {"episodes"}
+    imdb.run(Selection(parts=every))
+    before = imdb.children("tt1", "CREDIT#"), imdb.children("tt2", "SERIES")
+    assert all(before)
+    imdb.run(Selection(parts=every - {"crew", "episodes"}))
+    assert [[_content(item) for item in items] for items in before] == [
+        [_content(item) for item in items]
+        for items in (imdb.children("tt1", "CREDIT#"), imdb.children("tt2", "SERIES"))
+    ]
+
+
+def _content(item: Item) -> Item:
+    """An entry or credit without the signs of who wrote it when."""
+    return {name: item[name] for name in ("pk", "sk", "rel", "relSort", "roles") if name in item}
+
+
 def test_rows_of_one_region_and_language_become_one_release(imdb: Importer) -> None:
     imdb.write_all(
         {
