@@ -252,6 +252,27 @@ def short_url(request: Message) -> Message:
     return {**request, "path": prefix + request["path"], "raw_path": prefix.encode() + request["raw_path"]}
 
 
+def is_foreign(request: Message, sent: Message) -> bool:
+    """Whether a page in a browser asks for what only programs may: this AWS asks nobody for a secret.
+
+    Pages may ask the API (then `short_url` made `sent` of the request) and for objects, by a name of this machine: another
+    name that leads here was pointed here by a page, to reach what it must not (DNS rebinding).
+    """
+    headers = dict(request["headers"])
+    if b"origin" not in headers:
+        return False
+    name = headers.get(b"host", b"").decode("latin-1").partition(":")[0]
+    is_here = name in (LOOPBACK, "localhost") or name.endswith(".localhost")
+    first = request["path"].removeprefix("/").partition("/")[0]
+    is_for_pages = (
+        sent is not request
+        or request["path"].startswith("/_aws/execute-api/")
+        or first in ministack._get_module("s3")._buckets
+        or name.endswith((".s3.localhost", ".execute-api.localhost"))
+    )
+    return not (is_here and is_for_pages)
+
+
 class Engine:
     """MiniStack's ASGI application, which keeps its tables, and removes what has expired as DynamoDB does.
 
@@ -272,7 +293,14 @@ class Engine:
         elif scope["type"] == "http" and (scope["method"], scope["path"]) == ("POST", SAVE_PATH):
             await self._save_everything(send)
         else:
-            await self._inner(short_url(scope) if scope["type"] == "http" else scope, receive, send)
+            sent = short_url(scope) if scope["type"] == "http" else scope
+            if scope["type"] == "http" and is_foreign(scope, sent):
+                await send(
+                    {"type": "http.response.start", "status": 403, "headers": [(b"content-type", b"text/plain")]}
+                )
+                await send({"type": "http.response.body", "body": b"Pages may ask the API and for objects, not AWS.\n"})
+                return
+            await self._inner(sent, receive, send)
 
     async def _live(self, scope: Message, receive: Receive, send: Send) -> None:
         async def hear() -> Message:

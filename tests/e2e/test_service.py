@@ -60,6 +60,10 @@ class TestBrowsers:
         assert "etag" in reply.headers["access-control-expose-headers"].lower().split(",")
         assert reply.headers["vary"] == "Accept-Language"
 
+    def test_a_page_does_not_reach_the_aws_below(self, service: Service) -> None:
+        asked = self.ORIGIN | {"X-Amz-Target": "DynamoDB_20120810.ListTables"}
+        assert service.request("POST", "/", user=None, headers=asked).status_code in (403, 404, 405)
+
 
 class TestUnmatchedRoutes:
     @pytest.mark.parametrize("path", ["/v1", "/v2/videos", "/v1/videos/a/b/c", "/v1/videos/"])

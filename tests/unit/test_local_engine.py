@@ -19,7 +19,7 @@ from ministack.core import lambda_runtime, persistence
 from ministack.services import apigateway, dynamodb, lambda_svc, s3, sqs
 
 from local import engine
-from local.engine import LOG_SECONDS, Keeper, expire, mend, short_url
+from local.engine import LOG_SECONDS, Keeper, expire, is_foreign, mend, short_url
 from local.ministack import HEARTBEAT
 from tests.harness import Clock
 
@@ -561,6 +561,34 @@ class TestTheShortUrl:
     @pytest.mark.usefixtures("deployed")
     def test_what_is_meant_for_aws_goes_there(self, asked: dict[str, Any]) -> None:
         assert short_url(asked) is asked
+
+    @pytest.mark.parametrize(
+        "asked",
+        [
+            request("/v1/videos", origin="https://films.example"),
+            request("/_aws/execute-api/abc/$default/v1/videos", origin="https://films.example"),
+            request("/films/a.mp4", "X-Amz-Signature=0", origin="https://films.example"),
+            request("/a.mp4", host="films.s3.localhost:4566", origin="https://films.example"),
+            request("/", x_amz_target="DynamoDB_20120810.Scan"),
+        ],
+    )
+    @pytest.mark.usefixtures("deployed")
+    def test_pages_may_ask_the_api_and_for_objects_and_programs_for_everything(self, asked: dict[str, Any]) -> None:
+        assert not is_foreign(asked, short_url(asked))
+
+    @pytest.mark.parametrize(
+        "asked",
+        [
+            request("/", x_amz_target="DynamoDB_20120810.Scan", origin="https://evil.example"),
+            request("/v1/videos", "X-Amz-x=1", origin="https://evil.example"),
+            request("/", host="x.localhost:4566", origin="https://evil.example"),
+            request("/films/a.mp4", host="evil.example:4566", origin="http://evil.example:4566"),
+            request("/_ministack/reset", origin="https://evil.example"),
+        ],
+    )
+    @pytest.mark.usefixtures("deployed")
+    def test_pages_do_not_reach_aws(self, asked: dict[str, Any]) -> None:
+        assert is_foreign(asked, short_url(asked))
 
     def test_nothing_is_led_to_an_api_before_one_is_deployed(self) -> None:
         asked = request("/v1/videos")
