@@ -172,7 +172,7 @@ class WorkFile:
         self._db.executemany("INSERT OR REPLACE INTO episode VALUES (?, ?)", rows)
 
     def episode(self, title: str) -> dict[str, Any]:
-        """A title's place in a series; empty if it is no episode."""
+        """A title's place in a series; empty if it is not an episode."""
         row = self._db.execute("SELECT place FROM episode WHERE id = ?", (title,)).fetchone()
         return dict(json.loads(row[0])) if row else {}
 

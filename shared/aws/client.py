@@ -149,7 +149,7 @@ class Client:
                 if response.length is None and not response.chunked:
                     raise HTTPException("an answer whose length is not known may be cut off anywhere")
                 body = response.read()
-        except (OSError, HTTPException, ValueError) as error:  # http.client takes what is no number for one
+        except (OSError, HTTPException, ValueError) as error:  # a length that is not a number
             connection.close()
             raise AnswerLost from error
         if response.will_close:

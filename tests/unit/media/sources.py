@@ -45,7 +45,7 @@ class Together(Counted):
 
 
 def as_large(facts: Facts, minutes: float) -> Facts:
-    """Make a film's facts those of one with as many pictures as so many minutes of 1080p at 30 frames a second."""
+    """Give a film the facts of one with the pictures of `minutes` minutes of 1080p at 30 frames a second."""
     rate = minutes * 60_000 * 30 / facts.duration
     return replace(facts, coded_width=1920, coded_height=1080, frame_rate=rate)
 
