@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from shared.aws.dynamodb import (
     ConditionFailed,
@@ -94,6 +94,8 @@ DELETED = Refused("its video is deleted: left alone")
 EPISODE_FIELDS = ("seriesId", "season", "episode")
 IMPORTED = ("title", "duration", "releaseYear", *EPISODE_FIELDS, "category", "tags", "metadata", DIGEST)
 """The attributes of a video that an import sets."""
+
+_Read = TypeVar("_Read")
 
 Groups = Sequence[Sequence[Row]]
 Share = Callable[[float], object]
@@ -311,24 +313,24 @@ class ImdbImport:
     # What is done with a batch
 
     def _remember_names(self, groups: Groups, _: Share) -> Counter[str]:
-        names = []
-        for row in (row for rows in groups for row in rows):
-            try:
-                names.append(person_of(row))
-            except Refused as refused:
-                self._refuse(NAMES, row.line, refused)
+        names = self._valid(NAMES, person_of, groups)
         self._work.add_names(names)
         return Counter(read=len(names))
 
     def _remember_episodes(self, groups: Groups, _: Share) -> Counter[str]:
-        places = []
-        for row in (row for rows in groups for row in rows):
-            try:
-                places.append(episode_of(row))
-            except Refused as refused:
-                self._refuse(EPISODES, row.line, refused)
+        places = self._valid(EPISODES, episode_of, groups)
         self._work.add_episodes(places)
         return Counter(read=len(places))
+
+    def _valid(self, layout: Layout, read: Callable[[Row], _Read], groups: Groups) -> list[_Read]:
+        """What the rows say; a row that is not valid is refused."""
+        said = []
+        for row in (row for rows in groups for row in rows):
+            try:
+                said.append(read(row))
+            except Refused as refused:
+                self._refuse(layout, row.line, refused)
+        return said
 
     def _import_videos(self, groups: Groups, share: Share) -> Counter[str]:
         contents = []

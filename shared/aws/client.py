@@ -59,7 +59,7 @@ class Refused(Exception):
 
 
 class NotSent(Exception):
-    """There was no connection, so nothing has been sent."""
+    """No connection could be opened, so nothing was sent."""
 
 
 class AnswerLost(Exception):

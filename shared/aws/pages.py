@@ -94,7 +94,7 @@ def together(answers: Sequence[Callable[[], _Answer]]) -> list[_Answer]:
     for answer in answers:
         try:
             done.append(answer())
-        except Exception as error:
+        except Exception as error:  # whatever it is, the other answers have to be read first
             failure = failure or error
     if failure:
         raise failure
