@@ -7,7 +7,6 @@ The gateway routes as API Gateway does (a matching route, else `$default`) and m
 import base64
 import json
 import re
-import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -70,32 +69,6 @@ ADMIN_SCOPES = "videos/read videos/write videos/admin"
 USER_SCOPES = "videos/read videos/write"
 
 
-class _Door:
-    """Lets one thread at a time into the functions, until its request is with its handler.
-
-    Lambda gives a function one request at a time, and Powertools keeps the present one in a variable of all resolvers
-    together: threads of a test that came in at once would find each other's.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._mine = threading.local()
-
-    def enter(self) -> None:
-        """Wait for the others to be inside."""
-        self._lock.acquire()
-        self._mine.held = True
-
-    def pass_on(self) -> None:
-        """Let the next one in, if this thread has not done so."""
-        if getattr(self._mine, "held", False):
-            self._mine.held = False
-            self._lock.release()
-
-
-_DOOR = _Door()
-
-
 class Clock:
     """Epoch seconds that stand still until a test moves them."""
 
@@ -103,7 +76,6 @@ class Clock:
         self.now = now
 
     def __call__(self) -> float:
-        _DOOR.pass_on()  # a request asks for the time when all of it has been read
         return self.now
 
     def advance(self, seconds: float) -> None:
@@ -206,11 +178,7 @@ class Api:
         if scopes is None:
             scopes = ADMIN_SCOPES if user == "admin" else USER_SCOPES
         event = make_event(method, path, body, query, all_headers, user, scopes, route)
-        _DOOR.enter()
-        try:
-            answer = self.handlers[route.function if route else DEFAULT_FUNCTION](event, Context())
-        finally:
-            _DOOR.pass_on()
+        answer = self.handlers[route.function if route else DEFAULT_FUNCTION](event, Context())
         content = answer["body"]  # always text, if only empty: not every gateway takes null
         return Reply(
             answer["statusCode"],

@@ -9,16 +9,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, model_validator
 
 from shared.core.attributes import Item
 from shared.core.caller import UPDATED_FOR
 from shared.core.errors import ServiceError
 from shared.core.fields import Language, Milliseconds, Name, Seconds, UserId, VideoId, whole
-from shared.core.limits import LARGEST_INTEGER
+from shared.core.limits import BEST_RATING, LARGEST_INTEGER
 from shared.core.regions import language, region
 from shared.relations.models import (
-    BEST_RATING,
     CreditContent,
     NewPlaylist,
     ReleaseContent,
@@ -27,7 +26,7 @@ from shared.relations.ranks import LONGEST, WIDTH
 from shared.schema import PARTITION_KEY, RELATION_INDEX, SORT_KEY
 from shared.videos.documents import SOURCE_FIELDS
 from shared.videos.models import VideoContent
-from shared.web.bodies import Content, parse
+from shared.web.bodies import Content
 from tools.imdb import Refused
 
 ENTITY = "entity"
@@ -173,7 +172,7 @@ class EntryLine(_OfVideo):
 
 
 DUE_STATES = ("queued", "running", "failed")
-LINES: Mapping[str, type[BaseModel]] = {
+LINES: Mapping[str, type[Content]] = {
     "Video": VideoLine,
     "Credit": CreditLine,
     "Release": ReleaseLine,
@@ -234,7 +233,7 @@ def parse_line(number: int, content: bytes | None) -> ItemLine:
     if made:
         raise Refused("keys and index attributes are made by the import", ", ".join(made))
     try:
-        parse(model, json.dumps(attributes).encode())
+        model.parse(json.dumps(attributes).encode())
     except ServiceError as error:
         first = error.errors[0] if error.errors else {"pointer": "", "detail": error.detail}
         raise Refused(f"not a valid {entity}", f"{first['pointer']}: {first['detail']}") from error

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, TypeVar
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from shared.core.attributes import Item, Value
 from shared.core.errors import ServiceError
@@ -33,7 +33,7 @@ from shared.relations.models import (
 )
 from shared.videos.models import VideoContent
 from shared.videos.tags import folded
-from shared.web.bodies import parse
+from shared.web.bodies import Content
 
 NULL = r"\N"
 NAMESPACE = uuid.UUID("2f9a6b6e-3c0e-5d57-9d6b-3f1f2c1c7a10")
@@ -372,9 +372,9 @@ def _strings(value: str | None) -> list[str]:
     return strings
 
 
-def _checked(model: type[BaseModel], content: Item) -> None:
+def _checked(model: type[Content], content: Item) -> None:
     try:
-        parse(model, json.dumps(content).encode())
+        model.parse(json.dumps(content).encode())
     except ServiceError as error:
         first = error.errors[0] if error.errors else {"pointer": "", "detail": error.detail}
         field = first["pointer"].split("/")[1] if first["pointer"] else "the row"

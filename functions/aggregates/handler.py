@@ -2,9 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
-
-from aws_lambda_powertools.utilities.typing import LambdaContext
+from typing import TYPE_CHECKING, Any
 
 from shared.aws.dynamodb import Table, make_client
 from shared.aws.sqs import Message, Queue, process, process_together
@@ -15,6 +13,9 @@ from shared.films.messages import AggregatesMessage, aggregates_message, parse
 from shared.relations.mover import EntryMover
 from shared.upkeep.aggregates import Aggregates
 from shared.upkeep.dispatch import Sender
+
+if TYPE_CHECKING:
+    from aws_lambda_powertools.utilities.typing import LambdaContext
 
 SECONDS_TO_STOP = 30
 """How long before its time-out it leaves the rest to other messages: longer than one step, and sending them, may take."""
@@ -35,7 +36,7 @@ def make(
             with correlated(body.correlationId):
                 logger.info("totals settled", extra={"video_id": body.videoId})
 
-    def handle(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
+    def handle(event: dict[str, Any], context: "LambdaContext") -> dict[str, Any]:
         def in_time() -> bool:
             return context.get_remaining_time_in_millis() > SECONDS_TO_STOP * 1000
 

@@ -2,9 +2,7 @@
 
 import time
 from collections.abc import Callable
-from typing import Any
-
-from aws_lambda_powertools.utilities.typing import LambdaContext
+from typing import TYPE_CHECKING, Any
 
 from shared.aws.dynamodb import Table, make_client
 from shared.aws.s3 import Objects
@@ -16,11 +14,14 @@ from shared.films.arrivals import Arrivals
 from shared.films.uploads import UploadStore
 from shared.videos.catalogue import VideoStore
 
+if TYPE_CHECKING:
+    from aws_lambda_powertools.utilities.typing import LambdaContext
+
 
 def make(arrivals: Arrivals, clock: Callable[[], float] = time.time) -> LambdaHandler:
     """The handler over the stores; `clock` gives epoch seconds."""
 
-    def handle(event: dict[str, Any], _: LambdaContext) -> dict[str, Any]:
+    def handle(event: dict[str, Any], _: "LambdaContext") -> dict[str, Any]:
         return process(event, lambda message: arrivals.handle(message.body, int(clock())))
 
     return logged(handle)

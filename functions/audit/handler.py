@@ -2,9 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
-
-from aws_lambda_powertools.utilities.typing import LambdaContext
+from typing import TYPE_CHECKING, Any
 
 from shared.audit import Archive, AuditStore, entry
 from shared.aws.dynamodb import Table, make_client
@@ -15,6 +13,9 @@ from shared.core.attributes import Item
 from shared.core.settings import LambdaHandler, archive_bucket, audit_days, audit_table_name, entry_point
 from shared.core.telemetry import emit, logged, service_logger
 from shared.kinds import base_of
+
+if TYPE_CHECKING:
+    from aws_lambda_powertools.utilities.typing import LambdaContext
 
 LOGGED = {"video_id": "videoId", "entity": "entity", "kind": "kind", "action": "action"}
 """What a log line says of an entry, by its names there: not who, nor from what to what."""
@@ -34,7 +35,7 @@ def make(store: AuditStore, archive: Archive, days: int) -> LambdaHandler:
 
     logger = service_logger()
 
-    def handle(event: dict[str, Any], _: LambdaContext) -> dict[str, Any]:
+    def handle(event: dict[str, Any], _: "LambdaContext") -> dict[str, Any]:
         done: list[Item] = []
         new: list[Item] = []
 

@@ -3,6 +3,7 @@
 import re
 import time
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from shared.aws.dynamodb import Table, make_client
 from shared.core.attributes import Item
@@ -19,7 +20,6 @@ from shared.core.settings import LambdaHandler, entry_point, jobs_per_day, media
 from shared.films.job import Ticket, document, owned_jobs
 from shared.films.jobs import JobStore
 from shared.films.messages import rendition_folder
-from shared.films.models import RenditionReport, ThumbnailChoice
 from shared.films.quota import QuotaStore
 from shared.films.readiness import why_not_ready
 from shared.kinds import KIND_PATTERN, KINDS_IN_WORDS, RENDITION, rendition_kind
@@ -28,10 +28,12 @@ from shared.videos import video
 from shared.videos.access import owned_by
 from shared.videos.catalogue import VideoStore
 from shared.web.answers import Answer, respond
-from shared.web.bodies import NoContent, parse
 from shared.web.http import Handler
 from shared.web.http import make_handler as make_http_handler
 from shared.web.requests import JSON, Request
+
+if TYPE_CHECKING:
+    from shared.films.models import RenditionReport
 
 OBJECT = r"([A-Za-z0-9_-][A-Za-z0-9._-]{0,99}/){0,5}[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}"
 
@@ -76,8 +78,7 @@ class Jobs:
 
     def retry(self, request: Request) -> Answer:
         """POST /v1/videos/{videoId}/jobs/{kind}/retry"""
-        if request.body:
-            parse(NoContent, request.content(JSON))
+        request.require_no_content()
         kind = request.path["kind"]
         if not re.fullmatch(KIND_PATTERN, kind):
             raise InvalidParameter.named("kind", f"must be {KINDS_IN_WORDS}")
@@ -92,7 +93,9 @@ class Jobs:
 
     def choose_thumbnail(self, request: Request) -> Answer:
         """POST /v1/videos/{videoId}/thumbnail"""
-        choice = parse(ThumbnailChoice, request.content(JSON))
+        from shared.films.models import ThumbnailChoice
+
+        choice = ThumbnailChoice.parse(request.content(JSON))
         wanted = choice.milliseconds
         charged = False
 
@@ -119,10 +122,12 @@ class Jobs:
 
     def report(self, request: Request) -> Answer:
         """PUT /v1/videos/{videoId}/renditions/{name}"""
+        from shared.films.models import RenditionReport
+
         name = request.path["name"]
         if not re.fullmatch(RENDITION, name):
             raise InvalidParameter.named("name", "must have 1 to 64 letters, digits, dots, hyphens or underscores")
-        report = parse(RenditionReport, request.content(JSON))
+        report = RenditionReport.parse(request.content(JSON))
         ticket = Ticket(request.video_id(), rendition_kind(name), report.inputHash, report.attempt)
         job = self.jobs.get(ticket)
         if job is None:
@@ -138,7 +143,9 @@ class Jobs:
             )
         return respond(200, document(after))
 
-    def _reported(self, job: Item, ticket: Ticket, name: str, report: RenditionReport, request: Request) -> Item | None:
+    def _reported(
+        self, job: Item, ticket: Ticket, name: str, report: "RenditionReport", request: Request
+    ) -> Item | None:
         """The job with a report taken into account; None when the report comes too late."""
         caller, now = request.caller, request.now
         instance = f"{caller.subject}/{report.worker or ''}"

@@ -7,17 +7,10 @@ from collections.abc import Callable
 from shared.aws.dynamodb import Table, make_client
 from shared.core.settings import LambdaHandler, cursor_secret_arn, entry_point, media_bucket, media_url, table_name
 from shared.queries import ListPlaylists, ListVideoPlaylists
-from shared.relations.models import (
-    EntryMove,
-    NewEntry,
-    NewPlaylist,
-    PlaylistPatch,
-)
 from shared.relations.playlist_entries import EntryStore
 from shared.relations.playlists import PlaylistStore
 from shared.videos.links import Links
 from shared.web.answers import Answer, no_content, respond
-from shared.web.bodies import parse
 from shared.web.cursors import Cursors, secret_reader
 from shared.web.http import Handler
 from shared.web.http import make_handler as make_http_handler
@@ -52,7 +45,9 @@ class Playlists:
 
     def create(self, request: Request) -> Answer:
         """POST /v1/playlists"""
-        content = parse(NewPlaylist, request.content(JSON)).model_dump(exclude_none=True)
+        from shared.relations.models import NewPlaylist
+
+        content = NewPlaylist.parse(request.content(JSON)).model_dump(exclude_none=True)
         once = request.once(content)
         document = self.store.create(str(uuid.uuid4()), content, request.caller, request.now, once)
         # Relative to /v1/playlists, so that it holds behind a proxy that serves it below another path.
@@ -76,7 +71,9 @@ class Playlists:
 
     def patch(self, request: Request) -> Answer:
         """PATCH /v1/playlists/{playlistId}"""
-        patch = parse(PlaylistPatch, request.content(MERGE_PATCH, JSON)).model_dump(exclude_unset=True)
+        from shared.relations.models import PlaylistPatch
+
+        patch = PlaylistPatch.parse(request.content(MERGE_PATCH, JSON)).model_dump(exclude_unset=True)
         document = self.store.change(_playlist_id(request), patch, request.caller, request.now, request.matches)
         return respond(200, document, version=document["version"])
 
@@ -95,7 +92,9 @@ class Playlists:
 
     def append(self, request: Request) -> Answer:
         """POST /v1/playlists/{playlistId}/entries"""
-        video_id = parse(NewEntry, request.content(JSON)).videoId
+        from shared.relations.models import NewEntry
+
+        video_id = NewEntry.parse(request.content(JSON)).videoId
         playlist_id = _playlist_id(request)
         once = request.once(playlist_id, video_id)
         entry = self.entries.append(playlist_id, video_id, request.caller, request.now, once, request.matches)
@@ -103,7 +102,9 @@ class Playlists:
 
     def move(self, request: Request) -> Answer:
         """PATCH /v1/playlists/{playlistId}/entries/{videoId}"""
-        wanted = parse(EntryMove, request.content(JSON))
+        from shared.relations.models import EntryMove
+
+        wanted = EntryMove.parse(request.content(JSON))
         behind = "after" in wanted.model_fields_set
         beside = wanted.after if behind else wanted.before
         places = _playlist_id(request), request.video_id(), beside

@@ -2,9 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
-
-from aws_lambda_powertools.utilities.typing import LambdaContext
+from typing import TYPE_CHECKING, Any
 
 from shared.aws.dynamodb import Table, make_client
 from shared.aws.s3 import Objects, ObjectSource
@@ -18,6 +16,9 @@ from shared.films.worker import Result, Worker
 from shared.media.ladder import wanted
 from shared.media.sandbox import Sandbox
 from shared.videos import video
+
+if TYPE_CHECKING:
+    from aws_lambda_powertools.utilities.typing import LambdaContext
 
 
 class Prober:
@@ -51,7 +52,7 @@ def make(
     """The handler over the stores; `clock` gives epoch seconds."""
     worker = Worker("probe", jobs, clock, Prober(objects, reader, renditions).do)
 
-    def handle(event: dict[str, Any], _: LambdaContext) -> dict[str, Any]:
+    def handle(event: dict[str, Any], _: "LambdaContext") -> dict[str, Any]:
         return process(event, worker.handle)
 
     return logged(handle)

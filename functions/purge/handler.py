@@ -2,9 +2,7 @@
 
 import time
 from collections.abc import Callable
-from typing import Any
-
-from aws_lambda_powertools.utilities.typing import LambdaContext
+from typing import TYPE_CHECKING, Any
 
 from shared.aws.dynamodb import Table, make_client
 from shared.aws.s3 import Objects
@@ -16,6 +14,9 @@ from shared.core.telemetry import logged, service_logger
 from shared.films.messages import PURGE_PLAYLIST_SCHEMA, PurgeMessage, PurgePlaylistMessage, parse
 from shared.upkeep.dispatch import Sender
 from shared.upkeep.purging import InTime, Purge
+
+if TYPE_CHECKING:
+    from aws_lambda_powertools.utilities.typing import LambdaContext
 
 SECONDS_TO_STOP = 20
 """How long before its time-out it leaves the rest to another message: longer than one step of it may take."""
@@ -37,7 +38,7 @@ def make(purge: Purge, queue: Sender, clock: Callable[[], float] = time.time) ->
         logger.info("remains removed" if through else "remains removed in part", extra=log)
         return through
 
-    def handle(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
+    def handle(event: dict[str, Any], context: "LambdaContext") -> dict[str, Any]:
         def in_time() -> bool:
             return context.get_remaining_time_in_millis() > SECONDS_TO_STOP * 1000
 

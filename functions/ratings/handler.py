@@ -5,10 +5,8 @@ from collections.abc import Callable
 
 from shared.aws.dynamodb import Table, make_client
 from shared.core.settings import LambdaHandler, entry_point, table_name
-from shared.relations.models import RatingContent
 from shared.relations.ratings import Choice, RatingStore
 from shared.web.answers import Answer, no_content, respond
-from shared.web.bodies import parse
 from shared.web.http import Handler
 from shared.web.http import make_handler as make_http_handler
 from shared.web.requests import JSON, Request
@@ -34,8 +32,10 @@ class Ratings:
 
     def rate(self, request: Request) -> Answer:
         """PUT /v1/videos/{videoId}/rating"""
+        from shared.relations.models import RatingContent
+
         video_id = request.video_id()
-        content = parse(RatingContent, request.content(JSON))
+        content = RatingContent.parse(request.content(JSON))
         choice = Choice.liked(content.like is True) if content.value is None else Choice(content.value)
         return respond(200, self.store.rate(video_id, request.caller, choice, request.now))
 

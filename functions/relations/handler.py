@@ -20,10 +20,8 @@ from shared.relations.credits import (
     release_document,
     releases_list,
 )
-from shared.relations.models import CreditContent, ReleaseContent
 from shared.videos.links import Links
 from shared.web.answers import Answer, etag, no_content, respond
-from shared.web.bodies import parse
 from shared.web.cursors import Cursors, secret_reader
 from shared.web.http import Handler
 from shared.web.http import make_handler as make_http_handler
@@ -74,8 +72,10 @@ class Relations:
 
     def put_credit(self, request: Request) -> Answer:
         """PUT /v1/videos/{videoId}/credits/{personId}"""
+        from shared.relations.models import CreditContent
+
         video_id, person_id = request.video_id(), _person(request)
-        content = parse(CreditContent, request.content(JSON))
+        content = CreditContent.parse(request.content(JSON))
         allows = _condition(request, credit_document)
         item, created = self.store.put_credit(video_id, person_id, content, request.caller, request.now, allows)
         return respond(201 if created else 200, credit_document(item), version=item["version"])
@@ -113,8 +113,10 @@ class Relations:
 
     def put_release(self, request: Request) -> Answer:
         """PUT /v1/videos/{videoId}/releases/{region}, and the same with /{language}"""
+        from shared.relations.models import ReleaseContent
+
         video_id, region, language = request.video_id(), _region(request), _language_if_any(request)
-        content = parse(ReleaseContent, request.content(JSON))
+        content = ReleaseContent.parse(request.content(JSON))
         allows = _condition(request, release_document)
         item, created = self.store.put_release(video_id, region, language, content, request.caller, request.now, allows)
         return respond(201 if created else 200, release_document(item), version=item["version"])

@@ -2,9 +2,7 @@
 
 import time
 from collections.abc import Callable
-from typing import Any
-
-from aws_lambda_powertools.utilities.typing import LambdaContext
+from typing import TYPE_CHECKING, Any
 
 from shared.aws.dynamodb import Table, make_client
 from shared.aws.sqs import Queue
@@ -16,11 +14,14 @@ from shared.films.jobs import JobStore
 from shared.films.shares import ShareStore
 from shared.upkeep.dispatch import QUEUES, Router
 
+if TYPE_CHECKING:
+    from aws_lambda_powertools.utilities.typing import LambdaContext
+
 
 def make(router: Router, clock: Callable[[], float] = time.time) -> LambdaHandler:
     """The handler over a router; `clock` gives epoch seconds."""
 
-    def handle(event: dict[str, Any], _: LambdaContext) -> dict[str, Any]:
+    def handle(event: dict[str, Any], _: "LambdaContext") -> dict[str, Any]:
         return process(event, lambda record: router.route(record, int(clock())), router.flush)
 
     return logged(handle)

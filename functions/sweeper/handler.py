@@ -3,9 +3,7 @@ whose publishAt or expiresAt comes."""
 
 import time
 from collections.abc import Callable
-from typing import Any
-
-from aws_lambda_powertools.utilities.typing import LambdaContext
+from typing import TYPE_CHECKING, Any
 
 from shared.aws.dynamodb import Table, make_client
 from shared.aws.listing import Lists
@@ -16,6 +14,9 @@ from shared.core.telemetry import emit, logged
 from shared.films.jobs import JobStore
 from shared.upkeep.dispatch import Sender
 from shared.upkeep.sweeping import Sweep, send_for_scheduled, sweep
+
+if TYPE_CHECKING:
+    from aws_lambda_powertools.utilities.typing import LambdaContext
 
 SECONDS_TO_STOP = 10
 """How long before its time-out it leaves the rest to the next minute: longer than one DynamoDB request may take."""
@@ -30,7 +31,7 @@ METRICS = {"JobsRequeued": "requeued", "JobsResent": "resent", "JobsGivenUp": "f
 def make(store: JobStore, lists: Lists, queue: Sender, clock: Callable[[], float] = time.time) -> LambdaHandler:
     """The handler over a store; `queue` is that of the aggregates, `clock` gives epoch seconds."""
 
-    def handle(_: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
+    def handle(_: dict[str, Any], context: "LambdaContext") -> dict[str, Any]:
         def in_time() -> bool:
             return context.get_remaining_time_in_millis() > SECONDS_TO_STOP * 1000
 

@@ -2,9 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable
-from typing import Any
-
-from aws_lambda_powertools.utilities.typing import LambdaContext
+from typing import TYPE_CHECKING, Any
 
 from shared.aws.dynamodb import Table, make_client
 from shared.aws.s3 import Objects, ObjectSource, object_uri
@@ -19,6 +17,9 @@ from shared.media.results import Facts, Picture
 from shared.media.sandbox import Sandbox
 from shared.videos import video
 from shared.videos.links import THUMBNAILS
+
+if TYPE_CHECKING:
+    from aws_lambda_powertools.utilities.typing import LambdaContext
 
 FOR_EVER = "public, max-age=31536000, immutable"
 """Another film or another moment has another hash, and so another URL."""
@@ -79,7 +80,7 @@ def make(
     """The handler over the stores; `clock` gives epoch seconds."""
     worker = Worker("thumbnails", jobs, clock, Painter(objects, reader, bucket).do)
 
-    def handle(event: dict[str, Any], _: LambdaContext) -> dict[str, Any]:
+    def handle(event: dict[str, Any], _: "LambdaContext") -> dict[str, Any]:
         return process(event, worker.handle)
 
     return logged(handle)

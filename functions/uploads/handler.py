@@ -22,7 +22,6 @@ from shared.films.quota import QuotaStore
 from shared.films.uploads import UPLOAD_ID, UploadService, UploadStore
 from shared.films.wants import jobs_per_upload
 from shared.web.answers import Answer, no_content, respond
-from shared.web.bodies import parse
 from shared.web.http import Handler
 from shared.web.http import make_handler as make_http_handler
 from shared.web.requests import JSON, Request
@@ -41,7 +40,7 @@ class Uploads:
 
     def create(self, request: Request) -> Answer:
         """POST /v1/videos/{videoId}/upload"""
-        wanted = parse(NewUpload, request.content(JSON))
+        wanted = NewUpload.parse(request.content(JSON))
         # The id has the time in milliseconds: whole seconds would not tell which of two uploads is the later one.
         begun = self.service.begin(
             request.video_id(), wanted.contentType, wanted.fileSize, request.caller, int(self.clock() * 1000)
@@ -70,7 +69,7 @@ class Uploads:
 
     def complete(self, request: Request) -> Answer:
         """POST /v1/videos/{videoId}/upload/{uploadId}/complete"""
-        etags = [part.etag for part in parse(CompleteUpload, request.content(JSON)).parts]
+        etags = [part.etag for part in CompleteUpload.parse(request.content(JSON)).parts]
         video_id, upload_id = request.video_id(), _upload_id(request)
         self.service.complete(video_id, upload_id, etags, request.caller, request.now)
         return respond(200, {"uploadId": upload_id, "videoId": video_id, "state": "received"})

@@ -15,16 +15,12 @@ from shared.core.settings import LambdaHandler, cursor_secret_arn, entry_point, 
 from shared.queries import BatchVideos, GetVideo, ListEpisodes, ListVideos, unserved
 from shared.relations.title_page import Place, TitlePage, accepted_languages
 from shared.videos import video
-from shared.videos.batch_models import Batch, VideoIds
-from shared.videos.batches import Batches
 from shared.videos.catalogue import VideoStore
 from shared.videos.documents import summary
 from shared.videos.entries import season_start
 from shared.videos.links import Links
 from shared.videos.lists import Filters, VideoLists
-from shared.videos.models import NewVideo, VideoPatch
 from shared.web.answers import Answer, fitting, no_content, respond
-from shared.web.bodies import NoContent, parse
 from shared.web.cursors import Cursors, secret_reader
 from shared.web.http import Handler
 from shared.web.http import make_handler as make_http_handler
@@ -41,7 +37,7 @@ class Videos:
         self.lists = VideoLists(store)
         self.pages = pages
         self.links = links
-        self.batches = Batches(store, links, elapsed)
+        self.elapsed = elapsed
         self.title_page = TitlePage(store, pages)
 
     def handlers(self) -> dict[str, Handler]:
@@ -60,7 +56,9 @@ class Videos:
 
     def create(self, request: Request) -> Answer:
         """POST /v1/videos"""
-        sent = self.links.stored(parse(NewVideo, request.content(JSON)).model_dump(exclude_none=True))
+        from shared.videos.models import NewVideo
+
+        sent = self.links.stored(NewVideo.parse(request.content(JSON)).model_dump(exclude_none=True))
         item = video.posted(sent, request.caller, request.now)
         brought = item["videoId"] == sent.get("videoId")
         document = self.store.create(item, request.caller, request.now, request.once(sent), brought=brought)
@@ -88,7 +86,9 @@ class Videos:
 
     def patch(self, request: Request) -> Answer:
         """PATCH /v1/videos/{videoId}"""
-        patch = self.links.stored(parse(VideoPatch, request.content(MERGE_PATCH, JSON)).model_dump(exclude_unset=True))
+        from shared.videos.models import VideoPatch
+
+        patch = self.links.stored(VideoPatch.parse(request.content(MERGE_PATCH, JSON)).model_dump(exclude_unset=True))
         document = self.store.change(
             request.video_id(),
             request.caller,
@@ -111,8 +111,7 @@ class Videos:
 
     def restore(self, request: Request) -> Answer:
         """POST /v1/videos/{videoId}/restore"""
-        if request.body:
-            parse(NoContent, request.content(JSON))
+        request.require_no_content()
         video_id = request.video_id()
         document = self.store.change(
             video_id,
@@ -126,7 +125,9 @@ class Videos:
 
     def batch_get(self, request: Request) -> Answer:
         """POST /v1/videos/batch-get"""
-        wanted = list(dict.fromkeys(parse(VideoIds, request.content(JSON)).videoIds))
+        from shared.videos.batch_models import VideoIds
+
+        wanted = list(dict.fromkeys(VideoIds.parse(request.content(JSON)).videoIds))
         videos = self.store.read_many(wanted, request.caller, request.now)
         shown = {video_id: self.links.shown(videos[video_id]) for video_id in wanted if video_id in videos}
         count = fitting(shown.values())
@@ -141,10 +142,14 @@ class Videos:
 
     def batch(self, request: Request) -> Answer:
         """POST /v1/videos/batch"""
+        from shared.videos.batch_models import Batch
+        from shared.videos.batches import Batches
+
         dry_run = request.parameters(BatchVideos).dry_run
-        operations = parse(Batch, request.content(JSON)).operations
+        operations = Batch.parse(request.content(JSON)).operations
         request.idempotency_key()  # one that is not valid fails the batch, and not each of its creations
-        results = (self.batches.rehearse if dry_run else self.batches.carry_out)(request, operations)
+        batches = Batches(self.store, self.links, self.elapsed)
+        results = (batches.rehearse if dry_run else batches.carry_out)(request, operations)
         failed = sum("problem" in result for result in results)
         return respond(200, {"dryRun": dry_run, "items": results, "succeeded": len(results) - failed, "failed": failed})
 

@@ -8,10 +8,9 @@ from shared.core.settings import LambdaHandler, entry_point, table_name
 from shared.core.telemetry import emit
 from shared.videos.counters import ViewStore
 from shared.web.answers import Answer, respond
-from shared.web.bodies import NoContent, parse
 from shared.web.http import Handler
 from shared.web.http import make_handler as make_http_handler
-from shared.web.requests import JSON, Request
+from shared.web.requests import Request
 
 
 class Views:
@@ -26,8 +25,7 @@ class Views:
 
     def count(self, request: Request) -> Answer:
         """POST /v1/videos/{videoId}/views"""
-        if request.body:
-            parse(NoContent, request.content(JSON))
+        request.require_no_content()
         video_id, key = request.video_id(), request.idempotency_key()
         self.store.require_visible(video_id, request.caller, request.now)
         if key is None:

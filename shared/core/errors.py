@@ -37,6 +37,9 @@ from typing import ClassVar, Self
 
 TYPE_PREFIX = "urn:video-metadata:problem:"
 
+LONGEST_NAME = 200
+"""Characters of a name in a pointer."""
+
 
 class ServiceError(Exception):
     """A request that failed for a reason that its caller may read."""
@@ -237,3 +240,12 @@ class NotApplied(Unavailable):
 
 PASSING = (Unavailable, WriteContention)
 """What passes by itself: the same may well succeed a little later."""
+
+
+def pointer(location: tuple[int | str, ...]) -> str:
+    """A JSON Pointer (RFC 6901) to a place in the body; pydantic's own mark for a key is left out.
+
+    Names that are too long for any field are cut: they may be as large as the body.
+    """
+    parts = (str(part)[:LONGEST_NAME] for part in location if part != "[key]")
+    return "".join("/" + part.replace("~", "~0").replace("/", "~1") for part in parts)

@@ -14,6 +14,8 @@ MOST_PARTS = 1000
 LONGEST_FOLDED_TAG = 512
 """Bytes of a tag in UTF-8, folded."""
 
+BEST_RATING = 10
+
 LARGEST_BATCH = 100
 """Videos or operations of one batch."""
 LAST_SEASON, LAST_EPISODE = 9_999, 999_999

@@ -4,11 +4,12 @@ import os
 import random
 from collections.abc import Callable
 from functools import cache
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from aws_lambda_powertools.utilities.typing import LambdaContext
+if TYPE_CHECKING:
+    from aws_lambda_powertools.utilities.typing import LambdaContext
 
-LambdaHandler: TypeAlias = Callable[[dict[str, Any], LambdaContext], dict[str, Any]]
+LambdaHandler: TypeAlias = Callable[[dict[str, Any], "LambdaContext"], dict[str, Any]]
 
 WORKER_MB = 224
 """What a function that hands films to a reader needs itself, with the code of both."""
@@ -105,7 +106,7 @@ def entry_point(make: Callable[[], LambdaHandler]) -> LambdaHandler:
     if "AWS_LAMBDA_FUNCTION_NAME" in os.environ:
         made()
 
-    def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
+    def lambda_handler(event: dict[str, Any], context: "LambdaContext") -> dict[str, Any]:
         # Anew in each instance: those that start from one snapshot would all pause as long before they try again.
         seeded()
         return made()(event, context)

@@ -1,6 +1,7 @@
 """The operations of the function `ratings`."""
 
 from shared.core import errors
+from shared.core.limits import BEST_RATING
 from shared.openapi.spec import (
     BODY_ERRORS,
     EXAMPLE_ID,
@@ -11,7 +12,6 @@ from shared.openapi.spec import (
     object_of,
     ref,
 )
-from shared.relations.models import BEST_RATING
 from shared.web.parameters import Schema
 from shared.web.requests import JSON
 

@@ -6,7 +6,7 @@ the year that a credit is sorted by; shared/relations/mover.py moves them when t
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from shared.aws.dynamodb import ConditionFailed, Key, Table
 from shared.aws.expressions import Expression, change_between
@@ -18,12 +18,6 @@ from shared.core.errors import IllegalTransition, NotFound, VersionMismatch
 from shared.core.limits import LAST_YEAR
 from shared.core.position import Page, Position
 from shared.relations.children import children_of, prefix_of, region_prefix
-from shared.relations.models import (
-    CreditContent,
-    LocalTitle,
-    ReleaseContent,
-    Role,
-)
 from shared.relations.mover import unmoved
 from shared.schema import (
     CREDIT,
@@ -36,6 +30,12 @@ from shared.videos.catalogue import CHANGE_ATTEMPTS
 from shared.videos.documents import SUMMARY_FIELDS, summary
 from shared.videos.entries import NO_LANGUAGE, as_read, placed
 
+if TYPE_CHECKING:
+    from shared.relations.models import CreditContent, ReleaseContent
+
+ROLE_FIELDS = ("category", "job", "characters")
+TITLE_FIELDS = ("title", "types", "attributes")
+"""In the order of shared/relations/models.py: DynamoDB keeps none in a map, and the same thing must have the same ETag."""
 _NO_CREDIT = "There is no such credit."
 _STAMPS = ("version", "schemaVersion", "updatedAt", "updatedBy", UPDATED_FOR, "writeId")
 
@@ -47,7 +47,7 @@ Allows = Callable[[Item | None], bool]
 
 
 def credit_item(
-    video: Mapping[str, Any], person_id: str, content: CreditContent, *, caller: Caller, now: int, version: int = 1
+    video: Mapping[str, Any], person_id: str, content: "CreditContent", *, caller: Caller, now: int, version: int = 1
 ) -> Item:
     """A credit to write, keys and index attributes included; the video is read as by shared.videos.entries.placed."""
     item = {
@@ -63,7 +63,7 @@ def release_item(
     video: Mapping[str, Any],
     region: str,
     language: str | None,
-    content: ReleaseContent,
+    content: "ReleaseContent",
     *,
     caller: Caller,
     now: int,
@@ -86,13 +86,13 @@ def release_item(
 
 def credit_document(item: Item) -> dict[str, Any]:
     """A credit as clients see it."""
-    shown = item | {"roles": [_ordered(role, Role) for role in item["roles"]]}
+    shown = item | {"roles": [_picked(role, ROLE_FIELDS) for role in item["roles"]]}
     return _picked(shown, ("videoId", "personId", "name", "ordering", "roles", "version", "updatedAt"))
 
 
 def release_document(item: Item) -> dict[str, Any]:
     """A release as clients see it."""
-    shown = item | {"titles": [_ordered(title, LocalTitle) for title in item["titles"]]}
+    shown = item | {"titles": [_picked(title, TITLE_FIELDS) for title in item["titles"]]}
     return _picked(shown, ("videoId", "region", "language", "titles", "version", "updatedAt"))
 
 
@@ -114,7 +114,7 @@ class RelationStore:
         self.lists = Lists(table)
 
     def put_credit(
-        self, video_id: str, person_id: str, content: CreditContent, caller: Caller, now: int, allows: Allows
+        self, video_id: str, person_id: str, content: "CreditContent", caller: Caller, now: int, allows: Allows
     ) -> tuple[Item, bool]:
         """Create or replace a credit; returns it, and whether it is new.
 
@@ -160,7 +160,7 @@ class RelationStore:
         video_id: str,
         region: str,
         language: str | None,
-        content: ReleaseContent,
+        content: "ReleaseContent",
         caller: Caller,
         now: int,
         allows: Allows,
@@ -313,11 +313,6 @@ def _require(allows: Allows, present: Item | None) -> None:
     raise VersionMismatch(
         f'It exists, at version {present["version"]}; to change it, send its ETag, or "{present["version"]}", as If-Match.'
     )
-
-
-def _ordered(entry: Item, model: type[Role] | type[LocalTitle]) -> Item:
-    """DynamoDB keeps no order in a map, and the same thing must have the same ETag each time."""
-    return _picked(entry, tuple(model.model_fields))
 
 
 def _picked(item: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:

@@ -7,9 +7,9 @@ from typing import Annotated, Any, Self, TypeVar
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from shared.core.fields import Description, Title, VideoId, Visibility, line, whole
+from shared.core.limits import BEST_RATING
 from shared.web.bodies import Content
 
-BEST_RATING = 10
 MOST_ROLES = 20
 MOST_TITLES = 20
 

@@ -14,7 +14,7 @@ from shared.aws.records import contended, is_ours, new_write_id, signed, signing
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.errors import IllegalTransition
-from shared.relations.models import BEST_RATING
+from shared.core.limits import BEST_RATING
 from shared.schema import PARTITION_KEY, RATING, RATING_TOTALS, SORT_KEY, VIDEO, rated_relation
 from shared.videos.access import VISIBILITY_ATTRIBUTES, is_purged, seen_by
 

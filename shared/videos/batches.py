@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from shared.audit import differences
 from shared.aws.records import new_write_id
 from shared.core.attributes import Item
-from shared.core.errors import InternalError, InvalidContent, ServiceError, Unavailable, WriteContention
+from shared.core.errors import InternalError, InvalidContent, ServiceError, Unavailable, WriteContention, pointer
 from shared.core.telemetry import service_logger
 from shared.videos import video
 from shared.videos.access import is_purged, owned_by
@@ -17,7 +18,6 @@ from shared.videos.batch_models import CreateOperation, DeleteOperation, PatchOp
 from shared.videos.catalogue import VideoStore, being_removed, changed, taken
 from shared.videos.documents import document
 from shared.videos.links import Links
-from shared.web.bodies import pointer, read
 from shared.web.etags import if_match
 from shared.web.idempotency import Once
 from shared.web.requests import Request
@@ -92,8 +92,10 @@ class Batches:
             }
 
         with ThreadPoolExecutor(max_workers=WORKERS, thread_name_prefix="batch") as executor:
-            for done in executor.map(in_order, by_video.values()):
-                results |= done
+            # A copy of the context for each, so that log lines of threads name the request.
+            groups = [executor.submit(copy_context().run, in_order, group) for group in by_video.values()]
+            for group in groups:
+                results |= group.result()
         return [results[position] for position in sorted(results)]
 
     def rehearse(self, request: Request, bodies: Sequence[object]) -> list[Result]:
@@ -132,13 +134,13 @@ class Batches:
             raise InvalidContent("1 field is not valid.", errors=[{"pointer": "", "detail": "must be an object"}])
         op = body.get("op")
         if op == "create":
-            return self._creation(request, position, read(CreateOperation, body))
+            return self._creation(request, position, CreateOperation.read(body))
         if op == "patch":
-            patch_operation = read(PatchOperation, body)
+            patch_operation = PatchOperation.read(body)
             patch = self._links.stored(patch_operation.patch.model_dump(exclude_unset=True), "/patch")
             return _edition(position, patch_operation, lambda item: video.patched(item, patch))
         if op == "delete":
-            return _edition(position, read(DeleteOperation, body), lambda item: video.deleted(item, request.now))
+            return _edition(position, DeleteOperation.read(body), lambda item: video.deleted(item, request.now))
         detail = f"must be one of {', '.join(_STATUSES)}"
         raise InvalidContent("1 field is not valid.", errors=[{"pointer": "/op", "detail": detail}])
 

@@ -8,8 +8,7 @@ path has a hash over the random id of the upload, which nobody can guess.
 from dataclasses import dataclass
 from typing import Any
 
-from shared.core.errors import InvalidContent
-from shared.web.bodies import pointer
+from shared.core.errors import InvalidContent, pointer
 
 THUMBNAILS = "thumbnails/"
 """The folder of the media bucket that is served."""

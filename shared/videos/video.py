@@ -16,9 +16,7 @@ from shared.core.limits import LONGEST_FOLDED_TAG
 from shared.schema import FEED, SCHEMA_VERSION, TTL_ATTRIBUTE, VIDEO, shard_of, status_relation
 from shared.videos.access import is_published
 from shared.videos.documents import made_by_jobs, plain, with_made
-from shared.videos.models import VideoContent
 from shared.videos.tags import folded
-from shared.web.bodies import read
 
 GRACE_SECONDS = 90 * 24 * 3600
 """How long a deleted or expired video can still be brought back before DynamoDB may remove it."""
@@ -160,7 +158,9 @@ def patched(item: Item, patch: Mapping[str, Value]) -> Item:
     if result["status"] != "failed":
         result.pop("failure", None)
     result = _normalised(result)
-    read(VideoContent, {name: plain(result[name]) for name in VideoContent.model_fields if name in result})
+    from shared.videos.models import VideoContent
+
+    VideoContent.read({name: plain(result[name]) for name in VideoContent.model_fields if name in result})
     return result
 
 

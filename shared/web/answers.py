@@ -1,10 +1,11 @@
 """Answers: JSON documents with their headers, problems, and how many documents fit into one answer."""
 
+import base64
 import json
+import zlib
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeAlias
-
-from aws_lambda_powertools.event_handler import Response
+from dataclasses import dataclass
+from typing import Any
 
 from shared.core.errors import ServiceError
 from shared.web import etags
@@ -14,7 +15,31 @@ PROBLEM = "application/problem+json"
 LARGEST_ANSWER = 5_000_000
 """Bytes of documents in one answer, as Lambda carries them: as JSON in a text of JSON."""
 
-Answer: TypeAlias = Response[Any]
+SAFE = {"X-Content-Type-Options": "nosniff"}
+"""On every answer."""
+_GZIP = zlib.MAX_WBITS | 16
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a handler answers."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: str = ""
+
+    def as_payload(self, *, gzipped: bool = False) -> dict[str, Any]:
+        """The answer as API Gateway takes it from a function (payload 2.0)."""
+        payload = {"statusCode": self.status, "headers": self.headers, "body": self.body, "isBase64Encoded": False}
+        if gzipped and self.body:
+            compressor = zlib.compressobj(wbits=_GZIP)
+            body = compressor.compress(self.body.encode()) + compressor.flush()
+            payload |= {
+                "headers": {**self.headers, "Content-Encoding": "gzip"},
+                "body": base64.b64encode(body).decode("ascii"),
+                "isBase64Encoded": True,
+            }
+        return payload
 
 
 def respond(
@@ -27,37 +52,34 @@ def respond(
 ) -> Answer:
     """An answer in JSON; with a version also an ETag, and 304 when the request has that one already."""
     body = _json(content)
-    all_headers = {"Cache-Control": "private, no-cache", "X-Content-Type-Options": "nosniff", **(headers or {})}
+    all_headers = {"Content-Type": JSON, "Cache-Control": "private, no-cache", **SAFE, **(headers or {})}
     if version is not None:
         tag = etags.etag(version, body)
         all_headers["ETag"] = tag
         if request and etags.has_now(request.headers.get("if-none-match"), tag):
-            return Response(304, body="", headers=all_headers)
-    return Response(status, content_type=JSON, body=body, headers=all_headers)
+            return Answer(304, {name: value for name, value in all_headers.items() if name != "Content-Type"})
+    return Answer(status, all_headers, body)
 
 
 def text(content: str, content_type: str, headers: Mapping[str, str]) -> Answer:
     """An answer in plain text of some type."""
-    return Response(
-        200, f"{content_type}; charset=utf-8", content, headers={"X-Content-Type-Options": "nosniff", **headers}
-    )
+    return Answer(200, {"Content-Type": f"{content_type}; charset=utf-8", **SAFE, **headers}, content)
 
 
 def moved(location: str, headers: Mapping[str, str]) -> Answer:
     """An answer that leads to another address, which may be relative to that of the request."""
-    return Response(301, body="", headers={"Location": location, "X-Content-Type-Options": "nosniff", **headers})
+    return Answer(301, {"Location": location, **SAFE, **headers})
 
 
 def no_content() -> Answer:
     """An answer without a body."""
-    return Response(204, body="", headers={"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"})
+    return Answer(204, {"Cache-Control": "no-store", **SAFE})
 
 
 def problem(error: ServiceError) -> Answer:
     """An error as a problem document (RFC 9457)."""
-    headers = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", **error.headers}
-    body = _json(error.problem())
-    return Response(error.status, content_type=PROBLEM, body=body, headers=headers)
+    headers = {"Content-Type": PROBLEM, "Cache-Control": "no-store", **SAFE, **error.headers}
+    return Answer(error.status, headers, _json(error.problem()))
 
 
 def etag(version: int, content: Any) -> str:

@@ -1,16 +1,15 @@
 """Bodies of requests: JSON as a model, or the problem that names each field at fault."""
 
-from typing import Any, TypeVar
+from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
 
-from shared.core.errors import InvalidContent, MalformedJson
+from shared.core.errors import InvalidContent, MalformedJson, pointer
 from shared.core.fields import FORMS
 
 MOST_ERRORS = 50
 """How many faults an answer names: a body can hold a hundred thousand, and Lambda answers with 6 MB at most."""
-LONGEST_NAME = 200
 
 
 class Content(BaseModel):
@@ -18,28 +17,25 @@ class Content(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
+    @classmethod
+    def parse(cls, body: bytes) -> Self:
+        """A body as this model; raises MalformedJson, or InvalidContent with a pointer for each field at fault."""
+        try:
+            return cls.model_validate_json(body)
+        except ValidationError as error:
+            raise _problem(error) from error
+
+    @classmethod
+    def read(cls, content: Any) -> Self:
+        """A part of a body that was read as JSON already; raises InvalidContent with pointers into that part."""
+        try:
+            return cls.model_validate(content)
+        except ValidationError as error:
+            raise _problem(error) from error
+
 
 class NoContent(Content):
     """The body of a POST that needs none: empty, or `{}`."""
-
-
-Model = TypeVar("Model", bound=BaseModel)
-
-
-def parse(model: type[Model], body: bytes) -> Model:
-    """A body as a model; raises MalformedJson, or InvalidContent with a pointer for each field at fault."""
-    try:
-        return model.model_validate_json(body)
-    except ValidationError as error:
-        raise _problem(error) from error
-
-
-def read(model: type[Model], content: Any) -> Model:
-    """A part of a body that was read as JSON already; raises InvalidContent with pointers into that part."""
-    try:
-        return model.model_validate(content)
-    except ValidationError as error:
-        raise _problem(error) from error
 
 
 def _problem(error: ValidationError) -> MalformedJson | InvalidContent:
@@ -60,12 +56,3 @@ def _explained(error: ErrorDetails) -> str:
             return FORMS.get(error["ctx"]["pattern"], error["msg"])
         case _:
             return error["msg"].removeprefix("Value error, ")
-
-
-def pointer(location: tuple[int | str, ...]) -> str:
-    """A JSON Pointer (RFC 6901) to a place in the body; pydantic's own mark for a key is left out.
-
-    Names that are too long for any field are cut: they may be as large as the body.
-    """
-    parts = (str(part)[:LONGEST_NAME] for part in location if part != "[key]")
-    return "".join("/" + part.replace("~", "~0").replace("/", "~1") for part in parts)

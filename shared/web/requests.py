@@ -67,6 +67,13 @@ class Request:
             raise UnsupportedMediaType("Content-Encoding is not supported.")
         return self.body
 
+    def require_no_content(self) -> None:
+        """Raise MalformedJson, InvalidContent or UnsupportedMediaType unless the body is empty, or `{}`."""
+        if self.body:
+            from shared.web.bodies import NoContent  # pydantic, which few requests without content need
+
+            NoContent.parse(self.content(JSON))
+
     def once(self, *identity: object) -> Once | None:
         """The request as one to carry out only once, if it has an Idempotency-Key; raises InvalidParameter."""
         key = self.idempotency_key()

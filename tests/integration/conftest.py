@@ -102,7 +102,7 @@ def table(new_table: NewTable) -> Table:
 
 @pytest.fixture
 def instance(table: Table, clock: Clock) -> Instance:
-    """Makes instances of the service over one table: a resolver serves one request at a time."""
+    """Makes instances of the service over one table."""
     return lambda: make_api(table, clock=clock)
 
 

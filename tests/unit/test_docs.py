@@ -14,7 +14,6 @@ from shared.films.messages import JobMessage, job_message, parse
 from shared.films.models import RenditionReport
 from shared.films.wants import input_hash
 from shared.kinds import KINDS, Kind
-from shared.web.bodies import parse as parse_body
 
 DOCS = Path(__file__).parents[2] / "docs"
 QUEUE_PAGE = (DOCS / "transcode-queue.md").read_text(encoding="utf-8")
@@ -37,7 +36,7 @@ def test_the_example_message_fits_the_schema_and_what_the_router_sends() -> None
 
 def test_the_reports_that_it_shows_are_taken() -> None:
     shown = re.findall(r"^report '(.+)'$", QUEUE_PAGE, re.MULTILINE)
-    states = [parse_body(RenditionReport, body.encode()).state for body in shown]
+    states = [RenditionReport.parse(body.encode()).state for body in shown]
     assert states == ["running", "done", "failed"]
     assert {json.loads(body)["inputHash"] for body in shown} == {EXAMPLE["inputHash"]}
 

@@ -10,7 +10,6 @@ import pytest
 
 from local import LocalError, demo, running_service
 from shared.videos.models import NewVideo
-from shared.web.bodies import parse
 
 RECORD = {
     "Title": "Syriana",
@@ -54,7 +53,7 @@ def test_a_film_of_which_nothing_is_known_is_still_sound(record: dict[str, Any])
     film = demo.document(1, record)
     assert (film["title"], film["userId"]) == ("Untitled", "unknown-distributor")
     assert not {"createdAt", "duration", "category", "tags", "metadata"} & set(film)
-    parse(NewVideo, json.dumps(film).encode())
+    NewVideo.parse(json.dumps(film).encode())
 
 
 @pytest.mark.parametrize(
