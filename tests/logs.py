@@ -60,7 +60,7 @@ def metrics(printed: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
         (directive,) = line["_aws"]["CloudWatchMetrics"]
         assert directive["Namespace"] == "VideoMetadata"
         (dimensions,) = directive["Dimensions"]
-        values = {metric["Name"]: line[metric["Name"]] for metric in directive["Metrics"]}
-        assert all(len(value) == 1 for value in values.values())
-        emitted.append({name: line[name] for name in dimensions} | {name: value for name, (value,) in values.items()})
+        names = [*dimensions, *(metric["Name"] for metric in directive["Metrics"])]
+        assert line.keys() == {"_aws", *names}
+        emitted.append({name: line[name] for name in names})
     return emitted

@@ -17,9 +17,8 @@ from shared.core.errors import (
     WriteContention,
 )
 from shared.core.settings import LambdaHandler, entry_point, jobs_per_day, media_bucket, table_name
-from shared.films.job import Ticket, document, owned_jobs
+from shared.films.job import Ticket, document, owned_jobs, rendition_folder
 from shared.films.jobs import JobStore
-from shared.films.messages import rendition_folder
 from shared.films.quota import QuotaStore
 from shared.films.readiness import why_not_ready
 from shared.kinds import KIND_PATTERN, KINDS_IN_WORDS, RENDITION, rendition_kind
@@ -208,4 +207,4 @@ def _deployed() -> LambdaHandler:
     )
 
 
-lambda_handler = entry_point(_deployed)
+lambda_handler = entry_point(_deployed, "shared.films.models")

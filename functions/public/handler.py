@@ -8,7 +8,6 @@ from importlib.resources import files
 from shared.aws.dynamodb import Table, make_client
 from shared.core.errors import NotFound
 from shared.core.settings import LambdaHandler, entry_point, table_name
-from shared.openapi.document import document
 from shared.schema import HEALTH
 from shared.web.answers import Answer, moved, respond, text
 from shared.web.http import Handler
@@ -77,6 +76,8 @@ class Public:
 
     def openapi(self, _: Request) -> Answer:
         """GET /openapi.json"""
+        from shared.openapi.document import document
+
         return respond(200, document(), headers={"Cache-Control": "public, max-age=60", **BY_ENCODING})
 
     def docs(self, _: Request) -> Answer:
@@ -123,4 +124,4 @@ def _deployed() -> LambdaHandler:
     return make(Table(table_name(), make_client()))
 
 
-lambda_handler = entry_point(_deployed)
+lambda_handler = entry_point(_deployed, "shared.openapi.document")

@@ -54,4 +54,4 @@ def _deployed() -> LambdaHandler:
     return make(RatingStore(Table(table_name(), make_client())))
 
 
-lambda_handler = entry_point(_deployed)
+lambda_handler = entry_point(_deployed, "shared.relations.models")

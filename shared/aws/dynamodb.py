@@ -2,7 +2,6 @@
 
 import os
 import random
-import secrets
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -260,7 +259,7 @@ class Table:
         """
         items = [{write.kind: write.parameters} for write in writes]
         # One token for all attempts: if one of them got through after all, DynamoDB answers the next as it did that one.
-        token = secrets.token_hex(16)
+        token = os.urandom(16).hex()
         self._send(self.client.transact_write_items, TransactItems=items, ClientRequestToken=token)
 
     def _begin(self, operation: Callable[..., Any], name: str, **parameters: Any) -> Callable[[], Any]:

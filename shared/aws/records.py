@@ -5,7 +5,7 @@ and it is how a retry of this very write, whose first answer was lost, knows its
 version (If-Match), the version is the condition instead.
 """
 
-import secrets
+import os
 
 from shared.aws.dynamodb import Key
 from shared.aws.expressions import Expression, change_between
@@ -20,7 +20,7 @@ ABSENT = Expression.of("attribute_not_exists(#pk)")
 
 def new_write_id() -> str:
     """A write's own id: 16 hexadecimal digits."""
-    return secrets.token_hex(8)
+    return os.urandom(8).hex()
 
 
 def author(caller: Caller, now: int, write_id: str | None = None) -> Item:

@@ -4,6 +4,7 @@ import os
 import random
 from collections.abc import Callable
 from functools import cache
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
@@ -96,15 +97,20 @@ def aggregates_queue_url() -> str:
     return queue_url("aggregates")
 
 
-def entry_point(make: Callable[[], LambdaHandler]) -> LambdaHandler:
+def entry_point(make: Callable[[], LambdaHandler], *later: str) -> LambdaHandler:
     """A Lambda handler that is made once: while Lambda starts the function, elsewhere at the first event.
 
     Lambda gives a starting function more processor time than it will ever have again, so clients are made
-    then; tests that import a handler module need no environment.
+    then; tests that import a handler module need no environment. `later` are modules that only some requests need: they are
+    imported when one does, but at once where no request waits for the start.
+    https://docs.aws.amazon.com/lambda/latest/dg/configuration-envvars.html, AWS_LAMBDA_INITIALIZATION_TYPE
     """
     made, seeded = cache(make), cache(random.seed)
     if "AWS_LAMBDA_FUNCTION_NAME" in os.environ:
         made()
+        if os.environ.get("AWS_LAMBDA_INITIALIZATION_TYPE", "on-demand") != "on-demand":
+            for module in later:
+                import_module(module)
 
     def lambda_handler(event: dict[str, Any], context: "LambdaContext") -> dict[str, Any]:
         # Anew in each instance: those that start from one snapshot would all pause as long before they try again.

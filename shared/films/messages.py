@@ -11,7 +11,7 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 from shared.aws.sqs import BadMessage
 from shared.core.attributes import Item
 from shared.core.caller import request_of
-from shared.films.job import Ticket
+from shared.films.job import Ticket, rendition_folder
 from shared.kinds import KINDS_IN_WORDS, kind_of
 
 JOB_SCHEMA: Literal["video-metadata/job/1"] = "video-metadata/job/1"
@@ -94,11 +94,6 @@ class AggregatesMessage(_OfRequest):
         validation_alias=AliasChoices("entries", "years"),
         description="Whether its entries may stand elsewhere now: by its release year, and by whether it is listed",
     )
-
-
-def rendition_folder(media_bucket: str, video_id: str, input_hash: str) -> str:
-    """Where the renditions of one input go: an S3 URI with a slash at its end."""
-    return f"s3://{media_bucket}/renditions/{video_id}/{input_hash}/"
 
 
 def job_message(job: Item, media_bucket: str) -> dict[str, Any]:

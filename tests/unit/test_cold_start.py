@@ -1,20 +1,109 @@
-"""What a function loads while it starts: every module costs its callers time."""
+"""What a function loads while it starts, and for its first answer: every module costs its caller time."""
 
+import json
 import random
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from shared.core.settings import entry_point
 from shared.routes import ROUTES
-from tests.harness import Context
+from tests.harness import Context, make_event
 
 FUNCTIONS = tuple(sorted(path.parent.name for path in (Path(__file__).parents[2] / "functions").glob("*/handler.py")))
 ANSWERING = tuple(sorted({route.function for route in ROUTES}))
 WITH_MEDIA = ("probe", "thumbnails")
 HEAVY = ("cryptography", "aws_cdk", "moto", "aws_xray_sdk", "requests")
+LATER = ("boto3", "pydantic", "aws_lambda_powertools", "asyncio", "concurrent")
+"""What an answer may need, but a start does not, except of `uploads`: boto3 signs its URLs."""
+
+VIDEO_ID = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
+OF_EACH = """
+aws.client aws.dynamodb aws.expressions aws.records core.attributes core.caller core.deadline core.errors core.limits
+core.regions core.settings core.telemetry core.text routes schema videos.access videos.counters
+web.answers web.etags web.http web.idempotency web.parameters web.requests
+"""
+"""What is loaded of `shared` for every first answer."""
+OF_VIDEOS = """
+aws.listing aws.pages core.position films.job kinds queries relations.children relations.credits relations.mover relations.ratings
+relations.title_page videos.catalogue videos.documents videos.entries videos.links videos.lists videos.tags videos.video web.cursors web.paging
+"""
+
+
+@dataclass(frozen=True)
+class First:
+    """The first request to a function, and the modules that it may load."""
+
+    operation: str
+    ours: str
+    """Below `shared`."""
+    packages: Sequence[str] = ()
+    """Of others, beside botocore, whose certificates are read and whose code is not."""
+    body: Mapping[str, object] | None = None
+    query: str = ""
+
+
+FIRST = (
+    First("getVideo", OF_EACH + OF_VIDEOS),
+    First("listVideos", OF_EACH + OF_VIDEOS, query="userId=alice"),
+    First(
+        "createVideo",
+        OF_EACH + OF_VIDEOS + "core.fields videos.models web.bodies",
+        ["annotated_types", "pydantic", "pydantic_core", "typing_extensions", "typing_inspection"],
+        {"title": "A film"},
+    ),
+    First("countView", OF_EACH),
+)
+PACKAGES = ("shared.aws", "shared.core", "shared.films", "shared.relations", "shared.videos", "shared.web")
+
+
+@pytest.mark.parametrize("first", FIRST, ids=lambda first: first.operation)
+def test_a_first_answer_loads_just_this(first: First) -> None:
+    route = next(route for route in ROUTES if route.operation == first.operation)
+    body = json.dumps(first.body) if first.body else None
+    path = route.path.replace("{videoId}", VIDEO_ID)
+    headers = {"content-type": "application/json"}
+    event = make_event(route.method, path, body, first.query, headers, "alice", "videos/read videos/write", route)
+    script = f"""
+import json, sys
+from functions.{route.function}.handler import lambda_handler
+import shared.aws.client
+
+video = {{
+    "videoId": {{"S": "{VIDEO_ID}"}}, "userId": {{"S": "alice"}}, "title": {{"S": "A film"}}, "status": {{"S": "ready"}},
+    "visibility": {{"S": "public"}}, "createdAt": {{"N": "1"}}, "version": {{"N": "1"}}, "pk": {{"S": "VIDEO#{VIDEO_ID}"}},
+    "resolutions": {{"M": {{}}}}, "metadata": {{"M": {{}}}}, "thumbnails": {{"M": {{}}}},
+}}
+answer = {{
+    "Item": video, "Items": [video], "ScannedCount": 1, "Responses": {{"T": [video]}}, "Attributes": {{"views": {{"N": "7"}}}},
+}}
+
+def begin(client, operation, **parameters):
+    client._signed(operation, json.dumps(parameters).encode())
+    return lambda: answer
+
+shared.aws.client.Client.begin = begin
+
+class Context:
+    function_name = memory_limit_in_mb = invoked_function_arn = aws_request_id = "test"
+
+answered = lambda_handler({event!r}, Context())
+assert answered["statusCode"] in (200, 201), answered
+known = set(sys.stdlib_module_names)
+print(*sorted(name.removeprefix("shared.") for name in sys.modules if name.startswith("shared.")))
+print(*sorted({{name.partition(".")[0] for name in sys.modules}} - known))
+print(*sorted({{"asyncio", "concurrent"}} & sys.modules.keys()))
+"""
+    *_, ours, others, slow = _start(route.function, script).stdout.splitlines()
+    packages = {name.removeprefix("shared.") for name in PACKAGES}
+    assert set(ours.split()) - packages == set(first.ours.split())
+    always = {"shared", "functions", "botocore"}
+    assert [name for name in others.split() if name not in always and name[0] != "_"] == list(first.packages)
+    assert slow == ""
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
@@ -28,6 +117,8 @@ print(callable(handler.lambda_handler), *sorted({{name.split('.')[0] for name in
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env={})
     is_callable, *loaded = done.stdout.split()
     heavy = HEAVY if function in WITH_MEDIA else (*HEAVY, "av", "PIL")
+    if function in ANSWERING and function != "uploads":
+        heavy = (*heavy, *LATER)
     assert (is_callable, [name for name in heavy if name in loaded]) == ("True", [])
 
 
@@ -61,6 +152,17 @@ print(seen)
         assert (starting, control) == ("[]", "['os.urandom', 'socket.getaddrinfo']")
 
 
+@pytest.mark.parametrize("kind", ["snap-start", "provisioned-concurrency"])
+def test_a_start_that_no_request_waits_for_loads_what_later_ones_need(kind: str) -> None:
+    script = f"""
+import os, sys
+os.environ["AWS_LAMBDA_INITIALIZATION_TYPE"] = "{kind}"
+import functions.videos.handler
+print("shared.videos.batches" in sys.modules, "pydantic" in sys.modules)
+"""
+    assert _start("videos", script).stdout.split() == ["True", "True"]
+
+
 def test_instances_of_one_snapshot_do_not_draw_the_same_numbers() -> None:
     snapshot = random.getstate()
     drawn = []
@@ -78,6 +180,7 @@ def _start(function: str, script: str) -> subprocess.CompletedProcess[str]:
         "AWS_DEFAULT_REGION": "us-east-1",
         "AWS_ACCESS_KEY_ID": "testing",
         "AWS_SECRET_ACCESS_KEY": "testing",
+        "ENVIRONMENT": "test",
         "TABLE_NAME": "T",
         "CURSOR_SECRET_ARN": "arn",
         "AUDIT_TABLE_NAME": "A",

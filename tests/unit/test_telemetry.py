@@ -52,7 +52,7 @@ class TestEmit:
             }
         ]
         assert (line["environment"], line["queue"]) == ("test", "probe")
-        assert (line["OldestJobSeconds"], line["OpenJobs"]) == ([61], [2])
+        assert (line["OldestJobSeconds"], line["OpenJobs"]) == (61, 2)
 
     def test_nothing_to_report_writes_no_line(self, capsys: Printed) -> None:
         emit({})
