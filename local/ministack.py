@@ -139,7 +139,7 @@ class MiniStack:
             # It would look for containers to clean up. Functions run as plain processes; leave Docker alone.
             "DOCKER_HOST": f"unix://{self.log.parent / 'no-docker.sock'}",
             "LAMBDA_EXECUTOR": "local",
-            # It unpacks functions for every worker, and forgets to remove that when it ends.
+            # It unpacks functions there, and forgets to remove that when it ends.
             "TMPDIR": str(self._scratch),
         }
         kept = self.state or self._scratch

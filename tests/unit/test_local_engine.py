@@ -3,6 +3,7 @@
 import asyncio
 import io
 import json
+import tempfile
 import threading
 import zipfile
 from collections.abc import Callable, Iterator
@@ -34,13 +35,14 @@ def ministack(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
     for module, names in {
         dynamodb: ("_set_item", "_remove_item", "_items_replaced", "_trim_stream_records", "get_state"),
         lambda_svc: ("_poll_dynamodb_streams",),
-        lambda_runtime: ("_PYTHON_WORKER_SCRIPT",),
+        lambda_runtime: ("_PYTHON_WORKER_SCRIPT", "zipfile"),
         lambda_runtime.Worker: ("_drain_stderr_bounded",),
     }.items():
         for name in names:
             monkeypatch.setattr(module, name, getattr(module, name))
     monkeypatch.setattr(persistence, "PERSIST_STATE", True)
     monkeypatch.setattr(persistence, "STATE_DIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     yield
     _forget()
 
@@ -467,17 +469,17 @@ class _OneRound:
             raise SystemExit
 
 
-@pytest.mark.skipif("sys.platform != 'linux'", reason="only Linux counts it")
-class TestMemory:
-    HANDLER = b"def handler(event, context):\n    return len(bytearray(event['megabytes'] << 20))\n"
+@pytest.fixture
+def start() -> Iterator[Callable[[str], Any]]:
+    """Starts a worker of a function with 256 MB, as MiniStack does, by the text of its module."""
+    mend(None)
+    workers = []
 
-    @pytest.fixture
-    def worker(self) -> Iterator[Any]:
-        """A function with 256 MB, as MiniStack starts it."""
-        mend(None)
+    def start(module: str) -> Any:
         code = io.BytesIO()
         with zipfile.ZipFile(code, "w") as archive:
-            archive.writestr("index.py", self.HANDLER)
+            archive.writestr(zipfile.ZipInfo("index.py"), module)
+            archive.writestr(zipfile.ZipInfo("package/__init__.py"), "")
         config = {
             "FunctionName": "hungry",
             "FunctionArn": "arn:aws:lambda:us-east-1:000000000000:function:hungry",
@@ -485,17 +487,43 @@ class TestMemory:
             "Runtime": "python3.13",
             "MemorySize": 256,
         }
-        worker = lambda_runtime.Worker("hungry", config, code.getvalue())
-        yield worker
-        worker.kill()
+        workers.append(lambda_runtime.Worker("hungry", config, code.getvalue()))
+        return workers[-1]
 
-    # MiniStack leaves the pipes of a function's process to the garbage collector.
-    @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-    def test_a_function_has_the_memory_that_its_settings_say_and_no_more(self, worker: Any) -> None:
+    yield start
+    lambda_runtime.kill_workers(workers)
+
+
+# MiniStack leaves the pipes of a function's process to the garbage collector.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+class TestWorkers:
+    HUNGRY = "def handler(event, context):\n    return len(bytearray(event['megabytes'] << 20))\n"
+    CURIOUS = """
+import os, sys, package
+def handler(event, context):
+    return {"file": os.path.realpath(package.__file__), "modules": sorted(sys.modules)}
+"""
+
+    @pytest.mark.skipif("sys.platform != 'linux'", reason="only Linux counts it")
+    def test_a_function_has_the_memory_that_its_settings_say_and_no_more(self, start: Callable[[str], Any]) -> None:
+        worker = start(self.HUNGRY)
         assert worker.invoke({"megabytes": 100}, "1")["result"] == 100 << 20
         refused = worker.invoke({"megabytes": 300}, "2")
         assert refused["status"] == "error"
         assert "MemoryError" in refused["trace"]
+
+    def test_workers_share_one_unpacked_copy_of_their_package(
+        self, start: Callable[[str], Any], tmp_path: Path
+    ) -> None:
+        first, second, other = start(self.CURIOUS), start(self.CURIOUS), start(self.CURIOUS + "#")
+        files = [Path(worker.invoke({}, "1")["result"]["file"]) for worker in (first, second, other)]
+        assert files[0] == files[1] != files[2]
+        assert files[0].is_relative_to(tmp_path)
+        lambda_runtime.kill_workers([first])
+        assert files[0].exists()  # the second worker may import more of it
+
+    def test_a_worker_loads_nothing_but_what_its_function_needs(self, start: Callable[[str], Any]) -> None:
+        assert "botocore" not in start(self.CURIOUS).invoke({}, "1")["result"]["modules"]
 
 
 def test_an_answer_does_not_wait_for_log_lines_that_a_function_never_writes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 These run uv and the compiler for real; uv from its cache when the wheels are there.
 """
 
+import importlib.util
 import os
 import shutil
 import stat
@@ -17,7 +18,7 @@ from aws_cdk import App
 
 from infra import packaging
 from infra.packaging import bundle
-from infra.settings import Misconfigured, Settings
+from infra.settings import Misconfigured, Settings, Target
 from tests.unit.infra.templates import LOCAL
 
 AARCH64, X86_64 = 183, 62
@@ -74,7 +75,7 @@ def test_compiled_modules_are_for_python_313_on_arm(for_aws: Path, films_for_aws
 
 
 def test_the_other_architecture_can_be_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packaging, "compile_modules", lambda _: None)  # it is the same for both, and takes long
+    monkeypatch.setattr(packaging, "compile_modules", lambda *_: None)  # it is the same for both, and takes long
     bundle(tmp_path, target="aws", films=False, architecture="x86_64")
     assert {_machine(module) for module in tmp_path.rglob("*.so*")} == {X86_64}
 
@@ -138,7 +139,7 @@ def test_the_same_sources_give_the_same_bytes_at_another_time_and_place(for_aws:
     shutil.copytree(for_aws, again, ignore=shutil.ignore_patterns("__pycache__"))
     for file in again.rglob("*.py"):
         os.utime(file, (0, 0))
-    packaging.compile_modules(again)
+    packaging.compile_modules(again, "aws")
     files = [file.relative_to(for_aws) for file in sorted(for_aws.rglob("*.pyc"))]
     assert files
     assert not [file for file in files if (again / file).read_bytes() != (for_aws / file).read_bytes()]
@@ -150,15 +151,29 @@ def test_tracebacks_name_a_file_as_it_is_called_in_lambda(for_aws: Path) -> None
     assert str(for_aws).encode() not in bytecode.read_bytes()
 
 
-def test_a_module_that_cannot_be_compiled_stops_the_packaging(tmp_path: Path) -> None:
+@pytest.mark.parametrize("target", ["aws", "local"])
+def test_a_module_that_cannot_be_compiled_stops_the_packaging(tmp_path: Path, target: Target) -> None:
     (tmp_path / "good.py").write_text("x = 1")
     (tmp_path / "bad.py").write_text("def (")
     with pytest.raises(RuntimeError, match=r"(?s)could not be compiled.*/var/task/bad\.py.*SyntaxError"):
-        packaging.compile_modules(tmp_path)
+        packaging.compile_modules(tmp_path, target)
 
 
-def test_the_local_package_has_no_bytecode(for_this_machine: Path) -> None:
-    assert not list(for_this_machine.rglob("*.pyc"))
+def test_the_local_package_has_bytecode_that_this_python_takes_unseen_and_always_the_same(
+    for_this_machine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bytecode = {importlib.util.cache_from_source(str(file)) for file in for_this_machine.rglob("*.py")}
+    assert {str(file) for file in for_this_machine.rglob("*.pyc")} == bytecode
+    assert {Path(file).read_bytes()[:8] for file in bytecode} == {importlib.util.MAGIC_NUMBER + UNCHECKED}
+    again = tmp_path / "again"
+    shutil.copytree(for_this_machine, again, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setenv("PYTHONOPTIMIZE", "1")  # as while it is deployed
+    packaging.compile_modules(again, "local")
+    assert not [
+        file
+        for file in bytecode
+        if (again / Path(file).relative_to(for_this_machine)).read_bytes() != Path(file).read_bytes()
+    ]
 
 
 def test_only_the_services_in_use_are_described(for_this_machine: Path) -> None:
