@@ -1,5 +1,5 @@
-"""boto3's DynamoDB client, tuned where bench/client.py shows that it pays: the reference for shared/aws/client.py, and what
-the tools use, which need more operations.
+"""boto3's clients: the references for shared/aws/client.py. That of DynamoDB, which the tools use because they need more
+operations, is tuned where bench/client.py shows that it pays.
 
 A fixed user agent, no client-side parameter validation (the stores build the parameters), and a response parser that takes
 DynamoDB's JSON as it is instead of walking it shape by shape.
@@ -18,6 +18,7 @@ from shared.core.deadline import CONNECT_SECONDS, READ_SECONDS
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
+    from mypy_boto3_secretsmanager import SecretsManagerClient
 
 
 class _PlainParser(JSONParser):
@@ -54,5 +55,18 @@ def make_client() -> "DynamoDBClient":
             read_timeout=READ_SECONDS,
             retries={"mode": "standard", "total_max_attempts": 1},
             max_pool_connections=16,
+        ),
+    )
+
+
+def make_secrets_client() -> "SecretsManagerClient":
+    """A Secrets Manager client that tries once, as secret_reader in shared/web/cursors.py tries again."""
+    return boto3.client(
+        "secretsmanager",
+        config=Config(
+            user_agent="video-metadata",
+            connect_timeout=CONNECT_SECONDS,
+            read_timeout=READ_SECONDS,
+            retries={"mode": "standard", "total_max_attempts": 1},
         ),
     )

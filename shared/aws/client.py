@@ -1,9 +1,8 @@
-"""A DynamoDB client of its own for the eight operations that the stores use, without botocore.
+"""A client of our own for eight operations of DynamoDB and one of Secrets Manager, without botocore.
 
-botocore takes three quarters of a GET's processor time and most of a cold start. This client signs, sends and parses; all
-else (which requests are tried again, deadlines, the stores' errors) is where it was, in shared/aws/dynamodb.py.
-DYNAMODB_CLIENT=boto3 puts boto3's client in its place: the reference that tests/unit/test_client.py compares it with.
-docs/decisions/16-lean-client.md says what was weighed.
+botocore takes three quarters of a GET's processor time and most of a cold start. This client signs, sends and parses; which
+requests are tried again, and what errors become of theirs, is for its callers. DYNAMODB_CLIENT=boto3 puts boto3's clients in
+its place: the reference of tests/unit/test_client.py. docs/decisions/16-lean-client.md says what was weighed.
 """
 
 import hashlib
@@ -11,29 +10,36 @@ import hmac
 import json
 import os
 import select
-import ssl
 import time
 import zlib
 from base64 import b64encode
 from collections.abc import Callable
-from functools import cache, lru_cache, partialmethod
+from functools import cache, lru_cache, partial, partialmethod
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
-from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
+from shared.aws import tls
 from shared.core.deadline import CONNECT_SECONDS, READ_SECONDS
 from shared.core.errors import InternalError
 
-SIGNED_HEADERS = "content-type;host;x-amz-date{};x-amz-target"
-CONTENT_TYPE = "application/x-amz-json-1.0"
 UNSUPPORTED = ("AWS_USE_FIPS_ENDPOINT", "AWS_USE_DUALSTACK_ENDPOINT", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS")
 SHORTEST_WAIT = 0.01
 """Seconds to wait at least for an answer that may have come while others were waited for."""
-AMAZON_ROOTS = ("Amazon Root CA", "Starfield Services Root Certificate Authority")
-"""Whom AWS's certificates lead to: to parse all that browsers trust takes 18 ms of each cold start.
-https://www.amazontrust.com/repository/"""
+
+
+class Service(NamedTuple):
+    """What tells one service of AWS from another; `variable` ends the name of its AWS_ENDPOINT_URL_..."""
+
+    name: str
+    variable: str
+    target: str
+    content_type: str
+
+
+DYNAMODB = Service("dynamodb", "DYNAMODB", "DynamoDB_20120810", "application/x-amz-json-1.0")
+SECRETS_MANAGER = Service("secretsmanager", "SECRETS_MANAGER", "secretsmanager", "application/x-amz-json-1.1")
 
 
 class Credentials(NamedTuple):
@@ -45,17 +51,14 @@ class Credentials(NamedTuple):
 
 
 class Refused(Exception):
-    """DynamoDB answered with an error; `response` is as in botocore's ClientError."""
+    """The service answered with an error; `response` is as in botocore's ClientError."""
 
     def __init__(self, status: int, answer: dict[str, Any]) -> None:
         code = str(answer.get("__type", status)).rpartition("#")[2].partition(":")[0]
         message = str(answer.get("message", answer.get("Message", "")))
         super().__init__(f"{code}: {message}")
-        self.response: dict[str, Any] = {
-            **answer,
-            "Error": {"Code": code, "Message": message},
-            "ResponseMetadata": {"HTTPStatusCode": status},
-        }
+        error = {"Error": {"Code": code, "Message": message}, "ResponseMetadata": {"HTTPStatusCode": status}}
+        self.response: dict[str, Any] = answer | error
 
 
 class NotSent(Exception):
@@ -67,20 +70,22 @@ class AnswerLost(Exception):
 
 
 class Client:
-    """The operations of a DynamoDB client, with boto3's names and parameters; DynamoDB's JSON comes back as it is.
+    """Operations of a service, with boto3's names and parameters; its JSON comes back as it is, binary values as base64.
 
-    Binary values stay base64. Raises Refused, NotSent and AnswerLost. Threads may share it: each request has a connection of
-    its own while it is under way, and connections are kept.
+    Raises Refused, NotSent and AnswerLost. Threads may share it: each request has a connection of its own while it is under
+    way, and connections are kept.
     """
 
-    def __init__(self, endpoint: str, region: str, credentials: Callable[[], Credentials]) -> None:
+    def __init__(
+        self, endpoint: str, region: str, credentials: Callable[[], Credentials], service: Service = DYNAMODB
+    ) -> None:
         self._idle: list[HTTPConnection] = []
         url = urlsplit(endpoint)
         if url.scheme not in ("http", "https") or not url.hostname or url.path.strip("/"):
             raise InternalError(f"{endpoint} is not the URL of an endpoint.")
-        self._host, self._port, self._region = url.hostname, url.port, region
-        self._host_header = url.netloc.rpartition("@")[2]
-        self._tls = _tls(url.hostname) if url.scheme == "https" else None
+        kind = partial(HTTPSConnection, context=tls.context(url.hostname)) if url.scheme == "https" else HTTPConnection
+        self._connect = partial(kind, url.hostname, url.port, timeout=CONNECT_SECONDS)
+        self._host, self._region, self._service = url.netloc.rpartition("@")[2], region, service
         self._credentials = credentials
 
     def call(self, operation: str, **parameters: Any) -> Any:
@@ -95,10 +100,11 @@ class Client:
     delete_item = partialmethod(call, "DeleteItem")
     batch_write_item = partialmethod(call, "BatchWriteItem")
     transact_write_items = partialmethod(call, "TransactWriteItems")
+    get_secret_value = partialmethod(call, "GetSecretValue")
 
     def close(self) -> None:
         """Close the connections that are kept."""
-        while connection := self._kept():
+        for connection in iter(self._kept, None):
             connection.close()
 
     __del__ = close
@@ -106,7 +112,7 @@ class Client:
     def begin(self, operation: str, **parameters: Any) -> Callable[[], Any]:
         """Send a request; what is returned waits for its answer. So several can be under way without threads."""
         body = json.dumps(parameters, separators=(",", ":"), default=_base64).encode()
-        headers = self._signed(f"DynamoDB_20120810.{operation}", body)
+        headers = self._signed(f"{self._service.target}.{operation}", body)
         connection = self._connection()
         end = time.monotonic() + READ_SECONDS
         try:
@@ -123,17 +129,14 @@ class Client:
             return None
 
     def _connection(self) -> HTTPConnection:
-        while connection := self._kept():
+        for connection in iter(self._kept, None):
             # What is readable before anything was asked is the end of a connection that was kept for too long.
             closed = select.poll()
             closed.register(connection.sock, select.POLLIN)
             if not closed.poll(0):
                 return connection
             connection.close()
-        if self._tls:
-            connection = HTTPSConnection(self._host, self._port, timeout=CONNECT_SECONDS, context=self._tls)
-        else:
-            connection = HTTPConnection(self._host, self._port, timeout=CONNECT_SECONDS)
+        connection = self._connect()
         try:
             connection.connect()
         except OSError as error:
@@ -157,20 +160,16 @@ class Client:
         else:
             connection.sock.settimeout(READ_SECONDS)
             self._idle.append(connection)
-        checksum = response.headers.get("x-amz-crc32")
-        if checksum is not None and checksum != str(zlib.crc32(body)):
+        if response.headers.get("x-amz-crc32", checksum := str(zlib.crc32(body))) != checksum:
             raise AnswerLost("the checksum of the answer is wrong")
         try:
-            answer = json.loads(body) if body else {}
-        except ValueError as error:
-            if response.status == 200:
-                raise AnswerLost from error
-            answer = {}
-        is_object = isinstance(answer, dict)
+            answer = json.loads(body or b"{}")
+        except ValueError:
+            answer = None
         if response.status != 200:
-            raise Refused(response.status, answer if is_object else {})
-        if not is_object:
-            raise AnswerLost("the answer is not an object")
+            raise Refused(response.status, answer if isinstance(answer, dict) else {})
+        if not isinstance(answer, dict):
+            raise AnswerLost("the answer is not an object of JSON")
         return answer
 
     def _signed(self, target: str, body: bytes) -> dict[str, str]:
@@ -178,54 +177,45 @@ class Client:
 
         https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html
         """
-        credentials = self._credentials()
+        access_key, secret_key, token = self._credentials()
         now = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(time.time()))
-        names, token = SIGNED_HEADERS.format(""), ""
-        if credentials.token:
-            names, token = SIGNED_HEADERS.format(";x-amz-security-token"), f"x-amz-security-token:{credentials.token}\n"
-        canonical = (
-            f"POST\n/\n\ncontent-type:{CONTENT_TYPE}\nhost:{self._host_header}\nx-amz-date:{now}\n{token}"
-            f"x-amz-target:{target}\n\n{names}\n{hashlib.sha256(body).hexdigest()}"
-        )
-        scope = f"{now[:8]}/{self._region}/dynamodb/aws4_request"
+        headers = {"content-type": self._service.content_type, "host": self._host, "x-amz-date": now}
+        if token:
+            headers["x-amz-security-token"] = token
+        headers["x-amz-target"] = target  # all in the order of their names, as they are signed
+        lines, names = "".join([f"{name}:{value}\n" for name, value in headers.items()]), ";".join(headers)
+        canonical = f"POST\n/\n\n{lines}\n{names}\n{hashlib.sha256(body).hexdigest()}"
+        scope = f"{now[:8]}/{self._region}/{self._service.name}/aws4_request"
         text = f"AWS4-HMAC-SHA256\n{now}\n{scope}\n{hashlib.sha256(canonical.encode()).hexdigest()}"
-        key = _signing_key(credentials.secret_key, now[:8], self._region)
-        signature = hmac.digest(key, text.encode(), "sha256").hex()
-        headers = {
-            "Host": self._host_header,
-            "Content-Type": CONTENT_TYPE,
-            "X-Amz-Target": target,
-            "X-Amz-Date": now,
-            "User-Agent": "video-metadata",
-            "Authorization": f"AWS4-HMAC-SHA256 Credential={credentials.access_key}/{scope}, "
-            f"SignedHeaders={names}, Signature={signature}",
-        }
-        if credentials.token:
-            headers["X-Amz-Security-Token"] = credentials.token
-        trace = os.environ.get("_X_AMZN_TRACE_ID")
-        if trace:
-            headers["X-Amzn-Trace-Id"] = trace
+        signature = hmac.digest(_signing_key(secret_key, scope), text.encode(), "sha256").hex()
+        headers["authorization"] = (
+            f"AWS4-HMAC-SHA256 Credential={access_key}/{scope}, SignedHeaders={names}, Signature={signature}"
+        )
+        headers["user-agent"] = "video-metadata"
+        if trace := os.environ.get("_X_AMZN_TRACE_ID"):
+            headers["x-amzn-trace-id"] = trace
         return headers
 
 
-def make_client() -> Client:
+def make_client(service: Service = DYNAMODB) -> Client:
     """A client for the endpoint, the region and the credentials that the environment names.
 
     Raises InternalError for what only boto3's client does: proxies, FIPS and dual-stack endpoints, other partitions.
     """
     region = os.environ.get("AWS_REGION") or os.environ["AWS_DEFAULT_REGION"]
-    endpoint = os.environ.get("AWS_ENDPOINT_URL_DYNAMODB") or os.environ.get("AWS_ENDPOINT_URL")
+    variable = f"AWS_ENDPOINT_URL_{service.variable}"
+    endpoint = os.environ.get(variable) or os.environ.get("AWS_ENDPOINT_URL")
     for name in UNSUPPORTED:
         if os.environ.get(name, "false").lower() != "false":
             raise InternalError(f"{name} needs DYNAMODB_CLIENT=boto3.")
     if not endpoint and region.startswith(("cn-", "us-iso", "eu-iso", "eusc-")):
-        raise InternalError(f"The region {region} needs DYNAMODB_CLIENT=boto3 or AWS_ENDPOINT_URL_DYNAMODB.")
-    endpoint = endpoint or f"https://dynamodb.{region}.amazonaws.com"
+        raise InternalError(f"The region {region} needs DYNAMODB_CLIENT=boto3 or {variable}.")
+    endpoint = endpoint or f"https://{service.name}.{region}.amazonaws.com"
     url = urlsplit(endpoint)
     is_here = url.hostname in ("127.0.0.1", "localhost", "::1")
     if url.scheme in getproxies() and not is_here and not proxy_bypass(str(url.hostname)):
         raise InternalError("A proxy needs DYNAMODB_CLIENT=boto3, or the endpoint in NO_PROXY.")
-    return Client(endpoint, region, _credentials())
+    return Client(endpoint, region, _credentials(), service)
 
 
 def _credentials() -> Callable[[], Credentials]:
@@ -237,43 +227,19 @@ def _credentials() -> Callable[[], Credentials]:
 
     @cache  # at the first request: a snapshot must not hold any
     def chain() -> Any:
-        import botocore.session
+        from botocore.session import get_session
 
-        credentials = botocore.session.get_session().get_credentials()
-        if credentials is None:
-            raise InternalError("There are no credentials.")
-        return credentials
+        if credentials := get_session().get_credentials():
+            return credentials
+        raise InternalError("There are no credentials.")
 
-    def renewed() -> Credentials:
-        frozen = chain().get_frozen_credentials()
-        return Credentials(frozen.access_key, frozen.secret_key, frozen.token)
-
-    return renewed
-
-
-def _tls(host: str) -> ssl.SSLContext:
-    """Verifies the server by AWS_CA_BUNDLE; else by Amazon's own roots, where AWS answers, or by the system's."""
-    bundle = os.environ.get("AWS_CA_BUNDLE")
-    if not bundle and host.endswith(".amazonaws.com"):
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.load_verify_locations(cadata=_amazon_roots())
-        return context
-    return ssl.create_default_context(cafile=bundle)
-
-
-def _amazon_roots() -> str:
-    """Those of the certificates that botocore brings."""
-    import botocore  # a small module; its session and clients are what takes long
-
-    certificates = (Path(botocore.__file__).parent / "cacert.pem").read_text(encoding="ascii").split("# Issuer: ")
-    ours = [one for one in certificates if any(f'# Label: "{root}' in one for root in AMAZON_ROOTS)]
-    return "".join(one[one.index("-----BEGIN") :] for one in ours)
+    return lambda: Credentials(*chain().get_frozen_credentials()[:3])
 
 
 @lru_cache(maxsize=4)
-def _signing_key(secret: str, day: str, region: str) -> bytes:
+def _signing_key(secret: str, scope: str) -> bytes:
     key = f"AWS4{secret}".encode()
-    for part in (day, region, "dynamodb", "aws4_request"):
+    for part in scope.split("/"):
         key = hmac.digest(key, part.encode(), "sha256")
     return key
 
@@ -281,4 +247,4 @@ def _signing_key(secret: str, day: str, region: str) -> bytes:
 def _base64(value: Any) -> str:
     if isinstance(value, bytes):
         return b64encode(value).decode("ascii")
-    raise TypeError(f"DynamoDB's JSON cannot hold a {type(value).__name__}")
+    raise TypeError(f"AWS's JSON cannot hold a {type(value).__name__}")

@@ -46,11 +46,16 @@ class TransactionConflict(WriteContention):
     """Another write to one of the items was under way at every attempt; nothing has been written."""
 
 
+def uses_boto3() -> bool:
+    """Whether boto3's clients take the place of ours."""
+    return os.environ.get("DYNAMODB_CLIENT") == "boto3"
+
+
 def make_client() -> Any:
     """The client of a function: ours, or boto3's with DYNAMODB_CLIENT=boto3. Either tries once: Table tries again, as it
     knows what may be repeated. The time-outs are those of shared/core/deadline.py.
     """
-    if os.environ.get("DYNAMODB_CLIENT") == "boto3":
+    if uses_boto3():
         from shared.aws.boto3_client import make_client as make_boto3_client
 
         return make_boto3_client()
@@ -337,16 +342,16 @@ def _call(operation: Callable[[], Any]) -> Any:
     """One request, with the errors of either client turned into ours."""
     try:
         return operation()
-    except (Refused, *_of_botocore("ClientError")) as error:
+    except (Refused, *of_botocore("ClientError")) as error:
         raise _translated(error.response) from error
-    except (NotSent, *_of_botocore("ConnectTimeoutError", "EndpointConnectionError")) as error:
+    except (NotSent, *of_botocore("ConnectTimeoutError", "EndpointConnectionError")) as error:
         raise NotApplied from error
-    except (AnswerLost, *_of_botocore("BotoCoreError")) as error:  # time-outs and connections that broke half-way
+    except (AnswerLost, *of_botocore("BotoCoreError")) as error:  # time-outs and connections that broke half-way
         raise Unavailable from error
 
 
-def _of_botocore(*names: str) -> tuple[Any, ...]:
-    """These exceptions of botocore, if anything has loaded it."""
+def of_botocore(*names: str) -> tuple[Any, ...]:
+    """Exceptions of botocore by their names, if anything has loaded it."""
     exceptions = sys.modules.get("botocore.exceptions")
     return tuple(getattr(exceptions, name) for name in names) if exceptions else ()
 

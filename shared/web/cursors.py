@@ -1,31 +1,37 @@
 """Cursors: where a list goes on, sealed so that clients can neither read nor make them.
 
-A cursor is a Fernet token (AES-128-CBC and HMAC-SHA256, https://github.com/fernet/spec): what it holds may be
-the position of a video that the caller must not know of. It is bound to its query and expires.
+A cursor is a position sealed with XChaCha20-Poly1305 (libsodium,
+https://datatracker.ietf.org/doc/html/draft-irtf-cfrg-xchacha): it may be the position of a video that the caller must not
+know of. It is bound to its query and expires. docs/decisions/18-sealing-and-size.md says what was weighed.
 """
 
 import base64
 import hashlib
+import hmac
 import json
 import time
 from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from shared.core.deadline import CONNECT_SECONDS, READ_SECONDS, has_time
+from shared.aws.client import SECRETS_MANAGER, AnswerLost, NotSent, Refused, make_client
+from shared.aws.dynamodb import of_botocore, uses_boto3
+from shared.core.deadline import has_time
 from shared.core.errors import InvalidCursor, Unavailable
 from shared.core.position import Position
 
 if TYPE_CHECKING:
-    from botocore.config import _RetryDict
-    from cryptography.fernet import Fernet
+    from nacl.secret import Aead
 
 LIFETIME_SECONDS = 24 * 3600
 LONGEST = 1024
 ATTEMPTS = 3
-ONE_TRY: "_RetryDict" = {"mode": "standard", "total_max_attempts": 1}
 PAUSE = 0.1
 """Seconds between two attempts to read the secret."""
+PURPOSE = b"video-metadata cursors, XChaCha20-Poly1305"
+"""What the key is for: nothing else that is derived from the secret is the same."""
+BLOCK = 16
+"""Bytes. Positions are filled up to a multiple, so that the length of a cursor says little of what is in it."""
 
 
 def secret_reader(arn: str, sleep: Callable[[float], None] = time.sleep) -> Callable[[], str]:
@@ -35,12 +41,7 @@ def secret_reader(arn: str, sleep: Callable[[float], None] = time.sleep) -> Call
     """
 
     def read() -> str:
-        import boto3  # takes most of a second to start, and most requests need no cursor
-        from botocore.config import Config
-        from botocore.exceptions import BotoCoreError, ClientError
-
-        config = Config(connect_timeout=CONNECT_SECONDS, read_timeout=READ_SECONDS, retries=ONE_TRY)
-        client = boto3.client("secretsmanager", config=config)
+        client = _secrets_client()
         failure: Exception | None = None
         for attempt in range(ATTEMPTS):
             pause = PAUSE if attempt else 0
@@ -48,12 +49,20 @@ def secret_reader(arn: str, sleep: Callable[[float], None] = time.sleep) -> Call
                 break
             sleep(pause)
             try:
-                return client.get_secret_value(SecretId=arn)["SecretString"]
-            except (BotoCoreError, ClientError) as error:
+                return str(client.get_secret_value(SecretId=arn)["SecretString"])
+            except (Refused, NotSent, AnswerLost, *of_botocore("BotoCoreError", "ClientError")) as error:
                 failure = error
         raise Unavailable("The cursor key cannot be read; try again.") from failure
 
     return read
+
+
+def _secrets_client() -> Any:
+    if uses_boto3():
+        from shared.aws.boto3_client import make_secrets_client
+
+        return make_secrets_client()
+    return make_client(SECRETS_MANAGER)
 
 
 class Cursors:
@@ -65,46 +74,41 @@ class Cursors:
     def seal(self, query: str, position: Position, now: int) -> str:
         """The cursor of a position in one query's list; `now` in epoch seconds."""
         # As UTF-8, because an escaped tag of 512 bytes would make the cursor too long.
-        payload = json.dumps([_digest(query), *position], ensure_ascii=False, separators=(",", ":"))
-        return self._fernet.encrypt_at_time(payload.encode(), now).decode().rstrip("=")
+        text = json.dumps([now, _digest(query), *position], ensure_ascii=False, separators=(",", ":")).encode()
+        return _spelled(self._box.encrypt(text + b" " * (-len(text) % BLOCK)))
 
     def open(self, query: str, cursor: str, now: int) -> Position:
-        """The position in a cursor; raises InvalidCursor when it is altered, expired, or of another query."""
-        # Imported here, because a request without cursors should not pay for it at a cold start.
-        from cryptography.fernet import InvalidToken
+        """The position in a cursor; raises InvalidCursor when it is altered, expired, or of another query or release."""
+        from nacl.exceptions import CryptoError
 
-        # Fernet overlooks what base64 does not need; then many spellings would open the same position.
-        if len(cursor) > LONGEST or not _is_canonical(cursor):
-            raise InvalidCursor("This service did not issue the cursor.")
-        token = cursor + "=" * (-len(cursor) % 4)
         try:
-            payload = self._fernet.decrypt(token)
-            issued = self._fernet.extract_timestamp(token)
-        except InvalidToken as error:
-            raise InvalidCursor("This service did not issue the cursor.") from error
+            if len(cursor) > LONGEST:
+                raise ValueError("longer than any")
+            sealed = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars="-_", validate=True)
+            if _spelled(sealed) != cursor:  # else many spellings would open the same position
+                raise ValueError("not as it would be written")
+            issued, digest, at, id_ = json.loads(self._box.decrypt(sealed))
+        except (CryptoError, ValueError) as error:  # the latter also of what is too short
+            raise InvalidCursor(
+                "This release of the service did not issue the cursor; start again from the first page."
+            ) from error
         if issued + LIFETIME_SECONDS < now:
             raise InvalidCursor("The cursor has expired; start again from the first page.")
-        digest, at, id_ = json.loads(payload)
         if digest != _digest(query):
             raise InvalidCursor("The cursor belongs to another list; repeat the query that it came from.")
         return Position(at, id_)
 
     @cached_property
-    def _fernet(self) -> "Fernet":
-        from cryptography.fernet import Fernet
+    def _box(self) -> "Aead":
+        # Imported here, because a request without cursors should not pay for it at a cold start.
+        from nacl.secret import Aead
 
-        key = hashlib.sha256(self._read_secret().encode()).digest()
-        return Fernet(base64.urlsafe_b64encode(key))
+        return Aead(hmac.digest(self._read_secret().encode(), PURPOSE, "sha256"))
 
 
 def _digest(query: str) -> str:
     return base64.b85encode(hashlib.sha256(query.encode()).digest()[:15]).decode()
 
 
-def _is_canonical(cursor: str) -> bool:
-    """Whether it is base64url as it would be written: no foreign characters, no bits left over at the end."""
-    try:
-        raw = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars="-_", validate=True)
-    except ValueError:
-        return False
-    return base64.urlsafe_b64encode(raw).decode().rstrip("=") == cursor
+def _spelled(sealed: bytes) -> str:
+    return base64.urlsafe_b64encode(sealed).decode().rstrip("=")

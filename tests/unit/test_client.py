@@ -1,4 +1,4 @@
-"""Our DynamoDB client over a real socket, beside boto3's: the same requests, answers and errors."""
+"""Our client over a real socket, beside boto3's: the same requests, answers and errors."""
 
 import datetime
 import ipaddress
@@ -23,10 +23,23 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from shared.aws import boto3_client
-from shared.aws.client import SHORTEST_WAIT, AnswerLost, Client, Credentials, NotSent, Refused, make_client
+from shared.aws import boto3_client, tls
+from shared.aws.client import (
+    DYNAMODB,
+    SECRETS_MANAGER,
+    SHORTEST_WAIT,
+    AnswerLost,
+    Client,
+    Credentials,
+    NotSent,
+    Refused,
+    Service,
+    make_client,
+)
 from shared.aws.dynamodb import ATTEMPTS, Table
 from shared.core.errors import InternalError, ServiceError, Unavailable
+from shared.web import cursors
+from shared.web.cursors import secret_reader
 from tests.harness import Clock
 
 KEY: Any = {"pk": {"S": "p"}, "sk": {"S": "s"}}
@@ -353,10 +366,13 @@ def _wait_for_the_end(client: Client) -> None:
 class TestRequests:
     @pytest.mark.parametrize("token", [None, "a+token/="])
     @pytest.mark.parametrize("parameters", [{}, {"Item": {"t": {"S": "ü🎬"}, "b": {"B": b"\x00\xff"}}}])
-    def test_are_signed_as_botocore_would(self, server: Server, token: str | None, parameters: Any) -> None:
-        client = _kept(Client(server.endpoint, "eu-central-2", lambda: Credentials("AKID", "secret/+", token)))
+    @pytest.mark.parametrize("service", [DYNAMODB, SECRETS_MANAGER])
+    def test_are_signed_as_botocore_would(
+        self, server: Server, service: Service, token: str | None, parameters: Any
+    ) -> None:
+        client = _kept(Client(server.endpoint, "eu-central-2", lambda: Credentials("AKID", "secret/+", token), service))
         server.answers = [answer({})]
-        client.put_item(TableName="T", **parameters)
+        client.call("Operation", **parameters)
         ((headers, body),) = server.requests
 
         request = AWSRequest("POST", f"{server.endpoint}/", data=body)
@@ -364,7 +380,7 @@ class TestRequests:
             if name in headers:
                 request.headers[name] = headers[name]
         request.context["timestamp"] = headers["x-amz-date"]
-        signer = SigV4Auth(BotocoreCredentials("AKID", "secret/+", token), "dynamodb", "eu-central-2")
+        signer = SigV4Auth(BotocoreCredentials("AKID", "secret/+", token), service.name, "eu-central-2")
         text = signer.string_to_sign(request, signer.canonical_request(request))
         assert headers["authorization"].rpartition("Signature=")[2] == signer.signature(text, request)
         assert f"Credential=AKID/{signer.scope(request)[5:]}" in headers["authorization"].replace("AKID/AKID", "AKID")
@@ -393,6 +409,71 @@ class TestRequests:
         with pytest.raises(TypeError):
             ours(server).put_item(TableName="T", Item={"a": {"S": object()}})
         assert server.connections == 0
+
+
+def last(content: Any, status: int = 200) -> bytes:
+    """An answer after which the server closes the connection, as it says."""
+    return answer(content, status, connection="close")
+
+
+SECRET = last({"ARN": "arn", "Name": "cursors", "SecretString": "a secret ü", "CreatedDate": 1.5e9})
+FAULT = last({"__type": "InternalServiceError"}, 500)
+SECRETS = {
+    "it": [SECRET],
+    "it in chunks": [
+        b'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n13\r\n{"SecretString":"ab\r\n2\r\n"}\r\n0\r\n\r\n'
+    ],
+    "it after throttling": [last({"__type": "ThrottlingException", "Message": "slow"}, 400), SECRET],
+    "it after faults": [FAULT, last(b"", 503), SECRET],
+    "it after a lost answer": [SECRET[:-1], SECRET],
+    "it after no answer": [b"", SECRET],
+    "too many faults": [FAULT, FAULT, FAULT, SECRET],
+    "none": [last({"__type": "ResourceNotFoundException", "Message": "gone"}, 400)] * 3,
+    "none for us": [last({"__type": "AccessDeniedException", "Message": "no"}, 400)] * 3,
+    "another page": [last(b"<html>", 502)] * 3,
+}
+
+
+class TestSecrets:
+    """The secret that seals cursors, read from Secrets Manager."""
+
+    @pytest.mark.parametrize("name", SECRETS)
+    def test_both_clients_make_the_same_of_an_answer(
+        self, server: Server, name: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        server.keeps = False
+        outcomes = []
+        for choice in ("ours", "boto3"):
+            server.answers, server.requests[:] = list(SECRETS[name]), []
+            outcomes.append((self._outcome(server, choice, monkeypatch), len(server.requests)))
+        assert outcomes[0] == outcomes[1]
+        assert isinstance(outcomes[0][0], str) is name.startswith("it")
+
+    def test_both_clients_ask_the_same(self, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+        for choice in ("ours", "boto3"):
+            server.answers = [SECRET]
+            assert self._outcome(server, choice, monkeypatch) == "a secret ü"
+        (headers, body), (their_headers, their_body) = server.requests
+        assert json.loads(body) == json.loads(their_body)
+        for name in ("content-type", "x-amz-target", "host"):
+            assert headers[name] == their_headers[name]
+
+    def _outcome(self, server: Server, choice: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+        """The secret, or the error that reading it raises."""
+        monkeypatch.setenv("DYNAMODB_CLIENT", choice)
+        monkeypatch.setenv("AWS_ENDPOINT_URL_SECRETS_MANAGER", server.endpoint)
+        make = cursors._secrets_client
+
+        def kept() -> Any:
+            _CLIENTS.append(make())
+            return _CLIENTS[-1]
+
+        with monkeypatch.context() as patch:
+            patch.setattr(cursors, "_secrets_client", kept)
+            try:
+                return secret_reader("arn", sleep=lambda _: None)()
+            except ServiceError as error:
+                return type(error), error.detail
 
 
 class TestTls:
@@ -439,21 +520,21 @@ class TestTls:
 
     def test_aws_is_verified_by_amazons_own_roots(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv("AWS_CA_BUNDLE", raising=False)
-        tls = Client("https://dynamodb.eu-west-1.amazonaws.com", "eu-west-1", lambda: Credentials("a", "b", None))._tls
-        assert tls is not None
-        roots: Any = tls.get_ca_certs()
+        context = tls.context("dynamodb.eu-west-1.amazonaws.com")
+        roots: Any = context.get_ca_certs()
         names = {dict(part for group in root["subject"] for part in group)["commonName"] for root in roots}
         assert names == {
             *(f"Amazon Root CA {number}" for number in range(1, 5)),
             "Starfield Services Root Certificate Authority - G2",
         }
-        assert (tls.verify_mode, tls.check_hostname) == (ssl.CERT_REQUIRED, True)
+        assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
 
 
 class TestTheEnvironment:
     @pytest.fixture(autouse=True)
     def plain(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        for name in ("AWS_REGION", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_DYNAMODB", "http_proxy", "https_proxy"):
+        endpoints = [f"AWS_ENDPOINT_URL{ending}" for ending in ("", "_DYNAMODB", "_SECRETS_MANAGER")]
+        for name in ("AWS_REGION", *endpoints, "http_proxy", "https_proxy"):
             monkeypatch.delenv(name, raising=False)
             monkeypatch.delenv(name.upper(), raising=False)
         monkeypatch.setattr("shared.aws.client.make_client", make_client)
@@ -473,7 +554,15 @@ class TestTheEnvironment:
     def test_names_the_endpoint(self, settings: dict[str, str], host: str, monkeypatch: pytest.MonkeyPatch) -> None:
         for name, value in settings.items():
             monkeypatch.setenv(name, value)
-        assert make_client()._host_header == host
+        assert make_client()._host == host
+
+    def test_names_the_endpoint_of_each_service(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        assert make_client(SECRETS_MANAGER)._host == "secretsmanager.us-east-1.amazonaws.com"
+        monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+        monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", "http://127.0.0.1:2")
+        assert make_client(SECRETS_MANAGER)._host == "127.0.0.1:1"
+        monkeypatch.setenv("AWS_ENDPOINT_URL_SECRETS_MANAGER", "http://127.0.0.1:3")
+        assert make_client(SECRETS_MANAGER)._host == "127.0.0.1:3"
 
     @pytest.mark.parametrize(
         "settings",

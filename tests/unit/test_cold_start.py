@@ -17,7 +17,7 @@ from tests.harness import Context, make_event
 FUNCTIONS = tuple(sorted(path.parent.name for path in (Path(__file__).parents[2] / "functions").glob("*/handler.py")))
 ANSWERING = tuple(sorted({route.function for route in ROUTES}))
 WITH_MEDIA = ("probe", "thumbnails")
-HEAVY = ("cryptography", "aws_cdk", "moto", "aws_xray_sdk", "requests")
+HEAVY = ("nacl", "cryptography", "aws_cdk", "moto", "aws_xray_sdk", "requests")
 LATER = ("boto3", "pydantic", "aws_lambda_powertools", "asyncio", "concurrent")
 """What an answer may need, but a start does not, except of `uploads`: boto3 signs its URLs."""
 

@@ -1,15 +1,18 @@
 """Cursors: opaque, bound to their query, unforgeable, short-lived."""
 
 import base64
+import hashlib
+import string
 from typing import Any
 
 import boto3
 import pytest
-from botocore.exceptions import ClientError, ReadTimeoutError
+from cryptography.fernet import Fernet
 from hypothesis import given
 from hypothesis import strategies as st
 from moto import mock_aws
 
+from shared.aws.client import AnswerLost, Client, Refused
 from shared.core.deadline import LONGEST_ATTEMPT, within
 from shared.core.errors import InvalidCursor, Unavailable
 from shared.core.position import Position
@@ -24,6 +27,7 @@ from tests.harness import NOW, Clock
 
 CURSORS = Cursors(lambda: "secret")
 PLACE = Position(1_700_000_000, "3f2504e0-4f89-41d3-9a0c-0305e82c3301")
+SEALED = CURSORS.seal("q", PLACE, NOW)
 
 
 @given(st.text(), st.integers(0, 253402300799), st.uuids())
@@ -49,11 +53,10 @@ def test_a_cursor_is_good_for_a_day() -> None:
 
 @given(st.data())
 def test_a_cursor_with_any_character_changed_is_refused(data: st.DataObject) -> None:
-    cursor = CURSORS.seal("q", PLACE, NOW)
-    place = data.draw(st.integers(0, len(cursor) - 1))
-    other = data.draw(st.sampled_from("ABCabc019-_").filter(lambda letter: letter != cursor[place]))
+    place = data.draw(st.integers(0, len(SEALED) - 1))
+    other = data.draw(st.sampled_from("ABCabc019-_").filter(lambda letter: letter != SEALED[place]))
     with pytest.raises(InvalidCursor):
-        CURSORS.open("q", cursor[:place] + other + cursor[place + 1 :], NOW)
+        CURSORS.open("q", SEALED[:place] + other + SEALED[place + 1 :], NOW)
 
 
 @pytest.mark.parametrize("junk", ["x", "null", "é", "a b", "a=" * 3, "A" * LONGEST, "A" * (LONGEST + 1), "gAAAAA"])
@@ -68,6 +71,31 @@ def test_a_cursor_of_another_deployment_is_refused() -> None:
         CURSORS.open("q", cursor, NOW)
 
 
+def test_a_cursor_of_an_earlier_release_is_refused() -> None:
+    """It was a Fernet token, by a key from the same secret."""
+    key = base64.urlsafe_b64encode(hashlib.sha256(b"secret").digest())
+    cursor = Fernet(key).encrypt_at_time(b'["digest",1700000000,"id"]', NOW).decode().rstrip("=")
+    with pytest.raises(InvalidCursor, match="start again from the first page"):
+        CURSORS.open("q", cursor, NOW)
+
+
+def test_a_cursor_has_one_spelling() -> None:
+    """Else one position would have several, and a client that compares them would go round in circles."""
+    cursor = CURSORS.seal("q", PLACE, NOW)
+    assert len(cursor) % 4 == 2  # its last letter has four bits that mean nothing
+    letters = string.ascii_uppercase + string.ascii_lowercase + string.digits + "-_"
+    spare = letters.index(cursor[-1])
+    others = [cursor[:-1] + letters[spare + more] for more in range(1, 16)]
+    for other in (*others, cursor + "=", cursor + "==", cursor + "\n", f" {cursor}"):
+        with pytest.raises(InvalidCursor):
+            CURSORS.open("q", other, NOW)
+
+
+def test_the_length_of_a_cursor_says_little_of_where_it_leads() -> None:
+    lengths = {len(CURSORS.seal("q", Position(10**digits, PLACE.id), NOW)) for digits in range(12)}
+    assert len(lengths) <= 2
+
+
 def test_a_cursor_reveals_nothing_of_where_it_leads() -> None:
     cursor = CURSORS.seal("q", PLACE, NOW)
     raw = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
@@ -78,9 +106,9 @@ def test_a_cursor_reveals_nothing_of_where_it_leads() -> None:
 @pytest.mark.parametrize("code", ["ThrottlingException", "InternalServiceError", "ResourceNotFoundException"])
 def test_a_secret_that_cannot_be_read_is_unavailable(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
     def fail(*_: Any, **__: Any) -> Any:
-        raise ClientError({"Error": {"Code": code, "Message": ""}}, "GetSecretValue")
+        raise Refused(400, {"__type": code})
 
-    monkeypatch.setattr("botocore.client.BaseClient._make_api_call", fail)
+    monkeypatch.setattr(Client, "begin", fail)
     with pytest.raises(Unavailable):
         Cursors(secret_reader("arn", sleep=lambda _: None)).seal("q", PLACE, NOW)
 
@@ -92,9 +120,9 @@ def test_a_secret_is_tried_again_while_there_is_time(monkeypatch: pytest.MonkeyP
         nonlocal tries
         tries += 1
         clock.advance(LONGEST_ATTEMPT)
-        raise ReadTimeoutError(endpoint_url="https://secretsmanager.example")
+        raise AnswerLost
 
-    monkeypatch.setattr("botocore.client.BaseClient._make_api_call", slow)
+    monkeypatch.setattr(Client, "begin", slow)
     read = secret_reader("arn", sleep=clock.advance)
     for seconds, expected in (
         (LONGEST_ATTEMPT, 1),
@@ -109,7 +137,9 @@ def test_a_secret_is_tried_again_while_there_is_time(monkeypatch: pytest.MonkeyP
         assert clock.now - begun <= seconds
 
 
-def test_the_secret_comes_from_secrets_manager() -> None:
+def test_the_secret_comes_from_secrets_manager(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By boto3's client, which moto answers; tests/unit/test_client.py compares ours with it."""
+    monkeypatch.setenv("DYNAMODB_CLIENT", "boto3")
     with mock_aws():
         arn = boto3.client("secretsmanager").create_secret(Name="cursors", SecretString="kept")["ARN"]
         cursor = Cursors(secret_reader(arn)).seal("q", PLACE, NOW)

@@ -186,7 +186,7 @@ def test_clients_work_from_the_package_alone(for_this_machine: Path) -> None:
     program = f"""
 import sys
 sys.path.insert(0, {str(for_this_machine)!r})
-import aws_lambda_powertools, boto3, cryptography, pydantic
+import aws_lambda_powertools, boto3, nacl.secret, pydantic
 for service in {packaging.BOTOCORE_SERVICES!r}:
     client = boto3.client(service, region_name="eu-west-1", aws_access_key_id="a", aws_secret_access_key="b")
     print(client.meta.endpoint_url)
