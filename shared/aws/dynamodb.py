@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, NotRequired, TypedDict, Unpack
+from typing import Any, Literal, NotRequired, TypedDict, TypeVar, Unpack
 
 from shared.aws import client
 from shared.aws.client import AnswerLost, NotSent, Refused
@@ -17,6 +17,7 @@ from shared.core.deadline import has_time
 from shared.core.errors import ContentTooLarge, InternalError, NotApplied, Unavailable, WriteContention
 
 Key = dict[str, str]
+_Answer = TypeVar("_Answer")
 
 _THROTTLED = frozenset({"ProvisionedThroughputExceededException", "RequestLimitExceeded", "ThrottlingException"})
 _BUSY = frozenset({"InternalServerError", "RequestTimeout", "ServiceUnavailable", "TransactionInProgressException"})
@@ -130,33 +131,41 @@ class Table:
         return decode_item(item) if item else None
 
     def batch_get(self, keys: Sequence[Key], *, attributes: Iterable[str] = (), consistent: bool = False) -> list[Item]:
-        """BatchGetItem for each 100 keys; what DynamoDB leaves unprocessed is asked for again with backoff.
+        """What `begin_batch_get` asks for."""
+        return self.begin_batch_get(keys, attributes=attributes, consistent=consistent)()
 
-        A key that occurs twice is read once (an index page is not a snapshot and may name an item twice). Missing
-        items are left out, and the others come in no order.
+    def begin_batch_get(
+        self, keys: Sequence[Key], *, attributes: Iterable[str] = (), consistent: bool = False
+    ) -> Callable[[], list[Item]]:
+        """Send a BatchGetItem for each 100 keys, side by side; what is returned waits for the items.
+
+        A key that occurs twice is read once (an index page is not a snapshot and may name an item twice). Missing items are
+        left out, and the others come in no order. What DynamoDB leaves unprocessed is asked for again with backoff.
         """
-        items: list[Item] = []
         different = list({tuple(key.items()): key for key in keys}.values())
+        shared = ({"ConsistentRead": True} if consistent else {}) | _projection(attributes)
+        finishes = []
         for start in range(0, len(different), LARGEST_BATCH_GET):
             batch = different[start : start + LARGEST_BATCH_GET]
-            wanted: dict[str, Any] = {"Keys": [encode_item(key) for key in batch]}
-            if consistent:
-                wanted["ConsistentRead"] = True
-            items += self._batch_get({self.name: wanted | _projection(attributes)})
-        return items
+            wanted = {self.name: {"Keys": [encode_item(key) for key in batch], **shared}}
+            finishes.append(
+                partial(self._batch_got, self._begin(self.client.batch_get_item, "BatchGetItem", RequestItems=wanted))
+            )
+        return lambda: [item for items in together(finishes) for item in items]
 
-    def _batch_get(self, request: Any) -> list[Item]:
+    def _batch_got(self, first: Callable[[], Any]) -> list[Item]:
+        """The items of a BatchGetItem that has begun, and of those that read what it left."""
+        answer = first()
         items: list[Item] = []
-        for attempt in range(self._attempts):
-            if attempt:
-                if not has_time(LONGEST_WAIT):
-                    break
-                self.pause(attempt)
-            answer = self._send(self.client.batch_get_item, RequestItems=request)
+        for attempt in range(1, self._attempts + 1):
             items += [decode_item(item) for item in answer["Responses"].get(self.name, [])]
-            request = answer.get("UnprocessedKeys")
-            if not request:
+            left = answer.get("UnprocessedKeys")
+            if not left:
                 return items
+            if attempt == self._attempts or not has_time(LONGEST_WAIT):
+                break
+            self.pause(attempt)
+            answer = self._send(self.client.batch_get_item, RequestItems=left)
         raise Unavailable
 
     def query(self, **asked: Unpack[Asked]) -> QueryPage:
@@ -308,6 +317,20 @@ class Table:
         """Wait a little before another attempt, `longest` seconds at most; attempts count from 1."""
         # Full jitter: https://aws.amazon.com/builders-library/timeouts-retries-and-backoff-with-jitter/
         self._sleep(random.uniform(0, min(SHORTEST_WAIT * 2 ** (attempt - 1), longest)))
+
+
+def together(answers: Sequence[Callable[[], _Answer]]) -> list[_Answer]:
+    """All answers; raises the first error when nothing is under way any more, so that no connection is left half read."""
+    done: list[_Answer] = []
+    failure: Exception | None = None
+    for answer in answers:
+        try:
+            done.append(answer())
+        except Exception as error:  # whatever it is, the other answers have to be read first
+            failure = failure or error
+    if failure:
+        raise failure
+    return done
 
 
 def _raise(error: Exception) -> Any:

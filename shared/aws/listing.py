@@ -14,7 +14,7 @@ from shared.core.position import Page, Position
 from shared.schema import RELATION_INDEX, SHARDS, VIDEO, Index
 
 LARGEST_READ = 100
-"""Entries that are looked up at a time: what one BatchGetItem takes."""
+"""Entries that are looked up at a time, but for those of a page of 100: what one BatchGetItem takes."""
 
 _Shown = TypeVar("_Shown")
 
@@ -172,7 +172,7 @@ def hydrated(
     examined = 0
     size, more = limit + 1, 5  # one more than is wanted shows whether there is a next page
     while True:
-        page = read(after, min(size, LARGEST_READ))
+        page = read(after, size)
         for entry, shown in zip(page.items, look_up(page.items), strict=True):
             after = locate(entry)
             if shown is not None:
@@ -186,4 +186,4 @@ def hydrated(
             after = page.resume
         if examined >= budget or not page.items or not has_time():
             return Page([shown for shown, _ in kept], after)
-        size, more = max(limit + 1 - len(kept), more), 2 * more
+        size, more = min(max(limit + 1 - len(kept), more), LARGEST_READ), 2 * more

@@ -10,14 +10,11 @@ import math
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
 
-from shared.aws.dynamodb import QueryPage
+from shared.aws.dynamodb import QueryPage, together
 from shared.core.attributes import Item
 from shared.core.deadline import has_time
 from shared.core.position import Page, Position
-
-_Answer = TypeVar("_Answer")
 
 EXAMINED_BUDGET = 1000
 """Items that one request examines at most: 80 KB of index entries of 80 bytes, 400 KB of long ones."""
@@ -35,7 +32,7 @@ class _Partition:
     frontier: Position | None
     """The last position examined."""
     chunk: int
-    ahead: deque[Item] = field(default_factory=deque)
+    ahead: deque[tuple[Position, Item]] = field(default_factory=deque)
     finished: bool = False
 
     def ask(self, at_most: int) -> Callable[[], QueryPage]:
@@ -44,7 +41,7 @@ class _Partition:
 
     def take(self, page: QueryPage) -> int:
         """Take in what was read; returns how many items were examined."""
-        self.ahead.extend(page.items)
+        self.ahead.extend((self.locate(item), item) for item in page.items)
         if page.last_key is None:
             self.finished = True
         else:
@@ -69,8 +66,11 @@ def merge(
     partitions = [_Partition(fetch, locate, after, chunk) for fetch in fetches]
     items: list[Item] = []
     examined = 0
-    # One item more than the page holds shows whether there is a next page.
-    while len(items) <= limit:
+    while True:
+        heads = [partition for partition in partitions if partition.ahead]
+        # Whatever else was read shows that there is a next page; which item it begins with need not be known.
+        if len(items) == limit and heads:
+            return Page(items, locate(items[-1]))
         starved = [partition for partition in partitions if not partition.ahead and not partition.finished]
         if starved:
             if examined >= budget or (examined and not has_time()):
@@ -78,27 +78,10 @@ def merge(
             share = max(1, (budget - examined) // len(starved))
             pages = together([partition.ask(share) for partition in starved])
             examined += sum(partition.take(page) for partition, page in zip(starved, pages, strict=True))
-            continue
-        heads = [partition for partition in partitions if partition.ahead]
-        if not heads:
+        elif heads:
+            items.append(_next_of(heads, ascending=ascending).ahead.popleft()[1])
+        else:
             return Page(items, None)
-        items.append(_next_of(heads, locate, ascending).ahead.popleft())
-    page = items[:limit]
-    return Page(page, locate(page[-1]))
-
-
-def together(answers: Sequence[Callable[[], _Answer]]) -> list[_Answer]:
-    """All answers; raises the first error when nothing is under way any more, so that no connection is left half read."""
-    done: list[_Answer] = []
-    failure: Exception | None = None
-    for answer in answers:
-        try:
-            done.append(answer())
-        except Exception as error:  # whatever it is, the other answers have to be read first
-            failure = failure or error
-    if failure:
-        raise failure
-    return done
 
 
 def _first_chunk(wanted: int, partitions: int) -> int:
@@ -109,9 +92,9 @@ def _first_chunk(wanted: int, partitions: int) -> int:
     return math.ceil(share + 2 * math.sqrt(share))
 
 
-def _next_of(heads: Sequence[_Partition], locate: Callable[[Item], Position], ascending: bool) -> _Partition:
+def _next_of(heads: Sequence[_Partition], *, ascending: bool) -> _Partition:
     choose = min if ascending else max
-    return choose(heads, key=lambda head: locate(head.ahead[0]))
+    return choose(heads, key=lambda head: head.ahead[0][0])
 
 
 def _cut_short(
@@ -125,15 +108,13 @@ def _cut_short(
     """The page when the budget is spent: everything up to the partition that got least far."""
     first = min if ascending else max
     watermark = first(partition.frontier for partition in partitions if partition.frontier and not partition.finished)
-    while len(items) <= limit:
-        heads = [partition for partition in partitions if partition.ahead]
-        if not heads:
-            break
-        head = _next_of(heads, locate, ascending)
-        position = locate(head.ahead[0])
+    while heads := [partition for partition in partitions if partition.ahead]:
+        head = _next_of(heads, ascending=ascending)
+        position, item = head.ahead[0]
         if (position > watermark) if ascending else (position < watermark):
             break
-        items.append(head.ahead.popleft())
-    if len(items) > limit:
-        return Page(items[:limit], locate(items[limit - 1]))
+        if len(items) == limit:
+            return Page(items, locate(items[-1]))
+        items.append(item)
+        head.ahead.popleft()
     return Page(items, watermark)

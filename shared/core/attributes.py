@@ -18,24 +18,28 @@ AttributeMap: TypeAlias = dict[str, AttributeValue]
 
 def encode_item(item: Mapping[str, Value]) -> AttributeMap:
     """Plain Python values to attribute values; raises TypeError on what DynamoDB cannot hold."""
-    return {name: encode(value) for name, value in item.items()}
+    return {name: {"S": value} if type(value) is str else encode(value) for name, value in item.items()}
 
 
 def decode_item(attributes: Mapping[str, AttributeValue]) -> Item:
     """Attribute values to plain Python values."""
-    return {name: decode(value) for name, value in attributes.items()}
+    # Most attributes are strings, and a call takes longer than looking for one.
+    return {name: attribute["S"] if "S" in attribute else decode(attribute) for name, attribute in attributes.items()}
 
 
 def encode(value: Value) -> AttributeValue:
     """One plain value to its attribute value; a set becomes a String Set."""
+    # One class at a time, and abstract ones last: they are what takes long to check.
     if isinstance(value, str):
         return {"S": value}
     if isinstance(value, bool):
         return {"BOOL": value}
-    if isinstance(value, int | float):
+    if isinstance(value, int):
         return {"N": repr(value)}
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         return {"M": encode_item(value)}
+    if isinstance(value, float):
+        return {"N": repr(value)}
     if isinstance(value, set | frozenset):
         return {"SS": sorted(value)}
     if isinstance(value, list | tuple):
@@ -44,33 +48,38 @@ def encode(value: Value) -> AttributeValue:
         return {"B": value}
     if value is None:
         return {"NULL": True}
+    if isinstance(value, Mapping):
+        return {"M": encode_item(value)}
     raise TypeError(f"DynamoDB cannot hold a {type(value).__name__}")
 
 
 def decode(attribute: AttributeValue) -> Value:
     """One attribute value to its plain value; raises TypeError on a type that no item here uses."""
-    ((kind, value),) = attribute.items()
-    match kind:
-        case "S" | "BOOL":
-            return value
-        case "N":
-            return int(value) if value.lstrip("-").isdigit() else _float_or_int(value)
-        case "M":
-            return decode_item(value)
-        case "SS":
-            return set(value)
-        case "L":
-            return [decode(element) for element in value]
-        case "B":
-            # botocore hands out bytes; the fast parser of shared/aws/dynamodb.py leaves the wire's base64.
-            return value if isinstance(value, bytes) else base64.b64decode(value)
-        case "NULL":
-            return None
-        case _:
-            raise TypeError(f"unexpected DynamoDB type {kind}")
+    if "S" in attribute:
+        return attribute["S"]
+    if "N" in attribute:
+        return _number(attribute["N"])
+    if "M" in attribute:
+        return decode_item(attribute["M"])
+    if "SS" in attribute:
+        return set(attribute["SS"])
+    if "L" in attribute:
+        return [decode(element) for element in attribute["L"]]
+    if "BOOL" in attribute:
+        return attribute["BOOL"]
+    if "B" in attribute:
+        # botocore hands out bytes; both clients here leave the wire's base64.
+        value = attribute["B"]
+        return value if isinstance(value, bytes) else base64.b64decode(value)
+    if "NULL" in attribute:
+        return None
+    raise TypeError(f"unexpected DynamoDB type {next(iter(attribute))}")
 
 
-def _float_or_int(digits: str) -> int | float:
-    number = float(digits)
-    # DynamoDB may spell a whole number with an exponent, such as 1E+21.
-    return int(number) if number.is_integer() and abs(number) < 2**53 else number
+def _number(digits: str) -> int | float:
+    try:
+        return int(digits)
+    except ValueError:
+        number = float(digits)
+        # DynamoDB may spell a whole number with an exponent, such as 1E+21.
+        return int(number) if number.is_integer() and abs(number) < 2**53 else number

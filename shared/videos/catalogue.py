@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from shared.aws.dynamodb import ConditionFailed, Table, TransactionConflict, Write
+from shared.aws.dynamodb import ConditionFailed, Table, TransactionConflict, Write, together
 from shared.aws.expressions import Expression, change_between
 from shared.aws.records import ABSENT, contended, is_ours, unchanged
 from shared.core.attributes import Item
@@ -31,7 +31,7 @@ from shared.videos.access import (
     seen_by,
 )
 from shared.videos.counters import view_count
-from shared.videos.documents import SUMMARY_FIELDS, document, document_for
+from shared.videos.documents import READ, SUMMARY_FIELDS, document, document_for
 from shared.videos.entries import as_read, entry_moves, own_entries
 from shared.videos.video import is_listed, stamp, upgraded
 from shared.web.idempotency import Once, in_flight
@@ -141,13 +141,22 @@ class VideoStore:
     def read_many(self, video_ids: Sequence[str], caller: Caller, now: int) -> dict[str, dict[str, Any]]:
         """The documents of those of up to 100 different videos that the caller may see.
 
-        Two BatchGetItem: the videos, then the counters of those that are shown.
+        Two BatchGetItem side by side: the videos, and all their counters. To leave out those of hidden videos would be
+        another trip.
         """
-        items = {item["videoId"]: item for item in self.items(video_ids) if is_seen(item, caller, now)}
-        partitions = {VIEW_COUNTER.key(videoId=video_id, shard=0)[PARTITION_KEY]: video_id for video_id in items}
-        counters = self.table.batch_get([VIEW_COUNTER.key(videoId=video_id, shard=0) for video_id in items])
-        counts = {partitions[counter[PARTITION_KEY]]: view_count(counter) for counter in counters}
-        return {video_id: document_for(caller, item, counts.get(video_id, 0)) for video_id, item in items.items()}
+        counter_keys = {video_id: VIEW_COUNTER.key(videoId=video_id, shard=0) for video_id in video_ids}
+        videos, counters = together(
+            [
+                self.table.begin_batch_get([VIDEO.key(videoId=video_id) for video_id in video_ids], attributes=READ),
+                self.table.begin_batch_get(list(counter_keys.values())),
+            ]
+        )
+        counts = {counter[PARTITION_KEY]: view_count(counter) for counter in counters}
+        return {
+            item["videoId"]: document_for(caller, item, counts.get(counter_keys[item["videoId"]][PARTITION_KEY], 0))
+            for item in videos
+            if is_seen(item, caller, now)
+        }
 
     def items(self, video_ids: Iterable[str], *, consistent: bool = False) -> list[Item]:
         """The items of different videos as they are stored, in no order; one BatchGetItem for 100 of them."""

@@ -1,6 +1,5 @@
 """A video as clients see it: the document, and the summary in lists."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from shared.core.attributes import Item, Value
@@ -64,6 +63,12 @@ SUMMARY_FIELDS = (
 OWNER_FIELDS = (TTL_ATTRIBUTE, "source", "failure")
 """What only a video's owner and admins are shown."""
 
+READ = (*(name for name in FIELDS if name != "viewCount"), "pictures")
+"""The attributes of an item that its document, and who may see it, follow from; an item has a third more."""
+
+_UNORDERED = (dict, set)
+"""What DynamoDB keeps no order in; a call for each of the other values would be most of a document's time."""
+
 SOURCE_FIELDS = ("uploadId", "contentType", "fileSize", "arrivedAt")
 """What is shown of a source."""
 
@@ -73,13 +78,19 @@ def document(item: Item, view_count: int | None = None) -> dict[str, Any]:
 
     DynamoDB keeps no order in either, and the same video must have the same ETag each time.
     """
-    shown = {name: plain(item[name]) for name in FIELDS if name in item}
-    shown |= {field: plain(entries) for field, entries in with_made(item).items() if field in item}
-    if "source" in item:
+    whole = item if view_count is None else {**item, "viewCount": view_count}
+    shown = {
+        name: plain(value) if isinstance(value := whole[name], _UNORDERED) else value
+        for name in FIELDS
+        if name in whole
+    }
+    # These have their places already, which they keep.
+    for field, made in made_by_jobs(item).items():
+        if made and field in shown:
+            shown[field] = plain({**made, **item[field]})
+    if "source" in shown:
         shown["source"] = {name: item["source"][name] for name in SOURCE_FIELDS}
-    if view_count is not None:
-        shown["viewCount"] = view_count
-    return {name: shown[name] for name in FIELDS if name in shown}
+    return shown
 
 
 def document_for(caller: Caller, item: Item, view_count: int) -> dict[str, Any]:
@@ -109,6 +120,8 @@ def with_made(item: Item) -> dict[str, Item]:
 
 def plain(value: Value) -> Value:
     """The value as JSON can write it, with maps and sets in order."""
-    if isinstance(value, Mapping):
-        return {name: plain(value[name]) for name in sorted(value)}
+    if isinstance(value, dict):
+        return {
+            name: plain(member) if isinstance(member := value[name], _UNORDERED) else member for name in sorted(value)
+        }
     return sorted(value) if isinstance(value, set) else value

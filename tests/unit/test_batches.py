@@ -18,6 +18,7 @@ from shared.videos.catalogue import VideoStore
 from shared.videos.video import GRACE_SECONDS
 from shared.web.requests import Request
 from tests.harness import LINKS, NOW, Api, Clock, recorded
+from tests.wire import come_between
 
 MISSING = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 KEY = {"Idempotency-Key": "k"}
@@ -143,13 +144,8 @@ class TestBatchGet:
         assert (reply.status, reply.json["errors"][0]["pointer"]) == (422, pointer)
         assert operations == []
 
-    def test_keys_that_dynamodb_leaves_over_every_time_make_it_unavailable(
-        self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        def nothing(RequestItems: Any) -> Any:
-            return {"Responses": {}, "UnprocessedKeys": RequestItems}
-
-        monkeypatch.setattr(table.client, "batch_get_item", nothing)
+    def test_keys_that_dynamodb_leaves_over_every_time_make_it_unavailable(self, api: Api, table: Table) -> None:
+        come_between(table.client, lambda _, asked, __: {"Responses": {}, "UnprocessedKeys": asked["RequestItems"]})
         assert api.post("/v1/videos/batch-get", {"videoIds": [MISSING]}).status == 503
 
 
@@ -469,16 +465,14 @@ class TestTrouble:
         assert (changed["status"], made["status"]) == (500, 201)
         assert "Secret" not in json.dumps(changed)
 
-    def test_a_dry_run_that_cannot_read_is_unavailable(
-        self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(table.client, "batch_get_item", _failing_with("ThrottlingException"))
+    def test_a_dry_run_that_cannot_read_is_unavailable(self, api: Api, table: Table) -> None:
+        come_between(table.client, _failing_with("ThrottlingException"))
         body = {"operations": [_deletion({"videoId": MISSING})]}
         assert api.post("/v1/videos/batch", body, query="dryRun=true").status == 503
 
 
 def _failing_with(code: str) -> Callable[..., Any]:
-    def fail(**_: Any) -> Any:
+    def fail(*_: Any, **__: Any) -> Any:
         raise ClientError({"Error": {"Code": code, "Message": ""}}, "Any")
 
     return fail

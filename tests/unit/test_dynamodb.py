@@ -22,6 +22,7 @@ from shared.aws.expressions import Expression, change_between
 from shared.core.errors import ContentTooLarge, InternalError, NotApplied, ServiceError, Unavailable
 from shared.videos.catalogue import VideoStore
 from tests.harness import Api, make_api, recorded
+from tests.wire import WholeClient
 
 KEY = {"pk": "p", "sk": "s"}
 ABSENT = Expression("attribute_not_exists(#pk)", {"#pk": "pk"})
@@ -160,6 +161,27 @@ def test_keys_that_stay_unprocessed_end_as_unavailable() -> None:
     with pytest.raises(Unavailable):
         table.batch_get([{"pk": "b"}])
     assert len(client.calls) == ATTEMPTS
+
+
+def test_a_hundred_keys_and_the_next_are_under_way_side_by_side() -> None:
+    events: list[str] = []
+
+    class Recording(WholeClient):
+        def begin(self, operation: str, **parameters: Any) -> Callable[[], Any]:
+            keys = parameters["RequestItems"]["T"]["Keys"]
+            events.append(f"{operation} of {len(keys)}")
+
+            def answer() -> Any:
+                events.append("answered")
+                return {"Responses": {"T": keys}}
+
+            return answer
+
+    keys = [{"pk": str(number)} for number in range(101)]
+    table = Table("T", Recording("http://localhost", None))
+
+    assert table.batch_get(keys) == keys
+    assert events == ["BatchGetItem of 100", "BatchGetItem of 1", "answered", "answered"]
 
 
 def test_an_update_says_only_what_differs() -> None:

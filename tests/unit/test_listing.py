@@ -72,10 +72,11 @@ def test_what_is_hidden_behind_the_last_is_not_a_next_page() -> None:
     assert (page.items, page.resume) == (["0000", "0001"], None)
 
 
-def test_a_page_that_shows_all_is_read_at_once() -> None:
+@pytest.mark.parametrize("limit", [25, 100])
+def test_a_page_that_shows_all_is_read_at_once(limit: int) -> None:
     sizes: list[int] = []
-    hydrated(_reader(_entries(60), sizes), lambda found: [entry["relId"] for entry in found], limit=25, after=None)
-    assert sizes == [26]
+    hydrated(_reader(_entries(160), sizes), lambda found: [entry["relId"] for entry in found], limit=limit, after=None)
+    assert sizes == [limit + 1]
 
 
 def test_reads_grow_while_nothing_is_found() -> None:

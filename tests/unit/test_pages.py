@@ -134,3 +134,24 @@ def test_an_evenly_spread_page_reads_little_more_than_it_shows() -> None:
     sources = [Partition(everything[shard::4], lambda _: True, ascending=False) for shard in range(4)]
     merge([source.fetch for source in sources], _locate, ascending=False, limit=25, after=None)
     assert sum(source.examined for source in sources) <= 2 * 25
+
+
+def test_a_page_that_is_full_asks_for_nothing_more() -> None:
+    # The last item of the page is the last that was read of its partition, so it is not known what follows it there.
+    first = [Position(n, "a") for n in [*range(17), *range(50, 99)]]
+    second = [Position(n, "b") for n in [5, 10, 15, *range(50, 99)]]
+    reads: list[int] = []
+
+    def fetch_from(places: list[Position]) -> Fetch:
+        partition = Partition(places, lambda _: True, ascending=True)
+
+        def fetch(after: Position | None, limit: int) -> Callable[[], QueryPage]:
+            reads.append(limit)
+            return partition.fetch(after, limit)
+
+        return fetch
+
+    page = merge([fetch_from(first), fetch_from(second)], _locate, ascending=True, limit=20, after=None)
+
+    assert reads == [17, 17]
+    assert page.resume == _locate(page.items[-1]) == Position(16, "a")
