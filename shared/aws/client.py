@@ -7,7 +7,6 @@ its place: the reference of tests/unit/test_client.py. docs/decisions/16-lean-cl
 
 import hashlib
 import hmac
-import json
 import os
 import select
 import time
@@ -18,7 +17,8 @@ from functools import cache, lru_cache, partial, partialmethod
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
+
+import orjson
 
 from shared.aws import tls
 from shared.core.deadline import CONNECT_SECONDS, READ_SECONDS
@@ -111,7 +111,7 @@ class Client:
 
     def begin(self, operation: str, **parameters: Any) -> Callable[[], Any]:
         """Send a request; what is returned waits for its answer. So several can be under way without threads."""
-        body = json.dumps(parameters, separators=(",", ":"), default=_base64).encode()
+        body = orjson.dumps(parameters, default=_base64)
         headers = self._signed(f"{self._service.target}.{operation}", body)
         connection = self._connection()
         end = time.monotonic() + READ_SECONDS
@@ -163,7 +163,7 @@ class Client:
         if response.headers.get("x-amz-crc32", checksum := str(zlib.crc32(body))) != checksum:
             raise AnswerLost("the checksum of the answer is wrong")
         try:
-            answer = json.loads(body or b"{}")
+            answer = orjson.loads(body or b"{}")
         except ValueError:
             answer = None
         if response.status != 200:
@@ -213,8 +213,11 @@ def make_client(service: Service = DYNAMODB) -> Client:
     endpoint = endpoint or f"https://{service.name}.{region}.amazonaws.com"
     url = urlsplit(endpoint)
     is_here = url.hostname in ("127.0.0.1", "localhost", "::1")
-    if url.scheme in getproxies() and not is_here and not proxy_bypass(str(url.hostname)):
-        raise InternalError("A proxy needs DYNAMODB_CLIENT=boto3, or the endpoint in NO_PROXY.")
+    if not is_here and f"{url.scheme}_proxy" in map(str.lower, os.environ):
+        from urllib.request import getproxies, proxy_bypass  # much to load, and functions have no proxy
+
+        if url.scheme in getproxies() and not proxy_bypass(str(url.hostname)):
+            raise InternalError("A proxy needs DYNAMODB_CLIENT=boto3, or the endpoint in NO_PROXY.")
     return Client(endpoint, region, _credentials(), service)
 
 

@@ -3,7 +3,9 @@
 import os
 import ssl
 from functools import cache
-from pathlib import Path
+from importlib.util import find_spec
+
+from shared.core.errors import InternalError
 
 AMAZON_ROOTS = ("Amazon Root CA", "Starfield Services Root Certificate Authority")
 """Whom AWS's certificates lead to: to parse all that browsers trust takes 18 ms of each cold start.
@@ -23,8 +25,10 @@ def context(host: str) -> ssl.SSLContext:
 @cache
 def _amazon_roots() -> str:
     """Those of the certificates that botocore brings."""
-    import botocore  # a small module; its session and clients are what takes long
-
-    certificates = (Path(botocore.__file__).parent / "cacert.pem").read_text(encoding="ascii").split("# Issuer: ")
+    package = find_spec("botocore")  # found, but not loaded
+    if package is None or package.origin is None:
+        raise InternalError("The package has no botocore, whose certificates are needed.")
+    with open(f"{os.path.dirname(package.origin)}/cacert.pem", encoding="ascii") as bundle:
+        certificates = bundle.read().split("# Issuer: ")
     ours = [one for one in certificates if any(f'# Label: "{root}' in one for root in AMAZON_ROOTS)]
     return "".join(one[one.index("-----BEGIN") :] for one in ours)

@@ -1,11 +1,12 @@
 """Answers: JSON documents with their headers, problems, and how many documents fit into one answer."""
 
 import base64
-import json
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+import orjson
 
 from shared.core.errors import ServiceError
 from shared.web import etags
@@ -91,7 +92,7 @@ def fitting(documents: Iterable[Mapping[str, Any]], largest: int = LARGEST_ANSWE
     """How many documents, from the first on, fit into one answer together, or into `largest` bytes of it."""
     size = count = 0
     for document in documents:
-        size += len(json.dumps(_json(document), ensure_ascii=False).encode())
+        size += len(orjson.dumps(_json(document)))
         if size > largest:
             break
         count += 1
@@ -99,4 +100,4 @@ def fitting(documents: Iterable[Mapping[str, Any]], largest: int = LARGEST_ANSWE
 
 
 def _json(content: Any) -> str:
-    return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
+    return orjson.dumps(content).decode()
