@@ -70,8 +70,8 @@ synth: $(STAMP) ## Make the templates with all validation, and lint them
 lint: $(STAMP) ## Check style, format and types
 	@$(PYTHON) -m local.checks lint types
 
-bench: $(STAMP) ## Measure what the tuning gains, as ratios
-	@for each in codec client request media catalogue; do $(PYTHON) -m bench.$$each; done
+bench: $(STAMP) ## Measure calls and starts next to other ways to build them, and what the tuning gains, as ratios
+	@for measured in performance client media catalogue; do $(PYTHON) -m bench.$$measured || exit 1; done
 
 redrive: $(STAMP) ## Show what was set aside of a queue, and move it back (QUEUE=thumbnails ENV=prod YES=1; ENV=local)
 	@$(PYTHON) -m tools redrive --queue "$(QUEUE)" $(if $(filter local,$(ENV)),--local,$(if $(ENV),--env "$(ENV)")) $(if $(YES),--yes)

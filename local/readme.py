@@ -5,7 +5,7 @@
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from local import ROOT
 from shared.access_patterns import ACCESS_PATTERNS
@@ -54,12 +54,17 @@ def sections() -> dict[str, str]:
 
 def updated(text: str) -> str:
     """The page with its sections generated again; raises ValueError if the marks of a section are missing."""
-    for name, content in sections().items():
+    return filled(text, sections())
+
+
+def filled(text: str, contents: Mapping[str, str]) -> str:
+    """A page with these contents between the marks of each section; raises ValueError if marks are missing."""
+    for name, content in contents.items():
         begin, end = f"<!-- generated: {name} -->\n", f"<!-- end: {name} -->\n"
         before, found, rest = text.partition(begin)
         _, closed, after = rest.partition(end)
         if not (found and closed):
-            raise ValueError(f"{DATA_MODEL.name} has no marks for the section {name!r}")
+            raise ValueError(f"The page has no marks for the section {name!r}.")
         text = before + begin + content + end + after
     return text
 

@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
 
 from bench.cost.behind import measure_behind
 from bench.cost.bill import WORKLOAD, Misused, Prices, Workload
 from bench.cost.page import PAGE, updated
-from bench.cost.report import Grid, Report
+from bench.cost.report import Report
 from bench.cost.run import measure_lifelike
 
 
@@ -65,21 +64,12 @@ def _show(report: Report) -> None:
     told = ", ".join(f"{name} {bytes_:,} bytes" for name, bytes_ in report.sizes().items())
     wide.print(f"Measured: {told}.")
     for grid in report.grids().values():
-        wide.print(_rich(grid))
+        wide.print(grid)
     prices = report.prices
     wide.print(
         f"List prices of {prices.region} on {prices.date}, without free tiers; not confirmed on that day: "
         f"{', '.join(prices.unchecked)}. None of this was run on AWS; docs/costs.md says what that means."
     )
-
-
-def _rich(grid: Grid) -> Table:
-    table = Table(title=grid.title, title_justify="left")
-    for place, column in enumerate(grid.columns):
-        table.add_column(column, justify="left" if place < grid.words else "right", overflow="fold")
-    for row in grid.rows:
-        table.add_row(*(cell.strip("`*") for cell in row))
-    return table
 
 
 if __name__ == "__main__":

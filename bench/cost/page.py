@@ -2,6 +2,7 @@
 
 from bench.cost.report import Report
 from local import ROOT
+from local.readme import filled
 
 PAGE = ROOT / "docs" / "costs.md"
 
@@ -9,12 +10,4 @@ PAGE = ROOT / "docs" / "costs.md"
 def updated(text: str, report: Report) -> str:
     """The page with its tables rewritten; raises ValueError when the marks of one are missing."""
     sizes = "".join(f"- {name}: {bytes_:,} bytes\n" for name, bytes_ in report.sizes().items())
-    sections = {"sizes": sizes} | {name: grid.markdown() for name, grid in report.grids().items()}
-    for name, content in sections.items():
-        begin, end = f"<!-- generated: {name} -->\n", f"<!-- end: {name} -->\n"
-        before, opened, rest = text.partition(begin)
-        _, closed, after = rest.partition(end)
-        if not (opened and closed):
-            raise ValueError(f"docs/costs.md has no marks for {name!r}")
-        text = f"{before}{begin}{content}{end}{after}"
-    return text
+    return filled(text, {"sizes": sizes} | {name: grid.markdown() for name, grid in report.grids().items()})

@@ -1,7 +1,6 @@
 """What `make cost` shows: tables for a terminal, Markdown for docs/costs.md, and one object for machines."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from bench.cost.behind import Followed
@@ -22,25 +21,9 @@ from bench.cost.bill import (
 from bench.cost.naive import Comparison, comparisons
 from bench.cost.run import Catalogue, Measured
 from bench.cost.units import Units, size
+from bench.tables import Grid
 
 MONTHLY = ("DynamoDB", "Lambda", "API Gateway", "Logs", "Transfer", "SQS", "S3", "CloudWatch", "Secrets, keys")
-
-
-@dataclass(frozen=True)
-class Grid:
-    """A table: its title, its columns, and its rows of text. All but the first column are numbers, unless `words` says."""
-
-    title: str
-    columns: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    words: int = 1
-    """How many columns are text."""
-
-    def markdown(self) -> str:
-        """As a page shows it."""
-        marks = ["---" if place < self.words else "---:" for place in range(len(self.columns))]
-        lines = [self.columns, marks, *self.rows]
-        return "".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |\n" for line in lines)
 
 
 class Report:

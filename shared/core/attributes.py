@@ -1,8 +1,8 @@
 """Items to and from DynamoDB's attribute values.
 
-By hand, because boto3's TypeDeserializer makes a Decimal of every number and takes three times as long
-(bench/codec.py). Numbers come back as int where they are whole, else as float; floats are written with their
-shortest round-trip digits (17 at most, of the 38 that DynamoDB keeps).
+By hand, because boto3's TypeDeserializer makes a Decimal of every number and takes three times as long. Numbers come back
+as int where they are whole, else as float; floats are written with their shortest round-trip digits (17 at most, of the
+38 that DynamoDB keeps).
 https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_AttributeValue.html
 """
 

@@ -1,0 +1,96 @@
+"""FastAPI behind Mangum, and boto3's Table."""
+
+import base64
+import json
+import os
+import time
+import uuid
+from decimal import Decimal
+from typing import Annotated, Any
+
+import boto3
+from boto3.dynamodb.conditions import Attr, Key
+from botocore.exceptions import ClientError
+from fastapi import Depends, FastAPI, HTTPException, Query, Request
+from mangum import Mangum
+
+from bench.peers.models import NewVideo, Page, Video, Views
+
+app = FastAPI(title="Videos")
+table = boto3.resource("dynamodb").Table(os.environ["TABLE_NAME"])
+
+
+def user(request: Request) -> str:
+    """Who asks, as the gateway has checked."""
+    event: dict[str, Any] = request.scope["aws.event"]
+    return str(event["requestContext"]["authorizer"]["jwt"]["claims"]["sub"])
+
+
+User = Annotated[str, Depends(user)]
+
+
+@app.get("/v1/videos/{video_id}", response_model_exclude_none=True)
+def get_video(video_id: str, user: User) -> Video:
+    item = table.get_item(Key={"videoId": video_id}).get("Item")
+    if not item or (item["userId"] != user and (item["status"], item["visibility"]) != ("ready", "public")):
+        raise HTTPException(404, "There is no such video.")
+    return Video.model_validate(item)
+
+
+@app.post("/v1/videos", status_code=201, response_model_exclude_none=True)
+def create_video(new: NewVideo, user: User) -> Video:
+    now = int(time.time())
+    video = Video(
+        **new.model_dump(),
+        videoId=str(uuid.uuid4()),
+        userId=user,
+        createdAt=now,
+        updatedAt=now,
+        status="uploaded",
+        version=1,
+    )
+    # The resource takes no floats.
+    item = json.loads(video.model_dump_json(exclude_none=True), parse_float=Decimal)
+    table.put_item(Item=item, ConditionExpression=Attr("videoId").not_exists())
+    return video
+
+
+@app.post("/v1/videos/{video_id}/views")
+def count_view(video_id: str) -> Views:
+    try:
+        answer = table.update_item(
+            Key={"videoId": video_id},
+            UpdateExpression="ADD viewCount :one",
+            ConditionExpression=Attr("videoId").exists(),
+            ExpressionAttributeValues={":one": 1},
+            ReturnValues="UPDATED_NEW",
+        )
+    except ClientError as error:
+        if error.response["Error"]["Code"] == "ConditionalCheckFailedException":
+            raise HTTPException(404, "There is no such video.") from error
+        raise
+    return Views.model_validate({"videoId": video_id, **answer["Attributes"]})
+
+
+@app.get("/v1/videos", response_model_exclude_none=True)
+def list_videos(
+    user_id: Annotated[str, Query(alias="userId")],
+    limit: Annotated[int, Query(ge=1, le=100)] = 25,
+    cursor: str | None = None,
+) -> Page:
+    start: dict[str, Any] = {}
+    if cursor:
+        start["ExclusiveStartKey"] = json.loads(base64.urlsafe_b64decode(cursor))
+    answer = table.query(
+        IndexName="by-owner",
+        KeyConditionExpression=Key("userId").eq(user_id),
+        ScanIndexForward=False,
+        Limit=limit,
+        **start,
+    )
+    last = answer.get("LastEvaluatedKey")
+    more = base64.urlsafe_b64encode(json.dumps(last, default=int).encode()).decode() if last else None
+    return Page.model_validate({"items": answer["Items"], "nextCursor": more})
+
+
+lambda_handler = Mangum(app, lifespan="off")

@@ -1,0 +1,102 @@
+"""Powertools' resolver, pydantic, and boto3's Table: what the tutorials lead to."""
+
+import base64
+import json
+import os
+import time
+import uuid
+from decimal import Decimal
+from typing import Any
+
+import boto3
+from aws_lambda_powertools import Logger
+from aws_lambda_powertools.event_handler import APIGatewayHttpResolver
+from aws_lambda_powertools.event_handler.exceptions import BadRequestError, NotFoundError
+from aws_lambda_powertools.logging import correlation_paths
+from aws_lambda_powertools.utilities.typing import LambdaContext
+from boto3.dynamodb.conditions import Attr, Key
+from botocore.exceptions import ClientError
+from pydantic import ValidationError
+
+from bench.peers.models import NewVideo, Page, Summary, Video, Views
+
+logger = Logger(service="videos")
+app = APIGatewayHttpResolver()
+table = boto3.resource("dynamodb").Table(os.environ["TABLE_NAME"])
+
+
+def _user() -> str:
+    claims: dict[str, str] = app.current_event.request_context.authorizer.jwt_claim
+    return claims["sub"]
+
+
+@app.get("/v1/videos/<video_id>")
+def get_video(video_id: str) -> dict[str, Any]:
+    item = table.get_item(Key={"videoId": video_id}).get("Item")
+    if not item or (item["userId"] != _user() and (item["status"], item["visibility"]) != ("ready", "public")):
+        raise NotFoundError("There is no such video.")
+    return Video.model_validate(item).model_dump(exclude_none=True)
+
+
+@app.post("/v1/videos")
+def create_video() -> tuple[dict[str, Any], int]:
+    try:
+        new = NewVideo.model_validate_json(app.current_event.decoded_body or "")
+    except ValidationError as error:
+        raise BadRequestError(str(error)) from error
+    now = int(time.time())
+    video = Video(
+        **new.model_dump(),
+        videoId=str(uuid.uuid4()),
+        userId=_user(),
+        createdAt=now,
+        updatedAt=now,
+        status="uploaded",
+        version=1,
+    )
+    # The resource takes no floats.
+    item = json.loads(video.model_dump_json(exclude_none=True), parse_float=Decimal)
+    table.put_item(Item=item, ConditionExpression=Attr("videoId").not_exists())
+    return video.model_dump(exclude_none=True), 201
+
+
+@app.post("/v1/videos/<video_id>/views")
+def count_view(video_id: str) -> dict[str, Any]:
+    try:
+        answer = table.update_item(
+            Key={"videoId": video_id},
+            UpdateExpression="ADD viewCount :one",
+            ConditionExpression=Attr("videoId").exists(),
+            ExpressionAttributeValues={":one": 1},
+            ReturnValues="UPDATED_NEW",
+        )
+    except ClientError as error:
+        if error.response["Error"]["Code"] == "ConditionalCheckFailedException":
+            raise NotFoundError("There is no such video.") from error
+        raise
+    return Views.model_validate({"videoId": video_id, **answer["Attributes"]}).model_dump()
+
+
+@app.get("/v1/videos")
+def list_videos() -> dict[str, Any]:
+    query = app.current_event.query_string_parameters
+    options: dict[str, Any] = {}
+    if "cursor" in query:
+        options["ExclusiveStartKey"] = json.loads(base64.urlsafe_b64decode(query["cursor"]))
+    answer = table.query(
+        IndexName="by-owner",
+        KeyConditionExpression=Key("userId").eq(query["userId"]),
+        ScanIndexForward=False,
+        Limit=int(query.get("limit", 25)),
+        **options,
+    )
+    last = answer.get("LastEvaluatedKey")
+    cursor = base64.urlsafe_b64encode(json.dumps(last, default=int).encode()).decode() if last else None
+    items = [Summary.model_validate(item) for item in answer["Items"]]
+    return Page(items=items, nextCursor=cursor).model_dump(exclude_none=True)
+
+
+@logger.inject_lambda_context(correlation_id_path=correlation_paths.API_GATEWAY_HTTP)
+def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
+    """The entry point."""
+    return app.resolve(event, context)

@@ -1,0 +1,53 @@
+"""The command line: `python -m bench.performance --help`."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from rich.console import Console
+
+from bench.performance.lab import prepare
+from bench.performance.measure import measure
+from bench.performance.report import Report
+from local import ROOT
+from local.readme import filled
+
+PAGE = ROOT / "docs" / "performance.md"
+PICTURE = ROOT / "docs" / "performance.svg"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Install, measure, and print; the exit status."""
+    options = _parser().parse_args(arguments)
+    console = Console(width=max(Console().width, 120), highlight=False)
+    console.print("Installing the peers and a Python for them below .local/bench ...")
+    lab = prepare()
+    rounds, starts = (5, 1) if options.quick else (60, 9)
+    measured = measure(lab, rounds, starts, lambda step: console.print(f"{step} ..."))
+    report = Report(measured)
+    for grid in report.grids().values():
+        console.print(grid)
+    console.print(
+        f"On {measured.python}. By CPU time: the median, and the quartiles, of {rounds} rounds of calls and {starts} "
+        "of starts. docs/performance.md says what is measured."
+    )
+    if options.docs:
+        sections = {"python": f"Measured on {measured.python}.\n"}
+        sections |= {name: grid.markdown() for name, grid in report.grids().items()}
+        PAGE.write_text(filled(PAGE.read_text(encoding="utf-8"), sections), encoding="utf-8")
+        PICTURE.write_text(report.picture(), encoding="utf-8")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.performance",
+        description="What calls and starts cost in processor time, next to what else one would use.",
+    )
+    parser.add_argument("--quick", action="store_true", help="few rounds: more spread, in half of the time")
+    parser.add_argument("--docs", action="store_true", help="write the tables and the picture of docs/performance.md")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

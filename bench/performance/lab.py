@@ -1,0 +1,242 @@
+"""Where the apps run: a Python 3.13 with the packages that its users would deploy, in processes that are measured from outside."""
+
+import json
+import marshal
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from bench.performance.workload import BASE, OURS, PEERS, Operation, operations
+from local import ROOT
+
+FOLDER = ROOT / ".local" / "bench"
+DEPLOYED = "3.13"
+"""The Python of the deployed functions."""
+LONGEST_START = 300
+"""Seconds."""
+SETTINGS = {
+    "ANSWER_SECONDS": "600",  # under valgrind everything takes fifty times as long
+    "AWS_ACCESS_KEY_ID": "ASIAIOSFODNN7EXAMPLE",
+    "AWS_SECRET_ACCESS_KEY": "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
+    "AWS_SESSION_TOKEN": "IQoJb3JpZ2luX2Vj" * 40,
+    "AWS_CONFIG_FILE": os.devnull,
+    "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+    "AWS_DEFAULT_REGION": "us-east-1",
+    "AWS_REGION": "us-east-1",
+    "AWS_EXECUTION_ENV": "AWS_Lambda_python3.13",
+    "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "1024",
+    "AWS_LAMBDA_FUNCTION_NAME": "videos",
+    "AWS_LAMBDA_FUNCTION_VERSION": "1",
+    "CURSOR_SECRET_ARN": "arn:aws:secretsmanager:us-east-1:000000000000:secret:cursors",
+    "ENVIRONMENT": "bench",
+    "MEDIA_BUCKET": "media",
+    "MEDIA_URL": "https://pictures.example",
+    "PYTHONHASHSEED": "0",  # so that instructions can be counted twice
+    "TABLE_NAME": "VideoMetadata",
+    "_X_AMZN_TRACE_ID": "Root=1-68502a40-3f2504e04f8941d39a0c0305;Parent=3f2504e04f8941d3;Sampled=0",
+}
+"""The environment of a function in Lambda."""
+
+
+@dataclass(frozen=True)
+class Lab:
+    """A Python, and the code that it runs."""
+
+    python: Path
+    code: Path
+    folder: Path
+    """Where measurements leave their files."""
+    certificate: Path | None = None
+    """A folder with the certificate of the stub, and of those whom apps trust."""
+
+    @cached_property
+    def version(self) -> str:
+        """Such as CPython 3.13.0."""
+        script = "import platform; print(platform.python_implementation(), platform.python_version())"
+        return _run(str(self.python), "-c", script).strip()
+
+    def write_events(self) -> None:
+        """Write what apps are called with."""
+        for app in (OURS, BASE, *PEERS):
+            events = {operation.name: (operation.module(app), operation.event()) for operation in operations(app)}
+            self._events(app).write_bytes(marshal.dumps(events, 2))
+
+    def _events(self, app: str) -> Path:
+        return self.folder / f"{app}.events"
+
+    def command(self, app: str | None, first: str = "") -> list[str]:
+        """What starts an app, and with the name of an operation measures its start; None: what starts Python alone."""
+        worker = self.code / "bench" / "performance" / "worker.py"
+        arguments = [str(self._events(app)), first] if app else []
+        return [str(self.python), "-P", str(worker), *filter(None, arguments)]
+
+    def environment(self, endpoint: str, app: str | None) -> dict[str, str]:
+        """The environment of an app that finds AWS at this endpoint."""
+        services = ("DYNAMODB", "SECRETS_MANAGER")
+        found = SETTINGS | {f"AWS_ENDPOINT_URL_{service}": endpoint for service in services}
+        found["PYTHONPATH"] = str(self.code)
+        if self.certificate:
+            found["AWS_CA_BUNDLE"] = str(self.certificate / ("amazon.pem" if app == OURS else "all.pem"))
+        return found
+
+
+def prepare() -> Lab:
+    """Install and compile everything below `.local/bench`."""
+    shutil.rmtree(FOLDER, ignore_errors=True)
+    code, python = FOLDER / "code", FOLDER / "venv" / "bin" / "python"
+    uv = (sys.executable, "-m", "uv")
+    try:
+        _run(*uv, "venv", "--quiet", "--python", DEPLOYED, str(FOLDER / "venv"))
+    except subprocess.CalledProcessError as error:
+        print(f"uv neither found nor installed a Python {DEPLOYED}, so this one is measured.\n{error.stderr}")
+        _run(*uv, "venv", "--quiet", "--clear", "--python", sys.executable, str(FOLDER / "venv"))
+    requirements = str(ROOT / "bench" / "peers" / "requirements.txt")
+    _run(
+        *uv, "pip", "install", "--quiet", "--compile-bytecode", "--python", str(python), "--requirements", requirements
+    )
+    for source in ("bench", "functions", "shared"):
+        shutil.copytree(ROOT / source, code / source, ignore=shutil.ignore_patterns("__pycache__"))
+    _run(str(python), "-m", "compileall", "-q", str(code))
+    lab = Lab(python, code, FOLDER, _certificate(python))
+    lab.write_events()
+    return lab
+
+
+def _certificate(python: Path) -> Path:
+    """Certificates for the stub, and what apps trust: as many authorities as they would on AWS, and the stub's."""
+    folder = FOLDER / "certificate"
+    folder.mkdir()
+    _run(str(python), "-m", "trustme", "--quiet", "--dir", str(folder), "--identities", "127.0.0.1")
+    script = "import botocore.httpsession as s; print(s.get_cert_path(True))"
+    known = Path(_run(str(python), "-c", script).strip()).read_text(encoding="ascii")
+    script = "import shared.aws.client as c; print(c._amazon_roots())"
+    amazon = subprocess.run([str(python), "-c", script], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    stub = (folder / "client.pem").read_text(encoding="ascii")
+    (folder / "all.pem").write_text(known + stub, encoding="ascii")
+    (folder / "amazon.pem").write_text(amazon + stub, encoding="ascii")
+    return folder
+
+
+def _run(*command: str) -> str:
+    return subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout
+
+
+class App:
+    """A running app."""
+
+    def __init__(self, process: "subprocess.Popen[str]") -> None:
+        self.process = process
+
+    def take(self, operation: Operation, calls: int) -> float:
+        """Call it; the seconds of processor time for each call."""
+        return float(self._ask(f"{operation.name} {calls}")) / calls
+
+    def answer(self, operation: Operation) -> Any:
+        """Call it once; what it answers."""
+        return json.loads(self._ask(f"{operation.name} 0"))
+
+    def _ask(self, line: str) -> str:
+        assert self.process.stdin
+        assert self.process.stdout
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+        return self.process.stdout.readline()
+
+
+@contextmanager
+def running(lab: Lab, app: str, endpoint: str, prefix: Sequence[str] = ()) -> Iterator[App]:
+    """An app that waits to be called, started by a prefix such as valgrind's command."""
+    command, pipe = [*prefix, *lab.command(app)], subprocess.PIPE
+    with subprocess.Popen(command, env=lab.environment(endpoint, app), stdin=pipe, stdout=pipe, text=True) as process:
+        try:
+            yield App(process)
+        finally:
+            process.kill()
+
+
+def start(lab: Lab, app: str, operation: Operation, endpoint: str, prefix: Sequence[str] = ()) -> float:
+    """Start an app for one first request; the seconds of processor time from import to answer."""
+    command = [*prefix, *lab.command(app, operation.name)]
+    environment = lab.environment(endpoint, app)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=LONGEST_START)
+    seconds, status = done.stdout.split()
+    assert status in ("200", "201"), f"{app} answers {operation.name} with {status}: {done.stderr}"
+    return float(seconds)
+
+
+class Counter:
+    """Counts the instructions of an app that valgrind's callgrind runs."""
+
+    @staticmethod
+    def is_here() -> bool:
+        """Whether valgrind is installed."""
+        return bool(shutil.which("valgrind") and shutil.which("vgdb"))
+
+    def __init__(self, lab: Lab, name: str) -> None:
+        self.file = lab.folder / f"{name}.callgrind"
+        self.prefix = (
+            *_valgrind(self.file),
+            "--tool=callgrind",
+            "--instr-atstart=no",
+            f"--callgrind-out-file={self.file}",
+        )
+        self._dumps = 0
+
+    def count(self, app: App, operation: Operation) -> float:
+        """The instructions of each call: those of twice as many calls less those of as many."""
+        calls = max(operation.calls // 2, 2)
+        app.take(operation, operation.calls)
+        self._tell(app, "instrumentation", "on")
+        app.take(operation, 1)
+        once, twice = (self._instructions(app, operation, times) for times in (calls, 2 * calls))
+        self._tell(app, "instrumentation", "off")
+        return (twice - once) / calls
+
+    def _instructions(self, app: App, operation: Operation, calls: int) -> int:
+        self._tell(app, "zero")
+        app.take(operation, calls)
+        self._tell(app, "dump")
+        self._dumps += 1
+        return _summary(Path(f"{self.file}.{self._dumps}"))
+
+    def _tell(self, app: App, *command: str) -> None:
+        _run("vgdb", f"--pid={app.process.pid}", *command)
+
+
+def instructions_of_start(lab: Lab, app: str, operation: Operation, endpoint: str) -> int:
+    """The instructions from the start of Python to an app's first answer."""
+    file = lab.folder / f"{app}-{operation.name}.cachegrind".replace(" ", "-")
+    start(lab, app, operation, endpoint, _counting(file))
+    return _summary(file)
+
+
+def instructions_of_python(lab: Lab) -> int:
+    """The instructions of the start of Python."""
+    file = lab.folder / "python.cachegrind"
+    command = [*_counting(file), *lab.command(None)]
+    subprocess.run(command, env=lab.environment("", None), check=True, timeout=LONGEST_START)
+    return _summary(file)
+
+
+def _counting(file: Path) -> Sequence[str]:
+    # Not callgrind, as there is nothing to leave out, and this one counts twice as fast.
+    return (*_valgrind(file), "--tool=cachegrind", "--cache-sim=no", f"--cachegrind-out-file={file}")
+
+
+def _valgrind(file: Path) -> Sequence[str]:
+    return ("valgrind", "-q", f"--log-file={file}.log")
+
+
+def _summary(file: Path) -> int:
+    found = re.search(r"^summary: (\d+)", file.read_text(encoding="utf-8"), re.MULTILINE)
+    if not found:
+        raise RuntimeError(f"valgrind counted nothing in {file}")
+    return int(found[1])

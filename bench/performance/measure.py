@@ -1,0 +1,115 @@
+"""Measures all apps in one run: side by side, in rounds, so that what is shown is a ratio and not a machine."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Literal
+
+from bench.performance.lab import (
+    Counter,
+    Lab,
+    instructions_of_python,
+    instructions_of_start,
+    running,
+    start,
+)
+from bench.performance.workload import BASE, COMMON, OURS, OVER_TLS, OWN, PEERS, Operation, differences
+from bench.stub import stub
+
+APPS = (OURS, *PEERS)
+
+State = Literal["warm", "cold"]
+
+
+@dataclass
+class Taken:
+    """What one call takes, or one start."""
+
+    seconds: list[float] = field(default_factory=list)
+    """Of processor time, by round."""
+    instructions: float | None = None
+    """None where there is no valgrind."""
+
+
+@dataclass
+class Measurements:
+    """What was measured, and on what."""
+
+    python: str
+    taken: dict[tuple[State, str, str], Taken] = field(default_factory=dict)
+    """By state, app and operation."""
+
+    def of(self, state: State, app: str, operation: str) -> Taken:
+        """What an app took for an operation."""
+        return self.taken.setdefault((state, app, operation), Taken())
+
+
+Say = Callable[[str], object]
+
+
+def measure(lab: Lab, rounds: int, starts: int, say: Say) -> Measurements:
+    """Measure everything, in as many rounds of calls and of starts."""
+    measured = Measurements(lab.version)
+    with stub() as plain, stub(lab.certificate) as tls:
+        endpoints = {False: plain, True: tls}
+        say("Calls, by processor time")
+        for has_tls in endpoints:
+            _warm(lab, measured, endpoints[has_tls], _called(has_tls), rounds)
+        say("Starts, by processor time")
+        cases = [(BASE, COMMON[0]), *((app, operation) for operation in (*COMMON, OVER_TLS) for app in APPS)]
+        for _ in range(starts):
+            for app, operation in cases:
+                seconds = start(lab, app, operation, endpoints[operation.tls])
+                measured.of("cold", app, operation.name).seconds.append(seconds)
+        if not Counter.is_here():
+            say("There is no valgrind here to count instructions.")
+            return measured
+        say("Instructions")
+        own_start = instructions_of_python(lab)
+
+        def count_start(case: tuple[str, Operation]) -> None:
+            app, operation = case
+            counted = instructions_of_start(lab, app, operation, endpoints[operation.tls])
+            measured.of("cold", app, operation.name).instructions = counted - own_start
+
+        def count_calls(case: tuple[str, bool]) -> None:
+            app, has_tls = case
+            counter = Counter(lab, f"{app}-tls" if has_tls else app)
+            with running(lab, app, endpoints[has_tls], counter.prefix) as called:
+                for operation in _called(has_tls)[app]:
+                    counted = counter.count(called, operation)
+                    measured.of("warm", app, operation.name).instructions = counted
+
+        # Side by side, because instructions do not depend on what else the machine does.
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            list(pool.map(count_calls, [(app, has_tls) for app in APPS for has_tls in endpoints]))
+            list(pool.map(count_start, cases))
+    return measured
+
+
+def _called(has_tls: bool) -> Mapping[str, Sequence[Operation]]:
+    """The operations that are called of each app, with or without TLS."""
+    if has_tls:
+        return dict.fromkeys(APPS, (OVER_TLS,))
+    return {OURS: (*COMMON, *OWN), **dict.fromkeys(PEERS, COMMON)}
+
+
+def _warm(
+    lab: Lab, measured: Measurements, endpoint: str, called: Mapping[str, Sequence[Operation]], rounds: int
+) -> None:
+    with ExitStack() as stack:
+        apps = {app: stack.enter_context(running(lab, app, endpoint)) for app in called}
+        for operation in called[OURS]:
+            having = {app: apps[app] for app in apps if operation in called[app]}
+            ours = having[OURS].answer(operation)
+            assert ours["statusCode"] < 300, ours
+            for app, peer in having.items():
+                left_out = list(differences(operation, ours, peer.answer(operation)))
+                assert not left_out, f"{app} answers {operation.name} otherwise: {left_out}"
+                peer.take(operation, operation.calls)
+            for _ in range(rounds):
+                for app, peer in having.items():
+                    seconds = peer.take(operation, operation.calls)
+                    measured.of("warm", app, operation.name).seconds.append(seconds)

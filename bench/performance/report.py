@@ -1,0 +1,146 @@
+"""What was measured, as ratios with their spread: tables for a terminal and for docs/performance.md, and a picture."""
+
+from collections.abc import Iterable, Sequence
+from html import escape
+from statistics import quantiles
+
+from bench.performance.measure import APPS, Measurements, State, Taken
+from bench.performance.workload import BASE, COMMON, OURS, OVER_TLS, OWN, PEERS
+from bench.tables import Grid
+
+BASE_START = COMMON[0].name
+"""Under which the start of the base was measured."""
+
+
+class Report:
+    """The tables and the picture of one run."""
+
+    def __init__(self, measured: Measurements) -> None:
+        self._measured = measured
+        self._counted = all(taken.instructions is not None for taken in measured.taken.values())
+
+    def grids(self) -> dict[str, Grid]:
+        """The tables by name."""
+        return {"calls": self._calls(), "own": self._own(), "starts": self._starts()}
+
+    def _calls(self) -> Grid:
+        rows = []
+        for operation in (*COMMON, OVER_TLS):
+            ours = self._measured.of("warm", OURS, operation.name)
+            theirs = [self._measured.of("warm", peer, operation.name) for peer in PEERS]
+            rows += self._rows(operation.name, ours, theirs)
+        return Grid("A call of ours, in calls of another", ("Call", "By", "Ours", *PEERS), rows, words=2)
+
+    def _own(self) -> Grid:
+        rows = []
+        first = self._measured.of("warm", OURS, COMMON[0].name)
+        for operation in OWN:
+            ours = self._measured.of("warm", OURS, operation.name)
+            rows += self._rows(operation.name, ours, [first])
+        return Grid("Other calls of ours", ("Call", "By", "Ours", "in GETs of ours"), rows, words=2)
+
+    def _starts(self) -> Grid:
+        base = self._measured.of("cold", BASE, BASE_START)
+        rows = []
+        for operation in (*COMMON, OVER_TLS):
+            starts = [self._measured.of("cold", app, operation.name) for app in APPS]
+            if self._counted:
+                rows.append([operation.name, "instructions", *(_counted(start, base) for start in starts)])
+            rows.append([operation.name, "CPU time", *(_timed(start, base) for start in starts)])
+        title = "A start, from import to the first answer, in starts of the base"
+        return Grid(title, ("First call", "By", *APPS), rows, words=2)
+
+    def _rows(self, name: str, ours: Taken, theirs: Sequence[Taken]) -> list[list[str]]:
+        rows = []
+        if self._counted:
+            rows.append(
+                [name, "instructions", f"{_millions(ours):.2f} M", *(_counted(ours, other) for other in theirs)]
+            )
+        milliseconds = quartiles(seconds * 1e3 for seconds in ours.seconds)[1]
+        return [*rows, [name, "CPU time", f"{milliseconds:.2f} ms", *(_timed(ours, other) for other in theirs)]]
+
+    def picture(self) -> str:
+        """Calls and starts as bars, in SVG: by instructions where they were counted, else by processor time."""
+        panels = [
+            (f"Calls, by {self._unit()}: the tutorial's are 1", self._bars("warm", "tutorial")),
+            (f"Starts, by {self._unit()}: that of the base is 1", self._bars("cold", BASE)),
+        ]
+        return _drawn(panels)
+
+    def _unit(self) -> str:
+        return "instructions" if self._counted else "CPU time"
+
+    def _bars(self, state: State, reference: str) -> list[tuple[str, list[float]]]:
+        bars = []
+        for operation in COMMON:
+            one = self._measured.of(state, reference, BASE_START if reference == BASE else operation.name)
+            taken = [self._measured.of(state, app, operation.name) for app in APPS]
+            bars.append((operation.name, [self._amount(app) / self._amount(one) for app in taken]))
+        return bars
+
+    def _amount(self, taken: Taken) -> float:
+        return taken.instructions if taken.instructions is not None else quartiles(taken.seconds)[1]
+
+
+def _millions(taken: Taken) -> float:
+    return (taken.instructions or 0) / 1e6
+
+
+def _counted(one: Taken, other: Taken) -> str:
+    return f"{_millions(one) / _millions(other):.2f}"
+
+
+def _timed(one: Taken, other: Taken) -> str:
+    low, middle, high = quotients(one.seconds, other.seconds)
+    return f"{middle:.2f} ({low:.2f} to {high:.2f})"
+
+
+def quotients(ones: Sequence[float], others: Sequence[float]) -> tuple[float, float, float]:
+    """The quartiles of what one took over what the other took in the same round."""
+    return quartiles(one / other for one, other in zip(ones, others, strict=True))
+
+
+def quartiles(values: Iterable[float]) -> tuple[float, float, float]:
+    """The first quartile, the median and the third; of one value three times that."""
+    several = list(values)
+    low, middle, high = quantiles(several if len(several) > 1 else several * 2, method="inclusive")
+    return low, middle, high
+
+
+COLORS = ("#0969da", "#8c959f", "#bf8700", "#8250df", "#2da44e")
+WIDTH, LABELS, BAR, GAP, HEAD = 860, 110, 14, 12, 40
+"""Pixels."""
+
+
+def _drawn(panels: Sequence[tuple[str, Sequence[tuple[str, Sequence[float]]]]]) -> str:
+    """Panels below each other, each with groups of horizontal bars, one bar for each app."""
+    parts: list[str] = []
+    top = 30
+    for place, app in enumerate(APPS):
+        left = LABELS + 130 * place
+        parts.append(f'<rect x="{left}" y="8" width="12" height="12" fill="{COLORS[place]}"/>')
+        parts.append(f'<text x="{left + 18}" y="18">{escape(app)}</text>')
+    for title, groups in panels:
+        longest = max(amount for _, amounts in groups for amount in amounts)
+        scale = (WIDTH - LABELS - 60) / longest
+        parts.append(f'<text x="{LABELS}" y="{top + 24}" font-weight="bold">{escape(title)}</text>')
+        top += HEAD
+        begin = top
+        for name, amounts in groups:
+            middle = top + BAR * len(amounts) / 2 + 4
+            parts.append(f'<text x="{LABELS - 8}" y="{middle:.0f}" text-anchor="end">{escape(name)}</text>')
+            for place, amount in enumerate(amounts):
+                y, length = top + BAR * place, amount * scale
+                parts.append(
+                    f'<rect x="{LABELS}" y="{y}" width="{length:.1f}" height="{BAR - 2}" fill="{COLORS[place]}"/>'
+                )
+                parts.append(f'<text x="{LABELS + length + 4:.1f}" y="{y + 10}" font-size="10">{amount:.2f}</text>')
+            top += BAR * len(amounts) + GAP
+        x = LABELS + scale
+        parts.append(
+            f'<line x1="{x:.1f}" y1="{begin - 4}" x2="{x:.1f}" y2="{top - 8}" stroke="#57606a" stroke-dasharray="3"/>'
+        )
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{top + 10}" font-family="sans-serif" '
+        f'font-size="12">\n<rect width="100%" height="100%" fill="#ffffff"/>\n' + "\n".join(parts) + "\n</svg>\n"
+    )

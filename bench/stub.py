@@ -1,0 +1,243 @@
+"""A stand-in for DynamoDB on loopback: its wire, with answers from one made-up catalogue.
+
+What is measured over it is the caller's processor time: signing, sending, waiting, parsing. It keeps nothing, so every
+request has the same answer each time. It knows videos by our keys and by a plain `videoId`, as the peers have them.
+"""
+
+import json
+import socket
+import socketserver
+import ssl
+import subprocess
+import sys
+import threading
+import uuid
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from email.utils import formatdate
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Any
+
+from local import ROOT
+from shared.core.attributes import AttributeMap, encode_item
+from shared.core.caller import Caller
+from shared.schema import INDEXES, PROJECTION, RELATION_INDEX, VIEW_COUNTER, shard_of, tag_relation
+from shared.videos.documents import SUMMARY_FIELDS, document
+from shared.videos.video import new_item, stamp
+
+OWNER = "alice"
+NEWEST = 1_750_000_000
+"""Epoch seconds; each video is a minute older than the one before."""
+VIDEOS = 2_000
+VIEWS = 4_711
+TAGS = ("demo", "launch", "product")
+OURS_ALONE = ("origins", "schemaVersion")
+"""Of a document: what only this service keeps, so that peers are spared it."""
+_FIRST_ID = 0x3F2504E04F8941D39A0C << 48
+
+Json = dict[str, Any]
+
+
+def video_id(number: int) -> str:
+    """The id of a video, from the newest on."""
+    return str(uuid.UUID(int=_FIRST_ID + number))
+
+
+@cache
+def stored(number: int) -> Json:
+    """A video as our table holds it."""
+    content = {
+        "title": f"Product launch, take {number}",
+        "description": "How the new product came about, what it does, and who made it. With a demonstration on the stage.",
+        "duration": 354_000,
+        "fileSize": 48_234_496,
+        "format": "mp4",
+        "resolution": "1920x1080",
+        "videoCodec": "h264",
+        "audioCodec": "aac",
+        "frameRate": 23.976,
+        "resolutions": {name: f"s3://media/renditions/{number}/{name}.mp4" for name in ("1080p", "720p")},
+        "tags": list(TAGS),
+        "category": "keynotes",
+        "releaseYear": 2025,
+        "language": "en",
+        "visibility": "public",
+        "metadata": {"rating": 7.5, "seen": True, "campaign": "spring"},
+        "thumbnails": {
+            name: {"url": f"https://pictures.example/{number}/{name}.webp", "width": width, "height": width * 9 // 16}
+            for name, width in {"small": 320, "large": 1280}.items()
+        },
+    }
+    at = NEWEST - 60 * number
+    item = new_item(content, video_id=video_id(number), owner=OWNER, created_at=at, status="ready")
+    return stamp(item, caller=Caller(OWNER, frozenset()), now=at, version=3, write_id="0" * 32)
+
+
+@cache
+def _peers_video(number: int) -> Json:
+    whole = document(stored(number), VIEWS)
+    return {name: value for name, value in whole.items() if name not in OURS_ALONE}
+
+
+def answer(operation: str, asked: Mapping[str, Any]) -> Json:
+    """What DynamoDB would answer, or Secrets Manager."""
+    match operation:
+        case "GetItem":
+            return {"Item": _projected(_item(asked["Key"]), asked)}
+        case "BatchGetItem":
+            found = {
+                table: [_projected(_item(key), wanted) for key in wanted["Keys"]]
+                for table, wanted in asked["RequestItems"].items()
+            }
+            return {"Responses": found, "UnprocessedKeys": {}}
+        case "Query":
+            return _query(asked)
+        case "UpdateItem" if asked.get("ReturnValues", "NONE") != "NONE":
+            counted: Json = _counter(asked["Key"]) if "pk" in asked["Key"] else {"viewCount": VIEWS}
+            return {"Attributes": encode_item(counted)}
+        case "PutItem" | "UpdateItem" | "TransactWriteItems":
+            return {}
+        case "GetSecretValue":
+            return {"Name": "cursors", "SecretString": "a secret of the bench"}
+    raise ValueError(f"the bench has no answer to {operation}")
+
+
+def _item(key: Mapping[str, Any]) -> Json:
+    if "videoId" in key:
+        return _peers_video(_number(key["videoId"]["S"]))
+    kind, _, rest = key["pk"]["S"].partition("#")
+    return _counter(key) if kind == "VIEWS" else stored(_number(rest))
+
+
+def _counter(key: Mapping[str, Any]) -> Json:
+    counted = VIEW_COUNTER.key(videoId=key["pk"]["S"].split("#")[1], shard=0)
+    return {**counted, "views": VIEWS, "schemaVersion": 3}
+
+
+def _number(of: str) -> int:
+    return uuid.UUID(of).int - _FIRST_ID
+
+
+def _query(asked: Mapping[str, Any]) -> Json:
+    """A page of an index, the newest first: `Limit` items, and where it goes on."""
+    index = next((index for index in INDEXES if index.name == asked["IndexName"]), None)
+    values = asked["ExpressionAttributeValues"]
+    numbers: Sequence[int] = range(VIDEOS)
+    if index is None:
+        show, keys = _peers_summary, ["userId", "createdAt", "videoId"]
+    else:
+        is_of_tag = any(value.get("S") == tag_relation(TAGS[0]) for value in values.values())
+        show = _tag_entry if is_of_tag else _listed
+        keys = ["pk", "sk", *(attribute.name for attribute in (*index.partition, *index.sort))]
+        if index is RELATION_INDEX:
+            numbers = _of_shard(int(values[":relShard"]["N"]))
+    start = asked.get("ExclusiveStartKey")
+    if start:
+        last = _number(start[keys[-1]]["S"])
+        numbers = [number for number in numbers if number > last]
+    page = numbers[: asked["Limit"]]
+    return {
+        "Items": [_projected(show(number), asked) for number in page],
+        "Count": len(page),
+        "ScannedCount": len(page),
+        "LastEvaluatedKey": encode_item({name: show(page[-1])[name] for name in keys}),
+    }
+
+
+@cache
+def _of_shard(shard: int) -> list[int]:
+    return [number for number in range(VIDEOS) if shard_of(video_id(number)) == shard]
+
+
+def _listed(number: int) -> Json:
+    item = stored(number)
+    keys = ("pk", "sk", "rel", "relShard", "relSort", "relId")
+    return {name: item[name] for name in (*keys, *PROJECTION) if name in item}
+
+
+def _peers_summary(number: int) -> Json:
+    return {name: value for name, value in stored(number).items() if name in SUMMARY_FIELDS}
+
+
+def _tag_entry(number: int) -> Json:
+    item = stored(number)
+    place = {name: item[name] for name in ("pk", "relShard", "relSort", "relId")}
+    return {**place, "sk": f"TAG#{TAGS[0]}", "rel": tag_relation(TAGS[0])}
+
+
+def _projected(item: Json, asked: Mapping[str, Any]) -> AttributeMap:
+    if "ProjectionExpression" in asked:
+        names = asked.get("ExpressionAttributeNames", {})
+        wanted = [part.strip() for part in asked["ProjectionExpression"].split(",")]
+        item = {name: item[name] for name in (names.get(part, part) for part in wanted) if name in item}
+    return encode_item(item)
+
+
+class _Connection(socketserver.StreamRequestHandler):
+    """Answers the requests of one connection until it ends."""
+
+    tls: ssl.SSLContext | None = None
+
+    def setup(self) -> None:
+        self.request.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if self.tls:
+            self.request = self.tls.wrap_socket(self.request, server_side=True)
+        super().setup()
+
+    def handle(self) -> None:
+        """Read requests and answer them."""
+        while self.rfile.readline():
+            headers = {}
+            while line := self.rfile.readline().decode("latin-1").strip():
+                name, _, value = line.partition(":")
+                headers[name.lower()] = value.strip()
+            body = self.rfile.read(int(headers["content-length"]))
+            self.wfile.write(_response(headers["x-amz-target"].rpartition(".")[2], body))
+
+    def finish(self) -> None:
+        super().finish()
+        self.request.close()
+
+
+@lru_cache(maxsize=256)
+def _response(operation: str, asked: bytes) -> bytes:
+    """Headers and body as DynamoDB sends them."""
+    body = json.dumps(answer(operation, json.loads(asked)), separators=(",", ":")).encode()
+    head = (
+        "HTTP/1.1 200 OK\r\nServer: Server\r\n"
+        f"Date: {formatdate(usegmt=True)}\r\nContent-Type: application/x-amz-json-1.0\r\nContent-Length: {len(body)}\r\n"
+        "Connection: keep-alive\r\nx-amzn-RequestId: 7KD3VQ8B1GNPJ0T5E2H9A4C6MFVV4KQNSO5AEMVJF66Q9ASUAAJG\r\n"
+        f"x-amz-crc32: {zlib.crc32(body)}\r\n\r\n"
+    )
+    return head.encode() + body
+
+
+def main(certificate: str = "") -> None:
+    """Serve on a port that is printed, until standard input ends."""
+    if certificate:
+        _Connection.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        _Connection.tls.load_cert_chain(Path(certificate) / "server.pem", Path(certificate) / "server.key")
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), _Connection) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        print(server.server_address[1], flush=True)
+        sys.stdin.read()
+        server.shutdown()
+
+
+@contextmanager
+def stub(certificate: Path | None = None) -> Iterator[str]:
+    """The URL of a stand-in in a process of its own; with TLS if a folder with `server.pem` and `server.key` is given."""
+    command = [sys.executable, "-m", "bench.stub", *([str(certificate)] if certificate else [])]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, text=True) as process:
+        assert process.stdout
+        yield f"http{'s' if certificate else ''}://127.0.0.1:{int(process.stdout.readline())}"
+        assert process.stdin
+        process.stdin.close()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

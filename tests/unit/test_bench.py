@@ -1,0 +1,130 @@
+"""What `python -m bench.performance` measures is the same work, and its ratios are right."""
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from bench.performance.__main__ import PAGE, PICTURE
+from bench.performance.lab import Lab, running
+from bench.performance.measure import Measurements
+from bench.performance.report import Report, quotients
+from bench.performance.workload import BASE, COMMON, OURS, OVER_TLS, OWN, PEERS, Answer, Operation, differences
+from bench.stub import stub
+from local import ROOT
+from local.readme import filled
+
+WITHOUT_FRAMEWORK = ("tutorial", "plain", "floor")
+"""The peers whose packages the tests have. FastAPI is installed and checked when it is measured."""
+GET, POST, VIEW, LIST = COMMON
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[str]:
+    """Where the stand-in for DynamoDB is."""
+    with stub() as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
+    """The tests' own Python and the code as it is."""
+    lab = Lab(Path(sys.executable), ROOT, tmp_path_factory.mktemp("bench"))
+    lab.write_events()
+    return lab
+
+
+@pytest.fixture(scope="module")
+def answers(lab: Lab, endpoint: str) -> Mapping[str, Answer]:
+    """What ours answers to each operation."""
+    with running(lab, OURS, endpoint) as app:
+        return {operation.name: app.answer(operation) for operation in (*COMMON, *OWN)}
+
+
+@pytest.mark.parametrize("peer", WITHOUT_FRAMEWORK)
+def test_a_peer_answers_all_that_ours_answers(
+    peer: str, lab: Lab, endpoint: str, answers: Mapping[str, Answer]
+) -> None:
+    with running(lab, peer, endpoint) as app:
+        for operation in COMMON:
+            assert list(differences(operation, answers[operation.name], app.answer(operation))) == []
+
+
+def test_every_peer_is_measured() -> None:
+    assert set(PEERS) == {*WITHOUT_FRAMEWORK, "FastAPI"}
+
+
+@pytest.mark.parametrize(
+    ("operation", "items"),
+    [(LIST, 50), *zip(OWN[:4], (25, 25, 50, 100), strict=True)],
+    ids=lambda value: value.name if isinstance(value, Operation) else "",
+)
+def test_lists_are_full(operation: Operation, items: int, answers: Mapping[str, Answer]) -> None:
+    body = json.loads(answers[operation.name]["body"])
+    assert len({item["videoId"] for item in body["items"]}) == items
+    assert body.get("nextCursor") or operation.id == "batchGetVideos"
+
+
+def answer(body: object, status: int = 200) -> Answer:
+    return {"statusCode": status, "body": json.dumps(body)}
+
+
+@pytest.mark.parametrize(
+    ("theirs", "found"),
+    [
+        (answer({"title": "A", "version": 3, "more": 1}), []),
+        (answer({"title": "B", "version": 3}), ["title"]),
+        (answer({"title": "A"}), ["version"]),
+        (answer({}, 404), ["status 404 in place of 200: {}"]),
+    ],
+)
+def test_what_a_peer_leaves_out_is_noticed(theirs: Answer, found: list[str]) -> None:
+    assert list(differences(GET, answer({"title": "A", "version": 3, "schemaVersion": 3}), theirs)) == found
+
+
+def test_a_shorter_list_of_a_peer_is_noticed() -> None:
+    ours = answer({"items": [{"title": "A"}], "nextCursor": "x"})
+    with pytest.raises(ValueError, match="shorter"):
+        list(differences(LIST, ours, answer({"items": [], "nextCursor": "x"})))
+
+
+def test_a_ratio_is_that_of_one_round() -> None:
+    # The machine was ten times slower in the second round, which is not the ratio's.
+    assert quotients([1, 20, 3], [2, 40, 6]) == (0.5, 0.5, 0.5)
+    assert quotients([1, 2, 3, 4, 5], [1] * 5) == (2, 3, 4)
+    assert quotients([3], [2]) == (1.5, 1.5, 1.5)
+
+
+def measured(instructions: float | None) -> Report:
+    """A report of which every figure of ours is half of the others'."""
+    measurements = Measurements("CPython 3.13.0")
+    for app in (OURS, BASE, *PEERS):
+        for operation in (*COMMON, OVER_TLS, *OWN):
+            for state in ("warm", "cold"):
+                taken = measurements.of(state, app, operation.name)
+                share = 0.5 if app == OURS else 1.0
+                taken.seconds, taken.instructions = [share, share], instructions and instructions * share
+    return Report(measurements)
+
+
+def test_the_tables_have_instructions_where_they_were_counted() -> None:
+    counted, timed = measured(1e6).grids()["calls"].rows, measured(None).grids()["calls"].rows
+    assert counted[0] == ["GET", "instructions", "0.50 M", *["0.50"] * 4]
+    assert counted[1] == timed[0] == ["GET", "CPU time", "500.00 ms", *["0.50 (0.50 to 0.50)"] * 4]
+    assert len(counted) == 2 * len(timed)
+
+
+@pytest.mark.parametrize("instructions", [1e6, None])
+def test_the_page_and_its_picture_show_them(instructions: float | None) -> None:
+    report = measured(instructions)
+    sections = {name: grid.markdown() for name, grid in report.grids().items()}
+    page = filled(PAGE.read_text(encoding="utf-8"), sections)
+    assert all(content in page for content in sections.values())
+    assert f"]({PICTURE.name})" in page
+    picture = ElementTree.fromstring(report.picture())  # noqa: S314 -- made here
+    texts = [element.text for element in picture.iter() if element.text]
+    assert {"ours", *PEERS, GET.name, POST.name, VIEW.name, LIST.name} <= set(texts)
+    assert texts.count("0.50") == 2 * len(COMMON)
