@@ -6,22 +6,22 @@ import os
 import time
 import uuid
 from decimal import Decimal
-from typing import Any
+from typing import Annotated, Any
 
 import boto3
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.event_handler import APIGatewayHttpResolver
-from aws_lambda_powertools.event_handler.exceptions import BadRequestError, NotFoundError
+from aws_lambda_powertools.event_handler.exceptions import NotFoundError
+from aws_lambda_powertools.event_handler.openapi.params import Query
 from aws_lambda_powertools.logging import correlation_paths
 from aws_lambda_powertools.utilities.typing import LambdaContext
 from boto3.dynamodb.conditions import Attr, Key
 from botocore.exceptions import ClientError
-from pydantic import ValidationError
 
-from bench.peers.models import NewVideo, Page, Summary, Video, Views
+from bench.peers.models import NewVideo, Page, Video, Views
 
 logger = Logger(service="videos")
-app = APIGatewayHttpResolver()
+app = APIGatewayHttpResolver(enable_validation=True)
 table = boto3.resource("dynamodb").Table(os.environ["TABLE_NAME"])
 
 
@@ -31,19 +31,15 @@ def _user() -> str:
 
 
 @app.get("/v1/videos/<video_id>")
-def get_video(video_id: str) -> dict[str, Any]:
+def get_video(video_id: str) -> Video:
     item = table.get_item(Key={"videoId": video_id}).get("Item")
     if not item or (item["userId"] != _user() and (item["status"], item["visibility"]) != ("ready", "public")):
         raise NotFoundError("There is no such video.")
-    return Video.model_validate(item).model_dump(exclude_none=True)
+    return Video.model_validate(item)
 
 
 @app.post("/v1/videos")
-def create_video() -> tuple[dict[str, Any], int]:
-    try:
-        new = NewVideo.model_validate_json(app.current_event.decoded_body or "")
-    except ValidationError as error:
-        raise BadRequestError(str(error)) from error
+def create_video(new: NewVideo) -> tuple[Video, int]:
     now = int(time.time())
     video = Video(
         **new.model_dump(),
@@ -57,11 +53,11 @@ def create_video() -> tuple[dict[str, Any], int]:
     # The resource takes no floats.
     item = json.loads(video.model_dump_json(exclude_none=True), parse_float=Decimal)
     table.put_item(Item=item, ConditionExpression=Attr("videoId").not_exists())
-    return video.model_dump(exclude_none=True), 201
+    return video, 201
 
 
 @app.post("/v1/videos/<video_id>/views")
-def count_view(video_id: str) -> dict[str, Any]:
+def count_view(video_id: str) -> Views:
     try:
         answer = table.update_item(
             Key={"videoId": video_id},
@@ -74,26 +70,28 @@ def count_view(video_id: str) -> dict[str, Any]:
         if error.response["Error"]["Code"] == "ConditionalCheckFailedException":
             raise NotFoundError("There is no such video.") from error
         raise
-    return Views.model_validate({"videoId": video_id, **answer["Attributes"]}).model_dump()
+    return Views.model_validate({"videoId": video_id, **answer["Attributes"]})
 
 
 @app.get("/v1/videos")
-def list_videos() -> dict[str, Any]:
-    query = app.current_event.query_string_parameters
+def list_videos(
+    user_id: Annotated[str, Query(alias="userId")],
+    limit: Annotated[int, Query(ge=1, le=100)] = 25,
+    cursor: str | None = None,
+) -> Page:
     options: dict[str, Any] = {}
-    if "cursor" in query:
-        options["ExclusiveStartKey"] = json.loads(base64.urlsafe_b64decode(query["cursor"]))
+    if cursor:
+        options["ExclusiveStartKey"] = json.loads(base64.urlsafe_b64decode(cursor))
     answer = table.query(
         IndexName="by-owner",
-        KeyConditionExpression=Key("userId").eq(query["userId"]),
+        KeyConditionExpression=Key("userId").eq(user_id),
         ScanIndexForward=False,
-        Limit=int(query.get("limit", 25)),
+        Limit=limit,
         **options,
     )
     last = answer.get("LastEvaluatedKey")
-    cursor = base64.urlsafe_b64encode(json.dumps(last, default=int).encode()).decode() if last else None
-    items = [Summary.model_validate(item) for item in answer["Items"]]
-    return Page(items=items, nextCursor=cursor).model_dump(exclude_none=True)
+    more = base64.urlsafe_b64encode(json.dumps(last, default=int).encode()).decode() if last else None
+    return Page.model_validate({"items": answer["Items"], "nextCursor": more})
 
 
 @logger.inject_lambda_context(correlation_id_path=correlation_paths.API_GATEWAY_HTTP)

@@ -92,7 +92,7 @@ def _counted(one: Taken, other: Taken) -> str:
 
 def _timed(one: Taken, other: Taken) -> str:
     low, middle, high = quotients(one.seconds, other.seconds)
-    return f"{middle:.2f} ({low:.2f} to {high:.2f})"
+    return f"{middle:.2f} ({low:.2f}-{high:.2f})"
 
 
 def quotients(ones: Sequence[float], others: Sequence[float]) -> tuple[float, float, float]:
