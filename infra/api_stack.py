@@ -149,7 +149,8 @@ class ApiStack(cdk.Stack):
     def _ratings(self) -> ServiceFunction:
         """Ratings, which lie with their users, and their totals, which lie beside the videos."""
         ratings = self._function("ratings")
-        ratings.allow_items("BatchGetItem", "GetItem", of=[schema.VIDEO, schema.RATING])
+        ratings.allow_items("BatchGetItem", of=[schema.VIDEO, schema.RATING])
+        ratings.allow_items("GetItem", of=[schema.RATING_TOTALS])
         ratings.allow_items("DeleteItem", "PutItem", of=[schema.RATING])
         ratings.allow_items("UpdateItem", of=[schema.RATING_TOTALS], attributes=attributes.RATING_TOTALS)
         return ratings

@@ -207,7 +207,10 @@ def series_relation(video_id: str, user_id: str) -> str:
 
 
 def rated_relation(video_id: str) -> str:
-    """`rel` of a rating; its `relSort` is the time at which it was given, its `relId` the userId."""
+    """`rel` of a rating; its `relSort` is 0, so that a rating given again stays where it is, its `relId` the userId.
+
+    That of an older rating is the time at which it was given: nothing lists them by it.
+    """
     return f"RATED#{video_id}"
 
 

@@ -421,7 +421,7 @@ def _job(item: Item, now: int) -> Item:
 def _rating(attributes: Item, now: int) -> Item:
     item: Item = {"ratedAt": now} | attributes
     user, video_id = item["userId"], item["videoId"]
-    relation = _relation(rated_relation(video_id), 0, item["ratedAt"], user)
+    relation = _relation(rated_relation(video_id), 0, 0, user)
     return _stamped(item, now) | RATING.key(userId=user, videoId=video_id) | relation
 
 

@@ -6,6 +6,7 @@ the rules of bench/cost/units.py are applied to them.
 
 import re
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -28,6 +29,12 @@ class Used:
 
     units: Units = field(default_factory=Units)
     operations: list[str] = field(default_factory=list)
+    changed: Units = field(default_factory=Units)
+    """What the items that changed take, each written once, outside of a transaction."""
+    looked_up: float = 0
+    """Read units of the items that were read by their keys, were all of these reads eventually consistent."""
+    queried: Counter[str | None] = field(default_factory=Counter)
+    """Bytes that queries examined, by index; None: the table."""
 
     @property
     def trips(self) -> int:
@@ -38,6 +45,20 @@ class Used:
             for last, operation in zip(before, self.operations, strict=False)
             if (last, operation) != ("Query", "Query")
         )
+
+    @property
+    def least(self) -> Units:
+        """What any design would take for the same items: each that changed is written once, and none is read for that; a
+        question reads what its answer is made of, without consistency, and what queries examine as if it lay in one place.
+        """
+        if self.changed.writes:
+            return self.changed
+        return Units(self.looked_up + sum(read(bytes_, consistent=False).reads for bytes_ in self.queried.values()))
+
+    @property
+    def fewest(self) -> int:
+        """The least number of requests: one; two for an answer of which some is a range and some is not."""
+        return 1 if self.changed.writes or not self.queried or not self.looked_up else 2
 
 
 class Meter:
@@ -67,16 +88,24 @@ class Meter:
             answer = send()
             done = True
         finally:
-            if writes:
-                units = self._written(writes, before, done=done)
-                if "Transact" in operation:
-                    units = units.in_transaction()
-            else:
-                units = self._read(operation, parameters)
             with self._lock:
-                self._used.units += units
+                self._used.units += self._taken(operation, parameters, writes, before, done=done)
                 self._used.operations.append(operation)
         return answer
+
+    def _taken(
+        self,
+        operation: str,
+        parameters: Mapping[str, Any],
+        writes: Sequence[tuple[str, Any]],
+        before: Sequence[AttributeMap | None],
+        *,
+        done: bool,
+    ) -> Units:
+        if not writes:
+            return self._read(operation, parameters)
+        units = self._written(writes, before, done=done)
+        return units.in_transaction() if "Transact" in operation else units
 
     def _written(
         self, writes: Sequence[tuple[str, Any]], before: Sequence[AttributeMap | None], *, done: bool
@@ -84,7 +113,11 @@ class Meter:
         total = Units()
         for (table, key), old in zip(writes, before, strict=True):
             if done:
-                total += write(old, self._item(table, key), _indexes(table))
+                new = self._item(table, key)
+                taken = write(old, new, _indexes(table))
+                total += taken
+                if new != old:
+                    self._used.changed += taken
             else:
                 total += Units(table_writes=written(size(old)))
         return total
@@ -92,8 +125,7 @@ class Meter:
     def _read(self, operation: str, params: Mapping[str, Any]) -> Units:
         match operation:
             case "GetItem":
-                stored = self._item(params["TableName"], params["Key"])
-                return read(size(stored), consistent=params.get("ConsistentRead", False))
+                return self._looked_up(params["TableName"], params["Key"], params)
             case "BatchGetItem":
                 return self._batch(params)
             case "Query":
@@ -106,8 +138,13 @@ class Meter:
         total = Units()
         for table, wanted in params["RequestItems"].items():
             for key in wanted["Keys"]:
-                total += read(size(self._item(table, key)), consistent=wanted.get("ConsistentRead", False))
+                total += self._looked_up(table, key, wanted)
         return total
+
+    def _looked_up(self, table: str, key: Any, options: Mapping[str, Any]) -> Units:
+        bytes_ = size(self._item(table, key))
+        self._used.looked_up += read(bytes_, consistent=False).reads
+        return read(bytes_, consistent=options.get("ConsistentRead", False))
 
     def _query(self, params: Mapping[str, Any]) -> Units:
         """The units of all items that were examined: what a filter drops and what is not asked for is paid for too."""
@@ -119,6 +156,7 @@ class Meter:
         examined = self._reader.query(**kept)["Items"]
         index = next((known for known in INDEXES if known.name == params.get("IndexName")), None)
         bytes_ = sum(size(index_entry(item, index) if index else item) for item in examined)
+        self._used.queried[index.name if index else None] += bytes_
         return read(bytes_, consistent=params.get("ConsistentRead", False))
 
     def _item(self, table: str, key: Any) -> AttributeMap | None:

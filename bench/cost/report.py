@@ -22,6 +22,7 @@ from bench.cost.naive import Comparison, comparisons
 from bench.cost.run import Catalogue, Measured
 from bench.cost.units import Units, size
 from bench.tables import Grid
+from shared.access_patterns import ACCESS_PATTERNS
 
 MONTHLY = ("DynamoDB", "Lambda", "API Gateway", "Logs", "Transfer", "SQS", "S3", "CloudWatch", "Secrets, keys")
 
@@ -49,6 +50,7 @@ class Report:
         """The tables by name."""
         return {
             "calls": self._calls(),
+            "least": self._least(),
             "behind": self._behind(),
             "month": self._month(),
             "naive": self._naive(),
@@ -72,6 +74,20 @@ class Report:
             )
         columns = ["Request", "RRU", "WRU", "GB-s", "KB out", *SERVICES, "USD per million"]
         return Grid("One call, and US dollars for a million", columns, rows)
+
+    def _least(self) -> Grid:
+        rows = []
+        for pattern in ACCESS_PATTERNS:
+            used = self.measured[pattern.request]
+            pairs = [
+                (len(used.operations), used.fewest),
+                (used.units.reads, used.least.reads),
+                (used.units.writes, used.least.writes),
+            ]
+            cells = [f"{taken:g}" if taken == least else f"{taken:g} ({least:g})" for taken, least in pairs]
+            rows.append([f"`{used.request}`", pattern.beyond, *cells])
+        columns = ["Request", "What the rest buys", "Requests", "RRU", "WRU"]
+        return Grid("Next to the least", columns, rows, words=2)
 
     def _behind(self) -> Grid:
         rows = []

@@ -92,6 +92,10 @@ class Measured:
     request: str
     units: Units
     operations: tuple[str, ...]
+    least: Units
+    """What any design would take for the same items."""
+    fewest: int
+    """Requests that any design would send."""
     trips: int
     bytes_out: int
     """The bytes of the answer's body."""
@@ -179,7 +183,7 @@ def measure_small() -> Iterator[Measured]:
     """Every pattern as tests/unit/test_access_patterns.py sends it: items of one unit, and a table of its own for each."""
     for pattern in ACCESS_PATTERNS:
         with made() as place:
-            yield _measure_alone(pattern.request, place, make_api(place.table))
+            yield measure_alone(pattern.request, place, make_api(place.table))
 
 
 def measure_lifelike() -> tuple[dict[str, Measured], Catalogue]:
@@ -194,14 +198,15 @@ def measure_lifelike() -> tuple[dict[str, Measured], Catalogue]:
     # In small tables, because moto copies the whole table for each transaction.
     for request in REQUESTS.keys() - measured.keys():
         with made() as place:
-            measured[request] = _measure_alone(request, place, place.api())
+            measured[request] = measure_alone(request, place, place.api())
     further = [request for request in REQUESTS if request not in CALLS]
     return {
         request: measured[request] for request in [*(pattern.request for pattern in ACCESS_PATTERNS), *further]
     }, catalogue
 
 
-def _measure_alone(request: str, place: Place, api: Api) -> Measured:
+def measure_alone(request: str, place: Place, api: Api) -> Measured:
+    """One request, in tables of its own."""
     # The totals of a user who has never had any would cost a place in the index, once.
     api.post("/v1/playlists", {"title": "t"})
     return _measure(request, place, api)
@@ -289,6 +294,8 @@ def _measure(request: str, place: Place, api: Api) -> Measured:
         request,
         used.units,
         tuple(used.operations),
+        used.least,
+        used.fewest,
         used.trips,
         out,
         log_lines=told.lines - lines,

@@ -8,6 +8,8 @@ from shared.schema import (
     VIDEO,
 )
 
+_UPLOAD_OPEN = "The video says who may; the upload, whether it is still open and where its parts are, before S3 is asked to do anything."
+
 FILMS = (
     AccessPattern(
         "Begin the upload of a film",
@@ -16,6 +18,7 @@ FILMS = (
         None,
         f"the video; ADD on pk = {QUOTA.pk}, sk = {QUOTA.sk} below the cap; pk = {UPLOAD.pk}, sk = {UPLOAD.sk}",
         "1 RRU, 2 WRU",
+        beyond="The read says whose video it is; a quota is counted before an upload may begin.",
     ),
     AccessPattern(
         "Complete an upload that came in parts",
@@ -24,6 +27,7 @@ FILMS = (
         None,
         f"the video; pk = {UPLOAD.pk}, sk = {UPLOAD.sk}, then if it is still open",
         "2 RRU, 1 WRU",
+        beyond=_UPLOAD_OPEN,
     ),
     AccessPattern(
         "Give up an upload",
@@ -32,6 +36,7 @@ FILMS = (
         None,
         f"the video; pk = {UPLOAD.pk}, sk = {UPLOAD.sk}, then if it is still open",
         "2 RRU, 1 WRU",
+        beyond=_UPLOAD_OPEN,
     ),
     AccessPattern(
         "Take in a film that has arrived",
@@ -40,6 +45,7 @@ FILMS = (
         None,
         f"pk = {UPLOAD.pk}, sk = {UPLOAD.sk}, then if it is still open; the video, then if its version is the one read",
         "2 RRU, 2 WRU, and the indexes",
+        beyond="Two reads and two writes, each write on its own condition: to take a message in twice does nothing twice, without a transaction.",
     ),
     AccessPattern(
         "The jobs of a video",
@@ -65,6 +71,7 @@ FILMS = (
         f"the video and pk = {JOB.pk}, sk = {JOB.sk}; ADD on pk = {QUOTA.pk}, sk = {QUOTA.sk} below the cap; then the job "
         "if nobody wrote it meanwhile",
         "2 RRU, 4 WRU with the index; in one transaction with the video, and its indexes, when that had failed",
+        beyond="The reads say whose video it is and whether the job has failed; a quota is counted before it starts again.",
     ),
     AccessPattern(
         "Choose the moment that the poster shows",
@@ -73,6 +80,7 @@ FILMS = (
         None,
         "the video; ADD on its owner's quota; the video if its version is the one read",
         "1 RRU, 2 WRU",
+        beyond="The read says whose video it is, and what it is changed from; a quota is counted before a job starts.",
     ),
     AccessPattern(
         "Begin a rendition",
@@ -81,6 +89,7 @@ FILMS = (
         None,
         f"pk = {JOB.pk}, sk = JOB#transcode.{{name}}, if its input and attempt are the reported ones",
         "1 RRU, 3 WRU (the item, and its place in the index moves)",
+        beyond="The read says whether the report is about the present film and attempt.",
     ),
     AccessPattern(
         "Report a rendition's result",
@@ -89,5 +98,6 @@ FILMS = (
         None,
         "the job twice, the video; then both, if neither was written meanwhile",
         "3 RRU, 4 WRU, and the indexes",
+        beyond="The job is read before the video and again after it, and both change in one transaction, so that a report of an earlier film never shows.",
     ),
 )

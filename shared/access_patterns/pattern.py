@@ -17,3 +17,14 @@ class AccessPattern:
     key: str
     cost: str
     """Units on demand for small items (reads up to 4 KB, writes up to 1 KB)."""
+    beyond: str = ""
+    """What is bought by the requests and units beyond the least that any design takes; empty: there are none."""
+
+
+FOUR_PARTITIONS = "Four partitions take four times the writes of one; they are read side by side."
+READ_FIRST = "The read says who may change it, and what it is changed from."
+ENTRIES_TOO = (
+    "The read says who may change it, and what it is changed from; the transaction moves the entries of tags with the video, "
+    "so that whoever publishes a video finds it by them at once."
+)
+WHO_ASKS = "What is asked about is read first: it says who may see the answer."

@@ -1,6 +1,6 @@
 """Access patterns of credits, releases, ratings and playlists."""
 
-from shared.access_patterns.pattern import AccessPattern
+from shared.access_patterns.pattern import READ_FIRST, WHO_ASKS, AccessPattern
 from shared.schema import (
     CREDIT,
     ENTRY,
@@ -16,22 +16,33 @@ from shared.schema import (
     playlists_relation,
 )
 
+_CHECKED = (
+    "The first read says who may write it, and what is there; the last, whether the video has moved meanwhile, which as a check in a "
+    "transaction would take three write units more."
+)
+_LISTED = (
+    "The reads say who may change the list, and what it has or may have; its version, the entry and the membership change together, so that no "
+    "video is in a list twice and no place is taken twice."
+)
+
 RELATIONS = (
     AccessPattern(
         "Credit a person",
         "PUT /v1/videos/{videoId}/credits/{personId}",
-        ("GetItem", "GetItem", "PutItem", "GetItem"),
+        ("BatchGetItem", "PutItem", "GetItem"),
         None,
-        f"the video; pk = {CREDIT.pk}, sk = {CREDIT.sk}, then if nobody wrote it meanwhile; the video's place again",
+        f"the video and pk = {CREDIT.pk}, sk = {CREDIT.sk}; that, if nobody wrote it meanwhile; the video's place again",
         "3 RRU, 2 WRU with the index; 1 while the video is not listed",
+        beyond=_CHECKED,
     ),
     AccessPattern(
         "Remove a credit",
         "DELETE /v1/videos/{videoId}/credits/{personId}",
-        ("GetItem", "GetItem", "DeleteItem"),
+        ("BatchGetItem", "DeleteItem"),
         None,
-        f"the video; pk = {CREDIT.pk}, sk = {CREDIT.sk}, then if nobody wrote it meanwhile",
+        f"the video and pk = {CREDIT.pk}, sk = {CREDIT.sk}; that, if nobody wrote it meanwhile",
         "2 RRU, 2 WRU with the index",
+        beyond=READ_FIRST,
     ),
     AccessPattern(
         "Who was in it?",
@@ -44,9 +55,9 @@ RELATIONS = (
     AccessPattern(
         "What did they do in it?",
         "GET /v1/videos/{videoId}/credits/{personId}",
-        ("GetItem", "GetItem"),
+        ("BatchGetItem",),
         None,
-        f"the video, to know who asks; pk = {CREDIT.pk}, sk = {CREDIT.sk}",
+        f"the video, to know who asks, and pk = {CREDIT.pk}, sk = {CREDIT.sk}",
         "1 RRU",
     ),
     AccessPattern(
@@ -60,18 +71,20 @@ RELATIONS = (
     AccessPattern(
         "Name a video in a region and language",
         "PUT /v1/videos/{videoId}/releases/{region}/{language}",
-        ("GetItem", "GetItem", "PutItem", "GetItem"),
+        ("BatchGetItem", "PutItem", "GetItem"),
         None,
-        f"the video; pk = {RELEASE.pk}, sk = {RELEASE.sk}, then if nobody wrote it meanwhile; the video's place again",
+        f"the video and pk = {RELEASE.pk}, sk = {RELEASE.sk}; that, if nobody wrote it meanwhile; the video's place again",
         "3 RRU, 2 WRU with the index; 1 while the video is not listed",
+        beyond=_CHECKED,
     ),
     AccessPattern(
         "Remove a release",
         "DELETE /v1/videos/{videoId}/releases/{region}/{language}",
-        ("GetItem", "GetItem", "DeleteItem"),
+        ("BatchGetItem", "DeleteItem"),
         None,
-        f"the video; pk = {RELEASE.pk}, sk = {RELEASE.sk}, then if nobody wrote it meanwhile",
+        f"the video and pk = {RELEASE.pk}, sk = {RELEASE.sk}; that, if nobody wrote it meanwhile",
         "2 RRU, 2 WRU with the index",
+        beyond=READ_FIRST,
     ),
     AccessPattern(
         "What is it called in New Zealand?",
@@ -84,19 +97,21 @@ RELATIONS = (
     AccessPattern(
         "Rate a video",
         "PUT /v1/videos/{videoId}/rating",
-        ("GetItem", "GetItem", "TransactWriteItems", "GetItem"),
+        ("BatchGetItem", "TransactWriteItems", "GetItem"),
         None,
-        f"the video; pk = {RATING.pk}, sk = {RATING.sk}; then it, if nobody wrote it meanwhile, together with ADD on "
+        f"the video and pk = {RATING.pk}, sk = {RATING.sk}; then it, if nobody wrote it meanwhile, together with ADD on "
         f"pk = {RATING_TOTALS.pk}, sk = {RATING_TOTALS.sk}; the totals",
-        "3 RRU, 6 WRU with the index; 5 the first time",
+        "3 RRU, 4 WRU; 1 more for the first time's place in the index",
+        beyond="One transaction, so that totals are those of the ratings at every moment; the first read says what a rating adds to them, the last what the answer shows.",
     ),
     AccessPattern(
         "Take a rating back",
         "DELETE /v1/videos/{videoId}/rating",
-        ("GetItem", "GetItem", "TransactWriteItems"),
+        ("BatchGetItem", "TransactWriteItems"),
         None,
         f"as above, and pk = {RATING.pk}, sk = {RATING.sk} is removed",
         "2 RRU, 5 WRU with the index",
+        beyond="One transaction, so that totals are those of the ratings at every moment; the read says what is taken from them.",
     ),
     AccessPattern(
         "How is it rated, and how by me?",
@@ -116,6 +131,7 @@ PLAYLISTS = (
         None,
         f"pk = {PLAYLIST.pk}, sk = {PLAYLIST.sk}, if absent; ADD on pk = {PROFILE.pk}, sk = {PROFILE.sk}",
         "5 WRU with the index; 1 more for a user's first",
+        beyond="One transaction, so that the number of a user's playlists is exact and has a limit.",
     ),
     AccessPattern(
         "One owner's playlists",
@@ -140,6 +156,7 @@ PLAYLISTS = (
         None,
         f"pk = {PLAYLIST.pk}, sk = {PLAYLIST.sk}, if the version is the one read",
         "1 RRU, 1 WRU, and the index when title or visibility change",
+        beyond=READ_FIRST,
     ),
     AccessPattern(
         "Delete a playlist",
@@ -149,6 +166,7 @@ PLAYLISTS = (
         f"pk = {PLAYLIST.pk}, sk = {PLAYLIST.sk}, if the version is the one read; ADD on pk = {PROFILE.pk}, "
         f"sk = {PROFILE.sk}; a queue removes the entries",
         "1 RRU, 5 WRU with the index; 3 for each entry, later",
+        beyond="The read says whose it is; the transaction keeps the number of a user's playlists exact.",
     ),
     AccessPattern(
         "What is in a playlist, in order?",
@@ -157,6 +175,7 @@ PLAYLISTS = (
         None,
         f"the playlist; pk = {ENTRY.pk}, sk begins with ENTRY#; then the videos",
         "0.5 RRU, 0.5 per 4 KB, 0.5 for each video",
+        beyond=WHO_ASKS,
     ),
     AccessPattern(
         "Append to a playlist",
@@ -166,6 +185,7 @@ PLAYLISTS = (
         f"the playlist and the video; then the playlist if its version is the one read, pk = {ENTRY.pk}, sk = {ENTRY.sk}, and "
         f"pk = {MEMBERSHIP.pk}, sk = {MEMBERSHIP.sk} if absent",
         "2 RRU, 7 WRU with the index",
+        beyond=_LISTED,
     ),
     AccessPattern(
         "Move an entry between two others",
@@ -175,6 +195,7 @@ PLAYLISTS = (
         f"the playlist; the entry's membership and its new neighbour's; the entries next to that; then the playlist if its "
         f"version is the one read, pk = {ENTRY.pk}, sk = {ENTRY.sk} old and new, and the membership",
         "4 RRU, 8 WRU, however long the list; 6 more for each of up to 20 neighbours when thousands were moved there",
+        beyond="The reads find who may change the list and the place between two neighbours; the transaction keeps every entry in one place.",
     ),
     AccessPattern(
         "Remove an entry",
@@ -184,6 +205,7 @@ PLAYLISTS = (
         f"the playlist and pk = {MEMBERSHIP.pk}, sk = {MEMBERSHIP.sk}; then both and the entry, if the playlist's version is "
         "the one read",
         "2 RRU, 7 WRU with the index",
+        beyond=_LISTED,
     ),
     AccessPattern(
         "Which playlists hold a video?",
@@ -192,5 +214,6 @@ PLAYLISTS = (
         RELATION_INDEX,
         f"the video; rel = {in_playlist_relation('{videoId}')}, relShard = 0, newest first; then the playlists",
         "0.5 RRU, 0.5 per 4 KB, 0.5 for each playlist",
+        beyond=WHO_ASKS,
     ),
 )

@@ -44,6 +44,7 @@ TOTALS = (
         "have changed meanwhile",
         "4 RRU, 4 WRU, 1 more for a new video's place in the index, and 4 for each tag that comes or goes; less for videos "
         "that come together",
+        beyond="One transaction, so that a marker and the totals agree and nothing counts twice; the video is read again, as it may have changed meanwhile.",
     ),
     AccessPattern(
         "Move a video's entries to where its present state has them",
@@ -53,6 +54,7 @@ TOTALS = (
         f"the video; pk = {VIDEO.pk}, sk from {TAG.sk.partition('{')[0]}, and from {CREDIT.sk.partition('{')[0]} to {EPISODE.sk}; "
         "then those that stand elsewhere, with a check of the video",
         "3 RRU, and 1 per 4 KB of entries; 10 WRU to move four of them with a check of the video, and the indexes",
+        beyond="The transaction checks the video, so that no entry moves to where an earlier state had it; the reads compare all entries with it.",
     ),
 )
 
@@ -66,6 +68,7 @@ UPKEEP = (
         f"1,000 others, whose number and age are measured; rel = {SCHEDULED}, relShard = 0..{SHARDS - 1} merged, relSort up to "
         "90 seconds ahead",
         "3 RRU when there are none: 129,600 a month; 0.5 RRU per 4 KB of them",
+        beyond="Two states of jobs, and schedules in four partitions: one Query each, side by side.",
     ),
     AccessPattern("Does the table answer?", "GET /health", ("GetItem",), None, f"pk = {HEALTH.pk} (absent)", "0.5 RRU"),
 )

@@ -1,6 +1,6 @@
 """Access patterns of videos: one by one, in lists, and their views."""
 
-from shared.access_patterns.pattern import AccessPattern
+from shared.access_patterns.pattern import ENTRIES_TOO, FOUR_PARTITIONS, READ_FIRST, WHO_ASKS, AccessPattern
 from shared.schema import (
     CATEGORY_INDEX,
     EPISODE,
@@ -35,6 +35,7 @@ VIDEOS = (
         None,
         f"the video, and pk = {IDEMPOTENCY.pk}, both if absent",
         "4 WRU, and the indexes",
+        beyond="One transaction, so that neither the video nor the record of its key is there without the other.",
     ),
     AccessPattern(
         "Read a video and its view count",
@@ -59,6 +60,7 @@ VIDEOS = (
         None,
         f"pk = {VIDEO.pk}, sk = {VIDEO.sk}, if the version is the one read",
         "1 RRU, 1 WRU; an index only when what it shows changes",
+        beyond=READ_FIRST,
     ),
     AccessPattern(
         "Delete a video (soft)",
@@ -67,6 +69,7 @@ VIDEOS = (
         None,
         f"pk = {VIDEO.pk}, sk = {VIDEO.sk}, if the version is the one read",
         "1 RRU, 1 WRU, and the indexes it leaves or changes",
+        beyond=ENTRIES_TOO,
     ),
     AccessPattern(
         "Restore a deleted video",
@@ -75,6 +78,7 @@ VIDEOS = (
         None,
         f"pk = {VIDEO.pk}, sk = {VIDEO.sk}, if the version is the one read",
         "1 RRU, 1 WRU, and the indexes it enters or changes",
+        beyond=READ_FIRST,
     ),
     AccessPattern(
         "Restore a deleted video once, however often it is retried",
@@ -83,6 +87,7 @@ VIDEOS = (
         None,
         f"the video, the key's record, then both: pk = {IDEMPOTENCY.pk} if absent, the video if its version is the one read",
         "2 RRU, 4 WRU, and the indexes",
+        beyond="One transaction for the video and the record of its key; the record is read after the video, so that a retry finds the first answer.",
     ),
     AccessPattern(
         "One owner's videos in a time range",
@@ -107,6 +112,7 @@ VIDEOS = (
         CATEGORY_INDEX,
         f"category = c, categoryShard = 0..{SHARDS - 1} merged, createdAt between",
         f"0.5 RRU per 4 KB examined, at least {SHARDS} x 0.5",
+        beyond=FOUR_PARTITIONS,
     ),
     AccessPattern(
         "The feed of published videos",
@@ -115,6 +121,7 @@ VIDEOS = (
         RELATION_INDEX,
         f"rel = {FEED}, relShard = 0..{SHARDS - 1} merged, relSort between",
         f"0.5 RRU per 4 KB examined, at least {SHARDS} x 0.5",
+        beyond=FOUR_PARTITIONS,
     ),
     AccessPattern(
         "Videos in one status, for admins",
@@ -123,6 +130,7 @@ VIDEOS = (
         RELATION_INDEX,
         f"rel = {status_relation('{status}')}, relShard = 0..{SHARDS - 1} merged",
         f"0.5 RRU per 4 KB examined, at least {SHARDS} x 0.5",
+        beyond=FOUR_PARTITIONS,
     ),
     AccessPattern(
         "Ready videos, for admins",
@@ -131,6 +139,7 @@ VIDEOS = (
         RELATION_INDEX,
         f"rel = {FEED} and rel = {status_relation('ready')} (listed or not), relShard = 0..{SHARDS - 1}, all merged",
         f"0.5 RRU per 4 KB examined, at least {2 * SHARDS} x 0.5",
+        beyond="A ready video stands in the feed or below its status, in four partitions each, all read side by side. A second entry for each listed video would make every publication dearer, and only admins ask this.",
     ),
     AccessPattern(
         "One tag's videos in a time range",
@@ -139,6 +148,7 @@ VIDEOS = (
         RELATION_INDEX,
         f"rel = {tag_relation('t')}, relShard = 0..{SHARDS - 1} merged, relSort between; then the videos",
         f"0.5 RRU per 4 KB examined, at least {SHARDS} x 0.5; 0.5 RRU for each video",
+        beyond=FOUR_PARTITIONS,
     ),
     AccessPattern(
         "Videos released in a region, in a time range",
@@ -147,6 +157,7 @@ VIDEOS = (
         RELATION_INDEX,
         f"rel = {region_relation('NZ')}, relShard = 0..{SHARDS - 1} merged, relSort between; then the videos",
         f"0.5 RRU per 4 KB examined, at least {SHARDS} x 0.5; 0.5 RRU for each video",
+        beyond="Four partitions take four times the writes of one; a video with several languages has several entries, so a page may take a second look.",
     ),
     AccessPattern(
         "The episodes of a series, in order",
@@ -156,6 +167,7 @@ VIDEOS = (
         f"the series, to know who asks and whose it is; rel = {series_relation('{videoId}', '{userId}')}, relShard = 0, relSort by season and episode; "
         "then the videos",
         "0.5 RRU, 0.5 RRU per 4 KB examined, 0.5 RRU for each video",
+        beyond=WHO_ASKS,
     ),
     AccessPattern(
         "Publish or hide a video with tags, or change the tags of a published one",
@@ -165,6 +177,7 @@ VIDEOS = (
         f"the video if its version is the one read, and pk = {TAG.pk}, sk = {TAG.sk} for each tag that comes or goes; "
         f"sk = {EPISODE.sk} likewise",
         "1 RRU, 2 WRU for the video and 3 for each tag (the item, twice in a transaction, and its place in the index)",
+        beyond=ENTRIES_TOO,
     ),
     AccessPattern(
         "Read a video with its title in a region",
@@ -185,10 +198,10 @@ VIDEOS = (
     AccessPattern(
         "Read up to 100 videos",
         "POST /v1/videos/batch-get",
-        ("BatchGetItem", "BatchGetItem"),
+        ("BatchGetItem",),
         None,
         f"pk = {VIDEO.pk}, sk = {VIDEO.sk}; pk = VIEWS#{{videoId}}#0, sk = {VIEW_COUNTER.sk}",
-        "1 RRU for each video (0.5 each for video and counter)",
+        "1 RRU for each video (0.5 each for video and counter); two requests side by side for more than 50",
     ),
 )
 
@@ -200,6 +213,7 @@ VIEWS = (
         None,
         f"pk = {VIDEO.pk} (cached for seconds), then ADD on pk = VIEWS#{{videoId}}#0, sk = {VIEW_COUNTER.sk}",
         "1 WRU; 0.5 RRU when the video is not cached",
+        beyond="The read says who may see the video; its answer is kept for five seconds.",
     ),
     AccessPattern(
         "Count a view once, however often it is retried",
@@ -208,5 +222,6 @@ VIEWS = (
         None,
         f"pk = {VIEW_ID.pk} if absent, and ADD on pk = VIEWS#{{videoId}}#0",
         "4 WRU, 1 RRU; 0.5 more when the video is not cached",
+        beyond="One transaction of the view and the record of its key, so that it counts once; the last read is the count, which no transaction returns.",
     ),
 )

@@ -15,6 +15,7 @@ from shared.aws.dynamodb import QueryPage, together
 from shared.core.attributes import Item
 from shared.core.deadline import has_time
 from shared.core.position import Page, Position
+from shared.schema import SHARDS
 
 EXAMINED_BUDGET = 1000
 """Items that one request examines at most: 80 KB of index entries of 80 bytes, 400 KB of long ones."""
@@ -62,7 +63,8 @@ def merge(
     budget: int = EXAMINED_BUDGET,
 ) -> Page[Item]:
     """One page of `limit` items from all partitions, which are asked side by side."""
-    chunk = _first_chunk(limit + 1, len(fetches))
+    # Beyond the shards of one relation there are those of another, and either may have nearly all that there is.
+    chunk = _first_chunk(limit + 1, min(len(fetches), SHARDS))
     partitions = [_Partition(fetch, locate, after, chunk) for fetch in fetches]
     items: list[Item] = []
     examined = 0

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 ROLE_FIELDS = ("category", "job", "characters")
 TITLE_FIELDS = ("title", "types", "attributes")
 """In the order of shared/relations/models.py: DynamoDB keeps none in a map, and the same thing must have the same ETag."""
-_NO_CREDIT = "There is no such credit."
+_NO_CREDIT, _NO_RELEASE = "There is no such credit.", "There is no such release."
 _STAMPS = ("version", "schemaVersion", "updatedAt", "updatedBy", UPDATED_FOR, "writeId")
 
 PLACING_ATTRIBUTES = ("videoId", "createdAt", "releaseYear", "rel", "version")
@@ -121,21 +121,16 @@ class RelationStore:
         Raises NotFound or Forbidden for the video, IllegalTransition when that is deleted, VersionMismatch when
         `allows` refuses, WriteContention.
         """
-        video = self._own(video_id, caller, now)
-        return self._put_in_place(credit_item(video, person_id, content, caller=caller, now=now), allows)
+        video, present = self._own(CREDIT.key(videoId=video_id, personId=person_id), video_id, caller, now)
+        return self._put_in_place(credit_item(video, person_id, content, caller=caller, now=now), present, allows)
 
     def delete_credit(self, video_id: str, person_id: str, caller: Caller, now: int, allows: Allows) -> None:
         """Remove a credit; raises as `put_credit` does, and NotFound when there is none."""
-        self._own(video_id, caller, now)
-        self._delete(CREDIT.key(videoId=video_id, personId=person_id), allows, _NO_CREDIT)
+        self._delete(CREDIT.key(videoId=video_id, personId=person_id), video_id, caller, now, allows, _NO_CREDIT)
 
     def credit(self, video_id: str, person_id: str, caller: Caller, now: int) -> Item:
         """What a person did for a video; raises NotFound for the video or for the credit."""
-        self._visible(video_id, caller, now)
-        credit = self.table.get(CREDIT.key(videoId=video_id, personId=person_id))
-        if credit is None:
-            raise NotFound(_NO_CREDIT)
-        return credit
+        return self._seen(CREDIT.key(videoId=video_id, personId=person_id), video_id, caller, now, _NO_CREDIT)
 
     def credits(self, video_id: str, caller: Caller, now: int, limit: int, after: Position | None) -> Page[Item]:
         """A page of a video's credits by personId; raises NotFound when the caller may not see the video."""
@@ -166,24 +161,22 @@ class RelationStore:
         allows: Allows,
     ) -> tuple[Item, bool]:
         """Create or replace the titles in a region and language; returns and raises as `put_credit` does."""
-        video = self._own(video_id, caller, now)
-        return self._put_in_place(release_item(video, region, language, content, caller=caller, now=now), allows)
+        key = RELEASE.key(videoId=video_id, region=region, language=language or NO_LANGUAGE)
+        video, present = self._own(key, video_id, caller, now)
+        new = release_item(video, region, language, content, caller=caller, now=now)
+        return self._put_in_place(new, present, allows)
 
     def delete_release(
         self, video_id: str, region: str, language: str | None, caller: Caller, now: int, allows: Allows
     ) -> None:
         """Remove the titles in a region and language; raises as `delete_credit` does."""
-        self._own(video_id, caller, now)
         key = RELEASE.key(videoId=video_id, region=region, language=language or NO_LANGUAGE)
-        self._delete(key, allows, "There is no such release.")
+        self._delete(key, video_id, caller, now, allows, _NO_RELEASE)
 
     def release(self, video_id: str, region: str, language: str, caller: Caller, now: int) -> Item:
         """The titles in a region and language; raises NotFound for the video or for them."""
-        self._visible(video_id, caller, now)
-        release = self.table.get(RELEASE.key(videoId=video_id, region=region, language=language))
-        if release is None:
-            raise NotFound("There is no such release.")
-        return release
+        key = RELEASE.key(videoId=video_id, region=region, language=language)
+        return self._seen(key, video_id, caller, now, _NO_RELEASE)
 
     def releases(
         self, video_id: str, region: str | None, caller: Caller, now: int, limit: int, after: Position | None
@@ -193,20 +186,27 @@ class RelationStore:
         prefix = region_prefix(region) if region else prefix_of(RELEASE)
         return children_of(self.table, video_id, prefix, limit=limit, after=after)
 
-    def _own(self, video_id: str, caller: Caller, now: int) -> Item:
-        """A video whose relations the caller may write."""
-        attributes = dict.fromkeys([*VISIBILITY_ATTRIBUTES, *PLACING_ATTRIBUTES])
-        item = self.table.get(VIDEO.key(videoId=video_id), attributes=attributes, consistent=True)
+    def _own(self, key: Key, video_id: str, caller: Caller, now: int) -> tuple[Item, Item | None]:
+        """A video whose relations the caller may write, and the one of them that has this key."""
+        item, present = self.table.get_all([VIDEO.key(videoId=video_id), key], consistent=True)
         video = owned_by(item, caller, now)
         if video["status"] == "deleted":
             raise IllegalTransition("The video is deleted; restore it first.")
-        return video
+        return video, present
+
+    def _seen(self, key: Key, video_id: str, caller: Caller, now: int, absent: str) -> Item:
+        """What has this key beside a video; raises NotFound when the caller may not see that, or there is nothing."""
+        video, present = self.table.get_all([VIDEO.key(videoId=video_id), key])
+        seen_by(video, caller, now)
+        if present is None:
+            raise NotFound(absent)
+        return present
 
     def _visible(self, video_id: str, caller: Caller, now: int) -> None:
         seen_by(self.table.get(VIDEO.key(videoId=video_id), attributes=VISIBILITY_ATTRIBUTES), caller, now)
 
-    def _put_in_place(self, item: Item, allows: Allows) -> tuple[Item, bool]:
-        item, created = self._put(item, allows)
+    def _put_in_place(self, item: Item, present: Item | None, allows: Allows) -> tuple[Item, bool]:
+        item, created = self._put(item, present, allows)
         key = VIDEO.key(videoId=item["videoId"])
         for _ in range(CHANGE_ATTEMPTS):
             # The video may have moved, and all its entries with it, between the reading and the writing.
@@ -224,8 +224,7 @@ class RelationStore:
                 return item, created
         raise contended("the video")
 
-    def _put(self, item: Item, allows: Allows) -> tuple[Item, bool]:
-        present = self.table.get(key_of(item), consistent=True)
+    def _put(self, item: Item, present: Item | None, allows: Allows) -> tuple[Item, bool]:
         for _ in range(CHANGE_ATTEMPTS):
             _require(allows, present)
             if present and _content(present) == _content(item):
@@ -241,8 +240,8 @@ class RelationStore:
                 return new, present is None
         raise contended("the video")
 
-    def _delete(self, key: Key, allows: Allows, absent: str) -> None:
-        present = self.table.get(key, consistent=True)
+    def _delete(self, key: Key, video_id: str, caller: Caller, now: int, allows: Allows, absent: str) -> None:
+        _, present = self._own(key, video_id, caller, now)
         if present is None:
             raise NotFound(absent)
         for _ in range(CHANGE_ATTEMPTS):

@@ -15,7 +15,7 @@ from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.errors import IllegalTransition
 from shared.core.limits import BEST_RATING
-from shared.schema import PARTITION_KEY, RATING, RATING_TOTALS, SORT_KEY, VIDEO, rated_relation
+from shared.schema import RATING, RATING_TOTALS, VIDEO, rated_relation
 from shared.videos.access import VISIBILITY_ATTRIBUTES, is_purged, seen_by
 
 ROUNDS = 8
@@ -83,17 +83,20 @@ class RatingStore:
 
         It may be some milliseconds behind; `rate` answers with what is true then.
         """
-        video, totals, own = VIDEO.key(videoId=video_id), _totals_key(video_id), _rating_key(video_id, caller)
-        items = {_place(item): item for item in self.table.batch_get([video, totals, own])}
-        seen_by(items.get(_place(video)), caller, now)
-        return _document(video_id, items.get(_place(totals)), items.get(_place(own)))
+        video, totals, own = self.table.get_all(
+            [VIDEO.key(videoId=video_id), _totals_key(video_id), _rating_key(video_id, caller)]
+        )
+        seen_by(video, caller, now)
+        return _document(video_id, totals, own)
 
     def rate(self, video_id: str, caller: Caller, choice: Choice, now: int) -> dict[str, Any]:
         """Let a user who may see a video rate it, in place of its earlier rating; returns what `read` does.
 
         Raises NotFound, IllegalTransition when the video is deleted, and WriteContention when too many rate it at once.
         """
-        self._require(video_id, caller, now)
+        video, before = self._video_and_rating(video_id, caller)
+        if seen_by(video, caller, now)["status"] == "deleted":
+            raise IllegalTransition("The video is deleted; restore it first.")
         content = {
             **_rating_key(video_id, caller),
             "userId": caller.subject,
@@ -104,10 +107,9 @@ class RatingStore:
             "writeId": new_write_id(),
             "rel": rated_relation(video_id),
             "relShard": 0,
-            "relSort": now,
+            "relSort": 0,
             "relId": caller.subject,
         }
-        before = self.table.get(_rating_key(video_id, caller), consistent=True)
         own = self._replace(video_id, caller, choice, signed(content, caller, now), now, before)
         return _document(video_id, self.table.get(_totals_key(video_id), consistent=True), own)
 
@@ -116,7 +118,7 @@ class RatingStore:
 
         Also of a video that the user may no longer see: whoever gave a rating can take it back.
         """
-        video, own = self._video(video_id), self.table.get(_rating_key(video_id, caller), consistent=True)
+        video, own = self._video_and_rating(video_id, caller)
         if own is None or video is None or is_purged(video, now):
             seen_by(video, caller, now)
         self._replace(video_id, caller, None, None, now, own)
@@ -135,13 +137,14 @@ class RatingStore:
             return False
         return True
 
-    def _require(self, video_id: str, caller: Caller, now: int) -> None:
-        if seen_by(self._video(video_id), caller, now)["status"] == "deleted":
-            raise IllegalTransition("The video is deleted; restore it first.")
-
-    def _video(self, video_id: str) -> Item | None:
-        # Consistent, because it may have been created just before.
-        return self.table.get(VIDEO.key(videoId=video_id), attributes=VISIBILITY_ATTRIBUTES, consistent=True)
+    def _video_and_rating(self, video_id: str, caller: Caller) -> list[Item | None]:
+        """The video, of which only what `seen_by` reads, and the caller's own rating of it."""
+        return self.table.get_all(
+            [VIDEO.key(videoId=video_id), _rating_key(video_id, caller)],
+            attributes=(*VISIBILITY_ATTRIBUTES, "value", "like", "ratedAt", "writeId"),
+            # Because either may have been written just before.
+            consistent=True,
+        )
 
     def _replace(
         self, video_id: str, caller: Caller, choice: Choice | None, new: Item | None, now: int, own: Item | None
@@ -195,7 +198,3 @@ def _totals_key(video_id: str) -> Key:
 
 def _rating_key(video_id: str, caller: Caller) -> Key:
     return RATING.key(userId=caller.subject, videoId=video_id)
-
-
-def _place(item: Mapping[str, Any]) -> tuple[str, str]:
-    return item[PARTITION_KEY], item[SORT_KEY]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from shared.aws.dynamodb import ConditionFailed, Table, TransactionConflict, Write, together
+from shared.aws.dynamodb import ConditionFailed, Table, TransactionConflict, Write
 from shared.aws.expressions import Expression, change_between
 from shared.aws.records import ABSENT, contended, is_ours, unchanged
 from shared.core.attributes import Item
@@ -30,7 +30,7 @@ from shared.videos.access import (
     owned_by,
     seen_by,
 )
-from shared.videos.counters import view_count
+from shared.videos.counters import COUNT, view_count
 from shared.videos.documents import READ, SUMMARY_FIELDS, document, document_for
 from shared.videos.entries import as_read, entry_moves, own_entries
 from shared.videos.video import is_listed, stamp, upgraded
@@ -131,9 +131,7 @@ class VideoStore:
             counter = None
         else:
             counter_key = VIEW_COUNTER.key(videoId=video_id, shard=0)
-            items = self.table.batch_get([key, counter_key], attributes=_needed(fields) if fields else ())
-            by_partition = {item[PARTITION_KEY]: item for item in items}
-            video, counter = by_partition.get(key[PARTITION_KEY]), by_partition.get(counter_key[PARTITION_KEY])
+            video, counter = self.table.get_all([key, counter_key], attributes=_needed(fields) if fields else ())
         item = seen_by(video, caller, now)
         whole = document_for(caller, item, view_count(counter))
         return {name: whole[name] for name in fields or whole if name in whole}, item["version"]
@@ -141,21 +139,16 @@ class VideoStore:
     def read_many(self, video_ids: Sequence[str], caller: Caller, now: int) -> dict[str, dict[str, Any]]:
         """The documents of those of up to 100 different videos that the caller may see.
 
-        Two BatchGetItem side by side: the videos, and all their counters. To leave out those of hidden videos would be
-        another trip.
+        One BatchGetItem for 50 of them, or two side by side: videos and counters, also those of hidden videos, as to leave these
+        out would be another trip.
         """
-        counter_keys = {video_id: VIEW_COUNTER.key(videoId=video_id, shard=0) for video_id in video_ids}
-        videos, counters = together(
-            [
-                self.table.begin_batch_get([VIDEO.key(videoId=video_id) for video_id in video_ids], attributes=READ),
-                self.table.begin_batch_get(list(counter_keys.values())),
-            ]
-        )
-        counts = {counter[PARTITION_KEY]: view_count(counter) for counter in counters}
+        keys = [VIDEO.key(videoId=video_id) for video_id in video_ids]
+        keys += [VIEW_COUNTER.key(videoId=video_id, shard=0) for video_id in video_ids]
+        items = self.table.get_all(keys, attributes=(*READ, *COUNT))
         return {
-            item["videoId"]: document_for(caller, item, counts.get(counter_keys[item["videoId"]][PARTITION_KEY], 0))
-            for item in videos
-            if is_seen(item, caller, now)
+            video["videoId"]: document_for(caller, video, view_count(counter))
+            for video, counter in zip(items, items[len(video_ids) :], strict=False)
+            if video is not None and is_seen(video, caller, now)
         }
 
     def items(self, video_ids: Iterable[str], *, consistent: bool = False) -> list[Item]:
@@ -263,7 +256,7 @@ def _needed(fields: Sequence[str]) -> dict[str, None]:
     # What jobs made is shown in the same fields as what people wrote.
     made = {"thumbnails": "pictures", "resolutions": "source"}
     both = [*fields, *(made[name] for name in fields if name in made)]
-    return dict.fromkeys([PARTITION_KEY, *both, "version", "views", "total", *VISIBILITY_ATTRIBUTES])
+    return dict.fromkeys([*both, "version", *COUNT, *VISIBILITY_ATTRIBUTES])
 
 
 def being_removed() -> BeingRemoved:

@@ -20,6 +20,9 @@ CACHE_SECONDS = 5
 """How long a change of who may see a video can go unnoticed when counting its views."""
 CACHE_VIDEOS = 1000
 
+COUNT = ("views", "total")
+"""The attributes of a counter that `view_count` reads."""
+
 
 def view_count(counter: Item | None) -> int:
     """The count in a counter item. Views are added to `views`; what was rolled up from other shards is `total`."""

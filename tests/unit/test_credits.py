@@ -96,7 +96,7 @@ def test_the_same_credit_once_more_changes_nothing(api: Api, film: Film, table: 
         again = put(api, video_id)
 
     assert (again.status, again.json, again.etag) == (200, first.json, first.etag)
-    assert {operation.name for operation in operations} == {"GetItem"}
+    assert {operation.name for operation in operations} == {"BatchGetItem", "GetItem"}
 
 
 def test_if_match_keeps_a_change_of_somebody_else(api: Api, film: Film) -> None:

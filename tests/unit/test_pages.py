@@ -136,6 +136,26 @@ def test_an_evenly_spread_page_reads_little_more_than_it_shows() -> None:
     assert sum(source.examined for source in sources) <= 2 * 25
 
 
+def test_a_relation_that_has_everything_is_read_at_once_beside_one_that_has_nothing() -> None:
+    everything = [Position(n, "a") for n in range(400)]
+    sources = [
+        Partition(everything[shard::4] if shard < 4 else [], lambda _: True, ascending=False) for shard in range(8)
+    ]
+    reads: list[Position | None] = []
+
+    def fetch_from(source: Partition) -> Fetch:
+        def fetch(after: Position | None, limit: int) -> Callable[[], QueryPage]:
+            reads.append(after)
+            return source.fetch(after, limit)
+
+        return fetch
+
+    page = merge([fetch_from(source) for source in sources], _locate, ascending=False, limit=25, after=None)
+
+    assert len(page.items) == 25
+    assert reads == [None] * 8
+
+
 def test_a_page_that_is_full_asks_for_nothing_more() -> None:
     # The last item of the page is the last that was read of its partition, so it is not known what follows it there.
     first = [Position(n, "a") for n in [*range(17), *range(50, 99)]]

@@ -94,6 +94,17 @@ class TestRating:
         assert changed["own"] == {"value": 10, "ratedAt": NOW + 5}
         assert_exact(api.table, video_id)
 
+    def test_a_second_rating_stays_in_its_place_of_the_index(
+        self, api: Api, clock: Clock, path: str, video_id: str
+    ) -> None:
+        places = []
+        for value in (2, 10):
+            api.put(path, {"value": value})
+            clock.advance(5)
+            (rating,) = ratings(api.table, video_id)
+            places.append([rating[name] for name in ("rel", "relShard", "relSort", "relId")])
+        assert places[0] == places[1]  # to move would be two more write units
+
     def test_the_same_rating_again_writes_nothing(self, api: Api, clock: Clock, path: str, table: Table) -> None:
         first = api.put(path, {"value": 7}).json
         clock.advance(5)

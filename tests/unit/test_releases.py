@@ -192,7 +192,7 @@ def test_a_release_is_found_by_its_region_in_the_index(api: Api, table: Table) -
     with recorded(table.client) as operations:
         put(api, "NZ/en")
 
-    assert [operation.name for operation in operations] == ["GetItem", "GetItem", "PutItem", "GetItem"]
+    assert [operation.name for operation in operations] == ["BatchGetItem", "PutItem", "GetItem"]
     item = table.get(RELEASE.key(videoId=VIDEO_ID, region="NZ", language="en"))
     assert item is not None
     relation = {name: item[name] for name in ("rel", "relShard", "relSort", "relId")}

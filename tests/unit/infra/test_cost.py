@@ -29,7 +29,7 @@ from bench.cost.run import (
     measure_small,
 )
 from bench.cost.units import Stored, Units, index_entry, read, size, write
-from shared.access_patterns import ACCESS_PATTERNS
+from shared.access_patterns import ACCESS_PATTERNS, AccessPattern
 from shared.aws.dynamodb import ConditionFailed, Table, make_client
 from shared.aws.expressions import Expression
 from shared.core.attributes import Item, encode_item
@@ -196,6 +196,17 @@ def first(text: str, unit: str) -> float | None:
 def measured() -> tuple[dict[str, Measured], Catalogue]:
     """All patterns with whole documents."""
     return measure_lifelike()
+
+
+@pytest.mark.parametrize("pattern", ACCESS_PATTERNS, ids=lambda pattern: pattern.request)
+def test_what_goes_beyond_the_least_has_a_reason(
+    measured: tuple[dict[str, Measured], Catalogue], pattern: AccessPattern
+) -> None:
+    used = measured[0][pattern.request]
+    assert used.units.reads >= used.least.reads
+    assert used.units.writes >= used.least.writes
+    goes_beyond = (len(used.operations), used.units) != (used.fewest, used.least)
+    assert bool(pattern.beyond) == goes_beyond
 
 
 @pytest.fixture(scope="module")
