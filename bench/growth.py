@@ -1,0 +1,321 @@
+"""Does a call cost more in a larger catalogue, or deeper in a list? `python -m bench.growth` draws docs/growth.svg.
+
+Every request of the access patterns is carried out beside 1,000, 10,000 and 100,000 videos, and what it sends to DynamoDB is
+counted by the rules of `make cost`. These videos are not stored: each follows from its number, and a stand-in answers queries
+and look-ups of them by bisection. All else is moto's.
+"""
+
+import sys
+import uuid
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from bench.cost.meter import Meter
+from bench.cost.run import VIDEO_BODY, Place, clients, made, measure_alone
+from bench.cost.units import index_entry
+from local import ROOT
+from shared.access_patterns import ACCESS_PATTERNS
+from shared.aws.listing import Window
+from shared.core.attributes import AttributeMap, Item, encode_item
+from shared.core.caller import Caller
+from shared.core.position import Page, Position
+from shared.relations.credits import RelationStore, credit_item, release_item
+from shared.relations.models import CreditContent, ReleaseContent
+from shared.schema import (
+    CATEGORY_INDEX,
+    CREDIT,
+    FEED,
+    INDEXES,
+    PARTITION_KEY,
+    RELATION_INDEX,
+    RELEASE,
+    SORT_KEY,
+    TAG,
+    USER_INDEX,
+    VIDEO,
+    person_relation,
+    region_relation,
+    shard_of,
+    tag_relation,
+)
+from shared.videos.catalogue import VideoStore
+from shared.videos.entries import NO_LANGUAGE, tag_entries
+from shared.videos.lists import Filters, VideoLists
+from shared.videos.video import new_item, stamp
+from tests.harness import NOW
+from tests.wire import come_between
+
+PICTURE = ROOT / "docs" / "growth.svg"
+SIZES = (1_000, 10_000, 100_000)
+"""Videos of the catalogues."""
+PAGE, DEEP = 25, 1_000
+"""Items of a page, and the number of the page that is compared with the first."""
+FIRST_YEAR, YEARS = 1990, 10
+OWNER = Caller("alice", frozenset())
+
+CREDIT_SK = CREDIT.key(videoId="", personId="p")[SORT_KEY]
+RELEASE_SK = RELEASE.key(videoId="", region="NZ", language=NO_LANGUAGE)[SORT_KEY]
+TAG_SK = TAG.key(videoId="", tag="t")[SORT_KEY]
+
+
+class Row(NamedTuple):
+    """An entry of an index: where it stands, of which item, and of which video's."""
+
+    at: int
+    id: str
+    sk: str
+    number: int
+
+
+class Spent(NamedTuple):
+    """What a call takes."""
+
+    requests: int
+    reads: float
+    writes: int = 0
+
+
+def video_id(number: int) -> str:
+    """The id of a video."""
+    return str(uuid.uuid5(uuid.NAMESPACE_OID, str(number)))
+
+
+def created_at(number: int) -> int:
+    """When a video was created, in epoch seconds; number 0 is the newest."""
+    return NOW - 60 * (number + 1)
+
+
+@lru_cache(maxsize=2_000)
+def items_of(number: int) -> Mapping[str, AttributeMap]:
+    """A video of alice's that is listed, with the entry of its tag, a credit and a release, by sort key."""
+    content: Item = {**VIDEO_BODY, "tags": ["t"], "visibility": "public", "releaseYear": FIRST_YEAR + number % YEARS}
+    made_up = new_item(content, video_id=video_id(number), owner="alice", created_at=created_at(number), status="ready")
+    video = stamp(made_up, caller=OWNER, now=NOW, version=1)
+    role = CreditContent.model_validate({"ordering": 1, "roles": [{"category": "actor"}]})
+    titles = ReleaseContent.model_validate({"titles": [{"title": "t"}]})
+    beside = [
+        credit_item(video, "p", role, caller=OWNER, now=NOW),
+        release_item(video, "NZ", None, titles, caller=OWNER, now=NOW),
+    ]
+    return {item[SORT_KEY]: encode_item(item) for item in (video, *tag_entries(video), *beside)}
+
+
+class Grown:
+    """A catalogue of many videos in front of another DynamoDB, which has everything else."""
+
+    def __init__(self, videos: int) -> None:
+        self._numbers: dict[str, int] = {}
+        self._rows: dict[tuple[str, ...], list[Row]] = defaultdict(list)
+        for number in range(videos):
+            at, id_ = created_at(number), video_id(number)
+            self._numbers[VIDEO.key(videoId=id_)[PARTITION_KEY]] = number
+            video, shard = Row(at, id_, VIDEO.sk, number), str(shard_of(id_))
+            self._rows[USER_INDEX.name, "alice"].append(video)
+            self._rows[CATEGORY_INDEX.name, "c", shard].append(video)
+            self._rows[RELATION_INDEX.name, FEED, shard].append(video)
+            self._rows[RELATION_INDEX.name, tag_relation("t"), shard].append(video._replace(sk=TAG_SK))
+            release = video._replace(id=f"{id_}#{NO_LANGUAGE}", sk=RELEASE_SK)
+            self._rows[RELATION_INDEX.name, region_relation("NZ"), shard].append(release)
+            credit = video._replace(at=FIRST_YEAR + number % YEARS, sk=CREDIT_SK)
+            self._rows[RELATION_INDEX.name, person_relation("p"), "0"].append(credit)
+        for rows in self._rows.values():
+            rows.sort()
+
+    def credited(self, place: int) -> Position:
+        """Where the video stands that is at a place, from 0, among those of the person, the latest year first."""
+        row = self._rows[RELATION_INDEX.name, person_relation("p"), "0"][-1 - place]
+        return Position(row.at, row.id)
+
+    def between(self, operation: str, parameters: Mapping[str, Any], send: Callable[..., Any]) -> Any:
+        """Answer what is asked of the videos, and send on what is not."""
+        match operation:
+            case "Query" if (rows := self._partition(parameters)) is not None:
+                return self._query(parameters, rows)
+            case "GetItem" if item := self._item(parameters["Key"]):
+                return {"Item": _projected(item, parameters)}
+            case "BatchGetItem":
+                return self._batch(parameters, send)
+            case _:
+                return send()
+
+    def _partition(self, parameters: Mapping[str, Any]) -> list[Row] | None:
+        index = next((index for index in INDEXES if index.name == parameters.get("IndexName")), None)
+        if index is None:
+            return None
+        values = parameters["ExpressionAttributeValues"]
+        keys = (next(iter(values[f":{attribute.name}"].values())) for attribute in index.partition)
+        return self._rows.get((index.name, *keys))
+
+    def _query(self, parameters: Mapping[str, Any], rows: list[Row]) -> Any:
+        index = next(index for index in INDEXES if index.name == parameters["IndexName"])
+        values, limit = parameters["ExpressionAttributeValues"], parameters["Limit"]
+        low = bisect_left(rows, (int(values[":start"]["N"]),))
+        high = bisect_left(rows, (int(values[":last"]["N"]) + 1,))
+        start = parameters.get("ExclusiveStartKey")
+        if start:
+            place = int(start[index.sort[0].name]["N"]), start[index.sort[1].name]["S"]
+            if parameters["ScanIndexForward"]:
+                low = bisect_right(rows, (*place, chr(sys.maxunicode)))
+            else:
+                high = bisect_left(rows, place)
+        page = rows[low : low + limit] if parameters["ScanIndexForward"] else rows[max(low, high - limit) : high][::-1]
+        entries = [index_entry(items_of(row.number)[row.sk], index) or {} for row in page]
+        answer: dict[str, Any] = {
+            "Items": [_projected(entry, parameters) for entry in entries],
+            "Count": len(page),
+            "ScannedCount": len(page),
+        }
+        if high - low > limit:
+            names = [attribute.name for attribute in (*index.partition, *index.sort)]
+            answer["LastEvaluatedKey"] = {name: entries[-1][name] for name in (PARTITION_KEY, SORT_KEY, *names)}
+        return answer
+
+    def _batch(self, parameters: Mapping[str, Any], send: Callable[..., Any]) -> Any:
+        ((table, asked),) = parameters["RequestItems"].items()
+        known = [item for key in asked["Keys"] if (item := self._item(key))]
+        others = [key for key in asked["Keys"] if not self._item(key)]
+        answer = send(RequestItems={table: {**asked, "Keys": others}}) if others else {"Responses": {}}
+        found = [*(_projected(item, asked) for item in known), *answer["Responses"].get(table, [])]
+        return {"Responses": {table: found}, "UnprocessedKeys": {}}
+
+    def _item(self, key: Any) -> AttributeMap | None:
+        number = self._numbers.get(key[PARTITION_KEY]["S"])
+        return None if number is None else items_of(number).get(key[SORT_KEY]["S"])
+
+
+def _projected(item: AttributeMap, asked: Mapping[str, Any]) -> AttributeMap:
+    if "ProjectionExpression" not in asked:
+        return item
+    names = {asked["ExpressionAttributeNames"][place] for place in asked["ProjectionExpression"].split(", ")}
+    return {name: value for name, value in item.items() if name in names}
+
+
+Lister = Callable[[VideoLists, RelationStore, Window], Page[Any]]
+LISTS: Mapping[str, Lister] = {
+    "a person": lambda _, relations, window: relations.videos_of("p", NOW, window),
+    "a tag": lambda videos, _, window: videos.with_tag("t", NOW, Filters(), window),
+    "a region": lambda videos, _, window: videos.in_region("NZ", NOW, Filters(), window),
+    "one's own with a tag": lambda videos, _, window: videos.of_owner("alice", OWNER, NOW, Filters(), window, "t"),
+    "status=ready": lambda videos, _, window: videos.in_status("ready", NOW, Filters(), window),
+    "the feed": lambda videos, _, window: videos.feed(NOW, Filters(), window),
+    "a category": lambda videos, _, window: videos.in_category("c", NOW, Filters(), window),
+    "an owner": lambda videos, _, window: videos.of_owner("alice", OWNER, NOW, Filters(), window),
+}
+"""The lists that grow with the catalogue; what takes most comes first, as labels stand below each other."""
+
+
+@contextmanager
+def grown(catalogue: Grown) -> Iterator[Place]:
+    """Empty tables behind a catalogue."""
+    with made() as place:
+        undo = [come_between(client, catalogue.between) for client in clients()]
+        try:
+            yield place
+        finally:
+            for restore in undo:
+                restore()
+
+
+def page_of(catalogue: Grown, name: str, number: int) -> Spent:
+    """What a page of a list takes; the first has the number 1."""
+    last = (number - 1) * PAGE - 1
+    position = Position(created_at(last), video_id(last))
+    if name == "a person":
+        position = catalogue.credited(last)
+    window = Window(0, NOW, limit=PAGE, after=position if number > 1 else None)
+    with grown(catalogue) as place:
+        lists, relations = VideoLists(VideoStore(place.table)), RelationStore(place.table)
+        with Meter(*clients()).measured() as used:
+            page = LISTS[name](lists, relations, window)
+        if len(page.items) != PAGE:
+            raise RuntimeError(f"page {number} of {name} has {len(page.items)} items")
+        return Spent(len(used.operations), used.units.reads)
+
+
+def growth() -> dict[str, list[Spent]]:
+    """For each list what its first page takes in each of the catalogues, and in the largest what a deep page takes."""
+    taken: dict[str, list[Spent]] = {name: [] for name in LISTS}
+    for size in SIZES:
+        catalogue = Grown(size)
+        for name in LISTS:
+            taken[name] += [page_of(catalogue, name, number) for number in ((1, DEEP) if size == SIZES[-1] else (1,))]
+    return taken
+
+
+def of_patterns(size: int) -> dict[str, Spent]:
+    """What each request of the access patterns takes beside so many videos."""
+    catalogue, spent = Grown(size), {}
+    for pattern in ACCESS_PATTERNS:
+        with grown(catalogue) as place:
+            used = measure_alone(pattern.request, place, place.api())
+        spent[pattern.request] = Spent(len(used.operations), used.units.reads, used.units.writes)
+    return spent
+
+
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 790, 400, 60, 260, 50, 50
+COLOURS = ("#b3261e", "#8a4b00", "#6b3fa0", "#00658f", "#1b6e3c", "#54606b", "#a0005a", "#3a3f9e")
+
+
+def picture(taken: Mapping[str, list[Spent]]) -> str:
+    """The read units of a page by the size of the catalogue, as an SVG."""
+    columns = [*(f"{size:,}" for size in SIZES), f"page {DEEP:,}"]
+    most = max(spent.reads for row in taken.values() for spent in row)
+    across = (WIDTH - LEFT - RIGHT) / (len(columns) - 1)
+
+    def x(column: int) -> float:
+        return LEFT + across * column
+
+    def y(reads: float) -> float:
+        return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * reads / most
+
+    def text(at: float, down: float, words: str, **style: str) -> str:
+        attributes = "".join(f' {name.replace("_", "-")}="{value}"' for name, value in style.items())
+        return f'<text x="{at:.0f}" y="{down:.0f}"{attributes}>{words}</text>'
+
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" font-size="12">',
+        f"<title>Read units of a page of {PAGE}, by the size of the catalogue</title>",
+        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
+        text(LEFT, 24, f"Read units of a page of {PAGE}", font_size="15"),
+    ]
+    for reads in range(0, int(most) + 1, 5):
+        parts.append(f'<path d="M{LEFT} {y(reads):.0f}H{x(len(columns) - 1):.0f}" stroke="#ddd"/>')
+        parts.append(text(LEFT - 8, y(reads) + 4, f"{reads}", text_anchor="end"))
+    for column, label in enumerate(columns):
+        anchor = "middle" if column < len(SIZES) else "end"  # to the right are the labels of the lines
+        parts.append(text(x(column), HEIGHT - BOTTOM + 20, label, text_anchor=anchor))
+    parts.append(text(x(1), HEIGHT - 10, "videos in the catalogue", text_anchor="middle", fill="#555"))
+    down = 0.0
+    for colour, (name, row) in zip(COLOURS, taken.items(), strict=True):
+        line = " ".join(f"{x(column):.0f},{y(spent.reads):.0f}" for column, spent in enumerate(row))
+        parts.append(f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="2"/>')
+        # Below the label before it, where lines lie upon each other.
+        down = max(down + 16, y(row[-1].reads) + 4)
+        label = f"{name}: {row[-1].reads:g} in {row[-1].requests} requests"
+        parts.append(text(x(len(columns) - 1) + 10, down, label.replace(" 1 requests", " 1 request"), fill=colour))
+    return "\n".join([*parts, "</svg>"]) + "\n"
+
+
+def main() -> None:
+    """Measure, print, and draw."""
+    taken = growth()
+    for name, row in taken.items():
+        print(f"{name:22} " + "   ".join(f"{spent.requests} requests, {spent.reads:g} RRU" for spent in row))
+    sizes = {size: of_patterns(size) for size in SIZES}
+    for pattern in ACCESS_PATTERNS:
+        different = {size: spent[pattern.request] for size, spent in sizes.items()}
+        if len(set(different.values())) > 1:
+            print(f"{pattern.request}: {different}")
+    flat = sum(len({spent[pattern.request] for spent in sizes.values()}) == 1 for pattern in ACCESS_PATTERNS)
+    print(
+        f"{flat} of {len(ACCESS_PATTERNS)} access patterns take the same beside {SIZES[0]:,} and {SIZES[-1]:,} videos"
+    )
+    PICTURE.write_text(picture(taken), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
