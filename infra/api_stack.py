@@ -31,7 +31,7 @@ REQUEST_HEADERS = (
 )
 """What a browser may send from another origin."""
 
-RESPONSE_HEADERS = ("ETag", "Location", "Link", "Retry-After")
+RESPONSE_HEADERS = ("ETag", "Location", "Link", "Retry-After", "Server-Timing")
 """What a browser may read from another origin."""
 
 MOST_ASKED = ("videos", "views")

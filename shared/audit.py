@@ -10,8 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from shared.aws.dynamodb import ConditionFailed, Table
+from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression
+from shared.aws.failures import ConditionFailed
 from shared.aws.records import ABSENT
 from shared.aws.stream import Record
 from shared.core.attributes import Item, Value, encode

@@ -12,12 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from shared.aws.dynamodb import (
-    ConditionFailed,
-    Key,
-    Table,
-    TransactionConflict,
-)
+from shared.aws.dynamodb import Key, Table
+from shared.aws.failures import ConditionFailed, TransactionConflict
 from shared.aws.records import is_ours, unchanged
 from shared.core.attributes import Item
 from shared.core.caller import Caller

@@ -10,13 +10,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from shared.aws.dynamodb import (
-    ConditionFailed,
-    Key,
-    Table,
-    TransactionConflict,
-    Write,
-)
+from shared.aws.dynamodb import Key, Table, Write
+from shared.aws.failures import ConditionFailed, TransactionConflict
 from shared.aws.records import ABSENT
 from shared.core.attributes import Item, encode
 from shared.core.errors import ContentTooLarge, InternalError, NotApplied

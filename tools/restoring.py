@@ -11,14 +11,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from shared.aws.dynamodb import (
-    ConditionFailed,
-    Key,
-    Table,
-    TransactionConflict,
-    Write,
-)
+from shared.aws.dynamodb import Key, Table, Write
 from shared.aws.expressions import Expression, change_between
+from shared.aws.failures import ConditionFailed, TransactionConflict
 from shared.aws.records import ABSENT
 from shared.core.attributes import Item, Value, decode_item, encode
 from shared.core.caller import Caller

@@ -1,8 +1,7 @@
 """A client of our own for eight operations of DynamoDB and one of Secrets Manager, without botocore.
 
-botocore takes three quarters of a GET's processor time and most of a cold start. This client signs, sends and parses; which
-requests are tried again, and what errors become of theirs, is for its callers. DYNAMODB_CLIENT=boto3 puts boto3's clients in
-its place: the reference of tests/unit/test_client.py. docs/decisions/16-lean-client.md says what was weighed.
+It signs, sends and parses; which requests are tried again, and what errors become of theirs, is for its callers.
+DYNAMODB_CLIENT=boto3 puts boto3's clients in its place. docs/decisions/16-lean-client.md says why, and what was weighed.
 """
 
 import hashlib
@@ -25,8 +24,7 @@ from shared.core.deadline import CONNECT_SECONDS, READ_SECONDS
 from shared.core.errors import InternalError
 
 UNSUPPORTED = ("AWS_USE_FIPS_ENDPOINT", "AWS_USE_DUALSTACK_ENDPOINT", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS")
-SHORTEST_WAIT = 0.01
-"""Seconds to wait at least for an answer that may have come while others were waited for."""
+SHORTEST_WAIT = 0.01  # seconds: for an answer that may have come while others were waited for
 
 
 class Service(NamedTuple):
@@ -210,13 +208,12 @@ def make_client(service: Service = DYNAMODB) -> Client:
             raise InternalError(f"{name} needs DYNAMODB_CLIENT=boto3.")
     if not endpoint and region.startswith(("cn-", "us-iso", "eu-iso", "eusc-")):
         raise InternalError(f"The region {region} needs DYNAMODB_CLIENT=boto3 or {variable}.")
-    endpoint = endpoint or f"https://{service.name}.{region}.amazonaws.com"
-    url = urlsplit(endpoint)
-    is_here = url.hostname in ("127.0.0.1", "localhost", "::1")
-    if not is_here and f"{url.scheme}_proxy" in map(str.lower, os.environ):
-        from urllib.request import getproxies, proxy_bypass  # much to load, and functions have no proxy
+    url = urlsplit(endpoint := endpoint or f"https://{service.name}.{region}.amazonaws.com")
+    is_proxied = f"{url.scheme}_proxy" in {name.lower() for name, value in os.environ.items() if value}
+    if is_proxied and url.hostname not in ("127.0.0.1", "localhost", "::1"):
+        from urllib.request import proxy_bypass  # much to load, and functions have no proxy
 
-        if url.scheme in getproxies() and not proxy_bypass(str(url.hostname)):
+        if not proxy_bypass(str(url.hostname)):
             raise InternalError("A proxy needs DYNAMODB_CLIENT=boto3, or the endpoint in NO_PROXY.")
     return Client(endpoint, region, _credentials(), service)
 

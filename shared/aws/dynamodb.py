@@ -2,27 +2,23 @@
 
 import os
 import random
-import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, NotRequired, TypedDict, TypeVar, Unpack
 
-from shared.aws import client
-from shared.aws.client import AnswerLost, NotSent, Refused
+from shared.aws import client, receipt
+from shared.aws.client import AnswerLost, NotSent
 from shared.aws.expressions import Expression
+from shared.aws.failures import TransactionConflict, translating
 from shared.core.attributes import AttributeMap, Item, decode_item, encode_item
 from shared.core.deadline import has_time
-from shared.core.errors import ContentTooLarge, InternalError, NotApplied, Unavailable, WriteContention
+from shared.core.errors import NotApplied, Unavailable
 from shared.schema import PARTITION_KEY, SORT_KEY
 
 Key = dict[str, str]
 _Answer = TypeVar("_Answer")
-
-_THROTTLED = frozenset({"ProvisionedThroughputExceededException", "RequestLimitExceeded", "ThrottlingException"})
-_BUSY = frozenset({"InternalServerError", "RequestTimeout", "ServiceUnavailable", "TransactionInProgressException"})
-_THROTTLED_REASONS = frozenset({"ProvisionedThroughputExceeded", "ThrottlingError"})
 
 LARGEST_BATCH_GET = 100
 LARGEST_BATCH_WRITE = 25
@@ -34,18 +30,17 @@ ATTEMPTS = 4
 SHORTEST_WAIT, LONGEST_WAIT = 0.1, 0.4
 """Seconds to wait at most before the second try, and before any."""
 
-
-class ConditionFailed(Exception):
-    """A write's condition did not hold; `item` is what stood in its way (None: no item)."""
-
-    def __init__(self, item: Item | None, position: int = 0) -> None:
-        super().__init__(f"the condition of write {position} failed")
-        self.item = item
-        self.position = position
-
-
-class TransactionConflict(WriteContention):
-    """Another write to one of the items was under way at every attempt; nothing has been written."""
+_METHODS = {
+    "GetItem": "get_item",
+    "BatchGetItem": "batch_get_item",
+    "Query": "query",
+    "PutItem": "put_item",
+    "UpdateItem": "update_item",
+    "DeleteItem": "delete_item",
+    "BatchWriteItem": "batch_write_item",
+    "TransactWriteItems": "transact_write_items",
+}
+"""What a client calls each operation."""
 
 
 def uses_boto3() -> bool:
@@ -122,7 +117,7 @@ class Table:
     def get(self, key: Key, *, attributes: Iterable[str] = (), consistent: bool = False) -> Item | None:
         """GetItem; half a read unit per 4 KB, one when consistent. Only the named attributes, if any are."""
         answer = self._send(
-            self.client.get_item,
+            "GetItem",
             TableName=self.name,
             Key=encode_item(key),
             ConsistentRead=consistent,
@@ -149,9 +144,7 @@ class Table:
         for start in range(0, len(different), LARGEST_BATCH_GET):
             batch = different[start : start + LARGEST_BATCH_GET]
             wanted = {self.name: {"Keys": [encode_item(key) for key in batch], **shared}}
-            finishes.append(
-                partial(self._batch_got, self._begin(self.client.batch_get_item, "BatchGetItem", RequestItems=wanted))
-            )
+            finishes.append(partial(self._batch_got, self._begin("BatchGetItem", RequestItems=wanted)))
         return lambda: [item for items in together(finishes) for item in items]
 
     def get_all(
@@ -175,7 +168,7 @@ class Table:
             if attempt == self._attempts or not has_time(LONGEST_WAIT):
                 break
             self.pause(attempt)
-            answer = self._send(self.client.batch_get_item, RequestItems=left)
+            answer = self._send("BatchGetItem", RequestItems=left)
         raise Unavailable
 
     def query(self, **asked: Unpack[Asked]) -> QueryPage:
@@ -200,7 +193,6 @@ class Table:
         if start:
             parameters["ExclusiveStartKey"] = encode_item(start)
         finish = self._begin(
-            self.client.query,
             "Query",
             TableName=self.name,
             ExpressionAttributeNames=names,
@@ -248,7 +240,7 @@ class Table:
 
     def delete(self, key: Key) -> None:
         """DeleteItem; succeeds if the item is not there."""
-        self._send(self.client.delete_item, TableName=self.name, Key=encode_item(key))
+        self._send("DeleteItem", TableName=self.name, Key=encode_item(key))
 
     def batch_delete(self, keys: Sequence[Key]) -> None:
         """BatchWriteItem for each 25 keys, without conditions; succeeds if an item is not there."""
@@ -258,7 +250,7 @@ class Table:
             for attempt in range(self._attempts):
                 if attempt:
                     self.pause(attempt)
-                request = self._send(self.client.batch_write_item, RequestItems=request).get("UnprocessedItems")
+                request = self._send("BatchWriteItem", RequestItems=request).get("UnprocessedItems")
                 if not request:
                     break
             else:
@@ -270,10 +262,9 @@ class Table:
         Raises ConditionFailed; TransactionConflict when a transaction held the item at every attempt. A write
         without a condition may have been carried out when this raises Unavailable, but not with NotApplied.
         """
-        operation: Callable[..., Any] = getattr(self.client, f"{write.kind.lower()}_item")
         # Repeated, a conditional write fails on its own condition, and its store knows it by the writeId.
         repeatable = "ConditionExpression" in write.parameters
-        answer = self._send(operation, repeatable=repeatable, **write.parameters, ReturnValues=returning)
+        answer = self._send(f"{write.kind}Item", repeatable=repeatable, **write.parameters, ReturnValues=returning)
         return decode_item(answer.get("Attributes") or {})
 
     def transact(self, writes: Sequence[Write]) -> None:
@@ -284,36 +275,45 @@ class Table:
         items = [{write.kind: write.parameters} for write in writes]
         # One token for all attempts: if one of them got through after all, DynamoDB answers the next as it did that one.
         token = os.urandom(16).hex()
-        self._send(self.client.transact_write_items, TransactItems=items, ClientRequestToken=token)
+        self._send("TransactWriteItems", TransactItems=items, ClientRequestToken=token)
 
-    def _begin(self, operation: Callable[..., Any], name: str, **parameters: Any) -> Callable[[], Any]:
+    def _begin(self, operation: str, **parameters: Any) -> Callable[[], Any]:
         """Send a request that may be repeated; what is returned waits for its answer, and tries again."""
+        line = receipt.begin(operation, parameters)
         first: Callable[[], Any] | None = None
         if isinstance(self.client, client.Client) and has_time():
             try:
-                first = self.client.begin(name, **parameters)
+                first = self.client.begin(operation, **parameters)
             except (NotSent, AnswerLost) as error:
                 first = partial(_raise, error)
-        return lambda: self._send(operation, first=first, **parameters)
+        return lambda: self._carry_out(operation, parameters, line, first=first)
 
-    def _send(
+    def _send(self, operation: str, *, repeatable: bool = True, **parameters: Any) -> Any:
+        """Carry out a request."""
+        line = receipt.begin(operation, parameters)
+        return self._carry_out(operation, parameters, line, repeatable=repeatable)
+
+    def _carry_out(
         self,
-        operation: Callable[..., Any],
+        operation: str,
+        parameters: Mapping[str, Any],
+        line: receipt.Line,
         *,
         repeatable: bool = True,
         first: Callable[[], Any] | None = None,
-        **parameters: Any,
     ) -> Any:
-        """Carry out a request; `first` is its first attempt, if that has begun."""
+        """Carry out a request, and keep account of it; `first` is its first attempt, if that has begun."""
         failure: Exception = Unavailable()
         uncertain = False
+        attempt_it = partial(getattr(self.client, _METHODS[operation]), **parameters)
         for attempt in range(self._attempts):
             if not (first and not attempt) and not has_time(LONGEST_WAIT if attempt else 0):
                 break
             if attempt:
                 self.pause(attempt)
             try:
-                return _call(first if first and not attempt else partial(operation, **parameters))
+                with line:
+                    answer = translating(first if first and not attempt else attempt_it)
             except (NotApplied, TransactionConflict) as error:
                 # An earlier attempt may have got through, and then it would be wrong to say that nothing has happened.
                 failure = failure if uncertain else error
@@ -321,6 +321,9 @@ class Table:
                 if not repeatable:
                     raise
                 failure, uncertain = error, True
+            else:
+                line.take(answer)
+                return answer
         raise failure
 
     def pause(self, attempt: int, longest: float = LONGEST_WAIT) -> None:
@@ -369,58 +372,3 @@ def _placeholders(expression: Expression) -> dict[str, Any]:
     if expression.values:
         parameters["ExpressionAttributeValues"] = encode_item(expression.values)
     return parameters
-
-
-def _call(operation: Callable[[], Any]) -> Any:
-    """One request, with the errors of either client turned into ours."""
-    try:
-        return operation()
-    except (Refused, *of_botocore("ClientError")) as error:
-        raise _translated(error.response) from error
-    except (NotSent, *of_botocore("ConnectTimeoutError", "EndpointConnectionError")) as error:
-        raise NotApplied from error
-    except (AnswerLost, *of_botocore("BotoCoreError")) as error:  # time-outs and connections that broke half-way
-        raise Unavailable from error
-
-
-def of_botocore(*names: str) -> tuple[Any, ...]:
-    """Exceptions of botocore by their names, if anything has loaded it."""
-    exceptions = sys.modules.get("botocore.exceptions")
-    return tuple(getattr(exceptions, name) for name in names) if exceptions else ()
-
-
-def _translated(response: Mapping[str, Any]) -> Exception:
-    code, message = response["Error"]["Code"], response["Error"].get("Message", "")
-    if code == "ConditionalCheckFailedException":
-        return ConditionFailed(_returned(response))
-    if code == "TransactionCanceledException":
-        return _cancelled(response.get("CancellationReasons", []))
-    if code == "TransactionConflictException":
-        return TransactionConflict()
-    if code in _THROTTLED:
-        return NotApplied()
-    # A fault of DynamoDB has many names, and none when a proxy answers in its place.
-    if code in _BUSY or response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0) >= 500:
-        return Unavailable()
-    if code == "ValidationException" and "item size" in message.lower():
-        return ContentTooLarge("The item would be larger than 400 KB, the most that DynamoDB stores.")
-    return InternalError(f"DynamoDB refused a request with {code}")
-
-
-def _cancelled(reasons: Sequence[Mapping[str, Any]]) -> Exception:
-    for position, reason in enumerate(reasons):
-        if reason.get("Code") == "ConditionalCheckFailed":
-            return ConditionFailed(_returned(reason), position)
-    codes = {str(reason.get("Code")) for reason in reasons}
-    if "TransactionConflict" in codes:
-        return TransactionConflict()
-    if codes & _THROTTLED_REASONS:
-        return NotApplied()
-    if any("item size" in str(reason.get("Message", "")).lower() for reason in reasons):
-        return ContentTooLarge("The item would be larger than 400 KB, the most that DynamoDB stores.")
-    return InternalError(f"DynamoDB cancelled a transaction with {sorted(codes)}")
-
-
-def _returned(holder: Mapping[str, Any]) -> Item | None:
-    item = holder.get("Item")
-    return decode_item(item) if item else None

@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
-from shared.aws.dynamodb import ConditionFailed, Table, TransactionConflict, Write
+from shared.aws.dynamodb import Table, Write
 from shared.aws.expressions import Expression, change_between
+from shared.aws.failures import ConditionFailed, TransactionConflict
 from shared.aws.listing import LARGEST_READ, walk
 from shared.aws.records import contended, is_ours, key_of, new_write_id, unchanged
 from shared.core.attributes import Item

@@ -6,8 +6,9 @@ through, and the next day (UTC) begins at 0.
 
 import time
 
-from shared.aws.dynamodb import ConditionFailed, Table
+from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression
+from shared.aws.failures import ConditionFailed
 from shared.aws.records import new_write_id
 from shared.core.errors import QuotaExceeded
 from shared.schema import QUOTA, SCHEMA_VERSION

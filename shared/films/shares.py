@@ -12,8 +12,9 @@ message of one that waits sent once more.
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
-from shared.aws.dynamodb import ConditionFailed, Table
+from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression
+from shared.aws.failures import ConditionFailed
 from shared.aws.records import ABSENT, key_of
 from shared.core.attributes import Item
 from shared.films.job import PENDING

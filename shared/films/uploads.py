@@ -15,8 +15,9 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from shared.aws.dynamodb import ConditionFailed, Table
+from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression
+from shared.aws.failures import ConditionFailed
 from shared.aws.records import absent_or_purged
 from shared.aws.s3 import ObjectExists, Objects, PartsRefused, UploadGone, object_uri
 from shared.core.attributes import Item

@@ -9,7 +9,7 @@ from shared.openapi import audit, jobs, playlists, public, ratings, relations, t
 from shared.openapi.spec import Operation, ref
 from shared.routes import ROUTES, SCOPES, Route
 from shared.web.answers import PROBLEM
-from shared.web.parameters import Schema
+from shared.web.parameters import Query, Schema
 from shared.web.requests import JSON, LARGEST_BODY
 
 _PARTS = (videos, relations, ratings, playlists, totals, views, jobs, uploads, audit)
@@ -78,6 +78,10 @@ _ERRORS: Schema = {
 """The schemas of errors."""
 
 
+_ALWAYS = [{"$ref": f"#/components/parameters/{parameter.name}"} for parameter in Query.parameters]
+"""What every operation takes that needs a token."""
+
+
 @cache
 def document() -> Schema:
     """The whole document."""
@@ -102,6 +106,7 @@ def document() -> Schema:
         "paths": paths,
         "components": {
             "schemas": {name: schema for part in _PARTS for name, schema in part.schemas().items()} | _ERRORS,
+            "parameters": {parameter.name: parameter.document() for parameter in Query.parameters},
             "securitySchemes": {
                 "token": {
                     "type": "http",
@@ -123,8 +128,9 @@ def _operation(route: Route, operation: Operation) -> Schema:
         "description": operation.description + (f" Needs the scope `{route.scope}`." if route.scope else ""),
         "responses": _responses(route, operation),
     }
-    if operation.parameters:
-        spec["parameters"] = list(operation.parameters)
+    parameters = [*operation.parameters, *(_ALWAYS if route.scope else ())]
+    if parameters:
+        spec["parameters"] = parameters
     if operation.body:
         spec["requestBody"] = operation.body
     spec["security"] = [{"token": []}] if route.scope else []

@@ -27,8 +27,8 @@ def ref(name: str) -> Schema:
 
 
 def query(declared: type[Query]) -> tuple[Schema, ...]:
-    """The query parameters of an operation."""
-    return tuple(parameter.document() for parameter in declared.parameters)
+    """The query parameters of an operation, without those that all have."""
+    return tuple(parameter.document() for parameter in declared.parameters if parameter not in Query.parameters)
 
 
 def header(name: str, description: str, schema: Schema) -> Schema:

@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from shared.aws.dynamodb import ConditionFailed, Key, Table
+from shared.aws.dynamodb import Key, Table
 from shared.aws.expressions import Expression, change_between
+from shared.aws.failures import ConditionFailed
 from shared.aws.listing import Lists, Window, hydrated, unsharded
 from shared.aws.records import contended, is_ours, key_of, stamped, unchanged
 from shared.core.attributes import Item

@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Mapping
 
-from shared.aws.dynamodb import LARGEST_TRANSACTION, ConditionFailed, Table, TransactionConflict, Write
+from shared.aws.dynamodb import LARGEST_TRANSACTION, Table, Write
 from shared.aws.expressions import Expression, change_between
+from shared.aws.failures import ConditionFailed, TransactionConflict
 from shared.aws.records import contended, key_of, unchanged
 from shared.core.attributes import Item
 from shared.core.position import Page, Position

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
-from shared.aws.dynamodb import ConditionFailed, Table, TransactionConflict, Write
+from shared.aws.dynamodb import Table, Write
 from shared.aws.expressions import Expression, change_between
+from shared.aws.failures import ConditionFailed, TransactionConflict
 from shared.aws.listing import Lists, Window, hydrated, unsharded
 from shared.aws.records import ABSENT, at_version, contended, is_ours, new_write_id, signing, stamped
 from shared.core.attributes import Item, Value

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from shared.aws.dynamodb import ConditionFailed, Key, Table, TransactionConflict, Write
+from shared.aws.dynamodb import Key, Table, Write
 from shared.aws.expressions import Expression
+from shared.aws.failures import ConditionFailed, TransactionConflict
 from shared.aws.records import contended, is_ours, new_write_id, signed, signing, unchanged
 from shared.core.attributes import Item
 from shared.core.caller import Caller

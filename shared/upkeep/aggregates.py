@@ -8,8 +8,9 @@ is only that there may be something to move.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from shared.aws.dynamodb import LARGEST_TRANSACTION, ConditionFailed, Key, Table, TransactionConflict, Write
+from shared.aws.dynamodb import LARGEST_TRANSACTION, Key, Table, Write
 from shared.aws.expressions import Expression
+from shared.aws.failures import ConditionFailed, TransactionConflict
 from shared.aws.records import contended, signing, stamped, unchanged
 from shared.core.attributes import Item
 from shared.core.caller import Caller

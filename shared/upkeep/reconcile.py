@@ -20,8 +20,9 @@ from functools import partial
 from threading import Lock
 from typing import Any, Literal, TypeVar
 
-from shared.aws.dynamodb import ConditionFailed, Table
+from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression
+from shared.aws.failures import ConditionFailed
 from shared.aws.listing import unsharded
 from shared.aws.records import at_version
 from shared.core.attributes import Item

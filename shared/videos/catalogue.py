@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from shared.aws.dynamodb import ConditionFailed, Table, TransactionConflict, Write
+from shared.aws.dynamodb import Table, Write
 from shared.aws.expressions import Expression, change_between
+from shared.aws.failures import ConditionFailed, TransactionConflict
 from shared.aws.records import ABSENT, contended, is_ours, unchanged
 from shared.core.attributes import Item
 from shared.core.caller import UPDATED_FOR, Caller

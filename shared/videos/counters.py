@@ -6,8 +6,9 @@ that a role can be kept from it by its leading key.
 
 from collections import OrderedDict
 
-from shared.aws.dynamodb import ConditionFailed, Table, Write
+from shared.aws.dynamodb import Table, Write
 from shared.aws.expressions import Expression
+from shared.aws.failures import ConditionFailed
 from shared.aws.records import absent_or_purged
 from shared.core.attributes import Item
 from shared.core.caller import Caller

@@ -29,14 +29,15 @@ class Answer:
     headers: Mapping[str, str]
     body: str = ""
 
-    def as_payload(self, *, gzipped: bool = False) -> dict[str, Any]:
-        """The answer as API Gateway takes it from a function (payload 2.0)."""
-        payload = {"statusCode": self.status, "headers": self.headers, "body": self.body, "isBase64Encoded": False}
+    def as_payload(self, *, gzipped: bool, more: Mapping[str, str]) -> dict[str, Any]:
+        """The answer as API Gateway takes it from a function (payload 2.0), with `more` headers."""
+        headers = {**self.headers, **more}
+        payload = {"statusCode": self.status, "headers": headers, "body": self.body, "isBase64Encoded": False}
         if gzipped and self.body:
             compressor = zlib.compressobj(wbits=_GZIP)
             body = compressor.compress(self.body.encode()) + compressor.flush()
             payload |= {
-                "headers": {**self.headers, "Content-Encoding": "gzip"},
+                "headers": {**headers, "Content-Encoding": "gzip"},
                 "body": base64.b64encode(body).decode("ascii"),
                 "isBase64Encoded": True,
             }

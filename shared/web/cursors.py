@@ -15,7 +15,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from shared.aws.client import SECRETS_MANAGER, AnswerLost, NotSent, Refused, make_client
-from shared.aws.dynamodb import of_botocore, uses_boto3
+from shared.aws.dynamodb import uses_boto3
+from shared.aws.failures import of_botocore
 from shared.core.deadline import has_time
 from shared.core.errors import InvalidCursor, Unavailable
 from shared.core.position import Position

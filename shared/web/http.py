@@ -7,16 +7,20 @@ https://docs.aws.amazon.com/apigateway/latest/developerguide/http-api-develop-in
 
 import os
 import re
+import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from shared.aws import receipt
 from shared.core.caller import Caller
 from shared.core.deadline import within
 from shared.core.errors import InternalError, MethodNotAllowed, NotFound, ServiceError
 from shared.core.settings import LambdaHandler, answer_seconds
 from shared.core.telemetry import invoked, service_logger
 from shared.routes import ROUTES, Route, routes_of
+from shared.web import server_timing
 from shared.web.answers import Answer, problem
 from shared.web.parameters import Query
 from shared.web.requests import Request
@@ -49,24 +53,27 @@ def make_handler(
     longest = answer_seconds()
     served = {route.key: (route, handlers[route.operation]) for route in routes_of(function)}
 
-    def answer(event: Mapping[str, Any]) -> Answer:
-        route, handler = served.get(event["routeKey"], (None, None))
-        if route is None or handler is None:
-            return _of_no_route(event, pages)
-        request = _request(event, route, int(clock()))
-        if route.method == "GET":
-            with within(longest, clock):
-                return handler(request)
-        return handler(request)
-
     def handle(event: dict[str, Any], context: "LambdaContext") -> dict[str, Any]:
-        with invoked(context, event["requestContext"].get("requestId")):
+        started = time.perf_counter()
+        with invoked(context, event["requestContext"].get("requestId")), receipt.kept() as lines:
+            explained = False
             try:
-                answered = answer(event)
+                route, handler = served.get(event["routeKey"], (None, None))
+                if route is None or handler is None:
+                    answer = _of_no_route(event, pages)
+                else:
+                    request = _request(event, route, int(clock()))
+                    explained = server_timing.is_explained(request)
+                    with within(longest, clock) if route.method == "GET" else nullcontext():
+                        answer = handler(request)
+                    if explained:
+                        server_timing.require_own(request, answer)
             except Exception as error:  # whatever it is, the client gets an answer and the log has it
-                answered = _refusal(error)
+                answer = _refusal(error)
+                explained = explained and request.caller.is_admin
             gzipped = compress and "gzip" in _headers(event).get("accept-encoding", "")
-            return answered.as_payload(gzipped=gzipped)
+            timing = server_timing.header(lines, time.perf_counter() - started, answer.status, explained=explained)
+            return answer.as_payload(gzipped=gzipped, more={"Server-Timing": timing})
 
     return handle
 

@@ -59,52 +59,6 @@ class Parameter(ABC, Generic[_Value]):
         return value
 
 
-class Query:
-    """The query of a request, with the values of the parameters that its class declares.
-
-    This class itself declares none.
-    """
-
-    parameters: ClassVar[tuple[Parameter[Any], ...]] = ()
-
-    def __init_subclass__(cls) -> None:
-        own = [value for value in vars(cls).values() if isinstance(value, Parameter)]
-        cls.parameters = (*own, *(inherited for inherited in cls.parameters if inherited not in own))
-
-    def __init__(self, text: str) -> None:
-        """Read a query, still percent-encoded; raises InvalidParameter, or what `unknown` returns."""
-        sent = self._sent(text)
-        self.values: Mapping[str, Any] = {
-            parameter.name: parameter.parse(sent[parameter.name]) if parameter.name in sent else parameter.default
-            for parameter in self.parameters
-        }
-
-    @classmethod
-    def unknown(cls, name: str) -> ServiceError:
-        """The error of a parameter that is not declared."""
-        known = ", ".join(parameter.name for parameter in cls.parameters)
-        return InvalidParameter.named(name, f"is not a parameter of this operation, which takes {known or 'none'}")
-
-    def _sent(self, text: str) -> dict[str, str]:
-        if text.count("&") >= MOST_PARAMETERS:
-            raise InvalidParameter(f"A query string may have at most {MOST_PARAMETERS} parameters.")
-        try:
-            pairs = parse_qsl(text, keep_blank_values=True, errors="strict")
-        except UnicodeDecodeError as error:
-            raise InvalidParameter("The query string is not UTF-8.") from error
-        known = {parameter.name: parameter for parameter in self.parameters}
-        sent: dict[str, str] = {}
-        for name, value in pairs:
-            if name not in known:
-                raise self.unknown(shown(name))
-            if name in sent and not known[name].repeats:
-                raise InvalidParameter.named(name, "must be given only once")
-            if not value:
-                raise InvalidParameter.named(name, "must not be empty")
-            sent[name] = f"{sent[name]},{value}" if name in sent else value
-        return sent
-
-
 class Text(Parameter[str | None]):
     """Any text up to a length, without control characters."""
 
@@ -138,6 +92,58 @@ class Choice(Parameter[_Value]):
     def schema(self) -> Schema:
         default = [word for word, meaning in self.meanings.items() if meaning == self.default]
         return {"type": "string", "enum": list(self.meanings), **({"default": default[0]} if default else {})}
+
+
+class Query:
+    """The query of a request, with the values of the parameters that its class declares. This class itself declares what
+    every operation takes that needs a token.
+    """
+
+    explain = Choice(
+        "explain",
+        "`true`: the header Server-Timing has each request to DynamoDB by itself, with its index, units, items examined, retries "
+        "and conflicts. For the owner of what is read or changed, and admins",
+        {"true": True, "false": False},
+        default=False,
+    )
+    parameters: ClassVar[tuple[Parameter[Any], ...]] = (explain,)
+
+    def __init_subclass__(cls) -> None:
+        own = [value for value in vars(cls).values() if isinstance(value, Parameter)]
+        cls.parameters = (*own, *(inherited for inherited in cls.parameters if inherited not in own))
+
+    def __init__(self, text: str) -> None:
+        """Read a query, still percent-encoded; raises InvalidParameter, or what `unknown` returns."""
+        sent = self._sent(text)
+        self.values: Mapping[str, Any] = {
+            parameter.name: parameter.parse(sent[parameter.name]) if parameter.name in sent else parameter.default
+            for parameter in self.parameters
+        }
+
+    @classmethod
+    def unknown(cls, name: str) -> ServiceError:
+        """The error of a parameter that is not declared."""
+        known = ", ".join(parameter.name for parameter in cls.parameters)
+        return InvalidParameter.named(name, f"is not a parameter of this operation, which takes {known}")
+
+    def _sent(self, text: str) -> dict[str, str]:
+        if text.count("&") >= MOST_PARAMETERS:
+            raise InvalidParameter(f"A query string may have at most {MOST_PARAMETERS} parameters.")
+        try:
+            pairs = parse_qsl(text, keep_blank_values=True, errors="strict")
+        except UnicodeDecodeError as error:
+            raise InvalidParameter("The query string is not UTF-8.") from error
+        known = {parameter.name: parameter for parameter in self.parameters}
+        sent: dict[str, str] = {}
+        for name, value in pairs:
+            if name not in known:
+                raise self.unknown(shown(name))
+            if name in sent and not known[name].repeats:
+                raise InvalidParameter.named(name, "must be given only once")
+            if not value:
+                raise InvalidParameter.named(name, "must not be empty")
+            sent[name] = f"{sent[name]},{value}" if name in sent else value
+        return sent
 
 
 class Order(Choice[bool]):

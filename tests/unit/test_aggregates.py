@@ -12,13 +12,8 @@ from pydantic import ValidationError
 from functions.aggregates import handler
 from functions.router import handler as router
 from shared import schema
-from shared.aws.dynamodb import (
-    LARGEST_TRANSACTION,
-    ConditionFailed,
-    Table,
-    TransactionConflict,
-    Write,
-)
+from shared.aws.dynamodb import LARGEST_TRANSACTION, Table, Write
+from shared.aws.failures import ConditionFailed, TransactionConflict
 from shared.aws.stream import Record
 from shared.core.attributes import Item
 from shared.core.caller import Caller

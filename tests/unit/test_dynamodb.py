@@ -10,15 +10,9 @@ from botocore.compat import HTTPHeaders
 from botocore.exceptions import ClientError, ConnectTimeoutError, EndpointConnectionError, ReadTimeoutError
 
 from shared.aws import boto3_client
-from shared.aws.dynamodb import (
-    ATTEMPTS,
-    LONGEST_WAIT,
-    SHORTEST_WAIT,
-    ConditionFailed,
-    Table,
-    TransactionConflict,
-)
+from shared.aws.dynamodb import ATTEMPTS, LONGEST_WAIT, SHORTEST_WAIT, Table
 from shared.aws.expressions import Expression, change_between
+from shared.aws.failures import ConditionFailed, TransactionConflict
 from shared.core.errors import ContentTooLarge, InternalError, NotApplied, ServiceError, Unavailable
 from shared.videos.catalogue import VideoStore
 from tests.harness import Api, make_api, recorded

@@ -40,6 +40,8 @@ def _operations() -> Iterator[tuple[str, tuple[str, list[str]]]]:
         for operation in item.values():
             place, names = path, []
             for parameter in operation.get("parameters", []):
+                if "$ref" in parameter:
+                    continue  # what every operation takes
                 if parameter["in"] == "path":
                     place = place.replace(f"{{{parameter['name']}}}", parameter.get("example", "x"))
                 elif parameter["in"] == "query":

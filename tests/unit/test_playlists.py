@@ -7,7 +7,8 @@ from urllib.parse import urlencode
 import jsonschema_rs
 import pytest
 
-from shared.aws.dynamodb import ConditionFailed, Table, TransactionConflict
+from shared.aws.dynamodb import Table
+from shared.aws.failures import ConditionFailed, TransactionConflict
 from shared.core.attributes import Item, decode_item
 from shared.openapi.document import document
 from shared.relations import playlist_entries, playlists, ranks

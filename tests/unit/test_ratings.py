@@ -7,7 +7,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from shared import schema
-from shared.aws.dynamodb import ConditionFailed, Table, TransactionConflict
+from shared.aws.dynamodb import Table
+from shared.aws.failures import ConditionFailed, TransactionConflict
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.errors import WriteContention

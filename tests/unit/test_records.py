@@ -2,8 +2,9 @@
 
 import pytest
 
-from shared.aws.dynamodb import ConditionFailed, Table
+from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression, change_between
+from shared.aws.failures import ConditionFailed
 from shared.aws.records import ABSENT, absent_or_purged, at_version, is_ours, key_of, signing, stamped, unchanged
 from shared.core.attributes import Item
 from shared.core.caller import Caller

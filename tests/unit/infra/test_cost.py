@@ -30,8 +30,9 @@ from bench.cost.run import (
 )
 from bench.cost.units import Stored, Units, index_entry, read, size, write
 from shared.access_patterns import ACCESS_PATTERNS, AccessPattern
-from shared.aws.dynamodb import ConditionFailed, Table, make_client
+from shared.aws.dynamodb import Table, make_client
 from shared.aws.expressions import Expression
+from shared.aws.failures import ConditionFailed
 from shared.core.attributes import Item, encode_item
 from shared.core.telemetry import METRICS
 from shared.kinds import KINDS

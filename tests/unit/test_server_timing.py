@@ -1,0 +1,120 @@
+"""Server-Timing: what an answer took, and for owners and admins each request to DynamoDB that was made for it."""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from shared.aws.client import Refused
+from shared.aws.dynamodb import Table
+from shared.aws.receipt import Line
+from shared.web import server_timing
+from tests.backstage import Backstage
+from tests.harness import ADMIN_SCOPES, Api, Clock, Reply, recorded
+from tests.wire import come_between
+
+ELSEWHERE = {"headers": {"If-Match": '"9"'}}
+
+
+def entries(reply: Reply) -> list[str]:
+    """The entries of the header, with every time as 1."""
+    return re.sub(r"dur=\d+\.\d", "dur=1", reply.headers["server-timing"]).split(", ")
+
+
+def conflicting(times: int) -> Callable[..., Any]:
+    """What comes between: writes are in conflict with a transaction so often."""
+    left = [times]
+
+    def between(operation: str, _: Mapping[str, Any], send: Callable[..., Any]) -> Any:
+        if operation in ("PutItem", "UpdateItem") and left[0]:
+            left[0] -= 1
+            raise Refused(400, {"__type": "TransactionConflictException"})
+        return send()
+
+    return between
+
+
+class TestEveryAnswer:
+    def test_has_its_time_and_its_requests_to_dynamodb_by_kind(self, api: Api) -> None:
+        video_id = api.publish()["videoId"]
+        # The units are those of the stand-in for DynamoDB.
+        assert entries(api.get(f"/v1/videos/{video_id}")) == ["total;dur=1", 'ddb;dur=1;desc="BatchGetItem 2"']
+        assert entries(api.get("/v1/videos", query="userId=alice"))[1:] == ['ddb;dur=1;desc="Query UserIdIndex 1"']
+        assert entries(api.get("/v1/videos"))[1:] == ['ddb;dur=1;desc="Query RelationIndex x4 4"']
+        assert entries(api.get("/openapi.json")) == ["total;dur=1"]
+
+    def test_of_a_problem_does_not_tell_hidden_from_absent(self, api: Api) -> None:
+        hidden = api.create(description="x" * 5000)["videoId"]
+        absent = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
+        for video_id in (hidden, absent):
+            assert entries(api.get(f"/v1/videos/{video_id}", user="bob")) == ["total;dur=1", "ddb;dur=1"]
+
+    def test_adds_nothing_to_background_work(self, api: Api, table: Table, clock: Clock) -> None:
+        backstage = Backstage(table, clock)
+        api.create()
+        with recorded(table.client) as operations:
+            backstage.settle()
+        assert not [operation for operation in operations if "ReturnConsumedCapacity" in operation.parameters]
+
+
+class TestExplained:
+    """`?explain=true`"""
+
+    def test_names_each_request_and_what_it_examined(self, api: Api) -> None:
+        for title in ("a", "b"):
+            api.create(title=title)
+        reply = api.get("/v1/videos", query="userId=alice&explain=true")
+        each = 'ddb;dur=1;desc="Query UserIdIndex 1";examined=2;retries=0;conflicts=0'
+        assert entries(reply) == ["total;dur=1", each]
+        assert len(entries(api.get("/v1/videos", query="explain=true", user="admin"))) == 5
+
+    def test_names_retries_and_conflicts(self, api: Api, table: Table) -> None:
+        video_id = api.create()["videoId"]
+        undo = come_between(table.client, conflicting(2))
+        reply = api.patch(f"/v1/videos/{video_id}", {"title": "b"}, query="explain=true")
+        undo()
+        assert entries(reply)[2].endswith(";examined=0;retries=2;conflicts=2")
+
+    def test_names_at_most_fifty(self) -> None:
+        lines = [Line("GetItem", None, started=float(number), seconds=0.5) for number in range(60)]
+        _, *explained, rest = server_timing.header(lines, 61, 200, explained=True).split(", ")
+        assert (len(explained), rest) == (50, 'ddb;dur=9500.0;desc="10 more"')
+
+    def test_leaves_the_answer_as_it_is(self, api: Api) -> None:
+        video_id = api.create()["videoId"]
+        plain, explained = (api.get(f"/v1/videos/{video_id}", query=query) for query in ("", "explain=true"))
+        assert (explained.body, explained.etag) == (plain.body, plain.etag)
+
+    @pytest.mark.parametrize("query", ["", "userId=alice", "tag=a"])
+    def test_is_refused_to_those_who_own_nothing_of_it(self, api: Api, query: str) -> None:
+        api.publish(tags=["a"])
+        assert api.get("/v1/videos", query=f"{query}&explain=true", user="bob").status == 403
+        assert api.get("/v1/videos", query=query, user="bob").status == 200
+
+    def test_is_shown_to_the_owner_of_all_that_is_listed(self, api: Api) -> None:
+        api.publish(tags=["a"])
+        assert api.get("/v1/videos", query="tag=a&explain=true").status == 200
+        api.publish("bob", tags=["a"])
+        assert api.get("/v1/videos", query="tag=a&explain=true").status == 403
+
+    def test_is_refused_before_a_change_of_what_is_another_s(self, api: Api) -> None:
+        path = f"/v1/videos/{api.publish()['videoId']}"
+        assert api.post(f"{path}/views", query="explain=true", user="bob").status == 403
+        assert api.get(path).json["viewCount"] == 0
+        assert api.post(f"{path}/views", query="explain=true", user="admin").status == 200
+
+    def test_of_a_problem_is_for_admins(self, api: Api) -> None:
+        path = f"/v1/videos/{api.create()['videoId']}"
+        refused = {
+            user: api.patch(path, {}, query="explain=true", user=user, **ELSEWHERE) for user in ("alice", "admin")
+        }
+        assert [reply.status for reply in refused.values()] == [412, 412]
+        assert [len(entries(reply)[1].split(";")) for reply in refused.values()] == [2, 6]
+
+    def test_of_one_s_own_jobs_is_shown(self, api: Api) -> None:
+        path = f"/v1/videos/{api.publish()['videoId']}/jobs"
+        assert api.get(path, query="explain=true").status == 200
+        assert api.get(path, query="explain=true", user="bob").status == 403
+        assert api.get(path, query="explain=maybe").status == 400
+        assert api.get(path, query="explain=true", user="root", scopes=ADMIN_SCOPES).status == 200
