@@ -1,7 +1,7 @@
 """Unit tests run on moto, in process."""
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -80,17 +80,26 @@ def shared_client(moto_answers: None) -> Any:
 
 
 @pytest.fixture(scope="session")
-def no_listeners(shared_client: Any) -> Any:
-    """Who listens to a client's events before a test does."""
-    return copy.copy(shared_client.meta.events._emitter._handlers)
+def put_listeners_back(shared_client: Any) -> Callable[[], None]:
+    """Take off a client's events whatever listens since it was made."""
+    emitter = shared_client.meta.events._emitter
+    before, seen = copy.copy(emitter._handlers), emitter._lookup_cache
+
+    def put_back_listeners() -> None:
+        nonlocal seen
+        # Each listener that comes or goes gets the emitter another cache; copying them all takes longer than many tests.
+        if emitter._lookup_cache is not seen:
+            seen = {}
+            emitter._handlers, emitter._lookup_cache = copy.copy(before), seen
+
+    return put_back_listeners
 
 
 @pytest.fixture
-def table(empty_tables: bytes, shared_client: Any, no_listeners: Any, account: None) -> Table:
+def table(empty_tables: bytes, shared_client: Any, put_listeners_back: Callable[[], None], account: None) -> Table:
     """An empty table."""
     put_back(empty_tables)
-    emitter = shared_client.meta.events._emitter
-    emitter._handlers, emitter._lookup_cache = copy.copy(no_listeners), {}
+    put_listeners_back()
     for name in ("begin", "_make_api_call"):
         vars(shared_client).pop(name, None)
     return Table("VideoMetadata", shared_client, sleep=lambda _: None)

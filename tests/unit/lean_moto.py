@@ -9,7 +9,7 @@ import copy
 import json
 import pickle
 import threading
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -25,12 +25,19 @@ from moto.core.botocore_stubber import BotocoreStubber
 from moto.core.models import DEFAULT_ACCOUNT_ID, botocore_stubber
 from moto.core.serialize import AttributePicker, BaseJSONSerializer
 from moto.core.utils import method_names_from_class
+from moto.dynamodb.comparisons import ConditionExpressionParser
 from moto.dynamodb.exceptions import ItemSizeTooLarge
 from moto.dynamodb.models import DynamoDBBackend, dynamodb_backends
 from moto.dynamodb.models.dynamo_type import DynamoType, Item, LimitedSizeDict, deserializer, serializer
 from moto.dynamodb.models.table import Table
-from moto.dynamodb.models.utilities import find_nested_key
+from moto.dynamodb.models.utilities import bytesize, find_nested_key
 from moto.dynamodb.parsing import ast_nodes, expressions
+from moto.dynamodb.parsing.validators import (
+    ActionCountValidator,
+    OverlappingPathsValidator,
+    UpdateHashRangeKeyValidator,
+    Validator,
+)
 from moto.dynamodb.responses import DynamoHandler
 from werkzeug.exceptions import HTTPException
 
@@ -68,6 +75,9 @@ def install(patch: pytest.MonkeyPatch) -> None:
     _back_up_items_alone(patch)
     _pass_values_through(patch)
     _walk_expressions_quickly(patch)
+    _check_an_update_once(patch)
+    _split_conditions_once(patch)
+    _compare_texts_as_they_are(patch)
     _project_once(patch)
     _add_up_sizes_once(patch)
 
@@ -294,10 +304,14 @@ def _walk_expressions_quickly(patch: pytest.MonkeyPatch) -> None:
             concern[pair] = isinstance(node, tuple(traverser._processing_map()))
         return concern[pair]
 
+    prepared_by_none = vars(ast_nodes)["DepthFirstTraverser"].pre_processing_of_child
+
     def traverse(traverser: Any, node: Any, place: int = -1) -> Any:
         parent = node.parent
+        is_prepared = type(traverser).pre_processing_of_child is not prepared_by_none
         for position, child in enumerate(node.children or ()):
-            traverser.pre_processing_of_child(node, position)
+            if is_prepared:
+                traverser.pre_processing_of_child(node, position)
             if is_node(child):
                 traverse(traverser, child, position)
         if concerns(traverser, node):
@@ -311,6 +325,66 @@ def _walk_expressions_quickly(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(node_type, "__deepcopy__", copied, raising=False)
     patch.setattr(vars(ast_nodes)["DepthFirstTraverser"], "traverse_node_recursively", traverse)
     patch.setattr(parser, "make", cache(parser.make))
+
+
+def _check_an_update_once(patch: pytest.MonkeyPatch) -> None:
+    """Do not check again what an update says by itself, whatever the values and the item are."""
+    build, alone = Validator.__init__, (ActionCountValidator, OverlappingPathsValidator, UpdateHashRangeKeyValidator)
+    good: dict[Any, Any] = {}
+
+    def keep_expression(validator: Validator, expression: Any, *arguments: Any, **options: Any) -> None:
+        build(validator, expression, *arguments, **options)
+        vars(validator)["expression"] = expression
+
+    def validate(validator: Validator) -> Any:
+        expression, names = vars(validator)["expression"], validator.expression_attribute_names or {}
+        said = id(expression), frozenset(names.items()), tuple(validator.table.table_key_attrs)
+        node = validator.node_to_validate
+        for processor in validator.processors:
+            if not isinstance(processor, alone):
+                # They come first: all of them found nothing.
+                good[said] = expression  # kept, so that no other gets its id
+            elif said in good:
+                continue
+            node = processor.traverse(node)
+        return node
+
+    patch.setattr(Validator, "__init__", keep_expression)
+    patch.setattr(Validator, "validate", validate)
+
+
+def _split_conditions_once(patch: pytest.MonkeyPatch) -> None:
+    """Split each text of a condition into its parts, which are tuples, once."""
+    split = ConditionExpressionParser._lex_condition_expression
+
+    @cache
+    def parts(text: str) -> tuple[Any, ...]:
+        return tuple(split(ConditionExpressionParser(text, None, None)))
+
+    patch.setattr(
+        ConditionExpressionParser, "_lex_condition_expression", lambda parser: deque(parts(parser.condition_expression))
+    )
+
+
+def _compare_texts_as_they_are(patch: pytest.MonkeyPatch) -> None:
+    """Take the value of a text, as nearly all values are, without asking seven times what it is."""
+    cast, size, every_item = vars(DynamoType)["cast_value"].fget, DynamoType.size, Table.all_items
+
+    def cast_value(value: DynamoType) -> Any:
+        return value.value if value.type == "S" else cast(value)
+
+    def size_of(value: DynamoType) -> int:
+        return bytesize(value.value) if value.type == "S" else size(value)
+
+    def all_items(table: Table) -> list[Item]:
+        if not table.range_key_attr:
+            return every_item(table)
+        items = [item for partition in table.items.values() for item in partition.values()]
+        return sorted(items, key=lambda item: (item.hash_key.cast_value, item.range_key.cast_value))
+
+    patch.setattr(DynamoType, "cast_value", property(cast_value))
+    patch.setattr(DynamoType, "size", size_of)
+    patch.setattr(Table, "all_items", all_items)
 
 
 def _project_once(patch: pytest.MonkeyPatch) -> None:

@@ -126,6 +126,44 @@ def _parameters(write: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in parameters.items() if not name.startswith("Return")}
 
 
+def _expressions_again(account: _Account) -> None:
+    """Texts that were good once may be bad with other names, and the other way round."""
+    account.do("put_item", Item=ITEM)
+    for names in ({"#a": "number", "#b": "new"}, {"#a": "new", "#b": "new"}, {"#a": "pk", "#b": "new"}) * 2:
+        for text in ("SET #a = :n, #b = :n", "SET #a = :n SET #b = :n", "SET #a.x = :n REMOVE #b"):
+            account.do(
+                "update_item",
+                Key=KEY,
+                UpdateExpression=text,
+                ConditionExpression="#a <> :n OR attribute_not_exists(#b)",
+                ExpressionAttributeNames=names,
+                ExpressionAttributeValues={":n": {"N": "7"}},
+                ReturnValues="ALL_NEW",
+            )
+    for condition in ("#k < :v", "(#k IN (:v, :v)) AND NOT #k = :v", "#k < :v"):
+        for name, value in (("text", {"S": "z"}), ("number", {"N": "10"}), ("texts", {"SS": ["b", "a"]})):
+            account.do(
+                "put_item",
+                Item=ITEM,
+                ConditionExpression=condition,
+                ExpressionAttributeNames={"#k": name},
+                ExpressionAttributeValues={":v": value},
+            )
+
+
+def _items_in_order(account: _Account) -> None:
+    for number in (10, 9, 1, 2):
+        account.do("put_item", Item={"pk": {"S": f"VIDEO#{number % 2}"}, "sk": {"S": f"TAG#{number}✓"}})
+    for forward in (True, False):
+        account.do(
+            "query",
+            KeyConditionExpression="pk = :pk AND sk > :sk",
+            ExpressionAttributeValues={":pk": {"S": "VIDEO#0"}, ":sk": {"S": "TAG"}},
+            ScanIndexForward=forward,
+        )
+    account.do("scan")
+
+
 def _whole_transaction(account: _Account) -> None:
     account.do("put_item", Item=ITEM)
     account.do("transact_write_items", TransactItems=[PUT, CHANGE])
@@ -170,7 +208,10 @@ def original(lean_moto: pytest.MonkeyPatch) -> Callable[[Make, Requests], Any]:
     return answers
 
 
-@pytest.mark.parametrize("requests", [_single_requests, _whole_transaction, _failing_transactions])
+@pytest.mark.parametrize(
+    "requests",
+    [_single_requests, _expressions_again, _items_in_order, _whole_transaction, _failing_transactions],
+)
 @pytest.mark.parametrize(
     ("make", "reference"),
     [
