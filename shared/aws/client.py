@@ -12,15 +12,15 @@ import time
 import zlib
 from base64 import b64encode
 from collections.abc import Callable
-from functools import cache, lru_cache, partial, partialmethod
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from functools import cache, lru_cache, partialmethod
+from http.client import HTTPException
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import orjson
 
-from shared.aws import tls
-from shared.core.deadline import CONNECT_SECONDS, READ_SECONDS
+from shared.aws.connections import Connection, connector
+from shared.core.deadline import READ_SECONDS
 from shared.core.errors import InternalError
 
 UNSUPPORTED = ("AWS_USE_FIPS_ENDPOINT", "AWS_USE_DUALSTACK_ENDPOINT", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS")
@@ -77,12 +77,9 @@ class Client:
     def __init__(
         self, endpoint: str, region: str, credentials: Callable[[], Credentials], service: Service = DYNAMODB
     ) -> None:
-        self._idle: list[HTTPConnection] = []
+        self._idle: list[Connection] = []
         url = urlsplit(endpoint)
-        if url.scheme not in ("http", "https") or not url.hostname or url.path.strip("/"):
-            raise InternalError(f"{endpoint} is not the URL of an endpoint.")
-        kind = partial(HTTPSConnection, context=tls.context(url.hostname)) if url.scheme == "https" else HTTPConnection
-        self._connect = partial(kind, url.hostname, url.port, timeout=CONNECT_SECONDS)
+        self._connect = connector(url)
         self._host, self._region, self._service = url.netloc.rpartition("@")[2], region, service
         self._credentials = credentials
 
@@ -115,18 +112,19 @@ class Client:
         end = time.monotonic() + READ_SECONDS
         try:
             connection.request("POST", "/", body, headers)
+            connection.flush()
         except OSError as error:
             connection.close()
             raise AnswerLost from error
         return lambda: self._answer(connection, end)
 
-    def _kept(self) -> HTTPConnection | None:
+    def _kept(self) -> Connection | None:
         try:
             return self._idle.pop()
         except IndexError:  # asked without a lock, so another thread may have had the last
             return None
 
-    def _connection(self) -> HTTPConnection:
+    def _connection(self) -> Connection:
         for connection in iter(self._kept, None):
             # What is readable before anything was asked is the end of a connection that was kept for too long.
             closed = select.poll()
@@ -142,7 +140,7 @@ class Client:
         connection.sock.settimeout(READ_SECONDS)
         return connection
 
-    def _answer(self, connection: HTTPConnection, end: float) -> Any:
+    def _answer(self, connection: Connection, end: float) -> Any:
         """Wait for an answer until `end` (monotonic seconds), which is counted from the request and not from here."""
         try:
             connection.sock.settimeout(max(end - time.monotonic(), SHORTEST_WAIT))

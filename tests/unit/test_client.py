@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from shared.aws import boto3_client, tls
+from shared.aws import boto3_client, connections
 from shared.aws.client import (
     DYNAMODB,
     SECRETS_MANAGER,
@@ -289,6 +289,21 @@ class TestConnections:
             assert client.get_item(TableName="T", Key=KEY) == {"Item": KEY}
         assert server.connections == 1
 
+    def test_a_request_goes_out_in_one_piece(self, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+        pieces: list[bytes] = []
+        send = HTTPConnection.send
+
+        def sent(connection: HTTPConnection, data: bytes) -> None:
+            pieces.append(data)
+            send(connection, data)
+
+        monkeypatch.setattr(HTTPConnection, "send", sent)
+        server.answers += [answer({}), answer({})]
+        client = ours(server)
+        for _ in range(2):
+            client.get_item(TableName="T", Key=KEY)
+        assert [piece[:4] + piece[-1:] for piece in pieces] == [b"POST}", b"POST}"]
+
     def test_one_is_kept_after_an_error(self, server: Server) -> None:
         client = ours(server)
         server.answers = [answer({"__type": "ThrottlingException"}, 400), answer({})]
@@ -520,7 +535,7 @@ class TestTls:
 
     def test_aws_is_verified_by_amazons_own_roots(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv("AWS_CA_BUNDLE", raising=False)
-        context = tls.context("dynamodb.eu-west-1.amazonaws.com")
+        context = connections.context("dynamodb.eu-west-1.amazonaws.com")
         roots: Any = context.get_ca_certs()
         names = {dict(part for group in root["subject"] for part in group)["commonName"] for root in roots}
         assert names == {

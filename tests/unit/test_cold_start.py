@@ -23,7 +23,7 @@ LATER = ("boto3", "pydantic", "aws_lambda_powertools", "asyncio", "concurrent")
 
 VIDEO_ID = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 OF_EACH = """
-aws.client aws.dynamodb aws.expressions aws.records aws.tls core.attributes core.caller core.deadline core.errors core.limits
+aws.client aws.connections aws.dynamodb aws.expressions aws.records aws.connections core.attributes core.caller core.deadline core.errors core.limits
 core.regions core.settings core.telemetry core.text routes schema videos.access videos.counters
 web.answers web.etags web.http web.idempotency web.parameters web.requests
 """

@@ -1,15 +1,47 @@
-"""Whom the functions trust when they ask AWS."""
+"""Connections to AWS, and whom they trust."""
 
 import os
 import ssl
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
+from http.client import HTTPConnection, HTTPSConnection
 from importlib.util import find_spec
+from typing import Any
+from urllib.parse import SplitResult
 
+from shared.core.deadline import CONNECT_SECONDS
 from shared.core.errors import InternalError
 
 AMAZON_ROOTS = ("Amazon Root CA", "Starfield Services Root Certificate Authority")
 """Whom AWS's certificates lead to: to parse all that browsers trust takes 18 ms of each cold start.
 https://www.amazontrust.com/repository/"""
+
+
+class Connection(HTTPConnection):
+    """Sends the head of a request together with its body: one packet, one TLS record and one system call instead of two."""
+
+    _held = b""
+
+    def send(self, data: Any) -> None:
+        """Hold it until all of the request is there."""
+        self._held += data
+
+    def flush(self) -> None:
+        """Send what is held."""
+        held, self._held = self._held, b""
+        super().send(held)
+
+
+class _Secure(Connection, HTTPSConnection):
+    """The same over TLS."""
+
+
+def connector(url: SplitResult) -> Callable[[], Connection]:
+    """Makes connections to where a URL points, which open themselves within CONNECT_SECONDS; raises InternalError."""
+    if url.scheme not in ("http", "https") or not url.hostname or url.path.strip("/"):
+        raise InternalError(f"{url.geturl()} is not the URL of an endpoint.")
+    kind = partial(_Secure, context=context(url.hostname)) if url.scheme == "https" else Connection
+    return partial(kind, url.hostname, url.port, timeout=CONNECT_SECONDS)
 
 
 def context(host: str) -> ssl.SSLContext:
