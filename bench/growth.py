@@ -220,18 +220,18 @@ def grown(catalogue: Grown) -> Iterator[Place]:
                 restore()
 
 
-def page_of(catalogue: Grown, name: str, number: int) -> Spent:
+def page_of(catalogue: Grown, name: str, number: int, items: int = PAGE) -> Spent:
     """What a page of a list takes; the first has the number 1."""
-    last = (number - 1) * PAGE - 1
+    last = (number - 1) * items - 1
     position = Position(created_at(last), video_id(last))
     if name == "a person":
         position = catalogue.credited(last)
-    window = Window(0, NOW, limit=PAGE, after=position if number > 1 else None)
+    window = Window(0, NOW, limit=items, after=position if number > 1 else None)
     with grown(catalogue) as place:
         lists, relations = VideoLists(VideoStore(place.table)), RelationStore(place.table)
         with Meter(*clients()).measured() as used:
             page = LISTS[name](lists, relations, window)
-        if len(page.items) != PAGE:
+        if len(page.items) != items:
             raise RuntimeError(f"page {number} of {name} has {len(page.items)} items")
         return Spent(len(used.operations), used.units.reads)
 

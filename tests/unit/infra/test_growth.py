@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.growth import LISTS, PICTURE, SIZES, Spent, growth, picture
+from bench.growth import LISTS, PICTURE, SIZES, Grown, Spent, growth, page_of, picture
 
 
 @pytest.fixture(scope="module")
@@ -14,6 +14,16 @@ def taken() -> dict[str, list[Spent]]:
 @pytest.mark.parametrize("name", LISTS)
 def test_a_page_takes_the_same_in_any_catalogue_and_at_any_depth(taken: dict[str, list[Spent]], name: str) -> None:
     assert taken[name] == [taken[name][0]] * (len(SIZES) + 1)
+
+
+@pytest.mark.parametrize(
+    ("items", "requests", "above"),
+    # More than 100 videos are looked up by two requests, side by side; 36 entries of each partition are more than 4 KB.
+    [(25, 5, 2), (50, 5, 2), (100, 6, 4)],
+)
+def test_a_page_of_a_tag_takes_one_round_and_little_more_than_its_videos(items: int, requests: int, above: int) -> None:
+    spent = page_of(Grown(SIZES[0]), "a tag", 1, items)
+    assert spent == Spent(requests, (items + 1) / 2 + above)
 
 
 def test_the_picture_shows_what_is_measured(taken: dict[str, list[Spent]]) -> None:
