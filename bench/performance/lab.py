@@ -20,8 +20,8 @@ from local import ROOT
 FOLDER = ROOT / ".local" / "bench"
 DEPLOYED = "3.13"
 """The Python of the deployed functions."""
-LONGEST_START = 300
-"""Seconds."""
+LONGEST_START, LONGEST_WAIT = 300, 60
+"""Seconds, for a start and for an order to valgrind."""
 AMAZON = re.compile('^# Label: "(Amazon Root CA|Starfield Services Root)', re.MULTILINE)
 """Those whom our client trusts on AWS (shared/aws); the others trust all that botocore or the system brings."""
 SETTINGS = {
@@ -136,8 +136,8 @@ class App:
     def __init__(self, process: "subprocess.Popen[str]") -> None:
         self.process = process
 
-    def take(self, operation: Operation, calls: int) -> float:
-        """Call it; the seconds of processor time for each call."""
+    def call(self, operation: Operation, calls: int) -> float:
+        """Make some calls; the seconds of processor time that each took."""
         return float(self._ask(f"{operation.name} {calls}")) / calls
 
     def answer(self, operation: Operation) -> Any:
@@ -149,7 +149,10 @@ class App:
         assert self.process.stdout
         self.process.stdin.write(line + "\n")
         self.process.stdin.flush()
-        return self.process.stdout.readline()
+        answer = self.process.stdout.readline()
+        if not answer:
+            raise RuntimeError("The app has ended; what it says of that is above.")
+        return answer
 
 
 @contextmanager
@@ -194,22 +197,24 @@ class Counter:
     def count(self, app: App, operation: Operation) -> float:
         """The instructions of each call: those of twice as many calls less those of as many."""
         calls = max(operation.calls // 2, 2)
-        app.take(operation, operation.calls)
+        app.call(operation, operation.calls)
         self._tell(app, "instrumentation", "on")
-        app.take(operation, 1)
+        app.call(operation, 1)
         once, twice = (self._instructions(app, operation, times) for times in (calls, 2 * calls))
         self._tell(app, "instrumentation", "off")
         return (twice - once) / calls
 
     def _instructions(self, app: App, operation: Operation, calls: int) -> int:
         self._tell(app, "zero")
-        app.take(operation, calls)
+        app.call(operation, calls)
         self._tell(app, "dump")
         self._dumps += 1
         return _summary(Path(f"{self.file}.{self._dumps}"))
 
     def _tell(self, app: App, *command: str) -> None:
-        _run("vgdb", f"--pid={app.process.pid}", *command)
+        # Where no process may look into another, vgdb would wait for ever.
+        told = ["vgdb", f"--pid={app.process.pid}", *command]
+        subprocess.run(told, capture_output=True, check=True, timeout=LONGEST_WAIT)
 
 
 def instructions_of_start(lab: Lab, app: str, operation: Operation, endpoint: str) -> int:

@@ -108,8 +108,8 @@ def _warm(
             for app, peer in having.items():
                 left_out = list(differences(operation, ours, peer.answer(operation)))
                 assert not left_out, f"{app} answers {operation.name} otherwise: {left_out}"
-                peer.take(operation, operation.calls)
+                peer.call(operation, operation.calls)
             for _ in range(rounds):
                 for app, peer in having.items():
-                    seconds = peer.take(operation, operation.calls)
+                    seconds = peer.call(operation, operation.calls)
                     measured.of("warm", app, operation.name).seconds.append(seconds)

@@ -1,6 +1,7 @@
 """What `python -m bench.performance` measures is the same work, and its ratios are right."""
 
 import json
+import marshal
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -9,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 
 from bench.performance.__main__ import PAGE, PICTURE
-from bench.performance.lab import Lab, running
+from bench.performance.lab import Lab, running, start
 from bench.performance.measure import Measurements
 from bench.performance.report import Report, quotients
 from bench.performance.workload import BASE, COMMON, OURS, OVER_TLS, OWN, PEERS, Answer, Operation, differences
@@ -51,6 +52,18 @@ def test_a_peer_answers_all_that_ours_answers(
     with running(lab, peer, endpoint) as app:
         for operation in COMMON:
             assert list(differences(operation, answers[operation.name], app.answer(operation))) == []
+
+
+@pytest.mark.parametrize("app", [OURS, BASE])
+def test_a_start_ends_with_the_first_answer(app: str, lab: Lab, endpoint: str) -> None:
+    assert start(lab, app, GET, endpoint) > 0
+
+
+def test_a_start_whose_answer_is_an_error_is_no_measurement(tmp_path: Path, endpoint: str) -> None:
+    unknown = GET.event() | {"routeKey": "GET /elsewhere"}
+    (tmp_path / "plain.events").write_bytes(marshal.dumps({GET.name: (GET.module("plain"), unknown)}))
+    with pytest.raises(AssertionError, match="plain answers GET with 404"):
+        start(Lab(Path(sys.executable), ROOT, tmp_path), "plain", GET, endpoint)
 
 
 def test_every_peer_is_measured() -> None:
