@@ -3,15 +3,16 @@
 What AWS gets is compiled to Python 3.13's bytecode, by a CPython 3.13 that runs in Node. So a package has the same
 content, and CDK sees no change, on whatever machine and with whatever Python it is made.
 
-One is shared by all functions but those that read films. The other holds FFmpeg as well and is four times as large
-(about 150 MB of the 250 that Lambda takes), which would make every start slower.
+One is shared by all functions but those that read films. The other holds FFmpeg as well and is six times as large
+(about 120 MB of the 250 that Lambda takes), which would make every start slower. docs/decisions/18-sealing-and-size.md says
+what is left out of both.
 """
 
 import importlib.util
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import aws_cdk as cdk
@@ -40,6 +41,49 @@ TASK_ROOT = "/var/task"
 
 BOTOCORE_SERVICES = ("dynamodb", "s3", "secretsmanager", "sqs")
 """Which API descriptions botocore keeps: all others make the package larger and the start slower."""
+
+KEPT: Mapping[str, Collection[str]] = {
+    "aws_lambda_powertools/event_handler": ("openapi",),
+    "aws_lambda_powertools/event_handler/openapi": ("swagger_ui",),
+    "aws_lambda_powertools/event_handler/openapi/swagger_ui": ("swagger-ui-bundle.min.js", "swagger-ui.min.css"),
+    "aws_lambda_powertools/utilities": ("__init__.py", "jmespath_utils"),
+    "botocore/data": (
+        *BOTOCORE_SERVICES,
+        "_retry.json",
+        "endpoints.json",
+        "partitions.json",
+        "sdk-default-configuration.json",
+    ),
+}
+"""Folders of which only this is kept."""
+
+LEFT_OUT = (
+    # Examples for documentation, and the first API of DynamoDB.
+    "botocore/data/*/*/examples-1.json",
+    "botocore/data/dynamodb/2011-12-05",
+    # What makes bindings. PyNaCl's are made, and need _cffi_backend only.
+    "cffi",
+    "pycparser",
+    # Another provider of metrics.
+    "aws_lambda_powertools/metrics/provider/datadog",
+    # Time zones by name: botocore reads UTC.
+    "dateutil/zoneinfo/*.tar.gz",
+    # pydantic's first version, and its plugin for mypy.
+    "pydantic/v1",
+    "pydantic/mypy.py",
+    # For Python in browsers.
+    "urllib3/contrib/emscripten",
+    # AVIF, text, and colour management; Pillow takes each for not installed. No other module needs these libraries.
+    "PIL/_avif.*",
+    "PIL/_imagingcms.*",
+    "PIL/_imagingft.*",
+    "PIL/_imagingtk.*",
+    *(
+        f"pillow.libs/lib{name}-*"
+        for name in ("avif", "brotlicommon", "brotlidec", "freetype", "harfbuzz", "lcms2", "png16")
+    ),
+)
+"""What no function loads, by patterns below the package's folder."""
 
 
 def service_code(settings: Settings, *, films: bool = False) -> lambda_.Code:
@@ -73,6 +117,7 @@ def bundle(output: Path, *, target: Target, films: bool, architecture: Architect
     for source in SOURCES:
         shutil.copytree(ROOT / source, output / source, ignore=shutil.ignore_patterns(*NOT_SHIPPED))
     compile_modules(output, target)
+    _leave_out_sources(output)
     _open_to_all(output)
 
 
@@ -108,16 +153,40 @@ def _install(output: Path, platform: str | None, films: bool) -> None:
 
 
 def _trim(output: Path) -> None:
-    """Leave out the descriptions of services that no function calls, and what only compilers and editors read."""
-    for service in (output / "botocore" / "data").iterdir():
-        if service.is_dir() and service.name not in BOTOCORE_SERVICES:
-            shutil.rmtree(service)
-    # boto3's resources and examples: the functions use clients.
-    for unused in ("data", "examples"):
-        shutil.rmtree(output / "boto3" / unused)
+    """Leave out what no function loads, and what only compilers and editors read."""
+    for folder, kept in KEPT.items():
+        for entry in [*(output / folder).iterdir()]:
+            if entry.name not in kept:
+                _remove(entry)
+    for pattern in LEFT_OUT:
+        for entry in [*output.glob(pattern)]:
+            _remove(entry)
     for pattern in FOR_DEVELOPERS:
-        for file in output.rglob(pattern):
+        for file in [*output.rglob(pattern)]:
             file.unlink()
+
+
+def _remove(entry: Path) -> None:
+    if entry.is_dir():
+        shutil.rmtree(entry)
+    else:
+        entry.unlink()
+
+
+def _leave_out_sources(output: Path) -> None:
+    """Put the bytecode of dependencies in their sources' place, as Python takes it too: a seventh less to fetch.
+
+    Ours stay: with them a traceback in the log shows the lines.
+    https://docs.python.org/3/reference/import.html#cached-bytecode-invalidation
+    """
+    for bytecode in [*output.rglob("__pycache__/*.pyc")]:
+        if bytecode.relative_to(output).parts[0] not in SOURCES:
+            source = bytecode.parent.parent / f"{bytecode.name.partition('.')[0]}.py"
+            bytecode.rename(source.with_suffix(".pyc"))
+            source.unlink()
+    for folder in [*output.rglob("__pycache__")]:
+        if not any(folder.iterdir()):
+            folder.rmdir()
 
 
 def _open_to_all(output: Path) -> None:

@@ -1,5 +1,7 @@
-"""boto3's clients: the references for shared/aws/client.py. That of DynamoDB, which the tools use because they need more
-operations, is tuned where bench/client.py shows that it pays.
+"""boto3's clients, made by botocore as boto3 makes them: those of S3 and SQS, and the references for shared/aws/client.py.
+
+boto3 itself adds resources and transfers of files, which no function uses: it is neither packaged nor loaded. The tools use the
+client of DynamoDB too, as they need more operations. It is tuned where bench/client.py shows that it pays.
 
 A fixed user agent, no client-side parameter validation (the stores build the parameters), and a response parser that takes
 DynamoDB's JSON as it is instead of walking it shape by shape.
@@ -7,9 +9,8 @@ DynamoDB's JSON as it is instead of walking it shape by shape.
 
 import json
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-import boto3
 import botocore.session
 from botocore.config import Config
 from botocore.parsers import JSONParser, ResponseParser, ResponseParserFactory
@@ -34,8 +35,13 @@ class _PlainParserFactory(ResponseParserFactory):
 
 
 @cache
-def _session() -> botocore.session.Session:
-    """One session, because the service's model is parsed once for each."""
+def session() -> botocore.session.Session:
+    """One session, because endpoints and models are parsed once for each."""
+    return botocore.session.get_session()
+
+
+@cache
+def _plain_session() -> botocore.session.Session:
     session = botocore.session.get_session()
     session.register_component("response_parser_factory", _PlainParserFactory())
     return session
@@ -46,7 +52,7 @@ def make_client() -> "DynamoDBClient":
 
     Its time-outs are those of shared/core/deadline.py.
     """
-    return boto3.Session(botocore_session=_session()).client(
+    client = _plain_session().create_client(
         "dynamodb",
         config=Config(
             user_agent="video-metadata",
@@ -57,11 +63,12 @@ def make_client() -> "DynamoDBClient":
             max_pool_connections=16,
         ),
     )
+    return cast("DynamoDBClient", client)
 
 
 def make_secrets_client() -> "SecretsManagerClient":
     """A Secrets Manager client that tries once, as secret_reader in shared/web/cursors.py tries again."""
-    return boto3.client(
+    client = session().create_client(
         "secretsmanager",
         config=Config(
             user_agent="video-metadata",
@@ -70,3 +77,4 @@ def make_secrets_client() -> "SecretsManagerClient":
             retries={"mode": "standard", "total_max_attempts": 1},
         ),
     )
+    return cast("SecretsManagerClient", client)

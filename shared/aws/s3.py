@@ -8,12 +8,12 @@ import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
+from shared.aws.boto3_client import session
 from shared.core.errors import InternalError, Unavailable
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def object_uri(bucket: str, key: str) -> str:
 
 def make_client() -> "S3Client":
     """An S3 client that tries once, as Objects tries again (seconds: 1 to connect, 5 to read)."""
-    return boto3.client(
+    client = session().create_client(
         "s3",
         config=Config(
             user_agent="video-metadata",
@@ -93,6 +93,7 @@ def make_client() -> "S3Client":
             response_checksum_validation="when_required",
         ),
     )
+    return cast("S3Client", client)
 
 
 class Objects:

@@ -8,7 +8,7 @@ import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -121,10 +121,11 @@ def _reason(error: Exception) -> str:
 
 def make_client() -> "SQSClient":
     """An SQS client that tries once, as Queue tries again (seconds: 1 to connect, 3 to read)."""
-    import boto3  # takes most of a second, and what only reads messages sends none
-    from botocore.config import Config
+    from botocore.config import Config  # takes most of a second to load, and what only reads messages sends none
 
-    return boto3.client(
+    from shared.aws.boto3_client import session
+
+    client = session().create_client(
         "sqs",
         config=Config(
             user_agent="video-metadata",
@@ -133,6 +134,7 @@ def make_client() -> "SQSClient":
             retries={"mode": "standard", "total_max_attempts": 1},
         ),
     )
+    return cast("SQSClient", client)
 
 
 class Queue:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-import boto3
+import botocore.session
 import pytest
 from moto.core.models import botocore_stubber
 from moto.s3 import models as moto_s3
@@ -222,11 +222,9 @@ class TestParts:
     def test_the_largest_film_with_long_credentials_fits_lambda_s_answer(
         self, table: Table, clock: Clock, objects: Objects, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        # Undone here, while moto's own session is the present one: later it would stay behind.
-        with monkeypatch.context() as patch:
-            patch.setenv("AWS_SESSION_TOKEN", "IQoJb3JpZ2luX2VjE/+=" * 75)  # 1.5 KB, some of it to be escaped
-            patch.setattr(boto3, "DEFAULT_SESSION", None)
-            client = make_client()
+        monkeypatch.setenv("AWS_SESSION_TOKEN", "IQoJb3JpZ2luX2VjE/+=" * 75)  # 1.5 KB, some of it to be escaped
+        monkeypatch.setattr("shared.aws.s3.session", botocore.session.get_session)  # one that knows no credentials yet
+        client = make_client()
         api = make_api(table, clock, Objects(client))
         video_id = api.create()["videoId"]
         reply = api.post(
