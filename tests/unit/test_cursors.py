@@ -108,6 +108,7 @@ def test_a_secret_that_cannot_be_read_is_unavailable(monkeypatch: pytest.MonkeyP
     def fail(*_: Any, **__: Any) -> Any:
         raise Refused(400, {"__type": code})
 
+    monkeypatch.delenv("DYNAMODB_CLIENT", raising=False)
     monkeypatch.setattr(Client, "begin", fail)
     with pytest.raises(Unavailable):
         Cursors(secret_reader("arn", sleep=lambda _: None)).seal("q", PLACE, NOW)
@@ -122,6 +123,7 @@ def test_a_secret_is_tried_again_while_there_is_time(monkeypatch: pytest.MonkeyP
         clock.advance(LONGEST_ATTEMPT)
         raise AnswerLost
 
+    monkeypatch.delenv("DYNAMODB_CLIENT", raising=False)
     monkeypatch.setattr(Client, "begin", slow)
     read = secret_reader("arn", sleep=clock.advance)
     for seconds, expected in (
