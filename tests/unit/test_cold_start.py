@@ -18,8 +18,8 @@ FUNCTIONS = tuple(sorted(path.parent.name for path in (Path(__file__).parents[2]
 ANSWERING = tuple(sorted({route.function for route in ROUTES}))
 WITH_MEDIA = ("probe", "thumbnails")
 HEAVY = ("nacl", "cryptography", "aws_cdk", "moto", "aws_xray_sdk", "requests")
-LATER = ("boto3", "pydantic", "aws_lambda_powertools", "asyncio", "concurrent")
-"""What an answer may need, but a start does not, except of `uploads`: boto3 signs its URLs."""
+LATER = ("botocore", "pydantic", "aws_lambda_powertools", "asyncio", "concurrent")
+"""What an answer may need, but a start does not, except of `uploads`: botocore signs its URLs."""
 
 VIDEO_ID = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 OF_EACH = """
