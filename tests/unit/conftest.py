@@ -1,7 +1,7 @@
 """Unit tests run on moto, in process."""
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -73,42 +73,49 @@ def moto_answers(lean_moto: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="session")
-def shared_client(moto_answers: None) -> Any:
-    """One for all tests, because making one takes longer than many of them; `table` takes off what a test hangs on it."""
-    return make_client()
+class Shared:
+    """A client for all tests, because making one takes longer than many of them."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self._attributes = dict(vars(client))
+        self._emitter = client.meta.events._emitter
+        self._listeners, self._seen = copy.copy(self._emitter._handlers), self._emitter._lookup_cache
+
+    def as_made(self) -> Any:
+        """The client, without what an earlier test hung on it."""
+        vars(self._client).clear()
+        vars(self._client).update(self._attributes)
+        # Each listener that comes or goes gets the emitter another cache; to copy all takes longer than many tests.
+        if self._emitter._lookup_cache is not self._seen:
+            self._seen = {}
+            self._emitter._handlers, self._emitter._lookup_cache = copy.copy(self._listeners), self._seen
+        return self._client
 
 
 @pytest.fixture(scope="session")
-def put_listeners_back(shared_client: Any) -> Callable[[], None]:
-    """Take off a client's events whatever listens since it was made."""
-    emitter = shared_client.meta.events._emitter
-    before, seen = copy.copy(emitter._handlers), emitter._lookup_cache
+def shared_client(moto_answers: None) -> Shared:
+    """The client of `table`."""
+    return Shared(make_client())
 
-    def put_back_listeners() -> None:
-        nonlocal seen
-        # Each listener that comes or goes gets the emitter another cache; copying them all takes longer than many tests.
-        if emitter._lookup_cache is not seen:
-            seen = {}
-            emitter._handlers, emitter._lookup_cache = copy.copy(before), seen
 
-    return put_back_listeners
+@pytest.fixture(scope="session")
+def shared_s3_client() -> Shared:
+    """The client of `objects`."""
+    return Shared(make_s3_client())
 
 
 @pytest.fixture
-def table(empty_tables: bytes, shared_client: Any, put_listeners_back: Callable[[], None], account: None) -> Table:
+def table(empty_tables: bytes, shared_client: Shared, account: None) -> Table:
     """An empty table."""
     put_back(empty_tables)
-    put_listeners_back()
-    for name in ("begin", "_make_api_call"):
-        vars(shared_client).pop(name, None)
-    return Table("VideoMetadata", shared_client, sleep=lambda _: None)
+    return Table("VideoMetadata", shared_client.as_made(), sleep=lambda _: None)
 
 
 @pytest.fixture
-def objects(account: None, monkeypatch: pytest.MonkeyPatch) -> Objects:
+def objects(account: None, shared_s3_client: Shared, monkeypatch: pytest.MonkeyPatch) -> Objects:
     """The empty buckets."""
-    client = make_s3_client()
+    client = shared_s3_client.as_made()
     whole = S3Backend.complete_multipart_upload
 
     def complete(backend: S3Backend, bucket_name: str, multipart_id: str, body: Any) -> Any:

@@ -12,6 +12,7 @@ import threading
 from collections import defaultdict, deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC
 from functools import cache
 from typing import Any
 
@@ -39,6 +40,7 @@ from moto.dynamodb.parsing.validators import (
     Validator,
 )
 from moto.dynamodb.responses import DynamoHandler
+from moto.dynamodbstreams.models import dynamodbstreams_backends
 from werkzeug.exceptions import HTTPException
 
 from shared.aws.boto3_client import _PlainParserFactory
@@ -106,13 +108,16 @@ def _answer_one_at_a_time(patch: pytest.MonkeyPatch) -> None:
 def _leave_out_the_wire(patch: pytest.MonkeyPatch) -> None:
     """Hand what our own client asks of an item straight to moto: no signature, no HTTP, no shapes.
 
-    Other clients go the whole way, which is what ours is compared with, and so do requests that a test intercepts.
+    Other clients go the whole way, which is what ours is compared with, and so do requests that a test intercepts. The
+    stream's records, which tests ask for all the time, are handed over as well.
     """
     send = vars(BaseClient)["_make_request"]
 
     def hand_over(client: Any, operation: Any, request: Any, context: Any) -> Any:
         action = ITEM_OPERATIONS.get(operation.name)
         parsers = client._endpoint._response_parser_factory
+        if operation.name == "GetRecords" and not _is_intercepted(client, operation.name):
+            return _Sent(200), _records(client.meta.region_name, json.loads(request["body"]))
         if action is None or type(parsers) is not _PlainParserFactory or _is_intercepted(client, operation.name):
             return send(client, operation, request, context)
         status, body = _answer(action, client.meta.region_name, request)
@@ -140,7 +145,8 @@ class MotoClient(WholeClient):
 
 def _is_intercepted(client: Any, operation: str) -> bool:
     """Whether anything but moto would answer in DynamoDB's place."""
-    handlers = client.meta.events._emitter._handlers.prefix_search(f"before-send.dynamodb.{operation}")
+    service = client.meta.service_model.service_id.hyphenize()
+    handlers = client.meta.events._emitter._handlers.prefix_search(f"before-send.{service}.{operation}")
     return not botocore_stubber.enabled or any(handler is not botocore_stubber for handler in handlers)
 
 
@@ -162,6 +168,31 @@ def _answer(action: str, region: str, request: Any) -> tuple[int, Any]:
         return int(error.code or 500), str(error.description).encode()
     result.pop("ConsumedCapacityUnits", None)  # which DynamoDB's answers do not have
     return 200, json.loads(json.dumps(result, default=_base64))
+
+
+def _records(region: str, query: dict[str, Any]) -> dict[str, Any]:
+    """What boto3 makes of the stream's records."""
+    with _turn:
+        page = dynamodbstreams_backends[DEFAULT_ACCOUNT_ID][region].get_records(
+            query["ShardIterator"], query.get("Limit", 1000)
+        )
+    return {
+        "NextShardIterator": page["NextShardIterator"],
+        "Records": [record | {"dynamodb": _change(record["dynamodb"])} for record in page["Records"]],
+        "ResponseMetadata": {"HTTPStatusCode": 200, "HTTPHeaders": {}, "RequestId": "moto"},
+    }
+
+
+def _change(record: dict[str, Any]) -> dict[str, Any]:
+    images = {
+        part: {name: _on_the_wire(value) for name, value in record[part].items()}
+        for part in ("Keys", "OldImage", "NewImage")
+        if part in record
+    }
+    # Through JSON, as a test may change what it is given.
+    parsed: dict[str, Any] = json.loads(json.dumps(images), object_hook=_bytes)
+    at = record["ApproximateCreationDateTime"].replace(tzinfo=UTC)
+    return record | parsed | {"ApproximateCreationDateTime": at}
 
 
 def _bytes(members: dict[str, Any]) -> dict[str, Any]:

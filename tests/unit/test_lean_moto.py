@@ -57,12 +57,14 @@ class _Account:
         shard = streams.describe_stream(StreamArn=stream)["StreamDescription"]["Shards"][0]["ShardId"]
         start = streams.get_shard_iterator(StreamArn=stream, ShardId=shard, ShardIteratorType="TRIM_HORIZON")
         records = streams.get_records(ShardIterator=start["ShardIterator"])["Records"]
-        changes = [(record["eventName"], _images(record["dynamodb"])) for record in records]
-        return self.client.scan(TableName=TABLE)["Items"], changes
+        return self.client.scan(TableName=TABLE)["Items"], [_without_its_own(record) for record in records]
 
 
-def _images(record: Any) -> Any:
-    return {name: record[name] for name in ("Keys", "OldImage", "NewImage", "SequenceNumber") if name in record}
+def _without_its_own(record: Any) -> Any:
+    """A record of the stream with no more than the form of what no two have alike: its id, its time, and with that its size."""
+    change = dict(record["dynamodb"])
+    at, size = change.pop("ApproximateCreationDateTime"), change.pop("SizeBytes")
+    return {**record, "eventID": len(record["eventID"]), "dynamodb": change, "at": at.utcoffset(), "size": type(size)}
 
 
 def _write(kind: str, **parameters: Any) -> dict[str, Any]:
