@@ -74,7 +74,9 @@ class Outcome:
 
 def stages(settings: Mapping[str, str]) -> dict[str, Stage]:
     """All there are, by name, in the order in which they begin; `settings` may have PYTEST_ARGS and E2E_ARGS."""
-    pytest = (sys.executable, "-m", "pytest", *shlex.split(settings.get("PYTEST_ARGS", "-n 2")))
+    # Only the end-to-end tests need Schemathesis, which takes a second of each process to load.
+    arguments = "-p", "no:schemathesis", *shlex.split(settings.get("PYTEST_ARGS", "-n 2"))
+    pytest = (sys.executable, "-m", "pytest", *arguments)
     rehearsal = (sys.executable, "-m", "local.rehearsal", *shlex.split(settings.get("E2E_ARGS", "-n 3")))
     made = "cdk.out/*.template.json"
     templates = f"cdk synth --quiet --no-notices --output cdk.out && cfn-lint --ignore-checks W3005 --template {made} && ls {made}"

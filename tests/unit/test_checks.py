@@ -175,8 +175,9 @@ def test_the_steps_of_the_rehearsal_have_rows_of_their_own() -> None:
 
 def test_arguments_for_pytest_reach_it() -> None:
     made = stages({"PYTEST_ARGS": "-n 1 -k 'a or b'", "E2E_ARGS": "-k c"})
-    assert made["unit"].command[3:] == ("-n", "1", "-k", "a or b", "tests/unit", "--ignore=tests/unit/infra")
-    assert made["integration"].command[3:] == ("-n", "1", "-k", "a or b", "tests/integration")
+    given = ("-p", "no:schemathesis", "-n", "1", "-k", "a or b")
+    assert made["unit"].command[3:] == (*given, "tests/unit", "--ignore=tests/unit/infra")
+    assert made["integration"].command[3:] == (*given, "tests/integration")
     assert made["rehearsal"].command[1:] == ("-m", "local.rehearsal", "-k", "c")
 
 
