@@ -109,7 +109,7 @@ class Laptop:
 @pytest.fixture
 def laptop(api: Api, table: Any, objects: Objects, clock: Clock) -> Laptop:
     """A worker over the service in process."""
-    return Laptop(api, Backstage(table, clock), objects.client)
+    return Laptop(api, Backstage(table, clock), boto3.client("s3"))
 
 
 def test_a_rendition_is_made_and_the_video_becomes_ready(laptop: Laptop) -> None:
