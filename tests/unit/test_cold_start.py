@@ -23,9 +23,9 @@ LATER = ("botocore", "pydantic", "aws_lambda_powertools", "asyncio", "concurrent
 
 VIDEO_ID = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 OF_EACH = """
-aws.client aws.connections aws.dynamodb aws.expressions aws.records aws.connections core.attributes core.caller core.deadline core.errors core.limits
+aws.client aws.connections aws.dynamodb aws.expressions aws.failures aws.receipt aws.records aws.connections core.attributes core.caller core.deadline core.errors core.limits
 core.regions core.settings core.telemetry core.text routes schema videos.access videos.counters
-web.answers web.etags web.http web.idempotency web.parameters web.requests
+web.answers web.etags web.http web.idempotency web.parameters web.requests web.server_timing
 """
 """What is loaded of `shared` for every first answer."""
 OF_VIDEOS = """
@@ -79,7 +79,7 @@ import shared.aws.client
 video = {{
     "videoId": {{"S": "{VIDEO_ID}"}}, "userId": {{"S": "alice"}}, "title": {{"S": "A film"}}, "status": {{"S": "ready"}},
     "visibility": {{"S": "public"}}, "createdAt": {{"N": "1"}}, "version": {{"N": "1"}}, "pk": {{"S": "VIDEO#{VIDEO_ID}"}},
-    "resolutions": {{"M": {{}}}}, "metadata": {{"M": {{}}}}, "thumbnails": {{"M": {{}}}},
+    "sk": {{"S": "#META"}},     "resolutions": {{"M": {{}}}}, "metadata": {{"M": {{}}}}, "thumbnails": {{"M": {{}}}},
 }}
 answer = {{
     "Item": video, "Items": [video], "ScannedCount": 1, "Responses": {{"T": [video]}}, "Attributes": {{"views": {{"N": "7"}}}},

@@ -208,7 +208,7 @@ def test_broken_off_at_any_call_it_is_finished_the_next_time(
     table.delete(VIDEO.key(videoId=FILM))
     with monkeypatch.context() as patch:
         calls = _Calls(at)
-        patch.setattr(table, "_send", calls.counted(table._send))
+        patch.setattr(table, "_carry_out", calls.counted(table._carry_out))
         patch.setattr(objects, "delete_prefix", calls.counted(objects.delete_prefix))
         broken = _run(purge, purge_message(FILM)) != {"batchItemFailures": []}
     assert broken == (at < CALLS)

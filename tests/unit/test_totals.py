@@ -9,6 +9,7 @@ import pytest
 from shared import schema
 from shared.aws.dynamodb import Table
 from shared.core.limits import LONGEST_FOLDED_TAG
+from shared.routes import ROUTES
 from shared.videos.tags import folded
 from shared.web.cursors import LONGEST
 from tests.backstage import Backstage
@@ -77,9 +78,9 @@ class TestUsers:
         assert (shown["userId"], shown["videos"]["total"]) == (name, 1)
 
     def test_a_gateway_may_decode_percent_signs_too(self, api: Api) -> None:
-        event = make_event("GET", "/v1/users/50%", None, "", {}, "50%25", "videos/read", None)
-        claims = {"authorizer": {"jwt": {"claims": {"sub": "50%25", "scope": "videos/read"}}}}
-        event |= {"requestContext": event["requestContext"] | claims, "pathParameters": {"userId": "50%25"}}
+        route = next(route for route in ROUTES if route.operation == "getUser")
+        event = make_event("GET", "/v1/users/50%", None, "", {}, "50%25", "videos/read", route)
+        event["pathParameters"] = {"userId": "50%25"}
         answer = api.handlers["totals"](event, Context())
         assert json.loads(answer["body"])["userId"] == "50%25"
 
