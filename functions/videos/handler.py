@@ -1,9 +1,8 @@
 """The catalogue: create, read, list, change, delete and restore videos."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 from shared.aws.dynamodb import Table, make_client
 from shared.aws.listing import Window
@@ -172,7 +171,7 @@ class Videos:
         )
         window = Window(start, end, query.ascending, asked.limit, asked.after, query.fields)
         page = self._page(request, query.tag, query.region, filters, window)
-        items = [self.links.shown(_picked(summary(item), query.fields)) for item in page.items]
+        items = [self.links.shown(summary(item, query.fields)) for item in page.items]
         return asked.answer(items, page.resume)
 
     def episodes(self, request: Request) -> Answer:
@@ -183,7 +182,7 @@ class Videos:
         window = Window(season_start(first), season_start(last + 1), True, asked.limit, asked.after)
         page = self.lists.episodes(video_id, request.caller, request.now, window)
         items = [
-            {"video": self.links.shown(summary(item)), **_picked(item, ("season", "episode"))} for item in page.items
+            {"video": self.links.shown(summary(item)), **summary(item, ("season", "episode"))} for item in page.items
         ]
         return asked.answer(items, page.resume)
 
@@ -211,10 +210,6 @@ class Videos:
         if not request.caller.is_admin:
             raise Forbidden("Only admins can list all videos by status; add userId to list your own.")
         return self.lists.in_status(filters.status, request.now, published, window)
-
-
-def _picked(summary: dict[str, Any], fields: Sequence[str]) -> dict[str, Any]:
-    return {name: summary[name] for name in fields or summary if name in summary}
 
 
 def make(

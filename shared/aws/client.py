@@ -13,13 +13,13 @@ import zlib
 from base64 import b64encode
 from collections.abc import Callable
 from functools import cache, lru_cache, partialmethod
-from http.client import HTTPException
+from http.client import HTTPConnection, HTTPException
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import orjson
 
-from shared.aws.connections import Connection, connector
+from shared.aws.connections import Response, connector, posted
 from shared.core.deadline import READ_SECONDS
 from shared.core.errors import InternalError
 
@@ -77,7 +77,7 @@ class Client:
     def __init__(
         self, endpoint: str, region: str, credentials: Callable[[], Credentials], service: Service = DYNAMODB
     ) -> None:
-        self._idle: list[Connection] = []
+        self._idle: list[HTTPConnection] = []
         url = urlsplit(endpoint)
         self._connect = connector(url)
         self._host, self._region, self._service = url.netloc.rpartition("@")[2], region, service
@@ -107,24 +107,23 @@ class Client:
     def begin(self, operation: str, **parameters: Any) -> Callable[[], Any]:
         """Send a request; what is returned waits for its answer. So several can be under way without threads."""
         body = orjson.dumps(parameters, default=_base64)
-        headers = self._signed(f"{self._service.target}.{operation}", body)
+        request = posted(self._signed(f"{self._service.target}.{operation}", body), body)
         connection = self._connection()
         end = time.monotonic() + READ_SECONDS
         try:
-            connection.request("POST", "/", body, headers)
-            connection.flush()
+            connection.send(request)
         except OSError as error:
             connection.close()
             raise AnswerLost from error
         return lambda: self._answer(connection, end)
 
-    def _kept(self) -> Connection | None:
+    def _kept(self) -> HTTPConnection | None:
         try:
             return self._idle.pop()
         except IndexError:  # asked without a lock, so another thread may have had the last
             return None
 
-    def _connection(self) -> Connection:
+    def _connection(self) -> HTTPConnection:
         for connection in iter(self._kept, None):
             # What is readable before anything was asked is the end of a connection that was kept for too long.
             closed = select.poll()
@@ -140,11 +139,12 @@ class Client:
         connection.sock.settimeout(READ_SECONDS)
         return connection
 
-    def _answer(self, connection: Connection, end: float) -> Any:
+    def _answer(self, connection: HTTPConnection, end: float) -> Any:
         """Wait for an answer until `end` (monotonic seconds), which is counted from the request and not from here."""
         try:
             connection.sock.settimeout(max(end - time.monotonic(), SHORTEST_WAIT))
-            with connection.getresponse() as response:
+            with Response(connection.sock, method="POST") as response:
+                response.begin()
                 if response.length is None and not response.chunked:
                     raise HTTPException("an answer whose length is not known may be cut off anywhere")
                 body = response.read()
@@ -156,7 +156,7 @@ class Client:
         else:
             connection.sock.settimeout(READ_SECONDS)
             self._idle.append(connection)
-        if response.headers.get("x-amz-crc32", checksum := str(zlib.crc32(body))) != checksum:
+        if response.fields.get("x-amz-crc32", checksum := str(zlib.crc32(body))) != checksum:
             raise AnswerLost("the checksum of the answer is wrong")
         try:
             answer = orjson.loads(body or b"{}")

@@ -81,7 +81,7 @@ def merge(
             pages = together([partition.ask(share) for partition in starved])
             examined += sum(partition.take(page) for partition, page in zip(starved, pages, strict=True))
         elif heads:
-            items.append(_next_of(heads, ascending=ascending).ahead.popleft()[1])
+            _take_over(heads, items, ascending=ascending, limit=limit)
         else:
             return Page(items, None)
 
@@ -92,6 +92,15 @@ def _first_chunk(wanted: int, partitions: int) -> int:
         return wanted
     share = wanted / partitions
     return math.ceil(share + 2 * math.sqrt(share))
+
+
+def _take_over(heads: Sequence[_Partition], items: list[Item], *, ascending: bool, limit: int) -> None:
+    """Take items in order until the page is full, or one of the partitions has to be read further, or is at its end."""
+    head = heads[0]
+    while head.ahead and len(items) < limit:
+        if len(heads) > 1:
+            head = _next_of(heads, ascending=ascending)
+        items.append(head.ahead.popleft()[1])
 
 
 def _next_of(heads: Sequence[_Partition], *, ascending: bool) -> _Partition:

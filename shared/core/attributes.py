@@ -23,8 +23,11 @@ def encode_item(item: Mapping[str, Value]) -> AttributeMap:
 
 def decode_item(attributes: Mapping[str, AttributeValue]) -> Item:
     """Attribute values to plain Python values."""
-    # Most attributes are strings, and a call takes longer than looking for one.
-    return {name: attribute["S"] if "S" in attribute else decode(attribute) for name, attribute in attributes.items()}
+    # Most attributes are strings or numbers, and a call takes longer than looking for one.
+    return {
+        name: attribute["S"] if "S" in attribute else _number(attribute["N"]) if "N" in attribute else decode(attribute)
+        for name, attribute in attributes.items()
+    }
 
 
 def encode(value: Value) -> AttributeValue:

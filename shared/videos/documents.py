@@ -1,5 +1,6 @@
 """A video as clients see it: the document, and the summary in lists."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from shared.core.attributes import Item, Value
@@ -103,9 +104,9 @@ def document_for(caller: Caller, item: Item, view_count: int) -> dict[str, Any]:
     return whole
 
 
-def summary(item: Item) -> dict[str, Any]:
-    """The item as a listing shows it."""
-    return {name: item[name] for name in SUMMARY_FIELDS if name in item}
+def summary(item: Item, fields: Sequence[str] = ()) -> dict[str, Any]:
+    """The item as a listing shows it, or only these fields of that."""
+    return {name: item[name] for name in fields or SUMMARY_FIELDS if name in item}
 
 
 def made_by_jobs(item: Item) -> dict[str, Item]:

@@ -346,11 +346,11 @@ class TestConnections:
         monkeypatch.setattr("shared.aws.client.READ_SECONDS", 0.05)
         waits: list[float] = []
 
-        def late(connection: HTTPConnection) -> Any:
-            waits.append(connection.sock.gettimeout() or 0)
+        def late(connected: socket.socket, **_: str) -> Any:
+            waits.append(connected.gettimeout() or 0)
             raise TimeoutError
 
-        monkeypatch.setattr(HTTPConnection, "getresponse", late)
+        monkeypatch.setattr("shared.aws.client.Response", late)
         clock = Clock()
         monkeypatch.setattr("shared.aws.client.time.monotonic", clock)
         with socket.create_server(("127.0.0.1", 0)) as silent:
