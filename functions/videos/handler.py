@@ -129,13 +129,13 @@ class Videos:
         wanted = list(dict.fromkeys(VideoIds.parse(request.content(JSON)).videoIds))
         videos = self.store.read_many(wanted, request.caller, request.now)
         shown = {video_id: self.links.shown(videos[video_id]) for video_id in wanted if video_id in videos}
-        count = fitting(shown.values())
+        items = fitting(shown.values())
         return respond(
             200,
             {
-                "items": list(shown.values())[:count],
+                "items": items,
                 "missing": [video_id for video_id in wanted if video_id not in shown],
-                "remaining": list(shown)[count:],
+                "remaining": list(shown)[len(items) :],
             },
         )
 

@@ -180,7 +180,7 @@ class TitlePage:
     ) -> dict[str, Any]:
         """As many of the children as fit, in the order of their keys, and the cursor that leads on."""
         documents = [document(item) for item in children.items]
-        count = fitting(documents, LARGEST_LIST)
+        count = len(fitting(documents, LARGEST_LIST))
         resume = children.resume if count == len(documents) else Position(0, children.items[count - 1][SORT_KEY])
         return {"items": documents[:count], "nextCursor": self.pages.cursor(caller, now, resume, *listing)}
 

@@ -89,16 +89,17 @@ def etag(version: int, content: Any) -> str:
     return etags.etag(version, _json(content))
 
 
-def fitting(documents: Iterable[Mapping[str, Any]], largest: int = LARGEST_ANSWER) -> int:
-    """How many documents, from the first on, fit into one answer together, or into `largest` bytes of it."""
-    size = count = 0
+def fitting(documents: Iterable[Mapping[str, Any]], largest: int = LARGEST_ANSWER) -> list[orjson.Fragment]:
+    """The documents, from the first on, that fit into one answer together, or into `largest` bytes of it: as JSON already."""
+    written: list[orjson.Fragment] = []
+    size = 0
     for document in documents:
         body = orjson.dumps(document)
         size += len(body) + body.count(b'"') + body.count(b"\\") + 2  # each of these has a backslash before it
         if size > largest:
             break
-        count += 1
-    return count
+        written.append(orjson.Fragment(body))
+    return written
 
 
 def _json(content: Any) -> str:
