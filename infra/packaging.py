@@ -66,13 +66,18 @@ LEFT_OUT = (
     "pycparser",
     # Another provider of metrics.
     "aws_lambda_powertools/metrics/provider/datadog",
-    # Time zones by name: botocore reads UTC.
+    # Time zones by name, rules of recurrence, and Easter: botocore reads UTC.
     "dateutil/zoneinfo/*.tar.gz",
-    # pydantic's first version, and its plugin for mypy.
+    "dateutil/rrule.py",
+    "dateutil/easter.py",
+    # pydantic's first version, its colours, and its plugin for mypy.
     "pydantic/v1",
+    "pydantic/color.py",
     "pydantic/mypy.py",
-    # For Python in browsers.
-    "urllib3/contrib/emscripten",
+    # For other TLS libraries, SOCKS proxies, and Python in browsers.
+    "urllib3/contrib",
+    # The readme of each package; its licence stays.
+    "*.dist-info/METADATA",
     # AVIF, text, and colour management; Pillow takes each for not installed. No other module needs these libraries.
     "PIL/_avif.*",
     "PIL/_imagingcms.*",

@@ -102,7 +102,7 @@ ALLOWED = {
     "ratings": {
         "dynamodb:BatchGetItem Table USER#* VIDEO#*",
         "dynamodb:DeleteItem Table USER#*",
-        "dynamodb:GetItem Table USER#* VIDEO#*",
+        "dynamodb:GetItem Table VIDEO#*",
         "dynamodb:PutItem Table USER#*",
         _only("dynamodb:UpdateItem Table VIDEO#*", "dislikes likes sum version videoId votes", STAMP),
     },
