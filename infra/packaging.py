@@ -70,9 +70,8 @@ LEFT_OUT = (
     "dateutil/zoneinfo/*.tar.gz",
     "dateutil/rrule.py",
     "dateutil/easter.py",
-    # pydantic's first version, its colours, and its plugin for mypy.
+    # pydantic's first version, and its plugin for mypy.
     "pydantic/v1",
-    "pydantic/color.py",
     "pydantic/mypy.py",
     # For other TLS libraries, SOCKS proxies, and Python in browsers.
     "urllib3/contrib",

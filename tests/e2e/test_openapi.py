@@ -76,6 +76,15 @@ checks.positive_data_acceptance.expected-statuses = ["200", "304", "400", "403",
 include-name = ["POST /v1/playlists/{playlistId}/entries", "PATCH /v1/playlists/{playlistId}/entries/{videoId}"]
 checks.positive_data_acceptance.expected-statuses = ["200", "201", "403", "404", "409", "412", "422"]
 
+# How many bytes titles or roles have together, no schema can say.
+[[operations]]
+include-name = [
+    "PUT /v1/videos/{videoId}/credits/{personId}",
+    "PUT /v1/videos/{videoId}/releases/{region}",
+    "PUT /v1/videos/{videoId}/releases/{region}/{language}",
+]
+checks.positive_data_acceptance.expected-statuses = ["200", "201", "403", "404", "409", "412", "422"]
+
 [[operations]]
 include-name = "POST /v1/videos/{videoId}/upload"
 checks.positive_data_acceptance.expected-statuses = ["201", "403", "404", "409", "429"]
