@@ -36,8 +36,6 @@ class Route:
     """The scope the caller needs (`videos/admin` implies the others); None: no token, no authorizer."""
     takes_query: bool = False
     """Whether there are query parameters of its own (shared/queries.py)."""
-    for_owner: bool = False
-    """Whether it answers nobody but the owner of what it reads, and admins."""
     takes_rest: bool = False
     """Whether the last parameter takes the rest of the path: the gateway decodes `%2F` before it chooses a route."""
 
@@ -45,11 +43,6 @@ class Route:
     def gateway_path(self) -> str:
         """The path as API Gateway spells it: a parameter that takes the rest is `{name+}`."""
         return f"{self.path.removesuffix('}')}+}}" if self.takes_rest else self.path
-
-    @property
-    def is_for_owners(self) -> bool:
-        """Whether it works for nobody but an owner and admins."""
-        return self.for_owner or self.scope == WRITE
 
     @property
     def key(self) -> str:
@@ -73,9 +66,9 @@ ROUTES = (
     Route("abortUpload", "DELETE", "/v1/videos/{videoId}/upload/{uploadId}", "uploads", WRITE),
     Route("chooseThumbnail", "POST", "/v1/videos/{videoId}/thumbnail", "jobs", WRITE),
     Route("reportRendition", "PUT", "/v1/videos/{videoId}/renditions/{name}", "jobs", TRANSCODE),
-    Route("listJobs", "GET", "/v1/videos/{videoId}/jobs", "jobs", READ, for_owner=True),
+    Route("listJobs", "GET", "/v1/videos/{videoId}/jobs", "jobs", READ),
     Route("retryJob", "POST", "/v1/videos/{videoId}/jobs/{kind}/retry", "jobs", WRITE),
-    Route("whyNotReady", "GET", "/v1/videos/{videoId}/why-not-ready", "jobs", READ, for_owner=True),
+    Route("whyNotReady", "GET", "/v1/videos/{videoId}/why-not-ready", "jobs", READ),
     Route("listCredits", "GET", "/v1/videos/{videoId}/credits", "relations", READ, takes_query=True),
     Route("getCredit", "GET", "/v1/videos/{videoId}/credits/{personId}", "relations", READ),
     Route("putCredit", "PUT", "/v1/videos/{videoId}/credits/{personId}", "relations", WRITE),
@@ -88,7 +81,7 @@ ROUTES = (
     Route("putRelease", "PUT", "/v1/videos/{videoId}/releases/{region}/{language}", "relations", WRITE),
     Route("deleteRegionRelease", "DELETE", "/v1/videos/{videoId}/releases/{region}", "relations", WRITE),
     Route("deleteRelease", "DELETE", "/v1/videos/{videoId}/releases/{region}/{language}", "relations", WRITE),
-    Route("getRating", "GET", "/v1/videos/{videoId}/rating", "ratings", READ, for_owner=True),
+    Route("getRating", "GET", "/v1/videos/{videoId}/rating", "ratings", READ),
     Route("putRating", "PUT", "/v1/videos/{videoId}/rating", "ratings", READ),
     Route("deleteRating", "DELETE", "/v1/videos/{videoId}/rating", "ratings", READ),
     Route("listTags", "GET", "/v1/tags", "totals", READ, takes_query=True),
@@ -103,7 +96,7 @@ ROUTES = (
     Route("moveEntry", "PATCH", "/v1/playlists/{playlistId}/entries/{videoId}", "playlists", WRITE),
     Route("removeEntry", "DELETE", "/v1/playlists/{playlistId}/entries/{videoId}", "playlists", WRITE),
     Route("listVideoPlaylists", "GET", "/v1/videos/{videoId}/playlists", "playlists", READ, takes_query=True),
-    Route("listAudit", "GET", "/v1/videos/{videoId}/audit", "history", READ, takes_query=True, for_owner=True),
+    Route("listAudit", "GET", "/v1/videos/{videoId}/audit", "history", READ, takes_query=True),
     Route("getHealth", "GET", "/health", "public", None),
     Route("getOpenApi", "GET", "/openapi.json", "public", None),
     Route("getDocs", "GET", "/docs", "public", None),

@@ -68,4 +68,4 @@ def _deployed() -> LambdaHandler:
     )
 
 
-lambda_handler = entry_point(_deployed)
+lambda_handler = entry_point(_deployed, "nacl.secret")

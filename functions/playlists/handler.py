@@ -144,4 +144,4 @@ def _deployed() -> LambdaHandler:
     )
 
 
-lambda_handler = entry_point(_deployed, "shared.relations.models")
+lambda_handler = entry_point(_deployed, "nacl.secret", "shared.relations.models")

@@ -58,4 +58,4 @@ def _deployed() -> LambdaHandler:
     return make(TotalsStore(Table(table_name(), make_client())), Cursors(secret_reader(cursor_secret_arn())))
 
 
-lambda_handler = entry_point(_deployed)
+lambda_handler = entry_point(_deployed, "nacl.secret")

@@ -228,4 +228,4 @@ def _deployed() -> LambdaHandler:
     return make(store, Cursors(secret_reader(cursor_secret_arn())), Links(media_bucket(), media_url()))
 
 
-lambda_handler = entry_point(_deployed, "shared.videos.batch_models", "shared.videos.batches")
+lambda_handler = entry_point(_deployed, "nacl.secret", "shared.videos.batch_models", "shared.videos.batches")

@@ -46,4 +46,4 @@ def _deployed() -> LambdaHandler:
     return make(ViewStore(Table(table_name(), make_client())))
 
 
-lambda_handler = entry_point(_deployed)
+lambda_handler = entry_point(_deployed, "shared.web.bodies")

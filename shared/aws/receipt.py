@@ -48,7 +48,7 @@ class Line:
         consumed = answer.get("ConsumedCapacity")
         if consumed:
             tables = consumed if isinstance(consumed, list) else [consumed]
-            self.units = sum(table["CapacityUnits"] for table in tables)
+            self.units = sum(table.get("CapacityUnits", 0) for table in tables)
 
 
 _lines: ContextVar[list[Line] | None] = ContextVar("lines", default=None)

@@ -102,14 +102,14 @@ def entry_point(make: Callable[[], LambdaHandler], *later: str) -> LambdaHandler
 
     Lambda gives a starting function more processor time than it will ever have again, so clients are made
     then; tests that import a handler module need no environment. `later` are modules that only some requests need: they are
-    imported when one does, but at once where no request waits for the start.
+    imported when one does, but at once, with what logs and what renews credentials, where no request waits for the start.
     https://docs.aws.amazon.com/lambda/latest/dg/configuration-envvars.html, AWS_LAMBDA_INITIALIZATION_TYPE
     """
     made, seeded = cache(make), cache(random.seed)
     if "AWS_LAMBDA_FUNCTION_NAME" in os.environ:
         made()
         if os.environ.get("AWS_LAMBDA_INITIALIZATION_TYPE", "on-demand") != "on-demand":
-            for module in later:
+            for module in ("aws_lambda_powertools", "botocore.session", *later):
                 import_module(module)
 
     def lambda_handler(event: dict[str, Any], context: "LambdaContext") -> dict[str, Any]:

@@ -15,7 +15,7 @@ MOST_ERRORS = 50
 class Content(BaseModel):
     """An object in a body. A field that is not one of the model's is an error."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, defer_build=True)
+    model_config = ConfigDict(extra="forbid", strict=True)
 
     @classmethod
     def parse(cls, body: bytes) -> Self:

@@ -56,13 +56,15 @@ def make_handler(
     def handle(event: dict[str, Any], context: "LambdaContext") -> dict[str, Any]:
         started = time.perf_counter()
         with invoked(context, event["requestContext"].get("requestId")), receipt.kept() as lines:
-            explained = False
+            units = explained = False
+            headers = _headers(event)
             try:
                 route, handler = served.get(event["routeKey"], (None, None))
                 if route is None or handler is None:
                     answer = _of_no_route(event, pages)
                 else:
-                    request = _request(event, route, int(clock()))
+                    request = _request(event, headers, route, int(clock()))
+                    units = server_timing.sees_units(request)
                     explained = server_timing.is_explained(request)
                     with within(longest, clock) if route.method == "GET" else nullcontext():
                         answer = handler(request)
@@ -71,14 +73,15 @@ def make_handler(
             except Exception as error:  # whatever it is, the client gets an answer and the log has it
                 answer = _refusal(error)
                 explained = explained and request.caller.is_admin
-            gzipped = compress and "gzip" in _headers(event).get("accept-encoding", "")
-            timing = server_timing.header(lines, time.perf_counter() - started, answer.status, explained=explained)
+            gzipped = compress and "gzip" in headers.get("accept-encoding", "")
+            seconds = time.perf_counter() - started
+            timing = server_timing.header(lines, seconds, answer.status, units=units, explained=explained)
             return answer.as_payload(gzipped=gzipped, more={"Server-Timing": timing})
 
     return handle
 
 
-def _request(event: Mapping[str, Any], route: Route, now: int) -> Request:
+def _request(event: Mapping[str, Any], headers: Mapping[str, str], route: Route, now: int) -> Request:
     """The request of an event, if its caller may send it; raises Forbidden, InvalidParameter and MethodNotAllowed."""
     # For a method that a fixed path does not take, the gateway chooses a path with parameters that fits as well.
     allowed = _FIXED_PATHS.get(_path(event), (route.method,))
@@ -94,7 +97,7 @@ def _request(event: Mapping[str, Any], route: Route, now: int) -> Request:
         caller=caller,
         now=now,
         path=event.get("pathParameters") or {},
-        headers=_headers(event),
+        headers=headers,
         query=event.get("rawQueryString", ""),
         event=event,
     )
@@ -105,7 +108,7 @@ def _request(event: Mapping[str, Any], route: Route, now: int) -> Request:
 
 def _headers(event: Mapping[str, Any]) -> dict[str, str]:
     """By their names in lower case."""
-    return {name.lower(): value for name, value in event.get("headers", {}).items()}
+    return {name.lower(): value for name, value in (event.get("headers") or {}).items()}
 
 
 def _path(event: Mapping[str, Any]) -> str:

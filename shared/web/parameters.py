@@ -102,7 +102,7 @@ class Query:
     explain = Choice(
         "explain",
         "`true`: the header Server-Timing has each request to DynamoDB by itself, with its index, units, items examined, retries "
-        "and conflicts. For the owner of what is read or changed, and admins",
+        "and conflicts. For admins, and owners where nothing but their own is read",
         {"true": True, "false": False},
         default=False,
     )

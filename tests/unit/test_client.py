@@ -289,6 +289,38 @@ class TestConnections:
             assert client.get_item(TableName="T", Key=KEY) == {"Item": KEY}
         assert server.connections == 1
 
+    @pytest.mark.parametrize(
+        "lines",
+        [
+            "content-length: 2\r\ncontent-length: 3",
+            "transfer-encoding: gzip, chunked",
+            "connection: close\r\nconnection: keep-alive",
+            "content-length: 2\r\n x: folded",
+            "content-length 2",
+            "content-length: two",
+            "x: y",
+        ],
+    )
+    def test_an_answer_whose_head_may_be_read_in_two_ways_is_lost(self, server: Server, lines: str) -> None:
+        server.answers = [f"HTTP/1.1 200 OK\r\n{lines}\r\n\r\n{{}}".encode(), answer({})]
+        client = ours(server)
+        with pytest.raises(AnswerLost):
+            client.get_item(TableName="T", Key=KEY)
+        assert client.get_item(TableName="T", Key=KEY) == {}
+        assert server.connections == 2
+
+    @pytest.mark.parametrize("token", ["x\r\nx-amz-target: other", "x\ry", "x\ny"])
+    def test_a_header_of_two_lines_is_not_sent(self, server: Server, token: str) -> None:
+        client = _kept(Client(server.endpoint, "us-east-1", lambda: Credentials("a", "b", token)))
+        with pytest.raises(InternalError):
+            client.get_item(TableName="T", Key=KEY)
+        assert server.requests == []
+
+    def test_no_content_coding_is_asked_for(self, server: Server) -> None:
+        server.answers = [answer({})]
+        ours(server).get_item(TableName="T", Key=KEY)
+        assert server.requests[0][0]["accept-encoding"] == "identity"
+
     def test_a_request_goes_out_in_one_piece(self, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
         pieces: list[bytes] = []
         send = HTTPConnection.send

@@ -90,6 +90,4 @@ def test_only_stores_and_their_client_import_boto3(folder: str) -> None:
                 names = [node.module]
             if any(name.split(".")[0] in ("boto3", "botocore") for name in names):
                 importers.add(path.relative_to(ROOT).as_posix())
-    assert importers <= {
-        f"shared/{store}.py" for store in ("aws/boto3_client", "aws/client", "aws/s3", "aws/sqs", "aws/tls")
-    }
+    assert importers <= {f"shared/{store}.py" for store in ("aws/boto3_client", "aws/client", "aws/s3", "aws/sqs")}
