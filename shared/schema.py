@@ -62,7 +62,8 @@ class Entity:
     def key(self, **parts: str | int) -> dict[str, str]:
         """The primary key of one item, `{"pk": ..., "sk": ...}`; raises KeyError when a part is missing."""
         safe = {name: _escape(str(value)) for name, value in parts.items()}
-        return {PARTITION_KEY: self.pk.format(**safe), SORT_KEY: self.sk.format(**safe)}
+        sk = self.sk.format_map(safe) if "{" in self.sk else self.sk
+        return {PARTITION_KEY: self.pk.format_map(safe), SORT_KEY: sk}
 
     @property
     def partition_prefix(self) -> str:
@@ -72,7 +73,7 @@ class Entity:
 
 def _escape(part: str) -> str:
     """Keep `#` out of the parts of a key, so that no two different keys can be spelled alike."""
-    return part.replace("%", "%25").replace("#", "%23")
+    return part.replace("%", "%25").replace("#", "%23") if "%" in part or "#" in part else part
 
 
 VIDEO = Entity("Video", "VIDEO#{videoId}", "#META")

@@ -138,7 +138,7 @@ class Table:
         A key that occurs twice is read once (an index page is not a snapshot and may name an item twice). Missing items are
         left out, and the others come in no order. What DynamoDB leaves unprocessed is asked for again with backoff.
         """
-        different = list({tuple(key.items()): key for key in keys}.values())
+        different = list({tuple(key.values()): key for key in keys}.values())
         shared = ({"ConsistentRead": True} if consistent else {}) | _projection(attributes)
         finishes = []
         for start in range(0, len(different), LARGEST_BATCH_GET):

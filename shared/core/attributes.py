@@ -23,9 +23,15 @@ def encode_item(item: Mapping[str, Value]) -> AttributeMap:
 
 def decode_item(attributes: Mapping[str, AttributeValue]) -> Item:
     """Attribute values to plain Python values."""
-    # Most attributes are strings or numbers, and a call takes longer than looking for one.
+    # Most attributes are strings, numbers or maps, and a call takes longer than looking for one.
     return {
-        name: attribute["S"] if "S" in attribute else _number(attribute["N"]) if "N" in attribute else decode(attribute)
+        name: attribute["S"]
+        if "S" in attribute
+        else _number(attribute["N"])
+        if "N" in attribute
+        else decode_item(attribute["M"])
+        if "M" in attribute
+        else decode(attribute)
         for name, attribute in attributes.items()
     }
 

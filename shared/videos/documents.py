@@ -67,7 +67,7 @@ OWNER_FIELDS = (TTL_ATTRIBUTE, "source", "failure")
 READ = (*(name for name in FIELDS if name != "viewCount"), "pictures")
 """The attributes of an item that its document, and who may see it, follow from; an item has a third more."""
 
-_UNORDERED = (dict, set)
+_UNORDERED = frozenset({dict, set})
 """What DynamoDB keeps no order in; a call for each of the other values would be most of a document's time."""
 
 SOURCE_FIELDS = ("uploadId", "contentType", "fileSize", "arrivedAt")
@@ -81,9 +81,7 @@ def document(item: Item, view_count: int | None = None) -> dict[str, Any]:
     """
     whole = item if view_count is None else {**item, "viewCount": view_count}
     shown = {
-        name: plain(value) if isinstance(value := whole[name], _UNORDERED) else value
-        for name in FIELDS
-        if name in whole
+        name: plain(value) if type(value := whole[name]) in _UNORDERED else value for name in FIELDS if name in whole
     }
     # These have their places already, which they keep.
     for field, made in made_by_jobs(item).items():
@@ -122,7 +120,5 @@ def with_made(item: Item) -> dict[str, Item]:
 def plain(value: Value) -> Value:
     """The value as JSON can write it, with maps and sets in order."""
     if isinstance(value, dict):
-        return {
-            name: plain(member) if isinstance(member := value[name], _UNORDERED) else member for name in sorted(value)
-        }
+        return {name: plain(member) if type(member := value[name]) in _UNORDERED else member for name in sorted(value)}
     return sorted(value) if isinstance(value, set) else value
