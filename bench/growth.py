@@ -247,7 +247,7 @@ def growth() -> dict[str, list[Spent]]:
 
 
 def of_patterns(size: int) -> dict[str, Spent]:
-    """What each request of the access patterns takes beside so many videos."""
+    """What each request of the access patterns takes in a catalogue of `size` videos."""
     catalogue, spent = Grown(size), {}
     for pattern in ACCESS_PATTERNS:
         with grown(catalogue) as place:

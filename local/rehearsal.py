@@ -35,6 +35,8 @@ from shared.routes import TRANSCODE
 from shared.schema import TABLE_NAME
 
 WORK = STATE / "rehearsal"
+QUIET_SECONDS = 60.0
+"""How long to wait at most until the workers have nothing to do."""
 TESTS_SECONDS = 1800.0
 """End-to-end tests that hang are ended after this time."""
 GRACE_SECONDS = 20.0
@@ -316,7 +318,16 @@ class _Account:
             raise Lost(f"The stream is {stream}, and {', '.join(read)} are read.")
 
     def destroy(self) -> None:
-        """Destroy all stacks but the bootstrap's."""
+        """Destroy all stacks but the bootstrap's, once the workers have nothing to do: what one logs later would make its log
+        group again, which is gone by then.
+        """
+        sqs, mappings = self._client("sqs"), self._client("lambda").list_event_source_mappings()["EventSourceMappings"]
+        sources = [mapping["EventSourceArn"] for mapping in mappings]
+        names = [arn.rpartition(":")[2] for arn in sources if ":sqs:" in arn]
+        queues = [sqs.get_queue_url(QueueName=name)["QueueUrl"] for name in names]
+        deadline = time.monotonic() + QUIET_SECONDS
+        while any(_has_work(sqs, queue) for queue in queues) and time.monotonic() < deadline:
+            time.sleep(0.5)  # nothing says when a queue's work is done, so it has to be asked
         cdk(["destroy", "--all", "--force", *self._context], self._env, self._log, print)
 
     def inventory(self) -> set[str]:
@@ -347,6 +358,13 @@ class _Account:
             timeout=DEPLOY_SECONDS,
             check=False,
         )
+
+
+def _has_work(sqs: Any, queue: str) -> bool:
+    """Whether messages wait in a queue, or are with its worker."""
+    counts = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
+    answer = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=counts)
+    return any(int(count) for count in answer["Attributes"].values())
 
 
 def _status(command: Sequence[str], env: Mapping[str, str], seconds: float, log: Any = None) -> int:

@@ -30,7 +30,7 @@ ATTEMPTS = 4
 SHORTEST_WAIT, LONGEST_WAIT = 0.1, 0.4
 """Seconds to wait at most before the second try, and before any."""
 
-_METHODS = {
+OPERATIONS = {
     "GetItem": "get_item",
     "BatchGetItem": "batch_get_item",
     "Query": "query",
@@ -40,7 +40,7 @@ _METHODS = {
     "BatchWriteItem": "batch_write_item",
     "TransactWriteItems": "transact_write_items",
 }
-"""What a client calls each operation."""
+"""What the stores ask of DynamoDB, and what clients call it."""
 
 
 def uses_boto3() -> bool:
@@ -305,7 +305,7 @@ class Table:
         """Carry out a request, and keep account of it; `first` is its first attempt, if that has begun."""
         failure: Exception = Unavailable()
         uncertain = False
-        attempt_it = partial(getattr(self.client, _METHODS[operation]), **parameters)
+        attempt_it = partial(getattr(self.client, OPERATIONS[operation]), **parameters)
         for attempt in range(self._attempts):
             if not (first and not attempt) and not has_time(LONGEST_WAIT if attempt else 0):
                 break

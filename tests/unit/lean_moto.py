@@ -45,22 +45,11 @@ from werkzeug.exceptions import HTTPException
 
 from shared.aws.boto3_client import _PlainParserFactory
 from shared.aws.client import Refused
+from shared.aws.dynamodb import OPERATIONS
 from tests.wire import WholeClient, raised
 
 SERVICES = frozenset({"cloudformation", "dynamodb", "dynamodbstreams", "s3", "secretsmanager", "sqs", "ssm", "sts"})
 """All that the tests talk to. moto knows some 190, and tries the patterns of all of them for each request."""
-
-ITEM_OPERATIONS = {
-    "GetItem": "get_item",
-    "BatchGetItem": "batch_get_item",
-    "Query": "query",
-    "PutItem": "put_item",
-    "UpdateItem": "update_item",
-    "DeleteItem": "delete_item",
-    "BatchWriteItem": "batch_write_item",
-    "TransactWriteItems": "transact_write_items",
-}
-"""What the stores ask of DynamoDB, and the methods of moto that answer it."""
 
 LARGEST_ITEM = 405_000
 """Bytes, as moto has it."""
@@ -114,7 +103,7 @@ def _leave_out_the_wire(patch: pytest.MonkeyPatch) -> None:
     send = vars(BaseClient)["_make_request"]
 
     def hand_over(client: Any, operation: Any, request: Any, context: Any) -> Any:
-        action = ITEM_OPERATIONS.get(operation.name)
+        action = OPERATIONS.get(operation.name)
         parsers = client._endpoint._response_parser_factory
         if operation.name == "GetRecords" and not _is_intercepted(client, operation.name):
             return _Sent(200), _records(client.meta.region_name, json.loads(request["body"]))
@@ -139,7 +128,7 @@ class MotoClient(WholeClient):
     def begin(self, operation: str, **parameters: Any) -> Callable[[], Any]:
         """Carry the operation out at once; the answer is kept."""
         request = {"body": json.dumps(parameters, default=_base64).encode(), "headers": {}}
-        status, answer = _answer(ITEM_OPERATIONS[operation], "us-east-1", request)
+        status, answer = _answer(OPERATIONS[operation], "us-east-1", request)
         return lambda: answer if status == 200 else raised(Refused(status, json.loads(answer)))
 
 
