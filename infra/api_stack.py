@@ -186,7 +186,7 @@ class ApiStack(cdk.Stack):
         views.allow_items("GetItem", of=[schema.VIDEO], attributes=attributes.VISIBILITY)
         views.allow_items("GetItem", of=[schema.VIEW_COUNTER])
         views.allow_items("UpdateItem", of=[schema.VIEW_COUNTER], attributes=attributes.VIEWS, returning=["ALL_NEW"])
-        views.allow_items("PutItem", of=[schema.VIEW_ID])
+        views.allow_items("PutItem", of=[schema.VIEWER])
         return views
 
     def _uploads(self) -> ServiceFunction:

@@ -27,9 +27,12 @@ TTL_ATTRIBUTE = "purgeAt"
 SHARDS = 4
 """Partitions that one category, status or feed is spread over. Frozen: it is part of the stored keys."""
 
+MOST_VIEW_SHARDS = 64
+"""Partitions that the counter of one video is spread over at most; it has one until DynamoDB throttles it."""
 
-VIEW_SHARDS = 1
-"""Partitions that one video's counter has."""
+LANES = 32
+"""Partitions that what is counted once of a video is spread over: its viewers, and its ratings. Frozen: it is part of the
+stored keys. The stream keeps the changes of a partition in order, so a sum can remember how far each lane is counted."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +81,10 @@ def _escape(part: str) -> str:
 
 VIDEO = Entity("Video", "VIDEO#{videoId}", "#META")
 VIEW_COUNTER = Entity("View counter", "VIEWS#{videoId}#{shard}", "COUNT")
-VIEW_ID = Entity("Counted view", "VIEWID#{subject}#{id}", "COUNTED")
+VIEW_HOUR = Entity("Hour in which a video was viewed", "VIEWS#{videoId}", "HOUR#{hour}")
+VIEW_DAY = Entity("Day on which a video was viewed", "VIEWS#{videoId}", "DAY#{day}")
+VIEWER = Entity("Viewer, or key, whose view was counted", "VIEWER#{videoId}#{lane}", "{id}")
+TOP = Entity("Top list", "TOP#{window}", "LIST#{category}")
 IDEMPOTENCY = Entity("Idempotency key", "IDEMPOTENCY#{subject}#{operation}#{key}", "#KEY")
 UPLOAD = Entity("Upload", "VIDEO#{videoId}", "UPLOAD#{uploadId}")
 JOB = Entity("Job", "VIDEO#{videoId}", "JOB#{kind}")
@@ -89,7 +95,7 @@ RELEASE = Entity("Release", "VIDEO#{videoId}", "RELEASE#{region}#{language}")
 TAG = Entity("Tag of a listed video", "VIDEO#{videoId}", "TAG#{tag}")
 EPISODE = Entity("Place of a listed video in its series", "VIDEO#{videoId}", "SERIES")
 SCHEDULE = Entity("When a video's place in the lists changes", "VIDEO#{videoId}", "SCHEDULE")
-RATING = Entity("Rating", "USER#{userId}", "RATING#{videoId}")
+RATING = Entity("Rating", "RATINGS#{videoId}#{lane}", "{userId}")
 PROFILE = Entity("Totals of a user", "USER#{userId}", "#PROFILE")
 PLAYLIST = Entity("Playlist", "PLAYLIST#{playlistId}", "#META")
 ENTRY = Entity("Entry of a playlist, in order", "PLAYLIST#{playlistId}", "ENTRY#{rank}#{videoId}")
@@ -121,7 +127,10 @@ ENTITIES = (
     MEMBERSHIP,
     TAG_COUNT,
     VIEW_COUNTER,
-    VIEW_ID,
+    VIEW_HOUR,
+    VIEW_DAY,
+    VIEWER,
+    TOP,
     IDEMPOTENCY,
     IMPORT,
     HEALTH,
@@ -233,12 +242,23 @@ def counted_relation(user_id: str) -> str:
     return f"COUNTED#{user_id}"
 
 
+def viewed_relation(period: str) -> str:
+    """`rel` of an hour (`2026-11-22T13`) or a day (`2026-11-22`) in which a video was viewed, sharded; `relSort` is what the
+    counter had before, `relId` the videoId. Written once, so that a view in the middle of it writes to no index."""
+    return f"VIEWED#{period}"
+
+
 TAGS = "TAGS"
 """`rel` of the tag counts; `relSort` is the count, `relId` the folded tag."""
 
 USERS = "USERS"
 """`rel` of the totals of users; `relSort` is 0, `relId` the userId. Nothing that changes is projected, so that only
 a new user writes to the index."""
+
+
+def lane_of(id_: str) -> int:
+    """Which of the LANES partitions of a video holds what is counted once of a viewer or user: 0 to 31."""
+    return crc32(id_.encode()) % LANES
 
 
 def shard_of(video_id: str) -> int:

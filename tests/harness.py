@@ -44,8 +44,8 @@ from shared.relations.ratings import RatingStore
 from shared.routes import DEFAULT_FUNCTION, ROUTES, Route
 from shared.upkeep.totals import TotalsStore
 from shared.videos.catalogue import VideoStore
-from shared.videos.counters import ViewStore
 from shared.videos.links import Links
+from shared.views.store import ViewStore
 from shared.web.cursors import Cursors
 from shared.web.requests import JSON
 from tests.wire import listening

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from shared.aws.dynamodb import Table, make_client
 from shared.core.settings import LambdaHandler, entry_point, table_name
 from shared.core.telemetry import emit
-from shared.videos.counters import ViewStore
+from shared.views.store import ViewStore
 from shared.web.answers import Answer, respond
 from shared.web.http import Handler
 from shared.web.http import make_handler as make_http_handler
@@ -26,14 +26,10 @@ class Views:
     def count(self, request: Request) -> Answer:
         """POST /v1/videos/{videoId}/views"""
         request.require_no_content()
-        video_id, key = request.video_id(), request.idempotency_key()
+        video_id = request.video_id()
         self.store.require_visible(video_id, request.caller, request.now)
-        if key is None:
-            count, is_new = self.store.count(video_id), True
-        else:
-            count, is_new = self.store.count_once(video_id, request.caller.subject, key, request.now)
-        if is_new:
-            emit({"ViewsCounted": 1})
+        count = self.store.count(video_id, request.now)
+        emit({"ViewsCounted": 1})
         return respond(200, {"videoId": video_id, "viewCount": count})
 
 

@@ -13,7 +13,7 @@ from shared.openapi.spec import (
     object_of,
     ref,
 )
-from shared.videos.counters import CACHE_SECONDS
+from shared.views.store import CACHE_SECONDS
 from shared.web.parameters import Schema
 
 VIEW_KEY = header(

@@ -18,7 +18,6 @@ from shared.schema import (
     SORT_KEY,
     VIDEO,
     VIEW_COUNTER,
-    VIEW_SHARDS,
     in_playlist_relation,
     rated_relation,
 )
@@ -117,7 +116,7 @@ class Purge:
 
     def _outside(self, video_id: str, in_time: InTime) -> bool:
         """Remove the counters and objects, which are not in the video's own partition."""
-        for shard in range(VIEW_SHARDS):
+        for shard in range(1):
             self.table.delete(VIEW_COUNTER.key(videoId=video_id, shard=shard))
         for bucket, prefix in (
             (self.sources_bucket, f"{video_id}/"),

@@ -1,100 +1,88 @@
-"""View counts: exact, and one write unit each, whatever the video's document weighs.
+"""The counter of a video's views: exact, and one write unit each view, whatever the video's document weighs.
 
-The counter has a partition of its own, so that views neither heat the document nor pay for its size, and so
-that a role can be kept from it by its leading key.
+The counter has partitions of its own, so that views neither heat the document nor pay for its size, and so that a role
+can be kept from it by its leading key. All that it holds only grows: sums of what was counted, and of what was not and why.
 """
 
-from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from shared.aws.dynamodb import Table, Write
+from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression
-from shared.aws.failures import ConditionFailed
-from shared.aws.records import absent_or_purged
 from shared.core.attributes import Item
-from shared.core.caller import Caller
-from shared.core.errors import KeyReused, NotApplied, Unavailable
-from shared.schema import SCHEMA_VERSION, TTL_ATTRIBUTE, VIDEO, VIEW_COUNTER, VIEW_ID
-from shared.videos.access import VISIBILITY_ATTRIBUTES, seen_by
-from shared.web.idempotency import LIFETIME_SECONDS
+from shared.core.periods import hour_of
+from shared.schema import SCHEMA_VERSION, VIEW_COUNTER
 
-CACHE_SECONDS = 5
-"""How long a change of who may see a video can go unnoticed when counting its views."""
-CACHE_VIDEOS = 1000
+COUNTED = ("views", "keyed")
+"""Views that were counted: at once, and those of a viewer or a key, which the stream adds."""
+UNCOUNTED = ("repeated", "owner", "unpublished", "expired", "deleted")
+"""Views that were not counted, by the rule that kept them out."""
+SUMS = (*COUNTED, "watched", *UNCOUNTED)
+"""All sums of a counter; `watched` is in milliseconds."""
 
-COUNT = ("views", "total")
+COUNT = (*COUNTED, "total")
 """The attributes of a counter that `view_count` reads."""
 
 
 def view_count(counter: Item | None) -> int:
-    """The count in a counter item. Views are added to `views`; what was rolled up from other shards is `total`."""
-    return int(counter.get("views", 0) + counter.get("total", 0)) if counter else 0
+    """The count in a counter item. What was imported, or rolled up by an earlier release, is `total`."""
+    return sum(int(counter.get(name, 0)) for name in COUNT) if counter else 0
 
 
-class ViewStore:
-    """Counters in the table, and what is known of the videos they belong to."""
+def sums_of(counter: Item | None) -> dict[str, int]:
+    """All sums of a counter item, `total` as a part of `views`."""
+    counter = counter or {}
+    sums = {name: int(counter.get(name, 0)) for name in SUMS}
+    sums["views"] += int(counter.get("total", 0))
+    return sums
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What the counter of one video holds: the sums of each of its shards."""
+
+    shards: Mapping[int, Mapping[str, int]]
+
+    @property
+    def sums(self) -> dict[str, int]:
+        """The sums of all shards together."""
+        return {name: sum(shard[name] for shard in self.shards.values()) for name in SUMS}
+
+    @property
+    def views(self) -> int:
+        """The view count."""
+        return sum(self.sums[name] for name in COUNTED)
+
+
+class ViewCounters:
+    """The counters in the table."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
-        self._known: OrderedDict[str, tuple[int, Item]] = OrderedDict()
 
-    def require_visible(self, video_id: str, caller: Caller, now: int) -> None:
-        """Raise NotFound unless the caller may see the video; what is known of it is up to CACHE_SECONDS old."""
-        seen_by(self._video(video_id, now), caller, now)
+    def add(self, video_id: str, additions: Mapping[str, int], now: int) -> int:
+        """Add to the sums of a video, and return its view count: one UpdateItem that adds, so nothing is lost to another.
 
-    def count(self, video_id: str) -> int:
-        """Count one view and return the new count: one UpdateItem that adds, so no view is lost to another.
-
-        Raises WriteContention while views with keys are counted, and Unavailable: an addition whose answer was lost may
-        have happened, so it is not sent again.
+        `now` in epoch seconds. Raises NotApplied when certainly nothing was added, and Unavailable: an addition whose
+        answer was lost may have happened, so it is not sent again.
         """
-        try:
-            return view_count(self.table.write(self._addition(video_id), returning="ALL_NEW"))
-        except NotApplied:
-            raise
-        except Unavailable as error:
-            raise Unavailable(
-                "The view may or may not have been counted. Send an Idempotency-Key with each view to make retries safe."
-            ) from error
+        write = self.table.update(VIEW_COUNTER.key(videoId=video_id, shard=0), addition(additions, now))
+        return view_count(self.table.write(write, returning="ALL_NEW"))
 
-    def count_once(self, video_id: str, subject: str, key: str, now: int) -> tuple[int, bool]:
-        """Count one view, once for this subject's key; returns the present count, and whether this view is new to it.
-
-        Raises KeyReused, and WriteContention: transactions on one counter exclude each other.
-        """
-        is_new = True
-        record = {
-            **VIEW_ID.key(subject=subject, id=key),
-            "videoId": video_id,
-            "schemaVersion": SCHEMA_VERSION,
-            TTL_ATTRIBUTE: now + LIFETIME_SECONDS,
-        }
-        try:
-            self.table.transact([self.table.put(record, condition=absent_or_purged(now)), self._addition(video_id)])
-        except ConditionFailed as failure:
-            if failure.item is None:
-                raise Unavailable from failure
-            if failure.item["videoId"] != video_id:
-                raise KeyReused("This Idempotency-Key was already used for another video; send a new one.") from failure
-            is_new = False
-        return view_count(self.table.get(VIEW_COUNTER.key(videoId=video_id, shard=0), consistent=True)), is_new
-
-    def _addition(self, video_id: str) -> Write:
-        return self.table.update(
-            VIEW_COUNTER.key(videoId=video_id, shard=0),
-            Expression.of("ADD #views :one SET #schemaVersion = :current", one=1, current=SCHEMA_VERSION),
+    def read(self, video_ids: Sequence[str], *, consistent: bool = False) -> dict[str, Counted]:
+        """What the counters of videos hold, by video; one without views has no shards."""
+        items = self.table.get_all(
+            [VIEW_COUNTER.key(videoId=video_id, shard=0) for video_id in video_ids], consistent=consistent
         )
+        return {
+            video_id: Counted({0: sums_of(item)} if item else {})
+            for video_id, item in zip(video_ids, items, strict=True)
+        }
 
-    def _video(self, video_id: str, now: int) -> Item | None:
-        """What seen_by needs to know; only videos that exist are remembered, the longest unused forgotten first."""
-        known = self._known.get(video_id)
-        # Not a monotonic clock, as that may stand still while Lambda freezes the function.
-        if known and 0 <= now - known[0] < CACHE_SECONDS:
-            self._known.move_to_end(video_id)
-            return known[1]
-        item = self.table.get(VIDEO.key(videoId=video_id), attributes=VISIBILITY_ATTRIBUTES)
-        self._known.pop(video_id, None)
-        if item:
-            self._known[video_id] = (now, item)
-            if len(self._known) > CACHE_VIDEOS:
-                self._known.popitem(last=False)
-        return item
+
+def addition(additions: Mapping[str, int], now: int) -> Expression:
+    """The change that adds to a counter item, and says in which hour: so the stream sees when a new one begins."""
+    added = Expression.of("ADD " + ", ".join(f"#{name} :{name}" for name in additions), **additions)
+    return added + Expression.of(
+        "SET #hour = :hour, #schemaVersion = :current", hour=hour_of(now), current=SCHEMA_VERSION
+    )

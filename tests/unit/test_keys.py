@@ -49,7 +49,11 @@ PARTS: dict[str, list[str]] = {
     # A batch adds the place of an operation to its key.
     "key": ["%" * LONGEST_KEY + f"#{LARGEST_BATCH - 1}"],
     "id": ["%" * LONGEST_KEY],
-    "shard": [str(schema.VIEW_SHARDS)],
+    "shard": [str(schema.MOST_VIEW_SHARDS - 1)],
+    "lane": [str(schema.LANES - 1)],
+    "hour": ["2026-01-31T23"],
+    "day": ["2026-01-31"],
+    "window": ["month"],
     "uploadId": ["0" * 28],
     "kind": KINDS,
     "personId": ["x" * 64],
