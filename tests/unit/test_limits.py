@@ -1,0 +1,127 @@
+"""The simulation of DynamoDB's limits is one: it refuses what is more than an item takes, and loses nothing."""
+
+from contextlib import nullcontext
+from typing import Any
+
+import pytest
+
+from shared.aws.dynamodb import Table
+from shared.aws.expressions import Expression
+from shared.aws.failures import ConditionFailed
+from shared.core.errors import NotApplied
+from tests.limits import SLOWEST, WRITES, Run, Simulation
+
+KEY = {"pk": "A#1", "sk": "COUNT"}
+ONE_MORE = Expression.of("ADD #count :one", one=1)
+
+
+def _counting(table: Table, _: int) -> None:
+    table.write(table.update(KEY, ONE_MORE))
+
+
+def _simulated(**options: Any) -> Simulation[Table]:
+    # One attempt for each call: what is refused is refused.
+    return Simulation(lambda table: Table(table.name, table.client, attempts=1), **options)
+
+
+class TestLimits:
+    def test_an_item_takes_its_rate_and_what_it_has_not_used(self) -> None:
+        simulation = _simulated(burst=0.5)
+        run = simulation.run(2, 4 * WRITES, _counting)
+        assert run.done == pytest.approx(2.5 * WRITES, rel=0.01)
+        assert len(run.failed) == run.requests["throttled"] == run.calls - run.done
+        assert {type(error) for error in run.failed} <= {NotApplied, *NotApplied.__subclasses__()}
+        assert simulation.stored() == [KEY | {"count": run.done}]
+
+    def test_items_have_limits_of_their_own(self) -> None:
+        def counting(table: Table, _: int) -> None:
+            place = next(places)
+            table.write(table.update(KEY | {"pk": f"A#{place}"}, ONE_MORE))
+
+        places = iter(number % 4 for number in range(4 * WRITES))
+        assert _simulated(burst=0.1).run(1, 4 * WRITES, counting).failed == []
+
+    def test_a_pause_gives_back_no_more_than_a_burst(self) -> None:
+        simulation = _simulated(burst=0.5)
+        simulation.run(1, 2 * WRITES, _counting)
+        simulation.rest(60)
+        assert simulation.run(1, 2 * WRITES, _counting).done == pytest.approx(1.5 * WRITES, rel=0.01)
+
+    def test_a_large_item_takes_more(self) -> None:
+        simulation = _simulated(burst=0.1)
+        simulation.table.write(simulation.table.put(KEY | {"text": "x" * 3000}))
+        assert simulation.run(1, WRITES, _counting).done == pytest.approx(WRITES / 3, rel=0.2)
+
+
+class TestTime:
+    def test_calls_begin_at_the_rate_and_end_when_they_are_answered(self) -> None:
+        run = _simulated().run(10, 5, _counting)
+        assert (run.done, 9.8 < run.seconds < 9.8 + SLOWEST) == (50, True)
+
+    def test_calls_wait_for_a_writer(self) -> None:
+        run = _simulated(writers=1).run(1, WRITES, _counting)
+        assert run.done == WRITES
+        assert run.seconds > 2
+
+    def test_a_run_is_the_same_each_time(self) -> None:
+        def outcome() -> Run:
+            simulation = Simulation(lambda table: table, writers=8)  # tries again, after waits that differ
+            return simulation.run(0.5, 4 * WRITES, _counting)
+
+        one, other = outcome(), outcome()
+        assert one.requests["throttled"] > 0
+        assert (one.done, one.seconds, one.requests) == (other.done, other.seconds, other.requests)
+
+    def test_a_mistake_of_the_work_is_raised(self) -> None:
+        def failing(table: Table, _: int) -> None:
+            raise LookupError
+
+        with pytest.raises(LookupError):
+            _simulated().run(1, 10, failing)
+
+
+class TestExpressions:
+    """Those that the stores write mean what they mean to DynamoDB; others are not carried out."""
+
+    @pytest.mark.parametrize(
+        ("condition", "is_met"),
+        [
+            (Expression.of("#n = :n", n=5), True),
+            (Expression.of("#n < :n", n=5), False),
+            (Expression.of("#n > :n", n=4) & Expression.of("attribute_exists(#pk)"), True),
+            (Expression.of("attribute_not_exists(#x) AND attribute_not_exists(#n)"), False),
+            (Expression.of("attribute_not_exists(#n) OR #n <= :n", n=10), True),
+            (Expression.of("(attribute_not_exists(#n) OR #n > :m) AND #n <> :n", m=4, n=5), False),
+            (Expression.of("#x < :n", n=5), False),
+            (Expression.of("#b < :b", b=b"\x02"), True),
+        ],
+    )
+    def test_conditions(self, condition: Expression, is_met: bool) -> None:
+        table = _simulated().table
+        table.write(table.put(KEY | {"n": 5, "b": b"\x01"}))
+        with nullcontext() if is_met else pytest.raises(ConditionFailed) as failure:
+            table.write(table.update(KEY, ONE_MORE, condition=condition))
+        assert failure is None or failure.value.item == KEY | {"n": 5, "b": b"\x01"}
+
+    def test_changes_read_the_item_as_it_was(self) -> None:
+        table = _simulated().table
+        table.write(table.put(KEY | {"a": 1, "b": 2, "c": 3}))
+        change = Expression.of("SET #a = #b + :one, #b = if_not_exists(#x, #a) REMOVE #c ADD #d :one", one=1)
+        assert table.write(table.update(KEY, change), returning="ALL_NEW") == KEY | {"a": 3, "b": 1, "d": 1}
+
+    @pytest.mark.parametrize(
+        "text", ["SET #a.#b = :one", "ADD #a :one DELETE #b :one", "SET #a = list_append(#a, :one)"]
+    )
+    def test_what_it_does_not_know_it_refuses(self, text: str) -> None:
+        table = _simulated().table
+        with pytest.raises(NotImplementedError):
+            table.write(table.update(KEY, Expression.of(text, one=1)))
+
+    def test_items_of_a_partition_are_read_and_deleted(self) -> None:
+        table = _simulated().table
+        for name in ("COUNT", "HOUR"):
+            table.write(table.put(KEY | {"sk": name}))
+        page = table.query(index=None, condition=Expression.of("#pk = :pk", pk="A#1"), limit=10)
+        assert page.items == table.batch_get([KEY, KEY | {"sk": "HOUR"}])
+        table.batch_delete([KEY])
+        assert (table.get(KEY), table.get(KEY | {"sk": "HOUR"})) == (None, KEY | {"sk": "HOUR"})
