@@ -362,7 +362,7 @@ class Rehearsal(Table):
         planned = self._videos.get(key[PARTITION_KEY]) if key[SORT_KEY] == VIDEO.sk else None
         return planned or super().get(key, attributes=attributes, consistent=consistent)
 
-    def write(self, write: Write, *, returning: str = "NONE") -> Item:
+    def write(self, write: Write, *, returning: str = "NONE", elsewhere: bool = False) -> Item:
         """Nothing."""
         self._plan([write])
         return {}

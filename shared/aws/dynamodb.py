@@ -14,7 +14,7 @@ from shared.aws.expressions import Expression
 from shared.aws.failures import TransactionConflict, translating
 from shared.core.attributes import AttributeMap, Item, decode_item, encode_item
 from shared.core.deadline import has_time
-from shared.core.errors import NotApplied, Unavailable
+from shared.core.errors import NotApplied, Throttled, Unavailable
 from shared.schema import PARTITION_KEY, SORT_KEY
 
 Key = dict[str, str]
@@ -256,15 +256,18 @@ class Table:
             else:
                 raise Unavailable
 
-    def write(self, write: Write, *, returning: str = "NONE") -> Item:
+    def write(self, write: Write, *, returning: str = "NONE", elsewhere: bool = False) -> Item:
         """PutItem, UpdateItem or DeleteItem; returns the attributes that `returning` asks for.
 
+        With `elsewhere` Throttled is raised at once: the caller can write to another item.
         Raises ConditionFailed; TransactionConflict when a transaction held the item at every attempt. A write
         without a condition may have been carried out when this raises Unavailable, but not with NotApplied.
         """
         # Repeated, a conditional write fails on its own condition, and its store knows it by the writeId.
         repeatable = "ConditionExpression" in write.parameters
-        answer = self._send(f"{write.kind}Item", repeatable=repeatable, **write.parameters, ReturnValues=returning)
+        answer = self._send(
+            f"{write.kind}Item", repeatable=repeatable, elsewhere=elsewhere, **write.parameters, ReturnValues=returning
+        )
         return decode_item(answer.get("Attributes") or {})
 
     def transact(self, writes: Sequence[Write]) -> None:
@@ -288,10 +291,10 @@ class Table:
                 first = partial(_raise, error)
         return lambda: self._carry_out(operation, parameters, line, first=first)
 
-    def _send(self, operation: str, *, repeatable: bool = True, **parameters: Any) -> Any:
+    def _send(self, operation: str, *, repeatable: bool = True, elsewhere: bool = False, **parameters: Any) -> Any:
         """Carry out a request."""
         line = receipt.begin(operation, parameters)
-        return self._carry_out(operation, parameters, line, repeatable=repeatable)
+        return self._carry_out(operation, parameters, line, repeatable=repeatable, elsewhere=elsewhere)
 
     def _carry_out(
         self,
@@ -300,6 +303,7 @@ class Table:
         line: receipt.Line,
         *,
         repeatable: bool = True,
+        elsewhere: bool = False,
         first: Callable[[], Any] | None = None,
     ) -> Any:
         """Carry out a request, and keep account of it; `first` is its first attempt, if that has begun."""
@@ -317,6 +321,8 @@ class Table:
             except (NotApplied, TransactionConflict) as error:
                 # An earlier attempt may have got through, and then it would be wrong to say that nothing has happened.
                 failure = failure if uncertain else error
+                if elsewhere and isinstance(failure, Throttled):
+                    break
             except Unavailable as error:
                 if not repeatable:
                     raise

@@ -6,9 +6,9 @@ from typing import Any
 
 from shared.aws.client import AnswerLost, NotSent, Refused
 from shared.core.attributes import Item, decode_item
-from shared.core.errors import ContentTooLarge, InternalError, NotApplied, Unavailable, WriteContention
+from shared.core.errors import ContentTooLarge, InternalError, NotApplied, Throttled, Unavailable, WriteContention
 
-_THROTTLED = frozenset({"ProvisionedThroughputExceededException", "RequestLimitExceeded", "ThrottlingException"})
+_THROTTLED = frozenset({"ProvisionedThroughputExceededException", "ThrottlingException"})
 _BUSY = frozenset({"InternalServerError", "RequestTimeout", "ServiceUnavailable", "TransactionInProgressException"})
 _THROTTLED_REASONS = frozenset({"ProvisionedThroughputExceeded", "ThrottlingError"})
 
@@ -52,7 +52,9 @@ def _translated(response: Mapping[str, Any]) -> Exception:
         return _cancelled(response.get("CancellationReasons", []))
     if code == "TransactionConflictException":
         return TransactionConflict()
-    if code in _THROTTLED:
+    if code in _THROTTLED and _is_hot(response):
+        return Throttled()
+    if code in _THROTTLED or code == "RequestLimitExceeded":
         return NotApplied()
     # A fault of DynamoDB has many names, and none when a proxy answers in its place.
     if code in _BUSY or response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0) >= 500:
@@ -60,6 +62,16 @@ def _translated(response: Mapping[str, Any]) -> Exception:
     if code == "ValidationException" and "item size" in message.lower():
         return ContentTooLarge("The item would be larger than 400 KB, the most that DynamoDB stores.")
     return InternalError(f"DynamoDB refused a request with {code}")
+
+
+def _is_hot(response: Mapping[str, Any]) -> bool:
+    """Whether one partition was throttled, and not the table, an index or the account as a whole.
+
+    https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_ThrottlingReason.html
+    """
+    # The two exceptions spell it differently. Older engines give no reasons.
+    reasons = response.get("throttlingReasons") or response.get("ThrottlingReasons") or ()
+    return not reasons or any("KeyRange" in str(reason.get("reason")) for reason in reasons)
 
 
 def _cancelled(reasons: Sequence[Mapping[str, Any]]) -> Exception:

@@ -27,6 +27,7 @@
     ├── InternalError 500
     └── Unavailable 503
         └── NotApplied
+            └── Throttled
 
 The answer is a problem document (RFC 9457): `{"type", "title", "status", "detail"}`, and `errors` with a
 JSON Pointer (RFC 6901) for each field at fault, or the name of the query parameter or header.
@@ -236,6 +237,10 @@ class Unavailable(ServiceError):
 
 class NotApplied(Unavailable):
     """DynamoDB refused for want of capacity, or was not reached: certainly nothing has happened."""
+
+
+class Throttled(NotApplied):
+    """The item, or what lies in one partition with it, was asked for more often than a partition can answer."""
 
 
 PASSING = (Unavailable, WriteContention)

@@ -13,7 +13,7 @@ from shared.aws import boto3_client
 from shared.aws.dynamodb import ATTEMPTS, LONGEST_WAIT, SHORTEST_WAIT, Table
 from shared.aws.expressions import Expression, change_between
 from shared.aws.failures import ConditionFailed, TransactionConflict
-from shared.core.errors import ContentTooLarge, InternalError, NotApplied, ServiceError, Unavailable
+from shared.core.errors import ContentTooLarge, InternalError, NotApplied, ServiceError, Throttled, Unavailable
 from shared.videos.catalogue import VideoStore
 from tests.harness import Api, make_api, recorded
 from tests.wire import WholeClient
@@ -29,6 +29,10 @@ def _error(code: str, message: str = "", **more: Any) -> ClientError:
 
 def _cancelled(*reasons: dict[str, Any]) -> ClientError:
     return _error("TransactionCanceledException", CancellationReasons=list(reasons))
+
+
+def _reasons(reason: str) -> list[dict[str, str]]:
+    return [{"reason": reason, "resource": "arn:aws:dynamodb:eu-west-1:111122223333:table/T"}]
 
 
 class _Client:
@@ -57,8 +61,17 @@ def _table(*outcomes: Any) -> tuple[Table, _Client]:
 @pytest.mark.parametrize(
     ("failure", "expected"),
     [
-        (_error("ThrottlingException"), NotApplied),
-        (_error("ProvisionedThroughputExceededException"), NotApplied),
+        (_error("ThrottlingException"), Throttled),
+        (_error("ThrottlingException", throttlingReasons=_reasons("TableWriteKeyRangeThroughputExceeded")), Throttled),
+        (_error("ThrottlingException", throttlingReasons=_reasons("TableWriteAccountLimitExceeded")), NotApplied),
+        (_error("ProvisionedThroughputExceededException"), Throttled),
+        (
+            _error(
+                "ProvisionedThroughputExceededException",
+                ThrottlingReasons=_reasons("TableWriteProvisionedThroughputExceeded"),
+            ),
+            NotApplied,
+        ),
         (_error("RequestLimitExceeded"), NotApplied),
         (_error("InternalServerError"), Unavailable),
         (_error("ServiceUnavailable"), Unavailable),
@@ -84,6 +97,20 @@ def test_a_failure_becomes_an_error_of_the_service(failure: Exception, expected:
     with pytest.raises(expected) as raised:
         table.transact([table.put(KEY, condition=ABSENT)])
     assert type(raised.value) is expected
+
+
+def test_a_write_that_can_go_elsewhere_is_throttled_once() -> None:
+    table, client = _table(_error("ThrottlingException"))
+    with pytest.raises(Throttled):
+        table.write(table.put(KEY, condition=ABSENT), elsewhere=True)
+    assert len(client.calls) == 1
+
+
+def test_a_write_whose_answer_was_lost_is_not_said_to_be_throttled() -> None:
+    table, _ = _table(ReadTimeoutError(endpoint_url="x"), _error("ThrottlingException"))
+    with pytest.raises(Unavailable) as raised:
+        table.write(table.put(KEY, condition=ABSENT), elsewhere=True)
+    assert type(raised.value) is Unavailable
 
 
 def test_a_failed_condition_says_what_stood_in_the_way() -> None:

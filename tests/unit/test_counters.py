@@ -1,0 +1,437 @@
+"""View counters: one item while it can take all views, as many as it needs in a storm, and one again when it is calm."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from bench.cost.units import WRITE_BYTES, size
+from shared.aws.client import AnswerLost, Refused
+from shared.aws.dynamodb import Table
+from shared.core.attributes import Item, encode_item
+from shared.core.errors import NotApplied, Throttled, Unavailable
+from shared.schema import LANES, MOST_VIEW_SHARDS, PARTITION_KEY, SCHEMA_VERSION, VIEW_COUNTER
+from shared.videos.counters import CALM, FOLD_SECONDS, KNOWN_SECONDS, LOOK_SECONDS, SUMS, ViewCounters, sums_of
+from tests.harness import NOW, recorded
+from tests.limits import Run, Simulation
+from tests.wire import come_between
+
+VIDEO = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
+OTHER = "9d1f2c7e-0b1a-4c53-8f0e-6a2f4f1f0a11"
+ONE = {"views": 1}
+KEY = VIEW_COUNTER.key(videoId=VIDEO, shard=0)
+
+
+@pytest.fixture
+def counters(table: Table) -> ViewCounters:
+    return ViewCounters(table)
+
+
+def _store(table: Table, shard: int, *, video_id: str = VIDEO, **attributes: Any) -> None:
+    table.client.put_item(
+        TableName=table.name, Item=encode_item(VIEW_COUNTER.key(videoId=video_id, shard=shard) | attributes)
+    )
+
+
+def _first(table: Table) -> Item:
+    item = table.get(KEY, consistent=True)
+    assert item is not None
+    return item
+
+
+def _control(table: Table) -> Item:
+    """What shard 0 says of the shards."""
+    control = ("shards", "spread", "folded", "calmedAt", "checked", "checkedAt")
+    return {name: value for name, value in _first(table).items() if name in control}
+
+
+@contextmanager
+def throttling(table: Table, *shards: int, but: Callable[[Any], bool] = lambda _: False) -> Iterator[list[int]]:
+    """Throttle all writes to these shards meanwhile; returns the shards that views were sent to."""
+    sent: list[int] = []
+    hot = {VIEW_COUNTER.key(videoId=VIDEO, shard=shard)[PARTITION_KEY] for shard in shards}
+
+    def between(operation: str, parameters: Any, send: Callable[..., Any]) -> Any:
+        if operation == "UpdateItem" and "ADD" in parameters["UpdateExpression"]:
+            sent.append(int(parameters["Key"][PARTITION_KEY]["S"].rpartition("#")[2]))
+        if operation == "UpdateItem" and parameters["Key"][PARTITION_KEY]["S"] in hot and not but(parameters):
+            raise Refused(400, {"__type": "ThrottlingException", "message": ""})
+        return send()
+
+    undo = come_between(table.client, between)
+    try:
+        yield sent
+    finally:
+        undo()
+
+
+def _doubles(parameters: Any) -> bool:
+    return "doubled" in parameters.get("UpdateExpression", "")
+
+
+class TestOneItem:
+    """As long as DynamoDB takes all views, a counter is one item, and each view one request."""
+
+    def test_a_view_is_one_write_that_returns_the_exact_count(self, counters: ViewCounters, table: Table) -> None:
+        with recorded(table.client) as operations:
+            assert [counters.add(VIDEO, ONE, NOW) for _ in range(3)] == [1, 2, 3]
+        assert [operation.name for operation in operations] == ["UpdateItem"] * 3
+
+    def test_several_sums_are_added_at_once(self, counters: ViewCounters) -> None:
+        assert counters.add(VIDEO, {"views": 2, "owner": 1}, NOW) == 2
+        assert counters.read([VIDEO])[VIDEO].sums == dict.fromkeys(SUMS, 0) | {"views": 2, "owner": 1}
+
+    def test_it_says_nothing_of_shards(self, counters: ViewCounters, table: Table) -> None:
+        counters.add(VIDEO, ONE, NOW)
+        assert _first(table) == KEY | ONE | {"hour": "2025-06-15T15", "schemaVersion": SCHEMA_VERSION}
+
+    def test_counts_of_calm_videos_take_no_request(self, counters: ViewCounters, table: Table) -> None:
+        with recorded(table.client) as operations:
+            assert counters.counts({VIDEO: {"views": 5, "keyed": 2, "total": 10}, OTHER: None}) == {VIDEO: 17, OTHER: 0}
+        assert operations == []
+
+
+class TestThrottled:
+    """A throttled counter is spread over twice as many items, and the view that met the limit is counted there."""
+
+    def test_the_shards_double_and_the_view_goes_to_the_new_ones(self, counters: ViewCounters, table: Table) -> None:
+        counters.add(VIDEO, ONE, NOW)
+        with throttling(table, 0, but=_doubles) as sent:
+            assert counters.add(VIDEO, ONE, NOW) == 2
+        assert _control(table) == {"shards": 2, "spread": 2}
+        assert sent[-1] == 1
+        assert [sums["views"] for sums in counters.read([VIDEO])[VIDEO].shards.values()] == [1, 1]
+
+    def test_they_double_until_there_is_room(self, counters: ViewCounters, table: Table) -> None:
+        with throttling(table, *range(8), but=_doubles):
+            assert counters.add(VIDEO, ONE, NOW) == 1
+        assert _control(table) == {"shards": 16, "spread": 16}
+
+    def test_there_are_never_more_than_can_be_read(self, counters: ViewCounters, table: Table) -> None:
+        with throttling(table, *range(2 * MOST_VIEW_SHARDS), but=_doubles), pytest.raises(NotApplied):
+            counters.add(VIDEO, ONE, NOW)
+        assert _control(table) == {"shards": MOST_VIEW_SHARDS, "spread": MOST_VIEW_SHARDS}
+        assert counters.read([VIDEO])[VIDEO].views == 0
+
+    def test_a_view_that_is_throttled_everywhere_is_not_counted(self, counters: ViewCounters, table: Table) -> None:
+        with throttling(table, 0) as sent, pytest.raises(Throttled):
+            counters.add(VIDEO, ONE, NOW)
+        assert sent == [0] * 4
+        assert table.get(KEY) is None
+
+    def test_what_others_doubled_is_not_doubled_again(self, counters: ViewCounters, table: Table) -> None:
+        _store(table, 0, views=1, shards=8, spread=8)
+        with throttling(table, 0) as sent:
+            assert counters.add(VIDEO, ONE, NOW) == 2
+        assert _control(table) == {"shards": 8, "spread": 8}
+        assert len(sent) <= 3
+
+    def test_a_doubling_that_lost_to_another_learns_of_it(self, counters: ViewCounters, table: Table) -> None:
+        counters.add(VIDEO, ONE, NOW)
+
+        def between(operation: str, parameters: Any, send: Callable[..., Any]) -> Any:
+            if _doubles(parameters):
+                undo()
+                _store(table, 0, views=1, shards=4, spread=4)
+            elif operation == "UpdateItem":
+                raise Refused(400, {"__type": "ThrottlingException", "message": ""})
+            return send()
+
+        undo = come_between(table.client, between)
+        assert counters.add(VIDEO, ONE, NOW) == 2
+        assert _control(table) == {"shards": 4, "spread": 4}
+
+    def test_shards_that_are_hot_from_writers_with_old_news_do_not_double(
+        self, counters: ViewCounters, table: Table
+    ) -> None:
+        _store(table, 0, views=1, shards=8, spread=8)
+        with throttling(table, *range(4)):
+            assert [counters.add(VIDEO, ONE, NOW) for _ in range(20)] == [*range(2, 22)]
+        assert _control(table)["shards"] == 8
+
+    def test_a_lost_answer_is_not_tried_elsewhere(self, counters: ViewCounters, table: Table) -> None:
+        def between(operation: str, parameters: Any, send: Callable[..., Any]) -> Any:
+            send()
+            raise AnswerLost
+
+        undo = come_between(table.client, between)
+        with pytest.raises(Unavailable) as raised:
+            counters.add(VIDEO, ONE, NOW)
+        undo()
+        assert type(raised.value) is Unavailable
+        assert counters.read([VIDEO])[VIDEO].views == 1
+
+    def test_the_table_as_a_whole_is_no_reason_to_double(self, counters: ViewCounters, table: Table) -> None:
+        refusals = ["TableWriteMaxOnDemandThroughputExceeded"]
+
+        def between(operation: str, parameters: Any, send: Callable[..., Any]) -> Any:
+            if refusals:
+                reasons = [{"reason": refusals.pop()}]
+                raise Refused(400, {"__type": "ThrottlingException", "throttlingReasons": reasons})
+            return send()
+
+        undo = come_between(table.client, between)
+        assert counters.add(VIDEO, ONE, NOW) == 1
+        undo()
+        assert _control(table) == {}
+
+
+class TestSpread:
+    """The count of a spread counter is that of all its shards, in one more read at most."""
+
+    @pytest.fixture(autouse=True)
+    def spread(self, table: Table) -> None:
+        _store(table, 0, views=10, keyed=5, shards=4, spread=4)
+        for shard, views in ((1, 100), (2, 1000)):  # nothing has been counted in the last one
+            _store(table, shard, views=views)
+
+    @pytest.fixture
+    def last_shard(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Views go to the last shard that a writer knows."""
+        monkeypatch.setattr("random.randrange", lambda _, stop: stop - 1)
+
+    def test_views_are_spread_over_all_shards(self, counters: ViewCounters) -> None:
+        for _ in range(80):
+            counters.add(VIDEO, ONE, NOW)
+        shards = counters.read([VIDEO])[VIDEO].shards
+        assert all(shards[shard]["views"] > before for shard, before in enumerate((10, 100, 1000, 0)))
+        assert sum(sums["views"] for sums in shards.values()) == 1190
+
+    def test_an_instance_reads_the_others_at_most_once_a_second(self, counters: ViewCounters, table: Table) -> None:
+        with recorded(table.client) as operations:
+            assert [counters.add(VIDEO, ONE, NOW + call // 10) for call in range(20)] == [*range(1116, 1136)]
+        names = [operation.name for operation in operations]
+        assert (names.count("UpdateItem"), names.count("BatchGetItem"), len(names)) == (20, 2, 22)
+
+    def test_the_answer_has_what_others_counted_a_second_ago(self, counters: ViewCounters, table: Table) -> None:
+        assert counters.add(VIDEO, ONE, NOW) == 1116
+        ViewCounters(table).add(VIDEO, {"views": 50}, NOW)
+        assert counters.add(VIDEO, ONE, NOW + 1) == 1167
+
+    def test_others_that_cannot_be_read_cost_no_view(self, counters: ViewCounters, table: Table) -> None:
+        def between(operation: str, parameters: Any, send: Callable[..., Any]) -> Any:
+            if operation == "BatchGetItem":
+                raise Refused(400, {"__type": "ThrottlingException", "message": ""})
+            return send()
+
+        assert counters.add(VIDEO, ONE, NOW) == 1116
+        undo = come_between(table.client, between)
+        assert counters.add(VIDEO, ONE, NOW + 1) == 1117
+        undo()
+        assert counters.read([VIDEO])[VIDEO].views == 1117
+
+    @pytest.mark.usefixtures("last_shard")
+    def test_after_a_while_a_writer_asks_shard_0_again(self, counters: ViewCounters, table: Table) -> None:
+        with throttling(table) as sent:
+            for now in (NOW, NOW + KNOWN_SECONDS - 1, NOW + 2 * KNOWN_SECONDS - 1, NOW + 2 * KNOWN_SECONDS - 1):
+                counters.add(VIDEO, ONE, now)
+        assert sent == [0, 3, 0, 3]
+
+    @pytest.mark.usefixtures("last_shard")
+    def test_an_instance_forgets_the_longest_unused_video(
+        self, counters: ViewCounters, table: Table, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("shared.videos.counters.KNOWN_VIDEOS", 1)
+        _store(table, 0, video_id=OTHER, views=1, shards=4, spread=4)
+        with throttling(table) as sent:
+            for video_id in (VIDEO, VIDEO, OTHER, VIDEO):
+                counters.add(video_id, ONE, NOW)
+        assert sent == [0, 3, 0, 0]
+
+    def test_readers_sum_them_with_one_more_request(self, counters: ViewCounters, table: Table) -> None:
+        with recorded(table.client) as operations:
+            counts = counters.counts({VIDEO: _first(table), OTHER: {"views": 3}})
+        assert counts == {VIDEO: 1115, OTHER: 3}
+        assert [operation.name for operation in operations] == ["GetItem", "BatchGetItem"]
+
+    def test_the_sums_of_each_shard_can_be_read(self, counters: ViewCounters) -> None:
+        read = counters.read([VIDEO, OTHER], consistent=True)
+        assert {shard: sums["views"] + sums["keyed"] for shard, sums in read[VIDEO].shards.items()} == {
+            0: 15,
+            1: 100,
+            2: 1000,
+        }
+        assert (read[VIDEO].views, read[OTHER].views, read[OTHER].shards) == (1115, 0, {})
+
+
+class TestFold:
+    """A counter that has become calm is one item again, and nothing is lost on the way."""
+
+    LATER = NOW + LOOK_SECONDS
+    FOLDED = LATER + FOLD_SECONDS
+
+    @pytest.fixture(autouse=True)
+    def spread(self, table: Table) -> None:
+        _store(table, 0, views=10, keyed=5, shards=2, spread=4)
+        for shard, views in ((1, 100), (2, 1000), (3, 10_000)):
+            _store(table, shard, views=views, owner=1)
+
+    @pytest.fixture
+    def calm(self, counters: ViewCounters) -> None:
+        """All writers have been called back."""
+        counters.calm(VIDEO, NOW)
+        counters.calm(VIDEO, self.LATER)
+
+    @pytest.fixture
+    def folded(self, counters: ViewCounters, calm: None) -> None:
+        counters.calm(VIDEO, self.FOLDED)
+
+    def test_a_call_notes_what_was_counted(self, counters: ViewCounters, table: Table) -> None:
+        counters.calm(VIDEO, NOW)
+        assert _control(table) == {"shards": 2, "spread": 4, "checked": 11_113, "checkedAt": NOW}
+
+    def test_too_short_a_time_says_nothing(self, counters: ViewCounters, table: Table) -> None:
+        counters.calm(VIDEO, NOW)
+        counters.calm(VIDEO, self.LATER - 1)
+        assert _control(table)["checkedAt"] == NOW
+
+    @pytest.mark.parametrize(("views", "is_calm"), [(CALM * LOOK_SECONDS - 1, True), (CALM * LOOK_SECONDS, False)])
+    def test_writers_are_called_back_when_views_are_few(
+        self, counters: ViewCounters, table: Table, views: int, *, is_calm: bool
+    ) -> None:
+        counters.calm(VIDEO, NOW)
+        counters.add(VIDEO, {"views": views}, NOW)
+        counters.calm(VIDEO, self.LATER)
+        expected = (
+            {"calmedAt": self.LATER} if is_calm else {"shards": 2, "checked": 11_113 + views, "checkedAt": self.LATER}
+        )
+        assert _control(table) == {"spread": 4} | expected
+
+    def test_what_the_stream_adds_throttles_nobody(self, counters: ViewCounters, table: Table) -> None:
+        counters.calm(VIDEO, NOW)
+        counters.add(VIDEO, {"keyed": 10 * CALM * LOOK_SECONDS}, NOW)
+        counters.calm(VIDEO, self.LATER)
+        assert "calmedAt" in _control(table)
+
+    def test_readers_still_sum_all_shards_while_writers_come_back(
+        self, counters: ViewCounters, table: Table, calm: None
+    ) -> None:
+        assert counters.counts({VIDEO: _first(table)}) == {VIDEO: 11_115}
+        assert counters.add(VIDEO, ONE, self.LATER) == 11_116
+
+    @pytest.mark.usefixtures("calm")
+    def test_a_writer_that_has_not_heard_of_it_loses_nothing(self, table: Table, counters: ViewCounters) -> None:
+        _store(table, 0, views=10, shards=4, spread=4)
+        late = ViewCounters(table)
+        late.add(VIDEO, ONE, self.LATER)
+        _store(table, 0, views=11, spread=4, calmedAt=self.LATER)
+        with throttling(table) as sent:
+            for _ in range(20):
+                late.add(VIDEO, ONE, self.LATER)
+        assert set(sent) - {0}
+        counters.calm(VIDEO, self.FOLDED)
+        assert counters.counts({VIDEO: _first(table)}) == {VIDEO: counters.read([VIDEO])[VIDEO].views}
+        assert counters.read([VIDEO])[VIDEO].views == 11_131
+
+    def test_it_waits_until_no_writer_remembers(self, counters: ViewCounters, table: Table, calm: None) -> None:
+        counters.calm(VIDEO, self.FOLDED - 1)
+        assert "folded" not in _control(table)
+        assert FOLD_SECONDS > 10 * KNOWN_SECONDS
+
+    @pytest.mark.usefixtures("folded")
+    def test_a_folded_counter_is_one_item_again(self, counters: ViewCounters, table: Table) -> None:
+        assert _control(table) == {"spread": 4, "folded": {"views": 11_100, "owner": 3}}
+        with recorded(table.client) as operations:
+            assert counters.add(VIDEO, ONE, self.FOLDED) == 11_116
+            assert counters.counts({VIDEO: _first(table)}) == {VIDEO: 11_116}
+        assert [operation.name for operation in operations] == ["UpdateItem", "GetItem"]
+
+    @pytest.mark.usefixtures("folded")
+    def test_what_each_shard_holds_can_still_be_read(self, counters: ViewCounters) -> None:
+        read = counters.read([VIDEO])[VIDEO]
+        assert [read.shards[shard]["views"] for shard in range(4)] == [10, 100, 1000, 10_000]
+        assert read.views == 11_115
+
+    @pytest.mark.usefixtures("folded")
+    def test_more_calls_change_nothing(self, counters: ViewCounters, table: Table) -> None:
+        before = _first(table)
+        counters.calm(VIDEO, self.FOLDED + FOLD_SECONDS)
+        counters.calm(OTHER, NOW)
+        assert (_first(table), table.get(VIEW_COUNTER.key(videoId=OTHER, shard=0))) == (before, None)
+
+    @pytest.mark.parametrize("step", ["calm", "folded"])
+    def test_another_storm_opens_the_shards_again(
+        self, counters: ViewCounters, table: Table, request: pytest.FixtureRequest, step: str
+    ) -> None:
+        request.getfixturevalue(step)
+        with throttling(table, 0, but=_doubles):
+            assert counters.add(VIDEO, ONE, self.FOLDED) == 11_116
+        assert _control(table) == {"shards": 2, "spread": 4}
+        assert counters.counts({VIDEO: _first(table)}) == {VIDEO: 11_116}
+
+    @pytest.mark.usefixtures("calm")
+    def test_a_storm_in_the_moment_of_the_fold_wins(self, counters: ViewCounters, table: Table) -> None:
+        def between(operation: str, parameters: Any, send: Callable[..., Any]) -> Any:
+            if operation == "UpdateItem":
+                undo()
+                with throttling(table, 0, but=_doubles):
+                    ViewCounters(table).add(VIDEO, ONE, self.FOLDED)
+            return send()
+
+        undo = come_between(table.client, between)
+        counters.calm(VIDEO, self.FOLDED)
+        assert _control(table) == {"shards": 2, "spread": 4}
+        assert counters.counts({VIDEO: _first(table)}) == {VIDEO: 11_116}
+
+    def test_a_view_of_the_busiest_folded_counter_is_one_unit(self) -> None:
+        millions = dict.fromkeys(SUMS, 987_654_321)
+        lanes = {f"upTo{lane}": b"x" * 17 for lane in range(LANES)} | {"stream": "2026-11-22T13:00:00.000"}
+        stamps = {"hour": "2026-11-22T13", "schemaVersion": SCHEMA_VERSION}
+        item = KEY | millions | lanes | stamps | {"spread": 64, "folded": {"views": 987_654_321, "owner": 12_345}}
+        assert size(encode_item(item)) <= WRITE_BYTES
+
+
+class TestStorm:
+    """A simulation of DynamoDB's limits: 64 instances, and as many views of one video as they can send."""
+
+    @staticmethod
+    def _view(counters: ViewCounters, now: int) -> None:
+        counters.add(VIDEO, ONE, now)
+
+    @staticmethod
+    def _counted(simulation: Simulation[ViewCounters]) -> int:
+        """What all shards hold by themselves."""
+        return sum(sums_of(item)["views"] for item in simulation.stored())
+
+    def _fold(self, simulation: Simulation[ViewCounters], per_second: float) -> tuple[list[Run], list[Item]]:
+        """What `calm` makes of a counter in the time it takes, with so many views a second around each call."""
+        runs, firsts = [], []
+        for _ in range(4):
+            runs.append(simulation.run(1, per_second, self._view))
+            simulation.rest(LOOK_SECONDS if len(runs) < 3 else FOLD_SECONDS)
+            ViewCounters(simulation.table).calm(VIDEO, simulation.now)
+            runs.append(simulation.run(1, per_second, self._view))
+            firsts.append(_control(simulation.table))
+        return runs, firsts
+
+    def test_20_000_views_a_second_are_all_counted(self) -> None:
+        simulation = Simulation(ViewCounters, writers=64, burst=0.1)
+        storm = simulation.run(1.5, 20_000, self._view)
+
+        assert storm.unknown == []
+        assert len(storm.failed) < 0.01 * storm.calls
+        assert self._counted(simulation) == storm.done == storm.calls - len(storm.failed)
+        assert storm.done / storm.seconds > 18_000
+        first = _first(simulation.table)
+        assert 20 <= first["shards"] == first["spread"] <= MOST_VIEW_SHARDS
+        # Once there are enough, a view is one request and one unit, and an instance reads the others once a second.
+        after = simulation.run(0.5, 20_000, self._view)
+        assert (after.failed, after.requests["throttled"], after.writes) == ([], 0, after.done)
+        assert after.requests.keys() <= {"UpdateItem", "BatchGetItem", "throttled"}
+
+        runs, firsts = self._fold(simulation, 250)
+        assert "folded" in firsts[-1]
+        runs += [storm, after]
+        assert all(run.failed == run.unknown == [] for run in runs)
+        assert self._counted(simulation) == sum(run.done for run in runs)
+        assert ViewCounters(simulation.table).counts({VIDEO: _first(simulation.table)}) == {
+            VIDEO: self._counted(simulation)
+        }
+
+    def test_a_calm_video_is_one_item(self) -> None:
+        simulation = Simulation(ViewCounters, writers=64, burst=0.1)
+        run = simulation.run(4, 500, self._view)
+        assert (run.done, run.writes, run.reads) == (2000, 2000, 0)
+        assert run.requests == {"UpdateItem": 2000}
+        assert (self._counted(simulation), _control(simulation.table)) == (2000, {})
