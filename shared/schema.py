@@ -32,7 +32,7 @@ MOST_VIEW_SHARDS = 64
 
 LANES = 32
 """Partitions that what is counted once of a video is spread over: its viewers, and its ratings. Frozen: it is part of the
-stored keys. The stream keeps the changes of a partition in order, so a sum can remember how far each lane is counted."""
+stored keys."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +84,7 @@ VIEW_COUNTER = Entity("View counter", "VIEWS#{videoId}#{shard}", "COUNT")
 VIEW_HOUR = Entity("Hour in which a video was viewed", "VIEWS#{videoId}", "HOUR#{hour}")
 VIEW_DAY = Entity("Day on which a video was viewed", "VIEWS#{videoId}", "DAY#{day}")
 VIEWER = Entity("Viewer, or key, whose view was counted", "VIEWER#{videoId}#{lane}", "{id}")
+SEEN_PAGE = Entity("Changes that a total has counted", "SEEN#{videoId}", "{total}#{span}#{start}#{mark}")
 TOP = Entity("Top list", "TOP#{window}", "LIST#{category}")
 IDEMPOTENCY = Entity("Idempotency key", "IDEMPOTENCY#{subject}#{operation}#{key}", "#KEY")
 UPLOAD = Entity("Upload", "VIDEO#{videoId}", "UPLOAD#{uploadId}")
@@ -130,6 +131,7 @@ ENTITIES = (
     VIEW_HOUR,
     VIEW_DAY,
     VIEWER,
+    SEEN_PAGE,
     TOP,
     IDEMPOTENCY,
     IMPORT,

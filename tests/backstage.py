@@ -14,6 +14,7 @@ import boto3
 from functions.aggregates import handler as aggregates
 from functions.router import handler as router
 from functions.sweeper import handler as sweeper
+from functions.tallies import handler as tallies
 from shared.aws.dynamodb import Table
 from shared.aws.listing import Lists
 from shared.core.attributes import Item
@@ -27,6 +28,7 @@ from shared.media.sandbox import Sandbox
 from shared.relations.mover import EntryMover
 from shared.upkeep.aggregates import Aggregates
 from shared.upkeep.dispatch import Router
+from shared.upkeep.tallies import Tallies
 from shared.videos import video
 from shared.videos.catalogue import VideoStore
 from tests.harness import JOBS_PER_DAY, MEDIA_BUCKET, Clock, Context
@@ -71,6 +73,16 @@ class FakeQueue:
         return taken
 
 
+def grouped(*bodies: Mapping[str, Any]) -> dict[str, Any]:
+    """Messages of a FIFO queue, each in the group of its video, as Lambda hands them over."""
+    return {
+        "Records": [
+            {"messageId": f"m{place}", "body": json.dumps(body), "attributes": {"MessageGroupId": body["videoId"]}}
+            for place, body in enumerate(bodies)
+        ]
+    }
+
+
 class Backstage:
     """The router over the table's real stream, and everything that it feeds."""
 
@@ -83,6 +95,7 @@ class Backstage:
         self.router = router.make(Router(self.jobs, ShareStore(table, SHARES), self.queues, MEDIA_BUCKET), clock)
         self.sweeper = sweeper.make(self.jobs, Lists(table), self.queues["aggregates"], clock)
         self.aggregates = aggregates.make(Aggregates(table), EntryMover(table), self.queues["aggregates"], clock)
+        self.tallies = tallies.make(Tallies(table), clock)
         self.seen: list[dict[str, Any]] = []
         """All stream records that were handled, in order."""
         self._streams = _streams()
@@ -104,10 +117,16 @@ class Backstage:
         return records
 
     def settle(self) -> None:
-        """Let the router see everything, and what that leads to."""
+        """Let the router see everything, and what that leads to; views and ratings are counted."""
         while records := self.records():
             self.seen += records
             assert self.router({"Records": records}, Context()) == {"batchItemFailures": []}
+            self.tally(*self.queues["tallies"].take())
+
+    def tally(self, *messages: dict[str, Any]) -> None:
+        """Deliver messages to the worker that counts views and ratings, as batches of ten."""
+        for start in range(0, len(messages), 10):
+            assert self.tallies(grouped(*messages[start : start + 10]), Context()) == {"batchItemFailures": []}
 
     def settle_totals(self) -> None:
         """Let the router see everything, and the totals be moved by it."""

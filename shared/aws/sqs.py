@@ -1,6 +1,7 @@
 """SQS as the service uses it: to send a message, and to work through a batch of them.
 
-SQS delivers at least once and in no order, so a handler must bear doing the same twice, and late.
+SQS delivers at least once, and in no order but for the messages of one group of a FIFO queue, so a handler must bear doing the
+same twice, and late.
 """
 
 import json
@@ -24,6 +25,8 @@ LONGEST_WAIT = 0.4
 """Seconds to wait at most before another try."""
 LARGEST_BATCH = 10
 """Messages in one SendMessageBatch."""
+FIFO = ".fifo"
+"""What the names of queues end in that keep the messages of a video in order."""
 
 _THROTTLED = frozenset({"RequestThrottled", "ThrottlingException", "AWS.SimpleQueueService.RequestThrottled"})
 
@@ -78,6 +81,41 @@ def process_together(event: Mapping[str, Any], handle: Callable[[Sequence[Messag
     except Exception:
         return process(event, lambda message: handle([message]))
     return report
+
+
+def process_groups(event: Mapping[str, Any], handle: Callable[[Sequence[Message]], None]) -> dict[str, Any]:
+    """Hand the messages of each group of a FIFO queue to `handle` together, and return which SQS should deliver again.
+
+    When one fails, so do all later ones of its group, as they must not be done before it; other groups are done. When `handle`
+    raises anything but Unavailable or WriteContention, the messages are handed over one by one, up to the one that fails.
+    https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-errorhandling.html#services-sqs-batchfailurereporting
+    """
+    groups: dict[str, list[Mapping[str, Any]]] = {}
+    for record in event["Records"]:
+        groups.setdefault(record["attributes"]["MessageGroupId"], []).append(record)
+    failed = [record["messageId"] for records in groups.values() for record in _left(records, handle)]
+    return {"batchItemFailures": [{"itemIdentifier": id_} for id_ in failed]}
+
+
+def _left(
+    records: Sequence[Mapping[str, Any]], handle: Callable[[Sequence[Message]], None]
+) -> Sequence[Mapping[str, Any]]:
+    """Those of a group's messages that are not done: all from the first that failed."""
+    messages: list[Message] = []
+    readable = next((n for n, record in enumerate(records) if not _is_done(record, messages.append)), len(records))
+    if not messages:
+        return records
+    try:
+        handle(messages)
+    except PASSING as error:
+        _log(messages[0].id, error)
+        return records
+    except Exception:
+        done = next(
+            (n for n, record in enumerate(records) if not _is_done(record, lambda one: handle([one]))), readable
+        )
+        return records[done:]
+    return records[readable:]
 
 
 def _is_done(record: Mapping[str, Any], handle: Callable[[Message], None]) -> bool:
@@ -159,15 +197,22 @@ class Queue:
         self._until_sent(send)
 
     def send_all(self, bodies: Sequence[Mapping[str, Any]]) -> None:
-        """SendMessageBatch, as often as it takes; raises Unavailable, after which some may have been sent."""
+        """SendMessageBatch, as often as it takes; raises Unavailable, after which some may have been sent.
+
+        To a FIFO queue each message goes in the group of its video, and the same one within five minutes only once.
+        """
         for start in range(0, len(bodies), LARGEST_BATCH):
             self._send_batch(bodies[start : start + LARGEST_BATCH])
 
     def _send_batch(self, bodies: Sequence[Mapping[str, Any]]) -> None:
-        left = {str(place): _text(body) for place, body in enumerate(bodies)}
+        is_fifo = self.url.endswith(FIFO)
+        left = {
+            str(place): {"MessageBody": _text(body), **({"MessageGroupId": body["videoId"]} if is_fifo else {})}
+            for place, body in enumerate(bodies)
+        }
 
         def send() -> bool:
-            entries: Any = [{"Id": id_, "MessageBody": text} for id_, text in left.items()]
+            entries: Any = [{"Id": id_, **message} for id_, message in left.items()]
             answer = self.client.send_message_batch(QueueUrl=self.url, Entries=entries)
             for sent in answer.get("Successful", []):
                 left.pop(sent["Id"], None)

@@ -6,7 +6,7 @@ https://docs.aws.amazon.com/lambda/latest/dg/with-ddb.html
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 from shared.core.attributes import Item, decode_item
 from shared.core.caller import UPDATED_FOR
@@ -72,6 +72,11 @@ class Record:
     def new(self) -> Item:
         """The item after the change; raises KeyError for a REMOVE."""
         return decode_item(self._change["NewImage"])
+
+    def text(self, image: Literal["OldImage", "NewImage"], name: str) -> str | None:
+        """A text of the item before or after the change, without reading the rest of it; None if there is none."""
+        value: str | None = self._change.get(image, {}).get(name, {}).get("S")
+        return value
 
     @property
     def expired(self) -> bool:

@@ -1,9 +1,11 @@
-"""What the queues carry: attempts at jobs, videos whose totals are to move, and what is removed.
+"""What the queues carry: attempts at jobs, videos whose totals are to move, what is counted of videos, and what is
+removed.
 
 The queue `transcode` is read by transcoders that are not part of this service, so its messages are a contract
 (docs/transcode-queue.md): a field may be added within a version, everything else makes a new one.
 """
 
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
@@ -18,6 +20,7 @@ JOB_SCHEMA: Literal["video-metadata/job/1"] = "video-metadata/job/1"
 PURGE_SCHEMA: Literal["video-metadata/purge/1"] = "video-metadata/purge/1"
 PURGE_PLAYLIST_SCHEMA: Literal["video-metadata/purge-playlist/1"] = "video-metadata/purge-playlist/1"
 AGGREGATES_SCHEMA: Literal["video-metadata/aggregates/1"] = "video-metadata/aggregates/1"
+TALLY_SCHEMA: Literal["video-metadata/tally/1"] = "video-metadata/tally/1"
 
 
 class _Message(BaseModel):
@@ -96,6 +99,23 @@ class AggregatesMessage(_OfRequest):
     )
 
 
+class TallyMessage(_Message):
+    """What the stream counts of one video. All of it may come again: a change is known by its mark, a start by its hour."""
+
+    schema_: Literal["video-metadata/tally/1"] = Field(alias="schema")
+    videoId: str
+    views: list[tuple[str, int]] = Field(
+        default=[], description="Views that a marker stands for: mark, milliseconds watched"
+    )
+    ratings: list[tuple[str, dict[str, int]]] = Field(
+        default=[], description="Ratings given, changed or taken back: mark, and the difference to the totals"
+    )
+    starts: list[tuple[int, str, bool, dict[str, int]]] = Field(
+        default=[],
+        description="Hours that began: shard of the counter, the hour, whether its day began too, and the shard's sums then",
+    )
+
+
 def job_message(job: Item, media_bucket: str) -> dict[str, Any]:
     """The message of a queued job's present attempt."""
     message = {
@@ -129,11 +149,16 @@ def aggregates_message(video_id: str, correlation_id: str | None = None, *, entr
     return message | _correlation(correlation_id)
 
 
+def tally_message(video_id: str, counted: Mapping[str, Sequence[object]]) -> dict[str, Any]:
+    """The message of what is counted of a video, by the names of its lists."""
+    return {"schema": TALLY_SCHEMA, "videoId": video_id, **counted}
+
+
 def _correlation(correlation_id: str | None) -> dict[str, str]:
     return {} if correlation_id is None else {"correlationId": correlation_id}
 
 
-_Model = TypeVar("_Model", JobMessage, PurgeMessage, PurgePlaylistMessage, AggregatesMessage)
+_Model = TypeVar("_Model", JobMessage, PurgeMessage, PurgePlaylistMessage, AggregatesMessage, TallyMessage)
 
 
 def parse(model: type[_Model], body: dict[str, Any]) -> _Model:

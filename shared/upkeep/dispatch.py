@@ -1,4 +1,4 @@
-"""What the table's stream sets in motion: jobs that a video asks for, messages of jobs that wait, totals, and purges."""
+"""What the table's stream sets in motion: jobs that a video asks for, messages of jobs that wait, totals, counts, and purges."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -15,12 +15,13 @@ from shared.films.wants import input_hash, wanted
 from shared.kinds import JOB_QUEUES, kind_of
 from shared.schema import JOB, PLAYLIST, SCHEMA_VERSION, VIDEO
 from shared.upkeep.aggregates import counts_otherwise
+from shared.upkeep.tallies import Collector, is_tallied
 from shared.videos.access import is_published
 from shared.videos.entries import place_of
 from shared.videos.video import is_listed
 
-AGGREGATES, PURGE = "aggregates", "purge"
-QUEUES = (*JOB_QUEUES, AGGREGATES, PURGE)
+AGGREGATES, PURGE, TALLIES = "aggregates", "purge", "tallies"
+QUEUES = (*JOB_QUEUES, AGGREGATES, PURGE, TALLIES)
 """The queues that the router sends to."""
 
 
@@ -44,6 +45,8 @@ class Router:
         self.media_bucket = media_bucket
         self._counted: list[dict[str, Any]] = []
         """Messages of videos whose totals are to move, which no `flush` has sent yet."""
+        self._tallied = Collector()
+        """What is to be counted of videos, likewise."""
         self._logger = service_logger()
 
     def flush(self) -> None:
@@ -53,6 +56,8 @@ class Router:
         stream to those who wait for a job.
         """
         messages, self._counted = self._counted, []
+        tallies = self._tallied.take()
+        self.queues[TALLIES].send_all(tallies)
         self.queues[AGGREGATES].send_all(messages)
         for message in messages:
             with correlated(message.get("correlationId")):
@@ -60,7 +65,9 @@ class Router:
 
     def route(self, record: Record, now: int) -> None:
         """Handle one record, up to a `flush`. After Unavailable or WriteContention it must be delivered again."""
-        if record.pk.startswith(PLAYLIST.partition_prefix):
+        if is_tallied(record):
+            self._tallied.collect(record)
+        elif record.pk.startswith(PLAYLIST.partition_prefix):
             if record.sk == PLAYLIST.sk and record.name == "REMOVE":
                 playlist_id = record.old["playlistId"]
                 self._send(PURGE, purge_playlist_message(playlist_id, record.correlation_id), playlist_id=playlist_id)

@@ -131,7 +131,7 @@ class TestContribution:
 
 class TestRouter:
     def _sent(self, raw: Any) -> dict[str, list[dict[str, Any]]]:
-        queues = {name: FakeQueue() for name in ("aggregates", "purge")}
+        queues = {name: FakeQueue() for name in ("aggregates", "purge", "tallies")}
         routing = Router(None, None, queues, "media")  # type: ignore[arg-type]
         routing.route(Record(raw), NOW)
         routing.flush()
@@ -197,7 +197,7 @@ class TestRouter:
             assert self._sent(streams.change(None, {**key})) == {}
 
     def test_what_stands_before_a_record_that_fails_is_counted(self) -> None:
-        queues = {name: FakeQueue() for name in ("aggregates", "purge")}
+        queues = {name: FakeQueue() for name in ("aggregates", "purge", "tallies")}
         handle = router.make(Router(None, None, queues, "media"))  # type: ignore[arg-type]
         unreadable = streams.change(None, VIDEO, sequence=2)
         del unreadable["dynamodb"]["NewImage"]
@@ -206,7 +206,7 @@ class TestRouter:
         assert queues["aggregates"].sent == [aggregates_message("v")]
 
     def test_while_their_queue_is_busy_the_records_come_again(self) -> None:
-        queues = {"aggregates": _BusyAtFirst()}
+        queues = {"aggregates": _BusyAtFirst(), "tallies": FakeQueue()}
         handle = router.make(Router(None, None, queues, "media"))  # type: ignore[arg-type]
         change = streams.change(None, VIDEO)
         report = {"batchItemFailures": [{"itemIdentifier": streams.sequence_of(change)}]}

@@ -10,7 +10,7 @@ from botocore.awsrequest import AWSResponse
 from moto.core.models import botocore_stubber
 
 from shared.aws import sqs as module
-from shared.aws.sqs import ATTEMPTS, BadMessage, Message, Queue, process, process_together
+from shared.aws.sqs import ATTEMPTS, BadMessage, Message, Queue, process, process_groups, process_together
 from shared.core.errors import PASSING, InternalError, Unavailable
 from tests.integration.faults import Incident, Line, Send, answer_lost, refusal, request_lost
 
@@ -120,6 +120,54 @@ class TestProcessTogether:
 
         assert process_together(_event("{}", "[]", "{}"), handle) == _failed("m0", "m1", "m2")
         assert calls == [2]
+
+
+def _in_groups(*messages: tuple[str, str]) -> dict[str, Any]:
+    """Messages of a FIFO queue, by group and body."""
+    event = _event(*(body for _, body in messages))
+    for record, (group, _) in zip(event["Records"], messages, strict=True):
+        record["attributes"]["MessageGroupId"] = group
+    return event
+
+
+class TestProcessGroups:
+    def test_the_messages_of_a_group_come_in_one_call_in_order(self) -> None:
+        calls: list[list[str]] = []
+        event = _in_groups(("a", "{}"), ("b", "{}"), ("a", "{}"))
+        answer = process_groups(event, lambda group: calls.append([message.id for message in group]))
+        assert (answer, calls) == (_failed(), [["m0", "m2"], ["m1"]])
+        assert process_groups(_event(), lambda _: calls.clear()) == _failed()
+
+    @pytest.mark.parametrize("error", [error() for error in PASSING])
+    def test_what_is_busy_or_contended_keeps_back_its_group_and_no_other(self, error: Exception) -> None:
+        calls: list[str] = []
+
+        def handle(group: Sequence[Message]) -> None:
+            calls.append(group[0].id)
+            if len(group) == 2:
+                raise error
+
+        event = _in_groups(("a", "{}"), ("b", "{}"), ("a", "{}"))
+        assert process_groups(event, handle) == _failed("m0", "m2")
+        assert calls == ["m0", "m1"]
+
+    def test_what_stands_before_a_message_that_fails_is_done_and_what_follows_it_waits(self) -> None:
+        done: list[str] = []
+
+        def handle(group: Sequence[Message]) -> None:
+            if any(message.body for message in group):
+                raise ZeroDivisionError
+            done.extend(message.id for message in group)
+
+        event = _in_groups(("a", "{}"), ("a", '{"a": 1}'), ("a", "{}"), ("b", "{}"))
+        assert process_groups(event, handle) == _failed("m1", "m2")
+        assert done == ["m0", "m3"]
+
+    def test_so_does_what_follows_one_that_is_not_a_message(self) -> None:
+        calls: list[list[str]] = []
+        event = _in_groups(("a", "{}"), ("a", "["), ("a", "{}"), ("b", "["))
+        answer = process_groups(event, lambda group: calls.append([message.id for message in group]))
+        assert (answer, calls) == (_failed("m1", "m2", "m3"), [["m0"]])
 
 
 def _sqs_busy(_: Send) -> AWSResponse:
@@ -245,3 +293,19 @@ class TestSendTogether:
         monkeypatch.setattr(queue.client, "send_message_batch", lambda **_: refused)
         with pytest.raises(InternalError, match="InvalidMessageContents"):
             queue.send_all([{"n": 1}])
+
+    def test_a_fifo_queue_gets_each_message_in_the_group_of_its_video_and_once(self, account: None) -> None:
+        client = module.make_client()
+        made = client.create_queue(
+            QueueName="q.fifo", Attributes={"FifoQueue": "true", "ContentBasedDeduplication": "true"}
+        )
+        queue = Queue(made["QueueUrl"], client)
+        bodies = [{"videoId": "v", "n": 1}, {"videoId": "w", "n": 2}]
+        queue.send_all(bodies)
+        queue.send_all(bodies)
+        received = client.receive_message(
+            QueueUrl=queue.url, MaxNumberOfMessages=10, MessageSystemAttributeNames=["MessageGroupId"]
+        )
+        groups = {message["Attributes"]["MessageGroupId"]: message["Body"] for message in received["Messages"]}
+        assert groups == {"v": '{"videoId":"v","n":1}', "w": '{"videoId":"w","n":2}'}
+        assert len(received["Messages"]) == 2

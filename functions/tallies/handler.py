@@ -1,0 +1,34 @@
+"""Counts what the stream brings: views of viewers and keys, ratings, and what counters held when an hour began."""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from shared.aws.dynamodb import Table, make_client
+from shared.aws.sqs import Message, process_groups
+from shared.core.settings import LambdaHandler, entry_point, table_name
+from shared.core.telemetry import logged
+from shared.films.messages import TallyMessage, parse
+from shared.upkeep.tallies import Tallies
+
+if TYPE_CHECKING:
+    from aws_lambda_powertools.utilities.typing import LambdaContext
+
+
+def make(tallies: Tallies, clock: Callable[[], float] = time.time) -> LambdaHandler:
+    """The handler over totals; `clock` gives epoch seconds."""
+
+    def count(messages: Sequence[Message]) -> None:
+        tallies.apply([parse(TallyMessage, message.body) for message in messages], int(clock()))
+
+    def handle(event: dict[str, Any], _: "LambdaContext") -> dict[str, Any]:
+        return process_groups(event, count)
+
+    return logged(handle)
+
+
+def _deployed() -> LambdaHandler:
+    return make(Tallies(Table(table_name(), make_client())))
+
+
+lambda_handler = entry_point(_deployed)

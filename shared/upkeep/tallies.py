@@ -1,0 +1,238 @@
+"""What the stream counts of videos: views of viewers and keys, ratings, and what counters held when an hour began.
+
+The router collects it from the stream's records, one message for each video; the function `tallies` applies the messages. It
+may all come twice, late, or in another order: a change is counted by its mark (shared/upkeep/ledger.py), and a start keeps
+the least that it was ever given.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import Any
+
+from shared.aws.dynamodb import Key, Table
+from shared.aws.expressions import Expression
+from shared.aws.failures import ConditionFailed
+from shared.aws.records import ABSENT, contended, new_write_id, signing, unchanged
+from shared.aws.stream import Record
+from shared.core.attributes import Item
+from shared.core.caller import Caller
+from shared.core.periods import DAY_SECONDS, hour_of, start_of
+from shared.films.messages import TallyMessage, tally_message
+from shared.relations.ratings import TOTALS, Choice, share
+from shared.schema import (
+    PARTITION_KEY,
+    RATING,
+    RATING_TOTALS,
+    SCHEMA_VERSION,
+    TTL_ATTRIBUTE,
+    VIDEO,
+    VIEW_COUNTER,
+    VIEW_DAY,
+    VIEW_HOUR,
+    VIEWER,
+    shard_of,
+    viewed_relation,
+)
+from shared.upkeep.ledger import ROUNDS, Ledger, Sums, Total, mark_of
+from shared.videos.access import VISIBILITY_ATTRIBUTES, is_purged
+from shared.videos.counters import COUNTED, SUMS, sums_of
+
+TALLIES = Caller.job("tallies")
+
+HOURS_FOR = 35 * DAY_SECONDS
+"""How long what a counter had at the start of an hour is kept; that of a day stays."""
+
+Merged = dict[str, dict[str, int]]
+"""Sums by shard."""
+
+
+class Collector:
+    """Collects what is to be counted, until it is taken as messages."""
+
+    def __init__(self) -> None:
+        self._counted: dict[str, dict[str, list[object]]] = {}
+
+    def collect(self, record: Record) -> None:
+        """Note what a record adds. Nothing but INSERT and MODIFY does: what is removed has been counted."""
+        if record.name == "REMOVE":
+            return
+        if record.pk.startswith(VIEW_COUNTER.partition_prefix):
+            if record.sk == VIEW_COUNTER.sk:
+                self._counter_changed(record)
+        elif record.pk.startswith(VIEWER.partition_prefix):
+            self._note(record.new["videoId"], "views", [_mark(record), int(record.new.get("watched", 0))])
+        else:
+            self._rating_changed(record)
+
+    def take(self) -> list[dict[str, Any]]:
+        """The messages of what was collected since the last time."""
+        counted, self._counted = self._counted, {}
+        return [tally_message(video_id, lists) for video_id, lists in counted.items()]
+
+    def _counter_changed(self, record: Record) -> None:
+        """Nearly all of the records are of this kind, and end here: of a counter that stays in its hour."""
+        hour, before = record.text("NewImage", "hour"), record.text("OldImage", "hour")
+        # A clock that is behind may set an earlier hour: then the later one has begun already.
+        if hour is None or (before is not None and hour <= before):
+            return
+        old = None if record.name == "INSERT" else record.old
+        video_id, _, shard = record.pk.removeprefix(VIEW_COUNTER.partition_prefix).rpartition("#")
+        day_began = before is None or before[:10] != hour[:10]
+        self._note(video_id, "starts", [int(shard), hour, day_began, sums_of(old)])
+
+    def _rating_changed(self, record: Record) -> None:
+        if record.name == "INSERT" and record.new.get("moved"):
+            return  # it was counted where it was before
+        before, after = share(None if record.name == "INSERT" else _choice(record.old)), share(_choice(record.new))
+        difference = {name: int(after[name]) - int(before[name]) for name in TOTALS}
+        if any(difference.values()):
+            self._note(record.new["videoId"], "ratings", [_mark(record), difference])
+
+    def _note(self, video_id: str, name: str, entry: list[object]) -> None:
+        self._counted.setdefault(video_id, {}).setdefault(name, []).append(entry)
+
+
+def is_tallied(record: Record) -> bool:
+    """Whether a record is of an item that is counted: a viewer's marker, a counter or a rating."""
+    return record.pk.startswith(TALLIED)
+
+
+TALLIED = tuple(entity.partition_prefix for entity in (VIEW_COUNTER, VIEWER, RATING))
+
+
+def _mark(record: Record) -> str:
+    return mark_of(record.event_id, record.at_ms // 1000)
+
+
+def _choice(rating: Item) -> Choice | None:
+    """What a rating says; nothing once it was taken back."""
+    return Choice.of(rating) if "value" in rating else None
+
+
+@dataclass
+class _Counted:
+    """What messages of one video bring together."""
+
+    views: dict[str, Sums] = field(default_factory=dict)
+    ratings: dict[str, Sums] = field(default_factory=dict)
+    hours: dict[str, Merged] = field(default_factory=dict)
+    days: dict[str, Merged] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, messages: Sequence[TallyMessage]) -> "_Counted":
+        counted = cls()
+        for message in messages:
+            counted.views |= {mark: {"keyed": 1, "watched": watched} for mark, watched in message.views}
+            counted.ratings |= dict(message.ratings)
+            for shard, hour, day_began, sums in message.starts:
+                start = {str(shard): {name: sums.get(name, 0) for name in SUMS}}
+                counted.hours[hour] = least(counted.hours.get(hour, {}), start)
+                if day_began:
+                    counted.days[hour[:10]] = least(counted.days.get(hour[:10], {}), start)
+        return counted
+
+
+def least(one: Mapping[str, Sums], other: Mapping[str, Sums]) -> Merged:
+    """Of each sum of each shard the lesser: sums only grow, so that is the one nearer to the start."""
+    return {
+        shard: {name: min(starts[shard].get(name, 0) for starts in (one, other) if shard in starts) for name in SUMS}
+        for shard in sorted(one.keys() | other.keys(), key=int)
+    }
+
+
+class Tallies:
+    """Applies what was collected to the table."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+        self.ledger = Ledger(table)
+
+    def apply(self, messages: Sequence[TallyMessage], now: int) -> None:
+        """Count what messages of one video bring; `now` in epoch seconds.
+
+        Raises Unavailable and WriteContention, after which a part may have been counted, and all of it must come again.
+        """
+        video = _Video(self.table, messages[0].videoId, now)
+        counted = _Counted.of(messages)
+        if counted.views:
+            key = VIEW_COUNTER.key(videoId=video.id, shard=0)
+            self.ledger.add(
+                Total("views", video.id, key, partial(_view_addition, now), video.is_there), counted.views, now
+            )
+        if counted.ratings:
+            key = RATING_TOTALS.key(videoId=video.id)
+            addition = partial(_rating_addition, video.id, now)
+            self.ledger.add(Total("ratings", video.id, key, addition, video.is_there), counted.ratings, now)
+        for hour, starts in counted.hours.items():
+            until = {TTL_ATTRIBUTE: start_of(hour) + HOURS_FOR}
+            self._keep(video, hour, VIEW_HOUR.key(videoId=video.id, hour=hour), starts, until)
+        for day, starts in counted.days.items():
+            self._keep(video, day, VIEW_DAY.key(videoId=video.id, day=day), starts, {})
+
+    def _keep(self, video: "_Video", period: str, key: Key, starts: Merged, until: Item) -> None:
+        """Keep what a counter had at the start of a period, or the lesser of that and what is kept already."""
+        if not video.is_there():
+            return
+        kept: Item | None = None
+        for attempt in range(1, ROUNDS + 1):
+            merged = least((kept or {}).get("starts", {}), starts)
+            if kept is not None and kept["starts"] == merged:
+                return
+            item = kept or {**key, **video.described(), **until, "rel": viewed_relation(period)}
+            item = item | {"starts": merged, "relSort": _views(merged), "writeId": new_write_id()}
+            try:
+                self.table.write(self.table.put(item, condition=unchanged(kept) if kept else ABSENT))
+            except ConditionFailed as failure:
+                kept = failure.item
+                self.table.pause(attempt)
+            else:
+                return
+        raise contended("the hours of the video")
+
+
+class _Video:
+    """The video that is counted for; read when that matters, and once."""
+
+    def __init__(self, table: Table, id_: str, now: int) -> None:
+        self.id = id_
+        self._table = table
+        self._now = now
+
+    def is_there(self) -> bool:
+        """Whether it exists: of one that is gone nothing is made that its purge would not find."""
+        return self._item is not None and not is_purged(self._item, self._now)
+
+    def described(self) -> Item:
+        """What an hour or a day says of the video, and its place in the index."""
+        video = self._item or {}
+        return {
+            "videoId": self.id,
+            **{name: video[name] for name in ("userId", "category") if name in video},
+            "relShard": shard_of(self.id),
+            "relId": self.id,
+            "schemaVersion": SCHEMA_VERSION,
+        }
+
+    @cached_property
+    def _item(self) -> Item | None:
+        attributes = (PARTITION_KEY, *VISIBILITY_ATTRIBUTES, "category")
+        return self._table.get(VIDEO.key(videoId=self.id), attributes=attributes, consistent=True)
+
+
+def _views(starts: Merged) -> int:
+    return sum(sums[name] for sums in starts.values() for name in COUNTED)
+
+
+def _added(sums: Sums) -> Expression:
+    return Expression.of("ADD " + ", ".join(f"#{name} :{name}" for name in sums), **sums)
+
+
+def _view_addition(now: int, sums: Sums, remembered: Item) -> Expression:
+    content = {"hour": hour_of(now), "schemaVersion": SCHEMA_VERSION, **remembered}
+    return _added(sums) + Expression.of("SET " + ", ".join(f"#{name} = :{name}" for name in content), **content)
+
+
+def _rating_addition(video_id: str, now: int, sums: Sums, remembered: Item) -> Expression:
+    """Raises `version`, so that a sum whose version stayed is one that nobody moved meanwhile."""
+    return _added({**sums, "version": 1}) + signing({"videoId": video_id, **remembered}, TALLIES, now)

@@ -1,0 +1,729 @@
+"""What the stream counts: each change once, whatever is repeated, late, lost or in disorder; and what hours began with."""
+
+import itertools
+import random
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from functions.tallies import handler
+from shared import schema
+from shared.aws.dynamodb import ATTEMPTS, Table
+from shared.aws.stream import Record
+from shared.core.attributes import Item, encode_item
+from shared.core.errors import Unavailable, WriteContention
+from shared.core.periods import hour_of, start_of
+from shared.films.jobs import JobStore
+from shared.films.messages import TallyMessage, parse, tally_message
+from shared.films.shares import ShareStore
+from shared.upkeep import ledger
+from shared.upkeep.dispatch import Router
+from shared.upkeep.ledger import AT_ONCE, ROUNDS, mark_of
+from shared.upkeep.tallies import HOURS_FOR, Tallies, least
+from shared.videos.counters import SUMS, ViewCounters
+from tests import streams
+from tests.backstage import SHARES, Backstage, FakeQueue, grouped
+from tests.harness import MEDIA_BUCKET, NOW, Api, Clock, Context, recorded
+from tests.integration.contents import items_of
+from tests.integration.faults import (
+    Incident,
+    Killed,
+    Line,
+    answer_lost,
+    killed_after,
+    killed_before,
+    request_lost,
+    throttled,
+)
+
+VIDEO = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
+VIDEO_KEY = schema.VIDEO.key(videoId=VIDEO)
+COUNTER_KEY = schema.VIEW_COUNTER.key(videoId=VIDEO, shard=0)
+TOTALS_KEY = schema.RATING_TOTALS.key(videoId=VIDEO)
+HOUR = hour_of(NOW)
+NO_SUMS = dict.fromkeys(SUMS, 0)
+
+
+def put(table: Table, item: Item) -> None:
+    """Write an item as it is."""
+    table.client.put_item(TableName=table.name, Item=encode_item(item))
+
+
+@pytest.fixture
+def video(table: Table) -> Item:
+    """A public video with a category."""
+    item: Item = {
+        **VIDEO_KEY,
+        "videoId": VIDEO,
+        "userId": "alice",
+        "status": "ready",
+        "visibility": "public",
+        "category": "drama",
+    }
+    put(table, item)
+    return item
+
+
+def marker(viewer: str, at: int = NOW, **more: Any) -> Item:
+    """What stands for a view of a viewer."""
+    lane = schema.lane_of(viewer)
+    key = schema.VIEWER.key(videoId=VIDEO, lane=lane, id=viewer)
+    return {**key, "videoId": VIDEO, "lane": lane, "at": at, "purgeAt": at + 3600, **more}
+
+
+def rating(user: str, value: int | None = None, **more: Any) -> Item:
+    """A user's rating, or what is left of it."""
+    key = schema.RATING.key(videoId=VIDEO, lane=schema.lane_of(user), userId=user)
+    return {**key, "videoId": VIDEO, "userId": user, **({} if value is None else {"value": value}), **more}
+
+
+def counter(shard: int = 0, **content: Any) -> Item:
+    """A shard of the counter."""
+    return {**schema.VIEW_COUNTER.key(videoId=VIDEO, shard=shard), **content}
+
+
+def views(number: int, *, first: int = 0, at: int = NOW, a_second: int = 10) -> list[list[object]]:
+    """Entries of a message: views of different viewers, with one second watched each, some in each second."""
+    numbers = range(first, first + number)
+    return [[mark_of(f"change {place}", at + place // a_second), 1000] for place in numbers]
+
+
+def message(**lists: Sequence[object]) -> dict[str, Any]:
+    """A message of the video."""
+    return tally_message(VIDEO, lists)
+
+
+class Stream:
+    """The router, and what it sends to be counted."""
+
+    def __init__(self, table: Table) -> None:
+        self.queues = {name: FakeQueue() for name in ("tallies", "aggregates")}
+        self.router = Router(JobStore(table), ShareStore(table, SHARES), self.queues, MEDIA_BUCKET)
+        self._numbers = itertools.count(1)
+
+    def changed(self, old: Item | None, new: Item | None) -> streams.Raw:
+        """The next record."""
+        return streams.change(old, new, sequence=next(self._numbers))
+
+    def sent(self, *raws: streams.Raw) -> list[dict[str, Any]]:
+        """What the router sends after these records."""
+        for raw in raws:
+            self.router.route(Record(raw), NOW)
+        self.router.flush()
+        return self.queues["tallies"].take()
+
+    def starts(self, old: Item | None, new: Item | None) -> list[Any]:
+        """Which hours begin with a change."""
+        messages = self.sent(self.changed(old, new))
+        return [start for sent in messages for start in parse(TallyMessage, sent).starts]
+
+
+@pytest.fixture
+def stream(table: Table) -> Stream:
+    """The router over an empty table."""
+    return Stream(table)
+
+
+class TestTheRouter:
+    def test_sends_the_views_of_a_video_in_one_message(self, stream: Stream) -> None:
+        other = marker("ann") | {"videoId": "other"}
+        first, again, another = stream.changed(None, marker("ann")), None, stream.changed(None, other)
+        again = stream.changed(marker("ann"), marker("ann", NOW + 3600, watched=5000))
+        mine, others = stream.sent(first, another, again)
+        marks = [mark_of(raw["eventID"], NOW) for raw in (first, again)]
+        assert mine == message(views=[[marks[0], 0], [marks[1], 5000]])
+        assert (others["videoId"], len(others["views"])) == ("other", 1)
+        assert stream.sent() == []
+
+    def test_a_change_has_the_same_mark_each_time_and_another_has_another(self, stream: Stream) -> None:
+        raw = stream.changed(None, marker("ann"))
+        assert stream.sent(raw) == stream.sent(raw)
+        assert stream.sent(raw) != stream.sent(stream.changed(None, marker("ann")))
+
+    @pytest.mark.parametrize(
+        "item", [marker("ann"), rating("ann", 8), counter(hour=HOUR)], ids=["view", "rating", "counter"]
+    )
+    def test_what_is_removed_counts_nothing(self, stream: Stream, item: Item) -> None:
+        assert stream.sent(stream.changed(item, None)) == []
+
+    @pytest.mark.parametrize(
+        ("old", "new", "difference"),
+        [
+            (None, rating("u", 8), (1, 8, 0, 0)),
+            (rating("u", 8), rating("u", 3), (0, -5, 0, 0)),
+            (rating("u", 8), rating("u", 10, like=True), (0, 2, 1, 0)),
+            (rating("u", 10, like=True), rating("u", 1, like=False), (0, -9, -1, 1)),
+            (rating("u", 8), rating("u"), (-1, -8, 0, 0)),
+            (rating("u"), rating("u", 2), (1, 2, 0, 0)),
+            (rating("u", 8, moved=True), rating("u", 9), (0, 1, 0, 0)),
+        ],
+        ids=["given", "changed", "liked", "disliked", "taken back", "given again", "moved and changed"],
+    )
+    def test_sends_what_a_rating_adds(
+        self, stream: Stream, old: Item | None, new: Item, difference: tuple[int, ...]
+    ) -> None:
+        (sent,) = stream.sent(stream.changed(old, new))
+        ((_, added),) = sent["ratings"]
+        assert tuple(added[name] for name in ("votes", "sum", "likes", "dislikes")) == difference
+
+    @pytest.mark.parametrize(
+        ("old", "new"),
+        [
+            (None, rating("u", 8, moved=True)),
+            (None, rating("u")),
+            (rating("u", 8), rating("u", 8, ratedAt=NOW)),
+            (rating("u"), rating("u", purgeAt=NOW)),
+        ],
+        ids=["moved", "taken back before it was given", "given again", "nothing as before"],
+    )
+    def test_sends_nothing_of_a_rating_that_adds_nothing(self, stream: Stream, old: Item | None, new: Item) -> None:
+        assert stream.sent(stream.changed(old, new)) == []
+
+    def test_sends_what_a_counter_had_when_its_hour_began(self, stream: Stream) -> None:
+        old, new = (
+            counter(3, hour="2026-11-22T13", views=7, keyed=2),
+            counter(3, hour="2026-11-22T14", views=8, keyed=2),
+        )
+        assert stream.starts(old, new) == [(3, "2026-11-22T14", False, NO_SUMS | {"views": 7, "keyed": 2})]
+
+    def test_a_new_counter_had_nothing(self, stream: Stream) -> None:
+        assert stream.starts(None, counter(views=1, hour=HOUR)) == [(0, HOUR, True, NO_SUMS)]
+
+    def test_one_of_an_earlier_release_had_its_sums(self, stream: Stream) -> None:
+        starts = stream.starts(counter(total=40, views=2), counter(total=40, views=3, hour=HOUR))
+        assert starts == [(0, HOUR, True, NO_SUMS | {"views": 42})]
+
+    def test_a_day_begins_with_its_first_hour(self, stream: Stream) -> None:
+        ((_, hour, day_began, _),) = stream.starts(counter(hour="2026-11-22T23"), counter(hour="2026-11-23T05"))
+        assert (hour, day_began) == ("2026-11-23T05", True)
+
+    def test_no_hour_begins_by_a_clock_that_is_behind(self, stream: Stream) -> None:
+        assert stream.starts(counter(hour="2026-11-22T14"), counter(hour="2026-11-22T13", views=1)) == []
+
+    def test_reads_nothing_but_the_hour_while_it_stays(self, stream: Stream) -> None:
+        """Nearly every record of a video that is viewed very much is one of these."""
+        raw = stream.changed(counter(hour=HOUR, views=1), counter(hour=HOUR, views=2))
+        for image in ("OldImage", "NewImage"):
+            raw["dynamodb"][image]["views"] = {"X": "cannot be read"}
+        assert stream.sent(raw) == []
+
+    @pytest.mark.parametrize("what", ["what hours began with", "what top lists show"])
+    def test_counts_nothing_else_of_those_partitions(self, stream: Stream, what: str) -> None:
+        entity = schema.VIEW_DAY if "hours" in what else schema.VIEW_HOUR
+        item = {**entity.key(videoId=VIDEO, hour=HOUR, day=HOUR[:10]), "hour": HOUR}
+        assert stream.sent(stream.changed(None, item)) == []
+
+    def test_keeps_nothing_of_a_flush_that_failed(self, stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Lambda delivers the records again."""
+        raw = stream.changed(None, marker("ann"))
+
+        def busy(_: Sequence[Mapping[str, object]]) -> None:
+            raise Unavailable
+
+        with monkeypatch.context() as patch:
+            patch.setattr(stream.queues["tallies"], "send_all", busy)
+            with pytest.raises(Unavailable):
+                stream.sent(raw)
+        assert stream.sent() == []
+
+
+class Counting:
+    """The function over a table, killed and started as a test says; what is not done comes again, as SQS sees to it."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+        self.tallies = handler.make(Tallies(table), Clock())
+        self.line = Line(table.client)
+
+    def deliver(self, *bodies: Mapping[str, Any]) -> None:
+        """Deliver messages until they are done."""
+        records = grouped(*bodies)["Records"]
+        for _ in range(20):
+            with suppress(Killed):
+                failed = self.tallies({"Records": records}, Context())["batchItemFailures"]
+                ids = {failure["itemIdentifier"] for failure in failed}
+                records = [record for record in records if record["messageId"] in ids]
+                if not records:
+                    return
+            self.line.disarm()
+        raise AssertionError("it never gets done")
+
+    def disturbed(self, incident: Incident, at: int, *bodies: Mapping[str, Any]) -> None:
+        """Deliver messages; at one of the requests something happens."""
+        self.line.arm(incident, at)
+        self.deliver(*bodies)
+        self.line.disarm()
+
+    def counter(self, video_id: str = VIDEO) -> Item:
+        """Shard 0 of a counter."""
+        return self.table.get(schema.VIEW_COUNTER.key(videoId=video_id, shard=0)) or {}
+
+    def totals(self) -> Item:
+        """The totals of the ratings."""
+        return self.table.get(TOTALS_KEY) or {}
+
+    def pages(self) -> list[Item]:
+        """What totals remember outside of their items."""
+        return [item for item in items_of(self.table) if item["pk"].startswith("SEEN#")]
+
+
+@pytest.fixture
+def counting(table: Table, video: Item) -> Counting:
+    """The function, and a video to count for."""
+    return Counting(table)
+
+
+class TestViewsAndRatings:
+    def test_are_added_to_what_there_is(self, counting: Counting, table: Table) -> None:
+        put(table, counter(views=5, keyed=1, watched=10, hour=HOUR))
+        counting.deliver(message(views=views(3)))
+        assert counting.counter().items() >= {"views": 5, "keyed": 4, "watched": 3010, "hour": HOUR}.items()
+        assert ViewCounters(table).read([VIDEO])[VIDEO].views == 9
+
+    def test_ratings_are_signed(self, counting: Counting) -> None:
+        given, changed = (
+            {"votes": 1, "sum": 8, "likes": 0, "dislikes": 0},
+            {"votes": 0, "sum": -5, "likes": 0, "dislikes": 0},
+        )
+        counting.deliver(
+            message(ratings=[["00" * 12, given], ["01" * 12, given]]), message(ratings=[["02" * 12, changed]])
+        )
+        signed = {
+            "updatedBy": "job:tallies",
+            "updatedAt": NOW,
+            "videoId": VIDEO,
+            "schemaVersion": schema.SCHEMA_VERSION,
+        }
+        assert counting.totals().items() >= ({"votes": 2, "sum": 11, "version": 1} | signed).items()
+
+    def test_count_in_the_hour_in_which_they_are_counted(self, counting: Counting, table: Table) -> None:
+        put(table, counter(views=5, hour="2025-06-15T09"))
+        counting.deliver(message(views=views(1)))
+        assert counting.counter()["hour"] == HOUR
+
+    def test_a_message_again_counts_nothing_and_writes_nothing(self, counting: Counting, table: Table) -> None:
+        given = {"votes": 1, "sum": 8, "likes": 0, "dislikes": 0}
+        bodies = [message(views=views(5)), message(ratings=[["00" * 12, given]])]
+        counting.deliver(*bodies)
+        before = items_of(table)
+        with recorded(table.client) as operations:
+            counting.deliver(*bodies)
+        assert {operation.name for operation in operations} == {"GetItem"}
+        assert items_of(table) == before
+
+    def test_what_is_new_in_a_message_that_comes_otherwise_is_counted(self, counting: Counting) -> None:
+        counting.deliver(message(views=views(5)))
+        counting.deliver(message(views=views(5, first=3)), message(views=views(2)))
+        assert counting.counter()["keyed"] == 8
+
+    @pytest.mark.parametrize("exists", [True, False], ids=["with a counter", "without a counter"])
+    @pytest.mark.parametrize(
+        "incident", [killed_before, killed_after, request_lost, answer_lost, throttled], ids=lambda it: it.__name__
+    )
+    def test_no_failure_at_any_request_changes_the_count(
+        self, counting: Counting, table: Table, incident: Incident, exists: bool
+    ) -> None:
+        bodies = [message(views=views(50)), message(views=views(45, first=40))]
+        for at in range(12):
+            table.client.delete_item(TableName=table.name, Key=encode_item(COUNTER_KEY))
+            for page in counting.pages():
+                table.delete({name: page[name] for name in ("pk", "sk")})
+            if exists:
+                put(table, counter(views=1, hour=HOUR))
+            counting.disturbed(incident, at, *bodies)
+            assert counting.counter()["keyed"] == 85
+
+    def test_others_that_count_the_same_video_meanwhile_are_waited_for(self, counting: Counting, table: Table) -> None:
+        """A worker that took too long may still be at it when its messages have come again."""
+        interrupted = False
+        other = Tallies(table)
+
+        def count_before(send: Any) -> None:
+            nonlocal interrupted
+            if not interrupted and counting.line.calls[-1] == "UpdateItem":
+                interrupted = True
+                other.apply([parse(TallyMessage, message(views=views(10)))], NOW)
+
+        counting.line.arm(count_before)
+        counting.deliver(message(views=views(20)))
+        assert interrupted
+        assert counting.counter()["keyed"] == 20
+
+    def test_when_others_are_always_faster_the_message_comes_again(self, counting: Counting, table: Table) -> None:
+        numbers = itertools.count(1)
+
+        def count_before(_: Any) -> None:
+            if counting.line.calls[-1] == "UpdateItem":
+                put(table, counter(tally=next(numbers)))
+
+        counting.line.arm(count_before)
+        with pytest.raises(WriteContention):
+            Tallies(table).apply([parse(TallyMessage, message(views=views(1)))], NOW)
+        assert next(numbers) == ROUNDS + 1
+
+    @pytest.mark.parametrize("gone", [True, False], ids=["gone", "past its purgeAt"])
+    def test_nothing_is_made_for_a_video_that_is_gone(
+        self, counting: Counting, table: Table, video: Item, gone: bool
+    ) -> None:
+        if gone:
+            table.delete(VIDEO_KEY)
+        else:
+            put(table, video | {"purgeAt": NOW})
+        before = items_of(table)
+        given = {"votes": 1, "sum": 8, "likes": 0, "dislikes": 0}
+        starts = [[0, HOUR, True, NO_SUMS]]
+        counting.deliver(message(views=views(2), ratings=[["00" * 12, given]], starts=starts))
+        assert items_of(table) == before
+
+    def test_nor_is_a_counter_made_again_that_the_purge_removes_meanwhile(
+        self, counting: Counting, table: Table
+    ) -> None:
+        counting.deliver(message(views=views(1)))
+
+        def purge_before(_: Any) -> None:
+            if counting.line.calls[-1] == "UpdateItem":
+                table.client.delete_item(TableName=table.name, Key=encode_item(VIDEO_KEY))
+                table.client.delete_item(TableName=table.name, Key=encode_item(COUNTER_KEY))
+
+        counting.line.arm(purge_before)
+        counting.deliver(message(views=views(2)))
+        assert counting.counter() == {}
+
+    def test_a_restored_table_goes_on_where_its_copy_was_taken(self, counting: Counting, table: Table) -> None:
+        """Its stream is another one, whose numbers begin anew; the changes that it brings are new."""
+        counting.deliver(message(views=views(3)))
+        stream = Stream(table)
+        raw = stream.changed(None, marker("ann"))
+        raw["eventSourceARN"] = raw["eventSourceARN"].replace("2026-01-01", "2027-01-01")
+        sent = stream.sent(raw)
+        counting.deliver(*sent)
+        counting.deliver(*sent)
+        assert counting.counter()["keyed"] == 4
+
+
+class TestTheCost:
+    def test_what_comes_together_is_one_read_and_one_write(self, counting: Counting, table: Table) -> None:
+        put(table, counter(views=1, hour=HOUR))
+        parts = [message(views=views(AT_ONCE // 2, first=place)) for place in (0, AT_ONCE // 2)]
+        with recorded(table.client) as operations:
+            counting.deliver(*parts)
+        assert [operation.name for operation in operations] == ["GetItem", "UpdateItem"]
+
+    def test_500_views_take_16_writes_and_15_pages(self, counting: Counting, table: Table) -> None:
+        put(table, counter(views=1, hour=HOUR))
+        with recorded(table.client) as operations:
+            counting.deliver(*(message(views=views(50, first=first)) for first in range(0, 500, 50)))
+        names = [operation.name for operation in operations]
+        assert {name: names.count(name) for name in set(names)} == {"GetItem": 1, "UpdateItem": 16, "PutItem": 15}
+        assert counting.counter()["keyed"] == 500
+
+    def test_no_write_is_of_more_than_one_unit(self, counting: Counting, table: Table) -> None:
+        """A unit is 1 KB. The counter has all that it can have, of a video that is viewed very much."""
+        large = 10**12
+        folded = dict.fromkeys(SUMS, large)
+        put(table, counter(**folded, total=large, shards=1, spread=64, folded=folded, calmedAt=NOW, hour=HOUR))
+        for first in range(0, 300, 10):
+            counting.deliver(message(views=views(10, first=first)))
+            assert size(counting.counter()) < 1024
+        assert max(map(size, counting.pages())) < 1024
+
+    def test_a_video_with_few_viewers_needs_no_page(self, counting: Counting, table: Table) -> None:
+        """What cannot come again any more is forgotten."""
+        for day in range(3):
+            for number in range(30):
+                at = NOW + day * 26 * 3600
+                counting.deliver(message(views=[[mark_of(f"{day} {number}", at), 0]]))
+        assert counting.counter()["keyed"] == 90
+        assert counting.pages() == []
+
+    def test_pages_are_removed_when_no_message_can_bring_their_changes_again(self, counting: Counting) -> None:
+        counting.deliver(message(views=views(100)))
+        assert {page["purgeAt"] for page in counting.pages()} == {NOW + 6 * 86400}
+
+
+def size(item: Item) -> int:
+    """Bytes as DynamoDB counts them, a little more than less."""
+    total = 0
+    for name, value in encode_item(item).items():
+        ((type_, content),) = value.items()
+        total += len(name) + 1
+        total += size(item[name]) + 3 if type_ == "M" else len(content) // 2 + 2 if type_ == "N" else len(content)
+    return total
+
+
+@pytest.fixture
+def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let totals remember little themselves, so that a handful of changes fills pages."""
+    for name, value in {"ROOM": 5, "KEPT": 2, "AT_ONCE": 3}.items():
+        monkeypatch.setattr(ledger, name, value)
+
+
+IDS = map("video {}".format, itertools.count())
+INCIDENTS = (killed_before, killed_after, request_lost, answer_lost, throttled)
+MOMENTS = (NOW, NOW + 1, NOW + 1, NOW + 2, NOW + 59, NOW + 61, NOW + 4000, NOW + 80_000)
+"""When changes are made: in one second, in one minute, and within the day in which they may come again."""
+
+
+@st.composite
+def _deliveries(draw: st.DrawFn) -> tuple[dict[str, int], list[list[list[str]]]]:
+    """Changes by id with when they are made; and batches of messages in which each comes at least once, in any order."""
+    changes = {f"change {place}": draw(st.sampled_from(MOMENTS)) for place in range(draw(st.integers(1, 14)))}
+    ids = st.sampled_from(sorted(changes))
+    order = [*draw(st.permutations(sorted(changes))), *draw(st.lists(ids, max_size=14))]
+    draw(st.randoms()).shuffle(order)
+    batches: list[list[list[str]]] = []
+    while order:
+        messages = []
+        for length in draw(st.lists(st.integers(1, 6), min_size=1, max_size=3)):
+            messages.append(order[:length])
+            order = order[length:]
+        batches.append([some for some in messages if some])
+    return changes, batches
+
+
+class TestWhateverIsDelivered:
+    """Every order, every repetition, every split into messages and batches, and a failure at any request."""
+
+    @given(delivered=_deliveries(), incident=st.sampled_from(INCIDENTS), at=st.integers(0, 25))
+    @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    def test_views_count_once(
+        self,
+        small_pages: None,
+        counting: Counting,
+        delivered: tuple[dict[str, int], list[list[list[str]]]],
+        incident: Incident,
+        at: int,
+    ) -> None:
+        changes, batches = delivered
+        video_id = next(IDS)
+        put(counting.table, {**schema.VIDEO.key(videoId=video_id), "videoId": video_id, "userId": "alice"})
+        counting.line.arm(incident, at)
+        for batch in batches:
+            counting.deliver(
+                *(
+                    tally_message(video_id, {"views": [[mark_of(id_, changes[id_]), 1 << int(id_[7:])] for id_ in ids]})
+                    for ids in batch
+                )
+            )
+        counting.line.disarm()
+        counted = counting.counter(video_id)
+        assert (counted["keyed"], counted["watched"]) == (len(changes), (1 << len(changes)) - 1)
+
+    @given(delivered=_deliveries(), incident=st.sampled_from(INCIDENTS), at=st.integers(0, 25))
+    @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    def test_so_do_ratings(
+        self,
+        small_pages: None,
+        counting: Counting,
+        delivered: tuple[dict[str, int], list[list[list[str]]]],
+        incident: Incident,
+        at: int,
+    ) -> None:
+        changes, batches = delivered
+        video_id = next(IDS)
+        put(counting.table, {**schema.VIDEO.key(videoId=video_id), "videoId": video_id, "userId": "alice"})
+        differences = {
+            id_: {
+                "votes": (1, 0, -1)[place % 3],
+                "sum": (1 << place) * (-1) ** place,
+                "likes": 0,
+                "dislikes": place % 2,
+            }
+            for place, id_ in enumerate(changes)
+        }
+        counting.line.arm(incident, at)
+        for batch in batches:
+            counting.deliver(
+                *(
+                    tally_message(
+                        video_id, {"ratings": [[mark_of(id_, changes[id_]), differences[id_]] for id_ in ids]}
+                    )
+                    for ids in batch
+                )
+            )
+        counting.line.disarm()
+        totals = counting.table.get(schema.RATING_TOTALS.key(videoId=video_id)) or {}
+        for name in ("votes", "sum", "likes", "dislikes"):
+            assert totals.get(name, 0) == sum(difference[name] for difference in differences.values())
+
+
+START = tuple[int, str, bool, dict[str, int]]
+
+
+def _start(shard: int, hour: str, began: bool, views: int) -> START:
+    return shard, hour, began, NO_SUMS | {"views": views, "keyed": views // 2}
+
+
+STARTS = [
+    _start(0, "2026-11-22T13", True, 0),
+    _start(0, "2026-11-22T14", False, 10),
+    _start(0, "2026-11-22T14", False, 12),
+    _start(1, "2026-11-22T14", False, 0),
+    _start(1, "2026-11-22T14", True, 4),
+    _start(0, "2026-11-23T00", True, 30),
+]
+"""Of two shards; a clock that was behind began an hour twice, and a day in one of them."""
+
+
+class TestStarts:
+    def test_are_kept_with_where_the_video_is_found_by_them(self, counting: Counting, table: Table) -> None:
+        counting.deliver(message(starts=STARTS[:2]))
+        hour = table.get(schema.VIEW_HOUR.key(videoId=VIDEO, hour="2026-11-22T14")) or {}
+        day = table.get(schema.VIEW_DAY.key(videoId=VIDEO, day="2026-11-22")) or {}
+        place = {
+            "relShard": schema.shard_of(VIDEO),
+            "relId": VIDEO,
+            "videoId": VIDEO,
+            "category": "drama",
+            "userId": "alice",
+        }
+        assert hour.items() >= ({"rel": schema.viewed_relation("2026-11-22T14"), "relSort": 15} | place).items()
+        assert hour["starts"] == {"0": NO_SUMS | {"views": 10, "keyed": 5}}
+        assert hour["purgeAt"] == start_of("2026-11-22T14") + HOURS_FOR
+        assert day.items() >= ({"rel": schema.viewed_relation("2026-11-22"), "relSort": 0} | place).items()
+        assert day["starts"] == {"0": NO_SUMS}
+        assert "purgeAt" not in day
+
+    def test_the_category_stays_that_of_the_beginning(self, counting: Counting, table: Table, video: Item) -> None:
+        counting.deliver(message(starts=STARTS[2:3]))
+        put(table, video | {"category": "comedy"})
+        counting.deliver(message(starts=STARTS[1:2]))
+        hour = table.get(schema.VIEW_HOUR.key(videoId=VIDEO, hour="2026-11-22T14")) or {}
+        assert (hour["category"], hour["relSort"]) == ("drama", 15)
+
+    def test_whatever_comes_in_whatever_order_and_how_often_the_same_is_kept(self, table: Table, video: Item) -> None:
+        kept = []
+        orders = random.Random(15).sample(list(itertools.permutations(STARTS)), 60)
+        for number, order in enumerate(orders):
+            again = random.Random(number).choices(STARTS, k=4)
+            for entity in (schema.VIEW_HOUR, schema.VIEW_DAY):
+                for hour in {start[1] for start in STARTS}:
+                    table.delete(entity.key(videoId=VIDEO, hour=hour, day=hour[:10]))
+            tallies = Tallies(table)
+            for starts in ([*order][:2], [*order][2:], again):
+                tallies.apply([parse(TallyMessage, message(starts=[start])) for start in starts], NOW)
+            kept.append(_without_ids(table))
+        assert len(kept[0]) == 5
+        assert all(items == kept[0] for items in kept)
+
+    @pytest.mark.parametrize(
+        "incident", [killed_before, killed_after, request_lost, answer_lost, throttled], ids=lambda it: it.__name__
+    )
+    def test_no_failure_at_any_request_changes_what_is_kept(
+        self, counting: Counting, table: Table, incident: Incident
+    ) -> None:
+        counting.deliver(*(message(starts=[start]) for start in STARTS))
+        expected = _without_ids(table)
+        for at in range(8):
+            for item in items_of(table):
+                if item["pk"].startswith("VIEWS#"):
+                    table.delete({name: item[name] for name in ("pk", "sk")})
+            counting.disturbed(incident, at, *(message(starts=[start]) for start in STARTS))
+            assert _without_ids(table) == expected
+
+    def test_a_start_that_is_kept_is_not_written_again(self, counting: Counting, table: Table) -> None:
+        counting.deliver(message(starts=STARTS))
+        before = items_of(table)
+        counting.deliver(message(starts=STARTS))
+        assert items_of(table) == before
+
+    def test_others_that_keep_the_same_hour_meanwhile_are_not_undone(self, counting: Counting, table: Table) -> None:
+        others = iter(STARTS[2:4])
+
+        def keep_before(_: Any) -> None:
+            other = next(others, None) if counting.line.calls[-1] == "PutItem" else None
+            if other:
+                Tallies(table).apply([parse(TallyMessage, message(starts=[other]))], NOW)
+
+        counting.line.arm(keep_before)
+        counting.deliver(message(starts=STARTS[1:2]))
+        hour = table.get(schema.VIEW_HOUR.key(videoId=VIDEO, hour="2026-11-22T14")) or {}
+        assert {shard: sums["views"] for shard, sums in hour["starts"].items()} == {"0": 10, "1": 0}
+
+    def test_the_least_of_two_is_the_same_either_way(self) -> None:
+        one, other = {"0": NO_SUMS | {"views": 3}}, {"0": NO_SUMS | {"views": 2, "keyed": 1}, "5": NO_SUMS}
+        assert least(one, other) == least(other, one) == {"0": NO_SUMS | {"views": 2}, "5": NO_SUMS}
+
+
+def _without_ids(table: Table) -> list[Item]:
+    """What is kept of hours and days, but for the ids of their last writes."""
+    kept = [item for item in items_of(table) if item["pk"] == f"VIEWS#{VIDEO}"]
+    return [{name: value for name, value in item.items() if name != "writeId"} for item in kept]
+
+
+class TestTheWholeWay:
+    """From what a request writes to what is counted of it, by the stream."""
+
+    @pytest.fixture
+    def backstage(self, table: Table, clock: Clock) -> Backstage:
+        """The stream, the router and the worker."""
+        return Backstage(table, clock)
+
+    @pytest.fixture
+    def records(self, api: Api, backstage: Backstage, table: Table) -> list[streams.Raw]:
+        """Of a video with 40 viewers, two of whom came back, and of ten that rated it."""
+        put(table, {**VIDEO_KEY, "videoId": VIDEO, "userId": "alice", "status": "ready", "visibility": "public"})
+        backstage.settle()
+        for number in range(42):
+            put(table, marker(f"viewer {number % 40}", NOW + number, watched=100))
+        for number in range(10):
+            put(table, rating(f"user {number}", number + 1))
+        put(table, rating("user 9"))
+        return backstage.records()
+
+    def _assert_counted(self, table: Table) -> None:
+        totals = table.get(TOTALS_KEY) or {}
+        counted = table.get(COUNTER_KEY) or {}
+        assert (counted["keyed"], counted["watched"]) == (42, 4200)
+        assert (totals["votes"], totals["sum"]) == (9, 45)
+
+    def test_a_view_is_counted_and_its_hour_is_kept(
+        self, records: list[streams.Raw], backstage: Backstage, table: Table
+    ) -> None:
+        assert backstage.router({"Records": records}, Context()) == {"batchItemFailures": []}
+        backstage.tally(*backstage.queues["tallies"].take())
+        backstage.settle()
+        self._assert_counted(table)
+        assert (table.get(schema.VIEW_HOUR.key(videoId=VIDEO, hour=HOUR)) or {})["starts"] == {"0": NO_SUMS}
+
+    @pytest.mark.parametrize("seed", range(5))
+    def test_reversed_batches_duplicates_and_routers_that_die_change_nothing(
+        self, records: list[streams.Raw], backstage: Backstage, table: Table, seed: int
+    ) -> None:
+        """Lambda keeps the records of one item in order, and no more."""
+        chance = random.Random(seed)
+        batches = [records[start : start + 7] for start in range(0, len(records), 7)]
+        halves = [batch[: len(batch) // 2] for batch in batches]  # of batches that failed half-way, and were sent again
+        deliveries = [*batches, *halves, *chance.choices(batches, k=4)]
+        chance.shuffle(deliveries)
+        for batch in deliveries:
+            backstage.router({"Records": batch}, Context())
+            if chance.random() < 0.4:
+                backstage.tally(*backstage.queues["tallies"].take())
+        messages = backstage.queues["tallies"].take()
+        backstage.tally(*messages)
+        backstage.tally(*reversed(messages))
+        self._assert_counted(table)
+
+
+class TestTheFunction:
+    def test_what_fails_of_one_video_keeps_back_its_later_messages_and_no_others(
+        self, counting: Counting, table: Table
+    ) -> None:
+        put(table, {**schema.VIDEO.key(videoId="other"), "videoId": "other", "userId": "alice"})
+        other = tally_message("other", {"views": views(2)})
+        bad = {"schema": "video-metadata/tally/2", "videoId": VIDEO}
+        answer = counting.tallies(grouped(message(views=views(1)), bad, other, message(views=views(2))), Context())
+        assert answer == {"batchItemFailures": [{"itemIdentifier": "m1"}, {"itemIdentifier": "m3"}]}
+        assert counting.counter()["keyed"] == 1
+        assert counting.counter("other")["keyed"] == 2
+
+    def test_all_of_a_video_comes_again_while_dynamodb_is_busy(self, counting: Counting) -> None:
+        counting.line.arm(throttled)
+        answer = counting.tallies(grouped(message(views=views(1)), message(views=views(2))), Context())
+        assert answer == {"batchItemFailures": [{"itemIdentifier": "m0"}, {"itemIdentifier": "m1"}]}
+        assert counting.line.calls == ["GetItem"] * ATTEMPTS
