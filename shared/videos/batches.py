@@ -10,14 +10,14 @@ from typing import Any
 from shared.audit import differences
 from shared.aws.records import new_write_id
 from shared.core.attributes import Item
-from shared.core.errors import InternalError, InvalidContent, ServiceError, Unavailable, WriteContention, pointer
-from shared.core.telemetry import service_logger
+from shared.core.errors import InvalidContent, ServiceError, Unavailable, WriteContention, pointer
 from shared.videos import video
 from shared.videos.access import is_purged, owned_by
 from shared.videos.batch_models import CreateOperation, DeleteOperation, PatchOperation
 from shared.videos.catalogue import VideoStore, being_removed, changed, taken
 from shared.videos.documents import document
 from shared.videos.links import Links
+from shared.web.answers import failed_part
 from shared.web.etags import if_match
 from shared.web.idempotency import Once
 from shared.web.requests import Request
@@ -126,7 +126,7 @@ class Batches:
             except InvalidContent as error:
                 op = body.get("op") if isinstance(body, dict) else None
                 known = {"op": op} if isinstance(op, str) and op in _STATUSES else {}
-                results[position] = known | _failure(error, pointer(("operations", position)))
+                results[position] = known | failed_part(error, pointer(("operations", position)))
         return operations, results
 
     def _read(self, request: Request, position: int, body: object) -> _Operation:
@@ -213,20 +213,4 @@ def _result(operation: _Operation, work: Callable[[], Result]) -> Result:
     except Exception as error:
         # One that fails, even by a bug, must not hide what the others have done.
         at = ("operations", operation.position, *(("patch",) if operation.op == "patch" else ()))
-        return result | _failure(error, pointer(at))
-
-
-def _failure(error: Exception, at: str) -> Result:
-    """The status and problem of an operation; its pointers lead from the body on, whose part at `at` it is."""
-    if isinstance(error, ServiceError) and not isinstance(error, InternalError):
-        failure: ServiceError = error
-    else:
-        service_logger().exception("an operation of a batch failed", exc_info=error)
-        failure = InternalError("The service failed; it has been logged under this request's id.")
-    problem = failure.problem()
-    if failure.errors:
-        problem["errors"] = [
-            {**fault, "pointer": at + fault["pointer"]} if "pointer" in fault else dict(fault)
-            for fault in failure.errors
-        ]
-    return {"status": failure.status, "problem": problem}
+        return result | failed_part(error, pointer(at))

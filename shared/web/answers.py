@@ -8,7 +8,8 @@ from typing import Any
 
 import orjson
 
-from shared.core.errors import ServiceError
+from shared.core.errors import InternalError, ServiceError
+from shared.core.telemetry import service_logger
 from shared.web import etags
 from shared.web.requests import JSON, Request
 
@@ -82,6 +83,25 @@ def problem(error: ServiceError) -> Answer:
     """An error as a problem document (RFC 9457)."""
     headers = {"Content-Type": PROBLEM, "Cache-Control": "no-store", **SAFE, **error.headers}
     return Answer(error.status, headers, _json(error.problem()))
+
+
+def failed_part(error: Exception, at: str = "") -> dict[str, Any]:
+    """The status and problem of a part of a batch; its pointers lead from the body on, whose part at `at` it is.
+
+    A bug is logged and becomes an InternalError, as one part must not hide what became of the others.
+    """
+    if isinstance(error, ServiceError) and not isinstance(error, InternalError):
+        failure: ServiceError = error
+    else:
+        service_logger().exception("a part of a batch failed", exc_info=error)
+        failure = InternalError("The service failed; it has been logged under this request's id.")
+    document = failure.problem()
+    if failure.errors:
+        document["errors"] = [
+            {**fault, "pointer": at + fault["pointer"]} if "pointer" in fault else dict(fault)
+            for fault in failure.errors
+        ]
+    return {"status": failure.status, "problem": document}
 
 
 def etag(version: int, content: Any) -> str:
