@@ -33,8 +33,8 @@ NEWEST = 1_750_000_000
 VIDEOS = 2_000
 VIEWS = 4_711
 TAGS = ("demo", "launch", "product")
-OURS_ALONE = ("origins", "schemaVersion")
-"""Of a document: what only this service keeps, so that peers are spared it."""
+OURS_ALONE = ("origins", "schemaVersion", "counted", "reason", "windowEnds")
+"""Of a document, and of the answer to a view: what only this service has, so that peers are spared it."""
 _FIRST_ID = 0x3F2504E04F8941D39A0C << 48
 
 Json = dict[str, Any]

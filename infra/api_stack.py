@@ -181,10 +181,16 @@ class ApiStack(cdk.Stack):
         return totals
 
     def _views(self) -> ServiceFunction:
-        """The counters, which nobody else can write. It reads videos to know who may see them."""
-        views = self._function("views")
-        views.allow_items("GetItem", of=[schema.VIDEO], attributes=attributes.VISIBILITY)
-        views.allow_items("GetItem", of=[schema.VIEW_COUNTER])
+        """Markers, and counters, which it alone raises at once. It reads videos to know who may see them."""
+        views = self._function(
+            "views",
+            {
+                "VIEW_WINDOW_SECONDS": str(self._settings.view_window * 60),
+                "COUNT_OWN_VIEWS": str(self._settings.count_own_views).lower(),
+            },
+        )
+        views.allow_items("GetItem", "BatchGetItem", of=[schema.VIDEO], attributes=attributes.VISIBILITY)
+        views.allow_items("BatchGetItem", of=[schema.VIEW_COUNTER])
         views.allow_items("UpdateItem", of=[schema.VIEW_COUNTER], attributes=attributes.VIEWS, returning=["ALL_NEW"])
         views.allow_items("PutItem", of=[schema.VIEWER])
         return views

@@ -15,7 +15,8 @@ VISIBILITY = ("userId", "status", "visibility", "publishAt", "expiresAt", "purge
 SUMMARY = tuple(dict.fromkeys((*schema.PROJECTION, *VISIBILITY)))
 """What lists show of a video, to whom it may be shown."""
 
-VIEWS = ("views", "schemaVersion")
+VIEWS = ("views", "watched", "repeated", "owner", "unpublished", "expired", "deleted", "hour", "schemaVersion")
+"""What counts a view at once, or says why it does not count."""
 
 RATING_TOTALS = ("votes", "sum", "likes", "dislikes", "version", "videoId", *_STAMP)
 

@@ -95,6 +95,10 @@ class Settings:
     """Where the embedded AWS answers, for what a client gets to see of it; None on AWS."""
     jobs_per_day: int
     """How many jobs one owner may start on one day."""
+    view_window: int
+    """In how many minutes the views of one viewer count once: a day at most, as markers are kept for that."""
+    count_own_views: bool
+    """Whether the views of a video's owner count."""
     renditions: tuple[str, ...]
     """Which of the ladder's renditions are made of every film that is large enough."""
     audit_days: int
@@ -168,6 +172,8 @@ class Settings:
             throttle_burst=context.count("throttleBurst", 400),
             endpoint=endpoint.rstrip("/") if endpoint else None,
             jobs_per_day=context.count("jobsPerDay", 500),
+            view_window=context.count("viewWindow", 30, among=range(1, 24 * 60 + 1)),
+            count_own_views=context.flag("countOwnViews", False),
             renditions=_renditions(context.get("renditions") or DEFAULT_RENDITIONS[target]),
             audit_days=context.count("auditDays", 400),
             log_days=context.count("logDays", 30, among=LOG_PERIODS),

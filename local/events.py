@@ -107,6 +107,13 @@ def _http() -> Iterator[Example]:
 
     yield _call("countView", 200, params=video, caller=world.BOB)
     yield _call("countView", 403, "without-scope", params=video, caller=world.TRANSCODER)
+    viewed = {"viewerId": "tv-7f3a", "watchedMs": 61_000}
+    yield _call("countView", 200, "of-a-viewer", params=video, body=viewed, caller=world.BOB)
+    queue = [
+        {"id": "a1", "videoId": world.HARBOUR, "at": world.THEN, **viewed},
+        {"id": "a2", "videoId": world.ABSENT, "at": world.THEN},
+    ]
+    yield _call("countViews", 200, body={"views": queue}, caller=world.BOB)
 
     yield _call(
         "createUpload",

@@ -65,7 +65,7 @@ class Sample:
         listed = [video for video in self.videos if _is_listed(video)]
         for video in listed:
             for _ in range(1 + video["createdAt"] % 2):
-                self._send("ben", "POST", f"{_path(video)}/views")
+                self._send(READER, "POST", f"{_path(video)}/views")
                 self._views[video["videoId"]] += 1
         # What follows came with version 2, so nothing of it is about the videos of version 1.
         present = [video for video in listed if video["userId"] not in OF_VERSION_1]

@@ -32,6 +32,8 @@ STEPS = 20
 
 DAY = 24 * 3600
 GRACE = 90 * DAY
+WINDOW = 1800
+"""Seconds in which the views of a viewer count once."""
 VIEWS_CACHED = 5
 """Seconds in which counting views may not notice that a video changed."""
 
@@ -86,7 +88,10 @@ class Model:
         self.videos: dict[str, Video] = {}
         self.views: Counter[str] = Counter()
         self.kept: dict[tuple[str, str, str], tuple[int, str, Answer]] = {}
-        self.counted: dict[tuple[str, str], tuple[int, str]] = {}
+        self.keys: dict[tuple[str, str, str], int] = {}
+        """When a view with a key was counted, by its caller, video and key."""
+        self.viewers: dict[tuple[str, str, str], tuple[int, str | None]] = {}
+        """When the last view that counted was, and its key, by its caller, video and viewer."""
 
     def create(self, user: str, body: Video, key: str | None, now: int, made: str) -> Answer:
         """`made` is the id that the server chose, if it was for the server to choose."""
@@ -144,18 +149,39 @@ class Model:
         restored = {name: value for name, value in video.items() if name not in INTERNAL} | {"status": video["before"]}
         return self._keep(user, "restore", key, video_id, now, Answer(200, self._change(video, restored, now)))
 
-    def view(self, user: str, video_id: str, key: str | None, now: int) -> Answer:
-        if not self._seen(user, video_id, now):
+    def view(self, user: str, video_id: str, key: str | None, viewer: str | None, at: int, now: int) -> Answer:
+        if not (video := self._seen(user, video_id, now)):
             return NOT_FOUND
-        at, counted = self.counted.get((user, key or ""), (0, video_id))
-        if at + DAY > now:
-            if counted != video_id:
-                return REUSED
-        else:
-            self.views[video_id] += 1
-            if key:
-                self.counted[user, key] = (now, video_id)
-        return Answer(200, {"videoId": video_id, "viewCount": self.views[video_id]})
+        reason, ends = _ruled_out(user, video, now), None
+        if not reason and viewer:
+            reason, ends = self._of_viewer((user, video_id, viewer), key, at, now)
+        elif not reason and key:
+            if self.keys.get((user, video_id, key), 0) + DAY > now:
+                reason = "duplicate"
+            else:
+                self.keys[user, video_id, key] = now
+        # What has a viewer or key is counted by the stream, which does not run here.
+        is_to_come = not reason and bool(viewer or key)
+        self.views[video_id] += not reason and not is_to_come
+        content = {
+            "videoId": video_id,
+            "counted": not reason,
+            "reason": reason,
+            "viewCount": self.views[video_id] + is_to_come,
+            "windowEnds": ends,
+        }
+        return Answer(200, content)
+
+    def _of_viewer(self, who: tuple[str, str, str], key: str | None, at: int, now: int) -> tuple[str | None, int]:
+        """Why a viewer's view does not count, and when the window ends."""
+        last, last_key = self.viewers.get(who, (0, None))
+        is_known = last + 8 * DAY > now
+        if is_known and key and key == last_key:
+            return "duplicate", last + WINDOW
+        if is_known and at < last + WINDOW:
+            return "repeated", last + WINDOW
+        self.viewers[who] = (at, key)
+        return None, at + WINDOW
 
     def list(self, user: str, query: Mapping[str, Any], now: int) -> Answer:
         """The whole list, in order."""
@@ -235,6 +261,16 @@ def _published(video: Video, now: int) -> bool:
     return ready and video.get("publishAt", now) <= now < video.get("expiresAt", now + 1)
 
 
+def _ruled_out(user: str, video: Video, now: int) -> str | None:
+    if video["status"] == "deleted":
+        return "deleted"
+    if video.get("expiresAt", now + 1) <= now:
+        return "expired"
+    if not _published(video, now):
+        return "unpublished"
+    return "owner" if user == video["userId"] else None
+
+
 def _document(video: Video) -> Video:
     return {name: value for name, value in video.items() if name not in INTERNAL}
 
@@ -258,6 +294,10 @@ def some(fields: Mapping[str, st.SearchStrategy[Any]], most: int) -> st.SearchSt
 USERS = st.sampled_from(["admin", "alice", "bob"])
 ACTORS = st.sampled_from(["its owner", "its owner", "admin", "alice", "bob"])
 KEYS = st.sampled_from([None, None, "key-1", "key-2"])
+VIEWING = st.sampled_from(["carol", "carol", "its owner", "admin", "bob"])
+VIEWERS = st.sampled_from([None, None, "tv", "phone"])
+AGO = st.sampled_from([0, 0, 0, 60, WINDOW, 7 * DAY])
+"""How long ago a view was, in seconds."""
 VERSIONS = st.sampled_from([None, None, "current", "stale"])
 TITLES = st.sampled_from(["A film", "A film 🎬"])
 VISIBILITIES = st.sampled_from(["public", "public", "private"])
@@ -395,12 +435,15 @@ class Catalogue(RuleBasedStateMachine):
         reply = self.api.post(f"/v1/videos/{video_id}/restore", headers=headers, user=user)
         self._compare(reply, self.model.restore(user, video_id, version, key, self._now))
 
-    @rule(user=ACTORS, video_id=ids, key=KEYS)
-    def view(self, user: str, video_id: str, key: str | None) -> None:
+    @rule(user=VIEWING, video_id=ids, key=KEYS, viewer=VIEWERS, ago=AGO)
+    def view(self, user: str, video_id: str, key: str | None, viewer: str | None, ago: int) -> None:
         user = self._name(user, video_id)
         self._advance(VIEWS_CACHED)
-        reply = self.api.post(f"/v1/videos/{video_id}/views", headers=_once(key), user=user)
-        self._compare(reply, self.model.view(user, video_id, key, self._now))
+        at = self._now - ago
+        body: dict[str, Any] = {"viewerId": viewer} if viewer else {}
+        times = {"at": at} if ago else {}
+        reply = self.api.post(f"/v1/videos/{video_id}/views", body | times, headers=_once(key), user=user)
+        self._compare(reply, self.model.view(user, video_id, key, viewer, at, self._now))
 
     @rule(user=USERS, query=QUERIES)
     def list(self, user: str, query: dict[str, Any]) -> None:

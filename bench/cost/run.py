@@ -322,7 +322,7 @@ def _fill(api: Api) -> None:
         for person in range(CREDITS if number % 10 == 0 else 1):
             api.put(f"{film}/credits/{'p' * (person + 1)}", {"ordering": person + 1})
         api.put(f"{film}/releases/NZ", {})
-        api.post(f"{film}/views")
+        api.post(f"{film}/views", user="bob")
 
 
 def _catalogue() -> Catalogue:

@@ -37,12 +37,14 @@ SETTINGS = {
     "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "1024",
     "AWS_LAMBDA_FUNCTION_NAME": "videos",
     "AWS_LAMBDA_FUNCTION_VERSION": "1",
+    "COUNT_OWN_VIEWS": "false",
     "CURSOR_SECRET_ARN": "arn:aws:secretsmanager:us-east-1:000000000000:secret:cursors",
     "ENVIRONMENT": "bench",
     "MEDIA_BUCKET": "media",
     "MEDIA_URL": "https://pictures.example",
     "PYTHONHASHSEED": "0",  # so that instructions can be counted twice
     "TABLE_NAME": "VideoMetadata",
+    "VIEW_WINDOW_SECONDS": "1800",
     "_X_AMZN_TRACE_ID": "Root=1-68502a40-3f2504e04f8941d39a0c0305;Parent=3f2504e04f8941d3;Sampled=0",
 }
 """The environment of a function in Lambda."""

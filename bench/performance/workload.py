@@ -40,6 +40,7 @@ class Operation:
     calls: int = 20
     """How many are made at a time."""
     tls: bool = False
+    user: str = OWNER
 
     @property
     def route(self) -> Route:
@@ -68,7 +69,7 @@ class Operation:
         if self.body is not None:
             headers["content-type"] = MERGE_PATCH if self.route.method == "PATCH" else JSON
             body = json.dumps(self.body)
-        event = make_event(self.route.method, self.path, body, self.query, headers, OWNER, USER_SCOPES, self.route)
+        event = make_event(self.route.method, self.path, body, self.query, headers, self.user, USER_SCOPES, self.route)
         # Our functions read the raw query; others read what the gateway makes of it.
         return event | ({"queryStringParameters": dict(parse_qsl(self.query))} if self.query else {})
 
@@ -83,7 +84,7 @@ VIDEO = f"/v1/videos/{video_id(0)}"
 COMMON = (
     Operation("GET", "getVideo", VIDEO),
     Operation("POST", "createVideo", "/v1/videos", body=_posted()),
-    Operation("view", "countView", f"{VIDEO}/views"),
+    Operation("view", "countView", f"{VIDEO}/views", user="bob"),
     Operation("list of 50", "listVideos", "/v1/videos", query=f"userId={OWNER}&limit=50", calls=10),
 )
 """What all apps answer."""

@@ -216,12 +216,23 @@ VIEWS = (
         beyond="The read says who may see the video; its answer is kept for five seconds.",
     ),
     AccessPattern(
-        "Count a view once, however often it is retried",
+        "Count a view of a viewer, or with a key, once",
         "POST /v1/videos/{videoId}/views (Idempotency-Key)",
-        ("GetItem", "TransactWriteItems", "GetItem"),
+        ("GetItem", "PutItem", "BatchGetItem"),
         None,
-        f"pk = {VIEWER.pk} if absent, and ADD on pk = VIEWS#{{videoId}}#0",
-        "4 WRU, 1 RRU; 0.5 more when the video is not cached",
-        beyond="One transaction of the view and the record of its key, so that it counts once; the last read is the count, which no transaction returns.",
+        f"pk = {VIEWER.pk}, sk = {VIEWER.sk} unless its time is less than a window ago; then pk = VIEWS#{{videoId}}#0, "
+        f"sk = {VIEW_COUNTER.sk}",
+        "1 WRU, 0.5 RRU; 0.5 more when the video is not cached; the stream adds many views to the counter with 1 WRU",
+        beyond="The first read says who may see the video, and its answer is kept for five seconds; the last one is the count.",
+    ),
+    AccessPattern(
+        "Count up to 100 views that were kept offline",
+        "POST /v1/views",
+        ("BatchGetItem", "BatchGetItem", "PutItem"),
+        None,
+        f"pk = {VIDEO.pk} of those that are not cached; pk = VIEWS#{{videoId}}#0; then pk = {VIEWER.pk}, sk = {VIEWER.sk} for "
+        "each view, side by side",
+        "1 WRU for each view; 1 RRU for each video (0.5 each for video and counter)",
+        beyond="What is read says who may see the videos, and how often they were viewed.",
     ),
 )

@@ -66,6 +66,16 @@ def jobs_per_day() -> int:
     return int(os.environ["JOBS_PER_DAY"])
 
 
+def view_window_seconds() -> int:
+    """In how many seconds the views of one viewer count once."""
+    return int(os.environ["VIEW_WINDOW_SECONDS"])
+
+
+def count_own_views() -> bool:
+    """Whether the views of a video's owner count."""
+    return os.environ["COUNT_OWN_VIEWS"] == "true"
+
+
 def rendition_names() -> tuple[str, ...]:
     """The renditions that are made, by their names in the ladder."""
     return tuple(os.environ["RENDITIONS"].split(","))

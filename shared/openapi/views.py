@@ -1,37 +1,52 @@
 """The operations of the function `views`."""
 
 from shared.core import errors
+from shared.core.limits import LARGEST_BATCH
+from shared.core.periods import DAY_SECONDS
 from shared.openapi.spec import (
     BODY_ERRORS,
-    EMPTY_BODY,
     EXAMPLE_ID,
     KEY,
     VIDEO_ID,
     Operation,
     header,
     json_content,
+    model_schemas,
     object_of,
     ref,
 )
-from shared.views.store import CACHE_SECONDS
+from shared.views.models import NewView, QueuedViews
+from shared.views.store import CACHE_SECONDS, EARLIEST_SECONDS, LATEST_SECONDS, MARKER_SECONDS, REASONS
 from shared.web.parameters import Schema
+from shared.web.requests import JSON
 
 VIEW_KEY = header(
     "Idempotency-Key",
-    "Makes a retry safe for 24 hours: the view is counted once. Every answer has the current count.",
+    "Makes a retry safe for 24 hours: the view counts once. A key belongs to one caller and video.",
     KEY["schema"],
 )
-
+_COUNTED: Schema = {"counted": True, "reason": None, "viewCount": 42, "windowEnds": 1717647000}
+_VIEW: Schema = {"viewerId": "tv-7f3a", "watchedMs": 354000}
+_QUEUED: Schema = {"id": "a1", "videoId": EXAMPLE_ID, "at": 1717645200, **_VIEW}
+_RULES = (
+    "`reason` says why a view does not count: the video is `deleted`, `expired` or `unpublished` (not ready, not public, or "
+    "before its `publishAt`), which only its owner and admins get to see; the caller is its `owner`; the same viewer's last "
+    "view is less than a window ago (`repeated`); or the view was sent before (`duplicate`). A deployment sets the window, "
+    "30 minutes by default, and may let owners' views count. "
+    f"A view may be {EARLIEST_SECONDS // DAY_SECONDS} days old, or {LATEST_SECONDS} seconds ahead. One that is older than the "
+    "viewer's last one does not count, so retries are safe."
+)
 
 OPERATIONS: dict[str, Operation] = {
     "countView": Operation(
         "Count a view",
-        "Counts a view of a video that the caller may see, and returns the new count. Who may see a video is cached for "
-        f"{CACHE_SECONDS} seconds.",
+        "Counts a view of a video that the caller may see, unless a rule keeps it out, and returns the count. Without a "
+        "`viewerId` and an `Idempotency-Key`, every view counts, and `viewCount` is exact; with one of them the count that "
+        f"others read follows within seconds. {_RULES} Who may see a video is cached for {CACHE_SECONDS} seconds.",
         {
             200: {
-                "description": "Counted",
-                **json_content(ref("ViewCount"), {"videoId": EXAMPLE_ID, "viewCount": 42}),
+                "description": "Whether the view counts, and the count",
+                **json_content(ref("ViewCount"), {"videoId": EXAMPLE_ID, **_COUNTED}),
             }
         },
         (
@@ -40,15 +55,62 @@ OPERATIONS: dict[str, Operation] = {
             errors.Forbidden,
             errors.NotFound,
             errors.WriteContention,
-            errors.KeyReused,
         ),
         (VIDEO_ID, VIEW_KEY),
-        EMPTY_BODY,
+        {"required": False, "content": {JSON: {"schema": ref("NewView"), "example": _VIEW}}},
+    ),
+    "countViews": Operation(
+        f"Count up to {LARGEST_BATCH} views that were kept offline",
+        "Each view counts as one sent by itself would, and has its own result in the same place: whether it counts, or a "
+        "problem, such as 404 for a video that the caller may not see, 422 for a view that is too old, and 503 for what the "
+        "database was too busy for. So the answer is 200 even if all fail. Send the same batch again when an answer is lost: "
+        f"nothing counts twice, as an id is known for {MARKER_SECONDS // DAY_SECONDS} days to belong to one caller and video. "
+        f"The views of one viewer and video are taken in the order of their times. {_RULES}",
+        {
+            200: {
+                "description": "The results, in the order of the views",
+                **json_content(
+                    ref("ViewResults"),
+                    {
+                        "results": [
+                            {"id": "a1", "videoId": EXAMPLE_ID, **_COUNTED},
+                            {
+                                "id": "a2",
+                                "videoId": "9b2c1f5e-7d1a-4c1e-8f43-2a5f7f0f4e11",
+                                "problem": errors.NotFound("There is no such video.").problem(),
+                            },
+                        ]
+                    },
+                ),
+            }
+        },
+        (*BODY_ERRORS, errors.InvalidParameter, errors.Forbidden),
+        (),
+        {"required": True, "content": {JSON: {"schema": ref("QueuedViews"), "example": {"views": [_QUEUED]}}}},
     ),
 }
 
 
 def schemas() -> Schema:
-    """The schemas of answers, by name."""
-    count = {"type": "integer", "minimum": 0}
-    return {"ViewCount": object_of({"videoId": {"type": "string", "format": "uuid"}, "viewCount": count})}
+    """The schemas of requests and answers, by name."""
+    video_id: Schema = {"type": "string", "format": "uuid"}
+    verdict: Schema = {
+        "counted": {"type": "boolean"},
+        "reason": {"anyOf": [ref("UncountedReason"), {"type": "null"}], "description": "Null when it counts"},
+        "viewCount": {"type": "integer", "minimum": 0, "description": "Of the video, with this view if it counts"},
+        "windowEnds": {
+            "type": ["integer", "null"],
+            "minimum": 0,
+            "description": "From when on another view of this viewer counts, in epoch seconds; null without a viewer, and "
+            "for a view that a rule on its video or caller keeps out",
+        },
+    }
+    result = object_of(
+        {"id": {"type": "string"}, "videoId": video_id, **verdict, "problem": ref("Problem")},
+        optional=(*verdict, "problem"),
+    )
+    return model_schemas(NewView, QueuedViews) | {
+        "UncountedReason": {"type": "string", "enum": list(REASONS)},
+        "ViewCount": object_of({"videoId": video_id, **verdict}),
+        "ViewResults": object_of({"results": {"type": "array", "items": result, "maxItems": LARGEST_BATCH}}),
+    }

@@ -71,6 +71,11 @@ checks.positive_data_acceptance.expected-statuses = ["200", "400", "403", "404"]
 include-name = "GET /v1/videos/{videoId}"
 checks.positive_data_acceptance.expected-statuses = ["200", "304", "400", "403", "404"]
 
+# Views are of the last days, and each of a batch has an id of its own.
+[[operations]]
+include-name = ["POST /v1/videos/{videoId}/views", "POST /v1/views"]
+checks.positive_data_acceptance.expected-statuses = ["200", "403", "404", "422"]
+
 # An entry needs a video that is there, and stands next to another one.
 [[operations]]
 include-name = ["POST /v1/playlists/{playlistId}/entries", "PATCH /v1/playlists/{playlistId}/entries/{videoId}"]

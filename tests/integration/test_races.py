@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from shared.aws.dynamodb import Table
-from tests.harness import Api, Reply, make_api
+from shared.core.attributes import Item
+from shared.schema import PARTITION_KEY, VIEWER
+from tests.harness import NOW, Api, Reply, make_api
 from tests.integration import faults
 from tests.integration.conftest import NewTable
 from tests.integration.contents import contents, items_of, videos_of
@@ -201,7 +203,7 @@ def test_views_at_once_are_all_counted_and_each_sees_its_own(api: Api, instance:
     each = 10
 
     def viewing(api: Api) -> list[int]:
-        replies = [api.post(f"{PATH}/views") for _ in range(each)]
+        replies = [api.post(f"{PATH}/views", user="bob") for _ in range(each)]
         return [reply.json["viewCount"] for reply in replies]
 
     start = Barrier(THREADS)
@@ -218,7 +220,7 @@ def test_views_at_once_are_all_counted_and_each_sees_its_own(api: Api, instance:
     assert api.get(PATH).json["viewCount"] == THREADS * each
 
 
-def test_views_with_and_without_keys_at_once_are_counted_exactly(api: Api, instance: Instance) -> None:
+def test_views_with_and_without_keys_at_once_are_counted_exactly(api: Api, table: Table, instance: Instance) -> None:
     api.publish(videoId=VIDEO_ID)
 
     def viewing(user: str, key: str | None) -> Request:
@@ -226,13 +228,48 @@ def test_views_with_and_without_keys_at_once_are_counted_exactly(api: Api, insta
         return lambda api: api.post(f"{PATH}/views", headers=headers, user=user)
 
     # Three keys of two users, each sent three times, are six views; a key means nothing between users.
-    keyed = [viewing(user, key) for user, key in product(("alice", "bob"), ("k1", "k2", "k3"))] * 3
-    plain = [viewing(user, None) for user in ("alice", "bob")] * 3
+    keyed = [viewing(user, key) for user, key in product(("bob", "carol"), ("k1", "k2", "k3"))] * 3
+    plain = [viewing(user, None) for user in ("bob", "carol")] * 3
     replies = at_once(instance, keyed + plain)
 
     assert {reply.status for reply in replies} == {200}
-    assert all(1 <= reply.json["viewCount"] <= 12 for reply in replies)
-    assert api.get(PATH).json["viewCount"] == 12
+    reasons = [reply.json["reason"] for reply in replies[: len(keyed)]]
+    assert (reasons.count(None), reasons.count("duplicate")) == (6, 12)
+    assert all(reply.json["counted"] for reply in replies[len(keyed) :])
+    # The stream adds those with keys, one for each marker.
+    assert len(_markers(table)) == 6
+    assert api.get(PATH).json["viewCount"] == 6
+
+
+@pytest.mark.parametrize("options", [{"headers": KEY}, {"json_body": {"viewerId": "tv"}}], ids=["key", "viewer"])
+def test_views_of_one_key_or_viewer_at_once_are_one(
+    api: Api, table: Table, instance: Instance, options: dict[str, Any]
+) -> None:
+    api.publish(videoId=VIDEO_ID)
+    replies = at_once(instance, [lambda api: api.post(f"{PATH}/views", user="bob", **options)] * THREADS)
+    assert statuses(replies) == [200] * THREADS
+    assert [reply.json["counted"] for reply in replies].count(True) == 1
+    assert len(_markers(table)) == 1
+
+
+def test_batches_at_once_with_the_same_views_count_each_once(api: Api, table: Table, instance: Instance) -> None:
+    api.publish(videoId=VIDEO_ID)
+    hour = 3600
+    queue = [{"id": f"k{n}", "videoId": VIDEO_ID, "at": NOW - n * hour} for n in range(4)]
+    queue += [view | {"id": f"v{n}", "viewerId": "tv"} for n, view in enumerate(queue)]
+    replies = at_once(instance, [lambda api: api.post("/v1/views", {"views": queue}, user="bob")] * 4)
+    assert statuses(replies) == [200] * 4
+    counted = [result["id"] for reply in replies for result in reply.json["results"] if result["counted"]]
+    # Of the viewer's views, those that come after a later one do not count any more.
+    assert len(counted) == len(set(counted))
+    assert {view["id"] for view in queue if "viewerId" not in view} <= set(counted)
+    assert "v0" in counted
+    assert len(_markers(table)) == 5
+
+
+def _markers(table: Table) -> list[Item]:
+    """What the stream counts."""
+    return [item for item in items_of(table) if item[PARTITION_KEY].startswith(VIEWER.partition_prefix)]
 
 
 def test_deletes_and_patches_at_once_leave_a_deleted_video(api: Api, table: Table, instance: Instance) -> None:
@@ -354,9 +391,29 @@ def test_views_in_the_middle_of_a_view_are_counted(
     api.publish(videoId=VIDEO_ID)
     calls = 3
     for call in range(calls):
-        line.arm(faults.meanwhile(lambda: instance().post(f"{PATH}/views")), at=call)
+        line.arm(faults.meanwhile(lambda: instance().post(f"{PATH}/views", user="bob")), at=call)
         mine = make_api(Table(table.name, tapped[0]))
-        assert mine.post(f"{PATH}/views", headers={"Idempotency-Key": f"k{call}"}).status == 200
+        reply = mine.post(f"{PATH}/views", headers={"Idempotency-Key": f"k{call}"}, user="bob")
+        assert (reply.status, reply.json["counted"]) == (200, True)
         line.disarm()
-    assert api.get(PATH).json["viewCount"] == 2 * calls
-    assert len([item for item in items_of(table) if item["sk"] == "COUNTED"]) == calls
+    assert api.get(PATH).json["viewCount"] == calls
+    assert len(_markers(table)) == calls
+
+
+def test_a_view_in_the_middle_of_another_of_the_same_viewer_makes_one_of_them_count(
+    api: Api, table: Table, tapped: tuple["DynamoDBClient", Line], line: Line, instance: Instance
+) -> None:
+    api.publish(videoId=VIDEO_ID)
+    calls = 3
+    for call in range(calls):
+        viewer = {"viewerId": f"v{call}"}
+        intruder: list[Reply] = []
+
+        def intrude(viewer: dict[str, str] = viewer, intruder: list[Reply] = intruder) -> None:
+            intruder.append(instance().post(f"{PATH}/views", viewer, user="bob"))
+
+        line.arm(faults.meanwhile(intrude), at=call)
+        mine = make_api(Table(table.name, tapped[0])).post(f"{PATH}/views", viewer, user="bob")
+        line.disarm()
+        assert sorted(str(reply.json["reason"]) for reply in (mine, *intruder)) == ["None", "repeated"]
+    assert len(_markers(table)) == calls

@@ -25,7 +25,7 @@ from shared.relations.mover import EntryMover
 from shared.upkeep.aggregates import Aggregates
 from shared.videos.catalogue import VideoStore
 from tests.backstage import RENDITIONS, Backstage, FakeQueue
-from tests.harness import MEDIA_BUCKET, SOURCES_BUCKET, Api, Context, Reply, recorded
+from tests.harness import MEDIA_BUCKET, NOW, SOURCES_BUCKET, Api, Context, Reply, recorded
 
 KEY = {"Idempotency-Key": "k1"}
 RANGE = "from=0&to=2000000000"
@@ -222,10 +222,14 @@ CALLS: dict[str, tuple[Callable[[Api], str], Callable[[Api, str], Reply]]] = {
         _published,
         lambda api, v: api.post("/v1/videos/batch-get", {"videoIds": [v]}),
     ),
-    "POST /v1/videos/{videoId}/views": (_published, lambda api, v: api.post(f"/v1/videos/{v}/views")),
+    "POST /v1/videos/{videoId}/views": (_published, lambda api, v: api.post(f"/v1/videos/{v}/views", user="bob")),
     "POST /v1/videos/{videoId}/views (Idempotency-Key)": (
         _published,
-        lambda api, v: api.post(f"/v1/videos/{v}/views", headers=KEY),
+        lambda api, v: api.post(f"/v1/videos/{v}/views", headers=KEY, user="bob"),
+    ),
+    "POST /v1/views": (
+        _published,
+        lambda api, v: api.post("/v1/views", {"views": [{"id": "v", "videoId": v, "at": NOW}]}, user="bob"),
     ),
     "POST /v1/videos/{videoId}/upload": (
         _published,

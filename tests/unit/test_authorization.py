@@ -133,6 +133,8 @@ VIDEOS = {
     "listAudit": SEEN_BY_OWNER,
 }
 """What is done to one video. Whoever may not see it gets 404; whoever may see it but not do this, 403."""
+BATCHES = {"batchVideos": CHANGED, "countViews": SEEN}
+"""The same in a batch, as the result of its one part."""
 
 SEEN_LIST = """
     private                  ok     ok      404    404     403     ok
@@ -294,7 +296,7 @@ def _each_caller(ask: Callable[[str], str], expected: dict[str, str]) -> None:
 
 
 def test_every_route_that_needs_a_token_is_in_the_tables() -> None:
-    listed = {operation for operation, _ in LISTS} | {"listPlaylists", "batchVideos"}
+    listed = {operation for operation, _ in LISTS} | {"listPlaylists", *BATCHES}
     tables = {*VIDEOS, *PLAYLISTS, *OTHERS, *listed}
     assert tables == {route.operation for route in ROUTES if route.scope}
 
@@ -349,7 +351,7 @@ def test_what_needs_no_token_is_there_for_all(api: Api, route: Route) -> None:
     assert reply.status == 200
 
 
-@pytest.mark.parametrize(("operation", "thing", "expected"), _rows({**VIDEOS, "batchVideos": CHANGED}))
+@pytest.mark.parametrize(("operation", "thing", "expected"), _rows({**VIDEOS, **BATCHES}))
 def test_a_video(world: World, operation: str, thing: str, expected: dict[str, str]) -> None:
     made: list[str] = []
 
@@ -361,10 +363,12 @@ def test_a_video(world: World, operation: str, thing: str, expected: dict[str, s
             body = {"inputHash": world.input_hash, "attempt": 1, "state": "running"}
         if operation == "batchVideos":
             body = {"operations": [{"op": "patch", "videoId": video_id, "patch": {"title": "u"}}]}
+        if operation == "countViews":
+            body = {"views": [{"id": "v", "videoId": video_id, "at": int(world.api.clock())}]}
         reply = world.ask(operation, caller, videoId=video_id, uploadId=world.upload_id, name="360p", body=body)
-        if operation == "batchVideos" and reply.status == 200:
-            (result,) = reply.json["items"]
-            return "ok" if "problem" not in result else str(result["status"])
+        if operation in BATCHES and reply.status == 200:
+            (result,) = reply.json["items" if operation == "batchVideos" else "results"]
+            return "ok" if "problem" not in result else str(result["problem"]["status"])
         if reply.status < 300 and BY_OPERATION[operation].method != "GET":
             made.clear()  # for the next caller a new one
         return _outcome(reply)

@@ -317,6 +317,7 @@ def test_a_path_that_names_no_uuid(api: Api, table: Table, method: str, video_id
         ("PATCH", "/v1/videos/3f2504e0-4f89-41d3-9a0c-0305e82c3301"),
         ("DELETE", "/v1/videos/3f2504e0-4f89-41d3-9a0c-0305e82c3301"),
         ("POST", "/v1/videos/3f2504e0-4f89-41d3-9a0c-0305e82c3301/views"),
+        ("POST", "/v1/views"),
     ],
 )
 def test_parameters_where_none_are_declared(api: Api, table: Table, method: str, path: str) -> None:

@@ -76,7 +76,7 @@ def _path(video: dict[str, Any]) -> str:
 class TestBatchGet:
     def test_documents_come_as_get_gives_them_in_the_order_asked_for(self, api: Api) -> None:
         videos = [api.publish("alice", title=str(n), tags=["a"]) for n in range(5)]
-        api.post(f"{_path(videos[2])}/views")
+        api.post(f"{_path(videos[2])}/views", user="bob")
         ids = [video["videoId"] for video in reversed(videos)]
 
         reply = api.post("/v1/videos/batch-get", {"videoIds": ids})

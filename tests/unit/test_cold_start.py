@@ -24,7 +24,7 @@ LATER = ("botocore", "pydantic", "aws_lambda_powertools", "asyncio", "concurrent
 VIDEO_ID = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 OF_EACH = """
 aws.client aws.connections aws.dynamodb aws.expressions aws.failures aws.receipt aws.records aws.connections core.attributes core.caller core.deadline core.errors core.limits
-core.regions core.settings core.telemetry core.text routes schema videos.access videos.counters
+core.periods core.regions core.settings core.telemetry core.text routes schema videos.access videos.counters
 web.answers web.etags web.http web.idempotency web.parameters web.requests web.server_timing
 """
 """What is loaded of `shared` for every first answer."""
@@ -59,9 +59,9 @@ FIRST = (
         {"title": "A film"},
         slow="pathlib secrets tempfile",
     ),
-    First("countView", OF_EACH),
+    First("countView", OF_EACH + "views.store"),
 )
-PACKAGES = ("shared.aws", "shared.core", "shared.films", "shared.relations", "shared.videos", "shared.web")
+PACKAGES = tuple(f"shared.{package}" for package in ("aws", "core", "films", "relations", "videos", "views", "web"))
 
 
 @pytest.mark.parametrize("first", FIRST, ids=lambda first: first.operation)
@@ -189,6 +189,8 @@ def _start(function: str, script: str) -> subprocess.CompletedProcess[str]:
         "AUDIT_TABLE_NAME": "A",
         "AUDIT_DAYS": "400",
         "JOBS_PER_DAY": "500",
+        "VIEW_WINDOW_SECONDS": "1800",
+        "COUNT_OWN_VIEWS": "false",
         "RENDITIONS": "240p",
         "SHARES": "probe=4,thumbnails=4,transcode=10",
         "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "1024",

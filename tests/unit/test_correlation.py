@@ -395,10 +395,11 @@ class TestWhatIsNotShown:
                 ("PUT", "/rating", {"value": 7}),
                 ("PUT", "/credits/p", credit),
                 ("PUT", "/releases/NZ", {"titles": [{"title": "Hidden Name"}]}),
-                ("POST", "/views", None),
                 ("GET", "/audit", None),
             ):
                 service.send(method, path + rest, body, **hidden)
+            other = service.api.publish("somebody")["videoId"]
+            service.send("POST", f"/v1/videos/{other}/views", {"viewerId": "hidden-viewer"}, **hidden)
             service.send("POST", "/v1/playlists", {"title": "Hidden Title"}, **hidden)
             service.send("GET", "/v1/users/hidden-subject", **hidden)
             assert service.api.patch(path, {"hidden": "Hidden"}, **hidden).status == 422

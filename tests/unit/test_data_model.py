@@ -77,7 +77,6 @@ def stored(table: Table, clock: Clock, objects: Objects, tmp_path: Path) -> Attr
     once = {"idempotency-key": "k"}
     for method, target, body in (
         ("POST", "/v1/videos", {"title": "Once"}),
-        ("POST", f"{path}/views", None),
         ("PUT", f"{path}/credits/nm1", {"name": "Ada", "ordering": 1, "roles": [{"category": "self"}]}),
         ("PUT", f"{path}/releases/NZ/mi", {"titles": [{"title": "Te whanga"}]}),
         ("PUT", f"{path}/rating", {"value": 8}),
@@ -87,6 +86,11 @@ def stored(table: Table, clock: Clock, objects: Objects, tmp_path: Path) -> Attr
         headers = once if method == "POST" else {}
         assert api.request(method, target, json_body=body, headers=headers).status < 300, target
     assert api.put(f"{path}/rating", {"value": 8}, user="bob").status < 300
+    for user in ("alice", "bob"):
+        assert api.post(f"{path}/views", {"watchedMs": 1000}, user=user).status < 300
+    for _ in range(2):
+        body = {"viewerId": "tv", "watchedMs": 1000}
+        assert api.post(f"{path}/views", body, user="bob", headers=once).status < 300
     playlist = api.get("/v1/playlists").json["items"][0]["playlistId"]
     assert api.post(f"/v1/playlists/{playlist}/entries", {"videoId": video}).status == 201
     for size in (1000, 200_000_000):

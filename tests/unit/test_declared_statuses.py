@@ -14,7 +14,7 @@ from shared.films import uploads
 from shared.openapi.document import document
 from shared.routes import ROUTES, Route
 from tests.backstage import Backstage
-from tests.harness import SOURCES_BUCKET, Api
+from tests.harness import NOW, SOURCES_BUCKET, Api
 from tests.wire import come_between
 
 GONE = "00000000-0000-4000-8000-000000000001"
@@ -29,6 +29,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "patchVideo": {"title": "u"},
     "batchGetVideos": {"videoIds": [MISSING]},
     "batchVideos": {"operations": [{"op": "delete", "videoId": MISSING}]},
+    "countViews": {"views": [{"id": "v", "videoId": MISSING, "at": NOW}]},
     "createUpload": {"contentType": "video/mp4", "fileSize": 1000},
     "completeUpload": {"parts": [{"partNumber": 1, "etag": "e"}]},
     "chooseThumbnail": {"time": 1},

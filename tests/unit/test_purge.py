@@ -65,7 +65,7 @@ def _related_film(api: Api, table: Table, objects: Objects, playlists: int = 3) 
     """A video with something of every kind; returns the playlists that hold it, with another video each."""
     other = api.publish()["videoId"]
     api.publish(videoId=FILM)
-    api.post(f"/v1/videos/{FILM}/views")
+    api.post(f"/v1/videos/{FILM}/views", user="bob")
     _ratings(table, FILM, 3)
     _put(
         table,
@@ -85,7 +85,7 @@ def _left(table: Table, video_id: str) -> list[tuple[str, str]]:
 def _with_everything(api: Api, backstage: Backstage, objects: Objects) -> str:
     """A video with jobs, views and objects."""
     video_id = backstage.uploaded_film(api)
-    api.post(f"/v1/videos/{video_id}/views")
+    api.post(f"/v1/videos/{video_id}/views", user="bob")
     for bucket, key in (
         (SOURCES_BUCKET, f"{video_id}/0001"),
         (MEDIA_BUCKET, f"thumbnails/{video_id}/x/poster.jpg"),

@@ -49,7 +49,7 @@ class Kept:
         api.put(f"/v1/videos/{FILM}/credits/p", {"name": "P", "ordering": 1, "roles": [{"category": "actor"}]})
         api.put(f"/v1/videos/{FILM}/rating", {"value": 8}, user="bob")
         for _ in range(3):
-            api.post(f"/v1/videos/{FILM}/views")
+            api.post(f"/v1/videos/{FILM}/views", user="bob")
         self.playlist = str(api.post("/v1/playlists", {"title": "A list"}).json["playlistId"])
         for video_id in (FILM, OTHER):
             api.post(f"/v1/playlists/{self.playlist}/entries", {"videoId": video_id})
@@ -393,7 +393,7 @@ class TestCounts:
         def viewed(table: Table, change: Write, **options: Any) -> Item:
             if left and ":lacking" in str(change.parameters):
                 left.pop()
-                kept.api.post(f"/v1/videos/{FILM}/views")
+                kept.api.post(f"/v1/videos/{FILM}/views", user="bob")
             return write(table, change, **options)
 
         monkeypatch.setattr(Table, "write", viewed)

@@ -142,10 +142,19 @@ class TestViews:
     def test_each_view_is_counted_and_a_replay_is_not(self, api: Api, capsys: Printed) -> None:
         path = f"/v1/videos/{api.publish()['videoId']}/views"
         capsys.readouterr()
-        assert api.post(path).status == 200
-        for _ in range(3):
-            assert api.post(path, headers={"Idempotency-Key": "k"}).json["viewCount"] == 2
+        assert api.post(path, user="bob").json["counted"] is True
+        replies = [api.post(path, headers={"Idempotency-Key": "k"}, user="bob").json for _ in range(3)]
+        assert [reply["counted"] for reply in replies] == [True, False, False]
+        assert api.post(path, user="alice").json["reason"] == "owner"
         assert metrics(capsys) == [{"environment": "test", "ViewsCounted": 1}] * 2
+
+    def test_the_views_of_a_batch_are_counted_together(self, api: Api, capsys: Printed) -> None:
+        video = api.publish()["videoId"]
+        capsys.readouterr()
+        queue = {"views": [{"id": id_, "videoId": video, "at": int(api.clock())} for id_ in "abc"]}
+        for _ in range(2):
+            assert api.post("/v1/views", queue, user="bob").status == 200
+        assert metrics(capsys) == [{"environment": "test", "ViewsCounted": 3}]
 
     def test_a_view_that_is_refused_is_not_counted(self, api: Api, capsys: Printed) -> None:
         hidden = api.create()["videoId"]

@@ -191,7 +191,7 @@ def test_a_title_page_is_one_query_and_the_counter(api: Api, film: dict[str, Any
     release(api, "NZ/mi", "AU")
     credit(api, "a", 2)
     credit(api, "b", 1)
-    api.post(f"{PATH}/views")
+    api.post(f"{PATH}/views", user="bob")
 
     with recorded(table.client) as operations:
         reply = read(api, ALL, languages="mi")

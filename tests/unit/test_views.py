@@ -1,33 +1,78 @@
-"""View counts: one more for each view, one write each, and never two for one key."""
+"""View counts: one more for each view that counts, one write each, and never two for one viewer or key."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError, ReadTimeoutError
 
+from functions.views import handler as views
 from shared.aws.dynamodb import Table
+from shared.core.attributes import Item
 from shared.core.caller import Caller
-from shared.schema import VIEW_COUNTER
-from shared.videos.counters import CACHE_SECONDS, ViewStore
-from tests.harness import NOW, Api, Clock, make_api, recorded
+from shared.schema import PARTITION_KEY, VIDEO, VIEW_COUNTER, VIEWER
+from shared.views.store import (
+    CACHE_SECONDS,
+    EARLIEST_SECONDS,
+    LATEST_SECONDS,
+    MARKER_SECONDS,
+    WINDOW_SECONDS,
+    ViewStore,
+)
+from tests.harness import NOW, Api, Clock, Reply, make_api, recorded
 
 KEY = {"Idempotency-Key": "a-view"}
+TV = {"viewerId": "tv"}
+DAY = 24 * 3600
 
 Failing = Callable[[list[Exception]], list[int]]
 
 
-def _view(api: Api, video: dict[str, Any], **options: Any) -> int:
-    reply = api.post(f"/v1/videos/{video['videoId']}/views", **options)
+def _send(api: Api, video: Mapping[str, Any], body: Any = None, *, user: str = "bob", **options: Any) -> Reply:
+    return api.post(f"/v1/videos/{video['videoId']}/views", body, user=user, **options)
+
+
+def _counted(api: Api, video: Mapping[str, Any], body: Any = None, **options: Any) -> dict[str, Any]:
+    """What is answered to a view, without the id of its video."""
+    reply = _send(api, video, body, **options)
     assert reply.status == 200, reply.body
-    count: int = reply.json["viewCount"]
+    answer: dict[str, Any] = reply.json
+    assert answer.pop("videoId") == video["videoId"]
+    return answer
+
+
+def _view(api: Api, video: Mapping[str, Any], body: Any = None, **options: Any) -> int:
+    """The count after a view that counts."""
+    answer = _counted(api, video, body, **options)
+    assert (answer["counted"], answer["reason"]) == (True, None)
+    count: int = answer["viewCount"]
     return count
+
+
+def _reason(api: Api, video: Mapping[str, Any], body: Any = None, **options: Any) -> str | None:
+    """Why a view does not count; None: it does."""
+    answer = _counted(api, video, body, **options)
+    assert answer["counted"] == (answer["reason"] is None)
+    reason: str | None = answer["reason"]
+    return reason
+
+
+def _counter(table: Table, video: Mapping[str, Any]) -> Item:
+    counter = table.get(VIEW_COUNTER.key(videoId=video["videoId"], shard=0)) or {}
+    return {name: value for name, value in counter.items() if name not in ("pk", "sk", "hour", "schemaVersion")}
+
+
+def _markers(table: Table) -> list[Item]:
+    items = table.client.scan(TableName=table.name)["Items"]
+    keys = [{name: item[name]["S"] for name in ("pk", "sk")} for item in items]
+    found = [table.get(key) for key in keys if key[PARTITION_KEY].startswith(VIEWER.partition_prefix)]
+    return [marker for marker in found if marker is not None]
 
 
 def test_each_view_is_one_more(api: Api) -> None:
     video = api.publish()
-    assert [_view(api, video, user=user) for user in ("bob", "bob", "alice")] == [1, 2, 3]
-    assert api.get(f"/v1/videos/{video['videoId']}").json["viewCount"] == 3
+    assert [_view(api, video, user=user) for user in ("bob", "bob", "carol", "admin")] == [1, 2, 3, 4]
+    assert api.get(f"/v1/videos/{video['videoId']}").json["viewCount"] == 4
 
 
 def test_a_view_writes_one_small_item_whatever_the_video_weighs(api: Api, table: Table) -> None:
@@ -35,30 +80,221 @@ def test_a_view_writes_one_small_item_whatever_the_video_weighs(api: Api, table:
     _view(api, video)
     with recorded(table.client) as operations:
         _view(api, video)
-    assert [operation.name for operation in operations] == ["UpdateItem"]
+        _view(api, video, {"watchedMs": 5000})
+    assert [operation.name for operation in operations] == ["UpdateItem"] * 2
     counter = table.get(VIEW_COUNTER.key(videoId=video["videoId"], shard=0))
     assert counter is not None
-    assert sum(len(name) + len(str(value)) for name, value in counter.items()) < 1024
+    assert _size(counter) < 1024
 
 
-def test_a_view_with_a_key_counts_once(api: Api) -> None:
+@pytest.mark.parametrize("options", [{"body": TV}, {"headers": KEY}, {"body": TV, "headers": KEY}], ids=str)
+def test_a_view_of_a_viewer_or_key_writes_one_small_marker_and_reads_the_count(
+    api: Api, table: Table, options: dict[str, Any]
+) -> None:
+    video = api.publish(description="x" * 5000)
+    _view(api, video)
+    with recorded(table.client) as operations:
+        assert _view(api, video, **options) == 2
+    assert [operation.name for operation in operations] == ["PutItem", "BatchGetItem"]
+    (read,) = operations[1].parameters["RequestItems"].values()
+    assert (len(read["Keys"]), read.get("ConsistentRead", False)) == (1, False)
+    (marker,) = _markers(table)
+    assert _size(marker) < 1024
+    # The stream counts it.
+    assert _counter(table, video) == {"views": 1}
+
+
+def test_time_watched_is_added_up(api: Api, table: Table) -> None:
     video = api.publish()
-    assert [_view(api, video, headers=KEY) for _ in range(3)] == [1, 1, 1]
-    assert _view(api, video, headers=KEY, user="bob") == 2
+    for watched in (5000, 0, 86_400_000):
+        _view(api, video, {"watchedMs": watched})
+    assert _counter(table, video) == {"views": 3, "watched": 86_405_000}
 
 
-def test_a_key_can_be_used_again_after_a_day(api: Api, clock: Clock) -> None:
-    video = api.publish()
-    _view(api, video, headers=KEY)
-    clock.advance(24 * 3600)
-    assert _view(api, video, headers=KEY) == 2
+class TestKeys:
+    def test_a_view_with_a_key_counts_once(self, api: Api, table: Table) -> None:
+        video = api.publish()
+        assert [_reason(api, video, headers=KEY) for _ in range(3)] == [None, "duplicate", "duplicate"]
+        assert _reason(api, video, headers=KEY, user="carol") is None
+        assert len(_markers(table)) == 2
+        assert _counter(table, video) == {}
+
+    def test_a_key_can_be_used_again_after_a_day(self, api: Api, clock: Clock) -> None:
+        video = api.publish()
+        _view(api, video, headers=KEY)
+        clock.advance(DAY - 1)
+        assert _reason(api, video, headers=KEY) == "duplicate"
+        clock.advance(1)
+        assert _reason(api, video, headers=KEY) is None
+
+    def test_a_key_belongs_to_one_video(self, api: Api) -> None:
+        one, other = api.publish(), api.publish()
+        assert [_reason(api, video, headers=KEY) for video in (one, other, one, other)] == [
+            None,
+            None,
+            "duplicate",
+            "duplicate",
+        ]
+
+    def test_a_key_of_a_view_has_no_window(self, api: Api) -> None:
+        assert _counted(api, api.publish(), headers=KEY)["windowEnds"] is None
 
 
-def test_a_key_belongs_to_one_video(api: Api) -> None:
-    one, other = api.publish(), api.publish()
-    _view(api, one, headers=KEY)
-    assert api.post(f"/v1/videos/{other['videoId']}/views", headers=KEY).status == 422
-    assert _view(api, other) == 1
+class TestViewers:
+    def test_a_viewer_counts_once_in_a_window(self, api: Api, table: Table, clock: Clock) -> None:
+        video = api.publish()
+        first = _counted(api, video, TV)
+        assert first == {"counted": True, "reason": None, "viewCount": 1, "windowEnds": NOW + WINDOW_SECONDS}
+        clock.advance(WINDOW_SECONDS - 1)
+        again = _counted(api, video, TV)
+        # The stream adds the first, and does not run here.
+        assert again == {"counted": False, "reason": "repeated", "viewCount": 0, "windowEnds": NOW + WINDOW_SECONDS}
+        clock.advance(1)
+        assert _counted(api, video, TV)["windowEnds"] == NOW + 2 * WINDOW_SECONDS
+        assert _counter(table, video) == {"repeated": 1}
+
+    def test_each_viewer_and_each_video_has_a_window(self, api: Api) -> None:
+        one, other = api.publish(), api.publish()
+        for video, viewer in ((one, "tv"), (one, "phone"), (other, "tv")):
+            assert _reason(api, video, {"viewerId": viewer}) is None
+            assert _reason(api, video, {"viewerId": viewer}) == "repeated"
+
+    def test_nobody_can_suppress_what_somebody_else_reports(self, api: Api) -> None:
+        video = api.publish()
+        assert [_reason(api, video, TV, user=user) for user in ("mallory", "bob")] == [None, None]
+
+    def test_a_viewer_is_not_a_key_of_the_same_name(self, api: Api) -> None:
+        video = api.publish()
+        assert _reason(api, video, {"viewerId": "x"}) is None
+        assert _reason(api, video, headers={"Idempotency-Key": "x"}) is None
+
+    def test_no_name_of_a_viewer_is_stored(self, api: Api, table: Table) -> None:
+        _view(api, api.publish(), {"viewerId": "somebody@example.com"})
+        (marker,) = _markers(table)
+        assert "somebody" not in str(marker)
+        assert len(marker["sk"]) == 22
+
+    def test_the_marker_says_what_the_stream_needs_to_count_it(self, api: Api, table: Table) -> None:
+        video = api.publish()
+        _view(api, video, TV | {"watchedMs": 5000, "at": NOW - 60}, headers=KEY)
+        (marker,) = _markers(table)
+        kept = {name: value for name, value in marker.items() if name not in ("pk", "sk", "writeId", "schemaVersion")}
+        lane = kept.pop("lane")
+        assert marker["pk"] == VIEWER.key(videoId=video["videoId"], lane=lane, id="x")["pk"]
+        assert kept == {
+            "videoId": video["videoId"],
+            "at": NOW - 60,
+            "id": "a-view",
+            "watched": 5000,
+            "purgeAt": NOW - 60 + MARKER_SECONDS,
+        }
+
+    def test_a_retry_is_told_from_another_view(self, api: Api, table: Table) -> None:
+        video = api.publish()
+        assert _reason(api, video, TV, headers=KEY) is None
+        assert _counted(api, video, TV, headers=KEY) == {
+            "counted": False,
+            "reason": "duplicate",
+            "viewCount": 0,
+            "windowEnds": NOW + WINDOW_SECONDS,
+        }
+        assert _counter(table, video) == {}
+        assert _reason(api, video, TV, headers={"Idempotency-Key": "another"}) == "repeated"
+        assert _counter(table, video) == {"repeated": 1}
+
+    def test_a_retry_does_not_count_though_the_window_has_ended(self, api: Api, clock: Clock) -> None:
+        video = api.publish()
+        assert _reason(api, video, TV, headers=KEY) is None
+        clock.advance(WINDOW_SECONDS)
+        assert _reason(api, video, TV, headers=KEY) == "duplicate"
+        assert _reason(api, video, TV) is None
+
+    def test_an_earlier_view_than_the_last_never_counts(self, api: Api) -> None:
+        # It may be a retry of one that has counted already.
+        video = api.publish()
+        hours = [NOW - 5 * 3600, NOW - 3 * 3600, NOW - 5 * 3600, NOW - 4 * 3600]
+        reasons = [_reason(api, video, TV | {"at": at}) for at in hours]
+        assert reasons == [None, None, "repeated", "repeated"]
+
+    def test_a_marker_outlives_all_that_may_still_be_sent(self, api: Api, clock: Clock) -> None:
+        video = api.publish()
+        _view(api, video, TV)
+        clock.advance(EARLIEST_SECONDS)
+        assert _reason(api, video, TV | {"at": NOW}) == "repeated"
+        clock.advance(MARKER_SECONDS)
+        assert _reason(api, video, TV) is None
+
+    def test_the_window_is_a_choice_of_the_deployment(self, table: Table, clock: Clock) -> None:
+        api = _api_with(ViewStore(table, 60), clock)
+        video = api.publish()
+        assert _counted(api, video, TV)["windowEnds"] == NOW + 60
+        clock.advance(60)
+        assert _reason(api, video, TV) is None
+
+
+class TestRules:
+    """What keeps a view out, whoever watched; owners and admins are told, and strangers see no such video."""
+
+    @pytest.mark.parametrize(
+        ("fields", "reason"),
+        [
+            ({"visibility": "private"}, "unpublished"),
+            ({"status": "processing"}, "unpublished"),
+            ({"publishAt": NOW + 10}, "unpublished"),
+            ({"expiresAt": NOW}, "expired"),
+            ({"expiresAt": NOW, "visibility": "private"}, "expired"),
+        ],
+    )
+    @pytest.mark.parametrize("options", [{}, {"headers": KEY}, {"body": TV}], ids=str)
+    def test_a_hidden_video(
+        self, api: Api, table: Table, fields: dict[str, Any], reason: str, options: dict[str, Any]
+    ) -> None:
+        video = api.publish()
+        _alter(table, video, fields)
+        for user in ("alice", "admin"):
+            answer = _counted(api, video, user=user, **options)
+            assert answer == {"counted": False, "reason": reason, "viewCount": 0, "windowEnds": None}
+        assert _send(api, video, user="bob", **options).status == 404
+        assert (_counter(table, video), _markers(table)) == ({reason: 2}, [])
+
+    def test_a_deleted_video_before_all(self, api: Api, table: Table) -> None:
+        video = api.publish(expiresAt=NOW + 1)
+        api.delete(f"/v1/videos/{video['videoId']}")
+        _alter(table, video, {"expiresAt": NOW})
+        assert _reason(api, video, user="alice") == "deleted"
+        assert _send(api, video).status == 404
+        assert _counter(table, video) == {"deleted": 1}
+
+    def test_ones_own_video(self, api: Api, table: Table) -> None:
+        video = api.publish("alice")
+        _view(api, video)
+        assert _counted(api, video, user="alice") == {
+            "counted": False,
+            "reason": "owner",
+            "viewCount": 1,
+            "windowEnds": None,
+        }
+        assert _reason(api, video, user="admin") is None
+        assert _reason(api, api.publish("admin"), user="admin") == "owner"
+        assert _counter(table, video) == {"views": 2, "owner": 1}
+
+    def test_a_deployment_may_count_ones_own(self, table: Table, clock: Clock) -> None:
+        api = _api_with(ViewStore(table, counts_own=True), clock)
+        video = api.publish("alice")
+        assert _reason(api, video, user="alice") is None
+        _alter(table, video, {"visibility": "private"})
+        clock.advance(CACHE_SECONDS)
+        assert _reason(api, video, user="alice") == "unpublished"
+
+    def test_what_does_not_count_is_one_write(self, api: Api, table: Table) -> None:
+        video = api.publish()
+        _view(api, video, TV)
+        with recorded(table.client) as operations:
+            _reason(api, video, user="alice")
+        assert [operation.name for operation in operations] == ["UpdateItem"]
+        with recorded(table.client) as operations:
+            _reason(api, video, TV)
+        assert [operation.name for operation in operations] == ["PutItem", "UpdateItem"]
 
 
 def test_what_is_rolled_up_counts_too(api: Api, table: Table) -> None:
@@ -71,22 +307,50 @@ def test_what_is_rolled_up_counts_too(api: Api, table: Table) -> None:
         },
     )
     assert _view(api, video) == 41
+    assert _view(api, video, TV) == 42
     assert api.get(f"/v1/videos/{video['videoId']}").json["viewCount"] == 41
 
 
 @pytest.mark.parametrize("body", ["", "{}"])
 def test_a_view_needs_no_body(api: Api, body: str) -> None:
     video = api.publish()
-    reply = api.request(
-        "POST", f"/v1/videos/{video['videoId']}/views", body=body, headers={"Content-Type": "application/json"}
-    )
-    assert reply.status == 200
+    path, headers = f"/v1/videos/{video['videoId']}/views", {"Content-Type": "application/json"}
+    assert api.request("POST", path, body=body, headers=headers, user="bob").json["counted"] is True
 
 
-def test_a_body_that_says_something_is_refused(api: Api) -> None:
+@pytest.mark.parametrize(
+    ("body", "pointer"),
+    [
+        ({"count": 100}, "/count"),
+        ({"viewerId": "x" * 2048}, "/viewerId"),
+        ({"viewerId": ""}, "/viewerId"),
+        ({"viewerId": "two\nlines"}, "/viewerId"),
+        ({"viewerId": 7}, "/viewerId"),
+        ({"watchedMs": -1}, "/watchedMs"),
+        ({"watchedMs": 86_400_001}, "/watchedMs"),
+        ({"watchedMs": "5"}, "/watchedMs"),
+        ({"at": NOW + LATEST_SECONDS + 1}, "/at"),
+        ({"at": NOW - EARLIEST_SECONDS - 1}, "/at"),
+        ({"at": -1}, "/at"),
+        ({"at": "now"}, "/at"),
+        ({"at": True}, "/at"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_a_body_that_is_not_valid_is_refused(api: Api, table: Table, body: dict[str, Any], pointer: str) -> None:
     video = api.publish()
-    assert api.post(f"/v1/videos/{video['videoId']}/views", {"count": 100}).status == 422
-    assert _view(api, video) == 1
+    reply = _send(api, video, body)
+    assert (reply.status, [fault["pointer"] for fault in reply.json["errors"]]) == (422, [pointer])
+    assert (_counter(table, video), _markers(table)) == ({}, [])
+
+
+@pytest.mark.parametrize(
+    "body",
+    [{"viewerId": "x" * 128}, {"at": NOW + LATEST_SECONDS}, {"at": NOW - EARLIEST_SECONDS}, {"at": None}],
+    ids=str,
+)
+def test_what_is_just_valid_counts(api: Api, body: dict[str, Any]) -> None:
+    assert _view(api, api.publish(), body) == 1
 
 
 def test_only_known_videos_have_views(api: Api, table: Table) -> None:
@@ -114,7 +378,7 @@ class TestCache:
         assert api.post(f"/v1/videos/{video['videoId']}/views", user="bob").status == 404
 
     def test_it_forgets_the_longest_unused_when_it_is_full(self, table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("shared.videos.counters.CACHE_VIDEOS", 2)
+        monkeypatch.setattr("shared.views.store.CACHE_VIDEOS", 2)
         store, caller = ViewStore(table), Caller("alice", frozenset())
         api = make_api(table)
         one, two, three = (api.publish()["videoId"] for _ in range(3))
@@ -170,7 +434,7 @@ class TestWhenDynamoDBFails:
         self, api: Api, failing: Failing, video: dict[str, Any], code: str, status: int
     ) -> None:
         failing([_client_error(code) for _ in range(10)])
-        reply = api.post(f"/v1/videos/{video['videoId']}/views")
+        reply = _send(api, video)
         assert (reply.status, reply.headers["retry-after"]) == (status, "1")
         assert "may or may not have been counted" not in reply.json["detail"]
 
@@ -178,23 +442,79 @@ class TestWhenDynamoDBFails:
         self, api: Api, failing: Failing, video: dict[str, Any]
     ) -> None:
         calls = failing([ReadTimeoutError(endpoint_url="x")])
-        reply = api.post(f"/v1/videos/{video['videoId']}/views")
+        reply = _send(api, video)
         assert (reply.status, calls) == (503, [1])
         assert "may or may not have been counted" in reply.json["detail"]
         assert "Idempotency-Key" in reply.json["detail"]
 
-    def test_views_with_keys_that_exclude_each_other_for_long_say_when_to_come_back(
+    @pytest.fixture
+    def losing(self, table: Table, video: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> list[str]:
+        """Carries the next put out and loses its answer; returns the partitions of the puts."""
+        partitions: list[str] = []
+        put = table.client.put_item
+
+        def put_item(**parameters: Any) -> Any:
+            partitions.append(parameters["Item"]["pk"]["S"])
+            answer = put(**parameters)
+            if len(partitions) == 1:
+                raise ReadTimeoutError(endpoint_url="x")
+            return answer
+
+        monkeypatch.setattr(table.client, "put_item", put_item)
+        return partitions
+
+    @pytest.mark.parametrize("options", [{"body": TV}, {"headers": KEY}, {"body": TV, "headers": KEY}], ids=str)
+    def test_a_marker_whose_answer_was_lost_is_known_by_the_next_try(
+        self, api: Api, losing: list[str], video: dict[str, Any], options: dict[str, Any]
+    ) -> None:
+        assert _reason(api, video, **options) is None
+        assert len(losing) == 2
+
+    @pytest.mark.parametrize("options", [{"body": TV}, {"headers": KEY}], ids=str)
+    def test_markers_that_are_throttled_for_long_say_when_to_come_back(
+        self,
+        api: Api,
+        table: Table,
+        video: dict[str, Any],
+        options: dict[str, Any],
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        def throttled(**_: Any) -> None:
+            raise _client_error("ProvisionedThroughputExceededException")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(table.client, "put_item", throttled)
+            reply = _send(api, video, **options)
+        assert (reply.status, reply.headers["retry-after"]) == (503, "1")
+        assert _reason(api, video, **options) is None
+
+    def test_a_marker_that_is_gone_meanwhile_is_a_reason_to_try_again(
         self, api: Api, table: Table, video: dict[str, Any], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        def conflict(**_: Any) -> None:
-            raise _client_error("TransactionConflictException")
+        def refused(**_: Any) -> None:
+            raise _client_error("ConditionalCheckFailedException")
 
-        path = f"/v1/videos/{video['videoId']}/views"
         with monkeypatch.context() as patch:
-            patch.setattr(table.client, "transact_write_items", conflict)
-            reply = api.post(path, headers=KEY)
-        assert (reply.status, reply.headers["retry-after"]) == (409, "1")
-        assert api.post(path, headers=KEY).json["viewCount"] == 1
+            patch.setattr(table.client, "put_item", refused)
+            assert _send(api, video, TV).status == 503
+        assert _reason(api, video, TV) is None
+
+
+def _api_with(store: ViewStore, clock: Clock) -> Api:
+    """The service, with views counted by this store."""
+    api = make_api(store.table, clock)
+    return Api(api.table, {"videos": api.handlers["videos"], "views": views.make(store, clock)}, clock)
+
+
+def _alter(table: Table, video: Mapping[str, Any], fields: Mapping[str, Any]) -> None:
+    """Change a stored video as time or a worker would."""
+    item = table.get(VIDEO.key(videoId=video["videoId"]))
+    assert item is not None
+    table.write(table.put({**item, **fields}))
+
+
+def _size(item: Item) -> int:
+    return sum(len(name) + len(str(value)) for name, value in item.items())
 
 
 def _client_error(code: str) -> ClientError:

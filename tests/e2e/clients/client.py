@@ -2,6 +2,7 @@
 
 import json
 import sys
+import time
 from pathlib import Path
 from typing import TypeVar
 from uuid import UUID
@@ -10,20 +11,24 @@ import httpx
 from video_metadata_client import AuthenticatedClient
 from video_metadata_client.api.uploads import create_upload
 from video_metadata_client.api.videos import create_video, get_video, list_videos, patch_video
-from video_metadata_client.api.views import count_view
+from video_metadata_client.api.views import count_view, count_views
 from video_metadata_client.models import (
     FetchedVideo,
     GetVideoFieldsItem,
     GetVideoIncludeItem,
     NewUpload,
     NewVideo,
+    NewView,
     PartialVideo,
     PutUpload,
+    QueuedView,
+    QueuedViews,
     Video,
     VideoPage,
     VideoPatch,
     VideoSummary,
     ViewCount,
+    ViewResults,
 )
 
 Wanted = TypeVar("Wanted")
@@ -46,7 +51,11 @@ def use(base_url: str, token: str, category: str, film: bytes) -> dict[str, obje
         if_match = f'"{created.version}"'
         patched = body(Video, patch_video.sync(video_id, client=client, body=change, if_match=if_match))
 
-        viewed = body(ViewCount, count_view.sync(video_id, client=client))
+        viewed = body(
+            ViewCount, count_view.sync(video_id, client=client, body=NewView(viewer_id="tv", watched_ms=5000))
+        )
+        queue = QueuedViews(views=[QueuedView(id="a", video_id=video_id, at=int(time.time()))])
+        queued = body(ViewResults, count_views.sync(client=client, body=queue)).results[0]
 
         include = [GetVideoIncludeItem.RATINGS, GetVideoIncludeItem.TAGS]
         fetched = body(FetchedVideo, get_video.sync(video_id, client=client, include=include))
@@ -70,7 +79,8 @@ def use(base_url: str, token: str, category: str, film: bytes) -> dict[str, obje
     return {
         "videoId": str(video_id),
         "description": patched.description,
-        "views": viewed.view_count,
+        "views": {"viewCount": viewed.view_count, "counted": viewed.counted, "reason": viewed.reason},
+        "queued": {"id": queued.id, "counted": queued.counted, "reason": queued.reason},
         "fetched": {
             "title": fetched.title,
             "viewCount": fetched.view_count,

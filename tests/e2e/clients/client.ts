@@ -26,7 +26,14 @@ export async function use(baseUrl: string, token: string, category: string, film
     }),
   );
 
-  const viewed = body(await client.POST("/v1/videos/{videoId}/views", { params: { path } }));
+  const viewed = body(
+    await client.POST("/v1/videos/{videoId}/views", { params: { path }, body: { viewerId: "tv", watchedMs: 5000 } }),
+  );
+  const at = Math.floor(Date.now() / 1000);
+  const [queued] = body(
+    await client.POST("/v1/views", { body: { views: [{ id: "a", videoId: created.videoId, at }] } }),
+  ).results;
+  if (queued === undefined) throw new Error("it has no result");
 
   const fetched = body(
     await client.GET("/v1/videos/{videoId}", { params: { path, query: { include: ["ratings", "tags"] } } }),
@@ -56,7 +63,8 @@ export async function use(baseUrl: string, token: string, category: string, film
   return {
     videoId: created.videoId,
     description: patched.description,
-    views: viewed.viewCount,
+    views: { viewCount: viewed.viewCount, counted: viewed.counted, reason: viewed.reason },
+    queued: { id: queued.id, counted: queued.counted, reason: queued.reason },
     fetched: { title: fetched.title, viewCount: fetched.viewCount, tags: fetched.included?.tags, average, renditions },
     partial,
     listed: { title: listed.title, status: listed.status },

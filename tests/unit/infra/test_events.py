@@ -285,6 +285,8 @@ PART_OF_ANSWER: dict[str, Any] = {
     "videos/patch-video-outdated": {"type": f"{PROBLEM}version-mismatch"},
     "videos/restore-video": {"status": "ready", "version": 3},
     "views/count-view": {"videoId": world.HARBOUR, "viewCount": world.VIEWS + 1},
+    "views/count-view-of-a-viewer": {"counted": True, "reason": None},
+    "views/count-views": {"results": [{"id": "a1"}, {"id": "a2", "problem": {"status": 404}}]},
     "views/count-view-without-scope": {"type": f"{PROBLEM}forbidden"},
 }
 WITHOUT_JSON = {"public/get-docs", "public/get-docs-asset"}

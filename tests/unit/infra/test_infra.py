@@ -311,8 +311,9 @@ class TestSettings:
         assert _settings(context | {"env": "aws"}).env == "aws"
 
     def test_limits_can_be_chosen(self) -> None:
-        settings = _settings({"jobsPerDay": "20", "auditDays": 30})
+        settings = _settings({"jobsPerDay": "20", "auditDays": 30, "viewWindow": "1440", "countOwnViews": "true"})
         assert (settings.jobs_per_day, settings.audit_days) == (20, 30)
+        assert (settings.view_window, settings.count_own_views) == (1440, True)
 
     @pytest.mark.parametrize(
         ("context", "complaint"),
@@ -329,6 +330,9 @@ class TestSettings:
             ({"endpoint": "http://127.0.0.1:4566"}, "endpoint"),
             ({"jobsPerDay": "0"}, "'jobsPerDay'"),
             ({"auditDays": "many"}, "'auditDays'"),
+            ({"viewWindow": "0"}, "'viewWindow' must be from 1 to 1440"),
+            ({"viewWindow": "1441"}, "'viewWindow' must be from 1 to 1440"),
+            ({"countOwnViews": "sometimes"}, "'countOwnViews'"),
             ({"renditions": "720p,720p"}, "'renditions'"),
             ({"renditions": "large"}, "'renditions'"),
             ({"renditions": "1440p"}, "'renditions'"),

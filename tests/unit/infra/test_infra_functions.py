@@ -54,10 +54,15 @@ ALLOWED = {
         "secretsmanager:GetSecretValue CursorSecret",
     },
     "views": {
+        "dynamodb:BatchGetItem Table VIEWS#*",
+        _only("dynamodb:BatchGetItem Table VIDEO#*", SEEN),
         _only("dynamodb:GetItem Table VIDEO#*", SEEN),
-        "dynamodb:GetItem Table VIEWS#*",
-        "dynamodb:PutItem Table VIEWID#*",
-        _only("dynamodb:UpdateItem Table VIEWS#*", "schemaVersion views", returning="ALL_NEW"),
+        "dynamodb:PutItem Table VIEWER#*",
+        _only(
+            "dynamodb:UpdateItem Table VIEWS#*",
+            "deleted expired hour owner repeated schemaVersion unpublished views watched",
+            returning="ALL_NEW",
+        ),
     },
     "uploads": {
         "dynamodb:GetItem Table VIDEO#*",
@@ -223,7 +228,7 @@ LISTING = {
 
 ENVIRONMENT = {
     "videos": LISTING,
-    "views": {},
+    "views": {"VIEW_WINDOW_SECONDS": "1800", "COUNT_OWN_VIEWS": "false"},
     "uploads": {"SOURCES_BUCKET": "Sources", "JOBS_PER_DAY": "500", "RENDITIONS": "1080p,720p,480p,240p"},
     "jobs": {"JOBS_PER_DAY": "500", "MEDIA_BUCKET": "Media"},
     "history": {"AUDIT_TABLE_NAME": "AuditTable", "CURSOR_SECRET_ARN": "CursorSecret"},

@@ -1,0 +1,89 @@
+"""The views that a player kept while it was offline: counted together, each with a result of its own."""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from typing import Any
+
+from shared.core.attributes import Item
+from shared.core.caller import Caller
+from shared.core.errors import pointer
+from shared.videos.access import seen_by
+from shared.videos.counters import UNCOUNTED
+from shared.views.models import QueuedView
+from shared.views.store import MARKER_SECONDS, Verdict, View, ViewStore, require_timely
+from shared.web.answers import failed_part
+
+WORKERS = 16
+"""Views that are counted at a time: as many as the client has connections."""
+LONGEST_SECONDS = 20
+"""No request to DynamoDB begins that could not end in this time; the function has 28."""
+
+
+def count_all(store: ViewStore, sent: Sequence[QueuedView], caller: Caller, now: int) -> list[dict[str, Any]]:
+    """Count views, and return the results in their order: what `Verdict.told` says of a view, or its problem.
+
+    Views of one viewer and video are counted in the order of their times, others side by side. Raises Unavailable when
+    nothing was counted yet.
+    """
+    views = [
+        View(view.videoId, view.at, view.viewerId, view.id, id_seconds=MARKER_SECONDS, watched=view.watchedMs or 0)
+        for view in sent
+    ]
+    videos = store.videos(list(dict.fromkeys(view.video_id for view in views)), now)
+    counts = store.counters.read([video_id for video_id, video in videos.items() if video])
+    verdicts: dict[int, Verdict] = {}
+    failures: dict[int, Exception] = {}
+
+    def judge(places: Sequence[int]) -> None:
+        for place in places:
+            view = views[place]
+            try:
+                require_timely(view.at, now)
+                video = seen_by(videos[view.video_id], caller, now)
+                verdicts[place] = store.ruled(video, caller, now) or store.mark(view, caller, now)
+            except Exception as error:
+                # One that fails, even by a bug, must not hide what became of the others.
+                failures[place] = error
+
+    def add(video_id: str, places: Sequence[int]) -> None:
+        sums = Counter(str(verdicts[place].reason) for place in places)
+        try:
+            store.counters.add(video_id, sums, now)
+        except Exception as error:
+            failures.update(dict.fromkeys(places, error))
+
+    with ThreadPoolExecutor(max_workers=WORKERS, thread_name_prefix="views") as executor:
+
+        def side_by_side(work: Callable[..., None], *calls: tuple[Any, ...]) -> None:
+            # A copy of the context for each, so that log lines of threads name the request.
+            for done in [executor.submit(copy_context().run, work, *call) for call in calls]:
+                done.result()
+
+        side_by_side(judge, *((places,) for places in _by_viewer(views)))
+        uncounted = defaultdict(list)
+        for place, verdict in verdicts.items():
+            if verdict.reason in UNCOUNTED:
+                uncounted[views[place].video_id].append(place)
+        side_by_side(add, *uncounted.items())
+
+    # What was counted is not in the counters yet: the stream adds it.
+    counted = Counter(views[place].video_id for place, verdict in verdicts.items() if verdict.reason is None)
+    results: list[dict[str, Any]] = []
+    for place, view in enumerate(views):
+        result: Item = {"id": view.id, "videoId": view.video_id}
+        if place in failures:
+            result["problem"] = failed_part(failures[place], pointer(("views", place)))["problem"]
+        else:
+            result |= verdicts[place].told(counts[view.video_id].views + counted[view.video_id])
+        results.append(result)
+    return results
+
+
+def _by_viewer(views: Sequence[View]) -> list[list[int]]:
+    """The places of the views, those of one viewer and video together and in the order of their times."""
+    groups: defaultdict[tuple[str, str | None, str | None], list[int]] = defaultdict(list)
+    for place, view in sorted(enumerate(views), key=lambda placed: placed[1].at):
+        groups[view.video_id, view.viewer_id, None if view.viewer_id else view.id].append(place)
+    return list(groups.values())

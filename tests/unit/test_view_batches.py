@@ -1,0 +1,287 @@
+"""The views of a player's offline queue: each with a result of its own, and none counted twice by a retry."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from functions.views import handler as views
+from shared.aws.dynamodb import Table
+from shared.core.attributes import Item
+from shared.schema import VIEW_COUNTER, VIEWER
+from shared.views.store import EARLIEST_SECONDS, LATEST_SECONDS, MARKER_SECONDS, WINDOW_SECONDS, ViewStore
+from tests.harness import NOW, Api, Clock, Reply, recorded
+from tests.wire import come_between, raised
+
+ABSENT = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
+HOUR = 3600
+
+View = dict[str, Any]
+
+
+def _of(video: Mapping[str, Any], id_: str, at: int = NOW, **more: Any) -> View:
+    return {"id": id_, "videoId": video["videoId"], "at": at, **more}
+
+
+def _send(api: Api, queue: Sequence[View], user: str = "bob") -> Reply:
+    return api.post("/v1/views", {"views": queue}, user=user)
+
+
+def _results(api: Api, *queue: View, user: str = "bob") -> list[dict[str, Any]]:
+    reply = _send(api, queue, user)
+    assert reply.status == 200, reply.body
+    results: list[dict[str, Any]] = reply.json["results"]
+    assert [(result["id"], result["videoId"]) for result in results] == [
+        (view["id"], view["videoId"]) for view in queue
+    ]
+    return results
+
+
+def _reasons(api: Api, *queue: View, user: str = "bob") -> list[str | int | None]:
+    """Why the views do not count, None for one that does; the status of what has a problem."""
+    results = _results(api, *queue, user=user)
+    assert all(result.get("counted") == (result["reason"] is None) for result in results if "problem" not in result)
+    return [result["problem"]["status"] if "problem" in result else result["reason"] for result in results]
+
+
+def _counter(table: Table, video: Mapping[str, Any]) -> Item:
+    counter = table.get(VIEW_COUNTER.key(videoId=video["videoId"], shard=0)) or {}
+    return {name: value for name, value in counter.items() if name not in ("pk", "sk", "hour", "schemaVersion")}
+
+
+def _markers(table: Table) -> list[dict[str, Any]]:
+    return [
+        item
+        for item in table.client.scan(TableName=table.name)["Items"]
+        if item["pk"]["S"].startswith(VIEWER.partition_prefix)
+    ]
+
+
+def test_each_view_has_its_result_in_its_place(api: Api, table: Table) -> None:
+    one, other, hidden = api.publish(), api.publish(), api.create()
+    results = _results(
+        api,
+        _of(one, "a", NOW - HOUR, viewerId="tv", watchedMs=5000),
+        _of({"videoId": ABSENT}, "b"),
+        _of(other, "c", NOW - 60),
+        _of(hidden, "d"),
+        _of(one, "e", NOW - HOUR + 60, viewerId="tv"),
+    )
+    problem = {
+        "type": "urn:video-metadata:problem:not-found",
+        "title": "Not found",
+        "status": 404,
+        "detail": "There is no such video.",
+    }
+    ends = NOW - HOUR + WINDOW_SECONDS
+    counted = {"counted": True, "reason": None, "viewCount": 1}
+    assert results == [
+        {"id": "a", "videoId": one["videoId"], **counted, "windowEnds": ends},
+        {"id": "b", "videoId": ABSENT, "problem": problem},
+        {"id": "c", "videoId": other["videoId"], **counted, "windowEnds": None},
+        {"id": "d", "videoId": hidden["videoId"], "problem": problem},
+        {
+            "id": "e",
+            "videoId": one["videoId"],
+            "counted": False,
+            "reason": "repeated",
+            "viewCount": 1,
+            "windowEnds": ends,
+        },
+    ]
+    # What counts has a marker, and the stream counts it.
+    assert {marker["id"]["S"]: marker.get("watched") for marker in _markers(table)} == {"a": {"N": "5000"}, "c": None}
+    assert (_counter(table, one), _counter(table, other)) == ({"repeated": 1}, {})
+
+
+def test_a_view_of_a_batch_is_a_view_like_one_by_itself(api: Api) -> None:
+    video = api.publish()
+    path = f"/v1/videos/{video['videoId']}/views"
+    assert api.post(path, {"viewerId": "tv"}, user="bob").json["counted"] is True
+    assert _reasons(api, _of(video, "a", viewerId="tv")) == ["repeated"]
+    assert _reasons(api, _of(video, "b", NOW + LATEST_SECONDS)) == [None]
+    assert api.post(path, headers={"Idempotency-Key": "b"}, user="bob").json["reason"] == "duplicate"
+
+
+@pytest.mark.parametrize("viewer", [{}, {"viewerId": "tv"}], ids=["by id", "by viewer"])
+def test_a_batch_that_is_sent_again_counts_nothing_twice(api: Api, clock: Clock, viewer: dict[str, Any]) -> None:
+    video = api.publish()
+    queue = [_of(video, str(place), NOW - place * HOUR, **viewer) for place in range(5)]
+    assert _reasons(api, *queue) == [None] * 5
+    for pause in (0, WINDOW_SECONDS, EARLIEST_SECONDS - 5 * HOUR):
+        clock.advance(pause)
+        assert None not in _reasons(api, *queue)
+
+
+def test_an_id_is_known_for_as_long_as_its_view_can_be_sent(api: Api, clock: Clock) -> None:
+    video = api.publish()
+    assert _reasons(api, _of(video, "a")) == [None]
+    clock.advance(EARLIEST_SECONDS)
+    assert _reasons(api, _of(video, "a")) == ["duplicate"]
+    clock.advance(MARKER_SECONDS - EARLIEST_SECONDS)
+    assert _reasons(api, _of(video, "a", NOW + MARKER_SECONDS)) == [None]
+
+
+def test_the_views_of_a_viewer_are_taken_in_the_order_of_their_times(api: Api) -> None:
+    video, other = api.publish(), api.publish()
+    queue = [
+        _of(video, "late", NOW - 60, viewerId="tv"),
+        _of(video, "early", NOW - 3 * HOUR, viewerId="tv"),
+        _of(other, "elsewhere", NOW - 2 * HOUR, viewerId="tv"),
+        _of(video, "soon after", NOW - 3 * HOUR + 60, viewerId="tv"),
+        _of(video, "another viewer", NOW - 3 * HOUR + 60, viewerId="phone"),
+    ]
+    assert _reasons(api, *queue) == [None, None, None, "repeated", None]
+
+
+def test_an_id_belongs_to_one_caller_and_video(api: Api) -> None:
+    one, other = api.publish(), api.publish()
+    assert _reasons(api, _of(one, "a")) == _reasons(api, _of(other, "a")) == [None]
+    assert _reasons(api, _of(one, "a"), user="carol") == [None]
+    assert _reasons(api, _of(one, "a")) == ["duplicate"]
+
+
+def test_rules_hold_for_batches_too_and_are_added_up(api: Api, table: Table) -> None:
+    own, hidden = api.publish("alice"), api.create("alice")
+    queue = [*(_of(own, f"o{place}") for place in range(3)), *(_of(hidden, f"h{place}") for place in range(2))]
+    with recorded(table.client) as operations:
+        assert _reasons(api, *queue, user="alice") == ["owner"] * 3 + ["unpublished"] * 2
+    # One addition for each video, however many of its views do not count.
+    assert sorted(operation.name for operation in operations) == ["BatchGetItem"] * 2 + ["UpdateItem"] * 2
+    assert (_counter(table, own), _counter(table, hidden)) == ({"owner": 3}, {"unpublished": 2})
+
+
+def test_a_view_costs_a_marker_and_videos_and_counters_are_read_together(api: Api, table: Table) -> None:
+    videos = [api.publish() for _ in range(10)]
+    queue = [_of(video, f"{place}-{which}") for which, video in enumerate(videos) for place in range(10)]
+    with recorded(table.client) as operations:
+        assert _reasons(api, *queue) == [None] * 100
+    names = [operation.name for operation in operations]
+    assert names[:2] == ["BatchGetItem"] * 2
+    assert names[2:] == ["PutItem"] * 100
+
+
+class TestTimes:
+    """What has become too old in the queue must not hold up the rest, nor must a clock that is wrong."""
+
+    @pytest.mark.parametrize("at", [NOW - EARLIEST_SECONDS - 1, NOW + LATEST_SECONDS + 1])
+    def test_a_view_outside_of_the_time_fails_alone(self, api: Api, table: Table, at: int) -> None:
+        video = api.publish()
+        good, bad = _results(api, _of(video, "a"), _of(video, "b", at))
+        assert good["counted"] is True
+        assert (bad["problem"]["status"], bad["problem"]["errors"][0]["pointer"]) == (422, "/views/1/at")
+        assert len(_markers(table)) == 1
+
+    def test_a_view_at_the_edge_counts(self, api: Api) -> None:
+        video = api.publish()
+        edges = (NOW - EARLIEST_SECONDS, NOW + LATEST_SECONDS)
+        assert _reasons(api, *(_of(video, str(at), at) for at in edges)) == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("change", "pointer"),
+    [
+        ({"id": ""}, "/views/1/id"),
+        ({"id": "x" * 65}, "/views/1/id"),
+        ({"id": None}, "/views/1/id"),
+        ({"id": 7}, "/views/1/id"),
+        ({"id": "first"}, "/views"),
+        ({"videoId": "nonsense"}, "/views/1/videoId"),
+        ({"at": None}, "/views/1/at"),
+        ({"at": "now"}, "/views/1/at"),
+        ({"at": -1}, "/views/1/at"),
+        ({"watchedMs": -1}, "/views/1/watchedMs"),
+        ({"watchedMs": 86_400_001}, "/views/1/watchedMs"),
+        ({"viewerId": "x" * 2048}, "/views/1/viewerId"),
+        ({"views": 1}, "/views/1/views"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_a_batch_with_a_view_that_is_not_valid_is_refused(
+    api: Api, table: Table, change: dict[str, Any], pointer: str
+) -> None:
+    video = api.publish()
+    reply = _send(api, [_of(video, "first"), _of(video, "second") | change])
+    assert (reply.status, [fault["pointer"] for fault in reply.json["errors"]]) == (422, [pointer])
+    assert _markers(table) == []
+
+
+@pytest.mark.parametrize("count", [0, 101])
+def test_a_batch_has_1_to_100_views(api: Api, count: int) -> None:
+    video = api.publish()
+    reply = _send(api, [_of(video, str(place)) for place in range(count)])
+    assert (reply.status, reply.json["errors"][0]["pointer"]) == (422, "/views")
+
+
+def test_the_ids_of_a_batch_differ(api: Api) -> None:
+    video = api.publish()
+    reply = _send(api, [_of(video, id_) for id_ in ("a", "b", "a")])
+    assert "0 and 2 have the same" in reply.json["errors"][0]["detail"]
+
+
+class TestWhenDynamoDBFails:
+    def test_a_view_that_is_throttled_fails_alone_and_can_be_sent_again(
+        self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        video = api.publish()
+        queue = [_of(video, id_) for id_ in "abc"]
+        put = table.client.put_item
+
+        def put_item(**parameters: Any) -> Any:
+            if parameters["Item"]["id"]["S"] == "b":
+                raise _client_error("ProvisionedThroughputExceededException")
+            return put(**parameters)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(table.client, "put_item", put_item)
+            assert _reasons(api, *queue) == [None, 503, None]
+        assert _reasons(api, *queue) == ["duplicate", None, "duplicate"]
+
+    def test_views_whose_rule_could_not_be_added_fail(
+        self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        own, other = api.publish("alice"), api.publish("bob")
+
+        def refused(**_: Any) -> Any:
+            raise _client_error("ProvisionedThroughputExceededException")
+
+        monkeypatch.setattr(table.client, "update_item", refused)
+        assert _reasons(api, _of(own, "a"), _of(other, "b"), _of(own, "c"), user="alice") == [503, None, 503]
+
+    def test_nothing_is_counted_when_the_videos_cannot_be_read(self, api: Api, table: Table) -> None:
+        video = api.publish()
+
+        def refused(operation: str, _: Mapping[str, Any], send: Callable[[], Any]) -> Any:
+            return raised(_client_error("ThrottlingException")) if operation == "BatchGetItem" else send()
+
+        undo = come_between(table.client, refused)
+        assert _send(api, [_of(video, "a")]).status == 503
+        undo()
+        assert _markers(table) == []
+
+    def test_a_bug_does_not_hide_what_became_of_the_others(
+        self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        one, other = api.publish(), api.publish()
+        table.client.update_item(
+            TableName=table.name,
+            Key={"pk": {"S": f"VIDEO#{other['videoId']}"}, "sk": {"S": "#META"}},
+            UpdateExpression="REMOVE visibility",
+        )
+        assert _reasons(api, _of(one, "a"), _of(other, "b")) == [None, 500]
+
+    def test_what_there_is_no_time_for_fails_with_503(self, table: Table, api: Api) -> None:
+        # Each look at the clock takes five seconds, and half a minute is more than the function has.
+        video = api.publish()
+        seconds = iter(range(0, 100_000, 5))
+        handler = views.make(ViewStore(table), Clock(), elapsed=lambda: next(seconds))
+        slow = Api(table, {"views": handler}, Clock())
+        reasons = _reasons(slow, *(_of(video, str(place)) for place in range(8)))
+        assert set(reasons) == {None, 503}
+        retried = _reasons(api, *(_of(video, str(place)) for place in range(8)))
+        assert retried == ["duplicate" if reason is None else None for reason in reasons]
+
+
+def _client_error(code: str) -> ClientError:
+    return ClientError({"Error": {"Code": code, "Message": "made up"}}, "PutItem")
