@@ -147,12 +147,10 @@ class ApiStack(cdk.Stack):
         return relations
 
     def _ratings(self) -> ServiceFunction:
-        """Ratings, which lie with their users, and their totals, which lie beside the videos."""
+        """Ratings, which lie in partitions of their own. It reads videos and totals, and cannot write them."""
         ratings = self._function("ratings")
         ratings.allow_items("BatchGetItem", of=[schema.VIDEO, schema.RATING])
-        ratings.allow_items("GetItem", of=[schema.RATING_TOTALS])
-        ratings.allow_items("DeleteItem", "PutItem", of=[schema.RATING])
-        ratings.allow_items("UpdateItem", of=[schema.RATING_TOTALS], attributes=attributes.RATING_TOTALS)
+        ratings.allow_items("PutItem", of=[schema.RATING])
         return ratings
 
     def _playlists(self) -> ServiceFunction:

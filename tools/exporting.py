@@ -27,7 +27,6 @@ from shared.schema import (
     PARTITION_KEY,
     PLAYLIST,
     PROFILE,
-    RATING,
     RATING_TOTALS,
     RELATION_INDEX,
     RELEASE,
@@ -41,9 +40,9 @@ from shared.schema import (
     VIEW_COUNTER,
     Entity,
     playlists_relation,
-    rated_relation,
     status_relation,
 )
+from shared.upkeep.comparison import Comparison
 from shared.videos.access import is_purged
 from shared.videos.video import STATUSES
 from tools import ToolError
@@ -78,6 +77,7 @@ class Export:
         self._raw = raw
         self._bars = bars
         self._clock = clock
+        self._comparison = Comparison(table, clock)
         self._page = page
         self._unfinished = file.with_name(f"{file.name}.part")
         self._state = file.with_name(f"{file.name}.state")
@@ -193,11 +193,9 @@ class Export:
         if first is None or first[SORT_KEY] != VIDEO.sk or is_purged(first, int(self._clock())):
             return
         yield "Video", first
-        rated = False
         for item in items:
             entity = _entity_of(item)
             if entity == "ImportedRating":
-                rated = bool(item.get("votes"))
                 if not self._raw and "imported" not in item:
                     continue
                 item = item if self._raw else {name: item[name] for name in ("videoId", "imported")}
@@ -206,13 +204,9 @@ class Export:
         counter = self._table.get(VIEW_COUNTER.key(videoId=video_id, shard=0), consistent=True)
         if counter:
             yield "Views", counter if self._raw else counter | {"videoId": video_id}
-        if rated:
-            yield from (("Rating", item) for item in self._ratings(video_id))
-
-    def _ratings(self, video_id: str) -> Iterator[Item]:
-        for users in self._related(rated_relation(video_id)):
-            keys = [RATING.key(userId=user, videoId=video_id) for user in users]
-            yield from self._table.batch_get(keys, consistent=True)
+        # Also when no totals say that there are any, as these follow the ratings.
+        for ratings, _ in self._comparison.all_ratings(video_id):
+            yield from (("Rating", rating) for rating in ratings)
 
     def _user(self, user: str) -> Iterator[tuple[str, Item]]:
         if self._raw and (profile := self._table.get(PROFILE.key(userId=user), consistent=True)):

@@ -23,6 +23,7 @@ from shared.relations.models import (
     ReleaseContent,
 )
 from shared.relations.ranks import LONGEST, WIDTH
+from shared.relations.ratings import MOVED
 from shared.schema import PARTITION_KEY, RELATION_INDEX, SORT_KEY
 from shared.videos.documents import SOURCE_FIELDS
 from shared.videos.models import VideoContent
@@ -38,8 +39,9 @@ MADE = (
     SORT_KEY,
     "categoryShard",
     *(attribute.name for attribute in (*RELATION_INDEX.partition, *RELATION_INDEX.sort)),
+    MOVED,
 )
-"""The attributes that the import makes itself."""
+"""The attributes that the import makes itself, and the one with which a rating came from an earlier release."""
 
 
 def _existing_region(code: str) -> str:

@@ -12,14 +12,14 @@ from pathlib import Path
 
 from shared.aws.dynamodb import Key, Table, Write
 from shared.aws.failures import ConditionFailed, TransactionConflict
-from shared.aws.records import ABSENT
+from shared.aws.records import ABSENT, unchanged
 from shared.core.attributes import Item, encode
 from shared.core.errors import ContentTooLarge, InternalError, NotApplied
 from shared.relations.credits import PLACING_ATTRIBUTES
 from shared.relations.mover import EntryMover
 from shared.relations.playlist_entries import MOST_ENTRIES
 from shared.relations.ranks import NoRoomError, between
-from shared.relations.ratings import TOTALS, Choice, RatingStore, addition, share
+from shared.relations.ratings import Choice, RatingStore, place_of_rating, rating_key
 from shared.schema import (
     CREDIT,
     ENTRY,
@@ -28,7 +28,6 @@ from shared.schema import (
     PARTITION_KEY,
     PLAYLIST,
     PROFILE,
-    RATING,
     RATING_TOTALS,
     RELEASE,
     SCHEMA_VERSION,
@@ -39,7 +38,6 @@ from shared.schema import (
     in_playlist_relation,
     job_relation,
     playlists_relation,
-    rated_relation,
 )
 from shared.upkeep.aggregates import user_addition
 from shared.videos.access import is_purged
@@ -57,7 +55,7 @@ LINES_AT_A_TIME = 2000
 MOST_TOGETHER = MOST_ENTRIES + 1
 """Lines of one video or playlist that are carried out together: a playlist is written whole."""
 RATINGS_AT_A_TIME = 50
-"""In one transaction with their totals."""
+"""In one transaction."""
 ROUNDS = 8
 
 CHILDREN = ("Credit", "Release", "Job", "Views")
@@ -219,7 +217,7 @@ class Restore:
                 EntryMover(self._table).move_entries(video_id, self._now())
         outcomes += [(line.line, self._put_imported(line)) for line in children if line.entity == "ImportedRating"]
         for start in range(0, len(ratings), RATINGS_AT_A_TIME):
-            outcomes += self._put_ratings(video_id, ratings[start : start + RATINGS_AT_A_TIME])
+            outcomes += self._put_ratings(ratings[start : start + RATINGS_AT_A_TIME])
         return outcomes
 
     def _put_video(self, line: ItemLine) -> str | Refused:
@@ -257,7 +255,7 @@ class Restore:
         self, line: ItemLine, there: Mapping[tuple[str, str], Item], written: Mapping[tuple[str, str], Item]
     ) -> str | Refused:
         """What became of a rating; of two of one user, the last was written."""
-        place = _place(RATING.key(userId=line.attributes["userId"], videoId=line.attributes["videoId"]))
+        place = _place(rating_key(line.attributes["videoId"], line.attributes["userId"]))
         if place in there:
             return self._compared(line, there[place])
         return CREATED if self._compared(line, written[place]) == UNCHANGED else DIFFERENT
@@ -296,29 +294,22 @@ class Restore:
         self._ratings.set_imported(video_id, imported["average"], imported["votes"], IMPORTER, self._now())
         return CREATED
 
-    def _put_ratings(self, video_id: str, lines: Sequence[ItemLine]) -> list[Outcome]:
-        """Write ratings and what they add to their video's totals, all of them in one transaction."""
+    def _put_ratings(self, lines: Sequence[ItemLine]) -> list[Outcome]:
+        """Write the ratings that are missing, all of them in one transaction; the stream adds them to the totals."""
         items = {_place(item): item for item in (_rating(line.attributes, self._now()) for line in lines)}
         for attempt in range(1, ROUNDS + 1):
             there = self._there(list(items.values()))
+            rated = {place: item for place, item in there.items() if Choice.of(item)}
+            missing = [(item, unchanged(there.get(place))) for place, item in items.items() if place not in rated]
             try:
-                self._add_ratings(video_id, [item for place, item in items.items() if place not in there])
+                if missing:
+                    self._rate.take(len(missing))
+                    self._table.transact([self._table.put(item, condition=condition) for item, condition in missing])
             except (ConditionFailed, TransactionConflict):
                 self._table.pause(attempt)
             else:
-                return [(line.line, self._became(line, there, items)) for line in lines]
+                return [(line.line, self._became(line, rated, items)) for line in lines]
         raise NotApplied
-
-    def _add_ratings(self, video_id: str, ratings: Sequence[Item]) -> None:
-        if not ratings:
-            return
-        self._rate.take(len(ratings) + 1)
-        shares = [share(Choice.of(rating)) for rating in ratings]
-        sums = {name: sum(share[name] for share in shares) for name in TOTALS}
-        totals = self._table.update(
-            RATING_TOTALS.key(videoId=video_id), addition(video_id, sums, IMPORTER, self._now())
-        )
-        self._table.transact([*(self._table.put(rating, condition=ABSENT) for rating in ratings), totals])
 
     def _playlist(self, playlist_id: str, lines: Sequence[ItemLine]) -> list[Outcome]:
         """Write the entries of a playlist, which nobody sees, and then the playlist itself."""
@@ -416,8 +407,7 @@ def _job(item: Item, now: int) -> Item:
 def _rating(attributes: Item, now: int) -> Item:
     item: Item = {"ratedAt": now} | attributes
     user, video_id = item["userId"], item["videoId"]
-    relation = _relation(rated_relation(video_id), 0, 0, user)
-    return _stamped(item, now) | RATING.key(userId=user, videoId=video_id) | relation
+    return _stamped(item, now) | rating_key(video_id, user) | place_of_rating(video_id, user)
 
 
 def _playlist(attributes: Item, entries: Sequence[Item], now: int) -> Item:

@@ -1,27 +1,34 @@
-"""Ratings: one of each user for a video, and their totals, which are exact at every moment.
+"""Ratings: one of each user for a video, and their totals, which follow within about a second.
 
-A rating and the difference that it makes to its video's totals are one transaction. So there are as many votes as
-ratings, and their sum is that of the ratings, however many users rate at once; only who rates may have to wait.
+A rating is one conditional write, and the ratings of a video are spread over LANES partitions: nobody who rates waits for
+another. The table's stream has each rating as it was and as it is, and the function `tallies` adds the difference to the
+totals, once. So when the stream is applied there are as many votes as ratings, and their sum is that of the ratings.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from shared.aws.dynamodb import Key, Table, Write
+from shared.aws.dynamodb import Key, Table
 from shared.aws.expressions import Expression
-from shared.aws.failures import ConditionFailed, TransactionConflict
+from shared.aws.failures import ConditionFailed
 from shared.aws.records import contended, is_ours, new_write_id, signed, signing, unchanged
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.errors import IllegalTransition
 from shared.core.limits import BEST_RATING
-from shared.schema import RATING, RATING_TOTALS, VIDEO, rated_relation
+from shared.schema import RATING, RATING_TOTALS, TTL_ATTRIBUTE, VIDEO, lane_of, rated_relation, shard_of
 from shared.videos.access import VISIBILITY_ATTRIBUTES, is_purged, seen_by
 
 ROUNDS = 8
-"""How often a rating is tried when others rate the same video. Each is ATTEMPTS tries of the table's, and all of them
-wait less than 9 seconds together."""
+"""How often a rating is tried when the same user rates the video in other requests meanwhile."""
+
+DAYS_TAKEN_BACK = 30
+"""How long the table keeps that a rating was taken back. That item, without a value, is what a rating gives way to: a
+removal would not tell a user's own wish from the end of a video, of which nothing is counted."""
+
+MOVED = "moved"
+"""Attribute of a rating that was given to an earlier release, and that the totals had when it came to its place."""
 
 TOTALS = ("votes", "sum", "likes", "dislikes")
 """What is added up of a video's ratings; `sum` is that of their values."""
@@ -40,16 +47,26 @@ class Choice:
         return cls(BEST_RATING if like else 1, like)
 
     @classmethod
-    def of(cls, rating: Item) -> "Choice":
-        """The choice that a rating's item holds."""
-        return cls(int(rating["value"]), rating.get("like"))
+    def of(cls, rating: Item | None) -> "Choice | None":
+        """The choice that a rating's item holds; None without an item, and when it was taken back."""
+        return cls(int(rating["value"]), rating.get("like")) if rating and "value" in rating else None
 
 
 def share(choice: Choice | None) -> dict[str, int]:
     """What one rating adds to the totals; nothing without one."""
     if choice is None:
         return dict.fromkeys(TOTALS, 0)
-    return {"votes": 1, "sum": choice.value, "likes": choice.like is True, "dislikes": choice.like is False}
+    return {"votes": 1, "sum": choice.value, "likes": int(choice.like is True), "dislikes": int(choice.like is False)}
+
+
+def difference(old: Item | None, new: Item) -> dict[str, int]:
+    """What a write of a rating's item adds to the totals: the item before it, None if there was none, and after it.
+
+    Nothing, when the rating only came to its place from where an earlier release kept it.
+    """
+    before = new if old is None and new.get(MOVED) else old
+    lost, won = share(Choice.of(before)), share(Choice.of(new))
+    return {name: won[name] - lost[name] for name in TOTALS}
 
 
 def ratings_document(totals: Item | None) -> dict[str, Any]:
@@ -82,53 +99,49 @@ class RatingStore:
     def read(self, video_id: str, caller: Caller, now: int) -> dict[str, Any]:
         """The totals of a video that the caller may see, and the caller's own rating: one BatchGetItem.
 
-        It may be some milliseconds behind; `rate` answers with what is true then.
+        The totals may be about a second behind, and the rating some milliseconds; `rate` counts in what it writes.
         """
-        video, totals, own = self.table.get_all(
-            [VIDEO.key(videoId=video_id), _totals_key(video_id), _rating_key(video_id, caller)]
-        )
+        video, own, totals = self.table.get_all(_keys(video_id, caller))
         seen_by(video, caller, now)
-        return _document(video_id, totals, own)
+        return {"videoId": video_id, **_mine(own), **ratings_document(totals)}
 
     def rate(self, video_id: str, caller: Caller, choice: Choice, now: int) -> dict[str, Any]:
-        """Let a user who may see a video rate it, in place of its earlier rating; returns what `read` does.
+        """Let a user who may see a video rate it, in place of its earlier rating; returns what `read` does, with this
+        rating counted in.
 
-        Raises NotFound, IllegalTransition when the video is deleted, and WriteContention when too many rate it at once.
+        Raises NotFound, IllegalTransition when the video is deleted, and WriteContention when the same user rates it in
+        too many requests at once.
         """
-        video, before = self._video_and_rating(video_id, caller)
+        video, before, totals = self._read(video_id, caller)
         if seen_by(video, caller, now)["status"] == "deleted":
             raise IllegalTransition("The video is deleted; restore it first.")
         content = {
-            **_rating_key(video_id, caller),
-            "userId": caller.subject,
-            "videoId": video_id,
+            **_rating(video_id, caller),
             "value": choice.value,
             **({} if choice.like is None else {"like": choice.like}),
             "ratedAt": now,
-            "writeId": new_write_id(),
-            "rel": rated_relation(video_id),
-            "relShard": 0,
-            "relSort": 0,
-            "relId": caller.subject,
+            **place_of_rating(video_id, caller.subject),
         }
-        own = self._replace(video_id, caller, choice, signed(content, caller, now), now, before)
-        return _document(video_id, self.table.get(_totals_key(video_id), consistent=True), own)
+        own = self._replace(signed(content, caller, now), before)
+        return {"videoId": video_id, **_mine(own), **ratings_document(_counting(totals, before, own))}
 
     def take_back(self, video_id: str, caller: Caller, now: int) -> None:
-        """Remove a user's rating of a video, if there is one; raises NotFound and WriteContention.
+        """Let a user have no rating of a video; raises NotFound and WriteContention.
 
         Also of a video that the user may no longer see: whoever gave a rating can take it back.
         """
-        video, own = self._video_and_rating(video_id, caller)
-        if own is None or video is None or is_purged(video, now):
+        video, own, _ = self._read(video_id, caller)
+        if Choice.of(own) is None or video is None or is_purged(video, now):
             seen_by(video, caller, now)
-        self._replace(video_id, caller, None, None, now, own)
+        content = _rating(video_id, caller) | {TTL_ATTRIBUTE: now + DAYS_TAKEN_BACK * 86_400}
+        # Also when there is none: one that an earlier release kept elsewhere, and that is yet to move, gives way to it.
+        self._replace(signed(content, caller, now), own)
 
     def set_imported(self, video_id: str, average: float, votes: int, caller: Caller, now: int) -> bool:
         """Keep what another service's users think beside our own votes; returns whether that changed anything."""
         imported = {"average": average, "votes": votes}
         write = self.table.update(
-            _totals_key(video_id),
+            RATING_TOTALS.key(videoId=video_id),
             signing({"videoId": video_id, "imported": imported}, caller, now),
             condition=Expression.of("attribute_not_exists(#imported) OR #imported <> :new", new=imported),
         )
@@ -138,44 +151,39 @@ class RatingStore:
             return False
         return True
 
-    def _video_and_rating(self, video_id: str, caller: Caller) -> list[Item | None]:
-        """The video, of which only what `seen_by` reads, and the caller's own rating of it."""
+    def _read(self, video_id: str, caller: Caller) -> list[Item | None]:
+        """The video, of which only what `seen_by` reads, the caller's own rating of it, and the totals."""
         return self.table.get_all(
-            [VIDEO.key(videoId=video_id), _rating_key(video_id, caller)],
-            attributes=(*VISIBILITY_ATTRIBUTES, "value", "like", "ratedAt", "writeId"),
-            # Because either may have been written just before.
+            _keys(video_id, caller),
+            attributes=(*VISIBILITY_ATTRIBUTES, "value", "like", "ratedAt", "writeId", *TOTALS, "imported"),
+            # Because each may have been written just before.
             consistent=True,
         )
 
-    def _replace(
-        self, video_id: str, caller: Caller, choice: Choice | None, new: Item | None, now: int, own: Item | None
-    ) -> Item | None:
-        """Make the user's rating, which is `own`, the new one, or none; returns the rating that then is there."""
-        for attempt in range(ROUNDS):
-            before = Choice.of(own) if own else None
-            if before == choice:
+    def _replace(self, new: Item, own: Item | None) -> Item:
+        """Put the new rating, or that there is none, in place of the user's own; returns what then is there."""
+        for _ in range(ROUNDS):
+            if own is not None and Choice.of(own) == Choice.of(new):
                 return own
-            difference = {name: share(choice)[name] - share(before)[name] for name in TOTALS}
-            writes = [
-                self._rating(_rating_key(video_id, caller), own, new),
-                self.table.update(_totals_key(video_id), addition(video_id, difference, caller, now)),
-            ]
             try:
-                self.table.transact(writes)
+                self.table.write(self.table.put(new, condition=unchanged(own)))
             except ConditionFailed as failure:
-                if new and is_ours(failure.item, new):
+                if is_ours(failure.item, new):
                     return new
                 own = failure.item
-            except TransactionConflict:
-                self.table.pause(attempt + 1)
             else:
                 return new
-        raise contended("the ratings of the video")
+        raise contended("your rating of the video")
 
-    def _rating(self, key: Key, own: Item | None, new: Item | None) -> Write:
-        """The write of the rating itself, if it still is as it was read."""
-        condition = unchanged(own)
-        return self.table.put(new, condition=condition) if new else self.table.remove(key, condition=condition)
+
+def rating_key(video_id: str, user_id: str) -> Key:
+    """The key of a user's rating of a video."""
+    return RATING.key(videoId=video_id, lane=lane_of(user_id), userId=user_id)
+
+
+def place_of_rating(video_id: str, user_id: str) -> Item:
+    """Where a rating stands in the index, spread over SHARDS partitions, as one takes 1,000 new ratings a second."""
+    return {"rel": rated_relation(video_id), "relShard": shard_of(user_id), "relSort": 0, "relId": user_id}
 
 
 def addition(video_id: str, difference: Mapping[str, int], caller: Caller, now: int) -> Expression:
@@ -188,14 +196,35 @@ def addition(video_id: str, difference: Mapping[str, int], caller: Caller, now: 
     return addition + signing({"videoId": video_id}, caller, now)
 
 
-def _document(video_id: str, totals: Item | None, own: Item | None) -> dict[str, Any]:
-    mine = {"own": own_document(own)} if own else {}
-    return {"videoId": video_id, **mine, **ratings_document(totals)}
+def _counting(totals: Item | None, before: Item | None, own: Item) -> Item:
+    """Totals with a user's own rating counted in, in place of the one `before`.
+
+    That one may not be in them yet, so what they have of others is kept within what is possible.
+    """
+    totals = totals or {}
+    earlier, mine = share(Choice.of(before)), share(Choice.of(own))
+    others = {name: max(0, int(totals.get(name, 0)) - earlier[name]) for name in TOTALS}
+    votes = others["votes"]
+    others["sum"] = min(max(others["sum"], votes), votes * BEST_RATING)
+    others["likes"] = min(others["likes"], votes)
+    others["dislikes"] = min(others["dislikes"], votes - others["likes"])
+    return totals | {name: others[name] + mine[name] for name in TOTALS}
 
 
-def _totals_key(video_id: str) -> Key:
-    return RATING_TOTALS.key(videoId=video_id)
+def _mine(own: Item | None) -> dict[str, Any]:
+    return {"own": own_document(own)} if own and Choice.of(own) else {}
 
 
-def _rating_key(video_id: str, caller: Caller) -> Key:
-    return RATING.key(userId=caller.subject, videoId=video_id)
+def _rating(video_id: str, caller: Caller) -> Item:
+    """What the item of a user has, whether it is a rating or says that there is none."""
+    key = rating_key(video_id, caller.subject)
+    return {**key, "userId": caller.subject, "videoId": video_id, "writeId": new_write_id()}
+
+
+def _keys(video_id: str, caller: Caller) -> list[Key]:
+    """Those of a video, a user's own rating of it, and its totals."""
+    return [
+        VIDEO.key(videoId=video_id),
+        rating_key(video_id, caller.subject),
+        RATING_TOTALS.key(videoId=video_id),
+    ]

@@ -2,15 +2,16 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
 from shared.aws.dynamodb import LARGEST_BATCH_GET, Table
 from shared.aws.listing import sharded, unsharded, walk
+from shared.aws.records import key_of
 from shared.core.attributes import Item, Value
 from shared.relations.children import prefix_of
-from shared.relations.ratings import TOTALS, Choice, share
+from shared.relations.ratings import TOTALS, Choice, rating_key, share
 from shared.schema import (
     CREDIT,
     EPISODE,
@@ -18,7 +19,6 @@ from shared.schema import (
     MARKER,
     PARTITION_KEY,
     PROFILE,
-    RATING,
     RATING_TOTALS,
     RELATION_INDEX,
     RELEASE,
@@ -45,6 +45,9 @@ PAGE = 1000
 BESIDE = tuple(prefix_of(entity) for entity in (CREDIT, EPISODE, RELEASE, SCHEDULE, TAG))
 """What the sort keys of a video's entries begin with."""
 
+OLDER = "older"
+"""In a difference of ratings: how many lie where an earlier release put them."""
+
 
 @dataclass(frozen=True)
 class Difference:
@@ -53,6 +56,12 @@ class Difference:
     expected: Mapping[str, Any]
     found: Mapping[str, Any]
     version: int | str | None = None
+
+    def without(self, name: str) -> "Difference | None":
+        """What else does not agree; None if nothing does."""
+        expected = {other: value for other, value in self.expected.items() if other != name}
+        found = {other: value for other, value in self.found.items() if other != name}
+        return Difference(expected, found, self.version) if expected or found else None
 
 
 class Moved(Exception):
@@ -117,16 +126,37 @@ class Comparison:
         return None if expected == found else Difference(expected, found, (family.marker or {}).get("writeId"))
 
     def ratings(self, family: Family) -> Difference | None:
-        """Whether the totals of the video's ratings are their sums."""
+        """Whether the totals of the video's ratings are their sums, and each rating lies in its place."""
         if family.video is None:
             return None
-        sums = dict.fromkeys(TOTALS, 0)
-        for batch in self._batches(unsharded(rated_relation(family.id))):
-            keys = [RATING.key(userId=entry["relId"], videoId=family.id) for entry in batch]
-            for rating in self.table.batch_get(keys, attributes=("value", "like"), consistent=True):
+        sums, older = dict.fromkeys(TOTALS, 0), 0
+        for ratings, misplaced in self.all_ratings(family.id):
+            older += len(misplaced)
+            for rating in ratings:
                 for name, value in share(Choice.of(rating)).items():
                     sums[name] += value
-        return self._against(sums, family.totals, RATING_TOTALS, videoId=family.id)
+        difference = self._against(sums, family.totals, RATING_TOTALS, videoId=family.id)
+        if not older:
+            return difference
+        difference = difference or Difference({}, {}, family.totals.get("version"))
+        return replace(difference, expected={**difference.expected, OLDER: 0}, found={**difference.found, OLDER: older})
+
+    def all_ratings(self, video_id: str) -> Iterator[tuple[list[Item], list[Item]]]:
+        """All ratings of a video, a hundred at most at a time: those that count, one of each user, and those that lie
+        where an earlier release put them; these count too, unless their user has rated or taken back since.
+        """
+        entries = self.listed(sharded(rated_relation(video_id)), also=(PARTITION_KEY, SORT_KEY))
+        for group in grouped(entries, LARGEST_BATCH_GET):
+            homes = {_place(entry): rating_key(video_id, entry["relId"]) for entry in group}
+            keys = [*map(key_of, group), *homes.values()]
+            there = {_place(item): item for item in self.table.batch_get(keys, consistent=True)}
+            older = {place for place, home in homes.items() if place != _place(home)}
+            replaced = {place for place in older if _place(homes[place]) in there}
+            counting = [there[place] for place in homes if place in there and place not in replaced]
+            yield (
+                [rating for rating in counting if Choice.of(rating)],
+                [there[place] for place in older if place in there],
+            )
 
     def user(self, user_id: str, tags: Counter[str], settle: Callable[[Sequence[str]], None]) -> Difference | None:
         """Whether a user's totals are those of the markers of its videos; fills `tags` with how many of these count
@@ -205,6 +235,10 @@ def grouped(entries: Iterator[Item], size: int) -> Iterator[list[Item]]:
 
 def _is_compared(sort_key: str) -> bool:
     return sort_key in (VIDEO.sk, MARKER.sk, RATING_TOTALS.sk) or sort_key.startswith(BESIDE)
+
+
+def _place(item: Item) -> tuple[str, str]:
+    return item[PARTITION_KEY], item[SORT_KEY]
 
 
 def _places(items: Iterable[Item]) -> dict[str, list[Any]]:

@@ -1,11 +1,13 @@
 """The end of a video or playlist: everything that its removal leaves behind is removed too, however much it is."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from shared.aws.dynamodb import Key, Table
 from shared.aws.expressions import Expression
-from shared.aws.listing import Lists, Window, unsharded
+from shared.aws.listing import Lists, Window, sharded, unsharded
+from shared.aws.records import key_of
+from shared.core.attributes import Item, Value
 from shared.core.caller import Caller
 from shared.core.limits import LAST_SECOND
 from shared.relations.playlist_entries import EntryStore
@@ -14,7 +16,6 @@ from shared.schema import (
     MARKER,
     PARTITION_KEY,
     PLAYLIST,
-    RATING,
     SORT_KEY,
     VIDEO,
     VIEW_COUNTER,
@@ -78,35 +79,36 @@ class Purge:
         return self.table.get(key, attributes=(PARTITION_KEY,), consistent=True) is not None
 
     def _ratings(self, video_id: str, in_time: InTime) -> bool:
-        for user_ids in self._related(rated_relation(video_id)):
+        """Remove its ratings, wherever they lie. What says that one was taken back is in no index, and ends by itself."""
+        for entries in self._related(sharded(rated_relation(video_id))):
             if not in_time():
                 return False
             if self._is_there(VIDEO.key(videoId=video_id)):
                 return True
-            self.table.batch_delete([RATING.key(userId=user_id, videoId=video_id) for user_id in user_ids])
+            self.table.batch_delete([key_of(entry) for entry in entries])
         return True
 
     def _memberships(self, video_id: str, caller: Caller, now: int, in_time: InTime) -> bool:
-        for playlist_ids in self._related(in_playlist_relation(video_id)):
+        for entries in self._related(unsharded(in_playlist_relation(video_id))):
             if self._is_there(VIDEO.key(videoId=video_id)):
                 return True
-            for playlist_id in playlist_ids:
+            for entry in entries:
                 if not in_time():
                     return False
-                self.entries.forget(playlist_id, video_id, caller, now)
+                self.entries.forget(entry["relId"], video_id, caller, now)
         return True
 
-    def _related(self, relation: str) -> Iterator[list[str]]:
-        """The ids of a relation's entries in pages, until there are none.
+    def _related(self, relation: Sequence[Mapping[str, Value]]) -> Iterator[Sequence[Item]]:
+        """A relation's entries in pages, until there are none.
 
         An index shows a removal a little later, so it is read again from its start until nothing is found.
         """
         after, any_left, rounds = None, False, 0
         while True:
-            page = self.lists.related(unsharded(relation), Window(0, LAST_SECOND + 1, True, PAGE, after))
+            page = self.lists.related(relation, Window(0, LAST_SECOND + 1, True, PAGE, after))
             if page.items:
                 any_left = True
-                yield [entry["relId"] for entry in page.items]
+                yield page.items
             after = page.resume
             if after is None:
                 if not any_left:

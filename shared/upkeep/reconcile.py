@@ -5,9 +5,9 @@ when the version stayed the same while it was taken, and a repair that is condit
 somebody did meanwhile; all under live traffic. What changes at every look is reported as busy.
 
 The parts of a sum are found in an index, and DynamoDB promises of an index only that it will agree with the table
-soon. So a sum that does not agree is taken again after a while, and only believed when both looks saw the same. Markers
-and entries are moved by the stream, which follows some seconds behind: those that do not agree are given more time, all
-of a batch together. A run may overlook a video whose status changes meanwhile, and count one that is being removed
+soon. So a sum that does not agree is taken again after a while, and only believed when both looks saw the same. Markers,
+entries and the totals of ratings are moved by the stream, which follows some seconds behind: those that do not agree are
+given more time, all of a batch together. A run may overlook a video whose status changes meanwhile, and count one that is being removed
 too late or too early: a second run finds out.
 """
 
@@ -24,12 +24,12 @@ from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression
 from shared.aws.failures import ConditionFailed
 from shared.aws.listing import unsharded
-from shared.aws.records import at_version
+from shared.aws.records import ABSENT, at_version, key_of, unchanged
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.errors import Conflict, NotFound, Unavailable
 from shared.relations.mover import EntryMover
-from shared.relations.ratings import addition
+from shared.relations.ratings import MOVED, addition, place_of_rating, rating_key
 from shared.schema import (
     PROFILE,
     RATING_TOTALS,
@@ -43,7 +43,7 @@ from shared.upkeep.aggregates import (
     tag_addition,
     user_addition,
 )
-from shared.upkeep.comparison import Comparison, Difference, Family, Moved, grouped
+from shared.upkeep.comparison import OLDER, Comparison, Difference, Family, Moved, grouped
 
 RECONCILE = Caller.job("reconcile")
 LOOKS = 5
@@ -51,8 +51,8 @@ LOOKS = 5
 SECONDS_BETWEEN = 3
 """How long an index is given to agree with its table; usually it takes a fraction of a second."""
 SECONDS_FOR_STREAM, MOST_WAITS = 10, 60
-"""How long the stream is given to reach what a batch of videos found behind, and how often in one run; after that
-nothing waits any more."""
+"""How long the stream is given to reach what a batch of videos found behind, and how often in one run; after that only a
+repair waits, as the stream would add once more what it has added."""
 RECENTLY = 60
 """Seconds after a change in which the stream may not have reached it."""
 THREADS, VIDEOS_AHEAD = 16, 1000
@@ -101,7 +101,8 @@ class _Late:
     kind: Kind
     id: str
     compare: Callable[[Family], Difference | None]
-    difference: Difference
+    difference: Difference | None
+    """None: it moved while it was looked at."""
 
 
 _Found = TypeVar("_Found")
@@ -221,7 +222,7 @@ class Reconcile:
         # Entries and markers follow some seconds behind, which is not a finding; but to move them now is right in any
         # case, and quicker than to wait.
         if self._repairs:
-            self._examine_of(family, "entries", self.comparison.entries, self._repair_entries, at_once=True)
+            self._examine_entries(family)
             self._examine(
                 "marker",
                 video_id,
@@ -238,32 +239,55 @@ class Reconcile:
             late = [
                 _Late(kind, video_id, compare, difference) for kind, compare, difference in differences if difference
             ]
-        self._examine_of(family, "ratings", self.comparison.ratings, self._repair_ratings, at_once=False)
-        return late
+        return late + self._late_ratings(family)
 
-    def _examine_of(self, family: Family, kind: Kind, compare: _Compare, repair: _Repair, *, at_once: bool) -> None:
-        if _is_suspect(compare, family):
-            self._examine(kind, family.id, partial(self._look, compare, family.id), repair, at_once=at_once)
+    def _late_ratings(self, family: Family) -> list[_Late]:
+        """What does not agree of a video's ratings; a repair brings those of an earlier release to their places at once."""
+        try:
+            difference = self.comparison.ratings(family)
+        except Moved:
+            return [_Late("ratings", family.id, self._ratings, None)]
+        if difference and self._repairs and OLDER in difference.found:
+            moved = self._move_ratings(family.id)
+            self._record("ratings", family.id, Difference({OLDER: 0}, {OLDER: moved}), "repaired")
+            difference = difference.without(OLDER)
+        return [_Late("ratings", family.id, self._ratings, difference)] if difference else []
+
+    def _ratings(self, family: Family) -> Difference | None:
+        difference = self.comparison.ratings(family)
+        return difference.without(OLDER) if difference and self._repairs else difference
+
+    def _examine_entries(self, family: Family) -> None:
+        look = partial(self._look, self.comparison.entries, family.id)
+        if self.comparison.entries(family):
+            self._examine("entries", family.id, look, self._repair_entries, at_once=True)
 
     def _await_stream(self, late: Sequence[_Late], apply: Callable[..., Iterable[_Late | None]] = map) -> None:
         """Look again after a while, until nothing differs any more, or the same did twice in a row."""
         for _ in range(1, LOOKS):
             if not late:
                 return
-            if self._waits < MOST_WAITS:
+            if self._waits < MOST_WAITS or self._repairs:
                 self._waits += 1
                 self._sleep(SECONDS_FOR_STREAM)
             late = [moved for moved in apply(self._look_again_at, late) if moved]
         for moving in late:
-            self._record(moving.kind, moving.id, moving.difference, "busy")
+            self._record(moving.kind, moving.id, moving.difference or Difference({}, {}), "busy")
 
     def _look_again_at(self, late: _Late) -> _Late | None:
         return self._tried(late.kind, lambda _: self._look_again(late), late.id)
 
     def _look_again(self, late: _Late) -> _Late | None:
-        """What is still late, but differs from before; what is exactly as before is reported."""
+        """What is still late, but differs from before; what is exactly as before is repaired or reported."""
         family = self.comparison.family(late.id)
-        difference = late.compare(family)
+        try:
+            difference = late.compare(family)
+            if difference == late.difference and difference is not None and self._repairs:
+                self._repair_ratings(late.id, difference)
+                self._record(late.kind, late.id, difference, "repaired")
+                return None
+        except (Moved, ConditionFailed, Conflict):
+            return replace(late, difference=None)
         if difference is not None and difference != late.difference:
             return replace(late, difference=difference)
         if difference is not None:
@@ -282,6 +306,23 @@ class Reconcile:
             self.aggregates.settle([video_id], self._now())
         except Unavailable as error:  # the table is busy, perhaps with other repairs: look again
             raise Moved from error
+
+    def _move_ratings(self, video_id: str) -> int:
+        """Bring ratings from where an earlier release put them to their places; returns how many."""
+        return sum(self._move_rating(rating) for _, older in self.comparison.all_ratings(video_id) for rating in older)
+
+    def _move_rating(self, older: Item) -> bool:
+        key, place = rating_key(older["videoId"], older["userId"]), place_of_rating(older["videoId"], older["userId"])
+        # The totals have counted it where it was: MOVED keeps the stream from counting it again.
+        put = self.table.put(older | key | place | {MOVED: True}, condition=ABSENT)
+        remove = self.table.remove(key_of(older), condition=unchanged(older))
+        try:
+            self.table.transact([put, remove])
+        except ConditionFailed as failure:
+            if failure.position:
+                return False  # a function of the earlier release writes it in this moment
+            self.table.write(remove)  # its user has rated or taken back since
+        return True
 
     def _repair_ratings(self, video_id: str, difference: Difference) -> None:
         change = addition(video_id, _missing(difference), RECONCILE, self._now())
@@ -325,13 +366,6 @@ class Reconcile:
 
 def _ids(entries: Sequence[Item]) -> list[str]:
     return [entry["relId"] for entry in entries]
-
-
-def _is_suspect(compare: _Compare, family: Family) -> bool:
-    try:
-        return compare(family) is not None
-    except Moved:
-        return True
 
 
 def _missing(difference: Difference) -> dict[str, int]:

@@ -12,7 +12,8 @@ from shared.aws.s3 import Objects
 from shared.core.attributes import Item
 from shared.core.errors import Unavailable
 from shared.films.messages import purge_message, purge_playlist_message
-from shared.schema import CREDIT, MARKER, PLAYLIST, RATING, RATING_TOTALS, RELEASE, TAG, VIDEO, rated_relation
+from shared.relations.ratings import place_of_rating, rating_key
+from shared.schema import CREDIT, MARKER, OLDER_RATING, PLAYLIST, RATING_TOTALS, RELEASE, TAG, VIDEO
 from shared.upkeep import purging
 from shared.upkeep.purging import Purge
 from shared.videos.video import GRACE_SECONDS
@@ -49,8 +50,18 @@ def _ratings(table: Table, video_id: str, count: int) -> None:
     """Ratings of a video by `count` users, and what is kept of them beside it."""
     _put(table, RATING_TOTALS.key(videoId=video_id) | {"votes": count})
     for number in range(count):
-        place = {"rel": rated_relation(video_id), "relShard": 0, "relSort": 1, "relId": f"user {number}"}
-        _put(table, {**RATING.key(userId=f"user {number}", videoId=video_id), **place, "value": 7})
+        user = f"user {number}"
+        place = place_of_rating(video_id, user)
+        if number % 2:
+            _put(table, {**rating_key(video_id, user), **place, "value": 7})
+        else:  # as an earlier release kept it
+            older = OLDER_RATING.key(userId=user, videoId=video_id)
+            _put(table, {**older, **place, "relShard": 0, "relSort": number, "value": 7})
+
+
+def _of_ratings(table: Table, video_id: str) -> list[tuple[str, str]]:
+    """The ratings of a video that are left."""
+    return [(pk, sk) for pk, sk in _left(table, video_id) if pk.startswith("RATINGS#") or sk.startswith("RATING#")]
 
 
 def _playlist(api: Api, *video_ids: str) -> str:
@@ -178,7 +189,7 @@ def test_ratings_and_memberships_of_many_pages_go(
     table.delete(VIDEO.key(videoId=FILM))
     _run(purge, purge_message(FILM))
     assert _left(table, FILM) == []
-    assert len([sk for _, sk in _left(table, kept) if sk.startswith("RATING#")]) == 20
+    assert len(_of_ratings(table, kept)) == 20
     assert [api.get(f"/v1/playlists/{playlist}").json["entryCount"] for playlist in playlists] == [1] * 8
 
 
@@ -196,7 +207,7 @@ def test_delivered_twice_it_does_nothing_the_second_time(purge: Purge) -> None:
     assert _run(purge, purge_message("v"), purge_message("v")) == {"batchItemFailures": []}
 
 
-CALLS = 18
+CALLS = 24
 """The calls of a purge of a video with something of every kind, in one playlist."""
 
 
@@ -283,7 +294,7 @@ class TestShortTime:
         table.delete(VIDEO.key(videoId=FILM))
         monkeypatch.setattr(table, "batch_delete", deleted)
         assert purge.video(FILM, 0, lambda: True)
-        assert len([sk for _, sk in _left(table, FILM) if sk.startswith("RATING#")]) == 5
+        assert len(_of_ratings(table, FILM)) == 5
         monkeypatch.setattr(table, "batch_delete", batch_delete)
         monkeypatch.setattr(purge.entries, "forget", forgotten)
         table.delete(VIDEO.key(videoId=FILM))

@@ -1,4 +1,4 @@
-"""Ratings: one of each user for a video, and totals that are always those of the ratings."""
+"""Ratings: one of each user for a video, and totals that are those of the ratings once the stream is applied."""
 
 from typing import Any
 
@@ -6,15 +6,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from bench.cost.meter import Meter
+from bench.cost.units import Units
 from shared import schema
-from shared.aws.dynamodb import Table
-from shared.aws.failures import ConditionFailed, TransactionConflict
+from shared.aws.dynamodb import Table, Write, make_client
+from shared.aws.failures import ConditionFailed
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.errors import WriteContention
-from shared.relations.ratings import ROUNDS, Choice, RatingStore, ratings_document, share
+from shared.relations.ratings import DAYS_TAKEN_BACK, ROUNDS, Choice, RatingStore, ratings_document, share
 from tests.harness import NOW, Api, Clock, recorded
 from tests.integration.contents import items_of
+from tests.rated import Tallies
 
 LIKE, DISLIKE = {"like": True}, {"like": False}
 IMPORTER = Caller.job("import")
@@ -32,9 +35,20 @@ def path(video_id: str) -> str:
     return f"/v1/videos/{video_id}/rating"
 
 
+@pytest.fixture
+def tallies(table: Table) -> Tallies:
+    """What adds ratings to their totals."""
+    return Tallies(table)
+
+
 def ratings(table: Table, video_id: str) -> list[Item]:
-    """All ratings of a video."""
-    return [item for item in items_of(table) if item["sk"] == f"RATING#{video_id}"]
+    """All ratings of a video, without those that were taken back."""
+    return [item for item in of_ratings(table, video_id) if "value" in item]
+
+
+def of_ratings(table: Table, video_id: str) -> list[Item]:
+    """What lies in the partitions of a video's ratings."""
+    return [item for item in items_of(table) if item["pk"].startswith(f"RATINGS#{video_id}#")]
 
 
 def totals(table: Table, video_id: str) -> Item:
@@ -42,8 +56,9 @@ def totals(table: Table, video_id: str) -> Item:
     return table.get(schema.RATING_TOTALS.key(videoId=video_id), consistent=True) or {}
 
 
-def assert_exact(table: Table, video_id: str) -> None:
-    """The totals are those of the ratings."""
+def assert_exact(table: Table, video_id: str, tallies: Tallies) -> None:
+    """The totals are those of the ratings when the stream is applied."""
+    tallies.settle()
     kept = totals(table, video_id)
     shares = [share(Choice.of(rating)) for rating in ratings(table, video_id)]
     assert {name: kept.get(name, 0) for name in ("votes", "sum", "likes", "dislikes")} == {
@@ -59,8 +74,11 @@ class TestRating:
             {"videoId": video_id, "average": None, "votes": 0, "likes": 0, "dislikes": 0},
         )
 
-    def test_the_answer_to_a_rating_has_it_and_the_totals(self, api: Api, path: str, video_id: str) -> None:
+    def test_the_answer_to_a_rating_has_it_and_the_totals(
+        self, api: Api, path: str, video_id: str, tallies: Tallies
+    ) -> None:
         api.put(path, {"value": 9}, user="bob")
+        tallies.settle()
         reply = api.put(path, {"value": 6})
         expected = {
             "videoId": video_id,
@@ -71,29 +89,38 @@ class TestRating:
             "dislikes": 0,
         }
         assert (reply.status, reply.json) == (200, expected)
+        tallies.settle()
         assert api.get(path).json == expected
 
-    def test_others_see_the_totals_but_not_whose_they_are(self, api: Api, path: str) -> None:
+    def test_others_see_the_totals_but_not_whose_they_are(self, api: Api, path: str, tallies: Tallies) -> None:
         api.put(path, {"value": 9}, user="bob")
+        assert api.get(path, user="carol").json["votes"] == 0
+        tallies.settle()
         seen = api.get(path, user="carol").json
         assert seen["votes"] == 1
         assert "own" not in seen
 
-    def test_the_average_is_shown_with_two_decimals_and_kept_exactly(self, api: Api, path: str, video_id: str) -> None:
+    def test_the_average_is_shown_with_two_decimals_and_kept_exactly(
+        self, api: Api, path: str, video_id: str, tallies: Tallies
+    ) -> None:
         for user, value in (("a", 10), ("b", 9), ("c", 9)):
             shown = api.put(path, {"value": value}, user=user).json
+            tallies.settle()
         assert shown["average"] == 9.33
         assert totals(api.table, video_id)["sum"] == 28
 
+    @pytest.mark.parametrize("is_counted", [True, False])
     def test_a_second_rating_takes_the_place_of_the_first(
-        self, api: Api, clock: Clock, path: str, video_id: str
+        self, api: Api, clock: Clock, path: str, video_id: str, tallies: Tallies, is_counted: bool
     ) -> None:
         api.put(path, {"value": 2})
+        if is_counted:
+            tallies.settle()
         clock.advance(5)
         changed = api.put(path, {"value": 10}).json
         assert (changed["average"], changed["votes"]) == (10, 1)
         assert changed["own"] == {"value": 10, "ratedAt": NOW + 5}
-        assert_exact(api.table, video_id)
+        assert_exact(api.table, video_id, tallies)
 
     def test_a_second_rating_stays_in_its_place_of_the_index(
         self, api: Api, clock: Clock, path: str, video_id: str
@@ -112,46 +139,56 @@ class TestRating:
         with recorded(table.client) as operations:
             again = api.put(path, {"value": 7})
         assert (again.status, again.json) == (200, first)
-        assert "TransactWriteItems" not in [operation.name for operation in operations]
+        assert [operation.name for operation in operations] == ["BatchGetItem"]
 
-    def test_a_like_is_the_best_rating_and_a_dislike_the_worst(self, api: Api, path: str) -> None:
+    def test_a_like_is_the_best_rating_and_a_dislike_the_worst(self, api: Api, path: str, tallies: Tallies) -> None:
         liked = api.put(path, LIKE).json
         assert (liked["own"], liked["likes"]) == ({"value": 10, "like": True, "ratedAt": NOW}, 1)
+        tallies.settle()
         both = api.put(path, DISLIKE, user="bob").json
         assert (both["own"]["value"], both["own"]["like"]) == (1, False)
         assert (both["average"], both["likes"], both["dislikes"]) == (5.5, 1, 1)
 
-    def test_a_like_can_become_a_dislike_and_a_value(self, api: Api, path: str, video_id: str) -> None:
+    def test_a_like_can_become_a_dislike_and_a_value(
+        self, api: Api, path: str, video_id: str, tallies: Tallies
+    ) -> None:
         api.put(path, LIKE)
         disliked = api.put(path, DISLIKE).json
         assert (disliked["likes"], disliked["dislikes"], disliked["average"]) == (0, 1, 1)
         valued = api.put(path, {"value": 1}).json
         assert (valued["likes"], valued["dislikes"], valued["votes"]) == (0, 0, 1)
         assert "like" not in valued["own"]
-        assert_exact(api.table, video_id)
+        assert_exact(api.table, video_id, tallies)
 
-    def test_a_rating_can_be_taken_back_when_the_video_is_hidden(self, api: Api, path: str, video_id: str) -> None:
+    def test_a_rating_can_be_taken_back_when_the_video_is_hidden(
+        self, api: Api, path: str, video_id: str, tallies: Tallies
+    ) -> None:
         api.put(path, {"value": 1}, user="bob")
         api.patch(f"/v1/videos/{video_id}", {"visibility": "private"})
         assert api.delete(path, user="bob").status == 204
+        tallies.settle()
         assert api.get(path).json["votes"] == 0
         assert api.delete(path, user="bob").status == 404
 
-    def test_a_rating_can_be_taken_back_again_and_again(self, api: Api, path: str, video_id: str) -> None:
+    def test_a_rating_can_be_taken_back_again_and_again(
+        self, api: Api, path: str, video_id: str, tallies: Tallies
+    ) -> None:
         api.put(path, LIKE)
         api.put(path, {"value": 4}, user="bob")
         for _ in range(2):
             reply = api.delete(path)
             assert (reply.status, reply.body) == (204, b"")
+        tallies.settle()
         after = api.get(path).json
         assert (after["votes"], after["average"], after["likes"]) == (1, 4, 0)
         assert "own" not in after
-        assert_exact(api.table, video_id)
+        assert_exact(api.table, video_id, tallies)
 
     def test_no_rating_has_what_would_place_it_in_an_index_of_videos(
-        self, api: Api, path: str, video_id: str, table: Table
+        self, api: Api, path: str, video_id: str, table: Table, tallies: Tallies
     ) -> None:
         api.put(path, LIKE)
+        tallies.settle()
         (rating,) = ratings(table, video_id)
         for item in (rating, totals(table, video_id)):
             assert not {"userId", "createdAt", "videoId"} <= item.keys()
@@ -169,12 +206,15 @@ class TestWhoMayRate:
         reply = api.request(method, f"/v1/videos/{video_id}/rating", json_body=body, user="bob")
         assert reply.status == 404
 
-    def test_a_deleted_video_cannot_be_rated(self, api: Api, path: str, video_id: str, table: Table) -> None:
+    def test_a_deleted_video_cannot_be_rated(
+        self, api: Api, path: str, video_id: str, table: Table, tallies: Tallies
+    ) -> None:
         api.put(path, {"value": 5})
         api.delete(f"/v1/videos/{video_id}")
         reply = api.put(path, {"value": 6})
         assert (reply.status, reply.json["type"]) == (409, "urn:video-metadata:problem:illegal-transition")
         assert api.put(path, {"value": 6}, user="bob").status == 404
+        tallies.settle()
         assert totals(table, video_id)["sum"] == 5
 
     @pytest.mark.parametrize(
@@ -196,10 +236,11 @@ class TestWhoMayRate:
         ids=str,
     )
     def test_anything_else_is_not_a_rating_and_changes_nothing(
-        self, api: Api, path: str, video_id: str, table: Table, body: Any
+        self, api: Api, path: str, video_id: str, table: Table, tallies: Tallies, body: Any
     ) -> None:
         assert api.put(path, body).status == 422
-        assert ratings(table, video_id) == []
+        tallies.settle()
+        assert of_ratings(table, video_id) == []
         assert totals(table, video_id) == {}
 
 
@@ -222,69 +263,115 @@ class TestImported:
         assert ratings_document(totals(table, video_id))["imported"] == {"average": 7.9, "votes": 1201}
 
 
+class TestUnits:
+    """What a rating takes, added up by DynamoDB's rules from the requests that are sent."""
+
+    @pytest.fixture
+    def meter(self, table: Table) -> Meter:
+        """Adds them up."""
+        return Meter(table.client, make_client())
+
+    def test_a_first_rating_is_one_item_and_its_place_in_the_index(self, api: Api, path: str, meter: Meter) -> None:
+        with meter.measured() as used:
+            api.put(path, {"value": 2})
+        assert used.operations == ["BatchGetItem", "PutItem"]
+        assert used.units == Units(reads=3, table_writes=1, index_writes=1)
+
+    def test_one_given_again_is_one_item(self, api: Api, clock: Clock, path: str, meter: Meter) -> None:
+        api.put(path, {"value": 2})
+        clock.advance(5)
+        with meter.measured() as used:
+            api.put(path, LIKE)
+        assert used.units == Units(reads=3, table_writes=1, index_writes=0)
+
+    def test_one_taken_back_leaves_the_index(
+        self, api: Api, path: str, meter: Meter, table: Table, video_id: str
+    ) -> None:
+        api.put(path, {"value": 2})
+        with meter.measured() as used:
+            api.delete(path)
+        assert used.units == Units(reads=3, table_writes=1, index_writes=1)
+        with meter.measured() as used:
+            api.delete(path)
+        assert used.operations == ["BatchGetItem"]
+        (gone,) = of_ratings(table, video_id)
+        assert gone["purgeAt"] == NOW + DAYS_TAKEN_BACK * 86_400
+
+    def test_no_item_takes_all_ratings_of_a_video(self, api: Api, path: str, table: Table, video_id: str) -> None:
+        for number in range(100):
+            api.put(path, {"value": 2}, user=f"user-{number}")
+        given = ratings(table, video_id)
+        assert len({rating["pk"] for rating in given}) > schema.LANES * 0.8
+        assert {rating["relShard"] for rating in given} == set(range(schema.SHARDS))
+
+
 class TestMeetingOthers:
-    def test_a_double_click_counts_once(self, table: Table, video_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_double_click_counts_once(
+        self, table: Table, video_id: str, monkeypatch: pytest.MonkeyPatch, tallies: Tallies
+    ) -> None:
         store, caller = RatingStore(table), Caller("bob", frozenset())
-        transact = table.transact
+        write = table.write
 
-        def meanwhile(writes: Any) -> None:
-            monkeypatch.setattr(table, "transact", transact)
+        def meanwhile(change: Write) -> Item:
+            monkeypatch.setattr(table, "write", write)
             RatingStore(table).rate(video_id, caller, Choice(3), NOW)
-            transact(writes)
+            return write(change)
 
-        monkeypatch.setattr(table, "transact", meanwhile)
+        monkeypatch.setattr(table, "write", meanwhile)
         shown = store.rate(video_id, caller, Choice(8), NOW)
         assert (shown["own"]["value"], shown["votes"], shown["average"]) == (8, 1, 8)
-        assert_exact(table, video_id)
+        assert_exact(table, video_id, tallies)
 
-    def test_a_lost_answer_is_recognised(self, table: Table, video_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_lost_answer_is_recognised(
+        self, table: Table, video_id: str, monkeypatch: pytest.MonkeyPatch, tallies: Tallies
+    ) -> None:
         caller = Caller("bob", frozenset())
-        transact = table.transact
+        write = table.write
 
-        def twice(writes: Any) -> None:
-            transact(writes)
-            transact(writes)
+        def twice(change: Write) -> Item:
+            monkeypatch.setattr(table, "write", write)
+            write(change)
+            return write(change)
 
-        monkeypatch.setattr(table, "transact", twice)
+        monkeypatch.setattr(table, "write", twice)
         shown = RatingStore(table).rate(video_id, caller, Choice(8), NOW)
         assert (shown["own"]["value"], shown["votes"]) == (8, 1)
-        assert_exact(table, video_id)
+        assert_exact(table, video_id, tallies)
 
-    def test_conflicts_are_tried_again_for_a_while(
+    def test_what_the_same_user_changes_meanwhile_is_tried_again_for_a_while(
         self, table: Table, video_id: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        transact = table.transact
-        left = [TransactionConflict()] * (ROUNDS - 1)
+        write = table.write
+        left = [ConditionFailed({"value": 2, "writeId": "another"})] * (ROUNDS - 2) + [ConditionFailed(None)]
 
-        def conflicting(writes: Any) -> None:
+        def changing(change: Write) -> Item:
             if left:
-                raise left.pop()
-            transact(writes)
+                raise left.pop(0)
+            return write(change)
 
-        monkeypatch.setattr(table, "transact", conflicting)
+        monkeypatch.setattr(table, "write", changing)
         shown = RatingStore(table).rate(video_id, Caller("bob", frozenset()), Choice(8), NOW)
         assert shown["votes"] == 1
 
     def test_but_not_for_ever(self, api: Api, table: Table, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        def conflicting(_: Any) -> None:
-            raise TransactionConflict
-
-        monkeypatch.setattr(table, "transact", conflicting)
-        with pytest.raises(WriteContention):
-            RatingStore(table).rate(path.split("/")[3], Caller("bob", frozenset()), Choice(8), NOW)
-        reply = api.put(path, {"value": 8})
-        assert (reply.status, reply.headers["retry-after"]) == (409, "1")
-        assert api.delete(path).status == 204  # there was none
-
-    def test_what_changes_at_every_try_ends_too(
-        self, table: Table, video_id: str, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        def changed(_: Any) -> None:
+        def changed(_: Write) -> Item:
             raise ConditionFailed({"value": 2, "writeId": "another"})
 
-        monkeypatch.setattr(table, "transact", changed)
+        monkeypatch.setattr(table, "write", changed)
         with pytest.raises(WriteContention):
-            RatingStore(table).rate(video_id, Caller("bob", frozenset()), Choice(8), NOW)
+            RatingStore(table).rate(path.split("/")[3], Caller("bob", frozenset()), Choice(8), NOW)
+        for reply in (api.put(path, {"value": 8}), api.delete(path)):
+            assert (reply.status, reply.headers["retry-after"]) == (409, "1")
+
+    def test_the_answer_is_possible_whatever_the_totals_lack(
+        self, api: Api, path: str, tallies: Tallies, table: Table, video_id: str
+    ) -> None:
+        api.put(path, {"value": 10})
+        tallies.settle()
+        api.put(path, {"value": 1})
+        shown = api.put(path, LIKE).json
+        assert (shown["average"], shown["votes"], shown["likes"]) == (10, 1, 1)
+        assert_exact(table, video_id, tallies)
 
 
 ACTIONS = st.sampled_from([None, Choice(1), Choice(5), Choice(10), Choice.liked(True), Choice.liked(False)])
@@ -293,7 +380,7 @@ ACTIONS = st.sampled_from([None, Choice(1), Choice(5), Choice(10), Choice.liked(
 @given(st.lists(st.tuples(st.sampled_from("abc"), ACTIONS), max_size=12))
 @settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_totals_are_those_of_the_ratings_whatever_happens(
-    api: Api, table: Table, steps: list[tuple[str, Choice | None]]
+    api: Api, table: Table, tallies: Tallies, steps: list[tuple[str, Choice | None]]
 ) -> None:
     video_id = str(api.publish()["videoId"])
     store = RatingStore(table)
@@ -306,5 +393,5 @@ def test_totals_are_those_of_the_ratings_whatever_happens(
         else:
             store.take_back(video_id, caller, NOW)
             expected.pop(user, None)
-        assert_exact(table, video_id)
+    assert_exact(table, video_id, tallies)
     assert {rating["userId"]: Choice.of(rating) for rating in ratings(table, video_id)} == expected

@@ -9,6 +9,7 @@ import pytest
 from shared import schema
 from shared.aws.dynamodb import Key, Table, Write
 from shared.aws.expressions import Expression
+from shared.aws.records import key_of
 from shared.core.attributes import Item, encode_item
 from shared.core.caller import Caller
 from shared.core.errors import InternalError, NotApplied, Unavailable
@@ -26,6 +27,7 @@ from shared.upkeep.reconcile import (
 from tests.backstage import Backstage
 from tests.harness import NOW, Api, Clock, recorded
 from tests.integration.contents import items_of
+from tests.rated import Tallies
 
 
 @dataclass
@@ -64,7 +66,13 @@ def backstage(table: Table, clock: Clock) -> Backstage:
 
 
 @pytest.fixture
-def video_id(api: Api, backstage: Backstage) -> str:
+def tallies(table: Table) -> Tallies:
+    """What adds ratings to their totals."""
+    return Tallies(table)
+
+
+@pytest.fixture
+def video_id(api: Api, backstage: Backstage, tallies: Tallies) -> str:
     """A video with everything that is compared, in a catalogue in which everything agrees."""
     fields: dict[str, Any] = {"fileSize": 7, "duration": 9, "releaseYear": 1999, "expiresAt": NOW + 1000}
     video_id = str(api.publish(tags=["Drama", "b"], **fields)["videoId"])
@@ -76,6 +84,7 @@ def video_id(api: Api, backstage: Backstage) -> str:
     for user, body in (("alice", {"value": 7}), ("bob", {"like": True}), ("carol", {"like": False})):
         assert api.put(f"/v1/videos/{video_id}/rating", body, user=user).status == 200
     backstage.settle_totals()
+    tallies.settle()
     return video_id
 
 
@@ -152,7 +161,7 @@ class TestFinding:
         assert [(kind, outcome) for kind, _, outcome in run()] == [(kind, "found")]
         assert not run.summary.agrees
         assert items_of(table) == before
-        assert run.waited == [SECONDS_FOR_STREAM if kind == "entries" else SECONDS_BETWEEN]
+        assert run.waited == [SECONDS_FOR_STREAM if kind in ("entries", "ratings") else SECONDS_BETWEEN]
 
     @pytest.mark.parametrize("damage", SPOILED)
     def test_repair_puts_it_back_as_it_was(self, table: Table, video_id: str, run: Runs, damage: str) -> None:
@@ -243,6 +252,81 @@ class TestFinding:
         assert told == [(1, 0, 0), (2, 0, 0), (2, 1, 0), (2, 2, 0), (2, 2, 1), (2, 2, 2)]
 
 
+class TestOlderRatings:
+    """Those that an earlier release put beside their users."""
+
+    @pytest.fixture
+    def older(self, table: Table, video_id: str) -> Item:
+        """Bob's rating, as if that release had written it."""
+        (rating,) = [item for item in items_of(table) if item["sk"] == "bob"]
+        place = schema.OLDER_RATING.key(userId="bob", videoId=video_id)
+        older: Item = rating | place | {"relShard": 0, "relSort": NOW - 5}
+        table.write(table.put(older))
+        table.delete(key_of(rating))
+        return older
+
+    def test_they_come_to_their_place_and_are_not_counted_again(
+        self, table: Table, api: Api, video_id: str, run: Runs, tallies: Tallies, older: Item
+    ) -> None:
+        before = api.get(f"/v1/videos/{video_id}/rating", user="carol").json
+        assert run() == [("ratings", video_id, "found")]
+        assert (run.findings[0].expected, run.findings[0].found) == ({"older": 0}, {"older": 1})
+        assert run(repair=True) == [("ratings", video_id, "repaired")]
+        tallies.settle()
+        assert run() == []
+        assert table.get(key_of(older)) is None
+        assert api.get(f"/v1/videos/{video_id}/rating", user="carol").json == before
+        assert api.get(f"/v1/videos/{video_id}/rating", user="bob").json["own"]["like"] is True
+
+    def test_one_that_has_come_to_its_place_can_be_changed_and_taken_back(
+        self, table: Table, api: Api, video_id: str, run: Runs, tallies: Tallies, older: Item
+    ) -> None:
+        run(repair=True)
+        path = f"/v1/videos/{video_id}/rating"
+        assert api.put(path, {"value": 2}, user="bob").json["votes"] == 3
+        api.delete(path, user="bob")
+        tallies.settle()
+        assert api.get(path).json["votes"] == 2
+        assert run() == []
+
+    def test_whoever_has_rated_since_is_counted_once(
+        self, table: Table, api: Api, video_id: str, run: Runs, tallies: Tallies, older: Item
+    ) -> None:
+        api.put(f"/v1/videos/{video_id}/rating", {"value": 2}, user="bob")
+        tallies.settle()
+        assert run(repair=True) == [("ratings", video_id, "repaired")] * 2  # its place, and the totals
+        assert run() == []
+        shown = api.get(f"/v1/videos/{video_id}/rating", user="bob").json
+        assert (shown["own"]["value"], shown["votes"], shown["likes"]) == (2, 3, 0)
+
+    def test_whoever_has_taken_it_back_since_has_none(
+        self, table: Table, api: Api, video_id: str, run: Runs, tallies: Tallies, older: Item
+    ) -> None:
+        assert api.delete(f"/v1/videos/{video_id}/rating", user="bob").status == 204
+        tallies.settle()
+        run(repair=True)
+        assert run() == []
+        shown = api.get(f"/v1/videos/{video_id}/rating", user="bob").json
+        assert ("own" in shown, shown["votes"]) == (False, 2)
+
+    def test_one_that_is_written_in_this_moment_stays_for_the_next_run(
+        self, table: Table, video_id: str, run: Runs, older: Item, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        transact = table.transact
+
+        def meanwhile(writes: Sequence[Write]) -> None:
+            monkeypatch.setattr(table, "transact", transact)
+            spoil(table, key_of(older), value=4, writeId="another")
+            transact(writes)
+
+        monkeypatch.setattr(table, "transact", meanwhile)
+        run(repair=True)
+        assert (table.get(key_of(older)) or {})["value"] == 4
+        run(repair=True)
+        assert run() == []
+        assert table.get(key_of(older)) is None
+
+
 class TestWhatCannotBeCompared:
     @pytest.mark.parametrize(
         ("key", "damage", "kind", "id_"),
@@ -331,6 +415,25 @@ class TestUnderTraffic:
         assert run() == []
         assert run.waited == [SECONDS_FOR_STREAM]
 
+    @pytest.mark.parametrize("repair", [False, True])
+    def test_ratings_that_the_stream_has_not_brought_yet_are_no_finding_and_not_counted_twice(
+        self, table: Table, api: Api, video_id: str, run: Runs, tallies: Tallies, repair: bool
+    ) -> None:
+        for user in ("yan", "zoe"):
+            RatingStore(table).rate(video_id, Caller(user, frozenset()), Choice(2), NOW)
+        run.meanwhile = tallies.settle
+        assert run(repair=repair) == []
+        assert run.waited == [SECONDS_FOR_STREAM]
+        assert api.get(f"/v1/videos/{video_id}/rating").json["votes"] == 5
+
+    def test_a_repair_waits_for_the_stream_however_often_it_has(
+        self, table: Table, video_id: str, run: Runs, tallies: Tallies, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("shared.upkeep.reconcile.MOST_WAITS", 0)
+        RatingStore(table).rate(video_id, Caller("zoe", frozenset()), Choice(2), NOW)
+        run.meanwhile = tallies.settle
+        assert run(repair=True) == []
+
     def test_the_stream_is_awaited_once_for_all_videos_together(self, api: Api, run: Runs) -> None:
         late = {("marker", api.publish(tags=["a"])["videoId"], "found") for _ in range(5)}
         assert set(run()) == late
@@ -366,10 +469,11 @@ class TestUnderTraffic:
         assert run(repair=True) == [("marker", video_id, "repaired")]
         assert run.waited == []
 
-    def test_what_changes_at_every_look_is_busy(self, table: Table, video_id: str, run: Runs) -> None:
+    def test_what_changes_at_every_look_is_busy(self, table: Table, video_id: str, run: Runs, tallies: Tallies) -> None:
         def rate() -> None:
             choice = Choice(len(run.waited) % 9 + 1)
             RatingStore(table).rate(video_id, Caller("zoe", frozenset()), choice, NOW)
+            tallies.settle()
 
         spoil(table, schema.RATING_TOTALS.key(videoId=video_id), votes=9)
         run.meanwhile = rate
@@ -381,7 +485,14 @@ class TestUnderTraffic:
 
     @pytest.mark.parametrize("kind", ["ratings", "user", "tag-count"])
     def test_a_change_just_before_the_repair_is_not_undone(
-        self, table: Table, api: Api, video_id: str, run: Runs, monkeypatch: pytest.MonkeyPatch, kind: str
+        self,
+        table: Table,
+        api: Api,
+        video_id: str,
+        run: Runs,
+        tallies: Tallies,
+        monkeypatch: pytest.MonkeyPatch,
+        kind: str,
     ) -> None:
         match kind:
             case "ratings":
@@ -395,6 +506,7 @@ class TestUnderTraffic:
         def meanwhile(*arguments: Any, **options: Any) -> Item:
             monkeypatch.setattr(table, "write", write)
             RatingStore(table).rate(video_id, Caller("zoe", frozenset()), Choice(2), NOW)
+            tallies.settle()
             another = api.publish(tags=["drama"])["videoId"]
             Aggregates(table).settle([another], NOW)
             return write(*arguments, **options)

@@ -15,7 +15,7 @@ from local.rehearsal import Watch, first_indexes, require_table
 from local.run import Stop
 from local.sample import Items, Lost, Sample, Snapshot, require_unchanged, require_upgraded
 from local.schemas import Json, present, recorded
-from shared.schema import CREDIT, MARKER, PROFILE, RATING, TAG, VIDEO
+from shared.schema import CREDIT, MARKER, OLDER_RATING, PROFILE, TAG, VIDEO
 
 NAMES = [index["name"] for index in present()["indexes"]]
 
@@ -26,7 +26,7 @@ def _snapshot(*items: Mapping[str, Any]) -> dict[tuple[str, str], Mapping[str, A
 
 PRESENT = VIDEO.key(videoId="new") | {"videoId": "new", "title": "New", "version": "1"}
 OLDER = VIDEO.key(videoId="old") | {"videoId": "old", "title": "Old", "version": "1"}
-BEFORE = _snapshot(PRESENT, OLDER, RATING.key(userId="ann", videoId="new") | {"value": "8"})
+BEFORE = _snapshot(PRESENT, OLDER, OLDER_RATING.key(userId="ann", videoId="new") | {"value": "8"})
 
 
 HIDDEN = VIDEO.key(videoId="hidden") | {"videoId": "hidden", "title": "Hidden", "version": "1"}
@@ -81,7 +81,7 @@ class TestWhatMayBecomeOfItems:
         ("after", "told"),
         [
             (_snapshot(PRESENT, OLDER), "1 items are lost"),
-            (BEFORE | _snapshot(RATING.key(userId="ben", videoId="new")), "should not be there"),
+            (BEFORE | _snapshot(OLDER_RATING.key(userId="ben", videoId="new")), "should not be there"),
             (BEFORE | _snapshot(OLDER | {"title": "Other"}), "has changed in title"),
             (BEFORE | _snapshot(PRESENT | {"version": "2"}), "has changed in version"),
         ],

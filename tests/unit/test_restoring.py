@@ -15,7 +15,7 @@ from shared.core.attributes import Item, decode_item
 from shared.core.caller import Caller
 from shared.relations.playlist_entries import EntryStore
 from shared.relations.playlists import PlaylistStore
-from shared.schema import CREDIT, JOB, PLAYLIST, RATING, RATING_TOTALS, TAG, VIDEO, VIEW_COUNTER, Entity
+from shared.schema import CREDIT, JOB, PLAYLIST, RATING, RATING_TOTALS, TAG, VIDEO, VIEW_COUNTER, Entity, lane_of
 from shared.upkeep.purging import PURGE, Purge
 from shared.videos import video
 from shared.videos.catalogue import VideoStore
@@ -370,7 +370,7 @@ class TestWhatTheDamageAdded:
         assert (counter["views"], "purgeAt" in counter) == (3, False)
 
     def test_what_was_added_to_a_rating_is_reported(self, kept: Kept) -> None:
-        kept.alter(RATING, {"purgeAt": NOW}, userId="bob", videoId=FILM)
+        kept.alter(RATING, {"purgeAt": NOW}, userId="bob", lane=lane_of("bob"), videoId=FILM)
         assert kept.restore()[0]["left alone"] == 1
 
     def test_a_video_that_waits_for_its_removal_by_right_is_left(self, kept: Kept) -> None:

@@ -12,9 +12,10 @@ from shared.aws.dynamodb import Table, make_client
 from shared.core.attributes import AttributeMap, Item, decode_item
 from shared.core.caller import UPDATED_FOR
 from shared.films.jobs import JobStore
-from shared.schema import MEMBERSHIP, PLAYLIST, RATING_TOTALS, VIDEO
+from shared.schema import MEMBERSHIP, OLDER_RATING, PLAYLIST, RATING_TOTALS, VIDEO, rated_relation
 from shared.upkeep.aggregates import Aggregates
 from tests.harness import NOW, Api, create_table, make_api, recorded
+from tests.rated import Tallies
 from tools import ToolError
 from tools.exporting import Export
 from tools.form import parse_line
@@ -74,9 +75,10 @@ def full(api: Api) -> Api:
 
 
 def settle(table: Table) -> None:
-    """What the stream does after everything."""
+    """What the stream does after everything; once for each table."""
     ids = {item["videoId"] for item in contents(table).values() if "videoId" in item}
     Aggregates(table).settle(sorted(ids), NOW)
+    Tallies(table).settle()
 
 
 def contents(table: Table) -> dict[tuple[str, str], Item]:
@@ -451,6 +453,7 @@ def test_lines_of_ones_own_making_need_no_versions(api: Api, tmp_path: Path) -> 
     ]
     assert bring_in_lines(api.table, tmp_path, entries).outcomes == {"created": 5}
     assert bring_in_lines(api.table, tmp_path, entries).outcomes == {"unchanged": 5}
+    settle(api.table)
     assert api.get(f"/v1/videos/{VIDEO_ID}/rating").json["votes"] == 1
     assert len(api.get("/v1/videos", query="tag=A").json["items"]) == 1
     assert api.post(f"/v1/playlists/{LIST_ID}/entries", {"videoId": api.publish()["videoId"]}, user="bob").status == 201
@@ -474,8 +477,32 @@ def test_thousands_of_ratings_are_imported_in_few_transactions(api: Api, tmp_pat
     with recorded(api.table.client) as operations:
         bring_in_lines(api.table, tmp_path, [FILM, *ratings])
     assert [operation.name for operation in operations].count("TransactWriteItems") == 3
+    settle(api.table)
     totals = api.table.get(RATING_TOTALS.key(videoId=VIDEO_ID)) or {}
     assert (totals["votes"], totals["sum"]) == (130, sum(n % 10 + 1 for n in range(130)))
+
+
+def test_ratings_of_an_earlier_release_are_exported_too_one_of_each_user(
+    full: Api, target: Table, tmp_path: Path
+) -> None:
+    for user, value in (("bob", 3), ("dora", 4)):
+        place = OLDER_RATING.key(userId=user, videoId=VIDEO_ID)
+        index = {"rel": rated_relation(VIDEO_ID), "relShard": 0, "relSort": 5, "relId": user}
+        older = {"videoId": VIDEO_ID, "userId": user, "value": value, "ratedAt": 5, "writeId": "w", "moved": True}
+        full.table.write(full.table.put({**place, **index, **older}))
+    full.delete(f"/v1/videos/{VIDEO_ID}/rating", user="carol")
+    export(full.table, tmp_path / "all.jsonl")
+    ratings = [line for line in lines(tmp_path / "all.jsonl") if line["entity"] == "Rating"]
+    assert {line["userId"]: line["value"] for line in ratings} == {"alice": 7, "bob": 10, "dora": 4}
+    assert all("moved" not in line for line in ratings)
+
+
+def test_a_rating_that_was_taken_back_is_missing_and_is_imported(full: Api, tmp_path: Path) -> None:
+    export(full.table, tmp_path / "all.jsonl")
+    full.delete(f"/v1/videos/{VIDEO_ID}/rating", user="bob")
+    assert bring_in(full.table, tmp_path / "all.jsonl").outcomes["created"] == 1
+    shown = full.get(f"/v1/videos/{VIDEO_ID}/rating", user="bob").json
+    assert shown["own"] == {"value": 10, "like": True, "ratedAt": NOW}
 
 
 def test_a_playlist_has_the_entries_that_were_valid(api: Api, tmp_path: Path) -> None:
