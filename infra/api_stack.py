@@ -149,7 +149,7 @@ class ApiStack(cdk.Stack):
     def _ratings(self) -> ServiceFunction:
         """Ratings, which lie in partitions of their own. It reads videos and totals, and cannot write them."""
         ratings = self._function("ratings")
-        ratings.allow_items("BatchGetItem", of=[schema.VIDEO, schema.RATING])
+        ratings.allow_items("BatchGetItem", of=[schema.VIDEO, schema.RATING], attributes=attributes.RATED)
         ratings.allow_items("PutItem", of=[schema.RATING])
         return ratings
 

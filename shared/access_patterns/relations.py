@@ -97,21 +97,21 @@ RELATIONS = (
     AccessPattern(
         "Rate a video",
         "PUT /v1/videos/{videoId}/rating",
-        ("BatchGetItem", "TransactWriteItems", "GetItem"),
+        ("BatchGetItem", "PutItem"),
         None,
-        f"the video and pk = {RATING.pk}, sk = {RATING.sk}; then it, if nobody wrote it meanwhile, together with ADD on "
-        f"pk = {RATING_TOTALS.pk}, sk = {RATING_TOTALS.sk}; the totals",
-        "3 RRU, 4 WRU; 1 more for the first time's place in the index",
-        beyond="One transaction, so that totals are those of the ratings at every moment; the first read says what a rating adds to them, the last what the answer shows.",
+        f"the video; pk = {RATING_TOTALS.pk}, sk = {RATING_TOTALS.sk}; pk = {RATING.pk}, sk = {RATING.sk}; then that, if nobody wrote "
+        "it meanwhile; the stream adds it to the totals",
+        "3 RRU, 1 WRU; 1 more for the first time's place in the index",
+        beyond="The read says who may rate, what the rating takes the place of, and what the answer adds it to.",
     ),
     AccessPattern(
         "Take a rating back",
         "DELETE /v1/videos/{videoId}/rating",
-        ("BatchGetItem", "TransactWriteItems"),
+        ("BatchGetItem", "PutItem"),
         None,
-        f"as above, and pk = {RATING.pk}, sk = {RATING.sk} is removed",
-        "2 RRU, 5 WRU with the index",
-        beyond="One transaction, so that totals are those of the ratings at every moment; the read says what is taken from them.",
+        f"as above; pk = {RATING.pk}, sk = {RATING.sk} has no value then",
+        "3 RRU, 2 WRU with the index",
+        beyond="The read says whether there is one, and who asks.",
     ),
     AccessPattern(
         "How is it rated, and how by me?",

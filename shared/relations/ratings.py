@@ -101,7 +101,7 @@ class RatingStore:
 
         The totals may be about a second behind, and the rating some milliseconds; `rate` counts in what it writes.
         """
-        video, own, totals = self.table.get_all(_keys(video_id, caller))
+        video, own, totals = self._read(video_id, caller, consistent=False)
         seen_by(video, caller, now)
         return {"videoId": video_id, **_mine(own), **ratings_document(totals)}
 
@@ -151,14 +151,18 @@ class RatingStore:
             return False
         return True
 
-    def _read(self, video_id: str, caller: Caller) -> list[Item | None]:
-        """The video, of which only what `seen_by` reads, the caller's own rating of it, and the totals."""
-        return self.table.get_all(
-            _keys(video_id, caller),
-            attributes=(*VISIBILITY_ATTRIBUTES, "value", "like", "ratedAt", "writeId", *TOTALS, "imported"),
-            # Because each may have been written just before.
-            consistent=True,
-        )
+    def _read(self, video_id: str, caller: Caller, *, consistent: bool = True) -> list[Item | None]:
+        """The video, of which only what `seen_by` reads, the caller's own rating of it, and the totals.
+
+        Consistent before a write, because each may have been written just before.
+        """
+        keys = [
+            VIDEO.key(videoId=video_id),
+            rating_key(video_id, caller.subject),
+            RATING_TOTALS.key(videoId=video_id),
+        ]
+        attributes = (*VISIBILITY_ATTRIBUTES, "value", "like", "ratedAt", "writeId", *TOTALS, "imported")
+        return self.table.get_all(keys, attributes=attributes, consistent=consistent)
 
     def _replace(self, new: Item, own: Item | None) -> Item:
         """Put the new rating, or that there is none, in place of the user's own; returns what then is there."""
@@ -219,12 +223,3 @@ def _rating(video_id: str, caller: Caller) -> Item:
     """What the item of a user has, whether it is a rating or says that there is none."""
     key = rating_key(video_id, caller.subject)
     return {**key, "userId": caller.subject, "videoId": video_id, "writeId": new_write_id()}
-
-
-def _keys(video_id: str, caller: Caller) -> list[Key]:
-    """Those of a video, a user's own rating of it, and its totals."""
-    return [
-        VIDEO.key(videoId=video_id),
-        rating_key(video_id, caller.subject),
-        RATING_TOTALS.key(videoId=video_id),
-    ]

@@ -50,7 +50,8 @@ def taking_back(user: str) -> Request:
 
 def own_ratings(table: Table) -> dict[str, Choice]:
     """Who rated how."""
-    return {item["userId"]: Choice.of(item) for item in items_of(table) if item["sk"] == f"RATING#{VIDEO_ID}"}
+    ratings = [item for item in items_of(table) if item["pk"].startswith(schema.RATING.partition_prefix)]
+    return {item["userId"]: choice for item in ratings if (choice := Choice.of(item))}
 
 
 def assert_exact_ratings(table: Table) -> None:

@@ -105,11 +105,12 @@ ALLOWED = {
         "secretsmanager:GetSecretValue CursorSecret",
     },
     "ratings": {
-        "dynamodb:BatchGetItem Table USER#* VIDEO#*",
-        "dynamodb:DeleteItem Table USER#*",
-        "dynamodb:GetItem Table VIDEO#*",
-        "dynamodb:PutItem Table USER#*",
-        _only("dynamodb:UpdateItem Table VIDEO#*", "dislikes likes sum version videoId votes", STAMP),
+        _only(
+            "dynamodb:BatchGetItem Table RATINGS#* VIDEO#*",
+            SEEN,
+            "dislikes imported like likes ratedAt sum value votes writeId",
+        ),
+        "dynamodb:PutItem Table RATINGS#*",
     },
     "playlists": {
         "dynamodb:BatchGetItem Table PLAYLIST#*",
@@ -180,7 +181,7 @@ ALLOWED = {
     },
     "purge": _consumes("PurgeQueue")
     | {
-        "dynamodb:BatchWriteItem Table PLAYLIST#* USER#* VIDEO#*",
+        "dynamodb:BatchWriteItem Table PLAYLIST#* RATINGS#* USER#* VIDEO#*",
         "dynamodb:DeleteItem Table PLAYLIST#* VIEWS#*",
         "dynamodb:GetItem Table PLAYLIST#* VIDEO#*",
         "dynamodb:Query Table PLAYLIST#* VIDEO#*",

@@ -503,7 +503,7 @@ FORBIDDEN: list[tuple[str, set[str], list[Access]]] = [
     ("change a title or an owner", {"videos"}, [_item("UpdateItem", "VIDEO#v", name) for name in ("title", "userId")]),
     ("publish", {"videos"}, [_item("UpdateItem", "VIDEO#v", "visibility")]),
     ("change a video and ratings at once", {"videos"}, [_item("UpdateItem", "VIDEO#v", "votes", "title")]),
-    ("move a video's votes", {"videos", "ratings"}, [_item("UpdateItem", "VIDEO#v", "votes", "sum")]),
+    ("move a video's votes", {"videos"}, [_item("UpdateItem", "VIDEO#v", "votes", "sum")]),
     ("replace what other services' users think", {"videos"}, [_item("UpdateItem", "VIDEO#v", "imported")]),
     (
         "raise an owner's allowance of jobs",
@@ -512,9 +512,10 @@ FORBIDDEN: list[tuple[str, set[str], list[Access]]] = [
     ),
     ("say how many playlists a user has", {"playlists"}, [_item("UpdateItem", "USER#alice", "playlists")]),
     ("say how many videos a user has", {"aggregates"}, [_item("UpdateItem", "USER#alice", "ready", "bytes")]),
-    ("change what somebody rated", set(), [_item("UpdateItem", "USER#alice", "value")]),
-    ("give or replace a rating", {"ratings"}, [_item("PutItem", "USER#alice", "value")]),
-    ("take back a rating", {"ratings"}, [_item("DeleteItem", "USER#alice")]),
+    ("change what somebody rated", set(), [_item("UpdateItem", "RATINGS#v#7", "value")]),
+    ("give, replace or take back a rating", {"ratings"}, [_item("PutItem", "RATINGS#v#7", "value")]),
+    ("remove a rating, with its video", {"purge"}, [_item("BatchWriteItem", "RATINGS#v#7")]),
+    ("remove a rating in another way", set(), [_item("DeleteItem", pk) for pk in ("RATINGS#v#7", "USER#alice")]),
     ("change how often a tag is used", {"aggregates"}, [_item("UpdateItem", "TAGCOUNT#t", "count")]),
     ("see what a key once answered", {"videos", "playlists"}, [_item("GetItem", "IDEMPOTENCY#alice#createVideo#k")]),
     ("add to the audit trail", {"audit"}, [_item("PutItem", "VIDEO#v", table="AuditTable")]),
@@ -539,7 +540,15 @@ FORBIDDEN: list[tuple[str, set[str], list[Access]]] = [
         [
             _item(action, pk, returning="ALL_OLD")
             for action in ("PutItem", "DeleteItem")
-            for pk in ("VIDEO#v", "USER#alice", "PLAYLIST#p", "VIEWS#v#0", "VIEWER#v#1", "IDEMPOTENCY#alice#o#k")
+            for pk in (
+                "VIDEO#v",
+                "RATINGS#v#7",
+                "USER#alice",
+                "PLAYLIST#p",
+                "VIEWS#v#0",
+                "VIEWER#v#7",
+                "IDEMPOTENCY#alice#o#k",
+            )
         ],
     ),
     (
@@ -594,11 +603,15 @@ FORBIDDEN: list[tuple[str, set[str], list[Access]]] = [
     ),
     (
         "learn of a video more than who may see it",
-        {"aggregates", "arrivals", "jobs", "probe", "purge", "ratings", "relations", "router", "sweeper"}
+        {"aggregates", "arrivals", "jobs", "probe", "purge", "relations", "router", "sweeper"}
         | {"thumbnails", "uploads", "videos"},
         [
-            _item("GetItem", "VIDEO#v", select="ALL_ATTRIBUTES"),
-            _item("GetItem", "VIDEO#v", "source", select="SPECIFIC_ATTRIBUTES"),
+            access
+            for operation in ("GetItem", "BatchGetItem")
+            for access in (
+                _item(operation, "VIDEO#v", select="ALL_ATTRIBUTES"),
+                _item(operation, "VIDEO#v", "source", select="SPECIFIC_ATTRIBUTES"),
+            )
         ],
     ),
 ]
