@@ -114,6 +114,8 @@ def _http() -> Iterator[Example]:
         {"id": "a2", "videoId": world.ABSENT, "at": world.THEN},
     ]
     yield _call("countViews", 200, body={"views": queue}, caller=world.BOB)
+    yield _call("getViews", 200, params=video, query="granularity=day&tz=Europe%2FBerlin")
+    yield _call("explainViews", 200, params=video)
 
     yield _call(
         "createUpload",

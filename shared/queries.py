@@ -6,10 +6,12 @@ from shared.videos.documents import FIELDS, SUMMARY_FIELDS
 from shared.videos.tags import folded
 from shared.videos.video import STATUSES
 from shared.web.paging import Paged
-from shared.web.parameters import Choice, Integer, Names, Order, Query, Region, Text, Time, UserId
+from shared.web.parameters import Choice, Integer, Names, Order, Query, Region, Text, Time, TimeZone, UserId
 
 SECTIONS = ("credits", "releases", "ratings", "tags", "jobs")
 """What `include` can bring along with a video."""
+STATS = "stats"
+"""What `include` can bring along with each video of a list: its view count."""
 LOCAL_TITLE = "localTitle"
 """The field that the releases add to a document."""
 
@@ -50,6 +52,9 @@ class ListVideos(Paged):
     ascending = Order("By createdAt")
     limit, cursor = Paged.limit, Paged.cursor
     fields = Names("fields", "Only these fields: a parameter each, or one with commas", SUMMARY_FIELDS)
+    include = Names(
+        "include", "`stats`: also the `viewCount` of each video, for another read of each; not with `fields`", (STATS,)
+    )
 
     @classmethod
     def unknown(cls, name: str) -> ServiceError:
@@ -90,6 +95,15 @@ class ListEpisodes(Paged):
     """GET /v1/videos/{videoId}/episodes"""
 
     season = Integer("season", "Only this season", 0, LAST_SEASON, None)
+
+
+class GetViews(Query):
+    """GET /v1/videos/{videoId}/views"""
+
+    granularity = Choice("granularity", "What to count by", {"hour": "hour", "day": "day"}, default="hour")
+    start = Time("from", "The first hour or day is the one with this time: epoch seconds or RFC 3339")
+    end = Time("to", "Before this time; now when left out", LAST_SECOND + 1)
+    tz = TimeZone("tz", "Whose days: a name of the IANA time zone database. Hours are those of UTC anyway")
 
 
 class ListAudit(Paged):

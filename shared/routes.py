@@ -62,6 +62,8 @@ ROUTES = (
     Route("listEpisodes", "GET", "/v1/videos/{videoId}/episodes", "videos", READ, takes_query=True),
     Route("countView", "POST", "/v1/videos/{videoId}/views", "views", READ),
     Route("countViews", "POST", "/v1/views", "views", READ),
+    Route("getViews", "GET", "/v1/videos/{videoId}/views", "views", READ, takes_query=True),
+    Route("explainViews", "GET", "/v1/videos/{videoId}/views/explain", "views", READ),
     Route("createUpload", "POST", "/v1/videos/{videoId}/upload", "uploads", WRITE),
     Route("completeUpload", "POST", "/v1/videos/{videoId}/upload/{uploadId}/complete", "uploads", WRITE),
     Route("abortUpload", "DELETE", "/v1/videos/{videoId}/upload/{uploadId}", "uploads", WRITE),

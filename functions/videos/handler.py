@@ -1,7 +1,7 @@
 """The catalogue: create, read, list, change, delete and restore videos."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from shared.aws.dynamodb import Table, make_client
@@ -15,6 +15,7 @@ from shared.queries import BatchVideos, GetVideo, ListEpisodes, ListVideos, unse
 from shared.relations.title_page import Place, TitlePage, accepted_languages
 from shared.videos import video
 from shared.videos.catalogue import VideoStore
+from shared.videos.counters import ViewCounters
 from shared.videos.documents import summary
 from shared.videos.entries import season_start
 from shared.videos.links import Links
@@ -34,6 +35,7 @@ class Videos:
     def __init__(self, store: VideoStore, pages: Pages, links: Links, elapsed: Callable[[], float]) -> None:
         self.store = store
         self.lists = VideoLists(store)
+        self.counters = ViewCounters(store.table)
         self.pages = pages
         self.links = links
         self.elapsed = elapsed
@@ -72,8 +74,7 @@ class Videos:
     def read(self, request: Request) -> Answer:
         """GET /v1/videos/{videoId}"""
         query = request.parameters(GetVideo)
-        if query.fields and query.include:
-            raise InvalidParameter.named("include", "must not be given together with `fields`")
+        _require_not_both(query.include, query.fields)
         place = Place(query.region, accepted_languages(request.headers.get("accept-language")))
         video_id, caller, now = request.video_id(), request.caller, request.now
         if query.include:
@@ -155,6 +156,7 @@ class Videos:
     def list(self, request: Request) -> Answer:
         """GET /v1/videos"""
         query = request.parameters(ListVideos)
+        _require_not_both(query.include, query.fields)
         start, end = period(query.start, query.end)
         filters = Filters(
             owner=query.user_id,
@@ -172,6 +174,9 @@ class Videos:
         window = Window(start, end, query.ascending, asked.limit, asked.after, query.fields)
         page = self._page(request, query.tag, query.region, filters, window)
         items = [self.links.shown(summary(item, query.fields)) for item in page.items]
+        if query.include:
+            counted = self.counters.read([item["videoId"] for item in items])
+            items = [item | {"viewCount": counted[item["videoId"]].views} for item in items]
         return asked.answer(items, page.resume)
 
     def episodes(self, request: Request) -> Answer:
@@ -210,6 +215,11 @@ class Videos:
         if not request.caller.is_admin:
             raise Forbidden("Only admins can list all videos by status; add userId to list your own.")
         return self.lists.in_status(filters.status, request.now, published, window)
+
+
+def _require_not_both(include: Sequence[str], fields: Sequence[str]) -> None:
+    if include and fields:
+        raise InvalidParameter.named("include", "must not be given together with `fields`")
 
 
 def make(

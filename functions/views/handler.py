@@ -1,4 +1,4 @@
-"""View counts. Of all functions, this one's role alone may count a view."""
+"""Views: counts them, and says what was counted when. Of all functions, this one's role alone may count a view at once."""
 
 import time
 from collections.abc import Callable
@@ -23,7 +23,12 @@ class Views:
 
     def handlers(self) -> dict[str, Handler]:
         """The handlers by operation."""
-        return {"countView": self.count, "countViews": self.count_queued}
+        return {
+            "countView": self.count,
+            "countViews": self.count_queued,
+            "getViews": self.read,
+            "explainViews": self.explain,
+        }
 
     def count(self, request: Request) -> Answer:
         """POST /v1/videos/{videoId}/views"""
@@ -53,6 +58,24 @@ class Views:
             emit({"ViewsCounted": counted})
         return respond(200, {"results": results})
 
+    def read(self, request: Request) -> Answer:
+        """GET /v1/videos/{videoId}/views"""
+        from shared.queries import GetViews
+        from shared.views.history import Buckets, History
+
+        video_id, query = request.video_id(), request.parameters(GetViews)
+        buckets = Buckets.of(query.granularity, query.tz, query.start, query.end, request.now)
+        return respond(200, History(self.store.table).views(video_id, request.caller, request.now, buckets))
+
+    def explain(self, request: Request) -> Answer:
+        """GET /v1/videos/{videoId}/views/explain"""
+        from shared.views.history import History
+
+        explained = History(self.store.table).explain(
+            request.video_id(), request.caller, request.now, self.store.window
+        )
+        return respond(200, explained)
+
 
 def make(
     store: ViewStore, clock: Callable[[], float] = time.time, elapsed: Callable[[], float] = time.monotonic
@@ -66,4 +89,4 @@ def _deployed() -> LambdaHandler:
     return make(ViewStore(table, view_window_seconds(), counts_own=count_own_views()))
 
 
-lambda_handler = entry_point(_deployed, "shared.views.batches")
+lambda_handler = entry_point(_deployed, "shared.views.batches", "shared.queries", "shared.views.history")

@@ -1,9 +1,31 @@
 """Hours and days (UTC) as the table names them: texts that sort as the periods do."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 HOUR_SECONDS = 3600
 DAY_SECONDS = 24 * HOUR_SECONDS
+
+HOURS_KEPT_DAYS = 35
+"""How long it is kept what a counter held at the start of an hour; starts of days are kept for good."""
+
+
+@dataclass(frozen=True)
+class Window:
+    """The hours or days (UTC) up to now; the last of them is not over yet."""
+
+    period_seconds: int
+    periods: int
+
+
+WINDOWS: Mapping[str, Window] = {
+    "hour": Window(HOUR_SECONDS, 2),
+    "day": Window(HOUR_SECONDS, 24),
+    "week": Window(DAY_SECONDS, 7),
+    "month": Window(DAY_SECONDS, 30),
+}
+"""Of which there are lists of what was viewed most. An hour is the last full one, and the present one so far."""
 
 
 def hour_of(now: int) -> str:

@@ -344,6 +344,7 @@ def schemas() -> Schema:
     }
     video = {name: (server | content["properties"])[name] for name in FIELDS}
     summary = {name: video.get(name, {"type": "string", "description": "URL of the poster"}) for name in SUMMARY_FIELDS}
+    summary["viewCount"] = {**video["viewCount"], "description": "With `include=stats`"}
     always = {*content["required"], *server} - {*OWNER_FIELDS, "viewCount", "origins"}
     required = [name for name in FIELDS if name in always]
     fetched = video | {LOCAL_TITLE: ref("FittingTitle"), "included": ref("Included")}

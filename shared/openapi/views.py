@@ -2,19 +2,24 @@
 
 from shared.core import errors
 from shared.core.limits import LARGEST_BATCH
-from shared.core.periods import DAY_SECONDS
+from shared.core.periods import DAY_SECONDS, HOURS_KEPT_DAYS
 from shared.openapi.spec import (
     BODY_ERRORS,
     EXAMPLE_ID,
     KEY,
+    SECONDS,
     VIDEO_ID,
     Operation,
     header,
     json_content,
     model_schemas,
     object_of,
+    query,
     ref,
 )
+from shared.queries import GetViews
+from shared.videos.counters import UNCOUNTED
+from shared.views.history import GRANULARITIES
 from shared.views.models import NewView, QueuedViews
 from shared.views.store import CACHE_SECONDS, EARLIEST_SECONDS, LATEST_SECONDS, MARKER_SECONDS, REASONS
 from shared.web.parameters import Schema
@@ -36,6 +41,28 @@ _RULES = (
     f"A view may be {EARLIEST_SECONDS // DAY_SECONDS} days old, or {LATEST_SECONDS} seconds ahead. One that is older than the "
     "viewer's last one does not count, so retries are safe."
 )
+
+HISTORY: Schema = {
+    "videoId": EXAMPLE_ID,
+    "granularity": "day",
+    "tz": "Europe/Berlin",
+    "items": [{"from": 1717624800, "to": 1717711200, "views": 42, "watchedMs": 5_400_000}],
+    "total": 42,
+}
+EXPLANATION: Schema = {
+    "videoId": EXAMPLE_ID,
+    "from": 1717624800,
+    "to": 1717709400,
+    "counted": {"total": 42, "anonymous": 30, "identified": 12},
+    "notCounted": {"total": 3, "repeated": 2, "owner": 1, "unpublished": 0, "expired": 0, "deleted": 0},
+    "viewCount": 1042,
+    "rules": [
+        {
+            "rule": "repeated",
+            "because": "The same viewer had a view of the video counted within the 30 minutes before.",
+        }
+    ],
+}
 
 OPERATIONS: dict[str, Operation] = {
     "countView": Operation(
@@ -88,6 +115,26 @@ OPERATIONS: dict[str, Operation] = {
         (),
         {"required": True, "content": {JSON: {"schema": ref("QueuedViews"), "example": {"views": [_QUEUED]}}}},
     ),
+    "getViews": Operation(
+        "Count the views of a video by hour or day",
+        "For the owner and admins. There is an item for each hour or day, also for those without views: of the last 24 hours or 30 days "
+        f"unless `from` and `to` say otherwise, and at most {GRANULARITIES['hour'].most} hours or {GRANULARITIES['day'].most} days. A view "
+        "belongs to the hour in which it was counted, whatever its `at`; the last one is still being counted, and some "
+        f"seconds behind. Days in UTC are kept for good; hours, and so days in other zones, for {HOURS_KEPT_DAYS} days. In a "
+        "zone that is off by half an hour, a day begins with the first full hour of UTC in it, as `from` says.",
+        {200: {"description": "The views", **json_content(ref("ViewHistory"), HISTORY)}},
+        (errors.InvalidParameter, errors.Forbidden, errors.NotFound),
+        (VIDEO_ID, *query(GetViews)),
+    ),
+    "explainViews": Operation(
+        "Explain how views were counted",
+        "For the owner and admins: how many views of the last 24 hours counted, how many did not, and by which rule. It begins "
+        "with the first full hour of them. `identified` are those with a `viewerId` or a key, `anonymous` all others. A retry "
+        "with the same key is not a view, and stands nowhere.",
+        {200: {"description": "The explanation", **json_content(ref("ViewExplanation"), EXPLANATION)}},
+        (errors.InvalidParameter, errors.Forbidden, errors.NotFound),
+        (VIDEO_ID,),
+    ),
 }
 
 
@@ -109,8 +156,34 @@ def schemas() -> Schema:
         {"id": {"type": "string"}, "videoId": video_id, **verdict, "problem": ref("Problem")},
         optional=(*verdict, "problem"),
     )
+    count = {"type": "integer", "minimum": 0}
+    bucket = object_of({"from": SECONDS, "to": SECONDS, "views": count, "watchedMs": count})
+    rule: Schema = {"type": "string", "enum": list(UNCOUNTED)}
     return model_schemas(NewView, QueuedViews) | {
         "UncountedReason": {"type": "string", "enum": list(REASONS)},
         "ViewCount": object_of({"videoId": video_id, **verdict}),
         "ViewResults": object_of({"results": {"type": "array", "items": result, "maxItems": LARGEST_BATCH}}),
+        "ViewHistory": object_of(
+            {
+                "videoId": video_id,
+                "granularity": {"type": "string", "enum": list(GRANULARITIES)},
+                "tz": {"type": "string"},
+                "items": {"type": "array", "items": bucket},
+                "total": count,
+            }
+        ),
+        "ViewExplanation": object_of(
+            {
+                "videoId": video_id,
+                "from": SECONDS,
+                "to": SECONDS,
+                "counted": object_of(dict.fromkeys(("total", "anonymous", "identified"), count)),
+                "notCounted": object_of(dict.fromkeys(("total", *UNCOUNTED), count)),
+                "viewCount": count,
+                "rules": {
+                    "type": "array",
+                    "items": object_of({"rule": rule, "because": {"type": "string"}}),
+                },
+            }
+        ),
     }

@@ -78,7 +78,7 @@ class ViewStore:
         """`window` in seconds, a day at most; `counts_own`: whether the views of a video's owner count."""
         self.table = table
         self.counters = ViewCounters(table)
-        self._window = window
+        self.window = window
         self._counts_own = counts_own
         self._known: OrderedDict[str, tuple[int, Item]] = OrderedDict()
 
@@ -126,8 +126,8 @@ class ViewStore:
         window_ends, kept_until = None, now + view.id_seconds
         if view.viewer_id is not None:
             name = _pseudonym("viewer", caller, view.viewer_id)
-            condition = _after_the_window(view, view.at - self._window, now)
-            window_ends, kept_until = view.at + self._window, view.at + MARKER_SECONDS
+            condition = _after_the_window(view, view.at - self.window, now)
+            window_ends, kept_until = view.at + self.window, view.at + MARKER_SECONDS
         lane = lane_of(name)
         marker = {
             **VIEWER.key(videoId=view.video_id, lane=lane, id=name),
@@ -148,7 +148,7 @@ class ViewStore:
                 raise Unavailable from failure
             if not is_ours(known, marker):
                 is_retry = view.id is not None and known.get("id") == view.id
-                ends = None if view.viewer_id is None else known["at"] + self._window
+                ends = None if view.viewer_id is None else known["at"] + self.window
                 return Verdict(DUPLICATE if is_retry else REPEATED, ends)
         return Verdict(window_ends=window_ends)
 

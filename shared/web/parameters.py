@@ -16,6 +16,8 @@ Schema = dict[str, Any]
 """JSON Schema, or another part of an OpenAPI document."""
 
 MOST_PARAMETERS = 50
+LONGEST_ZONE = 64
+"""Characters of the name of a time zone."""
 
 USER_ID: Schema = {"type": "string", "minLength": 1, "maxLength": LONGEST_USER_ID, "pattern": LINE}
 USER_ID_MEANS = f"The subject of the user's tokens, of at most {LARGEST_USER_ID:,} bytes in UTF-8"
@@ -215,6 +217,23 @@ class UserId(Parameter[str | None]):
         return USER_ID
 
 
+class TimeZone(Parameter[str]):
+    """A time zone by its name in the IANA database, such as `Europe/Berlin`; UTC unless another is asked for."""
+
+    pattern = "^[A-Za-z0-9+_-]+(/[A-Za-z0-9+_-]+)*$"
+
+    def __init__(self, name: str, description: str) -> None:
+        super().__init__(name, description, "UTC")
+
+    def parse(self, text: str) -> str:
+        if text != self.default and not (len(text) <= LONGEST_ZONE and re.match(self.pattern, text) and _is_zone(text)):
+            raise InvalidParameter.named(self.name, "must be the name of a time zone such as Europe/Berlin, or UTC")
+        return text
+
+    def schema(self) -> Schema:
+        return {"type": "string", "pattern": self.pattern, "maxLength": LONGEST_ZONE, "default": self.default}
+
+
 class Names(Parameter[tuple[str, ...]]):
     """A list of known names, separated by commas or in a parameter each; each counts once."""
 
@@ -268,6 +287,17 @@ def region_of(name: str, text: str) -> str:
     if region is None:
         raise InvalidParameter.named(name, "must be a country of ISO 3166 such as NZ, or a code such as XWW")
     return region
+
+
+def _is_zone(name: str) -> bool:
+    # Imported here, because other requests need no time zones.
+    from zoneinfo import ZoneInfo
+
+    try:
+        ZoneInfo(name)
+    except (KeyError, OSError, ValueError):  # unknown, the name of a folder, or a file that is no zone
+        return False
+    return True
 
 
 def shown(text: str) -> str:

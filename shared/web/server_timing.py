@@ -21,7 +21,7 @@ MOST_ENTRIES = 50
 """Requests to DynamoDB that an answer explains: API Gateway takes 10 KB of headers."""
 
 FOR_OWNERS = frozenset(route.operation for route in ROUTES if route.scope == WRITE) - {"batchVideos"} | {
-    *("listJobs", "whyNotReady", "listAudit"),
+    *("listJobs", "whyNotReady", "listAudit", "getViews", "explainViews"),
 }
 """Operations that work for nobody but the owner of what they read, and admins. A batch may name what is others'."""
 LISTS = frozenset({"listVideos", "listPlaylists"})

@@ -26,6 +26,7 @@ from shared.upkeep.aggregates import Aggregates
 from shared.videos.catalogue import VideoStore
 from tests.backstage import RENDITIONS, Backstage, FakeQueue
 from tests.harness import MEDIA_BUCKET, NOW, SOURCES_BUCKET, Api, Context, Reply, recorded
+from tests.viewed import Viewed
 
 KEY = {"Idempotency-Key": "k1"}
 RANGE = "from=0&to=2000000000"
@@ -41,6 +42,15 @@ def _deleted(api: Api) -> str:
 
 def _published(api: Api) -> str:
     return str(api.publish(category="c")["videoId"])
+
+
+def _viewed(api: Api) -> str:
+    """A video that was viewed in this hour."""
+    video_id = _published(api)
+    viewed = Viewed(api.table)
+    viewed.count(video_id, int(api.clock()))
+    viewed.store()
+    return video_id
 
 
 def _listing(query: str, user: str = "alice") -> Callable[[Api, str], Reply]:
@@ -209,6 +219,7 @@ CALLS: dict[str, tuple[Callable[[Api], str], Callable[[Api, str], Reply]]] = {
     "GET /v1/videos?userId=u&tag=t": (_with_relations, _listing("userId=alice&tag=t")),
     "GET /v1/videos?category=c&from=t&to=t": (_published, _listing(f"category=c&{RANGE}")),
     "GET /v1/videos?from=t&to=t": (_published, _listing(RANGE)),
+    "GET /v1/videos?userId=u&include=stats": (_published, _listing("userId=alice&include=stats")),
     "GET /v1/videos?status=failed": (_published, _listing("status=failed", user="admin")),
     "GET /v1/videos?status=ready": (_published, _listing("status=ready", user="admin")),
     "GET /v1/videos?tag=t&from=t&to=t": (_with_relations, _listing(f"tag=t&{RANGE}")),
@@ -231,6 +242,11 @@ CALLS: dict[str, tuple[Callable[[Api], str], Callable[[Api, str], Reply]]] = {
         _published,
         lambda api, v: api.post("/v1/views", {"views": [{"id": "v", "videoId": v, "at": NOW}]}, user="bob"),
     ),
+    "GET /v1/videos/{videoId}/views?granularity=hour": (
+        _viewed,
+        lambda api, v: api.get(f"/v1/videos/{v}/views", query="granularity=hour"),
+    ),
+    "GET /v1/videos/{videoId}/views/explain": (_viewed, lambda api, v: api.get(f"/v1/videos/{v}/views/explain")),
     "POST /v1/videos/{videoId}/upload": (
         _published,
         lambda api, v: api.post(f"/v1/videos/{v}/upload", {"contentType": "video/mp4", "fileSize": 1}),
@@ -389,6 +405,7 @@ def test_every_entity_has_a_partition_of_its_own() -> None:
     sample |= {"uploadId": "u", "kind": "probe", "userId": "u", "date": "2026-01-01", "queue": "q", "queuedAt": "1"}
     sample |= {"personId": "p", "region": "NZ", "language": "en", "tag": "t", "playlistId": "p", "rank": "r"}
     sample["importId"] = "i"
+    sample |= {"window": "day", "category": "c"}
     keys = [tuple(entity.key(**sample).values()) for entity in schema.ENTITIES]
     assert len(set(keys)) == len(keys)
 

@@ -106,6 +106,8 @@ VIDEOS = {
     "deleteVideo": CHANGED_EVEN_DELETED,
     "restoreVideo": RESTORED,
     "countView": SEEN,
+    "getViews": SEEN_BY_OWNER,
+    "explainViews": SEEN_BY_OWNER,
     "createUpload": CHANGED,
     "completeUpload": COMPLETED,
     "abortUpload": CHANGED_EVEN_DELETED,

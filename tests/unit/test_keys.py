@@ -71,6 +71,7 @@ PARTS: dict[str, list[str]] = {
     "queue": ["thumbnails"],
     "queuedAt": ["9" * 12],
     "importId": [UUID],
+    "category": ["#" * 100, WIDE * 100],
 }
 """The largest values of each part of a key."""
 
@@ -92,6 +93,7 @@ RELATIONS: dict[str, tuple[Iterable[str], Iterable[str]]] = {
     "playlists_relation": (USER_IDS, [UUID]),
     "in_playlist_relation": ([UUID], [UUID]),
     "counted_relation": (USER_IDS, [UUID]),
+    "viewed_relation": ([*PARTS["hour"], *PARTS["day"]], [UUID]),
 }
 """What each `rel` is made of, and the `relId` that stand under it."""
 

@@ -36,6 +36,36 @@ def catalogue(api: Api) -> Api:
     return api
 
 
+class TestStats:
+    """`include=stats`"""
+
+    @pytest.mark.parametrize("query", ["", "userId=alice", "category=a", "tag=t"])
+    def test_each_video_of_a_list_has_its_view_count(self, api: Api, query: str) -> None:
+        for views in range(3):
+            video_id = api.publish(title=str(views), category="a", tags=["t"])["videoId"]
+            for _ in range(views):
+                api.post(f"/v1/videos/{video_id}/views", user="bob")
+        items = api.get("/v1/videos", query=f"{query}&include=stats".lstrip("&")).json["items"]
+        assert {item["title"]: item["viewCount"] for item in items} == {"0": 0, "1": 1, "2": 2}
+        assert all("viewCount" not in item for item in api.get("/v1/videos", query=query).json["items"])
+
+    def test_it_is_one_batch_read_more_and_only_if_asked_for(self, api: Api, table: Table) -> None:
+        for _ in range(5):
+            api.publish()
+        sent = []
+        for query in ("userId=alice", "userId=alice&include=stats"):
+            with recorded(table.client) as operations:
+                api.get("/v1/videos", query=query)
+            sent.append([operation.name for operation in operations])
+        assert sent == [["Query"], ["Query", "BatchGetItem"]]
+        assert len(operations[1].parameters["RequestItems"][table.name]["Keys"]) == 5
+
+    @pytest.mark.parametrize("query", ["include=stats&fields=title", "include=credits", "include="])
+    def test_what_it_cannot_bring_along_is_refused(self, api: Api, query: str) -> None:
+        reply = api.get("/v1/videos", query=query)
+        assert (reply.status, reply.json["errors"][0]["parameter"]) == (400, "include")
+
+
 class TestSelectors:
     def test_the_feed_shows_what_is_published_newest_first(self, catalogue: Api) -> None:
         assert _titles(catalogue) == ["bob new", "alice new", "bob other", "alice other", "bob old", "alice old"]

@@ -1,0 +1,257 @@
+"""What was counted of a video and when: by hour and day, in any time zone, and by which rule."""
+
+import random
+from datetime import datetime
+from itertools import pairwise
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from shared.aws.dynamodb import Table
+from shared.core.periods import DAY_SECONDS, HOUR_SECONDS, HOURS_KEPT_DAYS
+from shared.videos.counters import SUMS, UNCOUNTED, Counted
+from shared.views.history import Buckets, sums_at
+from tests.harness import NOW, Api, recorded
+from tests.viewed import Viewed
+
+HOUR = NOW // HOUR_SECONDS * HOUR_SECONDS
+"""When the present hour began."""
+DAY = NOW // DAY_SECONDS * DAY_SECONDS
+EARLIEST = HOUR - HOURS_KEPT_DAYS * DAY_SECONDS + HOUR_SECONDS
+
+
+@pytest.fixture
+def viewed(table: Table) -> Viewed:
+    """What was counted."""
+    return Viewed(table)
+
+
+def history(api: Api, video_id: str, query: str = "", **options: Any) -> dict[str, Any]:
+    """The answer to GET .../views."""
+    reply = api.get(f"/v1/videos/{video_id}/views", query=query, **options)
+    assert reply.status == 200, reply.body
+    answer: dict[str, Any] = reply.json
+    return answer
+
+
+def counts(answer: dict[str, Any]) -> dict[int, int]:
+    """The views of the buckets that have any, by when they begin."""
+    return {item["from"]: item["views"] for item in answer["items"] if item["views"]}
+
+
+class TestHours:
+    def test_each_of_the_last_24_has_its_views_and_zeros_stand_for_none(self, api: Api, viewed: Viewed) -> None:
+        video_id = api.publish()["videoId"]
+        viewed.count(video_id, HOUR - 30 * HOUR_SECONDS, views=5)
+        viewed.count(video_id, HOUR - 2 * HOUR_SECONDS, views=3, keyed=1, watched=9000)
+        viewed.count(video_id, HOUR - 1, views=2)
+        viewed.count(video_id, HOUR, views=1, repeated=7)
+        viewed.store()
+        answer = history(api, video_id)
+        assert (answer["videoId"], answer["granularity"], answer["tz"]) == (video_id, "hour", "UTC")
+        assert [item["from"] for item in answer["items"]] == [HOUR - n * HOUR_SECONDS for n in range(23, -1, -1)]
+        assert [item["to"] - item["from"] for item in answer["items"]] == [HOUR_SECONDS] * 24
+        assert [item["views"] for item in answer["items"]] == [*[0] * 21, 4, 2, 1]
+        assert [item["watchedMs"] for item in answer["items"]] == [*[0] * 21, 9000, 0, 0]
+        assert answer["total"] == 7
+
+    def test_a_video_without_views_has_zeros(self, api: Api) -> None:
+        answer = history(api, api.publish()["videoId"])
+        assert (len(answer["items"]), counts(answer), answer["total"]) == (24, {}, 0)
+
+    def test_an_hour_counts_whole_if_part_of_it_is_asked_for(self, api: Api, viewed: Viewed) -> None:
+        video_id = api.publish()["videoId"]
+        for hour in range(-4, 1):
+            viewed.count(video_id, HOUR + hour * HOUR_SECONDS, views=1)
+        viewed.store()
+        start, end = HOUR - 2 * HOUR_SECONDS + 1, HOUR - 1
+        assert counts(history(api, video_id, f"from={start}&to={end}")) == {
+            HOUR - 2 * HOUR_SECONDS: 1,
+            HOUR - HOUR_SECONDS: 1,
+        }
+
+    def test_the_views_before_the_first_start_are_of_no_hour(self, api: Api, table: Table, viewed: Viewed) -> None:
+        """A counter of an earlier release has no starts."""
+        video_id = api.publish()["videoId"]
+        viewed.counters[video_id, 0]["views"] = 1000
+        viewed.count(video_id, HOUR, views=1)
+        viewed.store()
+        assert counts(history(api, video_id)) == {HOUR: 1}
+
+    def test_a_counter_that_is_read_before_its_last_start_loses_nothing_below_zero(self) -> None:
+        live = Counted({0: dict.fromkeys(SUMS, 3)})
+        before, after = sums_at([HOUR, HOUR + 3600], [(HOUR, {0: dict.fromkeys(SUMS, 5)})], live)
+        assert (before["views"], after["views"]) == (5, 3)
+
+    @pytest.mark.parametrize("seed", range(5))
+    def test_shards_are_summed_whichever_of_them_were_written_in_an_hour(
+        self, api: Api, viewed: Viewed, seed: int
+    ) -> None:
+        draw, video_id = random.Random(seed), api.publish()["videoId"]
+        expected: dict[int, int] = {}
+        for hour in range(HOUR - 40 * HOUR_SECONDS, NOW, HOUR_SECONDS):
+            for shard in draw.sample(range(4), draw.randint(0, 4)):
+                views = draw.randint(1, 5)
+                viewed.count(video_id, hour + draw.randrange(1200), shard=shard, views=views)
+                expected[hour] = expected.get(hour, 0) + views
+        viewed.store()
+        start, end = HOUR - 30 * HOUR_SECONDS, HOUR - 10 * HOUR_SECONDS
+        assert counts(history(api, video_id, f"from={start}&to={end}")) == {
+            hour: views for hour, views in expected.items() if start <= hour < end
+        }
+
+
+class TestDays:
+    def test_days_in_utc_are_kept_for_good(self, api: Api, viewed: Viewed) -> None:
+        video_id, then = api.publish()["videoId"], DAY - 300 * DAY_SECONDS
+        viewed.count(video_id, then + 5, views=2)
+        viewed.count(video_id, then + DAY_SECONDS - 1, views=1)
+        viewed.count(video_id, DAY, views=4)
+        viewed.store()
+        answer = history(api, video_id, f"granularity=day&from={then}")
+        assert (len(answer["items"]), counts(answer), answer["total"]) == (301, {then: 3, DAY: 4}, 7)
+
+    def test_the_last_30_are_shown(self, api: Api) -> None:
+        for zone in ("UTC", "Europe/Berlin"):
+            items = history(api, api.publish()["videoId"], f"granularity=day&tz={zone}")["items"]
+            assert len(items) == 30
+            assert items[-1]["from"] <= NOW < items[-1]["to"]
+
+    def test_days_elsewhere_begin_at_their_midnight(self, api: Api, viewed: Viewed) -> None:
+        video_id = api.publish()["videoId"]
+        midnight = int(datetime(2025, 6, 15, tzinfo=ZoneInfo("America/New_York")).timestamp())
+        for at in (midnight - 1, midnight, midnight + 1):
+            viewed.count(video_id, at)
+        viewed.store()
+        answer = history(api, video_id, "granularity=day&tz=America/New_York")
+        assert counts(answer) == {midnight - DAY_SECONDS: 1, midnight: 2}
+
+    def test_a_day_of_a_zone_with_half_hours_begins_with_its_first_full_hour(self, api: Api, viewed: Viewed) -> None:
+        video_id = api.publish()["videoId"]
+        midnight = int(datetime(2025, 6, 15, tzinfo=ZoneInfo("Asia/Kolkata")).timestamp())
+        assert midnight % HOUR_SECONDS == 1800
+        for at in (midnight + 1799, midnight + 1800):
+            viewed.count(video_id, at)
+        viewed.store()
+        # The half hour after midnight is part of the day before, also where a list begins with it.
+        answer = history(api, video_id, f"granularity=day&tz=Asia/Kolkata&from={midnight + 60}")
+        assert counts(answer) == {midnight + 1800 - DAY_SECONDS: 1, midnight + 1800: 1}
+
+    @pytest.mark.parametrize(
+        ("zone", "day", "hours"),
+        [
+            ("Europe/Berlin", (2025, 3, 30), 23),
+            ("Europe/Berlin", (2025, 10, 26), 25),
+            ("America/Havana", (2025, 3, 9), 23),  # its midnight does not exist
+            ("America/Havana", (2025, 11, 2), 25),  # it has two
+            ("Asia/Kolkata", (2025, 3, 30), 24),
+        ],
+    )
+    def test_a_day_on_which_clocks_change_is_shorter_or_longer(
+        self, zone: str, day: tuple[int, int, int], hours: int
+    ) -> None:
+        noon = int(datetime(*day, 12, tzinfo=ZoneInfo(zone)).timestamp())
+        bounds = Buckets.of("day", zone, noon - DAY_SECONDS, noon + DAY_SECONDS, noon + DAY_SECONDS).bounds
+        assert [(end - start) // HOUR_SECONDS for start, end in pairwise(bounds)] == [24, hours, 24]
+        assert bounds[1] <= noon < bounds[2]
+
+
+class TestRange:
+    @pytest.mark.parametrize(
+        "query",
+        [
+            "granularity=minute",
+            "granularity=",
+            "tz=Mars/Olympus",
+            "tz=Europe",
+            "tz=../../etc/passwd",
+            "tz=/etc/localtime",
+            "tz=%00",
+            f"tz={'x' * 65}",
+            "tz=zone.tab",
+            f"from={NOW}&to={NOW}",
+            f"from={NOW}&to={NOW - 1}",
+            f"from={NOW + 1}",
+            f"from={NOW + 1}&to={NOW + 2}",
+            "from=-1",
+            "from=yesterday",
+            f"from={HOUR - 744 * HOUR_SECONDS}",
+            f"granularity=day&from={DAY - 366 * DAY_SECONDS}",
+            "from=0&to=253402300800",
+            f"from={EARLIEST - HOUR_SECONDS}&to={EARLIEST}",
+            f"granularity=day&tz=Europe/Berlin&from={DAY - 36 * DAY_SECONDS}&to={DAY - 35 * DAY_SECONDS}",
+            "limit=5",
+        ],
+    )
+    def test_what_cannot_be_counted_is_refused(self, api: Api, table: Table, query: str) -> None:
+        video_id = api.publish()["videoId"]
+        with recorded(table.client) as operations:
+            reply = api.get(f"/v1/videos/{video_id}/views", query=query)
+        assert (reply.status, operations) == (400, []), reply.body
+        assert reply.json["errors"][0]["parameter"] in query
+
+    @pytest.mark.parametrize(
+        ("query", "count"),
+        [
+            (f"from={HOUR - 743 * HOUR_SECONDS}", 744),
+            (f"granularity=day&from={DAY - 365 * DAY_SECONDS}", 366),
+            (f"from={EARLIEST}&to={EARLIEST + 1}", 1),
+            ("granularity=day&from=0&to=1", 1),
+            ("granularity=day&to=1", 1),
+            ("granularity=day&from=1970-01-01T00:00:00Z&to=1970-01-02T00:00:01Z", 2),
+            (f"from={NOW}&to={NOW + DAY_SECONDS}", 25),
+            ("tz=Pacific/Chatham&granularity=day", 30),
+        ],
+    )
+    def test_the_longest_and_the_earliest_are_answered(self, api: Api, query: str, count: int) -> None:
+        assert len(history(api, api.publish()["videoId"], query)["items"]) == count
+
+
+@pytest.mark.parametrize("path", ["views", "views/explain"])
+class TestReaders:
+    def test_are_the_owner_and_admins(self, api: Api, path: str) -> None:
+        video_id = api.publish()["videoId"]
+        statuses = [api.get(f"/v1/videos/{video_id}/{path}", user=user).status for user in ("alice", "admin", "bob")]
+        assert statuses == [200, 200, 403]
+
+    def test_who_may_not_see_the_video_does_not_learn_of_it(self, api: Api, path: str) -> None:
+        video_id = api.create()["videoId"]
+        assert api.get(f"/v1/videos/{video_id}/{path}", user="bob").status == 404
+        assert api.get(f"/v1/videos/3f2504e0-4f89-41d3-9a0c-0305e82c3301/{path}").status == 404
+
+    def test_need_one_query_beside_the_video_and_its_counter(
+        self, api: Api, table: Table, viewed: Viewed, path: str
+    ) -> None:
+        video_id = api.publish()["videoId"]
+        for hour in range(-30, 1):
+            viewed.count(video_id, HOUR + hour * HOUR_SECONDS)
+        viewed.store()
+        with recorded(table.client) as operations:
+            api.get(f"/v1/videos/{video_id}/{path}")
+        assert [operation.name for operation in operations] == ["GetItem", "BatchGetItem", "Query"]
+
+
+class TestExplanation:
+    def explained(self, api: Api, video_id: str) -> dict[str, Any]:
+        reply = api.get(f"/v1/videos/{video_id}/views/explain")
+        assert reply.status == 200, reply.body
+        answer: dict[str, Any] = reply.json
+        return answer
+
+    def test_says_how_many_counted_and_why_others_did_not(self, api: Api, viewed: Viewed) -> None:
+        video_id = api.publish()["videoId"]
+        viewed.count(video_id, NOW - DAY_SECONDS - 1, views=100, keyed=50, repeated=9)
+        uncounted = {rule: number for number, rule in enumerate(UNCOUNTED, start=1)}
+        viewed.count(video_id, NOW - 7200, views=30, keyed=12, watched=5, **uncounted)
+        viewed.store()
+        answer = self.explained(api, video_id)
+        assert answer["counted"] == {"total": 42, "anonymous": 30, "identified": 12}
+        assert answer["notCounted"] == {"total": sum(uncounted.values())} | uncounted
+        assert answer["viewCount"] == 192
+        assert (answer["from"], answer["to"]) == (HOUR - 23 * HOUR_SECONDS, NOW)
+
+    def test_has_a_sentence_for_each_rule(self, api: Api) -> None:
+        rules = self.explained(api, api.publish()["videoId"])["rules"]
+        assert [rule["rule"] for rule in rules] == list(UNCOUNTED)
+        assert "30 minutes" in rules[0]["because"]
