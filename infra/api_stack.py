@@ -168,14 +168,14 @@ class ApiStack(cdk.Stack):
         return playlists
 
     def _totals(self) -> ServiceFunction:
-        """Totals, to be read only."""
-        secret = self._data.cursor_secret
-        totals = self._function("totals", {"CURSOR_SECRET_ARN": secret.secret_arn})
+        """Totals and lists of what is viewed most, to be read only, with what lists show of videos."""
+        totals = self._lister("totals")
         totals.allow_items(
             "GetItem", of=[schema.PROFILE], attributes=(*attributes.USER_VIDEOS, *attributes.USER_PLAYLISTS)
         )
+        totals.allow_items("GetItem", of=[schema.TOP])
+        totals.allow_items("BatchGetItem", of=[schema.VIDEO], attributes=attributes.SUMMARY)
         totals.allow_queries(schema.RELATION_INDEX)
-        totals.allow_secret(secret)
         return totals
 
     def _views(self) -> ServiceFunction:

@@ -17,6 +17,7 @@ from infra.media_stack import ARRIVALS_TIMEOUT, PICTURES, MediaStack
 from infra.queue import WorkQueue
 from infra.settings import Settings, Target
 from shared import schema
+from shared.views.rankings import HOURS_EVERY
 
 STREAM_TIMEOUT = cdk.Duration.seconds(60)
 """Of the stream's readers: for a batch of records with three requests each that all take long, but are answered."""
@@ -45,6 +46,11 @@ AGGREGATES_AT_A_TIME = 2
 SWEEP_EVERY = cdk.Duration.minutes(1)
 SWEEPER_TIMEOUT = cdk.Duration.seconds(50)
 """So that one sweep ends before the next begins. What it does not reach, the next one does."""
+
+RANKINGS_TIMEOUT = cdk.Duration.minutes(4)
+"""So that one run ends before the next begins."""
+RANKINGS_MB = 1024
+"""For MOST_ENTRIES of hours or days and their counters at a time."""
 
 TRANSCODER_VISIBILITY = cdk.Duration.minutes(15)
 """For a transcoder that this service does not know: as long as a job's lease between two reports. One that takes
@@ -133,6 +139,7 @@ class JobsStack(cdk.Stack):
             aggregates, batch_size=10, window=AGGREGATES_WINDOW, max_concurrency=AGGREGATES_AT_A_TIME
         )
         self._sweeper(aggregates)
+        self._rankings()
 
         cdk.CfnOutput(self, "TranscodeQueueArn", description="For a transcoder's policy", value=transcode.queue_arn)
 
@@ -319,4 +326,19 @@ class JobsStack(cdk.Stack):
             schedule=events.Schedule.rate(SWEEP_EVERY),
             # One that failed need not be tried again: the next one comes anyway.
             targets=[targets.LambdaFunction(sweeper.alias, retry_attempts=0)],
+        )
+
+    def _rankings(self) -> None:
+        """Computes what is viewed most. It reads counters, and writes nothing but its lists."""
+        rankings = self._function("Rankings", memory_mb=RANKINGS_MB, timeout=RANKINGS_TIMEOUT)
+        rankings.allow_items("BatchGetItem", "Query", of=[schema.VIEW_COUNTER])
+        rankings.allow_items("BatchGetItem", "GetItem", "PutItem", of=[schema.TOP])
+        rankings.allow_queries(schema.RELATION_INDEX)
+        events.Rule(
+            self,
+            "RankingsSchedule",
+            description="Video metadata: compute what is viewed most",
+            schedule=events.Schedule.rate(cdk.Duration.seconds(HOURS_EVERY)),
+            # One that failed need not be tried again: the next one comes anyway.
+            targets=[targets.LambdaFunction(rankings.alias, retry_attempts=0)],
         )

@@ -62,7 +62,7 @@ class Example:
 
 def examples() -> list[Example]:
     """All of them, by function."""
-    examples = [*_http(), *_stream(), *_queues(), _schedule()]
+    examples = [*_http(), *_stream(), *_queues(), *_schedules()]
     return sorted(examples, key=lambda example: example.function)
 
 
@@ -168,6 +168,7 @@ def _http() -> Iterator[Example]:
     yield _call("deleteRating", 204, params={"videoId": world.REGATTA})
 
     yield _call("listTags", 200, query="limit=10")
+    yield _call("listTop", 200, query="window=week&category=world&limit=10&sort=-rise")
     yield _call("getUser", 200, params={"userId": "alice"})
     yield _call("getUser", 403, "of-another", params={"userId": "bob"})
 
@@ -502,21 +503,26 @@ def _notification(key: str) -> Event:
     return {"Records": [record]}
 
 
-def _schedule() -> Example:
+def _schedules() -> Iterator[Example]:
     """https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-create-rule-schedule.html"""
-    event = {
+    nothing = dict.fromkeys(("requeued", "resent", "failed", "skipped", "recovered", "scheduled"), 0)
+    yield Example("sweeper", "every-minute", _scheduled("53dc4d37-cffa-4f76-80c9-8b7d4a4d2eaa", "Schedule"), nothing)
+    event = _scheduled("0d1c2f3e-7a54-4b6b-9a0e-6f1f3f5a2c11", "RankingsSchedule")
+    yield Example("rankings", "every-five-minutes", event, {})
+
+
+def _scheduled(event_id: str, rule: str) -> Event:
+    return {
         "version": "0",
-        "id": "53dc4d37-cffa-4f76-80c9-8b7d4a4d2eaa",
+        "id": event_id,
         "detail-type": "Scheduled Event",
         "source": "aws.events",
         "account": ACCOUNT,
         "time": "2025-06-15T15:06:00Z",
         "region": REGION,
-        "resources": [f"arn:aws:events:{REGION}:{ACCOUNT}:rule/VideoMetadata-dev-Jobs-Schedule"],
+        "resources": [f"arn:aws:events:{REGION}:{ACCOUNT}:rule/VideoMetadata-dev-Jobs-{rule}"],
         "detail": {},
     }
-    nothing = dict.fromkeys(("requeued", "resent", "failed", "skipped", "recovered", "scheduled"), 0)
-    return Example("sweeper", "every-minute", event, nothing)
 
 
 # --- Files --------------------------------------------------------------------------------------------------------

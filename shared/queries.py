@@ -2,10 +2,11 @@
 
 from shared.core.errors import InvalidParameter, ServiceError, UnservedQuery
 from shared.core.limits import LARGEST_INTEGER, LAST_SEASON, LAST_SECOND, LAST_YEAR, LONGEST_FOLDED_TAG
+from shared.core.periods import WINDOWS
 from shared.videos.documents import FIELDS, SUMMARY_FIELDS
 from shared.videos.tags import folded
 from shared.videos.video import STATUSES
-from shared.web.paging import Paged
+from shared.web.paging import LONGEST_PAGE, Paged
 from shared.web.parameters import Choice, Integer, Names, Order, Query, Region, Text, Time, TimeZone, UserId
 
 SECTIONS = ("credits", "releases", "ratings", "tags", "jobs")
@@ -112,6 +113,20 @@ class ListAudit(Paged):
     start = Time("from", "Changes at or after this time: epoch seconds or RFC 3339")
     end = Time("to", "Changes before this time", LAST_SECOND + 1)
     ascending = Order("By time, and in the order in which they were made")
+
+
+class ListTop(Query):
+    """GET /v1/top"""
+
+    window = Choice("window", "How far back views count", {window: window for window in WINDOWS}, default="day")
+    category = Text("category", "Only videos of this category", 100)
+    limit = Integer("limit", "The largest number of videos", 1, LONGEST_PAGE, default=25)
+    sort = Choice(
+        "sort",
+        "The largest first: views in the window, how many more than in the window before, or all views ever",
+        {"-views": "views", "-rise": "rise", "-viewCount": "viewCount"},
+        default="views",
+    )
 
 
 class ListPersonVideos(Paged):

@@ -88,6 +88,7 @@ ROUTES = (
     Route("putRating", "PUT", "/v1/videos/{videoId}/rating", "ratings", READ),
     Route("deleteRating", "DELETE", "/v1/videos/{videoId}/rating", "ratings", READ),
     Route("listTags", "GET", "/v1/tags", "totals", READ, takes_query=True),
+    Route("listTop", "GET", "/v1/top", "totals", READ, takes_query=True),
     Route("getUser", "GET", "/v1/users/{userId}", "totals", READ, takes_rest=True),
     Route("createPlaylist", "POST", "/v1/playlists", "playlists", WRITE),
     Route("listPlaylists", "GET", "/v1/playlists", "playlists", READ, takes_query=True),

@@ -305,7 +305,7 @@ def make_api(table: Table, clock: Clock | None = None, objects: Objects | None =
             relations=lambda: relations.make(RelationStore(table), cursors, LINKS, clock),
             ratings=lambda: ratings.make(RatingStore(table), clock),
             playlists=lambda: playlists.make(PlaylistStore(table), cursors, LINKS, clock),
-            totals=lambda: totals.make(TotalsStore(table), cursors, clock),
+            totals=lambda: totals.make(TotalsStore(table), cursors, LINKS, clock),
             jobs=lambda: jobs.make(VideoStore(table, moves_entries=False), JobStore(table), quota, MEDIA_BUCKET, clock),
             public=lambda: public.make(table, clock),
         ),

@@ -1,12 +1,19 @@
-"""What was counted beforehand: how much a user has, and how often tags are used."""
+"""What was counted beforehand: how much a user has, how often tags are used, and what is viewed most."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from shared.aws.dynamodb import Table, make_client
 from shared.core.errors import Forbidden
-from shared.core.settings import LambdaHandler, cursor_secret_arn, entry_point, table_name
+from shared.core.settings import LambdaHandler, cursor_secret_arn, entry_point, media_bucket, media_url, table_name
+from shared.queries import ListTop
 from shared.upkeep.totals import TotalsStore
+from shared.videos.access import STRANGER
+from shared.videos.catalogue import VideoStore
+from shared.videos.documents import summary
+from shared.videos.links import Links
+from shared.views.top import ALL, Ranked, TopStore
 from shared.web.answers import Answer, respond
 from shared.web.cursors import Cursors, secret_reader
 from shared.web.http import Handler
@@ -19,15 +26,19 @@ from shared.web.requests import Request
 class Totals:
     """The handlers, one for each operation."""
 
-    def __init__(self, store: TotalsStore, pages: Pages) -> None:
+    def __init__(self, store: TotalsStore, pages: Pages, links: Links) -> None:
         self.store = store
+        self.top_lists = TopStore(store.table)
+        self.videos = VideoStore(store.table)
         self.pages = pages
+        self.links = links
 
     def handlers(self) -> dict[str, Handler]:
         """The handlers by operation."""
         return {
             "listTags": self.tags,
             "getUser": self.user,
+            "listTop": self.top,
         }
 
     def tags(self, request: Request) -> Answer:
@@ -42,6 +53,32 @@ class Totals:
             raise Forbidden("The totals are somebody else's.")
         return respond(200, self.store.user(user_id))
 
+    def top(self, request: Request) -> Answer:
+        """GET /v1/top"""
+        query = request.parameters(ListTop)
+        top = self.top_lists.read(query.window, query.category or ALL, request.now)
+        items: list[dict[str, Any]] = []
+        left = top.by(query.sort) if top else []
+        # Those that are not published any more are left out, and the next ones take their places.
+        while left and len(items) < query.limit:
+            wanted = query.limit - len(items)
+            items += self._shown(left[:wanted], query.category, request.now)
+            left = left[wanted:]
+        stamp = {"from": top and top.start, "computedAt": top and top.computed_at}
+        return respond(200, {"window": query.window, "category": query.category, **stamp, "items": items})
+
+    def _shown(self, ranked: Sequence[Ranked], category: str | None, now: int) -> Iterator[dict[str, Any]]:
+        """What is shown of these videos, of those that everybody sees in the category."""
+        videos = self.videos.summaries([video.video_id for video in ranked], STRANGER, now)
+        for place, video in zip(ranked, videos, strict=True):
+            if video is not None and category in (None, video.get("category")):
+                yield self.links.shown(summary(video)) | {
+                    "views": place.views,
+                    "viewsBefore": place.before,
+                    "rise": place.rise,
+                    "viewCount": place.total,
+                }
+
 
 def _user_id(request: Request) -> str:
     """The userId of the path. The gateway decodes every escape but `%25`, which stands for a percent sign."""
@@ -49,13 +86,14 @@ def _user_id(request: Request) -> str:
     return sent if sent == request.caller.subject else sent.replace("%25", "%")
 
 
-def make(store: TotalsStore, cursors: Cursors, clock: Callable[[], float] = time.time) -> LambdaHandler:
+def make(store: TotalsStore, cursors: Cursors, links: Links, clock: Callable[[], float] = time.time) -> LambdaHandler:
     """The handler over a store; `clock` gives epoch seconds."""
-    return make_http_handler("totals", Totals(store, Pages(cursors)).handlers(), clock)
+    return make_http_handler("totals", Totals(store, Pages(cursors), links).handlers(), clock)
 
 
 def _deployed() -> LambdaHandler:
-    return make(TotalsStore(Table(table_name(), make_client())), Cursors(secret_reader(cursor_secret_arn())))
+    store = TotalsStore(Table(table_name(), make_client()))
+    return make(store, Cursors(secret_reader(cursor_secret_arn())), Links(media_bucket(), media_url()))
 
 
 lambda_handler = entry_point(_deployed, "nacl.secret")

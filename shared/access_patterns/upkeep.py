@@ -13,8 +13,10 @@ from shared.schema import (
     TAG,
     TAG_COUNT,
     TAGS,
+    TOP,
     VIDEO,
     job_relation,
+    viewed_relation,
 )
 
 TOTALS = (
@@ -69,6 +71,17 @@ UPKEEP = (
         "90 seconds ahead",
         "3 RRU when there are none: 129,600 a month; 0.5 RRU per 4 KB of them",
         beyond="Two states of jobs, and schedules in four partitions: one Query each, side by side.",
+    ),
+    AccessPattern(
+        "Which videos were viewed in these hours or days, and how often?",
+        "every five minutes: the rankings",
+        ("Query",) * (2 * 24 * SHARDS) + ("BatchGetItem", "GetItem", "GetItem", "GetItem"),
+        RELATION_INDEX,
+        f"rel = {viewed_relation('{hour}')} of 48 hours, relShard = 0..{SHARDS - 1}; the counters of the videos that were viewed in 24; the "
+        f"lists, pk = {TOP.pk}, sk = {TOP.sk}. Once an hour the same with {2 * 30} days",
+        "97.5 RRU when nothing was viewed, 0.5 RRU per 4 KB of entries, 0.5 for each counter, 1.5 for each list; up to 11 WRU for a list that "
+        "changed",
+        beyond="The views of a window are a difference of counts, so each view costs nothing here, and each video that was viewed one read.",
     ),
     AccessPattern("Does the table answer?", "GET /health", ("GetItem",), None, f"pk = {HEALTH.pk} (absent)", "0.5 RRU"),
 )

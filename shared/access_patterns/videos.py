@@ -9,6 +9,7 @@ from shared.schema import (
     RELATION_INDEX,
     SHARDS,
     TAG,
+    TOP,
     USER_INDEX,
     VIDEO,
     VIEW_COUNTER,
@@ -264,5 +265,14 @@ VIEWS = (
         f"the video, to know whose it is; its counter; pk = {VIEW_HOUR.pk}, sk from {VIEW_HOUR.sk} 24 hours ago",
         "1 RRU, and 0.5 per 4 KB of hours in which it was viewed",
         beyond=WHO_ASKS,
+    ),
+    AccessPattern(
+        "What is viewed most in a window of time",
+        "GET /v1/top?window=day",
+        ("GetItem", "BatchGetItem"),
+        None,
+        f"pk = {TOP.pk}, sk = {TOP.sk} (without a category that of all); then the videos",
+        "0.5 RRU per 4 KB of the list, at most 1.5; 0.5 RRU for each video",
+        beyond="Titles, posters and who may see the videos are those of now.",
     ),
 )

@@ -1,7 +1,9 @@
 """The operations of the function `totals`."""
 
 from shared.core import errors
+from shared.core.periods import WINDOWS
 from shared.openapi.spec import (
+    EXAMPLE_ID,
     LINK,
     Operation,
     json_content,
@@ -10,8 +12,11 @@ from shared.openapi.spec import (
     query,
     ref,
 )
+from shared.queries import ListTop
 from shared.videos.video import STATUSES
-from shared.web.paging import Paged
+from shared.views.rankings import DAYS_EVERY, HOURS_EVERY, MOST_CATEGORIES
+from shared.views.top import LARGEST_TOP
+from shared.web.paging import LONGEST_PAGE, Paged
 from shared.web.parameters import USER_ID, USER_ID_MEANS, Schema
 
 USER: Schema = {
@@ -22,6 +27,27 @@ USER: Schema = {
     "playlists": 2,
 }
 TAG_PAGE: Schema = {"items": [{"tag": "drama", "count": 42}, {"tag": "new zealand", "count": 7}], "nextCursor": None}
+TOP: Schema = {
+    "window": "day",
+    "category": "demos",
+    "from": 1717624800,
+    "computedAt": 1717709400,
+    "items": [
+        {
+            "videoId": EXAMPLE_ID,
+            "userId": "user_789",
+            "createdAt": 1717645200,
+            "title": "Product Launch Demo",
+            "category": "demos",
+            "status": "ready",
+            "visibility": "public",
+            "views": 42,
+            "viewsBefore": 30,
+            "rise": 12,
+            "viewCount": 1042,
+        }
+    ],
+}
 _USER_ID: Schema = {
     "name": "userId",
     "in": "path",
@@ -41,6 +67,18 @@ OPERATIONS: dict[str, Operation] = {
         {200: {"description": "A page", "headers": LINK, **json_content(ref("TagPage"), TAG_PAGE)}},
         (errors.InvalidParameter, errors.InvalidCursor, errors.Forbidden),
         query(Paged),
+    ),
+    "listTop": Operation(
+        "List what is viewed most",
+        "The published videos with the most views in the last hours or days, the most risen, or those of them with the most views ever: up "
+        f"to {LARGEST_TOP} of all videos, or of one of the {MOST_CATEGORIES} categories that are viewed most. `hour` is the last full hour "
+        "and the present one so far, `day` 24 such hours, `week` and `month` 7 and 30 days (UTC) with today. "
+        "`viewsBefore` are those of as many hours or days before, and `rise` is the difference. "
+        f"The lists are computed every {HOURS_EVERY // 60} minutes, those of weeks and months every {DAYS_EVERY // 60}; `computedAt` says when, and "
+        "is null when there is no list yet. Titles and posters are those of now.",
+        {200: {"description": "The list", **json_content(ref("TopList"), TOP)}},
+        (errors.InvalidParameter, errors.Forbidden),
+        query(ListTop),
     ),
     "getUser": Operation(
         "Read the totals of a user",
@@ -65,6 +103,30 @@ def schemas() -> Schema:
     return {
         "TagCount": object_of({"tag": {"type": "string"}, "count": {"type": "integer", "minimum": 1}}),
         "TagPage": page_of("TagCount"),
+        "TopVideo": {
+            "allOf": [
+                ref("VideoSummary"),
+                {
+                    "type": "object",
+                    "properties": {
+                        "views": {"type": "integer", "minimum": 1, "description": "In the window"},
+                        "viewsBefore": {**count, "description": "In the window before"},
+                        "rise": {"type": "integer", "description": "`views` less `viewsBefore`"},
+                        "viewCount": {**count, "description": "All of them, when the list was computed"},
+                    },
+                    "required": ["views", "viewsBefore", "rise", "viewCount"],
+                },
+            ]
+        },
+        "TopList": object_of(
+            {
+                "window": {"type": "string", "enum": list(WINDOWS)},
+                "category": {"type": ["string", "null"]},
+                "from": {"type": ["integer", "null"], "description": "When the window begins, in epoch seconds"},
+                "computedAt": {"type": ["integer", "null"], "description": "Epoch seconds"},
+                "items": {"type": "array", "items": ref("TopVideo"), "maxItems": LONGEST_PAGE},
+            }
+        ),
         "User": object_of(
             {
                 "userId": {"type": "string"},

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from functions.arrivals import handler as arrivals
+from functions.rankings import handler as rankings
 from functions.sweeper import handler as sweeper
 from shared import schema
 from shared.access_patterns import ACCESS_PATTERNS
@@ -24,6 +25,7 @@ from shared.films.wants import input_hash
 from shared.relations.mover import EntryMover
 from shared.upkeep.aggregates import Aggregates
 from shared.videos.catalogue import VideoStore
+from shared.views.rankings import Rankings
 from tests.backstage import RENDITIONS, Backstage, FakeQueue
 from tests.harness import MEDIA_BUCKET, NOW, SOURCES_BUCKET, Api, Context, Reply, recorded
 from tests.viewed import Viewed
@@ -90,6 +92,16 @@ def _sweep(api: Api, _: str) -> Reply:
         {},
         repr(sweeper.make(JobStore(api.table), Lists(api.table), FakeQueue(), api.clock)({}, Context())).encode(),
     )
+
+
+def _ranked(api: Api) -> str:
+    video_id = _viewed(api)
+    _rank(api, video_id)
+    return video_id
+
+
+def _rank(api: Api, _: str) -> Reply:
+    return Reply(200, {}, repr(rankings.make(Rankings(api.table), api.clock)({}, Context())).encode())
 
 
 def _rated(api: Api) -> str:
@@ -273,6 +285,8 @@ CALLS: dict[str, tuple[Callable[[Api], str], Callable[[Api, str], Reply]]] = {
         _report(state="done"),
     ),
     "every minute: the sweeper": (_with_film, _sweep),
+    "every five minutes: the rankings": (_ranked, _rank),
+    "GET /v1/top?window=day": (_ranked, lambda api, _: api.get("/v1/top", query="window=day")),
     "POST /v1/playlists": (lambda _: "", lambda api, _: api.post("/v1/playlists", {"title": "t"})),
     "GET /v1/playlists?userId=u": (_with_playlist, lambda api, _: api.get("/v1/playlists", query="userId=alice")),
     "GET /v1/playlists/{playlistId}": (_with_playlist, lambda api, path: api.get(path)),

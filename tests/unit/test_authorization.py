@@ -197,7 +197,13 @@ ANY_WRITER = """
 OWNER = """
     -                        ok     ok      403    403     403     ok
 """
-OTHERS = {"createVideo": ANY_WRITER, "createPlaylist": ANY_WRITER, "listTags": ANYBODY, "getUser": OWNER}
+OTHERS = {
+    "createVideo": ANY_WRITER,
+    "createPlaylist": ANY_WRITER,
+    "listTags": ANYBODY,
+    "listTop": ANYBODY,
+    "getUser": OWNER,
+}
 """What is done to no one thing; `getUser` is asked for alice's totals."""
 
 PLAYLISTS_LISTED = LISTED

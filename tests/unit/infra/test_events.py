@@ -18,6 +18,7 @@ from functions.arrivals import handler as arrivals
 from functions.audit import handler as audit
 from functions.probe import handler as probe
 from functions.purge import handler as purge
+from functions.rankings import handler as rankings
 from functions.router import handler as router
 from functions.sweeper import handler as sweeper
 from functions.thumbnails import handler as thumbnails
@@ -42,6 +43,7 @@ from shared.upkeep.aggregates import Aggregates
 from shared.upkeep.dispatch import Router
 from shared.upkeep.purging import Purge
 from shared.videos.catalogue import VideoStore
+from shared.views.rankings import Rankings
 from tests.backstage import READER, SHARES, FakeQueue
 from tests.harness import MEDIA_BUCKET, NOW, SOURCES_BUCKET, Clock, Context, create_audit_table, create_table, make_api
 
@@ -128,6 +130,7 @@ def _seeded() -> Iterator[Service]:
             "purge": purge.make(Purge(table, objects, SOURCES_BUCKET, MEDIA_BUCKET), queues["purge"], clock),
             "aggregates": aggregates.make(Aggregates(table), EntryMover(table), queues["aggregates"], clock),
             "sweeper": sweeper.make(jobs, Lists(table), queues["aggregates"], clock),
+            "rankings": rankings.make(Rankings(table), clock),
         }
         service = Service(table, objects, {**make_api(table, clock, objects).handlers, **behind}, queues)
         service.seed()

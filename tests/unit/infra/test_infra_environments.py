@@ -44,6 +44,7 @@ KEY_USES = {
     "jobs": {f"Decrypt {DYNAMODB}"},
     "public": {f"Decrypt {DYNAMODB}"},
     "sweeper": {f"Decrypt {DYNAMODB}"} | SENDS,
+    "rankings": {f"Decrypt {DYNAMODB}"},
     "uploads": {f"Decrypt {DYNAMODB}", f"Decrypt {S3}", f"GenerateDataKey {S3}"},
     "router": READS_STREAM | SENDS,
     "audit": READS_STREAM,

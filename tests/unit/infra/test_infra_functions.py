@@ -57,6 +57,7 @@ ALLOWED = {
         "dynamodb:BatchGetItem Table VIEWS#*",
         _only("dynamodb:BatchGetItem Table VIDEO#*", SEEN),
         _only("dynamodb:GetItem Table VIDEO#*", SEEN),
+        "dynamodb:Query Table VIEWS#*",
         "dynamodb:PutItem Table VIEWER#*",
         _only(
             "dynamodb:UpdateItem Table VIEWS#*",
@@ -126,6 +127,8 @@ ALLOWED = {
         "secretsmanager:GetSecretValue CursorSecret",
     },
     "totals": {
+        _only("dynamodb:BatchGetItem Table VIDEO#*", SUMMARY),
+        "dynamodb:GetItem Table TOP#*",
         _only("dynamodb:GetItem Table USER#*", VIDEO_COUNTS, "playlists"),
         "dynamodb:Query Table/index/RelationIndex",
         "secretsmanager:GetSecretValue CursorSecret",
@@ -215,6 +218,14 @@ ALLOWED = {
         _only("dynamodb:UpdateItem Table VIDEO#*", JOB, VIDEO_VERSION, FACTS, "failure since status"),
         "sqs:SendMessage AggregatesQueue",
     },
+    "rankings": {
+        "dynamodb:BatchGetItem Table TOP#*",
+        "dynamodb:BatchGetItem Table VIEWS#*",
+        "dynamodb:GetItem Table TOP#*",
+        "dynamodb:PutItem Table TOP#*",
+        "dynamodb:Query Table VIEWS#*",
+        "dynamodb:Query Table/index/RelationIndex",
+    },
 }
 """Besides its own log. Behind an action and its resource stand the partition keys or prefixes that it must name, and
 behind a colon the attributes that it may name besides the keys."""
@@ -236,7 +247,7 @@ ENVIRONMENT = {
     "relations": LISTING,
     "ratings": {},
     "playlists": LISTING,
-    "totals": {"CURSOR_SECRET_ARN": "CursorSecret"},
+    "totals": LISTING,
     "public": {},
     "router": {
         "MEDIA_BUCKET": "Media",
@@ -254,6 +265,7 @@ ENVIRONMENT = {
     "purge": {"SOURCES_BUCKET": "Sources", "MEDIA_BUCKET": "Media", "PURGE_QUEUE_URL": "PurgeQueue"},
     "aggregates": {"AGGREGATES_QUEUE_URL": "AggregatesQueue"},
     "sweeper": {"AGGREGATES_QUEUE_URL": "AggregatesQueue"},
+    "rankings": {},
 }
 
 VARIABLES = {
@@ -274,6 +286,7 @@ SIZES = {
     "purge": (512, 120),
     "aggregates": (512, 60),
     "sweeper": (512, 50),
+    "rankings": (1024, 240),
 }
 """Megabytes and seconds; all others answer requests: 512, 28."""
 

@@ -249,20 +249,24 @@ class TestWorkers:
         assert "TranscodeQueue" not in sources
         assert len(sources) == 6
 
-    def test_the_sweeper_runs_every_minute(self, aws: Templates) -> None:
-        rule = aws.one("AWS::Events::Rule")["Properties"]
-        assert (rule["ScheduleExpression"], rule["State"]) == ("rate(1 minute)", "ENABLED")
+    @pytest.mark.parametrize(
+        ("name", "rate", "folder"),
+        [("Schedule", "1 minute", "sweeper"), ("RankingsSchedule", "5 minutes", "rankings")],
+    )
+    def test_what_runs_by_the_clock(self, aws: Templates, name: str, rate: str, folder: str) -> None:
+        rule = aws.one("AWS::Events::Rule", name)["Properties"]
+        assert (rule["ScheduleExpression"], rule["State"]) == (f"rate({rate})", "ENABLED")
         (target,) = rule["Targets"]
-        sweeper = {"Ref": aws.alias("sweeper")}
-        assert target["Arn"] == sweeper
+        called = {"Ref": aws.alias(folder)}
+        assert target["Arn"] == called
         assert target["RetryPolicy"] == {"MaximumRetryAttempts": 0}
         (permission,) = [
             made["Properties"]
             for made in aws.all("AWS::Lambda::Permission").values()
             if made["Properties"]["Principal"] == "events.amazonaws.com"
+            and made["Properties"]["FunctionName"] == called
         ]
-        assert permission["FunctionName"] == sweeper
-        assert plain(permission["SourceArn"]) == "Schedule"
+        assert plain(permission["SourceArn"]) == name
 
 
 class TestStreamReaders:

@@ -19,6 +19,7 @@ from functions.arrivals import handler as arrivals
 from functions.audit import handler as audit
 from functions.probe import handler as probe
 from functions.purge import handler as purge
+from functions.rankings import handler as rankings
 from functions.sweeper import handler as sweeper
 from functions.thumbnails import handler as thumbnails
 from shared import schema
@@ -38,6 +39,7 @@ from shared.routes import ROUTES
 from shared.upkeep.aggregates import Aggregates
 from shared.upkeep.purging import Purge
 from shared.videos.catalogue import VideoStore
+from shared.views.rankings import Rankings
 from tests.backstage import READER, RENDITIONS, SHARES, Backstage, FakeQueue
 from tests.films import film
 from tests.harness import (
@@ -55,6 +57,7 @@ from tests.unit.infra.templates import ROOT, Templates, as_list, plain
 from tests.unit.infra.test_infra_functions import FUNCTIONS
 from tests.unit.test_access_patterns import CALLS
 from tests.unit.test_declared_statuses import BODIES, PLACES
+from tests.viewed import Viewed
 from tests.wire import come_between
 
 CREDIT: dict[str, Any] = {"ordering": 1, "roles": [{"category": "actor"}]}
@@ -112,6 +115,7 @@ class Service:
             "aggregates",
             aggregates.make(Aggregates(self.table), EntryMover(self.table), queues["aggregates"], clock),
         )
+        self.rankings = watch.over("rankings", rankings.make(Rankings(self.table), clock))
         self._audit = watch.over(
             "audit",
             audit.make(
@@ -346,6 +350,20 @@ def what_is_removed(service: Service) -> None:
     api.post("/v1/videos", {"title": "t", "videoId": video_id}, user="admin")
 
 
+def what_is_viewed_most(service: Service) -> None:
+    """Views in two categories, of which one is viewed no more; a counter is spread over several items."""
+    video_id, viewed = service.api.publish(category="c")["videoId"], Viewed(service.table)
+    for category, advance in (("c", 0), ("d", 30 * 3600)):
+        service.api.clock.advance(advance)
+        viewed.categories[video_id] = category
+        for shard in range(3):
+            viewed.count(video_id, int(service.api.clock()), shard=shard)
+        with service.watch.aside():
+            viewed.store()
+        service.rankings({}, Context())
+    assert service.api.get("/v1/top", query="category=c").status == 200
+
+
 WALKS: dict[str, Callable[[Service], None]] = {
     walk.__name__: walk
     for walk in (
@@ -357,6 +375,7 @@ WALKS: dict[str, Callable[[Service], None]] = {
         totals_and_years,
         what_is_published_in_time,
         what_is_removed,
+        what_is_viewed_most,
     )
 }
 
@@ -628,7 +647,10 @@ def test_only_these_may(roles: dict[str, Role], deed: str, allowed: set[str], at
     ("folder", "indexes"),
     [
         ("videos", {"UserIdIndex", "CategoryIndex", "RelationIndex"}),
-        *((folder, {"RelationIndex"}) for folder in ("relations", "playlists", "totals", "purge", "sweeper")),
+        *(
+            (folder, {"RelationIndex"})
+            for folder in ("relations", "playlists", "totals", "purge", "sweeper", "rankings")
+        ),
     ],
 )
 def test_others_than_these_query_no_index(roles: dict[str, Role], folder: str, indexes: set[str]) -> None:
@@ -637,7 +659,9 @@ def test_others_than_these_query_no_index(roles: dict[str, Role], folder: str, i
     }
     allowed = {name: {role for role in roles if roles[role].refusal(access) is None} for name, access in asking.items()}
     assert {name for name, who in allowed.items() if folder in who} == indexes
-    assert set().union(*allowed.values()) == {"videos", "relations", "playlists", "totals", "purge", "sweeper"}
+    assert set().union(*allowed.values()) == {
+        *("videos", "relations", "playlists", "totals", "purge", "sweeper", "rankings")
+    }
 
 
 def test_what_a_write_may_ask_for_is_what_its_role_may_read(aws: Templates, roles: dict[str, Role]) -> None:

@@ -1,0 +1,365 @@
+"""The lists of what is viewed most: computed from the hours and days in which videos were viewed, and shown."""
+
+import random
+import uuid
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from functions.rankings import handler
+from shared.aws.dynamodb import Table
+from shared.core.periods import DAY_SECONDS, HOUR_SECONDS, WINDOWS
+from shared.schema import TOP
+from shared.views import rankings
+from shared.views.rankings import DAYS_EVERY, HOURS_EVERY, REFRESH_SECONDS, Rankings
+from shared.views.top import ALL, KEPT_SECONDS, LARGEST_TOP, ORDERS, Ranked, Top, TopStore, first_in_each_order
+from tests.harness import NOW, Api, Clock, Context, ShortContext, recorded
+from tests.viewed import Viewed
+
+HOUR = NOW // HOUR_SECONDS * HOUR_SECONDS
+"""When the present hour began."""
+
+
+@pytest.fixture
+def viewed(table: Table) -> Viewed:
+    """What was counted."""
+    return Viewed(table)
+
+
+def compute(table: Table, now: int = NOW) -> dict[str, int]:
+    """Compute the lists that are due."""
+    return Rankings(table).compute(now)
+
+
+def listed(api: Api, query: str = "", **options: Any) -> dict[str, Any]:
+    """The answer to GET /v1/top."""
+    reply = api.get("/v1/top", query=query, **options)
+    assert reply.status == 200, reply.body
+    answer: dict[str, Any] = reply.json
+    return answer
+
+
+def titles(api: Api, query: str = "") -> list[str]:
+    """The titles of the list."""
+    return [item["title"] for item in listed(api, query)["items"]]
+
+
+def published(api: Api, viewed: Viewed, **views: int) -> dict[str, str]:
+    """Videos by their titles, with as many views in this hour."""
+    made = {title: api.publish(title=title)["videoId"] for title in views}
+    for title, count in views.items():
+        viewed.count(made[title], HOUR, views=count)
+    viewed.store()
+    return made
+
+
+@dataclass(frozen=True)
+class View:
+    """Some views at a time."""
+
+    video_id: str
+    at: int
+    count: int
+    category: str
+
+
+def expected(views: list[View], window: str, category: str) -> dict[str, tuple[int, int, int]]:
+    """Of each video of a list its views in the window, in the one before, and all of them: by looking at each view."""
+    seconds, periods = WINDOWS[window].period_seconds, WINDOWS[window].periods
+    start = NOW // seconds * seconds - (periods - 1) * seconds
+    categories: dict[str, str] = {}
+    opened: dict[str, int] = {}
+    for view in views:
+        # The category is that at the first view of the latest hour or day.
+        if opened.get(view.video_id) != view.at // seconds:
+            categories[view.video_id], opened[view.video_id] = view.category, view.at // seconds
+    sums: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
+    for view in views:
+        sums[view.video_id][0] += view.count * (start <= view.at)
+        sums[view.video_id][1] += view.count * (start - periods * seconds <= view.at < start)
+        sums[view.video_id][2] += view.count
+    return {
+        video_id: (inside, before, total)
+        for video_id, (inside, before, total) in sums.items()
+        if inside and category in (ALL, categories[video_id])
+    }
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_every_list_is_what_looking_at_each_view_finds(table: Table, viewed: Viewed, seed: int) -> None:
+    draw = random.Random(seed)
+    videos = [f"{number:08d}-0000-4000-8000-{seed:012d}" for number in range(12)]
+    spread = dict.fromkeys(videos[:3], 4)
+    times = sorted(
+        NOW - int(draw.expovariate(1 / draw.choice([HOUR_SECONDS, DAY_SECONDS, 20 * DAY_SECONDS]))) for _ in range(300)
+    )
+    views = []
+    for at in times:
+        view = View(draw.choice(videos), at, draw.randint(1, 9), draw.choice(["a", "b", ALL]))
+        views.append(view)
+        viewed.categories.pop(view.video_id, None)
+        if view.category:
+            viewed.categories[view.video_id] = view.category
+        name = draw.choice(["views", "keyed"])
+        viewed.count(view.video_id, at, shard=draw.randrange(spread.get(view.video_id, 1)), **{name: view.count})
+        viewed.count(view.video_id, at, repeated=1)
+    viewed.store()
+    compute(table)
+
+    store = TopStore(table)
+    for window in WINDOWS:
+        for category in (ALL, "a", "b"):
+            top = store.read(window, category, NOW)
+            found = {video.video_id: (video.views, video.before, video.total) for video in (top.videos if top else ())}
+            assert found == expected(views, window, category), (window, category)
+
+
+class TestOrders:
+    def test_a_list_has_the_first_hundred_in_each_order(self) -> None:
+        draw = random.Random(0)
+        videos = [
+            Ranked(f"{number:04d}", draw.randint(1, 50), draw.randint(0, 50), draw.randint(50, 90))
+            for number in range(1000)
+        ]
+        top = Top(0, 0, first_in_each_order(videos))
+        assert len(top.videos) <= len(ORDERS) * LARGEST_TOP
+        for order, value in ORDERS.items():
+            wanted = sorted(videos, key=lambda video: video.video_id)  # ties are in the order of their ids
+            wanted.sort(key=value, reverse=True)
+            assert top.by(order) == wanted[:LARGEST_TOP]
+
+    def test_the_largest_come_first(self, api: Api, table: Table, viewed: Viewed) -> None:
+        old, new, steady = (api.publish(title=title)["videoId"] for title in ("old", "new", "steady"))
+        viewed.count(old, HOUR - 30 * HOUR_SECONDS, views=1000)
+        viewed.count(steady, HOUR - 29 * HOUR_SECONDS, views=60)
+        viewed.count(old, HOUR, views=10)
+        viewed.count(new, HOUR, views=40)
+        viewed.count(steady, HOUR, views=50)
+        viewed.store()
+        compute(table)
+        assert titles(api) == titles(api, "sort=-views") == ["steady", "new", "old"]
+        assert titles(api, "sort=-rise") == ["new", "steady", "old"]
+        assert titles(api, "sort=-viewCount") == ["old", "steady", "new"]
+        first = listed(api, "sort=-rise")["items"][1]
+        assert (first["views"], first["viewsBefore"], first["rise"], first["viewCount"]) == (50, 60, -10, 110)
+
+
+class TestWhatIsShown:
+    def test_nothing_before_a_list_was_computed(self, api: Api) -> None:
+        assert listed(api, "window=week&category=c") == {
+            "window": "week",
+            "category": "c",
+            "from": None,
+            "computedAt": None,
+            "items": [],
+        }
+
+    def test_videos_as_other_lists_show_them_now(self, api: Api, table: Table, viewed: Viewed) -> None:
+        video_id = published(api, viewed, a=3)["a"]
+        compute(table)
+        api.patch(f"/v1/videos/{video_id}", {"title": "b"})
+        (shown,) = api.get("/v1/videos").json["items"]
+        answer = listed(api)
+        assert answer["items"] == [shown | {"views": 3, "viewsBefore": 0, "rise": 3, "viewCount": 3}]
+        assert shown["title"] == "b"
+        assert (answer["from"], answer["computedAt"]) == (HOUR - 23 * HOUR_SECONDS, NOW)
+
+    def test_posters_have_addresses(self, api: Api, table: Table, viewed: Viewed) -> None:
+        video_id = published(api, viewed, a=3)["a"]
+        picture = {"url": "s3://media/thumbnails/a.jpg", "width": 1, "height": 1}
+        assert api.patch(f"/v1/videos/{video_id}", {"thumbnails": {"poster": picture}}).status == 200
+        compute(table)
+        assert listed(api)["items"][0].get("poster") == api.get("/v1/videos").json["items"][0].get("poster")
+
+    def test_the_next_take_the_places_of_those_that_are_not_published_any_more(
+        self, api: Api, table: Table, viewed: Viewed
+    ) -> None:
+        made = published(api, viewed, a=5, b=4, c=3, d=2, e=1)
+        compute(table)
+        api.patch(f"/v1/videos/{made['a']}", {"visibility": "private"})
+        api.delete(f"/v1/videos/{made['c']}")
+        for user in ("alice", "bob", "admin"):
+            items = listed(api, "limit=3", user=user)["items"]
+            assert [item["title"] for item in items] == ["b", "d", "e"]
+        assert titles(api, "limit=2") == ["b", "d"]
+
+    def test_a_video_that_left_a_category_is_not_in_its_list(self, api: Api, table: Table, viewed: Viewed) -> None:
+        one, other = (api.publish(title=title, category="c")["videoId"] for title in ("one", "other"))
+        viewed.categories |= {one: "c", other: "c"}
+        viewed.count(one, HOUR, views=2)
+        viewed.count(other, HOUR)
+        viewed.store()
+        compute(table)
+        assert titles(api, "category=c") == ["one", "other"]
+        api.patch(f"/v1/videos/{one}", {"category": "d"})
+        assert (titles(api, "category=c"), titles(api, "category=d")) == (["other"], [])
+        assert titles(api) == ["one", "other"]
+
+    @pytest.mark.parametrize("category", ["*", "a#b", "100%", "\N{CLAPPER BOARD}"])
+    def test_a_category_may_have_any_name(self, api: Api, table: Table, viewed: Viewed, category: str) -> None:
+        one = api.publish(title="one", category=category)["videoId"]
+        published(api, viewed, other=5)
+        viewed.categories[one] = category
+        viewed.count(one, HOUR + 1)
+        viewed.store()
+        compute(table)
+        assert titles(api, f"category={quote(category)}") == ["one"]
+        assert titles(api) == ["other", "one"]
+
+    def test_views_that_did_not_count_rank_nothing(self, api: Api, table: Table, viewed: Viewed) -> None:
+        viewed.count(api.publish()["videoId"], HOUR, repeated=5, owner=1)
+        viewed.store()
+        compute(table)
+        assert listed(api)["items"] == []
+
+    def test_it_takes_one_read_of_the_list_and_one_of_the_videos(self, api: Api, table: Table, viewed: Viewed) -> None:
+        published(api, viewed, a=1, b=1, c=1)
+        compute(table)
+        with recorded(table.client) as operations:
+            listed(api, "limit=2")
+        assert [operation.name for operation in operations] == ["GetItem", "BatchGetItem"]
+        assert len(operations[1].parameters["RequestItems"][table.name]["Keys"]) == 2
+
+    @pytest.mark.parametrize(
+        "query",
+        [
+            *("window=year", "window=", "limit=0", "limit=101", "sort=views", "sort=rise", "sort=-title", "tag=a"),
+            *("category=", f"category={'x' * 101}", "category=a%00b", "window=day&window=day", "cursor=x"),
+        ],
+    )
+    def test_what_it_does_not_know_is_refused(self, api: Api, table: Table, query: str) -> None:
+        with recorded(table.client) as operations:
+            reply = api.get("/v1/top", query=query)
+        assert (reply.status, operations) == (400, []), reply.body
+
+
+class TestRuns:
+    def test_lists_by_hours_are_computed_in_each_run_those_by_days_once_an_hour(
+        self, api: Api, table: Table, viewed: Viewed
+    ) -> None:
+        video_id = published(api, viewed, a=1)["a"]
+        compute(table)
+        computed: dict[str, list[int]] = defaultdict(list)
+        for late in range(HOURS_EVERY, DAYS_EVERY + HOURS_EVERY, HOURS_EVERY):
+            viewed.count(video_id, NOW + late - 1)
+            viewed.store()
+            compute(table, NOW + late)
+            for window in WINDOWS:
+                top = TopStore(table).read(window, ALL, NOW)
+                assert top
+                computed[window].append((top.computed_at - NOW) // HOURS_EVERY)
+        every_run = [*range(1, 13)]
+        assert computed == {
+            "hour": every_run,
+            "day": every_run,
+            "week": [0] * 11 + [12],
+            "month": [0] * 11 + [12],
+        }
+
+    def test_a_run_that_has_little_time_left_leaves_days_to_the_next(
+        self, api: Api, table: Table, viewed: Viewed
+    ) -> None:
+        published(api, viewed, a=1)
+        function = handler.make(Rankings(table), lambda: NOW)
+        function({}, ShortContext(0))
+        assert (len(titles(api, "window=day")), len(titles(api, "window=week"))) == (1, 0)
+        function({}, Context())
+        assert len(titles(api, "window=week")) == 1
+
+    def test_a_list_that_has_not_changed_is_written_again_when_it_gets_old(
+        self, api: Api, table: Table, viewed: Viewed
+    ) -> None:
+        published(api, viewed, a=1)
+        now = HOUR + 60
+        written = {late: compute(table, now + late)["lists"] for late in (0, 300, REFRESH_SECONDS - 1, REFRESH_SECONDS)}
+        assert written == {0: 4, 300: 0, REFRESH_SECONDS - 1: 0, REFRESH_SECONDS: 2}
+
+    def test_a_category_that_is_no_longer_viewed_has_an_empty_list_and_then_none(
+        self, api: Api, table: Table, viewed: Viewed, clock: Clock
+    ) -> None:
+        video_id = api.publish(category="c")["videoId"]
+        viewed.categories[video_id] = "c"
+        viewed.count(video_id, NOW)
+        viewed.store()
+        compute(table)
+        later = NOW + 3 * HOUR_SECONDS
+        clock.now = later
+        compute(table, later)
+        assert (listed(api, "window=hour&category=c")["computedAt"], titles(api, "window=hour&category=c")) == (
+            later,
+            [],
+        )
+        compute(table, later + REFRESH_SECONDS)
+        assert listed(api, "window=hour&category=c")["computedAt"] == later
+        clock.now = later + KEPT_SECONDS
+        assert listed(api, "window=hour&category=c")["computedAt"] is None
+
+    def test_the_categories_with_the_most_views_have_lists(
+        self, table: Table, viewed: Viewed, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(rankings, "MOST_CATEGORIES", 2)
+        for number in range(4):
+            viewed.categories[str(number)] = f"c{number}"
+            viewed.count(str(number), NOW, views=number + 1)
+        viewed.store()
+        compute(table)
+        listed = {category: TopStore(table).read("day", category, NOW) for category in ("c0", "c1", "c2", "c3")}
+        assert [category for category, top in listed.items() if top] == ["c2", "c3"]
+
+    def test_with_more_entries_than_may_be_read_windows_are_shorter_and_say_so(
+        self, table: Table, viewed: Viewed, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for hours in range(60, -1, -1):
+            for video_id in ("a", "b"):
+                viewed.count(video_id, HOUR - hours * HOUR_SECONDS)
+        viewed.store()
+        monkeypatch.setattr(rankings, "MOST_ENTRIES", 21)
+        compute(table)
+        top = TopStore(table).read("day", ALL, NOW)
+        # Ten whole hours have 20 entries: five for the window, and five for the one before.
+        assert top
+        assert top.start == HOUR - 4 * HOUR_SECONDS
+        assert [(video.views, video.before) for video in top.videos] == [(5, 5)] * 2
+        monkeypatch.setattr(rankings, "MOST_ENTRIES", 1)
+        compute(table)
+        top = TopStore(table).read("day", ALL, NOW)
+        assert top
+        assert (top.start, {video.views for video in top.videos}) == (HOUR, {1})
+
+    def test_a_run_reads_four_partitions_of_each_hour_and_each_counter_once(self, table: Table, viewed: Viewed) -> None:
+        for number in range(150):
+            viewed.count(f"v{number}", NOW)
+        viewed.store()
+        compute(table)
+        with recorded(table.client) as operations:
+            compute(table, NOW + 300)
+        names = [operation.name for operation in operations if operation.index is None]
+        assert names == ["BatchGetItem", "BatchGetItem", "GetItem", "GetItem", "GetItem"]
+        queries = [operation for operation in operations if operation.index]
+        assert len(queries) == 4 * 48
+
+    def test_entries_are_read_in_pages(self, table: Table, viewed: Viewed, monkeypatch: pytest.MonkeyPatch) -> None:
+        for number in range(50):
+            viewed.count(f"v{number}", NOW)
+        viewed.store()
+        monkeypatch.setattr(rankings, "LARGEST_PAGE", 3)
+        assert compute(table)["videos"] == 2 * 50
+
+
+def test_a_list_of_the_largest_size_takes_at_most_eleven_write_units(table: Table) -> None:
+    draw = random.Random(0)
+    videos = tuple(
+        Ranked(str(uuid.UUID(int=draw.getrandbits(128))), *(draw.randrange(10**7) for _ in range(3)))
+        for _ in range(len(ORDERS) * LARGEST_TOP)
+    )
+    TopStore(table).write("day", ALL, Top(HOUR, NOW, videos))
+    assert TopStore(table).read("day", ALL, NOW) == Top(HOUR, NOW, videos)
+    item = table.get(TOP.key(window="day", category=ALL))
+    assert item
+    assert (
+        sum(len(name) + len(value if isinstance(value, bytes) else str(value)) for name, value in item.items())
+        <= 11 * 1024
+    )
