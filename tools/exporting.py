@@ -37,13 +37,14 @@ from shared.schema import (
     UPLOAD,
     USERS,
     VIDEO,
-    VIEW_COUNTER,
+    VIEW_HOUR,
     Entity,
     playlists_relation,
     status_relation,
 )
 from shared.upkeep.comparison import Comparison
 from shared.videos.access import is_purged
+from shared.videos.counters import Counted, ViewCounters, sums_of
 from shared.videos.video import STATUSES
 from tools import ToolError
 from tools.form import line_of
@@ -73,6 +74,7 @@ class Export:
         page: int = PAGE,
     ) -> None:
         self._table = table
+        self._counters = ViewCounters(table)
         self._file = file
         self._raw = raw
         self._bars = bars
@@ -201,12 +203,21 @@ class Export:
                 item = item if self._raw else {name: item[name] for name in ("videoId", "imported")}
             if entity is not None and (self._raw or entity != "Derived"):
                 yield entity, item
-        counter = self._table.get(VIEW_COUNTER.key(videoId=video_id, shard=0), consistent=True)
-        if counter:
-            yield "Views", counter if self._raw else counter | {"videoId": video_id}
+        yield from self._views(video_id)
         # Also when no totals say that there are any, as these follow the ratings.
         for ratings, _ in self._comparison.all_ratings(video_id):
             yield from (("Rating", rating) for rating in ratings)
+
+    def _views(self, video_id: str) -> Iterator[tuple[str, Item]]:
+        counter = self._counters.stored(video_id)
+        if self._raw:
+            yield from (("Views", item) for item in counter)
+            hours_and_days = self._partition(VIEW_HOUR.key(videoId=video_id, hour="")[PARTITION_KEY])
+            yield from (("Derived", item) for item in hours_and_days)
+        elif counter:
+            # However many shards it has had: what is imported begins as one item.
+            sums = Counted(dict(enumerate(map(sums_of, counter)))).as_one
+            yield "Views", {"videoId": video_id} | sums
 
     def _user(self, user: str) -> Iterator[tuple[str, Item]]:
         if self._raw and (profile := self._table.get(PROFILE.key(userId=user), consistent=True)):

@@ -151,6 +151,12 @@ class JobLine(_OfVideo):
 class ViewsLine(_OfVideo):
     views: Count | None = None
     total: Count | None = None
+    watched: Count | None = None
+    repeated: Count | None = None
+    owner: Count | None = None
+    unpublished: Count | None = None
+    expired: Count | None = None
+    deleted: Count | None = None
 
     @model_validator(mode="after")
     def _counts(self) -> Self:

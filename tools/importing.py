@@ -41,6 +41,7 @@ from shared.schema import (
 )
 from shared.upkeep.aggregates import user_addition
 from shared.videos.access import is_purged
+from shared.videos.counters import Counted, ViewCounters, sums_of
 from shared.videos.entries import NO_LANGUAGE, own_entries, place_of, placed
 from shared.videos.video import MAPS, stamp, upgraded
 from tools.form import DUE, ItemLine, parse_line
@@ -186,6 +187,7 @@ class Restore:
         self._rate = rate
         self._clock = clock
         self._ratings = RatingStore(table)
+        self._counters = ViewCounters(table)
 
     def carry_out(self, lines: Sequence[ItemLine]) -> list[Outcome]:
         """Write what the lines of one home say, as far as the table does not have it."""
@@ -245,11 +247,18 @@ class Restore:
 
     def _compared(self, line: ItemLine, stored: Item, but: Sequence[str] = ()) -> str | Refused:
         """What becomes of a line whose item is there: it is left as it is."""
-        # A counter does not name its video, but for its key.
-        unkept = (*but, DUE, *(("videoId",) if line.entity == "Views" else ()))
-        given = {name: value for name, value in line.attributes.items() if name not in unkept}
+        if line.entity == "Views":
+            return self._compared_views(line)
+        given = {name: value for name, value in line.attributes.items() if name not in (*but, DUE)}
         same = all(name in stored and encode(stored[name]) == encode(value) for name, value in given.items())
         return UNCHANGED if same else DIFFERENT
+
+    def _compared_views(self, line: ItemLine) -> str | Refused:
+        """What becomes of a line whose counter is there: what it says is the sum of all shards."""
+        video_id = line.attributes["videoId"]
+        held = self._counters.read([video_id], consistent=True)[video_id].as_one
+        given = Counted({0: sums_of(line.attributes)}).as_one
+        return UNCHANGED if all(held.get(name) == count for name, count in given.items()) else DIFFERENT
 
     def _became(
         self, line: ItemLine, there: Mapping[tuple[str, str], Item], written: Mapping[tuple[str, str], Item]

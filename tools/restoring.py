@@ -21,6 +21,7 @@ from shared.relations.ratings import RatingStore
 from shared.schema import ENTRY, MEMBERSHIP, PARTITION_KEY, PLAYLIST, SORT_KEY, TTL_ATTRIBUTE, VIDEO, Entity
 from shared.upkeep.purging import PURGE
 from shared.videos.access import is_purged
+from shared.videos.counters import view_count
 from shared.videos.entries import entry_moves
 from shared.videos.video import PROBED, stamp
 from tools.form import DUE, MADE, ItemLine
@@ -154,6 +155,8 @@ class Repair(Restore):
 
     def _compared(self, line: ItemLine, stored: Item, but: Sequence[str] = ()) -> str | Refused:
         """Also what was added is a difference; who wrote it when is none."""
+        if line.entity == "Views":
+            return super()._compared(line, stored, but)
         # A job has more than its line once it was put back.
         if line.entity == "Job":
             return DIFFERENT if TTL_ATTRIBUTE in stored else super()._compared(line, stored, but)
@@ -184,11 +187,12 @@ class Repair(Restore):
 
     def _counted(self, line: ItemLine, kept: Item, stored: Item | None) -> str | Refused:
         """A count only ever grows: it is raised to what was kept of it, and never lowered."""
-        key = {name: kept[name] for name in (PARTITION_KEY, SORT_KEY)}
+        key, video_id = _key(kept), line.attributes["videoId"]
         for attempt in range(1, ROUNDS + 1):
             if stored is None:
                 return IN_THIS_MOMENT
-            lacking = max(0, _views(kept) - _views(stored))
+            counted = self._counters.counts({video_id: stored})[video_id]
+            lacking = max(0, view_count(kept) - counted)
             if not lacking and TTL_ATTRIBUTE not in stored:
                 return UNCHANGED
             self._rate.take(1)
@@ -198,7 +202,7 @@ class Repair(Restore):
                 self._table.pause(attempt)
                 stored = self._found(key)
             else:
-                self._tell(f"{_name(line)}: views {_views(stored)} -> {_views(stored) + lacking}")
+                self._tell(f"{_name(line)}: views {counted} -> {counted + lacking}")
                 return CHANGED
         return COUNTED_ON
 
@@ -421,10 +425,6 @@ def _differences(kept: Mapping[str, Value], stored: Item, but: Sequence[str] = (
     return sorted(
         name for name in names if name not in kept or name not in stored or encode(kept[name]) != encode(stored[name])
     )
-
-
-def _views(counter: Mapping[str, Value]) -> int:
-    return int(counter.get("views", 0)) + int(counter.get("total", 0))
 
 
 def _name(line: ItemLine) -> str:

@@ -24,7 +24,6 @@ from shared.relations.ratings import ratings_document
 from shared.schema import CREDIT, JOB, PARTITION_KEY, RATING_TOTALS, RELEASE, SORT_KEY, VIDEO, VIEW_COUNTER, Entity
 from shared.videos.access import seen_by
 from shared.videos.catalogue import VideoStore
-from shared.videos.counters import view_count
 from shared.videos.documents import document_for
 from shared.web.answers import fitting
 from shared.web.paging import Pages
@@ -132,14 +131,14 @@ class TitlePage:
     ) -> tuple[dict[str, Any], int]:
         """The document with these sections (shared.queries.SECTIONS) as `included`, its title in a place, and its version.
 
-        One Query for all of them, and a GetItem for the counter. When there is more than LARGEST_SECTION items, or
-        1 MB, what comes after it has a Query of its own. What is not read then, or is more than LARGEST_LIST, is left
-        to the lists that the sections' cursors belong to.
+        One Query for all of them, and a GetItem for the counter, with a BatchGetItem if it is spread. When there is more
+        than LARGEST_SECTION items, or 1 MB, what comes after it has a Query of its own. What is not read then, or is more
+        than LARGEST_LIST, is left to the lists that the sections' cursors belong to.
         """
         partition = _Partition(self.videos, video_id)
         video = seen_by(partition.begin(sections), caller, now)
         counter = self.table.get(VIEW_COUNTER.key(videoId=video_id, shard=0))
-        document = document_for(caller, video, view_count(counter))
+        document = document_for(caller, video, self.videos.counters.counts({video_id: counter})[video_id])
         releases = partition.section("releases") if "releases" in sections else None
         if place:
             has_all = releases is not None and releases.resume is None

@@ -14,14 +14,17 @@ from shared.relations.playlist_entries import EntryStore
 from shared.relations.playlists import PlaylistStore
 from shared.schema import (
     MARKER,
+    MOST_VIEW_SHARDS,
     PARTITION_KEY,
     PLAYLIST,
     SORT_KEY,
     VIDEO,
     VIEW_COUNTER,
+    VIEW_HOUR,
     in_playlist_relation,
     rated_relation,
 )
+from shared.videos.counters import shards_of
 
 PURGE = Caller.job("purge")
 
@@ -69,7 +72,11 @@ class Purge:
         if self._is_there(key):
             return True
         # The items last: as long as they are there, the objects can be found.
-        return self._outside(video_id, in_time) and self._children(key[PARTITION_KEY], in_time)
+        return (
+            self._views(video_id, in_time)
+            and self._objects(video_id, in_time)
+            and self._children(key[PARTITION_KEY], in_time)
+        )
 
     def playlist(self, playlist_id: str, in_time: InTime) -> bool:
         """Remove the entries of one playlist; does nothing while it exists."""
@@ -116,10 +123,25 @@ class Purge:
                 any_left, rounds = False, rounds + 1
                 self.table.pause(rounds)
 
-    def _outside(self, video_id: str, in_time: InTime) -> bool:
-        """Remove the counters and objects, which are not in the video's own partition."""
-        for shard in range(1):
-            self.table.delete(VIEW_COUNTER.key(videoId=video_id, shard=shard))
+    def _views(self, video_id: str, in_time: InTime) -> bool:
+        """Remove the counter, and the hours and days in which the video was viewed.
+
+        The markers of its viewers stay, in partitions that nothing names: each has had a purgeAt from the start, hours or days
+        ahead, and DynamoDB removes it then.
+        """
+        shards = [VIEW_COUNTER.key(videoId=video_id, shard=shard) for shard in range(MOST_VIEW_SHARDS)]
+        # Shard 0 goes last: it says how many there are, and that anything is left.
+        first = self.table.get(shards[0], attributes=(PARTITION_KEY, "spread"), consistent=True)
+        if first is None:
+            return True
+        if not self._children(VIEW_HOUR.key(videoId=video_id, hour="")[PARTITION_KEY], in_time):
+            return False
+        self.table.batch_delete(shards[1 : shards_of(first)])
+        self.table.delete(shards[0])
+        return True
+
+    def _objects(self, video_id: str, in_time: InTime) -> bool:
+        """Remove the films, pictures and renditions."""
         for bucket, prefix in (
             (self.sources_bucket, f"{video_id}/"),
             (self.media_bucket, f"thumbnails/{video_id}/"),

@@ -31,7 +31,7 @@ from shared.videos.access import (
     owned_by,
     seen_by,
 )
-from shared.videos.counters import COUNT, view_count
+from shared.videos.counters import COUNT, ViewCounters
 from shared.videos.documents import READ, SUMMARY_FIELDS, document, document_for
 from shared.videos.entries import as_read, entry_moves, own_entries
 from shared.videos.video import is_listed, stamp, upgraded
@@ -49,6 +49,7 @@ class VideoStore:
         cannot write them: those leave it, and the change to the present schema, to the stream.
         """
         self.table = table
+        self.counters = ViewCounters(table)
         self._moves_entries = moves_entries
 
     def create(
@@ -124,7 +125,8 @@ class VideoStore:
     def read(self, video_id: str, caller: Caller, now: int, fields: Sequence[str] = ()) -> tuple[dict[str, Any], int]:
         """The document and its version, if the caller may see it; only some fields, if any are named.
 
-        One BatchGetItem for video and counter; one GetItem when `fields` leaves the counter out.
+        One BatchGetItem for video and counter, and one more for the shards of a counter that is spread; one GetItem when
+        `fields` leaves the counter out.
         """
         key = VIDEO.key(videoId=video_id)
         if fields and "viewCount" not in fields:
@@ -134,23 +136,25 @@ class VideoStore:
             counter_key = VIEW_COUNTER.key(videoId=video_id, shard=0)
             video, counter = self.table.get_all([key, counter_key], attributes=_needed(fields) if fields else ())
         item = seen_by(video, caller, now)
-        whole = document_for(caller, item, view_count(counter))
+        whole = document_for(caller, item, self.counters.counts({video_id: counter})[video_id])
         return {name: whole[name] for name in fields or whole if name in whole}, item["version"]
 
     def read_many(self, video_ids: Sequence[str], caller: Caller, now: int) -> dict[str, dict[str, Any]]:
         """The documents of those of up to 100 different videos that the caller may see.
 
         One BatchGetItem for 50 of them, or two side by side: videos and counters, also those of hidden videos, as to leave these
-        out would be another trip.
+        out would be another trip. Shards of counters that are spread are one more trip, of those the caller may see.
         """
         keys = [VIDEO.key(videoId=video_id) for video_id in video_ids]
         keys += [VIEW_COUNTER.key(videoId=video_id, shard=0) for video_id in video_ids]
         items = self.table.get_all(keys, attributes=(*READ, *COUNT))
-        return {
-            video["videoId"]: document_for(caller, video, view_count(counter))
+        seen = [
+            (video, counter)
             for video, counter in zip(items, items[len(video_ids) :], strict=False)
             if video is not None and is_seen(video, caller, now)
-        }
+        ]
+        counts = self.counters.counts({video["videoId"]: counter for video, counter in seen})
+        return {video["videoId"]: document_for(caller, video, counts[video["videoId"]]) for video, _ in seen}
 
     def items(self, video_ids: Iterable[str], *, consistent: bool = False) -> list[Item]:
         """The items of different videos as they are stored, in no order; one BatchGetItem for 100 of them."""

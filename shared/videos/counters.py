@@ -85,7 +85,14 @@ class Counted:
     @property
     def views(self) -> int:
         """The view count."""
-        return sum(self.sums[name] for name in COUNTED)
+        return sum(shard[name] for shard in self.shards.values() for name in COUNTED)
+
+    @property
+    def as_one(self) -> dict[str, int]:
+        """The sums of a counter that would hold the same in one item, at once: all that was counted is `views`."""
+        return {"views": self.views} | {
+            name: count for name, count in self.sums.items() if count and name not in COUNTED
+        }
 
 
 @dataclass
@@ -154,6 +161,12 @@ class ViewCounters:
         for (video_id, _), item in self._others(spread, (*COUNTED, "total")):
             counts[video_id] += view_count(item)
         return counts
+
+    def stored(self, video_id: str) -> list[Item]:
+        """The items of a counter as they are, shard 0 first: a consistent GetItem, and a BatchGetItem if it was ever spread."""
+        first = self.table.get(VIEW_COUNTER.key(videoId=video_id, shard=0), consistent=True)
+        others = self._others({video_id: shards_of(first)}, consistent=True)
+        return [*([first] if first else []), *(item for _, item in others)]
 
     def read(self, video_ids: Sequence[str], *, consistent: bool = False) -> dict[str, Counted]:
         """What the counters of videos hold, by video and shard; one without views has no shards.

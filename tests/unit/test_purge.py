@@ -13,7 +13,20 @@ from shared.core.attributes import Item
 from shared.core.errors import Unavailable
 from shared.films.messages import purge_message, purge_playlist_message
 from shared.relations.ratings import place_of_rating, rating_key
-from shared.schema import CREDIT, MARKER, OLDER_RATING, PLAYLIST, RATING_TOTALS, RELEASE, TAG, VIDEO
+from shared.schema import (
+    CREDIT,
+    MARKER,
+    OLDER_RATING,
+    PLAYLIST,
+    RATING_TOTALS,
+    RELEASE,
+    TAG,
+    VIDEO,
+    VIEW_COUNTER,
+    VIEW_DAY,
+    VIEW_HOUR,
+    VIEWER,
+)
 from shared.upkeep import purging
 from shared.upkeep.purging import Purge
 from shared.videos.video import GRACE_SECONDS
@@ -64,6 +77,17 @@ def _of_ratings(table: Table, video_id: str) -> list[tuple[str, str]]:
     return [(pk, sk) for pk, sk in _left(table, video_id) if pk.startswith("RATINGS#") or sk.startswith("RATING#")]
 
 
+def _views(table: Table, video_id: str, hours: int) -> None:
+    """A counter that was spread, and what is kept of the hours and of the day in which the video was viewed."""
+    _put(
+        table,
+        VIEW_COUNTER.key(videoId=video_id, shard=0) | {"views": 5, "spread": 4, "folded": {"views": 3}},
+        *(VIEW_COUNTER.key(videoId=video_id, shard=shard) | {"views": 1} for shard in (1, 2, 3)),
+        *(VIEW_HOUR.key(videoId=video_id, hour=f"2025-06-{number:03}") for number in range(hours)),
+        VIEW_DAY.key(videoId=video_id, day="2025-06-15"),
+    )
+
+
 def _playlist(api: Api, *video_ids: str) -> str:
     """The id of a playlist of these videos."""
     playlist_id = str(api.post("/v1/playlists", {"title": "t"}).json["playlistId"])
@@ -76,7 +100,7 @@ def _related_film(api: Api, table: Table, objects: Objects, playlists: int = 3) 
     """A video with something of every kind; returns the playlists that hold it, with another video each."""
     other = api.publish()["videoId"]
     api.publish(videoId=FILM)
-    api.post(f"/v1/videos/{FILM}/views", user="bob")
+    _views(table, FILM, hours=3)
     _ratings(table, FILM, 3)
     _put(
         table,
@@ -193,6 +217,25 @@ def test_ratings_and_memberships_of_many_pages_go(
     assert [api.get(f"/v1/playlists/{playlist}").json["entryCount"] for playlist in playlists] == [1] * 8
 
 
+def test_all_that_was_counted_goes_but_the_markers_that_go_by_themselves(table: Table, purge: Purge) -> None:
+    _views(table, FILM, hours=250)
+    marker = VIEWER.key(videoId=FILM, lane=7, id="bob") | {"purgeAt": 1}
+    _put(table, marker)
+    assert _run(purge, purge_message(FILM)) == {"batchItemFailures": []}
+    assert _left(table, FILM) == [(marker["pk"], marker["sk"])]
+
+
+def test_hours_of_many_pages_go_in_time(table: Table, purge: Purge, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(purging, "PAGE", 2)
+    _views(table, FILM, hours=9)
+    queue, rounds = FakeQueue([purge_message(FILM)]), 0
+    while messages := queue.take():
+        assert _run(purge, *messages, queue=queue, context=ShortContext(4)) == {"batchItemFailures": []}
+        rounds += 1
+    assert rounds > 2
+    assert _left(table, FILM) == []
+
+
 def test_memberships_of_playlists_that_are_gone_too_are_removed(
     api: Api, table: Table, purge: Purge, objects: Objects
 ) -> None:
@@ -207,7 +250,7 @@ def test_delivered_twice_it_does_nothing_the_second_time(purge: Purge) -> None:
     assert _run(purge, purge_message("v"), purge_message("v")) == {"batchItemFailures": []}
 
 
-CALLS = 24
+CALLS = 26
 """The calls of a purge of a video with something of every kind, in one playlist."""
 
 

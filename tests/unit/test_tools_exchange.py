@@ -4,7 +4,7 @@ import gzip
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import pytest
 
@@ -12,7 +12,16 @@ from shared.aws.dynamodb import Table, make_client
 from shared.core.attributes import AttributeMap, Item, decode_item
 from shared.core.caller import UPDATED_FOR
 from shared.films.jobs import JobStore
-from shared.schema import MEMBERSHIP, OLDER_RATING, PLAYLIST, RATING_TOTALS, VIDEO, rated_relation
+from shared.schema import (
+    MEMBERSHIP,
+    OLDER_RATING,
+    PLAYLIST,
+    RATING_TOTALS,
+    VIDEO,
+    VIEW_COUNTER,
+    VIEW_HOUR,
+    rated_relation,
+)
 from shared.upkeep.aggregates import Aggregates
 from tests.harness import NOW, Api, create_table, make_api, recorded
 from tests.rated import Tallies
@@ -141,8 +150,8 @@ def test_what_was_exported_comes_back_item_by_item(full: Api, target: Table, tmp
     for key, item in before.items():
         if key[1] in DERIVED or key[1] == RATING_TOTALS.sk:
             continue
-        # An id of a request means something in the logs of its own deployment only.
-        assert after[key] == {name: value for name, value in item.items() if name != UPDATED_FOR}
+        # An id of a request means something in the logs of its own deployment only. No hour saw the views that are imported.
+        assert after[key] == {name: value for name, value in item.items() if name not in (UPDATED_FOR, "hour")}
 
 
 def test_totals_are_made_again(full: Api, target: Table, tmp_path: Path) -> None:
@@ -169,6 +178,45 @@ def test_imported_ratings_are_exported_beside_own_ones(api: Api, target: Table, 
     bring_in(target, tmp_path / "all.jsonl")
     totals = target.get(RATING_TOTALS.key(videoId=VIDEO_ID)) or {}
     assert totals["imported"] == {"average": 7.5, "votes": 9}
+
+
+class TestViews:
+    """The count of a video is one line, and one item where it is imported, however many shards it has had."""
+
+    LINE: ClassVar[dict[str, Any]] = {"entity": "Views", "videoId": VIDEO_ID, "views": 118, "watched": 7000, "owner": 2}
+
+    @pytest.fixture
+    def spread(self, api: Api, tmp_path: Path) -> Table:
+        """A table with a video that was viewed in every way."""
+        bring_in_lines(api.table, tmp_path, [FILM])
+        first: Item = {"views": 1, "keyed": 2, "total": 5, "watched": 7000, "hour": "2025-06-15T15", "spread": 4}
+        for shard, sums in enumerate((first, {"views": 10, "owner": 2}, {"views": 100})):
+            api.table.write(api.table.put(VIEW_COUNTER.key(videoId=VIDEO_ID, shard=shard) | sums))
+        api.table.write(api.table.put(VIEW_HOUR.key(videoId=VIDEO_ID, hour="2025-06-15T15")))
+        return api.table
+
+    def test_the_sums_of_all_shards_are_exported(self, spread: Table, target: Table, tmp_path: Path) -> None:
+        export(spread, tmp_path / "all.jsonl")
+        assert [line for line in lines(tmp_path / "all.jsonl") if line["entity"] == "Views"] == [self.LINE]
+        bring_in(target, tmp_path / "all.jsonl")
+        assert make_api(target).get(f"/v1/videos/{VIDEO_ID}").json["viewCount"] == 118
+        assert target.get(VIEW_COUNTER.key(videoId=VIDEO_ID, shard=1)) is None
+
+    @pytest.mark.parametrize(
+        ("line", "outcome"), [({}, "unchanged"), ({"views": 117}, "left alone"), ({"owner": 3}, "left alone")]
+    )
+    def test_it_is_compared_with_what_all_shards_hold(
+        self, spread: Table, tmp_path: Path, line: dict[str, Any], outcome: str
+    ) -> None:
+        assert bring_in_lines(spread, tmp_path, [self.LINE | line]).outcomes == {outcome: 1}
+
+    def test_the_raw_form_has_all_shards_and_hours(self, spread: Table, tmp_path: Path) -> None:
+        export(spread, tmp_path / "raw.jsonl", raw=True)
+        items = [decode_item(line["Item"]) for line in lines(tmp_path / "raw.jsonl")]
+        assert sorted(item["pk"] for item in items if item["pk"].startswith("VIEWS#")) == [
+            f"VIEWS#{VIDEO_ID}",
+            *(f"VIEWS#{VIDEO_ID}#{shard}" for shard in range(3)),
+        ]
 
 
 def test_a_second_import_changes_nothing(full: Api, target: Table, tmp_path: Path) -> None:
