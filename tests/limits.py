@@ -11,7 +11,8 @@ attempts, hands over to the one whose time comes next. So a run is the same each
 What is simulated (https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/bp-partition-key-design.html):
 an item takes 1,000 write units and 3,000 read units a second, and keeps what it has not used for `burst` seconds. What is more is
 refused as on-demand tables refuse it. Items alone have limits here, as if each had a partition of its own; of expressions the
-simulation knows what the stores write, and it raises NotImplementedError for all else. There are no indexes and no streams.
+simulation knows what the stores write, and it raises NotImplementedError for all else. Indexes cannot be read, but what transactions
+write to them has the same limits, for each partition key. There are no streams.
 """
 
 import math
@@ -19,7 +20,7 @@ import operator
 import random
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cache
@@ -32,13 +33,15 @@ from shared.aws.client import Refused
 from shared.aws.dynamodb import Table
 from shared.core.attributes import AttributeMap, AttributeValue, Item, decode_item
 from shared.core.errors import NotApplied, ServiceError, Unavailable
-from shared.schema import PARTITION_KEY, SORT_KEY, TABLE_NAME
+from shared.schema import INDEXES, PARTITION_KEY, PROJECTION, SORT_KEY, TABLE_NAME, Attribute, Index
 from tests.harness import NOW
 
 WRITES, READS = 1_000, 3_000
 """Units a second of one partition, and so of one item, which lies in one."""
 FASTEST, SLOWEST = 0.002, 0.004
 """Seconds until DynamoDB answers."""
+SECONDS_PER_PART = 0.0003
+"""How much longer a transaction takes for each item that it writes, during which it keeps others from them."""
 
 Place = tuple[str, str]
 _Instance = TypeVar("_Instance")
@@ -85,6 +88,10 @@ class Simulation(Generic[_Instance]):
         self._burst = burst
         self._random = random.Random(seed)
         self._run = Run()
+        self.held: set[Place] = set()
+        """Items that transactions are writing."""
+        self.peaks: Counter[tuple[Place, int]] = Counter()
+        """Write units that an item or a partition of an index took in each second (epoch)."""
         self._buckets: dict[tuple[Place, int], tuple[float, float]] = {}
         self._waiting: list[tuple[float, int, Lock]] = []
         self._turns = 0
@@ -214,6 +221,7 @@ class Simulation(Generic[_Instance]):
         self._buckets[place, limit] = (left - units if is_taken else left, self.time)
         if is_taken and limit == WRITES:
             self._run.writes += units
+            self.peaks[place, self.now] += round(units)
         elif is_taken:
             self._run.reads += units
         else:
@@ -284,6 +292,42 @@ class Client:
                 left.append(request)
         return {"UnprocessedItems": {table: left} if left else {}}
 
+    def transact_write_items(self, *, TransactItems: list[Mapping[str, Mapping[str, Any]]], **_: Any) -> Any:
+        """TransactWriteItems, of puts, updates and deletes: all or none, and twice the units of the items."""
+        parts = [_Part.of(kind, asked) for part in TransactItems for kind, asked in part.items()]
+        places = {part.place for part in parts}
+        self._simulation.answer_to("TransactWriteItems")
+        conflicts = ["TransactionConflict" if part.place in self._simulation.held else "None" for part in parts]
+        if any(conflict != "None" for conflict in conflicts):
+            raise _cancelled({"Code": conflict} for conflict in conflicts)
+        self._simulation.held |= places
+        try:
+            self._simulation.wait(SECONDS_PER_PART * len(parts))
+            self._transact(parts)
+        finally:
+            self._simulation.held -= places
+        return {}
+
+    def _transact(self, parts: "list[_Part]") -> None:
+        changes = [(part, self._items.get(part.place)) for part in parts]
+        unmet = [not part.is_met(old) for part, old in changes]
+        if any(unmet):
+            raise _cancelled({"Code": "ConditionalCheckFailed" if failed else "None"} for failed in unmet)
+        news = [(part.place, old, part.change(old)) for part, old in changes]
+        asked: Counter[Place] = Counter()
+        for place, old, new in news:
+            asked[place] += 2 * max(_units(old, WRITE_BYTES), _units(new, WRITE_BYTES))
+            asked.update(_index_units(old, new))
+        # All are asked, because a transaction that one refuses has cost the others.
+        taken = [self._simulation.take(place, units, WRITES) for place, units in asked.items()]
+        if not all(taken):
+            raise _cancelled([{"Code": "ThrottlingError"}])
+        for place, _, new in news:
+            if new is None:
+                self._items.pop(place, None)
+            else:
+                self._items[place] = new
+
     def _read(self, place: Place, consistent: bool) -> AttributeMap | None:
         item = self._items.get(place)
         units = _units(item, READ_BYTES) * (1 if consistent else 0.5)
@@ -328,6 +372,65 @@ def _throttled(what: str) -> Refused:
     reasons = [{"reason": f"{what}KeyRangeThroughputExceeded", "resource": f"arn:aws:dynamodb:::table/{TABLE_NAME}"}]
     message = "Throughput exceeds the current capacity of one or more of your partitions."
     return Refused(400, {"__type": "ThrottlingException", "message": message, "throttlingReasons": reasons})
+
+
+def _cancelled(reasons: Iterable[Mapping[str, str]]) -> Refused:
+    """The refusal of a transaction; one reason for each of its writes."""
+    return Refused(400, {"__type": "TransactionCanceledException", "message": "", "CancellationReasons": [*reasons]})
+
+
+@dataclass(frozen=True)
+class _Part:
+    """One write of a transaction."""
+
+    place: Place
+    change: Callable[[AttributeMap | None], AttributeMap | None]
+    is_met: Callable[[AttributeMap | None], bool]
+
+    @classmethod
+    def of(cls, kind: str, asked: Mapping[str, Any]) -> "_Part":
+        known, condition = _Placeholders.of(asked), asked.get("ConditionExpression")
+        test = _condition(condition) if condition else lambda *_: True
+        change: Callable[[AttributeMap | None], AttributeMap | None]
+        match kind:
+            case "Put":
+                key, item = asked["Item"], asked["Item"]
+                change = lambda _: dict(item)  # noqa: E731
+            case "Update":
+                key, made = asked["Key"], _change(asked["UpdateExpression"])
+                change = lambda old: made(old or key, known)  # noqa: E731
+            case "Delete":
+                key, change = asked["Key"], lambda _: None
+            case _:
+                raise NotImplementedError(kind)
+        return cls(_place(key), change, lambda old: test(old or {}, known))
+
+
+def _index_units(old: AttributeMap | None, new: AttributeMap | None) -> Counter[Place]:
+    """The write units that a change asks of partitions of indexes: none where no entry changes, two where one moves."""
+    asked: Counter[Place] = Counter()
+    for index in INDEXES:
+        before, after = _entry(index, old), _entry(index, new)
+        if before != after:
+            is_moved = before and after and any(before[part.name] != after[part.name] for part in _keys(index))
+            entries = (before, after) if is_moved else (after or before,)
+            for entry in entries:
+                if entry:
+                    values = [*map(str, (_plain(entry[part.name]) for part in index.partition))]
+                    asked[index.name, "#".join(values)] += _units(entry, WRITE_BYTES)
+    return asked
+
+
+def _keys(index: Index) -> tuple[Attribute, ...]:
+    return (*index.partition, *index.sort)
+
+
+def _entry(index: Index, item: AttributeMap | None) -> AttributeMap | None:
+    """What an index has of an item; None of one without all of its keys."""
+    keys = [part.name for part in _keys(index)]
+    if item is None or not all(name in item for name in keys):
+        return None
+    return {name: item[name] for name in (PARTITION_KEY, SORT_KEY, *keys, *PROJECTION) if name in item}
 
 
 def _place(item: AttributeMap) -> Place:
