@@ -1,4 +1,4 @@
-"""What follows ratings: the table's stream is read, and what it has of them is added to their totals."""
+"""Lets the totals of ratings follow, as router, queue and the function `tallies` have them follow."""
 
 from functools import cache
 from typing import Any
@@ -7,39 +7,41 @@ import boto3
 
 from shared.aws.dynamodb import Table
 from shared.aws.stream import Record
-from shared.core.caller import Caller
-from shared.relations.ratings import addition, difference
-from shared.schema import RATING, RATING_TOTALS
+from shared.films.messages import TallyMessage, parse
+from shared.schema import RATING
+from shared.upkeep.tallies import Collector, Tallies
 from tests.harness import NOW
 
-TALLIES = Caller.job("tallies")
+
+def settle_ratings(table: Table, streams: Any = None) -> None:
+    """Apply all that the table's stream has of ratings; what was applied before is known, and counts nothing.
+
+    `streams` is a client of DynamoDB's streams; None: that of unit tests.
+    """
+    collector, tallies = Collector(), Tallies(table)
+    for record in _records(table, streams or _unit_streams()):
+        if record.pk.startswith(RATING.partition_prefix):
+            collector.collect(record)
+    for message in collector.take():
+        tallies.apply([parse(TallyMessage, message)], NOW)
 
 
-class Tallies:
-    """Reads the stream of one table from its beginning, each record once."""
-
-    def __init__(self, table: Table, streams: Any = None) -> None:
-        """`streams` is a client of the table's streams; None: that of unit tests."""
-        self.table = table
-        self._streams = streams = streams or _unit_streams()
-        stream = table.client.describe_table(TableName=table.name)["Table"]["LatestStreamArn"]
-        shard = streams.describe_stream(StreamArn=stream)["StreamDescription"]["Shards"][0]["ShardId"]
-        started = streams.get_shard_iterator(StreamArn=stream, ShardId=shard, ShardIteratorType="TRIM_HORIZON")
-        self._iterator = started["ShardIterator"]
-
-    def settle(self) -> None:
-        """Add to the totals what ratings have changed since the last time."""
-        while records := self._records():
-            for record in records:
-                if record.pk.startswith(RATING.partition_prefix) and record.name != "REMOVE":
-                    old, new = None if record.name == "INSERT" else record.old, record.new
-                    change = addition(new["videoId"], difference(old, new), TALLIES, NOW)
-                    self.table.write(self.table.update(RATING_TOTALS.key(videoId=new["videoId"]), change))
-
-    def _records(self) -> list[Record]:
-        page = self._streams.get_records(ShardIterator=self._iterator)
-        self._iterator = page["NextShardIterator"]
-        return [Record(raw) for raw in page["Records"]]
+def _records(table: Table, streams: Any) -> list[Record]:
+    stream = table.client.describe_table(TableName=table.name)["Table"]["LatestStreamArn"]
+    records: list[Record] = []
+    for shard in streams.describe_stream(StreamArn=stream)["StreamDescription"]["Shards"]:
+        iterator = streams.get_shard_iterator(
+            StreamArn=stream, ShardId=shard["ShardId"], ShardIteratorType="TRIM_HORIZON"
+        )["ShardIterator"]
+        while iterator:
+            page = streams.get_records(ShardIterator=iterator)
+            # All of one time, as the clock of a test stands still.
+            timed = [
+                {**raw, "dynamodb": raw["dynamodb"] | {"ApproximateCreationDateTime": NOW}} for raw in page["Records"]
+            ]
+            records += map(Record, timed)
+            iterator = page.get("NextShardIterator") if page["Records"] else None
+    return records
 
 
 @cache

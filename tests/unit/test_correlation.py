@@ -47,7 +47,7 @@ from tests.backstage import READER, Backstage
 from tests.films import film
 from tests.harness import MEDIA_BUCKET, NOW, SOURCES_BUCKET, Api, Clock, Context, make_api, remove_video
 from tests.logs import Line, log_lines
-from tests.rated import Tallies
+from tests.rated import settle_ratings
 
 SOURCE_IP = "127.0.0.1"
 """The address that the tests' requests come from."""
@@ -274,7 +274,7 @@ class TestOtherWrites:
             "PUT", f"{path}/credits/p", {"name": "P", "ordering": 1, "roles": [{"category": "actor"}]}
         )
         released = service.send("PUT", f"{path}/releases/NZ/en", {"titles": [{"title": "t"}]})
-        Tallies(service.table).settle()
+        settle_ratings(service.table)
 
         items = _all(service.table)
         unnamed = [item["sk"] for item in items if ("updatedBy" in item) != ("updatedFor" in item)]

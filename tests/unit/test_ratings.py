@@ -17,7 +17,7 @@ from shared.core.errors import WriteContention
 from shared.relations.ratings import DAYS_TAKEN_BACK, ROUNDS, Choice, RatingStore, ratings_document, share
 from tests.harness import NOW, Api, Clock, recorded
 from tests.integration.contents import items_of
-from tests.rated import Tallies
+from tests.rated import settle_ratings
 
 LIKE, DISLIKE = {"like": True}, {"like": False}
 IMPORTER = Caller.job("import")
@@ -35,12 +35,6 @@ def path(video_id: str) -> str:
     return f"/v1/videos/{video_id}/rating"
 
 
-@pytest.fixture
-def tallies(table: Table) -> Tallies:
-    """What adds ratings to their totals."""
-    return Tallies(table)
-
-
 def ratings(table: Table, video_id: str) -> list[Item]:
     """All ratings of a video, without those that were taken back."""
     return [item for item in of_ratings(table, video_id) if "value" in item]
@@ -56,9 +50,9 @@ def totals(table: Table, video_id: str) -> Item:
     return table.get(schema.RATING_TOTALS.key(videoId=video_id), consistent=True) or {}
 
 
-def assert_exact(table: Table, video_id: str, tallies: Tallies) -> None:
+def assert_exact(table: Table, video_id: str) -> None:
     """The totals are those of the ratings when the stream is applied."""
-    tallies.settle()
+    settle_ratings(table)
     kept = totals(table, video_id)
     shares = [share(Choice.of(rating)) for rating in ratings(table, video_id)]
     assert {name: kept.get(name, 0) for name in ("votes", "sum", "likes", "dislikes")} == {
@@ -74,11 +68,9 @@ class TestRating:
             {"videoId": video_id, "average": None, "votes": 0, "likes": 0, "dislikes": 0},
         )
 
-    def test_the_answer_to_a_rating_has_it_and_the_totals(
-        self, api: Api, path: str, video_id: str, tallies: Tallies
-    ) -> None:
+    def test_the_answer_to_a_rating_has_it_and_the_totals(self, api: Api, path: str, video_id: str) -> None:
         api.put(path, {"value": 9}, user="bob")
-        tallies.settle()
+        settle_ratings(api.table)
         reply = api.put(path, {"value": 6})
         expected = {
             "videoId": video_id,
@@ -89,38 +81,36 @@ class TestRating:
             "dislikes": 0,
         }
         assert (reply.status, reply.json) == (200, expected)
-        tallies.settle()
+        settle_ratings(api.table)
         assert api.get(path).json == expected
 
-    def test_others_see_the_totals_but_not_whose_they_are(self, api: Api, path: str, tallies: Tallies) -> None:
+    def test_others_see_the_totals_but_not_whose_they_are(self, api: Api, path: str) -> None:
         api.put(path, {"value": 9}, user="bob")
         assert api.get(path, user="carol").json["votes"] == 0
-        tallies.settle()
+        settle_ratings(api.table)
         seen = api.get(path, user="carol").json
         assert seen["votes"] == 1
         assert "own" not in seen
 
-    def test_the_average_is_shown_with_two_decimals_and_kept_exactly(
-        self, api: Api, path: str, video_id: str, tallies: Tallies
-    ) -> None:
+    def test_the_average_is_shown_with_two_decimals_and_kept_exactly(self, api: Api, path: str, video_id: str) -> None:
         for user, value in (("a", 10), ("b", 9), ("c", 9)):
             shown = api.put(path, {"value": value}, user=user).json
-            tallies.settle()
+            settle_ratings(api.table)
         assert shown["average"] == 9.33
         assert totals(api.table, video_id)["sum"] == 28
 
     @pytest.mark.parametrize("is_counted", [True, False])
     def test_a_second_rating_takes_the_place_of_the_first(
-        self, api: Api, clock: Clock, path: str, video_id: str, tallies: Tallies, is_counted: bool
+        self, api: Api, clock: Clock, path: str, video_id: str, is_counted: bool
     ) -> None:
         api.put(path, {"value": 2})
         if is_counted:
-            tallies.settle()
+            settle_ratings(api.table)
         clock.advance(5)
         changed = api.put(path, {"value": 10}).json
         assert (changed["average"], changed["votes"]) == (10, 1)
         assert changed["own"] == {"value": 10, "ratedAt": NOW + 5}
-        assert_exact(api.table, video_id, tallies)
+        assert_exact(api.table, video_id)
 
     def test_a_second_rating_stays_in_its_place_of_the_index(
         self, api: Api, clock: Clock, path: str, video_id: str
@@ -141,54 +131,48 @@ class TestRating:
         assert (again.status, again.json) == (200, first)
         assert [operation.name for operation in operations] == ["BatchGetItem"]
 
-    def test_a_like_is_the_best_rating_and_a_dislike_the_worst(self, api: Api, path: str, tallies: Tallies) -> None:
+    def test_a_like_is_the_best_rating_and_a_dislike_the_worst(self, api: Api, path: str) -> None:
         liked = api.put(path, LIKE).json
         assert (liked["own"], liked["likes"]) == ({"value": 10, "like": True, "ratedAt": NOW}, 1)
-        tallies.settle()
+        settle_ratings(api.table)
         both = api.put(path, DISLIKE, user="bob").json
         assert (both["own"]["value"], both["own"]["like"]) == (1, False)
         assert (both["average"], both["likes"], both["dislikes"]) == (5.5, 1, 1)
 
-    def test_a_like_can_become_a_dislike_and_a_value(
-        self, api: Api, path: str, video_id: str, tallies: Tallies
-    ) -> None:
+    def test_a_like_can_become_a_dislike_and_a_value(self, api: Api, path: str, video_id: str) -> None:
         api.put(path, LIKE)
         disliked = api.put(path, DISLIKE).json
         assert (disliked["likes"], disliked["dislikes"], disliked["average"]) == (0, 1, 1)
         valued = api.put(path, {"value": 1}).json
         assert (valued["likes"], valued["dislikes"], valued["votes"]) == (0, 0, 1)
         assert "like" not in valued["own"]
-        assert_exact(api.table, video_id, tallies)
+        assert_exact(api.table, video_id)
 
-    def test_a_rating_can_be_taken_back_when_the_video_is_hidden(
-        self, api: Api, path: str, video_id: str, tallies: Tallies
-    ) -> None:
+    def test_a_rating_can_be_taken_back_when_the_video_is_hidden(self, api: Api, path: str, video_id: str) -> None:
         api.put(path, {"value": 1}, user="bob")
         api.patch(f"/v1/videos/{video_id}", {"visibility": "private"})
         assert api.delete(path, user="bob").status == 204
-        tallies.settle()
+        settle_ratings(api.table)
         assert api.get(path).json["votes"] == 0
         assert api.delete(path, user="bob").status == 404
 
-    def test_a_rating_can_be_taken_back_again_and_again(
-        self, api: Api, path: str, video_id: str, tallies: Tallies
-    ) -> None:
+    def test_a_rating_can_be_taken_back_again_and_again(self, api: Api, path: str, video_id: str) -> None:
         api.put(path, LIKE)
         api.put(path, {"value": 4}, user="bob")
         for _ in range(2):
             reply = api.delete(path)
             assert (reply.status, reply.body) == (204, b"")
-        tallies.settle()
+        settle_ratings(api.table)
         after = api.get(path).json
         assert (after["votes"], after["average"], after["likes"]) == (1, 4, 0)
         assert "own" not in after
-        assert_exact(api.table, video_id, tallies)
+        assert_exact(api.table, video_id)
 
     def test_no_rating_has_what_would_place_it_in_an_index_of_videos(
-        self, api: Api, path: str, video_id: str, table: Table, tallies: Tallies
+        self, api: Api, path: str, video_id: str, table: Table
     ) -> None:
         api.put(path, LIKE)
-        tallies.settle()
+        settle_ratings(table)
         (rating,) = ratings(table, video_id)
         for item in (rating, totals(table, video_id)):
             assert not {"userId", "createdAt", "videoId"} <= item.keys()
@@ -206,15 +190,13 @@ class TestWhoMayRate:
         reply = api.request(method, f"/v1/videos/{video_id}/rating", json_body=body, user="bob")
         assert reply.status == 404
 
-    def test_a_deleted_video_cannot_be_rated(
-        self, api: Api, path: str, video_id: str, table: Table, tallies: Tallies
-    ) -> None:
+    def test_a_deleted_video_cannot_be_rated(self, api: Api, path: str, video_id: str, table: Table) -> None:
         api.put(path, {"value": 5})
         api.delete(f"/v1/videos/{video_id}")
         reply = api.put(path, {"value": 6})
         assert (reply.status, reply.json["type"]) == (409, "urn:video-metadata:problem:illegal-transition")
         assert api.put(path, {"value": 6}, user="bob").status == 404
-        tallies.settle()
+        settle_ratings(table)
         assert totals(table, video_id)["sum"] == 5
 
     @pytest.mark.parametrize(
@@ -236,10 +218,10 @@ class TestWhoMayRate:
         ids=str,
     )
     def test_anything_else_is_not_a_rating_and_changes_nothing(
-        self, api: Api, path: str, video_id: str, table: Table, tallies: Tallies, body: Any
+        self, api: Api, path: str, video_id: str, table: Table, body: Any
     ) -> None:
         assert api.put(path, body).status == 422
-        tallies.settle()
+        settle_ratings(table)
         assert of_ratings(table, video_id) == []
         assert totals(table, video_id) == {}
 
@@ -306,9 +288,7 @@ class TestUnits:
 
 
 class TestMeetingOthers:
-    def test_a_double_click_counts_once(
-        self, table: Table, video_id: str, monkeypatch: pytest.MonkeyPatch, tallies: Tallies
-    ) -> None:
+    def test_a_double_click_counts_once(self, table: Table, video_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
         store, caller = RatingStore(table), Caller("bob", frozenset())
         write = table.write
 
@@ -320,11 +300,9 @@ class TestMeetingOthers:
         monkeypatch.setattr(table, "write", meanwhile)
         shown = store.rate(video_id, caller, Choice(8), NOW)
         assert (shown["own"]["value"], shown["votes"], shown["average"]) == (8, 1, 8)
-        assert_exact(table, video_id, tallies)
+        assert_exact(table, video_id)
 
-    def test_a_lost_answer_is_recognised(
-        self, table: Table, video_id: str, monkeypatch: pytest.MonkeyPatch, tallies: Tallies
-    ) -> None:
+    def test_a_lost_answer_is_recognised(self, table: Table, video_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
         caller = Caller("bob", frozenset())
         write = table.write
 
@@ -336,7 +314,7 @@ class TestMeetingOthers:
         monkeypatch.setattr(table, "write", twice)
         shown = RatingStore(table).rate(video_id, caller, Choice(8), NOW)
         assert (shown["own"]["value"], shown["votes"]) == (8, 1)
-        assert_exact(table, video_id, tallies)
+        assert_exact(table, video_id)
 
     def test_what_the_same_user_changes_meanwhile_is_tried_again_for_a_while(
         self, table: Table, video_id: str, monkeypatch: pytest.MonkeyPatch
@@ -364,14 +342,14 @@ class TestMeetingOthers:
             assert (reply.status, reply.headers["retry-after"]) == (409, "1")
 
     def test_the_answer_is_possible_whatever_the_totals_lack(
-        self, api: Api, path: str, tallies: Tallies, table: Table, video_id: str
+        self, api: Api, path: str, table: Table, video_id: str
     ) -> None:
         api.put(path, {"value": 10})
-        tallies.settle()
+        settle_ratings(table)
         api.put(path, {"value": 1})
         shown = api.put(path, LIKE).json
         assert (shown["average"], shown["votes"], shown["likes"]) == (10, 1, 1)
-        assert_exact(table, video_id, tallies)
+        assert_exact(table, video_id)
 
 
 ACTIONS = st.sampled_from([None, Choice(1), Choice(5), Choice(10), Choice.liked(True), Choice.liked(False)])
@@ -380,7 +358,7 @@ ACTIONS = st.sampled_from([None, Choice(1), Choice(5), Choice(10), Choice.liked(
 @given(st.lists(st.tuples(st.sampled_from("abc"), ACTIONS), max_size=12))
 @settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_totals_are_those_of_the_ratings_whatever_happens(
-    api: Api, table: Table, tallies: Tallies, steps: list[tuple[str, Choice | None]]
+    api: Api, table: Table, steps: list[tuple[str, Choice | None]]
 ) -> None:
     video_id = str(api.publish()["videoId"])
     store = RatingStore(table)
@@ -393,5 +371,5 @@ def test_totals_are_those_of_the_ratings_whatever_happens(
         else:
             store.take_back(video_id, caller, NOW)
             expected.pop(user, None)
-    assert_exact(table, video_id, tallies)
+    assert_exact(table, video_id)
     assert {rating["userId"]: Choice.of(rating) for rating in ratings(table, video_id)} == expected

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from shared.core.attributes import Item, encode_item
 from shared.core.caller import Caller
 from shared.core.errors import InternalError, NotApplied, Unavailable
 from shared.relations.ratings import Choice, RatingStore
+from shared.upkeep import ledger
 from shared.upkeep.aggregates import Aggregates
 from shared.upkeep.reconcile import (
     LOOKS,
@@ -27,7 +29,7 @@ from shared.upkeep.reconcile import (
 from tests.backstage import Backstage
 from tests.harness import NOW, Api, Clock, recorded
 from tests.integration.contents import items_of
-from tests.rated import Tallies
+from tests.rated import settle_ratings
 
 
 @dataclass
@@ -66,13 +68,7 @@ def backstage(table: Table, clock: Clock) -> Backstage:
 
 
 @pytest.fixture
-def tallies(table: Table) -> Tallies:
-    """What adds ratings to their totals."""
-    return Tallies(table)
-
-
-@pytest.fixture
-def video_id(api: Api, backstage: Backstage, tallies: Tallies) -> str:
+def video_id(api: Api, backstage: Backstage) -> str:
     """A video with everything that is compared, in a catalogue in which everything agrees."""
     fields: dict[str, Any] = {"fileSize": 7, "duration": 9, "releaseYear": 1999, "expiresAt": NOW + 1000}
     video_id = str(api.publish(tags=["Drama", "b"], **fields)["videoId"])
@@ -84,7 +80,6 @@ def video_id(api: Api, backstage: Backstage, tallies: Tallies) -> str:
     for user, body in (("alice", {"value": 7}), ("bob", {"like": True}), ("carol", {"like": False})):
         assert api.put(f"/v1/videos/{video_id}/rating", body, user=user).status == 200
     backstage.settle_totals()
-    tallies.settle()
     return video_id
 
 
@@ -100,7 +95,7 @@ def spoil(table: Table, key: Key, **attributes: Any) -> None:
 
 def comparable(table: Table) -> list[Item]:
     """All items, without what every write changes."""
-    noise = ("version", "updatedAt", "updatedBy", "updatedFor", "writeId")
+    noise = ("version", "updatedAt", "updatedBy", "updatedFor", "writeId", *ledger.ATTRIBUTES)
     items = [{name: value for name, value in item.items() if name not in noise} for item in items_of(table)]
     return sorted(items, key=lambda item: (item["pk"], item["sk"]))
 
@@ -266,44 +261,44 @@ class TestOlderRatings:
         return older
 
     def test_they_come_to_their_place_and_are_not_counted_again(
-        self, table: Table, api: Api, video_id: str, run: Runs, tallies: Tallies, older: Item
+        self, table: Table, api: Api, video_id: str, run: Runs, older: Item
     ) -> None:
         before = api.get(f"/v1/videos/{video_id}/rating", user="carol").json
         assert run() == [("ratings", video_id, "found")]
         assert (run.findings[0].expected, run.findings[0].found) == ({"older": 0}, {"older": 1})
         assert run(repair=True) == [("ratings", video_id, "repaired")]
-        tallies.settle()
+        settle_ratings(table)
         assert run() == []
         assert table.get(key_of(older)) is None
         assert api.get(f"/v1/videos/{video_id}/rating", user="carol").json == before
         assert api.get(f"/v1/videos/{video_id}/rating", user="bob").json["own"]["like"] is True
 
     def test_one_that_has_come_to_its_place_can_be_changed_and_taken_back(
-        self, table: Table, api: Api, video_id: str, run: Runs, tallies: Tallies, older: Item
+        self, table: Table, api: Api, video_id: str, run: Runs, older: Item
     ) -> None:
         run(repair=True)
         path = f"/v1/videos/{video_id}/rating"
         assert api.put(path, {"value": 2}, user="bob").json["votes"] == 3
         api.delete(path, user="bob")
-        tallies.settle()
+        settle_ratings(table)
         assert api.get(path).json["votes"] == 2
         assert run() == []
 
     def test_whoever_has_rated_since_is_counted_once(
-        self, table: Table, api: Api, video_id: str, run: Runs, tallies: Tallies, older: Item
+        self, table: Table, api: Api, video_id: str, run: Runs, older: Item
     ) -> None:
         api.put(f"/v1/videos/{video_id}/rating", {"value": 2}, user="bob")
-        tallies.settle()
+        settle_ratings(table)
         assert run(repair=True) == [("ratings", video_id, "repaired")] * 2  # its place, and the totals
         assert run() == []
         shown = api.get(f"/v1/videos/{video_id}/rating", user="bob").json
         assert (shown["own"]["value"], shown["votes"], shown["likes"]) == (2, 3, 0)
 
     def test_whoever_has_taken_it_back_since_has_none(
-        self, table: Table, api: Api, video_id: str, run: Runs, tallies: Tallies, older: Item
+        self, table: Table, api: Api, video_id: str, run: Runs, older: Item
     ) -> None:
         assert api.delete(f"/v1/videos/{video_id}/rating", user="bob").status == 204
-        tallies.settle()
+        settle_ratings(table)
         run(repair=True)
         assert run() == []
         shown = api.get(f"/v1/videos/{video_id}/rating", user="bob").json
@@ -417,21 +412,21 @@ class TestUnderTraffic:
 
     @pytest.mark.parametrize("repair", [False, True])
     def test_ratings_that_the_stream_has_not_brought_yet_are_no_finding_and_not_counted_twice(
-        self, table: Table, api: Api, video_id: str, run: Runs, tallies: Tallies, repair: bool
+        self, table: Table, api: Api, video_id: str, run: Runs, repair: bool
     ) -> None:
         for user in ("yan", "zoe"):
             RatingStore(table).rate(video_id, Caller(user, frozenset()), Choice(2), NOW)
-        run.meanwhile = tallies.settle
+        run.meanwhile = partial(settle_ratings, table)
         assert run(repair=repair) == []
         assert run.waited == [SECONDS_FOR_STREAM]
         assert api.get(f"/v1/videos/{video_id}/rating").json["votes"] == 5
 
     def test_a_repair_waits_for_the_stream_however_often_it_has(
-        self, table: Table, video_id: str, run: Runs, tallies: Tallies, monkeypatch: pytest.MonkeyPatch
+        self, table: Table, video_id: str, run: Runs, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("shared.upkeep.reconcile.MOST_WAITS", 0)
         RatingStore(table).rate(video_id, Caller("zoe", frozenset()), Choice(2), NOW)
-        run.meanwhile = tallies.settle
+        run.meanwhile = partial(settle_ratings, table)
         assert run(repair=True) == []
 
     def test_the_stream_is_awaited_once_for_all_videos_together(self, api: Api, run: Runs) -> None:
@@ -469,11 +464,11 @@ class TestUnderTraffic:
         assert run(repair=True) == [("marker", video_id, "repaired")]
         assert run.waited == []
 
-    def test_what_changes_at_every_look_is_busy(self, table: Table, video_id: str, run: Runs, tallies: Tallies) -> None:
+    def test_what_changes_at_every_look_is_busy(self, table: Table, video_id: str, run: Runs) -> None:
         def rate() -> None:
             choice = Choice(len(run.waited) % 9 + 1)
             RatingStore(table).rate(video_id, Caller("zoe", frozenset()), choice, NOW)
-            tallies.settle()
+            settle_ratings(table)
 
         spoil(table, schema.RATING_TOTALS.key(videoId=video_id), votes=9)
         run.meanwhile = rate
@@ -490,7 +485,6 @@ class TestUnderTraffic:
         api: Api,
         video_id: str,
         run: Runs,
-        tallies: Tallies,
         monkeypatch: pytest.MonkeyPatch,
         kind: str,
     ) -> None:
@@ -506,7 +500,7 @@ class TestUnderTraffic:
         def meanwhile(*arguments: Any, **options: Any) -> Item:
             monkeypatch.setattr(table, "write", write)
             RatingStore(table).rate(video_id, Caller("zoe", frozenset()), Choice(2), NOW)
-            tallies.settle()
+            settle_ratings(table)
             another = api.publish(tags=["drama"])["videoId"]
             Aggregates(table).settle([another], NOW)
             return write(*arguments, **options)

@@ -24,7 +24,7 @@ from shared.schema import (
 )
 from shared.upkeep.aggregates import Aggregates
 from tests.harness import NOW, Api, create_table, make_api, recorded
-from tests.rated import Tallies
+from tests.rated import settle_ratings
 from tools import ToolError
 from tools.exporting import Export
 from tools.form import parse_line
@@ -87,7 +87,7 @@ def settle(table: Table) -> None:
     """What the stream does after everything; once for each table."""
     ids = {item["videoId"] for item in contents(table).values() if "videoId" in item}
     Aggregates(table).settle(sorted(ids), NOW)
-    Tallies(table).settle()
+    settle_ratings(table)
 
 
 def contents(table: Table) -> dict[tuple[str, str], Item]:

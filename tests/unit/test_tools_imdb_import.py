@@ -17,7 +17,7 @@ from shared.relations.models import MOST_ROLES
 from shared.schema import RATING_TOTALS, VIDEO
 from shared.upkeep.aggregates import Aggregates
 from tests.harness import NOW, Api, Clock
-from tests.rated import Tallies
+from tests.rated import settle_ratings
 from tools import ToolError
 from tools.generator import generate
 from tools.imdb import AKAS, BASICS, CREW, EPISODES, NAMES, PRINCIPALS, RATINGS, Layout, created_at, video_id
@@ -332,7 +332,7 @@ def test_ratings_are_kept_beside_own_votes(imdb: Importer, api: Api) -> None:
     imdb.write_all({BASICS: [FILM], RATINGS: [("tt1", "7.6", "1234")]})
     imdb.run()
     api.put(f"/v1/videos/{video_id('tt1')}/rating", {"value": 4})
-    Tallies(imdb.table).settle()
+    settle_ratings(imdb.table)
     imdb.write(RATINGS, [("tt1", "7.7", "1240")])
     assert imdb.run()["title.ratings.tsv.gz"] == {"changed": 1}
     shown = api.get(f"/v1/videos/{video_id('tt1')}/rating").json
