@@ -37,11 +37,13 @@ PURGES_AT_A_TIME = 5
 """Many videos may be removed at once, and nobody waits for it: readers keep the table's throughput."""
 
 AGGREGATES_TIMEOUT = cdk.Duration.seconds(60)
-AGGREGATES_WINDOW = cdk.Duration.seconds(1)
-"""How much longer totals may lag, so that videos which change together are counted together."""
+AGGREGATES_BATCH, AGGREGATES_WINDOW = 1000, cdk.Duration.seconds(1)
+"""How many videos are counted together at most, and how much longer their totals may lag for that. A thousand are some ten
+transactions, which take a second or two, and 1 MB of the 6 that a call may have."""
 
 AGGREGATES_AT_A_TIME = 2
-"""The least there is: more would only wait for each other, as videos of one owner share their totals."""
+"""The least there is: more would only wait for each other, as videos of one owner share their totals. Each keeps to its part
+of what a partition of the index takes (shared/upkeep/aggregates.py)."""
 
 SWEEP_EVERY = cdk.Duration.minutes(1)
 SWEEPER_TIMEOUT = cdk.Duration.seconds(50)
@@ -136,7 +138,10 @@ class JobsStack(cdk.Stack):
         # One at a time, for the same reason: a video may have very much that belongs to it.
         self._purge(purge).consume(purge, batch_size=1, max_concurrency=PURGES_AT_A_TIME)
         self._aggregates(aggregates).consume(
-            aggregates, batch_size=10, window=AGGREGATES_WINDOW, max_concurrency=AGGREGATES_AT_A_TIME
+            aggregates,
+            batch_size=AGGREGATES_BATCH,
+            window=AGGREGATES_WINDOW,
+            max_concurrency=AGGREGATES_AT_A_TIME,
         )
         self._sweeper(aggregates)
         self._rankings()

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 from shared.aws.dynamodb import Table, make_client
 from shared.aws.sqs import Message, Queue, process, process_together
 from shared.aws.sqs import make_client as make_sqs_client
+from shared.core.errors import Unavailable
 from shared.core.settings import LambdaHandler, aggregates_queue_url, entry_point, table_name
 from shared.core.telemetry import correlated, logged, service_logger
 from shared.films.messages import AggregatesMessage, aggregates_message, parse
 from shared.relations.mover import EntryMover
-from shared.upkeep.aggregates import Aggregates
+from shared.upkeep.aggregates import Aggregates, Unsettled
 from shared.upkeep.dispatch import Sender
 
 if TYPE_CHECKING:
@@ -28,33 +29,65 @@ def make(
 
     logger = service_logger()
 
-    def settle(messages: Sequence[Message]) -> None:
-        bodies = [parse(AggregatesMessage, message.body) for message in messages]
-        requests = {body.videoId: body.correlationId for body in bodies}
-        aggregates.settle([body.videoId for body in bodies], int(clock()), requests)
-        for body in bodies:
-            with correlated(body.correlationId):
-                logger.info("totals settled", extra={"video_id": body.videoId})
-
     def handle(event: dict[str, Any], context: "LambdaContext") -> dict[str, Any]:
+        again: set[str] = set()
+        """Of messages that are not done, and come again."""
+        later: dict[str, dict[str, Any]] = {}
+        """What takes the place of messages for which there was no time, by their ids: another message each, because receiving
+        one again and again would end in the DLQ."""
+        moved: set[str] = set()
+        """Videos whose entries were moved."""
+
         def in_time() -> bool:
             return context.get_remaining_time_in_millis() > SECONDS_TO_STOP * 1000
 
+        def settle(messages: Sequence[Message]) -> None:
+            bodies = {message.id: parse(AggregatesMessage, message.body) for message in messages}
+            requests = {body.videoId: body.correlationId for body in bodies.values()}
+            contended, unreached = frozenset[str](), frozenset[str]()
+            try:
+                aggregates.settle([body.videoId for body in bodies.values()], int(clock()), requests, in_time)
+            except Unsettled as error:
+                contended, unreached = error.contended, error.unreached
+            for id_, body in bodies.items():
+                with correlated(body.correlationId):
+                    if body.videoId in contended:
+                        again.add(id_)
+                        logger.warning("totals contended", extra={"video_id": body.videoId})
+                    elif body.videoId in unreached:
+                        later[id_] = aggregates_message(body.videoId, body.correlationId, entries=body.entries)
+                    else:
+                        logger.info("totals settled", extra={"video_id": body.videoId})
+
         def move_entries(message: Message) -> None:
             body = parse(AggregatesMessage, message.body)
-            if not body.entries:
+            if not body.entries or body.videoId in moved:
                 return
-            later = mover.move_entries(body.videoId, int(clock()), in_time)
-            if later is not None:
-                # A message of its own, because receiving this one again and again would end in the DLQ.
-                queue.send(aggregates_message(body.videoId, body.correlationId, entries=True), delay_seconds=later)
+            seconds = mover.move_entries(body.videoId, int(clock()), in_time)
+            moved.add(body.videoId)
+            if seconds is not None:
+                rest = aggregates_message(body.videoId, body.correlationId, entries=True)
+                if seconds:
+                    queue.send(rest, delay_seconds=seconds)
+                else:
+                    later[message.id] = rest
 
         unsettled = process_together(event, settle)["batchItemFailures"]
-        kept_back = {failure["itemIdentifier"] for failure in unsettled}
+        again.update(failure["itemIdentifier"] for failure in unsettled)
         # Entries last and one by one: a video may have thousands of credits, and the totals of others should not wait.
-        settled = [record for record in event["Records"] if record["messageId"] not in kept_back]
+        settled = [record for record in event["Records"] if record["messageId"] not in again | later.keys()]
         unmoved = process({"Records": settled}, move_entries)["batchItemFailures"]
-        return {"batchItemFailures": [*unsettled, *unmoved]}
+        again.update(failure["itemIdentifier"] for failure in unmoved)
+        try:
+            queue.send_all(list(later.values()))
+        except Unavailable as error:
+            logger.warning("rest not sent", extra={"messages": len(later), "cause": repr(error.__cause__)})
+            again |= later.keys()
+        return {
+            "batchItemFailures": [
+                {"itemIdentifier": record["messageId"]} for record in event["Records"] if record["messageId"] in again
+            ]
+        }
 
     return logged(handle)
 

@@ -42,9 +42,9 @@ TOTALS = (
         ("BatchGetItem", "TransactWriteItems", "BatchGetItem"),
         None,
         f"the video and pk = {MARKER.pk}, sk = {MARKER.sk}; then the marker if it is as read, with ADD on "
-        f"pk = {PROFILE.pk}, sk = {PROFILE.sk} and pk = {TAG_COUNT.pk}, sk = {TAG_COUNT.sk}; both again, as the video may "
+        f"pk = {PROFILE.pk}, sk = {PROFILE.sk} and pk = {TAG_COUNT.pk}, sk = {TAG_COUNT.sk}; the video again, as it may "
         "have changed meanwhile",
-        "4 RRU, 4 WRU, 1 more for a new video's place in the index, and 4 for each tag that comes or goes; less for videos "
+        "3 RRU, 4 WRU, 1 more for a new video's place in the index, and 4 for each tag that comes or goes; less for videos "
         "that come together",
         beyond="One transaction, so that a marker and the totals agree and nothing counts twice; the video is read again, as it may have changed meanwhile.",
     ),

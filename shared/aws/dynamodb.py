@@ -337,6 +337,11 @@ class Table:
         # Full jitter: https://aws.amazon.com/builders-library/timeouts-retries-and-backoff-with-jitter/
         self._sleep(random.uniform(0, min(SHORTEST_WAIT * 2 ** (attempt - 1), longest)))
 
+    def rest(self, seconds: float) -> None:
+        """Leave the table alone for a while; not at all when `seconds` is 0 or less."""
+        if seconds > 0:
+            self._sleep(seconds)
+
 
 def together(answers: Sequence[Callable[[], _Answer]]) -> list[_Answer]:
     """All answers; raises the first error when nothing is under way any more, so that no connection is left half read."""

@@ -64,23 +64,36 @@ def process(event: Mapping[str, Any], handle: Callable[[Message], None]) -> dict
 def process_together(event: Mapping[str, Any], handle: Callable[[Sequence[Message]], None]) -> dict[str, Any]:
     """Hand all messages of a batch to `handle` in one call, and return which of them SQS should deliver again.
 
-    When it raises Unavailable or WriteContention, all of them come again; on anything else each is handed over alone,
-    so that one that fails does not keep back the others.
+    When it raises Unavailable or WriteContention, all of them come again. On anything else each half is handed over
+    by itself, and so on, so that one that fails is found in a few calls and keeps back no other.
     """
     messages: list[Message] = []
-    report = process(event, messages.append)
+    failed = {failure["itemIdentifier"] for failure in process(event, messages.append)["batchItemFailures"]}
+    failed.update(_not_done(messages, handle))
+    return {
+        "batchItemFailures": [
+            {"itemIdentifier": record["messageId"]} for record in event["Records"] if record["messageId"] in failed
+        ]
+    }
+
+
+def _not_done(messages: Sequence[Message], handle: Callable[[Sequence[Message]], None]) -> list[str]:
+    """The ids of the messages that could not be handled; it is logged why."""
     if not messages:
-        return report
+        return []
     try:
         handle(messages)
-    except PASSING as error:
-        for message in messages:
-            with correlated(message.correlation_id):
-                _log(message.id, error)
-        return {"batchItemFailures": [{"itemIdentifier": record["messageId"]} for record in event["Records"]]}
-    except Exception:
-        return process(event, lambda message: handle([message]))
-    return report
+    except Exception as error:  # also a bug: the messages come again
+        failure = error
+    else:
+        return []
+    if len(messages) > 1 and not isinstance(failure, PASSING):
+        middle = len(messages) // 2
+        return [*_not_done(messages[:middle], handle), *_not_done(messages[middle:], handle)]
+    for message in messages:
+        with correlated(message.correlation_id):
+            _log(message.id, failure)
+    return [message.id for message in messages]
 
 
 def process_groups(event: Mapping[str, Any], handle: Callable[[Sequence[Message]], None]) -> dict[str, Any]:

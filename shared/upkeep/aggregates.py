@@ -3,17 +3,24 @@
 Each video has a marker of what was last counted of it. A change moves the marker to the video's present state and
 the totals by the difference, in one transaction. So a message may come twice, late, or in any order: what it brings
 is only that there may be something to move.
+
+Videos that change together move together, as many as a transaction holds: an import of any size writes each total some
+tens of times a second. What still grows with it are the entries of the index, and these are paced.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from shared.aws.dynamodb import LARGEST_TRANSACTION, Key, Table, Write
 from shared.aws.expressions import Expression
 from shared.aws.failures import ConditionFailed, TransactionConflict
-from shared.aws.records import contended, signing, stamped, unchanged
+from shared.aws.records import signing, stamped, unchanged
 from shared.core.attributes import Item
 from shared.core.caller import Caller
+from shared.core.errors import WriteContention
 from shared.schema import (
     MARKER,
     PARTITION_KEY,
@@ -31,7 +38,21 @@ from shared.videos.video import STATUSES, folded_tags, is_listed, upgraded
 ROUNDS = 10
 """How often videos are looked at in one call; the last look finds nothing to move, unless others are always faster."""
 
+VIDEOS_AT_A_TIME = 500
+"""Videos that are looked at side by side: ten requests' worth."""
+
+UNITS_PER_SECOND = 400
+"""Write units that one worker asks of a partition of the index at most. There are two (infra/jobs_stack.py), and a
+partition takes 1,000: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/bp-partition-key-design.html"""
+
 AGGREGATES = Caller.job("aggregates")
+
+READ = (
+    *(PARTITION_KEY, SORT_KEY, "userId", "tags"),
+    *("status", "source", "fileSize", "duration", "rel", "schemaVersion"),
+    *("counted", "version", "writeId"),
+)
+"""What is read of videos and markers: documents may be large, and a batch has very many."""
 
 SIZES = ("bytes", "milliseconds")
 PROFILE_COUNTS = (*STATUSES, *SIZES)
@@ -89,6 +110,16 @@ def counts_otherwise(old: Item | None, new: Item) -> bool:
     return contribution(old) != contribution(new)
 
 
+class Unsettled(WriteContention):
+    """Not all videos are settled: others changed `contended`, or their totals, at every attempt; for `unreached` there
+    was no time."""
+
+    def __init__(self, contended: Sequence[str], unreached: Sequence[str]) -> None:
+        super().__init__("Others are changing the same totals; try again.")
+        self.contended = frozenset(contended)
+        self.unreached = frozenset(unreached)
+
+
 @dataclass(frozen=True)
 class _Move:
     """One video's marker, and the state that it should have."""
@@ -99,14 +130,25 @@ class _Move:
     correlation_id: str | None
     """Of the request that asked for the move."""
 
+    @cached_property
+    def before(self) -> Contribution | None:
+        """What is counted."""
+        return counted(self.marker)
+
+    @cached_property
+    def after(self) -> Contribution | None:
+        """What should be."""
+        return contribution(self.video)
+
     @property
     def is_due(self) -> bool:
-        return contribution(self.video) != counted(self.marker)
+        return self.before != self.after
 
+    @cached_property
     def differences(self) -> dict[tuple[str, str], dict[str, int]]:
         """What to add to the counts of each total, by kind (`user` or `tag`) and whose it is."""
         sums: dict[tuple[str, str], dict[str, int]] = {}
-        for part, sign in ((counted(self.marker), -1), (contribution(self.video), 1)):
+        for part, sign in ((self.before, -1), (self.after, 1)):
             if part is None:
                 continue
             _add(sums, ("user", part.user_id), {name: sign * value for name, value in part.counts().items()})
@@ -131,49 +173,119 @@ def _add(
 class Aggregates:
     """Moves totals to the present state of videos."""
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: Table, elapsed: Callable[[], float] = time.monotonic) -> None:
+        """`elapsed` gives seconds since any moment."""
         self.table = table
+        self._elapsed = elapsed
 
-    def settle(self, video_ids: Sequence[str], now: int, requests: Mapping[str, str | None] | None = None) -> int:
+    def settle(
+        self,
+        video_ids: Sequence[str],
+        now: int,
+        requests: Mapping[str, str | None] | None = None,
+        in_time: Callable[[], bool] = lambda: True,
+    ) -> int:
         """Bring totals to these videos' present states; return how many videos were due.
 
         Looks again after each write, until nothing is due: a video that changed while it was looked at may have sent
-        its message to somebody who then saw nothing to do. Raises WriteContention when others are faster every time.
-        `requests` are the correlation ids, by video, of those who asked for it.
+        its message to somebody who then saw nothing to do. `requests` are the correlation ids, by video, of those who
+        asked for it. Stops when `in_time`, asked before each transaction, says so. Raises Unsettled, when all others are
+        settled, and Unavailable, when the table cannot be read.
         """
-        pending = list(dict.fromkeys(video_ids))
-        settled: set[str] = set()
-        for attempt in range(ROUNDS):
-            due = [move for move in self._moves(pending, requests or {}) if move.is_due]
-            if not due:
-                return len(settled)
-            pending = [move.video_id for move in due]
-            settled.update(pending)
-            if not self._carry_out(due, now):
-                self.table.pause(attempt + 1)
-        raise contended("the same totals")
+        different = list(dict.fromkeys(video_ids))
+        moved = 0
+        contended: list[str] = []
+        for start in range(0, len(different), VIDEOS_AT_A_TIME):
+            some = different[start : start + VIDEOS_AT_A_TIME]
+            due, left = self._settle_some(some, now, requests or {}, in_time)
+            if left and not in_time():
+                raise Unsettled(contended, [*left, *different[start + VIDEOS_AT_A_TIME :]])
+            moved += len(due)
+            contended += left
+        if contended:
+            raise Unsettled(contended, ())
+        return moved
 
-    def _moves(self, video_ids: Sequence[str], requests: Mapping[str, str | None]) -> Iterator[_Move]:
-        keys = [entity.key(videoId=video_id) for video_id in video_ids for entity in (VIDEO, MARKER)]
-        items = {(item[PARTITION_KEY], item[SORT_KEY]): item for item in self.table.batch_get(keys, consistent=True)}
+    def _settle_some(
+        self, video_ids: Sequence[str], now: int, requests: Mapping[str, str | None], in_time: Callable[[], bool]
+    ) -> tuple[set[str], list[str]]:
+        """The videos that were due, and those that still may be."""
+        pending, due = list(video_ids), set[str]()
+        written: dict[str, Item | None] = {}
+        for attempt in range(ROUNDS):
+            moves = [move for move in self._moves(pending, written, requests) if move.is_due]
+            pending = [move.video_id for move in moves]
+            due.update(pending)
+            if not moves:
+                break
+            written = self._carry_out(moves, now, in_time)
+            if len(written) < len(moves):
+                if not in_time():
+                    break
+                self.table.pause(attempt + 1)
+        return due, pending
+
+    def _moves(
+        self, video_ids: Sequence[str], written: Mapping[str, Item | None], requests: Mapping[str, str | None]
+    ) -> Iterator[_Move]:
+        """The videos and their markers as they are; `written` are the markers of videos whose last write was ours.
+
+        Whoever wrote a marker last looks at the video after that, so it need not be read again.
+        """
+        keys = [VIDEO.key(videoId=video_id) for video_id in video_ids]
+        keys += [MARKER.key(videoId=video_id) for video_id in video_ids if video_id not in written]
+        read = self.table.batch_get(keys, attributes=READ, consistent=True)
+        items = {(item[PARTITION_KEY], item[SORT_KEY]): item for item in read}
         for video_id in video_ids:
             video, marker = (items.get((key[PARTITION_KEY], key[SORT_KEY])) for key in _keys(video_id))
-            yield _Move(video_id, video, marker, requests.get(video_id))
+            yield _Move(video_id, video, written.get(video_id, marker), requests.get(video_id))
 
-    def _carry_out(self, moves: Sequence[_Move], now: int) -> bool:
-        """Carry the moves out, as many as fit in a transaction at a time; return whether all were."""
-        complete = True
-        for batch in _batches(moves):
-            writes = [_marker_write(self.table, move, now) for move in batch]
+    def _carry_out(self, moves: Sequence[_Move], now: int, in_time: Callable[[], bool]) -> dict[str, Item | None]:
+        """Carry the moves out, as many as fit in a transaction at a time; return the markers that were written, by video.
+
+        Nothing is written once `in_time` says to stop, nor what others have changed.
+        """
+        written: dict[str, Item | None] = {}
+        # Those of one owner with the same tags follow each other, so that the fewest totals are written.
+        for batch in _batches(sorted(moves, key=lambda move: sorted(move.differences))):
+            if not in_time():
+                break
+            markers = [_marker(move, now) for move in batch]
+            totals = _summed(batch)
+            writes = [self._marker_write(move, marker) for move, marker in zip(batch, markers, strict=True)]
             writes += [
                 _total_write(self.table, *total, counts, _together(batch), now)
-                for total, counts in sorted(_summed(batch).items())
+                for total, counts in sorted(totals.items())
             ]
+            began = self._elapsed()
             try:
                 self.table.transact(writes)
             except (ConditionFailed, TransactionConflict):
-                complete = False
-        return complete
+                continue
+            written |= {move.video_id: marker for move, marker in zip(batch, markers, strict=True)}
+            self.table.rest(busiest(batch) / UNITS_PER_SECOND - (self._elapsed() - began))
+        return written
+
+    def _marker_write(self, move: _Move, marker: Item | None) -> Write:
+        """The marker's move, if it still is as it was read."""
+        if marker is None:
+            return self.table.remove(MARKER.key(videoId=move.video_id), condition=unchanged(move.marker))
+        return self.table.put(marker, condition=unchanged(move.marker))
+
+
+def busiest(moves: Sequence[_Move]) -> int:
+    """The write units that a transaction of these moves asks of one partition of the index at most.
+
+    All tag counts are in one: a count that changes is an entry that goes and one that comes. A marker has an entry
+    beside those of other videos of its owner.
+    """
+    places: Counter[tuple[str, int]] = Counter()
+    for move in moves:
+        owners = [part.user_id for part in (move.before, move.after) if part]
+        if len(owners) == 1 or owners[0] != owners[1]:  # else its entry stays
+            places.update((owner, shard_of(move.video_id)) for owner in owners)
+    tags = 2 * sum(kind == "tag" for kind, _ in _summed(moves))
+    return max([tags, *places.values()])
 
 
 def _keys(video_id: str) -> tuple[Key, Key]:
@@ -185,7 +297,7 @@ def _batches(moves: Sequence[_Move]) -> Iterator[list[_Move]]:
     batch: list[_Move] = []
     touched: set[tuple[str, str]] = set()
     for move in moves:
-        totals = move.differences().keys()
+        totals = move.differences.keys()
         if batch and len(batch) + 1 + len(touched | totals) > LARGEST_TRANSACTION:
             yield batch
             batch, touched = [], set()
@@ -202,22 +314,16 @@ def _summed(moves: Sequence[_Move]) -> dict[tuple[str, str], dict[str, int]]:
     """
     sums: dict[tuple[str, str], dict[str, int]] = {}
     for move in moves:
-        for total, counts in move.differences().items():
+        for total, counts in move.differences.items():
             _add(sums, total, counts)
     return sums
 
 
-def _marker_write(table: Table, move: _Move, now: int) -> Write:
-    """The marker's move, if it still is as it was read."""
-    key, marker = MARKER.key(videoId=move.video_id), move.marker
-    part = contribution(move.video)
+def _marker(move: _Move, now: int) -> Item | None:
+    """The marker of the state that a video should count as; None: of one that is gone."""
+    part = move.after
     if part is None:
-        return table.remove(key, condition=unchanged(marker))
-    version = int((marker or {}).get("version", 0)) + 1
-    return table.put(_marker(move, part, version, now), condition=unchanged(marker))
-
-
-def _marker(move: _Move, part: Contribution, version: int, now: int) -> Item:
+        return None
     marker = {
         **MARKER.key(videoId=move.video_id),
         "videoId": move.video_id,
@@ -230,6 +336,7 @@ def _marker(move: _Move, part: Contribution, version: int, now: int) -> Item:
         "relSort": 0,
         "relId": move.video_id,
     }
+    version = int((move.marker or {}).get("version", 0)) + 1
     return stamped(marker, AGGREGATES.acting_for(move.correlation_id), now, version=version)
 
 

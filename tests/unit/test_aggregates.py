@@ -607,10 +607,10 @@ class TestWorker:
         aggregates = Aggregates(table)
         settle = aggregates.settle
 
-        def failing(video_ids: Sequence[str], now: int, requests: Mapping[str, str | None]) -> int:
+        def failing(video_ids: Sequence[str], *asked: Any) -> int:
             if bad in video_ids:
                 raise InternalError("It broke.")
-            return settle(video_ids, now, requests)
+            return settle(video_ids, *asked)
 
         monkeypatch.setattr(aggregates, "settle", failing)
         event = self._records(self._message(good), self._message(bad))
@@ -647,7 +647,8 @@ class TestWorker:
         worker = handler.make(Aggregates(table), EntryMover(table), queue, lambda: NOW)
         messages = [self._message(large, entries=True), self._message(other, entries=True), self._message(plain)]
 
-        assert worker(self._records(*messages), ShortContext(2)) == {"batchItemFailures": []}
+        # One step for the totals of all, and two for entries.
+        assert worker(self._records(*messages), ShortContext(3)) == {"batchItemFailures": []}
 
         assert_exact(table)
         assert queue.sent == [aggregates_message(large, entries=True), aggregates_message(other, entries=True)]
@@ -657,6 +658,65 @@ class TestWorker:
             assert worker(again, ShortContext(3)) == {"batchItemFailures": []}
             assert queue.sent == [aggregates_message(video_id, entries=True) for video_id in left]
         assert _years(table, large) == _years(table, other) == [2000] * 3
+
+    def test_totals_that_are_not_reached_are_another_message_too(
+        self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("shared.upkeep.aggregates.LARGEST_TRANSACTION", 4)
+        video_ids = [str(api.publish(tags=[f"t{n}"])["videoId"]) for n in range(3)]
+        queue = FakeQueue()
+        worker = handler.make(Aggregates(table), EntryMover(table), queue, lambda: NOW)
+        messages = [self._message(video_id, entries=video_id == video_ids[2]) for video_id in video_ids]
+
+        assert worker(self._records(*messages), ShortContext(1)) == {"batchItemFailures": []}
+
+        assert [bool(marker(table, video_id)) for video_id in video_ids] == [True, False, False]
+        # The first too: nobody has looked at it since.
+        assert queue.sent == [json.loads(message) for message in messages]
+        assert worker(self._records(*map(json.dumps, queue.take())), Context()) == {"batchItemFailures": []}
+        assert_exact(table)
+        assert not queue.sent
+
+    def test_messages_that_cannot_be_replaced_come_again(
+        self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        video_id = _credited(api)
+        _date(api, video_id, 2000)
+        event = self._records(self._message(video_id, entries=True), self._message(str(api.publish()["videoId"])))
+        worker = handler.make(Aggregates(table), EntryMover(table), _BusyAtFirst(), lambda: NOW)
+        assert worker(event, ShortContext(1)) == {"batchItemFailures": [{"itemIdentifier": "m0"}]}
+        assert_exact(table)
+
+    def test_the_entries_of_a_video_are_moved_once_for_several_messages(self, api: Api, table: Table) -> None:
+        video_id = _credited(api)
+        _date(api, video_id, 2000)
+        event = self._records(*[self._message(video_id, entries=True)] * 3)
+        worker = handler.make(Aggregates(table), EntryMover(table), FakeQueue(), lambda: NOW)
+        with recorded(table.client) as operations:
+            assert worker(event, Context()) == {"batchItemFailures": []}
+        # Its totals, and its entries.
+        assert [operation.name for operation in operations].count("TransactWriteItems") == 2
+        assert _years(table, video_id) == [2000] * 3
+
+    def test_only_those_that_others_get_in_the_way_of_come_again(
+        self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("shared.upkeep.aggregates.VIDEOS_AT_A_TIME", 1)
+        good, bad = str(api.publish("alice")["videoId"]), str(api.publish("bob")["videoId"])
+        transact = table.transact
+
+        def conflicting(writes: Sequence[Write]) -> None:
+            if any(
+                write.parameters.get("Key") == {"pk": {"S": "USER#bob"}, "sk": {"S": "#PROFILE"}} for write in writes
+            ):
+                raise TransactionConflict
+            transact(writes)
+
+        monkeypatch.setattr(table, "transact", conflicting)
+        worker = handler.make(Aggregates(table), EntryMover(table), FakeQueue(), lambda: NOW)
+        event = self._records(self._message(good), self._message(bad), self._message(bad))
+        assert worker(event, Context()) == {"batchItemFailures": [{"itemIdentifier": id_} for id_ in ("m1", "m2")]}
+        assert (bool(marker(table, good)), bool(marker(table, bad))) == (True, False)
 
     def test_a_video_whose_credits_cannot_be_moved_does_not_hold_up_the_others(
         self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch

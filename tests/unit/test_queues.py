@@ -99,7 +99,8 @@ class TestProcessTogether:
         assert process_together(_event("["), handle) == _failed("m0")
         assert process_together(_event(), handle) == _failed()
 
-    def test_when_the_call_fails_each_has_one_of_its_own(self) -> None:
+    def _calls(self, bodies: Sequence[str]) -> tuple[dict[str, Any], list[list[str]]]:
+        """What is reported, and which messages came in which call, when those with a content fail."""
         calls: list[list[str]] = []
 
         def handle(batch: Sequence[Message]) -> None:
@@ -107,8 +108,20 @@ class TestProcessTogether:
             if any(message.body for message in batch):
                 raise ZeroDivisionError
 
-        assert process_together(_event("{}", '{"a": 1}', "{}"), handle) == _failed("m1")
-        assert calls == [["m0", "m1", "m2"], ["m0"], ["m1"], ["m2"]]
+        return process_together(_event(*bodies), handle), calls
+
+    def test_when_the_call_fails_each_half_has_one_of_its_own(self) -> None:
+        report, calls = self._calls(["{}", '{"a": 1}', "{}"])
+        assert report == _failed("m1")
+        assert calls == [["m0", "m1", "m2"], ["m0"], ["m1", "m2"], ["m1"], ["m2"]]
+
+    def test_one_of_a_thousand_that_fails_is_found_in_a_few_calls(self) -> None:
+        report, calls = self._calls(["{}"] * 700 + ['{"a": 1}'] + ["{}"] * 299)
+        assert report == _failed("m700")
+        assert len(calls) == 1 + 2 * 10
+
+    def test_all_can_fail(self) -> None:
+        assert self._calls(['{"a": 1}'] * 5)[0] == _failed(*(f"m{number}" for number in range(5)))
 
     @pytest.mark.parametrize("error", [error() for error in PASSING])
     def test_when_something_is_busy_or_contended_all_are_delivered_again(self, error: Exception) -> None:

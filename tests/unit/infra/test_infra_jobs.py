@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from shared import schema
+from shared.films.messages import aggregates_message
 from shared.kinds import KINDS, Kind
+from shared.upkeep.aggregates import UNITS_PER_SECOND
 from tests.unit.infra.templates import Json, Templates, as_list, plain
 
 BUCKETS = ("Sources", "Media", "Archive")
@@ -210,7 +212,7 @@ class TestWorkers:
             ("probe", 1, 10, None),
             ("thumbnails", 1, 10, None),
             ("purge", 1, 5, None),
-            ("aggregates", 10, 2, 1),
+            ("aggregates", 1000, 2, 1),
         ],
     )
     def test_are_called_with_the_messages_of_their_queue(
@@ -223,6 +225,17 @@ class TestWorkers:
         waiting = {"MaximumBatchingWindowInSeconds": window} if window else {}
         together = {"BatchSize": batch, "FunctionResponseTypes": ["ReportBatchItemFailures"], **scaling, **waiting}
         assert mapping == together
+
+    def test_what_totals_write_to_a_partition_of_the_index_fits_and_leaves_a_fifth_to_others(
+        self, aws: Templates
+    ) -> None:
+        workers = _mapping(aws, "aggregates")["ScalingConfig"]["MaximumConcurrency"]
+        assert workers * UNITS_PER_SECOND <= 1_000 * 4 // 5
+
+    def test_a_batch_of_totals_fits_into_a_call(self, aws: Templates) -> None:
+        message = json.dumps(aggregates_message("v" * 36, "c" * 36, entries=True))
+        # Beside its body a message has some 800 bytes: ids, receipt, attributes.
+        assert _mapping(aws, "aggregates")["BatchSize"] * (len(json.dumps(message)) + 800) < 6_000_000 / 4
 
     def test_a_laptop_is_not_flooded(self, local: Templates) -> None:
         for folder in ("probe", "thumbnails"):

@@ -1,0 +1,135 @@
+"""An import of any size throttles no total: they fall behind for a while instead, and are exact once all is counted."""
+
+import json
+import random
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from functions.aggregates import handler
+from shared import schema
+from shared.aws.dynamodb import LARGEST_TRANSACTION, Table
+from shared.core.attributes import Item, encode_item
+from shared.core.settings import LambdaHandler
+from shared.films.messages import aggregates_message
+from shared.relations.mover import EntryMover
+from shared.upkeep.aggregates import UNITS_PER_SECOND, Aggregates
+from tests.backstage import FakeQueue
+from tests.harness import NOW, Context
+from tests.limits import Run, Simulation
+
+PER_SECOND = 5_000
+"""Videos that are imported."""
+WORKERS, BATCH, WINDOW = 2, 1_000, 1.0
+"""How many there are, how many messages they get at a time, and how many seconds these wait for each other: as in
+infra/jobs_stack.py, which tests/unit/infra/test_infra_jobs.py holds to it."""
+MOST_UNITS = WORKERS * UNITS_PER_SECOND + 2 * LARGEST_TRANSACTION
+"""Write units that workers may ask of a partition in one second: a transaction may be paid for in the next."""
+COUNTED_PER_SECOND = 1_500
+"""Videos of one owner that are counted at least, where a transaction takes 33 ms (docs/limits.md)."""
+
+
+class Import:
+    """Videos that are written at a rate, their messages, and the workers that count them as Lambda calls these."""
+
+    def __init__(self, videos: Sequence[Item]) -> None:
+        self.queue = FakeQueue()
+        self.simulation: Simulation[LambdaHandler] = Simulation(self._worker, writers=WORKERS)
+        self.simulation.items |= {(item["pk"], item["sk"]): encode_item(item) for item in videos}
+        self._messages = [json.dumps(aggregates_message(item["videoId"])) for item in videos]
+        self._taken = 0
+
+    def _worker(self, table: Table) -> LambdaHandler:
+        def clock() -> float:
+            return self.simulation.time
+
+        return handler.make(Aggregates(table, clock), EntryMover(table), self.queue, clock)
+
+    def count(self) -> Run:
+        """Let the workers count all videos, while they come."""
+        return self.simulation.run(1, WORKERS, self._work)
+
+    def _work(self, worker: LambdaHandler, _: int) -> None:
+        while self._taken < len(self._messages):
+            # Lambda waits for a full batch as long as its window.
+            full = (min(self._taken + BATCH, len(self._messages))) / PER_SECOND
+            self.simulation.wait(min(WINDOW, NOW + full - self.simulation.time))
+            came = min(int((self.simulation.time - NOW) * PER_SECOND), len(self._messages))
+            batch = self._messages[self._taken : min(came, self._taken + BATCH)]
+            self._taken += len(batch)
+            records = [{"messageId": str(number), "body": body} for number, body in enumerate(batch)]
+            assert worker({"Records": records}, Context()) == {"batchItemFailures": []}
+
+    def total(self, entity: schema.Entity, **parts: str) -> Item:
+        """What was counted."""
+        return self.simulation.table.get(entity.key(**parts), consistent=True) or {}
+
+    @property
+    def busiest(self) -> int:
+        """The write units that one partition of an index took in any second."""
+        names = {index.name for index in schema.INDEXES}
+        return max(units for ((name, _), _), units in self.simulation.peaks.items() if name in names)
+
+
+def _videos(number: int, tags: Sequence[Sequence[str]]) -> list[Item]:
+    """Videos of one owner with the tags of each."""
+    return [
+        {
+            **schema.VIDEO.key(videoId=f"video-{place}"),
+            "videoId": f"video-{place}",
+            "userId": "alice",
+            "status": "ready",
+            "duration": 7,
+            "tags": {*tags[place % len(tags)]},
+            "rel": schema.FEED,
+            "schemaVersion": schema.SCHEMA_VERSION,
+        }
+        for place in range(number)
+    ]
+
+
+def assert_exact(videos: Import, number: int, tags: Mapping[str, int]) -> None:
+    """All were counted, once."""
+    assert videos.total(schema.PROFILE, userId="alice")["ready"] == number
+    assert videos.total(schema.PROFILE, userId="alice")["milliseconds"] == 7 * number
+    counted = {tag: videos.total(schema.TAG_COUNT, tag=tag) for tag in tags}
+    assert {tag: (item["count"], item["relSort"]) for tag, item in counted.items()} == {
+        tag: (count, count) for tag, count in tags.items()
+    }
+    assert sum(item["sk"] == schema.MARKER.sk for item in videos.simulation.stored()) == number
+
+
+def test_five_thousand_a_second_of_one_owner_with_one_tag_throttle_nothing() -> None:
+    number = 2 * PER_SECOND
+    videos = Import(_videos(number, [["drama"]]))
+    run = videos.count()
+    assert run.requests["throttled"] == 0
+    assert videos.busiest <= MOST_UNITS
+    assert_exact(videos, number, {"drama": number})
+    # So long the totals are behind: they are as many seconds late as it takes to count what came in the first two.
+    assert run.seconds < 2 + number / COUNTED_PER_SECOND
+    # 98 videos with their owner's totals and the tag's, but for those that met the other worker's, and again.
+    assert run.requests["TransactWriteItems"] < 2 * number / 98
+    # Each video is read twice, and its marker once.
+    assert run.reads == pytest.approx(3 * number, rel=0.02)
+
+
+def _many_tags() -> list[list[str]]:
+    chance = random.Random(5)
+    return [chance.sample([f"tag{number}" for number in range(300)], 5) for _ in range(500)]
+
+
+def test_nor_do_very_many_tags_that_share_the_partition_of_all_counts() -> None:
+    tags = _many_tags()
+    videos = Import(_videos(500, tags))
+    run = videos.count()
+    assert run.requests["throttled"] == 0
+    assert videos.busiest <= MOST_UNITS
+    assert_exact(videos, 500, Counter(tag for sample in tags for tag in sample))
+
+
+def test_without_the_workers_pace_they_would(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shared.upkeep.aggregates.UNITS_PER_SECOND", 1_000_000)
+    videos = Import(_videos(1_000, _many_tags()))
+    assert videos.count().requests["throttled"] > 0
