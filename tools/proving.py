@@ -26,7 +26,7 @@ def prove(table: Table, *, repair: bool, bars: Bars) -> int:
     if summary.outcomes["unreadable"]:
         print("What is unreadable has to be put right by hand; everything else was compared.")
     if (summary.outcomes["found"] or summary.outcomes["busy"]) and not repair:
-        print("With --repair it is put right.")
+        print("With --repair it is put right, as far as that can be proved.")
     return 0 if summary.agrees else 1
 
 

@@ -44,6 +44,7 @@ from shared.upkeep.aggregates import (
     user_addition,
 )
 from shared.upkeep.comparison import OLDER, Comparison, Difference, Family, Moved, grouped
+from shared.upkeep.viewed import Views
 
 RECONCILE = Caller.job("reconcile")
 LOOKS = 5
@@ -58,7 +59,7 @@ RECENTLY = 60
 THREADS, VIDEOS_AHEAD = 16, 1000
 """Videos that are compared at a time, and how many are read ahead for it."""
 
-Kind = Literal["entries", "ratings", "marker", "user", "tag-count", "video"]
+Kind = Literal["entries", "ratings", "marker", "views", "user", "tag-count", "video"]
 Outcome = Literal["found", "repaired", "busy", "unreadable"]
 
 
@@ -125,6 +126,7 @@ class Reconcile:
         self.comparison = Comparison(table, clock)
         self.aggregates = Aggregates(table)
         self.mover = EntryMover(table)
+        self.views = Views(table, clock)
         self._clock = clock
         self._sleep = sleep
         self._repairs = False
@@ -157,6 +159,7 @@ class Reconcile:
                         self._summary.videos += 1
                         progress(self._summary)
                 self._await_stream(late, pool.map)
+                list(pool.map(partial(self._tried, "views", self._compare_views), self.views.viewed(_ids(batch))))
 
         counts: Counter[str] = Counter()
         owners.update(entry["relId"] for entry in self.comparison.listed(unsharded(USERS)))
@@ -184,11 +187,12 @@ class Reconcile:
             self._record(kind, id_, Difference({}, {"error": f"{type(error).__name__}: {error}"}), "unreadable")
             return None
 
-    def _examine(self, kind: Kind, id_: str, look: _Look, repair: _Repair, *, at_once: bool = False) -> None:
+    def _examine(self, kind: Kind, id_: str, look: _Look, repair: _Repair | None, *, at_once: bool = False) -> None:
         """Look once; if something differs, until nothing does any more, or the same did twice in a row.
 
-        With `at_once` the first look is believed.
+        With `at_once` the first look is believed. Without `repair` what is found is left as it is.
         """
+        repairs = self._repairs and repair
         seen: Difference | None = None
         for attempt in range(LOOKS):
             if attempt:
@@ -198,9 +202,9 @@ class Reconcile:
                 if difference is None:
                     return
                 if at_once or difference == seen:
-                    if self._repairs:
-                        repair(id_, difference)
-                    self._record(kind, id_, difference, "repaired" if self._repairs else "found")
+                    if repairs:
+                        repairs(id_, difference)
+                    self._record(kind, id_, difference, "repaired" if repairs else "found")
                     return
                 seen = difference
             except (Moved, ConditionFailed, Conflict, NotFound):
@@ -327,6 +331,19 @@ class Reconcile:
     def _repair_ratings(self, video_id: str, difference: Difference) -> None:
         change = addition(video_id, _missing(difference), RECONCILE, self._now())
         self._write(RATING_TOTALS, change, difference, videoId=video_id)
+
+    def _compare_views(self, video_id: str) -> None:
+        """Compare what is kept of a video's views. What may be lost or only late is not repaired: the stream may add it."""
+        marked, kept = self.views.marked(video_id), self.views.kept(video_id)
+        if self.views.wrong(kept):
+            self._examine(
+                "views",
+                video_id,
+                lambda: self.views.wrong(self.views.kept(video_id)),
+                lambda id_, _: self.views.repair(id_),
+            )
+        if self.views.doubtful(kept, marked):
+            self._examine("views", video_id, lambda: self.views.doubtful(self.views.kept(video_id), marked), None)
 
     # Totals -----------------------------------------------------------------------------------------------------
 
