@@ -12,8 +12,12 @@ from bench.cost.run import (
     CREATE,
     DESCRIBE,
     PUBLISH,
+    RATE,
     REQUESTS,
     STATUS,
+    VIEW,
+    VIEW_LATER,
+    VIEW_OF,
     Place,
     clients,
     items_of,
@@ -28,7 +32,18 @@ from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
 from shared.aws.s3 import make_client as make_s3_client
 from shared.core.settings import LambdaHandler
-from shared.schema import AUDIT_TABLE_NAME, JOB, MARKER, SORT_KEY, TABLE_NAME, VIDEO
+from shared.schema import (
+    AUDIT_TABLE_NAME,
+    JOB,
+    MARKER,
+    PARTITION_KEY,
+    RATING,
+    SORT_KEY,
+    TABLE_NAME,
+    VIDEO,
+    VIEW_COUNTER,
+    VIEWER,
+)
 from tests.backstage import READER, Backstage
 from tests.films import film
 from tests.harness import MEDIA_BUCKET, SOURCES_BUCKET, Api, Context
@@ -37,7 +52,7 @@ RENDITIONS = ("1080p", "720p", "480p", "240p")
 """What an environment asks for when nothing else is chosen."""
 FILM_SIZE = (1920, 1080)
 """Pixels of the film: all renditions are made of it."""
-FOLLOWED = (CREATE, DESCRIBE, PUBLISH, STATUS, ARRIVAL)
+FOLLOWED = (CREATE, DESCRIBE, PUBLISH, STATUS, ARRIVAL, VIEW, VIEW_LATER, VIEW_OF, RATE)
 """Requests whose consequences are measured; reports of renditions are among those of the film."""
 JOB_PREFIX = JOB.sk.partition("{")[0]
 
@@ -115,6 +130,7 @@ class _Behind:
             "probe": probe.make(self._backstage.jobs, objects, READER, RENDITIONS, api.clock),
             "thumbnails": thumbnails.make(self._backstage.jobs, objects, READER, MEDIA_BUCKET, api.clock),
             "aggregates": self._backstage.aggregates,
+            "tallies": self._backstage.tallies,
         }
         self._meter = Meter(*clients())
 
@@ -128,7 +144,7 @@ class _Behind:
         if records:
             wake = [record for record in records if _is_video(record) or _job_state(record) in JOB_STATES]
             self.followed.audited += len(wake)
-            self.followed.routed += sum(_is_video(record) or _job_state(record) == "queued" for record in wake)
+            self.followed.routed += sum(_wakes_router(record) for record in records)
             self.followed.work += self._used(self._backstage.router, records)
             self.followed.trail += self._used(self._audit, wake)
         return bool(records)
@@ -141,7 +157,8 @@ class _Behind:
                 self._transcode(body)
                 continue
             self.followed.worked += 1
-            self.followed.work += self._used(self._workers[name], [{"messageId": "m", "body": json.dumps(body)}])
+            record = {"messageId": "m", "body": json.dumps(body), "attributes": {"MessageGroupId": body["videoId"]}}
+            self.followed.work += self._used(self._workers[name], [record])
         return bool(waiting)
 
     def _transcode(self, message: Mapping[str, Any]) -> None:
@@ -164,6 +181,19 @@ class _Behind:
         self.followed.log_lines += told.lines - lines
         self.followed.metric_lines += told.metric_lines - metric_lines
         return used.units
+
+
+def _wakes_router(record: Mapping[str, Any]) -> bool:
+    """As ROUTER_FILTERS in infra/jobs_stack.py have it."""
+    keys = record["dynamodb"]["Keys"]
+    is_counted = record["eventName"] != "REMOVE" and (
+        keys[PARTITION_KEY]["S"].startswith((VIEWER.partition_prefix, RATING.partition_prefix))
+        or (
+            keys[PARTITION_KEY]["S"].startswith(VIEW_COUNTER.partition_prefix)
+            and keys[SORT_KEY]["S"] == VIEW_COUNTER.sk
+        )
+    )
+    return is_counted or _is_video(record) or _job_state(record) == "queued"
 
 
 def _is_video(record: Mapping[str, Any]) -> bool:

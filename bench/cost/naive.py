@@ -11,13 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from bench.cost.bill import Prices, Workload, units_cost
-from bench.cost.run import CREATE, DESCRIBE, VIDEO_BODY, Catalogue, Measured
+from bench.cost.run import CREATE, DESCRIBE, VIDEO_BODY, VIEW_LATER, Catalogue, Measured
 from bench.cost.units import READ_BYTES, Units, index_entry, size, written
 from shared.schema import USER_INDEX
 
 PAGE = 25
 """Videos of a page, when nobody asks for another number."""
-VIEW = "POST /v1/videos/{videoId}/views"
 LISTS = "GET /v1/videos?"
 
 
@@ -53,9 +52,9 @@ def comparisons(measured: Mapping[str, Measured], catalogue: Catalogue, workload
         Comparison(
             "The count is an item of its own",
             "count a view",
-            measured[VIEW].units,
-            measured[VIEW].units + Units(table_writes=document - 1, index_writes=everywhere),
-            calls.get(VIEW, 0),
+            measured[VIEW_LATER].units,
+            measured[VIEW_LATER].units + Units(table_writes=document - 1, index_writes=everywhere),
+            calls.get(VIEW_LATER, 0),
         ),
         Comparison(
             "One index for many questions, of what lists show",

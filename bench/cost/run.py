@@ -44,6 +44,8 @@ CREDITS = 10
 """The credits of every tenth video; the others have one."""
 AUDIT_DAYS = 400
 
+VIEW, RATE = "POST /v1/videos/{videoId}/views", "PUT /v1/videos/{videoId}/rating"
+VIEW_LATER, VIEW_OF = (f"{VIEW} ({what})" for what in ("later in the hour", "viewerId"))
 CREATE, PATCH, ARRIVAL = "POST /v1/videos", "PATCH /v1/videos/{videoId}", "S3 notifies: arrivals"
 DESCRIBE, PUBLISH, STATUS = (f"{PATCH} ({what})" for what in ("description", "visibility", "status"))
 """Further changes of a video: of what no list shows, of what all lists show, and of what totals count."""
@@ -137,10 +139,26 @@ def _changed(user: str = "alice", **fields: Any) -> Callable[[Api, str], Reply]:
     return lambda api, video_id: api.patch(f"/v1/videos/{video_id}", fields, user=user)
 
 
+def _view(api: Api, video_id: str, body: Mapping[str, Any] | None = None) -> Reply:
+    return api.post(f"/v1/videos/{video_id}/views", body, user="bob")
+
+
+def _viewed(api: Api) -> str:
+    """A video that was viewed already in this hour."""
+    video_id = str(api.publish(**VIDEO_BODY)["videoId"])
+    _view(api, video_id)
+    return video_id
+
+
 REQUESTS: Mapping[str, tuple[Callable[[Api], str], Callable[[Api, str], Reply]]] = CALLS | {
     DESCRIBE: (_private, _changed(description=DESCRIPTION[::-1])),
     PUBLISH: (lambda api: _ready(api, _private(api)), _changed(visibility="public")),
     STATUS: (_private, _changed("admin", status="ready")),
+    VIEW_LATER: (_viewed, _view),
+    VIEW_OF: (
+        _viewed,
+        lambda api, video_id: _view(api, video_id, {"viewerId": "the living room", "watchedMs": 30_000}),
+    ),
 }
 """Those of the access-pattern table and the further changes: what must be there before, and the call."""
 
