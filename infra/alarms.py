@@ -43,6 +43,7 @@ OLDEST_JOB: Mapping[str, Duration] = {
 OLDEST_MESSAGE: Mapping[str, Duration] = {
     "arrivals": Duration.minutes(15),
     "aggregates": Duration.minutes(30),
+    "tallies": Duration.minutes(15),
     "purge": Duration.hours(1),
 }
 """Longer than three tries take, after which SQS leaves a message out of this metric: so the alarm is not for a

@@ -23,6 +23,15 @@ RATED = (*VISIBILITY, "votes", "sum", "likes", "dislikes", "imported", "value", 
 
 RATING_TOTALS = ("votes", "sum", "likes", "dislikes", "version", "videoId", *_STAMP)
 
+_LEDGER = ("tally", "seen", "seenUpTo")
+"""What a total remembers of the changes that it has counted."""
+
+TALLIED = (*VISIBILITY, "category", *_LEDGER)
+"""What is read of a total, and of the video that it is for."""
+
+TALLIED_VIEWS = ("keyed", "watched", "hour", "schemaVersion", *_LEDGER)
+TALLIED_RATINGS = (*RATING_TOTALS, *_LEDGER)
+
 QUOTA = ("jobs", "last", "purgeAt", "schemaVersion")
 
 SHARE = ("jobs", "checkedAt", "purgeAt", "schemaVersion")

@@ -341,7 +341,16 @@ class ServiceFunction(Construct):
         self._role.add_to_policy(iam.PolicyStatement(actions=actions, resources=list(resources), conditions=conditions))
 
 
+VIDEO_ID = "?" * 36
+"""A UUID, as a pattern."""
+
+
 def _leading_key(entity: schema.Entity) -> str:
-    """A pattern for the entity's partition keys; the whole key when it has no variable part."""
+    """A pattern for the entity's partition keys; the whole key when it has no variable part.
+
+    One that other keys go on from ends where its own do, or whoever may write the one could write the others.
+    """
+    if any(other.pk.startswith(f"{entity.pk}#") for other in schema.ENTITIES):
+        return entity.pk.format(videoId=VIDEO_ID)
     constant = entity.partition_prefix == entity.pk
     return entity.pk if constant else f"{entity.partition_prefix}*"

@@ -45,6 +45,11 @@ AGGREGATES_AT_A_TIME = 2
 """The least there is: more would only wait for each other, as videos of one owner share their totals. Each keeps to its part
 of what a partition of the index takes (shared/upkeep/aggregates.py)."""
 
+TALLIES_TIMEOUT = cdk.Duration.seconds(30)
+"""Short, because a message that fails holds up its video until it is seen again, six times as long after."""
+TALLIES_AT_A_TIME = 10
+"""How many videos' views and ratings are counted side by side; those of one video never are."""
+
 SWEEP_EVERY = cdk.Duration.minutes(1)
 SWEEPER_TIMEOUT = cdk.Duration.seconds(50)
 """So that one sweep ends before the next begins. What it does not reach, the next one does."""
@@ -81,6 +86,11 @@ def _meta_of(entity: schema.Entity) -> Mapping[str, Any]:
     return {"Keys": {"pk": {"S": [{"prefix": entity.partition_prefix}]}, "sk": {"S": [entity.sk]}}}
 
 
+def _partitions_of(entity: schema.Entity) -> Mapping[str, Any]:
+    return {"Keys": {"pk": {"S": [{"prefix": entity.partition_prefix}]}}}
+
+
+_WRITTEN = ["INSERT", "MODIFY"]
 _VIDEO_ITEM = _meta_of(schema.VIDEO)
 _JOB_ITEM = {"Keys": {"sk": {"S": [{"prefix": schema.JOB.sk.partition("{")[0]}]}}}
 
@@ -93,13 +103,17 @@ ROUTER_FILTERS: tuple[Mapping[str, Any], ...] = (
     {"dynamodb": {**_JOB_ITEM, "NewImage": {"state": {"S": ["queued", "done", "failed", "withdrawn"]}}}},
     # One that was open and is gone with its video.
     {"eventName": ["REMOVE"], "dynamodb": {**_JOB_ITEM, "OldImage": {"state": {"S": ["queued", "running"]}}}},
+    # A counter, whose hour may have begun; a view of a viewer or a key; a rating. What is removed has been counted.
+    {"eventName": _WRITTEN, "dynamodb": _meta_of(schema.VIEW_COUNTER)},
+    {"eventName": _WRITTEN, "dynamodb": _partitions_of(schema.VIEWER)},
+    {"eventName": _WRITTEN, "dynamodb": _partitions_of(schema.RATING)},
 )
 AUDIT_FILTERS: tuple[Mapping[str, Any], ...] = (
     {"dynamodb": _VIDEO_ITEM},
     # Not `running`: those are heartbeats.
     {"dynamodb": {**_JOB_ITEM, "NewImage": {"state": {"S": ["queued", "done", "failed", "withdrawn"]}}}},
 )
-"""What is in none of the filters wakes nobody and costs nothing: view counts, ratings, credits, idempotency keys."""
+"""What is in none of the filters wakes nobody and costs nothing: credits, idempotency keys."""
 
 
 class JobsStack(cdk.Stack):
@@ -127,8 +141,9 @@ class JobsStack(cdk.Stack):
             "transcode": self._queue("TranscodeQueue", visibility=TRANSCODER_VISIBILITY),
             "purge": self._queue("PurgeQueue", worker_timeout=PURGE_TIMEOUT),
             "aggregates": self._queue("AggregatesQueue", worker_timeout=AGGREGATES_TIMEOUT),
+            "tallies": self._queue("TalliesQueue", worker_timeout=TALLIES_TIMEOUT, fifo=True),
         }
-        probe, thumbnails, transcode, purge, aggregates = (work_queue.queue for work_queue in self.queues.values())
+        probe, thumbnails, transcode, purge, aggregates, tallies = (made.queue for made in self.queues.values())
         self._router({name.upper(): work_queue.queue for name, work_queue in self.queues.items()})
         self._audit()
         self._arrivals()
@@ -143,6 +158,7 @@ class JobsStack(cdk.Stack):
             window=AGGREGATES_WINDOW,
             max_concurrency=AGGREGATES_AT_A_TIME,
         )
+        self._tallies().consume(tallies, batch_size=10, max_concurrency=TALLIES_AT_A_TIME)
         self._sweeper(aggregates)
         self._rankings()
 
@@ -312,6 +328,16 @@ class JobsStack(cdk.Stack):
         aggregates.allow_items("UpdateItem", of=[schema.TAG_COUNT], attributes=attributes.TAG_COUNT)
         aggregates.allow_send(queue)
         return aggregates
+
+    def _tallies(self) -> ServiceFunction:
+        """Counts what the stream brings: views and ratings, and what counters had when an hour began."""
+        tallies = self._function("Tallies", timeout=TALLIES_TIMEOUT)
+        tallies.allow_items("GetItem", of=[schema.VIDEO, schema.VIEW_COUNTER], attributes=attributes.TALLIED)
+        tallies.allow_items("UpdateItem", of=[schema.VIEW_COUNTER], attributes=attributes.TALLIED_VIEWS)
+        tallies.allow_items("UpdateItem", of=[schema.RATING_TOTALS], attributes=attributes.TALLIED_RATINGS)
+        tallies.allow_items("PutItem", of=[schema.VIEW_HOUR, schema.VIEW_DAY, schema.SEEN_PAGE])
+        tallies.allow_items("Query", of=[schema.SEEN_PAGE])
+        return tallies
 
     def _sweeper(self, aggregates: sqs.IQueue) -> None:
         """Queues again what got stuck, and sends for videos whose time comes."""

@@ -21,6 +21,7 @@ LATE = {
     "arrivals": "Uploaded films are not added to their videos",
     "purge": "What belongs to removed videos stays, and is paid for",
     "aggregates": "The totals of users and tags are out of date",
+    "tallies": "Views of viewers and ratings are not in the counts yet",
 }
 """What it means for users when the queue's oldest job or message is too old."""
 
@@ -31,6 +32,7 @@ LOST = {
     "arrivals": "An uploaded film was not added to its video, which stays uploaded",
     "purge": "What belongs to a removed video stays, and is paid for",
     "aggregates": "The totals of a user or a tag are wrong",
+    "tallies": "The view count or the rating of a video is wrong",
 }
 """What it means for users that a message is in the dead-letter queue."""
 

@@ -12,6 +12,10 @@ from infra.encryption import Encryption
 RECEIVES = 5
 """How often a message is delivered before it moves to the dead-letter queue."""
 
+FIFO_RECEIVES = 1000
+"""The most that SQS takes: a message that moved to the dead-letter queue would be overtaken by later ones of its group. So
+it holds these up for as long as it fails, which the alarm on the oldest message reports."""
+
 VISIBILITY_FACTOR = 6
 """How much longer than its worker may run a message stays hidden: Lambda's own advice, because Lambda tries again by
 itself while it is throttled."""
@@ -22,6 +26,9 @@ class WorkQueue(Construct):
 
     A message that is delivered too often is kept for 14 days: long enough to find out why, and to move it back
     (`make redrive`). Both refuse plain HTTP.
+
+    `fifo`: the messages of a group stay in order; groups do not wait for each other, and each may have as many messages as a
+    queue without order.
     """
 
     def __init__(
@@ -32,19 +39,15 @@ class WorkQueue(Construct):
         encryption: Encryption,
         worker_timeout: Duration | None = None,
         visibility: Duration | None = None,
+        fifo: bool = False,
     ) -> None:
         super().__init__(scope, id_)
         if visibility is None:
             if worker_timeout is None:
                 raise ValueError("Give the worker's timeout, or how long messages stay hidden.")
             visibility = Duration.seconds(VISIBILITY_FACTOR * int(worker_timeout.to_seconds()))
-        self.dead_letters = sqs.Queue(
-            self,
-            "DeadLetters",
-            retention_period=Duration.days(14),
-            enforce_ssl=True,
-            **_encrypted(encryption.data),
-        )
+        shared: dict[str, Any] = {"enforce_ssl": True, **_encrypted(encryption.data), **(_IN_ORDER if fifo else {})}
+        self.dead_letters = sqs.Queue(self, "DeadLetters", retention_period=Duration.days(14), **shared)
         self.queue = sqs.Queue(
             self,
             "Queue",
@@ -52,9 +55,10 @@ class WorkQueue(Construct):
             # Shorter than the dead-letter queue's: there, a message's age counts from when it was first sent.
             retention_period=Duration.days(4),
             receive_message_wait_time=Duration.seconds(20),
-            enforce_ssl=True,
-            dead_letter_queue=sqs.DeadLetterQueue(max_receive_count=RECEIVES, queue=self.dead_letters),
-            **_encrypted(encryption.data),
+            dead_letter_queue=sqs.DeadLetterQueue(
+                max_receive_count=FIFO_RECEIVES if fifo else RECEIVES, queue=self.dead_letters
+            ),
+            **shared,
         )
         # By these names tools/redrive.py finds both, and transcoders find theirs.
         stack, name = Stack.of(self), id_.removesuffix("Queue")
@@ -65,6 +69,16 @@ class WorkQueue(Construct):
             description="Messages that failed too often",
             value=self.dead_letters.queue_url,
         )
+
+
+_IN_ORDER: dict[str, Any] = {
+    "fifo": True,
+    # The same message within five minutes is one: most of what the router sends again ends here.
+    "content_based_deduplication": True,
+    "deduplication_scope": sqs.DeduplicationScope.MESSAGE_GROUP,
+    "fifo_throughput_limit": sqs.FifoThroughputLimit.PER_MESSAGE_GROUP_ID,
+}
+"""https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/high-throughput-fifo.html"""
 
 
 def _encrypted(key: kms.IKey | None) -> dict[str, Any]:

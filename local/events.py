@@ -17,13 +17,18 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from local import ROOT, world
+from shared.aws.sqs import FIFO
 from shared.core.attributes import Item, encode_item
 from shared.core.caller import Caller
-from shared.films.messages import aggregates_message, job_message, purge_message, purge_playlist_message
+from shared.core.periods import HOUR_SECONDS, hour_of
+from shared.films.messages import aggregates_message, job_message, purge_message, purge_playlist_message, tally_message
 from shared.films.wants import input_hash
 from shared.kinds import rendition_kind
+from shared.relations.ratings import TOTALS
 from shared.routes import DEFAULT_FUNCTION, ROUTES, Route
-from shared.schema import PLAYLIST, SCHEMA_VERSION, playlists_relation
+from shared.schema import PLAYLIST, RATING, SCHEMA_VERSION, VIEW_COUNTER, VIEWER, lane_of, playlists_relation
+from shared.upkeep.ledger import mark_of
+from shared.videos.counters import SUMS
 from shared.videos.video import arrived, deleted, patched
 
 EVENTS = ROOT / "events"
@@ -337,6 +342,7 @@ def _stream() -> Iterator[Example]:
     removed_record = _record(10, gone, None)
     expired_record = _record(11, gone, None, expired=True)
     playlist_record = _record(12, _lost_playlist(), None)
+    counted = _counted_records()
 
     of_videos = {
         "video-created": [created_record],
@@ -350,6 +356,7 @@ def _stream() -> Iterator[Example]:
     to_router = of_videos | {
         "rendition-queued": [transcode_record],
         "playlist-removed": [playlist_record],
+        "views-and-ratings": counted,
         "several": [created_record, edited_record, queued_record, expired_record, playlist_record],
     }
     to_audit = of_videos | {
@@ -387,6 +394,24 @@ def _record(number: int, old: Item | None, new: Item | None, *, expired: bool = 
         record["userIdentity"] = {"type": "Service", "principalId": "dynamodb.amazonaws.com"}
     table = f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/VideoMetadata"
     return record | {"eventSourceARN": f"{table}/stream/2025-06-01T00:00:00.000"}
+
+
+def _counted_records() -> list[Event]:
+    """A view of a viewer, a counter whose hour begins, and a rating that changes."""
+    lane, at = lane_of("alice"), world.THEN
+    viewer = {
+        **VIEWER.key(videoId=world.HARBOUR, lane=lane, id="alice"),
+        "videoId": world.HARBOUR,
+        "lane": lane,
+        "at": at,
+    }
+    counter = {**VIEW_COUNTER.key(videoId=world.HARBOUR, shard=0), "views": 41, "hour": hour_of(at - HOUR_SECONDS)}
+    rating = {**RATING.key(videoId=world.HARBOUR, lane=lane, userId="alice"), "videoId": world.HARBOUR, "value": 8}
+    return [
+        _record(13, None, viewer | {"watched": 30_000, "purgeAt": at + HOUR_SECONDS}),
+        _record(14, counter, counter | {"views": 42, "hour": hour_of(at)}),
+        _record(15, rating, rating | {"value": 9}),
+    ]
 
 
 def _lost_playlist() -> Item:
@@ -446,9 +471,23 @@ def _queues() -> Iterator[Example]:
             aggregates_message(world.REGATTA),
             aggregates_message(world.GONE),
         ],
+        ("tallies", "TalliesQueue.fifo", "views-and-ratings"): [_tallied(world.HARBOUR), _tallied(world.GONE)],
     }
     for (function, queue, name), bodies in messages.items():
         yield Example(function, name, {"Records": [_message(queue, body) for body in bodies]}, NONE_FAILED)
+
+
+def _tallied(video_id: str) -> dict[str, Any]:
+    """What the router sends of `_counted_records`."""
+    sums = dict.fromkeys(SUMS, 0) | {"views": 41}
+    return tally_message(
+        video_id,
+        {
+            "views": [[mark_of("view", world.THEN), 30_000]],
+            "starts": [[0, hour_of(world.THEN), False, sums]],
+            "ratings": [[mark_of("rating", world.THEN), dict.fromkeys(TOTALS, 0) | {"sum": 1}]],
+        },
+    )
 
 
 def _message(queue: str, body: Mapping[str, Any]) -> Event:
@@ -464,6 +503,7 @@ def _message(queue: str, body: Mapping[str, Any]) -> Event:
             "SentTimestamp": str(world.THEN * 1000),
             "SenderId": "AROAEXAMPLEROLEID:router",
             "ApproximateFirstReceiveTimestamp": str(world.THEN * 1000 + 15),
+            **({"MessageGroupId": body["videoId"]} if queue.endswith(FIFO) else {}),
         },
         "messageAttributes": {},
         "md5OfBody": hashlib.md5(content.encode(), usedforsecurity=False).hexdigest(),

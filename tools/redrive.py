@@ -174,7 +174,7 @@ class DeadLetters:
             VisibilityTimeout=HIDDEN_SECONDS,
             WaitTimeSeconds=WAIT_SECONDS,
             MessageAttributeNames=["All"],
-            MessageSystemAttributeNames=["SentTimestamp", "ApproximateReceiveCount"],
+            MessageSystemAttributeNames=["SentTimestamp", "ApproximateReceiveCount", "MessageGroupId"],
         )
         return answer.get("Messages", [])
 
@@ -304,6 +304,9 @@ def _entry(number: int, message: "MessageTypeDef") -> "SendMessageBatchRequestEn
     attributes: Any = message.get("MessageAttributes")
     if attributes:
         entry["MessageAttributes"] = attributes
+    group = message["Attributes"].get("MessageGroupId")
+    if group:  # of a FIFO queue, which takes no message without
+        entry["MessageGroupId"] = group
     return entry
 
 

@@ -7,10 +7,10 @@ the patterns of the package of `shared/` whose name it has; add a new one there.
 from shared.access_patterns.films import FILMS
 from shared.access_patterns.pattern import AccessPattern
 from shared.access_patterns.relations import PLAYLISTS, RELATIONS
-from shared.access_patterns.upkeep import TOTALS, UPKEEP
+from shared.access_patterns.upkeep import TALLIES, TOTALS, UPKEEP
 from shared.access_patterns.videos import VIDEOS, VIEWS
 
 __all__ = ["ACCESS_PATTERNS", "AccessPattern"]
 
-ACCESS_PATTERNS = (*VIDEOS, *RELATIONS, *TOTALS, *PLAYLISTS, *VIEWS, *FILMS, *UPKEEP)
+ACCESS_PATTERNS = (*VIDEOS, *RELATIONS, *TOTALS, *PLAYLISTS, *VIEWS, *TALLIES, *FILMS, *UPKEEP)
 """In the order in which the documents list them."""

@@ -7,14 +7,19 @@ from shared.schema import (
     HEALTH,
     MARKER,
     PROFILE,
+    RATING_TOTALS,
     RELATION_INDEX,
     SCHEDULED,
+    SEEN_PAGE,
     SHARDS,
     TAG,
     TAG_COUNT,
     TAGS,
     TOP,
     VIDEO,
+    VIEW_COUNTER,
+    VIEW_DAY,
+    VIEW_HOUR,
     job_relation,
     viewed_relation,
 )
@@ -57,6 +62,28 @@ TOTALS = (
         "then those that stand elsewhere, with a check of the video",
         "3 RRU, and 1 per 4 KB of entries; 10 WRU to move four of them with a check of the video, and the indexes",
         beyond="The transaction checks the video, so that no entry moves to where an earlier state had it; the reads compare all entries with it.",
+    ),
+)
+
+TALLIES = (
+    AccessPattern(
+        "Add what the stream counted",
+        "the stream: tallies",
+        ("GetItem", "UpdateItem"),
+        None,
+        f"pk = {VIEW_COUNTER.pk}, sk = {VIEW_COUNTER.sk}, shard 0, or pk = {RATING_TOTALS.pk}, sk = {RATING_TOTALS.sk}: which changes it has "
+        f"counted; then ADD, if it is as read. Older changes: pk = {SEEN_PAGE.pk}, sk = {SEEN_PAGE.sk}",
+        "1 RRU and 1 WRU for up to 32 views or ratings of a video; 1 WRU more for each 32 beyond 40 in 25 hours",
+        beyond="The read says which changes were counted, so that each counts once without a transaction.",
+    ),
+    AccessPattern(
+        "Keep what a counter had when an hour began",
+        "the stream: tallies (hours)",
+        ("GetItem", "PutItem", "PutItem"),
+        None,
+        f"the video; pk = {VIEW_HOUR.pk}, sk = {VIEW_HOUR.sk}, and of a new day sk = {VIEW_DAY.sk}, if there is none yet",
+        "1 RRU and 2 WRU (the item and its place in the index) for each hour in which a video is viewed, 2 WRU more for each day",
+        beyond="The read says whether the video is still there, and its category; an hour and a day are found by different keys.",
     ),
 )
 

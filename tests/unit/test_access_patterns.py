@@ -20,11 +20,15 @@ from shared.aws.s3 import make_client as make_s3_client
 from shared.core.caller import Caller
 from shared.films.arrivals import Arrivals
 from shared.films.jobs import JobStore
+from shared.films.messages import TallyMessage, parse, tally_message
 from shared.films.uploads import LARGEST_PUT, MIB, UploadStore
 from shared.films.wants import input_hash
 from shared.relations.mover import EntryMover
 from shared.upkeep.aggregates import Aggregates
+from shared.upkeep.ledger import mark_of
+from shared.upkeep.tallies import Tallies
 from shared.videos.catalogue import VideoStore
+from shared.videos.counters import ViewCounters
 from shared.views.rankings import Rankings
 from tests.backstage import RENDITIONS, Backstage, FakeQueue
 from tests.harness import MEDIA_BUCKET, NOW, SOURCES_BUCKET, Api, Context, Reply, recorded
@@ -131,6 +135,20 @@ def _hidden_by_a_job(api: Api) -> str:
 
 def _move_entries(api: Api, video_id: str) -> Reply:
     return Reply(200, {}, repr(EntryMover(api.table).move_entries(video_id, int(api.clock()))).encode())
+
+
+def _viewed(api: Api) -> str:
+    video_id = _published(api)
+    ViewCounters(api.table).add(video_id, {"views": 1}, int(api.clock()))
+    return video_id
+
+
+def _tally(**counted: list[list[Any]]) -> Callable[[Api, str], Reply]:
+    def call(api: Api, video_id: str) -> Reply:
+        message = parse(TallyMessage, tally_message(video_id, counted))
+        return Reply(200, {}, repr(Tallies(api.table).apply([message], int(api.clock()))).encode())
+
+    return call
 
 
 PART = b"x" * 5 * MIB
@@ -350,6 +368,8 @@ CALLS: dict[str, tuple[Callable[[Api], str], Callable[[Api, str], Reply]]] = {
     "GET /v1/users/{userId}": (_with_counted_tags, lambda api, _: api.get("/v1/users/alice")),
     "the stream: aggregates": (_published, _settle),
     "the stream: aggregates (entries)": (_hidden_by_a_job, _move_entries),
+    "the stream: tallies": (_viewed, _tally(views=[[mark_of("a view", 1), 1000]])),
+    "the stream: tallies (hours)": (_published, _tally(starts=[[0, "2026-01-31T23", True, {}]])),
     "GET /health": (lambda _: "", lambda api, _: api.get("/health")),
 }
 

@@ -206,15 +206,16 @@ class TestRouter:
         assert queues["aggregates"].sent == [aggregates_message("v")]
 
     def test_while_their_queue_is_busy_the_records_come_again(self) -> None:
-        queues = {"aggregates": _BusyAtFirst(), "tallies": FakeQueue()}
+        queue = _BusyAtFirst()
+        queues = {"aggregates": queue, "tallies": FakeQueue()}
         handle = router.make(Router(None, None, queues, "media"))  # type: ignore[arg-type]
         change = streams.change(None, VIDEO)
         report = {"batchItemFailures": [{"itemIdentifier": streams.sequence_of(change)}]}
         assert handle(streams.event(change), Context()) == report
         assert handle(streams.event(change), Context()) == {"batchItemFailures": []}
-        assert queues["aggregates"].sent == [aggregates_message("v")]
+        assert queue.sent == [aggregates_message("v")]
         # Of several, Lambda halves a batch that raises.
-        queues["aggregates"].is_busy = True
+        queue.is_busy = True
         with pytest.raises(Unavailable):
             handle(streams.event(change, change), Context())
 

@@ -21,6 +21,7 @@ from functions.purge import handler as purge
 from functions.rankings import handler as rankings
 from functions.router import handler as router
 from functions.sweeper import handler as sweeper
+from functions.tallies import handler as tallies
 from functions.thumbnails import handler as thumbnails
 from infra.jobs_stack import AUDIT_FILTERS, ROUTER_FILTERS
 from local import events, world
@@ -31,6 +32,7 @@ from shared.aws.listing import Lists
 from shared.aws.s3 import Objects
 from shared.aws.s3 import make_client as make_s3_client
 from shared.core.attributes import Item, decode_item
+from shared.core.periods import hour_of
 from shared.core.settings import LambdaHandler
 from shared.films.arrivals import Arrivals
 from shared.films.jobs import JobStore
@@ -38,10 +40,22 @@ from shared.films.shares import ShareStore
 from shared.films.uploads import UploadStore
 from shared.relations.mover import EntryMover
 from shared.routes import ROUTES
-from shared.schema import AUDIT_TABLE_NAME, CREDIT, JOB, MEMBERSHIP, PROFILE, TABLE_NAME, TAG_COUNT, VIDEO
+from shared.schema import (
+    AUDIT_TABLE_NAME,
+    CREDIT,
+    JOB,
+    MEMBERSHIP,
+    PROFILE,
+    TABLE_NAME,
+    TAG_COUNT,
+    VIDEO,
+    VIEW_COUNTER,
+    VIEW_HOUR,
+)
 from shared.upkeep.aggregates import Aggregates
 from shared.upkeep.dispatch import Router
 from shared.upkeep.purging import Purge
+from shared.upkeep.tallies import Tallies
 from shared.videos.catalogue import VideoStore
 from shared.views.rankings import Rankings
 from tests.backstage import READER, SHARES, FakeQueue
@@ -129,6 +143,7 @@ def _seeded() -> Iterator[Service]:
             "thumbnails": thumbnails.make(jobs, objects, READER, MEDIA_BUCKET, clock),
             "purge": purge.make(Purge(table, objects, SOURCES_BUCKET, MEDIA_BUCKET), queues["purge"], clock),
             "aggregates": aggregates.make(Aggregates(table), EntryMover(table), queues["aggregates"], clock),
+            "tallies": tallies.make(Tallies(table), clock),
             "sweeper": sweeper.make(jobs, Lists(table), queues["aggregates"], clock),
             "rankings": rankings.make(Rankings(table), clock),
         }
@@ -344,6 +359,7 @@ SENT = {
     "job-queued": {"probe": [world.FAILED]},
     "rendition-queued": {"transcode": [world.FAILED]},
     "playlist-removed": {"purge": [world.LOST]},
+    "views-and-ratings": {"tallies": [world.HARBOUR]},
     "several": {
         "aggregates": [world.HARBOUR, world.HARBOUR, world.GONE],
         "probe": [world.FAILED],
@@ -421,6 +437,14 @@ def test_totals_move_to_what_videos_count_for(played: Played) -> None:
     profile, tag = played.item(PROFILE.key(userId="bob")), played.item(TAG_COUNT.key(tag="boats"))
     assert (profile or {})["ready"] == 1
     assert (tag or {})["relSort"] == 1
+
+
+def test_views_and_ratings_are_counted_of_videos_that_are_there(played: Played) -> None:
+    counter = played.item(VIEW_COUNTER.key(videoId=world.HARBOUR, shard=0)) or {}
+    hour = played.item(VIEW_HOUR.key(videoId=world.HARBOUR, hour=hour_of(world.THEN))) or {}
+    assert (counter["keyed"], counter["watched"]) == (1, 30_000)
+    assert hour["starts"]["0"]["views"] == 41
+    assert not [pk for pk, _ in played.items if pk.startswith("VIEWS#") and world.GONE in pk]
 
 
 def test_the_world_has_no_job_that_is_overdue(played: Played) -> None:

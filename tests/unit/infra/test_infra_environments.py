@@ -53,6 +53,7 @@ KEY_USES = {
     "thumbnails": CONSUMES | {f"Decrypt {S3}", f"GenerateDataKey {S3}"},
     "purge": CONSUMES | SENDS,
     "aggregates": CONSUMES | SENDS,
+    "tallies": CONSUMES,
 }
 """What each function may have done with the KMS key, and by which service; by itself it may do nothing."""
 
@@ -324,7 +325,7 @@ class TestEncryption:
     def test_of_queues_and_what_was_set_aside(self, with_a_key: tuple[Templates, str]) -> None:
         templates, key = with_a_key
         queues = [queue["Properties"] for queue in templates.all("AWS::SQS::Queue").values()]
-        assert [_named_key(queue, "KmsMasterKeyId") for queue in queues] == [key] * 12
+        assert [_named_key(queue, "KmsMasterKeyId") for queue in queues] == [key] * 14
         assert not [queue for queue in queues if "SqsManagedSseEnabled" in queue]
 
     def test_of_the_secret(self, with_a_key: tuple[Templates, str]) -> None:

@@ -30,6 +30,7 @@ SEEN = "expiresAt publishAt purgeAt status userId visibility"
 SUMMARY = f"{SEEN} category createdAt duration format poster title videoId"
 STAMP = "schemaVersion updatedAt updatedBy updatedFor"
 RELATION = "rel relId relShard relSort"
+LEDGER = "seen seenUpTo tally"
 QUOTA = "jobs last purgeAt schemaVersion"
 VIDEO_COUNTS = "bytes deleted failed milliseconds processing ready uploaded"
 JOB = f"""
@@ -147,6 +148,7 @@ ALLOWED = {
         "sqs:SendMessage ProbeQueue",
         "sqs:SendMessage PurgeQueue",
         "sqs:SendMessage ThumbnailsQueue",
+        "sqs:SendMessage TalliesQueue",
         "sqs:SendMessage TranscodeQueue",
     },
     "audit": READS_THE_STREAM
@@ -210,6 +212,14 @@ ALLOWED = {
         _only("dynamodb:UpdateItem Table VIDEO#*", VIDEO_VERSION, "tags"),
         "sqs:SendMessage AggregatesQueue",
     },
+    "tallies": _consumes("TalliesQueue")
+    | {
+        _only("dynamodb:GetItem Table VIDEO#* VIEWS#*", SEEN, "category", LEDGER),
+        f"dynamodb:PutItem Table SEEN#* VIEWS#{'?' * 36}",
+        "dynamodb:Query Table SEEN#*",
+        _only("dynamodb:UpdateItem Table VIDEO#*", "votes sum likes dislikes version videoId", STAMP, LEDGER),
+        _only("dynamodb:UpdateItem Table VIEWS#*", "keyed watched hour schemaVersion", LEDGER),
+    },
     "sweeper": {
         "dynamodb:GetItem Table VIDEO#*",
         "dynamodb:PutItem Table VIDEO#*",
@@ -257,6 +267,7 @@ ENVIRONMENT = {
         "TRANSCODE_QUEUE_URL": "TranscodeQueue",
         "PURGE_QUEUE_URL": "PurgeQueue",
         "AGGREGATES_QUEUE_URL": "AggregatesQueue",
+        "TALLIES_QUEUE_URL": "TalliesQueue",
     },
     "audit": {"AUDIT_TABLE_NAME": "AuditTable", "AUDIT_DAYS": "400", "ARCHIVE_BUCKET": "Archive"},
     "arrivals": {},
@@ -264,12 +275,15 @@ ENVIRONMENT = {
     "thumbnails": {"MEDIA_BUCKET": "Media"},
     "purge": {"SOURCES_BUCKET": "Sources", "MEDIA_BUCKET": "Media", "PURGE_QUEUE_URL": "PurgeQueue"},
     "aggregates": {"AGGREGATES_QUEUE_URL": "AggregatesQueue"},
+    "tallies": {},
     "sweeper": {"AGGREGATES_QUEUE_URL": "AggregatesQueue"},
     "rankings": {},
 }
 
 VARIABLES = {
-    "queue_url": [f"{name}_QUEUE_URL" for name in ("PROBE", "THUMBNAILS", "TRANSCODE", "PURGE", "AGGREGATES")],
+    "queue_url": [
+        f"{name}_QUEUE_URL" for name in ("PROBE", "THUMBNAILS", "TRANSCODE", "PURGE", "AGGREGATES", "TALLIES")
+    ],
     "rendition_names": ["RENDITIONS"],
     "entry_point": [],
     "reader_memory": [],  # Lambda itself sets it
@@ -285,6 +299,7 @@ SIZES = {
     "thumbnails": (1769, 300),
     "purge": (512, 120),
     "aggregates": (512, 60),
+    "tallies": (512, 30),
     "sweeper": (512, 50),
     "rankings": (1024, 240),
 }

@@ -19,8 +19,12 @@ VISIBILITY = {
     "ThumbnailsQueue": 6 * 300,
     "PurgeQueue": 6 * 120,
     "AggregatesQueue": 6 * 60,
+    "TalliesQueue": 6 * 30,
     "TranscodeQueue": 15 * 60,
 }
+
+COUNTED = (schema.VIEW_COUNTER, schema.VIEWER, schema.RATING)
+"""What the stream counts, or sees an hour begin in."""
 
 
 def _bucket(templates: Templates, name: str) -> Json:
@@ -172,7 +176,7 @@ class TestQueues:
     ) -> None:
         assert queues[name]["VisibilityTimeout"] == VISIBILITY[name]
 
-    @pytest.mark.parametrize("name", ["arrivals", "probe", "thumbnails", "purge", "aggregates"])
+    @pytest.mark.parametrize("name", ["arrivals", "probe", "thumbnails", "purge", "aggregates", "tallies"])
     def test_visibility_follows_the_functions_own_timeout(
         self, aws: Templates, queues: dict[str, Json], name: str
     ) -> None:
@@ -180,13 +184,28 @@ class TestQueues:
         assert visibility >= 6 * aws.function(name)[1]["Timeout"]
 
     @pytest.mark.parametrize("name", VISIBILITY)
-    def test_set_a_message_aside_after_five_receives_for_14_days(self, queues: dict[str, Json], name: str) -> None:
+    def test_set_a_message_aside_for_14_days_after_five_receives_or_as_late_as_can_be_where_order_matters(
+        self, queues: dict[str, Json], name: str
+    ) -> None:
         policy = queues[name]["RedrivePolicy"]
-        assert policy["maxReceiveCount"] == 5
+        assert policy["maxReceiveCount"] == (1000 if name == "TalliesQueue" else 5)
         assert plain(policy["deadLetterTargetArn"]) == f"{name}DeadLetters"
         assert queues[f"{name}DeadLetters"]["MessageRetentionPeriod"] == 14 * 86400
         assert queues[name]["MessageRetentionPeriod"] == 4 * 86400
         assert queues[name]["ReceiveMessageWaitTimeSeconds"] == 20
+
+    def test_one_keeps_the_messages_of_a_video_in_order_and_no_video_waits_for_another(
+        self, queues: dict[str, Json]
+    ) -> None:
+        in_order = {
+            "FifoQueue": True,
+            "ContentBasedDeduplication": True,
+            "DeduplicationScope": "messageGroup",
+            "FifoThroughputLimit": "perMessageGroupId",
+        }
+        for name, queue in queues.items():
+            fifo = {key: value for key, value in queue.items() if "Fifo" in key or "Deduplication" in key}
+            assert fifo == (in_order if name.startswith("Tallies") else {})
 
     def test_are_encrypted_and_refuse_requests_without_tls(self, aws: Templates, queues: dict[str, Json]) -> None:
         for name, queue in queues.items():
@@ -213,6 +232,7 @@ class TestWorkers:
             ("thumbnails", 1, 10, None),
             ("purge", 1, 5, None),
             ("aggregates", 1000, 2, 1),
+            ("tallies", 10, 10, None),
         ],
     )
     def test_are_called_with_the_messages_of_their_queue(
@@ -260,7 +280,7 @@ class TestWorkers:
             plain(made["Properties"]["EventSourceArn"]) for made in aws.all("AWS::Lambda::EventSourceMapping").values()
         }
         assert "TranscodeQueue" not in sources
-        assert len(sources) == 6
+        assert len(sources) == 7
 
     @pytest.mark.parametrize(
         ("name", "rate", "folder"),
@@ -343,9 +363,16 @@ class TestStreamReaders:
         assert _woken(aws, "REMOVE", playlist.pk, playlist.sk, None) == {"router"}
         assert not _woken(aws, "MODIFY", playlist.pk, playlist.sk, {})
 
+    @pytest.mark.parametrize("entity", COUNTED, ids=lambda entity: entity.name)
+    def test_what_is_counted_wakes_the_router_while_it_is_there(self, aws: Templates, entity: schema.Entity) -> None:
+        """What is removed, by its time or by the purge, has been counted."""
+        for name in ("INSERT", "MODIFY"):
+            assert _woken(aws, name, entity.pk, entity.sk, {}) == {"router"}
+        assert not _woken(aws, "REMOVE", entity.pk, entity.sk, None)
+
     @pytest.mark.parametrize(
         "entity",
-        [entity for entity in schema.ENTITIES if entity not in (schema.VIDEO, schema.JOB, schema.PLAYLIST)],
+        [entity for entity in schema.ENTITIES if entity not in (schema.VIDEO, schema.JOB, schema.PLAYLIST, *COUNTED)],
         ids=lambda entity: entity.name,
     )
     @pytest.mark.parametrize("name", ["INSERT", "MODIFY", "REMOVE"])

@@ -15,7 +15,7 @@ from tests.unit.infra.templates import ROOT, Json, Templates, plain
 
 PAGE = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
 
-QUEUES = ("arrivals", "probe", "thumbnails", "transcode", "purge", "aggregates")
+QUEUES = ("arrivals", "probe", "thumbnails", "transcode", "purge", "aggregates", "tallies")
 UNITS = {
     "Latency": " ms",
     "IteratorAge": " ms",
@@ -205,7 +205,9 @@ class TestAlarms:
         assert lines(alarm) == {f"VideoMetadata OldestJobSeconds environment=prod queue={queue}"}
         assert (alarm["Threshold"], watched(alarm)[0]["Stat"]) == (60 * minutes, "Maximum")
 
-    @pytest.mark.parametrize(("queue", "minutes"), [("arrivals", 15), ("aggregates", 30), ("purge", 60)])
+    @pytest.mark.parametrize(
+        ("queue", "minutes"), [("arrivals", 15), ("aggregates", 30), ("tallies", 15), ("purge", 60)]
+    )
     def test_old_messages_alarm_where_there_are_no_jobs(self, prod: Templates, queue: str, minutes: int) -> None:
         alarm = alarms(prod)[f"prod Oldest message of {queue}"]
         name = f"{queue.capitalize()}Queue.QueueName"

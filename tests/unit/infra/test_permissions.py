@@ -27,6 +27,7 @@ from shared.audit import Archive, AuditStore
 from shared.aws.dynamodb import Table, make_client
 from shared.aws.expressions import Expression
 from shared.aws.listing import Lists
+from shared.aws.records import ABSENT
 from shared.aws.s3 import Objects
 from shared.aws.s3 import make_client as make_s3_client
 from shared.core.settings import LambdaHandler
@@ -104,7 +105,8 @@ class Service:
         self.backstage = Backstage(self.table, clock)
         self.backstage.router = watch.over("router", self.backstage.router)
         queues = {
-            name: WatchedQueue(watch, name) for name in ("probe", "thumbnails", "transcode", "purge", "aggregates")
+            name: WatchedQueue(watch, name)
+            for name in ("probe", "thumbnails", "transcode", "purge", "aggregates", "tallies")
         }
         self.backstage.queues.update(queues)
         lists = Lists(self.table)
@@ -116,6 +118,7 @@ class Service:
             aggregates.make(Aggregates(self.table), EntryMover(self.table), queues["aggregates"], clock),
         )
         self.rankings = watch.over("rankings", rankings.make(Rankings(self.table), clock))
+        self.backstage.tallies = watch.over("tallies", self.backstage.tallies)
         self._audit = watch.over(
             "audit",
             audit.make(
@@ -319,6 +322,23 @@ def what_is_published_in_time(service: Service) -> None:
     service.backstage.settle_totals()
 
 
+def what_the_stream_counts(service: Service) -> None:
+    """Views of many viewers, and ratings; some of them once more."""
+    video_id = service.api.publish(category="drama")["videoId"]
+    service.backstage.settle()
+    with service.watch.aside():
+        for number in range(100):
+            lane, at = schema.lane_of(f"viewer {number}"), int(service.api.clock())
+            for entity, named in (
+                (schema.VIEWER, {"id": f"viewer {number}"}),
+                (schema.RATING, {"userId": f"u{number}"}),
+            ):
+                item = {**entity.key(videoId=video_id, lane=lane, **named), "videoId": video_id, "value": 7, "at": at}
+                service.table.write(service.table.put(item, condition=ABSENT))
+    service.backstage.settle()
+    service.backstage.replay()
+
+
 def what_is_removed(service: Service) -> None:
     """A video and a playlist with something of every kind, which are gone."""
     api = service.api
@@ -374,6 +394,7 @@ WALKS: dict[str, Callable[[Service], None]] = {
         jobs_that_get_stuck,
         totals_and_years,
         what_is_published_in_time,
+        what_the_stream_counts,
         what_is_removed,
         what_is_viewed_most,
     )
@@ -479,6 +500,7 @@ def _item(
     return Access(f"dynamodb:{action}", table, {name: values for name, values in context.items() if values})
 
 
+VIDEO_ID = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 WRITES = ("BatchWriteItem", "DeleteItem", "PutItem", "UpdateItem")
 READS = ("BatchGetItem", "GetItem", "Query")
 
@@ -517,12 +539,26 @@ FORBIDDEN: list[tuple[str, set[str], list[Access]]] = [
     ("mark the view of a viewer", {"views"}, [_item("PutItem", "VIEWER#v#1")]),
     ("change the marker of a view", set(), [_item("UpdateItem", "VIEWER#v#1", "at")]),
     ("set or move a count in another way", set(), [_item("UpdateItem", "VIEWS#v#0", "total")]),
-    ("put a count", set(), [_item(action, "VIEWS#v#0", "views") for action in ("PutItem", "BatchWriteItem")]),
+    (
+        "add views of viewers, or remember which were counted",
+        {"tallies"},
+        [_item("UpdateItem", "VIEWS#v#0", name) for name in ("keyed", "seen", "tally")],
+    ),
+    (
+        "put a count",
+        set(),
+        [
+            _item(action, pk, "views")
+            for action in ("PutItem", "BatchWriteItem")
+            for pk in ("VIEWS#v#0", f"VIEWS#{VIDEO_ID}#0")
+        ],
+    ),
+    ("keep what a counter had when an hour began", {"tallies"}, [_item("PutItem", f"VIEWS#{VIDEO_ID}", "starts")]),
     ("remove a count, with its video", {"purge"}, [_item("DeleteItem", "VIEWS#v#0")]),
     ("change a title or an owner", {"videos"}, [_item("UpdateItem", "VIDEO#v", name) for name in ("title", "userId")]),
     ("publish", {"videos"}, [_item("UpdateItem", "VIDEO#v", "visibility")]),
     ("change a video and ratings at once", {"videos"}, [_item("UpdateItem", "VIDEO#v", "votes", "title")]),
-    ("move a video's votes", {"videos"}, [_item("UpdateItem", "VIDEO#v", "votes", "sum")]),
+    ("move a video's votes", {"videos", "tallies"}, [_item("UpdateItem", "VIDEO#v", "votes", "sum")]),
     ("replace what other services' users think", {"videos"}, [_item("UpdateItem", "VIDEO#v", "imported")]),
     (
         "raise an owner's allowance of jobs",
@@ -641,6 +677,18 @@ FORBIDDEN: list[tuple[str, set[str], list[Access]]] = [
 def test_only_these_may(roles: dict[str, Role], deed: str, allowed: set[str], attempts: list[Access]) -> None:
     may = {folder for folder, role in roles.items() for attempt in attempts if role.refusal(attempt) is None}
     assert may == allowed
+
+
+def test_only_these_write_what_is_counted_of_views_and_the_purge_removes_it(aws: Templates) -> None:
+    writing: dict[str, set[str]] = {}
+    for folder in FUNCTIONS:
+        for line in aws.allowed(folder):
+            action, *named = line.partition(":")[2].split(":")[0].split()
+            if action in WRITES and any(key.startswith("VIEWS#") for key in named):
+                writing.setdefault(folder, set()).add(action)
+    assert writing.pop("purge") == {"DeleteItem"}
+    assert writing.pop("rankings", {"UpdateItem"}) == {"UpdateItem"}
+    assert writing == {"views": {"UpdateItem"}, "tallies": {"PutItem", "UpdateItem"}}
 
 
 @pytest.mark.parametrize(
