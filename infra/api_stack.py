@@ -188,8 +188,13 @@ class ApiStack(cdk.Stack):
             },
         )
         views.allow_items("GetItem", "BatchGetItem", of=[schema.VIDEO], attributes=attributes.VISIBILITY)
-        views.allow_items("BatchGetItem", "Query", of=[schema.VIEW_COUNTER])
-        views.allow_items("UpdateItem", of=[schema.VIEW_COUNTER], attributes=attributes.VIEWS, returning=["ALL_NEW"])
+        views.allow_items("BatchGetItem", "GetItem", "Query", of=[schema.VIEW_COUNTER])
+        views.allow_items(
+            "UpdateItem",
+            of=[schema.VIEW_COUNTER],
+            attributes=(*attributes.VIEWS, *attributes.VIEW_SHARDS),
+            returning=["ALL_NEW"],
+        )
         views.allow_items("PutItem", of=[schema.VIEWER])
         return views
 

@@ -18,6 +18,9 @@ SUMMARY = tuple(dict.fromkeys((*schema.PROJECTION, *VISIBILITY)))
 VIEWS = ("views", "watched", "repeated", "owner", "unpublished", "expired", "deleted", "hour", "schemaVersion")
 """What counts a view at once, or says why it does not count."""
 
+VIEW_SHARDS = ("shards", "spread", "folded", "checked", "checkedAt", "calmedAt")
+"""How the counter of a video is spread."""
+
 RATED = (*VISIBILITY, "votes", "sum", "likes", "dislikes", "imported", "value", "like", "ratedAt", "writeId")
 """Who may rate a video, how it is rated, and how by whoever asks."""
 

@@ -294,7 +294,7 @@ class JobsStack(cdk.Stack):
                 "PURGE_QUEUE_URL": queue.queue_url,
             },
         )
-        purge.allow_items("GetItem", "Query", of=[schema.VIDEO, schema.PLAYLIST])
+        purge.allow_items("GetItem", "Query", of=[schema.VIDEO, schema.PLAYLIST, schema.VIEW_COUNTER])
         purge.allow_items("BatchWriteItem", of=[schema.VIDEO, schema.RATING, schema.OLDER_RATING, schema.PLAYLIST])
         purge.allow_items("DeleteItem", of=[schema.PLAYLIST, schema.VIEW_COUNTER])
         purge.allow_items("UpdateItem", of=[schema.PLAYLIST], attributes=attributes.PLAYLIST_ENTRIES)

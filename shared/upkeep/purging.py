@@ -1,6 +1,6 @@
 """The end of a video or playlist: everything that its removal leaves behind is removed too, however much it is."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from shared.aws.dynamodb import Key, Table
@@ -134,11 +134,15 @@ class Purge:
         first = self.table.get(shards[0], attributes=(PARTITION_KEY, "spread"), consistent=True)
         if first is None:
             return True
-        if not self._children(VIEW_HOUR.key(videoId=video_id, hour="")[PARTITION_KEY], in_time):
+        if not self._children(VIEW_HOUR.key(videoId=video_id, hour="")[PARTITION_KEY], in_time, self._one_by_one):
             return False
-        self.table.batch_delete(shards[1 : shards_of(first)])
-        self.table.delete(shards[0])
+        self._one_by_one([*shards[1 : shards_of(first)], shards[0]])
         return True
+
+    def _one_by_one(self, keys: Iterable[Key]) -> None:
+        """Delete items where this role may not put any: IAM cannot distinguish the two in a BatchWriteItem."""
+        for key in keys:
+            self.table.delete(key)
 
     def _objects(self, video_id: str, in_time: InTime) -> bool:
         """Remove the films, pictures and renditions."""
@@ -152,8 +156,9 @@ class Purge:
             self.objects.delete_prefix(bucket, prefix)
         return True
 
-    def _children(self, partition: str, in_time: InTime) -> bool:
+    def _children(self, partition: str, in_time: InTime, delete: Callable[[Sequence[Key]], None] | None = None) -> bool:
         """Remove all items of a partition whose head is gone; nothing more once it is there again."""
+        delete = delete or self.table.batch_delete
         while in_time():
             # From the start each time: what has been deleted is not met again.
             page = self.table.query(
@@ -166,7 +171,7 @@ class Purge:
             # Videos and playlists have the same sort key, and nothing stands before it.
             if page.items and page.items[0][SORT_KEY] == VIDEO.sk:
                 return True
-            self.table.batch_delete([key for key in page.items if key[SORT_KEY] != MARKER.sk])
+            delete([key for key in page.items if key[SORT_KEY] != MARKER.sk])
             if page.last_key is None:
                 return True
         return False

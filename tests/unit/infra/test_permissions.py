@@ -24,6 +24,7 @@ from functions.sweeper import handler as sweeper
 from functions.thumbnails import handler as thumbnails
 from shared import schema
 from shared.audit import Archive, AuditStore
+from shared.aws.client import Refused
 from shared.aws.dynamodb import Table, make_client
 from shared.aws.expressions import Expression
 from shared.aws.listing import Lists
@@ -339,6 +340,25 @@ def what_the_stream_counts(service: Service) -> None:
     service.backstage.replay()
 
 
+def a_storm_of_views(service: Service) -> None:
+    """More views of a video than one item takes, which are spread, and read."""
+    video_id = service.api.publish()["videoId"]
+    limits = [1, 2]
+
+    def throttle(operation: str, parameters: Any, send: Callable[[], Any]) -> Any:
+        if limits and operation == "UpdateItem" and "ADD" in parameters["UpdateExpression"]:
+            limits.pop()
+            raise Refused(400, {"__type": "ThrottlingException", "message": ""})
+        return send()
+
+    undo = come_between(service.table.client, throttle)
+    counts = [service.api.post(f"/v1/videos/{video_id}/views", user="bob").json["viewCount"] for _ in range(3)]
+    undo()
+    assert (limits, counts) == ([], [1, 2, 3])
+    for query in ("", "include=tags"):
+        assert service.api.get(f"/v1/videos/{video_id}", query=query).json["viewCount"] == 3
+
+
 def what_is_removed(service: Service) -> None:
     """A video and a playlist with something of every kind, which are gone."""
     api = service.api
@@ -347,6 +367,12 @@ def what_is_removed(service: Service) -> None:
         api.put(f"/v1/videos/{video_id}/rating", {"value": 7}, user=user)
     for user in ("alice", "bob"):
         api.post(f"/v1/videos/{video_id}/views", {"watchedMs": 5}, user=user)
+    counter = {"views": 1, "spread": 2}
+    for item in (
+        *(schema.VIEW_COUNTER.key(videoId=video_id, shard=shard) | counter for shard in (0, 1)),
+        schema.VIEW_HOUR.key(videoId=video_id, hour="2025-06-15T15"),
+    ):
+        service.table.write(service.table.put(item))
     api.put(f"/v1/videos/{video_id}/credits/sam", CREDIT)
     playlists = [api.post("/v1/playlists", {"title": "t"}).json["playlistId"] for _ in range(2)]
     for playlist_id in playlists:
@@ -395,6 +421,7 @@ WALKS: dict[str, Callable[[Service], None]] = {
         totals_and_years,
         what_is_published_in_time,
         what_the_stream_counts,
+        a_storm_of_views,
         what_is_removed,
         what_is_viewed_most,
     )
