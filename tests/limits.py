@@ -11,8 +11,8 @@ attempts, hands over to the one whose time comes next. So a run is the same each
 What is simulated (https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/bp-partition-key-design.html):
 an item takes 1,000 write units and 3,000 read units a second, and keeps what it has not used for `burst` seconds. What is more is
 refused as on-demand tables refuse it. Items alone have limits here, as if each had a partition of its own; of expressions the
-simulation knows what the stores write, and it raises NotImplementedError for all else. Indexes cannot be read, but what transactions
-write to them has the same limits, for each partition key. There are no streams.
+simulation knows what the stores write, and it raises NotImplementedError for all else. Indexes cannot be read, but what puts, updates,
+deletes and transactions write to them has the same limits, for each partition key. Of streams there is what one of them would have.
 """
 
 import math
@@ -90,6 +90,8 @@ class Simulation(Generic[_Instance]):
         self._run = Run()
         self.held: set[Place] = set()
         """Items that transactions are writing."""
+        self.changes: list[tuple[AttributeMap | None, AttributeMap | None]] = []
+        """What puts, updates and deletes have changed, in order: each item before and after it."""
         self.peaks: Counter[tuple[Place, int]] = Counter()
         """Write units that an item or a partition of an index took in each second (epoch)."""
         self._buckets: dict[tuple[Place, int], tuple[float, float]] = {}
@@ -351,6 +353,10 @@ class Client:
         # A write whose condition fails takes units too; one that does not grow the item takes those of the larger.
         if not self._simulation.take(place, max(_units(old, WRITE_BYTES), _units(new, WRITE_BYTES)), WRITES):
             raise _throttled("TableWrite")
+        # An index that is throttled throttles the writes of its table, after the others have taken theirs.
+        taken = [self._simulation.take(entry, units, WRITES) for entry, units in _index_units(old, new).items()]
+        if not all(taken):
+            raise _throttled("IndexWrite")
         if not is_met:
             returned = {"Item": old} if old else {}
             raise Refused(400, {"__type": "ConditionalCheckFailedException", "message": "", **returned})
@@ -358,6 +364,8 @@ class Client:
             self._items.pop(place, None)
         else:
             self._items[place] = new
+        if new != old:
+            self._simulation.changes.append((old, new))
         match asked.get("ReturnValues", "NONE"):
             case "ALL_NEW":
                 return {"Attributes": new or {}}
