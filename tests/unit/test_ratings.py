@@ -11,13 +11,18 @@ from bench.cost.units import Units
 from shared import schema
 from shared.aws.dynamodb import Table, Write, make_client
 from shared.aws.failures import ConditionFailed
-from shared.core.attributes import Item
+from shared.aws.stream import Record
+from shared.core.attributes import Item, decode_item
 from shared.core.caller import Caller
 from shared.core.errors import WriteContention
-from shared.relations.ratings import DAYS_TAKEN_BACK, ROUNDS, Choice, RatingStore, ratings_document, share
+from shared.films.messages import TallyMessage, parse
+from shared.relations.ratings import DAYS_TAKEN_BACK, ROUNDS, TOTALS, Choice, RatingStore, ratings_document, share
+from shared.upkeep.tallies import Collector, Tallies
 from tests.harness import NOW, Api, Clock, recorded
 from tests.integration.contents import items_of
+from tests.limits import WRITES, Run, Simulation
 from tests.rated import settle_ratings
+from tests.streams import change
 
 LIKE, DISLIKE = {"like": True}, {"like": False}
 IMPORTER = Caller.job("import")
@@ -285,6 +290,66 @@ class TestUnits:
         given = ratings(table, video_id)
         assert len({rating["pk"] for rating in given}) > schema.LANES * 0.8
         assert {rating["relShard"] for rating in given} == set(range(schema.SHARDS))
+
+
+class TestManyRaters:
+    """Of one video, with DynamoDB's limits of items and partitions of indexes."""
+
+    PER_SECOND, SECONDS = 1_000, 3
+
+    @pytest.fixture
+    def simulation(self, table: Table, video_id: str) -> Simulation[RatingStore]:
+        """64 instances of the service, and the video."""
+        simulation = Simulation(RatingStore, writers=64, burst=0.1)
+        simulation.table.write(simulation.table.put(table.get(schema.VIDEO.key(videoId=video_id)) or {}))
+        simulation.changes.clear()
+        return simulation
+
+    def rate(self, simulation: Simulation[RatingStore], video_id: str, users: int) -> Run:
+        """Rate the video, as that many users in turn."""
+        numbers = iter(range(self.PER_SECOND * self.SECONDS))
+
+        def rate(store: RatingStore, now: int) -> None:
+            time, user = divmod(next(numbers), users)
+            # Another choice each time, as the same one is not written again.
+            choice = Choice((user + time) % 10 + 1) if user % 5 else Choice.liked(time % 2 == 0)
+            shown = store.rate(video_id, Caller(f"user-{user}", frozenset()), choice, now)
+            assert (shown["own"]["value"], shown["votes"] > 0) == (choice.value, True)
+
+        return simulation.run(self.SECONDS, self.PER_SECOND, rate)
+
+    @pytest.mark.parametrize("users", [3_000, 500], ids=["each once", "again and again"])
+    def test_a_thousand_ratings_a_second_are_counted_and_none_is_refused(
+        self, table: Table, video_id: str, simulation: Simulation[RatingStore], users: int
+    ) -> None:
+        run = self.rate(simulation, video_id, users)
+        assert (run.done, run.failed, run.unknown, run.requests["throttled"]) == (3_000, [], [], 0)
+        assert run.seconds < self.SECONDS + 1
+        assert run.writes == 3_000 + users  # each, and each user's place in the index
+        assert max(units for (place, _), units in simulation.peaks.items()) < 0.4 * WRITES
+
+        given = [item for item in simulation.stored() if item["pk"].startswith(f"RATINGS#{video_id}#")]
+        assert len(given) == users
+        deliver(simulation, table)
+        deliver(simulation, table)  # as a stream may
+        kept = totals(table, video_id)
+        shares = [share(Choice.of(rating)) for rating in given]
+        assert {name: kept.get(name, 0) for name in TOTALS} == {
+            name: sum(part[name] for part in shares) for name in TOTALS
+        }
+
+
+def deliver(simulation: Simulation[RatingStore], table: Table) -> None:
+    """Apply what the stream has of a simulation to the totals, in batches of 500."""
+    tallies = Tallies(table)
+    changes = [[None if item is None else decode_item(item) for item in change] for change in simulation.changes]
+    records = [Record(change(old, new, sequence=number)) for number, (old, new) in enumerate(changes)]
+    for start in range(0, len(records), 500):
+        collector = Collector()
+        for record in records[start : start + 500]:
+            collector.collect(record)
+        for message in collector.take():
+            tallies.apply([parse(TallyMessage, message)], NOW)
 
 
 class TestMeetingOthers:
