@@ -17,7 +17,6 @@ from infra.media_stack import ARRIVALS_TIMEOUT, PICTURES, MediaStack
 from infra.queue import WorkQueue
 from infra.settings import Settings, Target
 from shared import schema
-from shared.views.rankings import HOURS_EVERY
 
 STREAM_TIMEOUT = cdk.Duration.seconds(60)
 """Of the stream's readers: for a batch of records with three requests each that all take long, but are answered."""
@@ -54,6 +53,7 @@ SWEEP_EVERY = cdk.Duration.minutes(1)
 SWEEPER_TIMEOUT = cdk.Duration.seconds(50)
 """So that one sweep ends before the next begins. What it does not reach, the next one does."""
 
+RANK_EVERY = cdk.Duration.minutes(5)
 RANKINGS_TIMEOUT = cdk.Duration.minutes(4)
 """So that one run ends before the next begins."""
 RANKINGS_MB = 1024
@@ -369,7 +369,7 @@ class JobsStack(cdk.Stack):
             self,
             "RankingsSchedule",
             description="Video metadata: compute what is viewed most",
-            schedule=events.Schedule.rate(cdk.Duration.seconds(HOURS_EVERY)),
+            schedule=events.Schedule.rate(RANK_EVERY),
             # One that failed need not be tried again: the next one comes anyway.
             targets=[targets.LambdaFunction(rankings.alias, retry_attempts=0)],
         )

@@ -271,7 +271,7 @@ VIEWS = (
         "GET /v1/top?window=day",
         ("GetItem", "BatchGetItem"),
         None,
-        f"pk = {TOP.pk}, sk = {TOP.sk} (without a category that of all); then the videos",
+        f"pk = {TOP.pk}, sk = {TOP.sk} (`*` for all videos); then the videos",
         "0.5 RRU per 4 KB of the list, at most 1.5; 0.5 RRU for each video",
         beyond="Titles, posters and who may see the videos are those of now.",
     ),

@@ -77,8 +77,8 @@ class ViewStore:
     def __init__(self, table: Table, window: int = WINDOW_SECONDS, *, counts_own: bool = False) -> None:
         """`window` in seconds, a day at most; `counts_own`: whether the views of a video's owner count."""
         self.table = table
-        self.counters = ViewCounters(table)
         self.window = window
+        self.counters = ViewCounters(table)
         self._counts_own = counts_own
         self._known: OrderedDict[str, tuple[int, Item]] = OrderedDict()
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import orjson
 
-from shared.aws.dynamodb import Table
+from shared.aws.dynamodb import Key, Table
 from shared.core.attributes import Item
 from shared.core.periods import DAY_SECONDS
 from shared.schema import SCHEMA_VERSION, TOP, TTL_ATTRIBUTE
@@ -73,12 +73,12 @@ class TopStore:
 
     def read(self, window: str, category: str, now: int) -> Top | None:
         """A list; None when none was computed. One GetItem."""
-        item = self.table.get(TOP.key(window=window, category=category))
+        item = self.table.get(_key(window, category))
         return None if item is None or is_purged(item, now) else _top(item)
 
     def computed_at(self, window: str) -> int:
         """When the list of all videos was computed, in epoch seconds; 0 for never."""
-        item = self.table.get(TOP.key(window=window, category=ALL), attributes=("computedAt",))
+        item = self.table.get(_key(window, ALL), attributes=("computedAt",))
         return int(item["computedAt"]) if item else 0
 
     def stored(self, window: str, categories: Iterable[str]) -> dict[str, Top]:
@@ -86,16 +86,16 @@ class TopStore:
 
         One GetItem, and one BatchGetItem for 100 categories.
         """
-        item = self.table.get(TOP.key(window=window, category=ALL))
+        item = self.table.get(_key(window, ALL))
         lists = {ALL: _top(item)} if item else {}
         others = [*({*categories, *(lists[ALL].categories if item else ())} - {ALL})]
-        items = self.table.get_all([TOP.key(window=window, category=category) for category in others])
+        items = self.table.get_all([_key(window, category) for category in others])
         return lists | {category: _top(item) for category, item in zip(others, items, strict=True) if item}
 
     def write(self, window: str, category: str, top: Top) -> None:
         """Store a list. Without a condition: what is computed later is right, and is stored later."""
         item = {
-            **TOP.key(window=window, category=category),
+            **_key(window, category),
             **({"categories": top.categories} if top.categories else {}),
             "from": top.start,
             "computedAt": top.computed_at,
@@ -111,6 +111,11 @@ def first_in_each_order(videos: Sequence[Ranked]) -> tuple[Ranked, ...]:
     """Those of the videos that a list needs, by their ids."""
     top = Top(0, 0, tuple(videos))
     return tuple(sorted({ranked for order in ORDERS for ranked in top.by(order)}))
+
+
+def _key(window: str, category: str) -> Key:
+    # The sign keeps a category that is called `*` apart.
+    return TOP.key(window=window, category=f"={category}" if category else "*")
 
 
 def _top(item: Item) -> Top:

@@ -16,6 +16,7 @@ from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.schema import AUDIT, ENTITIES, HEALTH, Entity
 from shared.videos.video import pictured
+from shared.views.rankings import Rankings
 from tests import streams
 from tests.backstage import SHARES, Backstage
 from tests.harness import Clock, make_api
@@ -126,6 +127,7 @@ def stored(table: Table, clock: Clock, objects: Objects, tmp_path: Path) -> Attr
     backstage.settle_totals()
     with work_file(tmp_path / "import.state", {}, table) as work:
         work.commit("films.jsonl", Mark(1, 1), {})
+    Rankings(table).compute(int(clock()))
     note(*items_of(table), *items_of(audit.table))
     return attributes
 

@@ -357,7 +357,7 @@ def test_a_list_of_the_largest_size_takes_at_most_eleven_write_units(table: Tabl
     )
     TopStore(table).write("day", ALL, Top(HOUR, NOW, videos))
     assert TopStore(table).read("day", ALL, NOW) == Top(HOUR, NOW, videos)
-    item = table.get(TOP.key(window="day", category=ALL))
+    item = table.get(TOP.key(window="day", category="*"))
     assert item
     assert (
         sum(len(name) + len(value if isinstance(value, bytes) else str(value)) for name, value in item.items())

@@ -278,6 +278,7 @@ PART_OF_ANSWER: dict[str, Any] = {
     "totals/get-user": {"userId": "alice", "playlists": 2},
     "totals/get-user-of-another": {"type": f"{PROBLEM}forbidden"},
     "totals/list-tags": {"items": [{"tag": "harbour"}, {"tag": "boats"}]},
+    "totals/list-top": {"window": "week", "category": "world", "items": []},
     "uploads/complete-upload": {"uploadId": world.upload_id(3), "state": "received"},
     "uploads/create-upload": {"method": "PUT"},
     "videos/batch-get-videos": {
@@ -306,6 +307,8 @@ PART_OF_ANSWER: dict[str, Any] = {
     "views/count-view-of-a-viewer": {"counted": True, "reason": None},
     "views/count-views": {"results": [{"id": "a1"}, {"id": "a2", "problem": {"status": 404}}]},
     "views/count-view-without-scope": {"type": f"{PROBLEM}forbidden"},
+    "views/explain-views": {"videoId": world.HARBOUR, "notCounted": {"repeated": 0}},
+    "views/get-views": {"videoId": world.HARBOUR, "granularity": "day", "tz": "Europe/Berlin"},
 }
 WITHOUT_JSON = {"public/get-docs", "public/get-docs-asset"}
 REQUESTS = [name for name, example in EXAMPLES.items() if isinstance(example.answers, int)]

@@ -9,6 +9,7 @@ from shared import schema
 from shared.films.messages import aggregates_message
 from shared.kinds import KINDS, Kind
 from shared.upkeep.aggregates import UNITS_PER_SECOND
+from shared.views.rankings import HOURS_EVERY
 from tests.unit.infra.templates import Json, Templates, as_list, plain
 
 BUCKETS = ("Sources", "Media", "Archive")
@@ -284,10 +285,11 @@ class TestWorkers:
 
     @pytest.mark.parametrize(
         ("name", "rate", "folder"),
-        [("Schedule", "1 minute", "sweeper"), ("RankingsSchedule", "5 minutes", "rankings")],
+        [("Schedule", "1 minute", "sweeper"), ("RankingsSchedule", f"{HOURS_EVERY // 60} minutes", "rankings")],
     )
     def test_what_runs_by_the_clock(self, aws: Templates, name: str, rate: str, folder: str) -> None:
-        rule = aws.one("AWS::Events::Rule", name)["Properties"]
+        rules = {plain({"Ref": id_}): rule["Properties"] for id_, rule in aws.all("AWS::Events::Rule").items()}
+        rule = rules[name]
         assert (rule["ScheduleExpression"], rule["State"]) == (f"rate({rate})", "ENABLED")
         (target,) = rule["Targets"]
         called = {"Ref": aws.alias(folder)}
