@@ -196,6 +196,9 @@ def _start(function: str, script: str) -> subprocess.CompletedProcess[str]:
         "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "1024",
         "MEDIA_URL": "https://example.com",
         **{f"{bucket}_BUCKET": "b" for bucket in ("SOURCES", "MEDIA", "ARCHIVE")},
-        **{f"{queue}_QUEUE_URL": "https://q" for queue in ("PROBE", "THUMBNAILS", "TRANSCODE", "PURGE", "AGGREGATES")},
+        **{
+            f"{queue}_QUEUE_URL": "https://q"
+            for queue in ("PROBE", "THUMBNAILS", "TRANSCODE", "PURGE", "AGGREGATES", "TALLIES")
+        },
     }
     return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=settings)

@@ -14,7 +14,9 @@ from shared.aws.s3 import Objects
 from shared.aws.stream import Record
 from shared.core.attributes import Item
 from shared.core.caller import Caller
+from shared.films.messages import tally_message
 from shared.schema import AUDIT, ENTITIES, HEALTH, Entity
+from shared.upkeep.ledger import ROOM, mark_of
 from shared.videos.video import pictured
 from shared.views.rankings import Rankings
 from tests import streams
@@ -74,6 +76,9 @@ def stored(table: Table, clock: Clock, objects: Objects, tmp_path: Path) -> Attr
     )["videoId"]
     path = f"/v1/videos/{video}"
     backstage.settle_totals()
+    marks = [mark_of(str(number), int(clock.now) + number) for number in range(ROOM + 1)]
+    backstage.tally(tally_message(video, {"views": [[mark, 1000] for mark in marks]}))
+    backstage.settle()
     note(*items_of(table))
     once = {"idempotency-key": "k"}
     for method, target, body in (

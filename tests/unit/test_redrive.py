@@ -401,3 +401,20 @@ class TestAsking:
 
         assert redrive(pair, meddled(client, "delete_message_batch", refuse), asking=False) == 1
         assert capsys.readouterr().err.startswith("1 of those moved could not be deleted")
+
+
+def test_the_messages_of_a_fifo_queue_go_back_to_the_groups_that_they_were_in(client: "SQSClient") -> None:
+    urls = [
+        client.create_queue(QueueName=name, Attributes={"FifoQueue": "true", "ContentBasedDeduplication": "true"})[
+            "QueueUrl"
+        ]
+        for name in ("tallies.fifo", "tallies-dead.fifo")
+    ]
+    bodies = {group: json.dumps({"videoId": group}) for group in ("one", "two")}
+    for group, body in bodies.items():
+        client.send_message(QueueUrl=urls[1], MessageBody=body, MessageGroupId=group)
+    assert DeadLetters(Pair("tallies", *urls), client).move().moved == 2
+    received = client.receive_message(
+        QueueUrl=urls[0], MaxNumberOfMessages=10, MessageSystemAttributeNames=["MessageGroupId"]
+    )
+    assert {message["Attributes"]["MessageGroupId"]: message["Body"] for message in received["Messages"]} == bodies
