@@ -137,7 +137,7 @@ def _move_entries(api: Api, video_id: str) -> Reply:
     return Reply(200, {}, repr(EntryMover(api.table).move_entries(video_id, int(api.clock()))).encode())
 
 
-def _viewed(api: Api) -> str:
+def _with_a_view(api: Api) -> str:
     video_id = _published(api)
     ViewCounters(api.table).add(video_id, {"views": 1}, int(api.clock()))
     return video_id
@@ -369,7 +369,7 @@ CALLS: dict[str, tuple[Callable[[Api], str], Callable[[Api, str], Reply]]] = {
     "GET /v1/users/{userId}": (_with_counted_tags, lambda api, _: api.get("/v1/users/alice")),
     "the stream: aggregates": (_published, _settle),
     "the stream: aggregates (entries)": (_hidden_by_a_job, _move_entries),
-    "the stream: tallies": (_viewed, _tally(views=[[mark_of("a view", 1), 1000]])),
+    "the stream: tallies": (_with_a_view, _tally(views=[[mark_of("a view", 1), 1000]])),
     "the stream: tallies (hours)": (_published, _tally(starts=[[0, "2026-01-31T23", True, {}]])),
     "GET /health": (lambda _: "", lambda api, _: api.get("/health")),
 }
