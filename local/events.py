@@ -471,7 +471,7 @@ def _queues() -> Iterator[Example]:
             aggregates_message(world.REGATTA),
             aggregates_message(world.GONE),
         ],
-        ("tallies", "TalliesQueue.fifo", "views-and-ratings"): [_tallied(world.HARBOUR), _tallied(world.GONE)],
+        ("tallies", "TalliesQueue.fifo", "views-and-ratings"): [_tallied(world.REGATTA), _tallied(world.GONE)],
     }
     for (function, queue, name), bodies in messages.items():
         yield Example(function, name, {"Records": [_message(queue, body) for body in bodies]}, NONE_FAILED)

@@ -443,8 +443,8 @@ def test_totals_move_to_what_videos_count_for(played: Played) -> None:
 
 
 def test_views_and_ratings_are_counted_of_videos_that_are_there(played: Played) -> None:
-    counter = played.item(VIEW_COUNTER.key(videoId=world.HARBOUR, shard=0)) or {}
-    hour = played.item(VIEW_HOUR.key(videoId=world.HARBOUR, hour=hour_of(world.THEN))) or {}
+    counter = played.item(VIEW_COUNTER.key(videoId=world.REGATTA, shard=0)) or {}
+    hour = played.item(VIEW_HOUR.key(videoId=world.REGATTA, hour=hour_of(world.THEN))) or {}
     assert (counter["keyed"], counter["watched"]) == (1, 30_000)
     assert hour["starts"]["0"]["views"] == 41
     assert not [pk for pk, _ in played.items if pk.startswith("VIEWS#") and world.GONE in pk]
