@@ -149,6 +149,16 @@ class ViewCounters:
             else:
                 return self._count(video_id, shard, item, now)
 
+    def count(self, video_id: str, now: int) -> int:
+        """The view count, for the answer to what adds nothing itself: one GetItem, and as `add` has it if it is spread."""
+        if video_id not in self._known:
+            key = VIEW_COUNTER.key(videoId=video_id, shard=0)
+            first = self.table.get(key, attributes=(*COUNT, "shards")) or {}
+            self._learn(video_id, first, now)
+            if video_id not in self._known:
+                return view_count(first)
+        return self._sum(video_id, {}, now)
+
     def counts(self, counters: Mapping[str, Item | None]) -> dict[str, int]:
         """The view counts of videos by their counters' shards 0, of which COUNT has been read.
 
@@ -259,19 +269,22 @@ class ViewCounters:
         """The count after a view, by the item that it was added to."""
         if shard == 0:
             self._learn(video_id, item, now)
-        known = self._known.get(video_id)
-        if known is None:
+        if video_id not in self._known:
             return view_count(item)
-        counts = {shard: view_count(item)}
+        return self._sum(video_id, {shard: view_count(item)}, now)
+
+    def _sum(self, video_id: str, counts: dict[int, int], now: int) -> int:
+        """The count of a counter that is spread: by these counts of shards, and what all held when they were last read."""
+        known = self._known[video_id]
         if known.read_at != now:
             known.read_at = now
-            # The view is counted, whether or not the others can be read.
+            # A view is counted, whether or not the others can be read.
             with suppress(Unavailable):
                 places = [(video_id, number) for number in range(known.spread)]
-                for (_, number), other in self._items(places, (*COUNT, "shards")):
-                    counts[number] = max(view_count(other), counts.get(number, 0))
+                for (_, number), item in self._items(places, (*COUNT, "shards")):
+                    counts[number] = max(view_count(item), counts.get(number, 0))
                     if number == 0:
-                        self._learn(video_id, other, now)
+                        self._learn(video_id, item, now)
         # A read may be older than what is known; all counts only grow.
         known.counts |= {number: max(count, known.counts.get(number, 0)) for number, count in counts.items()}
         return sum(known.counts.values())

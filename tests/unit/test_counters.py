@@ -92,6 +92,12 @@ class TestOneItem:
         counters.add(VIDEO, ONE, NOW)
         assert _first(table) == KEY | ONE | {"hour": "2025-06-15T15", "schemaVersion": SCHEMA_VERSION}
 
+    def test_the_count_alone_is_one_small_read(self, counters: ViewCounters, table: Table) -> None:
+        counters.add(VIDEO, ONE, NOW)
+        with recorded(table.client) as operations:
+            assert (counters.count(VIDEO, NOW), counters.count(OTHER, NOW)) == (1, 0)
+        assert [operation.name for operation in operations] == ["GetItem"] * 2
+
     def test_counts_of_calm_videos_take_no_request(self, counters: ViewCounters, table: Table) -> None:
         with recorded(table.client) as operations:
             assert counters.counts({VIDEO: {"views": 5, "keyed": 2, "total": 10}, OTHER: None}) == {VIDEO: 17, OTHER: 0}
@@ -209,6 +215,12 @@ class TestSpread:
         assert counters.add(VIDEO, ONE, NOW) == 1116
         ViewCounters(table).add(VIDEO, {"views": 50}, NOW)
         assert counters.add(VIDEO, ONE, NOW + 1) == 1167
+
+    def test_the_count_alone_is_read_as_seldom(self, counters: ViewCounters, table: Table) -> None:
+        with recorded(table.client) as operations:
+            assert [counters.count(VIDEO, NOW) for _ in range(3)] == [1115] * 3
+        assert [operation.name for operation in operations] == ["GetItem", "BatchGetItem"]
+        assert counters.add(VIDEO, ONE, NOW) == counters.count(VIDEO, NOW) == 1116
 
     def test_others_that_cannot_be_read_cost_no_view(self, counters: ViewCounters, table: Table) -> None:
         def between(operation: str, parameters: Any, send: Callable[..., Any]) -> Any:
