@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from shared.aws.client import Client, Credentials
+from shared.aws.client import Client, Credentials, Refused
 
 Between = Callable[[str, Mapping[str, Any], Callable[..., Any]], Any]
 """Given an operation, its parameters and what carries it out (with other parameters, if some are given), returns the answer,
@@ -58,6 +58,24 @@ def listening(client: Any, listener: Callable[[str, Mapping[str, Any]], object])
 
     def between(operation: str, parameters: Mapping[str, Any], send: Callable[[], Any]) -> Any:
         listener(operation, parameters)
+        return send()
+
+    undo = come_between(client, between)
+    try:
+        yield
+    finally:
+        undo()
+
+
+@contextmanager
+def throttled_once(client: Any, operation: str) -> Iterator[None]:
+    """Throttle the first request of an operation, as DynamoDB does when one item is asked for too often."""
+    left = [operation]
+
+    def between(asked: str, _: Mapping[str, Any], send: Callable[[], Any]) -> Any:
+        if asked in left:
+            left.remove(asked)
+            raise Refused(400, {"__type": "ThrottlingException", "message": ""})
         return send()
 
     undo = come_between(client, between)

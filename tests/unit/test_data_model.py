@@ -17,12 +17,14 @@ from shared.core.caller import Caller
 from shared.films.messages import tally_message
 from shared.schema import AUDIT, ENTITIES, HEALTH, Entity
 from shared.upkeep.ledger import ROOM, mark_of
+from shared.videos.counters import FOLD_SECONDS, LOOK_SECONDS, ViewCounters
 from shared.videos.video import pictured
 from shared.views.rankings import Rankings
 from tests import streams
 from tests.backstage import SHARES, Backstage
 from tests.harness import Clock, make_api
 from tests.integration.contents import items_of
+from tests.wire import throttled_once
 from tools.lines import Mark
 from tools.work import work_file
 
@@ -121,6 +123,12 @@ def stored(table: Table, clock: Clock, objects: Objects, tmp_path: Path) -> Attr
         made = entry(Record(raw), days=400)
         if made:
             audit.add(made)
+    counters, now = ViewCounters(table), int(clock())
+    with throttled_once(table.client, "UpdateItem"):
+        counters.add(video, {"views": 1}, now)
+    for later in (now, now + LOOK_SECONDS, now + LOOK_SECONDS + FOLD_SECONDS):
+        counters.calm(video, later)
+        note(*items_of(table))
     assert api.delete(path).status == 204
     failing = str(api.create()["videoId"])
     backstage.arrive(failing)
