@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+import boto3
 import pytest
 
 from local.ministack import MiniStack
@@ -37,14 +38,14 @@ ENDPOINT_VARIABLE = "AWS_ENDPOINT_URL_DYNAMODB"
 
 @pytest.fixture(scope="session")
 def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The URL of a DynamoDB, and of nothing else."""
+    """The URL of a DynamoDB and its streams, and of nothing else."""
     given = os.environ.get("DYNAMODB_ENDPOINT_URL")
     if given:
         yield given
         return
     with ExitStack() as stack:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("SERVICES", "dynamodb")  # no more than an endpoint that is given may have
+            patch.setenv("SERVICES", "dynamodb,dynamodbstreams")  # no more than an endpoint that is given may have
             log = tmp_path_factory.mktemp("dynamodb") / "ministack.log"
             ministack = stack.enter_context(MiniStack(free_port(), log))
         yield ministack.endpoint
@@ -75,6 +76,12 @@ def connect(endpoint: str) -> Connect:
 def client(connect: Connect) -> "DynamoDBClient":
     """A client that nothing is ever injected into, and that never tries twice; clients are thread-safe."""
     return connect()
+
+
+@pytest.fixture(scope="session")
+def streams(endpoint: str) -> Any:
+    """A client of the streams of its tables."""
+    return boto3.client("dynamodbstreams", endpoint_url=endpoint)
 
 
 @pytest.fixture(scope="module")
