@@ -38,7 +38,7 @@ _BODY: Schema = {
 OPERATIONS: dict[str, Operation] = {
     "getRating": Operation(
         "Read the rating of a video",
-        "For a video that the caller may see. `own` is left out until the caller has rated it, `imported` unless an "
+        "For a video that the caller may see. The totals follow ratings within about a second. `own` is left out until the caller has rated it, `imported` unless an "
         "import brought the ratings of another service, which are not votes of this one.",
         {200: {"description": "The totals", **json_content(ref("Rating"), RATING)}},
         _SEEN_ERRORS,
@@ -49,8 +49,8 @@ OPERATIONS: dict[str, Operation] = {
         f"A value from 1 to {BEST_RATING}, in place of the caller's earlier one; or a like, which counts as "
         f"{BEST_RATING}, or a dislike, which counts as 1, each also counted as such. Whoever may see a video may "
         "rate it. Sending the same again changes nothing, not even `ratedAt`, so a retry is safe. The totals in the "
-        "answer are exact: they change together with the rating. 409 with `Retry-After` when too many rate the video at "
-        "the same moment.",
+        "answer have this rating counted in; those of others may be about a second old. 409 with `Retry-After` when the caller "
+        "rates the video in several requests at the same moment.",
         {200: {"description": "The totals, with this rating", **json_content(ref("Rating"), RATING)}},
         (*BODY_ERRORS, *_SEEN_ERRORS, errors.IllegalTransition, errors.WriteContention),
         (VIDEO_ID,),

@@ -7,6 +7,7 @@ import boto3
 import pytest
 
 from local.deployment import REGION
+from shared.relations.ratings import rating_key
 from shared.schema import TABLE_NAME
 from tests.e2e.conftest import Service, eventually
 
@@ -61,6 +62,7 @@ def film(service: Service) -> dict[str, Any]:
     _put(service, _path(film, "/releases/NZ"), {"titles": [{"title": "The Piano (NZ)"}]})
     _put(service, _path(film, "/releases/FR/fr"), {"titles": [{"title": "La leçon de piano"}]})
     _put(service, _path(film, "/rating"), {"value": 9}, "bob")
+    eventually(lambda: _get(service, _path(film, "/rating")), lambda rated: rated["votes"] == 1)
     return film
 
 
@@ -149,8 +151,10 @@ class TestRatings:
         assert {reply.status_code for reply in replies} <= {200, 409}
         for number, user in enumerate(users):
             _put(service, _path(film, "/rating"), {"value": 8 + number}, user)
-        totals = _get(service, _path(film, "/rating"))
-        assert (totals["votes"], totals["average"]) == (3, 9)
+        eventually(
+            lambda: _get(service, _path(film, "/rating")),
+            lambda totals: (totals["votes"], totals["average"]) == (3, 9),
+        )
 
 
 class TestPlaylists:
@@ -244,6 +248,6 @@ class TestTheEnd:
             return [item["sk"]["S"] for item in page["Items"]]
 
         eventually(left, lambda keys: not keys)
-        rating = {"pk": {"S": "USER#bob"}, "sk": {"S": f"RATING#{film['videoId']}"}}
+        rating = {name: {"S": part} for name, part in rating_key(film["videoId"], "bob").items()}
         eventually(lambda: dynamodb.get_item(TableName=TABLE_NAME, Key=rating), lambda found: "Item" not in found)
         eventually(lambda: _get(service, playlist), lambda told: told["entryCount"] == 0)

@@ -15,8 +15,9 @@ from shared.aws.stream import Record
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.films.messages import tally_message
-from shared.schema import AUDIT, ENTITIES, HEALTH, Entity
+from shared.schema import AUDIT, ENTITIES, HEALTH, OLDER_RATING, Entity
 from shared.upkeep.ledger import ROOM, mark_of
+from shared.upkeep.reconcile import Reconcile
 from shared.videos.counters import FOLD_SECONDS, LOOK_SECONDS, ViewCounters
 from shared.videos.video import pictured
 from shared.views.rankings import Rankings
@@ -99,6 +100,10 @@ def stored(table: Table, clock: Clock, objects: Objects, tmp_path: Path) -> Attr
     for _ in range(2):
         body = {"viewerId": "tv", "watchedMs": 1000}
         assert api.post(f"{path}/views", body, user="bob", headers=once).status < 300
+    (rating,) = [item for item in items_of(table) if item["sk"] == "bob"]
+    older = OLDER_RATING.key(userId="carol", videoId=video) | {"userId": "carol", "relId": "carol"}
+    table.write(table.put(rating | older))
+    Reconcile(table, clock=clock, sleep=lambda _: None).run(True, lambda _: None)
     playlist = api.get("/v1/playlists").json["items"][0]["playlistId"]
     assert api.post(f"/v1/playlists/{playlist}/entries", {"videoId": video}).status == 201
     for size in (1000, 200_000_000):
