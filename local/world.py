@@ -16,6 +16,7 @@ from botocore.exceptions import ClientError
 
 from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression
+from shared.aws.records import new_write_id, signed
 from shared.aws.s3 import object_uri
 from shared.core.attributes import Item
 from shared.core.caller import Caller
@@ -27,7 +28,7 @@ from shared.relations.credits import credit_item, release_item
 from shared.relations.models import CreditContent, ReleaseContent
 from shared.relations.playlist_entries import EntryStore
 from shared.relations.playlists import PlaylistStore
-from shared.relations.ratings import Choice, RatingStore
+from shared.relations.ratings import MOVED, Choice, place_of_rating, rating_key, share
 from shared.routes import ADMIN, READ, TRANSCODE, WRITE
 from shared.schema import (
     CREDIT,
@@ -37,6 +38,7 @@ from shared.schema import (
     MEMBERSHIP,
     PARTITION_KEY,
     PLAYLIST,
+    RATING_TOTALS,
     RELEASE,
     SCHEMA_VERSION,
     SORT_KEY,
@@ -359,7 +361,7 @@ def seed(table: Table, s3: "S3Client", now: int) -> None:
     for item in [*items(now), _upload_in_parts(s3, now)]:
         # DynamoDB's own PutItem: whatever is there is to be as it was.
         table.client.put_item(**table.put(item).parameters)
-    _seed_ratings(RatingStore(table), now)
+    _seed_ratings(table, now)
     _seed_playlists(table, now)
     for video_id in (AWAITED, ARRIVED, LOOKED_AT, FAILED):
         s3.put_object(Bucket=SOURCES_BUCKET, Key=film_key(video_id), Body=film(), ContentType="video/mp4")
@@ -385,10 +387,24 @@ def _upload_in_parts(s3: "S3Client", now: int) -> Item:
     return upload(3, now, multipartId=multipart_id, partSize=len(film()))
 
 
-def _seed_ratings(ratings: RatingStore, now: int) -> None:
-    ratings.rate(HARBOUR, ALICE, Choice(8), now)
-    ratings.rate(REGATTA, ALICE, Choice(6), now)
-    ratings.take_back(HARBOUR, BOB, now)
+def _seed_ratings(table: Table, now: int) -> None:
+    """Alice's ratings, and totals that have them: no stream may follow here, and one that does counts nothing of it."""
+    for video_id, choice in {HARBOUR: Choice(8), REGATTA: Choice(6)}.items():
+        for caller in (ALICE, BOB):
+            table.delete(rating_key(video_id, caller.subject))
+        rating = {
+            **rating_key(video_id, ALICE.subject),
+            **place_of_rating(video_id, ALICE.subject),
+            "userId": ALICE.subject,
+            "videoId": video_id,
+            "value": choice.value,
+            "ratedAt": now,
+            MOVED: True,
+            "writeId": new_write_id(),
+        }
+        totals = {**RATING_TOTALS.key(videoId=video_id), "videoId": video_id, **share(choice), "version": 1}
+        for item in (rating, totals):
+            table.client.put_item(**table.put(signed(item, ALICE, now)).parameters)
 
 
 def _seed_playlists(table: Table, now: int) -> None:

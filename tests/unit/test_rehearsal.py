@@ -15,6 +15,8 @@ from local.rehearsal import Watch, first_indexes, require_table
 from local.run import Stop
 from local.sample import Items, Lost, Sample, Snapshot, require_unchanged, require_upgraded
 from local.schemas import Json, present, recorded
+from shared.core.attributes import Item, encode_item
+from shared.relations.ratings import place_of_rating, rating_key
 from shared.schema import CREDIT, MARKER, OLDER_RATING, PROFILE, TAG, VIDEO
 
 NAMES = [index["name"] for index in present()["indexes"]]
@@ -26,7 +28,8 @@ def _snapshot(*items: Mapping[str, Any]) -> dict[tuple[str, str], Mapping[str, A
 
 PRESENT = VIDEO.key(videoId="new") | {"videoId": "new", "title": "New", "version": "1"}
 OLDER = VIDEO.key(videoId="old") | {"videoId": "old", "title": "Old", "version": "1"}
-BEFORE = _snapshot(PRESENT, OLDER, OLDER_RATING.key(userId="ann", videoId="new") | {"value": "8"})
+RATED = {"userId": "ann", "videoId": "new", "value": "8"}
+BEFORE = _snapshot(PRESENT, OLDER, rating_key("new", "ann") | RATED)
 
 
 HIDDEN = VIDEO.key(videoId="hidden") | {"videoId": "hidden", "title": "Hidden", "version": "1"}
@@ -77,11 +80,23 @@ class TestWhatMayBecomeOfItems:
         with pytest.raises(Lost, match="still in the index"):
             require_upgraded(before, before, _Sample())
 
+    def test_the_repair_moves_older_ratings(self) -> None:
+        older = _snapshot(PRESENT, OLDER_RATING.key(userId="ann", videoId="new") | RATED)
+        moved: Item = RATED | rating_key("new", "ann") | place_of_rating("new", "ann") | {"moved": True}
+        key = (moved["pk"], moved["sk"])
+        after = _snapshot(PRESENT) | {key: encode_item(moved)}
+        require_upgraded(older, after, _Sample())
+        for lost in (older, _snapshot(PRESENT)):
+            with pytest.raises(Lost, match="1 items are lost"):
+                require_upgraded(older, lost, _Sample())
+        with pytest.raises(Lost, match="has changed in moved"):
+            require_upgraded(older, after | {key: encode_item(moved | {"moved": False})}, _Sample())
+
     @pytest.mark.parametrize(
         ("after", "told"),
         [
             (_snapshot(PRESENT, OLDER), "1 items are lost"),
-            (BEFORE | _snapshot(OLDER_RATING.key(userId="ben", videoId="new")), "should not be there"),
+            (BEFORE | _snapshot(rating_key("new", "ben")), "should not be there"),
             (BEFORE | _snapshot(OLDER | {"title": "Other"}), "has changed in title"),
             (BEFORE | _snapshot(PRESENT | {"version": "2"}), "has changed in version"),
         ],

@@ -292,7 +292,7 @@ PART_OF_ANSWER: dict[str, Any] = {
     "videos/get-video-absent": {"type": f"{PROBLEM}not-found"},
     "videos/get-video-included": {
         "localTitle": {"title": "A Day at the Harbour"},
-        "included": {"tags": ["boats", "harbour"], "ratings": {"votes": 2}},
+        "included": {"tags": ["boats", "harbour"], "ratings": {"votes": 1}},
     },
     "videos/list-episodes": {"items": [{"video": {"videoId": world.UNWANTED}, "season": 1, "episode": 1}]},
     "videos/list-videos": {"items": [{"videoId": world.UNWANTED}, {"videoId": world.REGATTA}]},
