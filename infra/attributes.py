@@ -24,6 +24,9 @@ VIEW_SHARDS = ("shards", "spread", "folded", "checked", "checkedAt", "calmedAt")
 RATED = (*VISIBILITY, "votes", "sum", "likes", "dislikes", "imported", "value", "like", "ratedAt", "writeId")
 """Who may rate a video, how it is rated, and how by whoever asks."""
 
+CALMED = ("shards", "folded", "calmedAt", "checked", "checkedAt")
+"""What changes in a counter that is folded: not what it has counted."""
+
 RATING_TOTALS = ("votes", "sum", "likes", "dislikes", "version", "videoId", *_STAMP)
 
 _LEDGER = ("tally", "seen", "seenUpTo")

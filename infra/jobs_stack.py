@@ -360,9 +360,10 @@ class JobsStack(cdk.Stack):
         )
 
     def _rankings(self) -> None:
-        """Computes what is viewed most. It reads counters, and writes nothing but its lists."""
+        """Computes what is viewed most, and folds counters that are calm; it cannot change what they have counted."""
         rankings = self._function("Rankings", memory_mb=RANKINGS_MB, timeout=RANKINGS_TIMEOUT)
-        rankings.allow_items("BatchGetItem", "Query", of=[schema.VIEW_COUNTER])
+        rankings.allow_items("BatchGetItem", "GetItem", "Query", of=[schema.VIEW_COUNTER])
+        rankings.allow_items("UpdateItem", of=[schema.VIEW_COUNTER], attributes=attributes.CALMED)
         rankings.allow_items("BatchGetItem", "GetItem", "PutItem", of=[schema.TOP])
         rankings.allow_queries(schema.RELATION_INDEX)
         events.Rule(

@@ -79,7 +79,10 @@ class Rankings:
         self.history = History(table)
 
     def compute(self, now: int, in_time: Callable[[], bool] = lambda: True) -> dict[str, int]:
-        """Compute the lists that are due; returns how many were read, ranked and written. Raises Unavailable."""
+        """Compute the lists that are due; returns how many were read, ranked and written. Raises Unavailable.
+
+        Each run also looks at the counters that are spread, and folds those that are calm.
+        """
         done: Counter[str] = Counter(entries=0, videos=0, lists=0)
         self._compute(HOUR_SECONDS, now, done)
         # A minute early, as no run begins in the very second.
@@ -97,6 +100,9 @@ class Rankings:
             length = active.length(window.periods)
             ranked = self._ranked(active, length, live)
             done["lists"] += self._write(name, active.start(length), now, self._by_category(active, ranked))
+        if period_seconds == HOUR_SECONDS:
+            for video_id in [video_id for video_id, counted in live.items() if len(counted.shards) > 1]:
+                self.history.counters.calm(video_id, now)
         done["entries"] += sum(map(len, active.periods))
         done["videos"] += len(viewed)
 

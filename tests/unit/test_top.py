@@ -12,10 +12,11 @@ import pytest
 from functions.rankings import handler
 from shared.aws.dynamodb import Table
 from shared.core.periods import DAY_SECONDS, HOUR_SECONDS, WINDOWS
-from shared.schema import TOP
+from shared.schema import TOP, VIEW_COUNTER
 from shared.views import rankings
 from shared.views.rankings import DAYS_EVERY, HOURS_EVERY, REFRESH_SECONDS, Rankings
 from shared.views.top import ALL, KEPT_SECONDS, LARGEST_TOP, ORDERS, Ranked, Top, TopStore, first_in_each_order
+from tests.backstage import Backstage
 from tests.harness import NOW, Api, Clock, Context, ShortContext, recorded
 from tests.viewed import Viewed
 
@@ -115,6 +116,28 @@ def test_every_list_is_what_looking_at_each_view_finds(table: Table, viewed: Vie
             top = store.read(window, category, NOW)
             found = {video.video_id: (video.views, video.before, video.total) for video in (top.videos if top else ())}
             assert found == expected(views, window, category), (window, category)
+
+
+def test_views_rank_a_video_when_the_stream_has_reported_them(api: Api, table: Table, clock: Clock) -> None:
+    backstage, made = Backstage(table, clock), {title: api.publish(title=title)["videoId"] for title in ("a", "b", "c")}
+
+    def view(title: str, times: int) -> None:
+        for _ in range(times):
+            assert api.post(f"/v1/videos/{made[title]}/views", user="bob").status == 200
+        backstage.settle()
+
+    view("a", 5)
+    clock.advance(30 * HOUR_SECONDS)
+    view("a", 1)
+    view("b", 3)
+    clock.advance(HOUR_SECONDS)
+    view("c", 2)
+    now = int(clock())
+    compute(table, now)
+    shown = [(item["title"], item["views"], item["rise"], item["viewCount"]) for item in listed(api)["items"]]
+    assert shown == [("b", 3, 3, 3), ("c", 2, 2, 2), ("a", 1, -4, 6)]
+    hours = api.get(f"/v1/videos/{made['a']}/views", query=f"from={NOW}").json
+    assert [item["views"] for item in hours["items"]] == [5, *[0] * 29, 1, 0]
 
 
 class TestOrders:
@@ -340,6 +363,20 @@ class TestRuns:
         assert names == ["BatchGetItem", "BatchGetItem", "GetItem", "GetItem", "GetItem"]
         queries = [operation for operation in operations if operation.index]
         assert len(queries) == 4 * 48
+
+    def test_runs_fold_a_counter_that_is_calm_again(self, table: Table, viewed: Viewed) -> None:
+        for shard in range(4):
+            viewed.count("v", NOW, shard=shard, views=10)
+        viewed.store()
+        first = VIEW_COUNTER.key(videoId="v", shard=0)
+        for late in range(0, 4 * HOURS_EVERY, HOURS_EVERY):
+            compute(table, NOW + late)
+            top = TopStore(table).read("day", ALL, NOW)
+            assert top
+            assert top.videos == (Ranked("v", 40, 0, 40),)
+        counter = table.get(first)
+        assert counter
+        assert counter["folded"] == {"views": 30}
 
     def test_entries_are_read_in_pages(self, table: Table, viewed: Viewed, monkeypatch: pytest.MonkeyPatch) -> None:
         for number in range(50):

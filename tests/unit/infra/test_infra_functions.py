@@ -232,9 +232,11 @@ ALLOWED = {
         "dynamodb:BatchGetItem Table TOP#*",
         "dynamodb:BatchGetItem Table VIEWS#*",
         "dynamodb:GetItem Table TOP#*",
+        "dynamodb:GetItem Table VIEWS#*",
         "dynamodb:PutItem Table TOP#*",
         "dynamodb:Query Table VIEWS#*",
         "dynamodb:Query Table/index/RelationIndex",
+        _only("dynamodb:UpdateItem Table VIEWS#*", "calmedAt checked checkedAt folded shards"),
     },
 }
 """Besides its own log. Behind an action and its resource stand the partition keys or prefixes that it must name, and
