@@ -101,19 +101,22 @@ class Backstage:
         self._streams = _streams()
         stream = table.client.describe_table(TableName=table.name)["Table"]["LatestStreamArn"]
         shard = self._streams.describe_stream(StreamArn=stream)["StreamDescription"]["Shards"][0]["ShardId"]
-        self._iterator = self._streams.get_shard_iterator(
-            StreamArn=stream, ShardId=shard, ShardIteratorType="TRIM_HORIZON"
-        )["ShardIterator"]
+        self._shard = {"StreamArn": stream, "ShardId": shard}
+        self._since: dict[str, str] = {"ShardIteratorType": "TRIM_HORIZON"}
 
     def records(self) -> list[dict[str, Any]]:
         """The stream's records since the last time, as Lambda hands them over."""
-        page = self._streams.get_records(ShardIterator=self._iterator)
-        self._iterator = page["NextShardIterator"]
+        # An iterator of its own each time: one of moto's stays with the table that a failed transaction has put aside.
+        iterator = self._streams.get_shard_iterator(**self._shard, **self._since)["ShardIterator"]
+        page = self._streams.get_records(ShardIterator=iterator)
         records: list[dict[str, Any]] = []
         for raw in page["Records"]:
             change: dict[str, Any] = dict(raw["dynamodb"])
             change["ApproximateCreationDateTime"] = self.clock.now
             records.append({**raw, "dynamodb": change})
+        if records:
+            last = records[-1]["dynamodb"]["SequenceNumber"]
+            self._since = {"ShardIteratorType": "AFTER_SEQUENCE_NUMBER", "SequenceNumber": last}
         return records
 
     def settle(self) -> None:

@@ -1,0 +1,299 @@
+"""Whatever breaks, repeats or comes in disorder on the way from a request to its counts, they end as what users did."""
+
+import json
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from functions.aggregates import handler as aggregates
+from functions.router import handler as router
+from functions.tallies import handler as tallies
+from shared.aws.dynamodb import Table
+from shared.core.errors import Unavailable
+from shared.core.periods import DAY_SECONDS, HOUR_SECONDS, hour_of, start_of
+from shared.core.settings import LambdaHandler
+from shared.films.jobs import JobStore
+from shared.films.shares import ShareStore
+from shared.relations.mover import EntryMover
+from shared.relations.ratings import Choice, share
+from shared.schema import RATING_TOTALS, VIEW_HOUR
+from shared.upkeep.aggregates import Aggregates
+from shared.upkeep.dispatch import Router
+from shared.upkeep.reconcile import Finding, Reconcile
+from shared.upkeep.tallies import Tallies
+from shared.videos.counters import FOLD_SECONDS, LOOK_SECONDS, ViewCounters
+from shared.views.store import WINDOW_SECONDS
+from tests import streams
+from tests.backstage import SHARES, Backstage, FakeQueue
+from tests.harness import MEDIA_BUCKET, Api, Clock, Context, Reply
+from tests.integration import faults
+from tests.integration.contents import items_of
+from tests.integration.faults import Incident, Killed, Line
+
+REFUSED = (faults.throttled, faults.failing, faults.request_lost, faults.killed_before)
+DONE = (faults.answer_lost, faults.killed_after)
+"""What happens after DynamoDB carried a request out."""
+USERS = ("bob", "carol", "dave")
+VIEWERS = ("tv", "phone", "tablet")
+
+
+class UnreliableQueue(FakeQueue):
+    """Takes messages, and sometimes breaks before or after it has some of them."""
+
+    def __init__(self, chance: random.Random) -> None:
+        super().__init__()
+        self.chance = chance
+
+    def send_all(self, bodies: Sequence[Mapping[str, object]]) -> None:
+        """Keep messages, or as many as are sent before something breaks."""
+        breaks = bool(bodies) and self.chance.random() < 0.2
+        super().send_all(bodies[: self.chance.randint(0, len(bodies))] if breaks else bodies)
+        if breaks:
+            raise self.chance.choice([Unavailable, Killed])
+
+
+@dataclass
+class Expected:
+    """What users did."""
+
+    views: Counter[str] = field(default_factory=Counter)
+    """Without a viewer and key, by video."""
+    by_hour: Counter[tuple[str, str]] = field(default_factory=Counter)
+    keyed: Counter[str] = field(default_factory=Counter)
+    watched: Counter[str] = field(default_factory=Counter)
+    last: dict[tuple[str, str, str], int] = field(default_factory=dict)
+    """When a viewer's last view counted, by video and user."""
+    ratings: dict[tuple[str, str], int] = field(default_factory=dict)
+    """By video and user."""
+
+
+class Chaos:
+    """Users, the stream and the queues, with something that breaks at every other step."""
+
+    def __init__(self, api: Api, backstage: Backstage, seed: int) -> None:
+        self.api, self.table, self.clock = api, api.table, api.clock
+        self.chance = random.Random(seed)
+        self.line = Line(self.table.client)
+        self.expected = Expected()
+        self.queues = {name: UnreliableQueue(self.chance) for name in ("tallies", "aggregates", "purge")}
+        self.incidents: Counter[str] = Counter()
+        self._records = backstage.records
+        self._keys = iter(range(10**6))
+        self.videos = [f"{number}0000000-0000-4000-8000-000000000000" for number in range(3)]
+        for number, video_id in enumerate(self.videos):
+            api.publish(f"owner-{number % 2}", videoId=video_id, tags=["a", f"b{number}"], category="drama")
+
+    # Users ----------------------------------------------------------------------------------------------------------
+
+    def act(self) -> None:
+        """Let a user do something, and repeat it until it is done, as clients do that can."""
+        self.clock.advance(self.chance.choice([1, 60, 600, HOUR_SECONDS]))
+        video_id, user = self.chance.choice(self.videos), self.chance.choice(USERS)
+        doing = self.chance.choice(
+            [self._view, self._view, self._view_by_key, self._view_by_viewer, self._rate, self._tag]
+        )
+        doing(video_id, user)
+
+    def _view(self, video_id: str, user: str) -> None:
+        """A view that is not repeated: it is counted if DynamoDB carried it out, whatever the answer says.
+
+        If anything breaks after that, as when the other shards are read, it is counted nevertheless.
+        """
+        watched = self.chance.choice([0, 500])
+        body = {"watchedMs": watched} if watched else None
+        reply, incident = self._broken(lambda: self.api.post(f"/v1/videos/{video_id}/views", body, user=user))
+        calls = self.line.calls if incident in DONE else self.line.calls[:-1]
+        if (reply and reply.status == 200) or (incident and "UpdateItem" in calls):
+            self._counted(video_id, watched)
+
+    def spread(self) -> None:
+        """Let DynamoDB throttle each counter once, and views go to more shards from then on."""
+        for video_id in self.videos:
+            self.clock.advance(HOUR_SECONDS)
+            for number in range(8):
+                if number == 0:
+                    self.line.arm(faults.throttled, at=1)
+                assert self.api.post(f"/v1/videos/{video_id}/views", user="bob").json["counted"]
+                self.line.disarm()
+                self._counted(video_id, 0)
+
+    def _counted(self, video_id: str, watched: int) -> None:
+        self.expected.views[video_id] += 1
+        self.expected.by_hour[video_id, hour_of(int(self.clock()))] += 1
+        self.expected.watched[video_id] += watched
+
+    def _view_by_key(self, video_id: str, user: str) -> None:
+        headers = {"Idempotency-Key": f"key-{next(self._keys)}"}
+        self._until_done(
+            lambda: self.api.post(f"/v1/videos/{video_id}/views", {"watchedMs": 70}, headers=headers, user=user)
+        )
+        self.expected.keyed[video_id] += 1
+        self.expected.watched[video_id] += 70
+
+    def _view_by_viewer(self, video_id: str, user: str) -> None:
+        viewer, now = self.chance.choice(VIEWERS), int(self.clock())
+        body = {"viewerId": viewer, "at": now}
+        self._until_done(lambda: self.api.post(f"/v1/videos/{video_id}/views", body, user=user))
+        last = self.expected.last.get((video_id, user, viewer))
+        if last is None or now >= last + WINDOW_SECONDS:
+            self.expected.last[video_id, user, viewer] = now
+            self.expected.keyed[video_id] += 1
+
+    def _rate(self, video_id: str, user: str) -> None:
+        path, value = f"/v1/videos/{video_id}/rating", self.chance.randint(0, 10)
+        if value:
+            self._until_done(lambda: self.api.put(path, {"value": value}, user=user))
+            self.expected.ratings[video_id, user] = value
+        else:
+            self._until_done(lambda: self.api.delete(path, user=user))
+            self.expected.ratings.pop((video_id, user), None)
+
+    def _tag(self, video_id: str, _: str) -> None:
+        tags = self.chance.sample("abcd", 2)
+        self._until_done(lambda: self.api.patch(f"/v1/videos/{video_id}", {"tags": tags}, user="admin"))
+
+    def _until_done(self, send: Callable[[], Reply]) -> None:
+        while True:
+            reply, _ = self._broken(send)
+            if reply and reply.status < 300:
+                return
+            assert reply is None or reply.status in (409, 503), reply.body
+
+    def _broken(self, send: Callable[[], Any]) -> tuple[Any, Incident | None]:
+        """What a call returns one of whose requests may break, and what happened; None when its process was killed."""
+        incident = self.chance.choice([*REFUSED, *DONE, None, None])
+        at = self.chance.randrange(4)
+        if incident:
+            self.line.arm(incident, at)
+        try:
+            answer = send()
+        except Killed:
+            answer = None
+        except Unavailable:  # of a worker, all of whose messages come again
+            answer = None
+        finally:
+            self.line.disarm()
+        happened = incident if incident and len(self.line.calls) > at else None
+        self.line.calls[at + 1 :] = []
+        if happened:
+            self.incidents[happened.__name__] += 1
+        return answer, happened
+
+    # What follows ---------------------------------------------------------------------------------------------------
+
+    def follow(self) -> None:
+        """Let the stream and the queues bring what was done, and what that leads to."""
+        while records := self._records():
+            self._bring(records)
+
+    def _bring(self, records: list[dict[str, Any]]) -> None:
+        """Bring records in parts, in any order, and some of them again."""
+        self.chance.shuffle(records)
+        records += self.chance.sample(records, len(records) // 3)
+        while records:
+            size = self.chance.randint(1, 12)
+            batch, records = records[:size], records[size:]
+            if self.chance.random() < 0.5:
+                batch.reverse()
+            assert streams.deliver(batch, self._route, retries=100) == []
+        counting = tallies.make(Tallies(self.table), self.clock)
+        settling = aggregates.make(
+            Aggregates(self.table), EntryMover(self.table), self.queues["aggregates"], self.clock
+        )
+        self._work(self.queues["tallies"], counting)
+        while self.queues["aggregates"].sent:
+            self._work(self.queues["aggregates"], settling)
+
+    def _route(self, event: dict[str, Any]) -> dict[str, Any]:
+        """Route records, by an instance of its own: what was killed remembers nothing."""
+        routing = Router(JobStore(self.table), ShareStore(self.table, SHARES), self.queues, MEDIA_BUCKET)
+        report: dict[str, Any] = router.make(routing, self.clock)(event, Context())
+        return report
+
+    def _work(self, queue: FakeQueue, worker: LambdaHandler) -> None:
+        """Deliver messages until all are done: those of a video in order, others in any, and some once more."""
+        waiting = [
+            {"messageId": str(number), "body": json.dumps(body), "attributes": {"MessageGroupId": body["videoId"]}}
+            for number, body in enumerate(queue.take())
+        ]
+        waiting += self.chance.sample(waiting, len(waiting) // 4)
+        while waiting:
+            size = self.chance.randint(1, 10)
+            batch, waiting = waiting[:size], waiting[size:]
+            report, _ = self._broken(lambda batch=batch: worker({"Records": batch}, Context()))
+            failed = {failure["itemIdentifier"] for failure in report["batchItemFailures"]} if report else None
+            waiting = [record for record in batch if failed is None or record["messageId"] in failed] + waiting
+
+    # What is there in the end -----------------------------------------------------------------------------------------
+
+    def assert_exact(self) -> None:
+        """All counts are what users did, and what is kept twice agrees."""
+        counted = ViewCounters(self.table).read(self.videos)
+        for video_id in self.videos:
+            sums = counted[video_id].sums
+            expected = {name: getattr(self.expected, name)[video_id] for name in ("views", "keyed", "watched")}
+            assert {name: sums[name] for name in expected} == expected
+            shown = self.api.get(f"/v1/videos/{video_id}", user="bob").json["viewCount"]
+            assert shown == expected["views"] + expected["keyed"]
+            assert dict(self._hours(video_id, counted[video_id].shards)) == {
+                hour: count for (viewed, hour), count in self.expected.by_hour.items() if viewed == video_id
+            }
+            totals: Counter[str] = Counter()
+            for (rated, _), value in self.expected.ratings.items():
+                totals.update(share(Choice(value)) if rated == video_id else {})
+            kept = self.table.get(RATING_TOTALS.key(videoId=video_id), consistent=True) or {}
+            assert {name: kept.get(name, 0) for name in share(None)} == {name: totals[name] for name in share(None)}
+        findings: list[Finding] = []
+        Reconcile(self.table, clock=self.clock, sleep=lambda _: None).run(False, findings.append)
+        assert findings == []
+
+    def _hours(self, video_id: str, live: Mapping[int, Mapping[str, int]]) -> Iterator[tuple[str, int]]:
+        """The views without viewer and key of each hour that has some, by what shards held at the starts of hours."""
+        pk = VIEW_HOUR.key(videoId=video_id, hour="")["pk"]
+        hours = sorted((item for item in items_of(self.table) if item["pk"] == pk and "HOUR#" in item["sk"]), key=str)
+        held = {str(shard): sums["views"] for shard, sums in live.items()}
+        after = sum(held.values())
+        for item in sorted(hours, key=lambda item: start_of(item["sk"].partition("#")[2]), reverse=True):
+            held |= {shard: int(sums["views"]) for shard, sums in item["starts"].items()}
+            before = sum(held.values())
+            if after > before:
+                yield item["sk"].partition("#")[2], after - before
+            after = before
+        assert after == 0
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_views_ratings_and_totals_are_exact_after_a_day_of_failures(
+    api: Api, table: Table, clock: Clock, seed: int
+) -> None:
+    chaos = Chaos(api, Backstage(table, clock), seed)
+    for _ in range(4):
+        for _ in range(15):
+            chaos.act()
+        chaos.follow()
+    chaos.assert_exact()
+    # There was something to survive.
+    assert len(chaos.incidents) >= 5
+
+
+def test_they_stay_exact_when_counters_are_folded(api: Api, table: Table, clock: Clock) -> None:
+    chaos = Chaos(api, Backstage(table, clock), seed=7)
+    for _ in range(40):
+        chaos.act()
+    chaos.spread()
+    chaos.follow()
+    for _ in range(3):
+        for video_id in chaos.videos:
+            ViewCounters(table).calm(video_id, int(clock()))
+        clock.advance(max(FOLD_SECONDS, LOOK_SECONDS))
+    assert any("folded" in item for item in items_of(table))
+    chaos.assert_exact()
+    for _ in range(20):
+        chaos.act()
+    chaos.follow()
+    clock.advance(DAY_SECONDS)
+    chaos.assert_exact()
