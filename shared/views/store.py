@@ -212,12 +212,12 @@ def require_timely(at: int, now: int, pointer: str = "") -> None:
 
 def _after_the_window(view: View, latest: int, now: int) -> Expression:
     """The condition that a viewer's last view was at `latest` or before, and was not sent with the same id."""
+    is_later, values = "#at <= :latest", {"now": now, "latest": latest}
     if view.id is None:
-        return Expression.of("attribute_not_exists(#pk) OR #purgeAt <= :now OR #at <= :latest", now=now, latest=latest)
+        return Expression.of(f"attribute_not_exists(#pk) OR #purgeAt <= :now OR {is_later}", **values)
     return Expression.of(
-        "attribute_not_exists(#pk) OR #purgeAt <= :now OR #at <= :latest AND (attribute_not_exists(#id) OR #id <> :id)",
-        now=now,
-        latest=latest,
+        f"attribute_not_exists(#pk) OR #purgeAt <= :now OR ({is_later} AND (attribute_not_exists(#id) OR #id <> :id))",
+        **values,
         id=view.id,
     )
 
