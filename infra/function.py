@@ -283,7 +283,7 @@ class ServiceFunction(Construct):
     ) -> None:
         """Be called with the records of the table's stream that match one of the filters.
 
-        The records of one partition key stay in order, also when `lanes` of a shard are read side by side. The
+        The records of one item stay in order, also when `lanes` of a shard are read side by side; no others do. The
         handler names the first record that it could not handle; Lambda goes on from there, and halves a batch
         that fails as a whole.
         """

@@ -203,8 +203,8 @@ class JobsStack(cdk.Stack):
             given_up=self._media.archive,
             batch_size=50,
             window=cdk.Duration.seconds(0),  # somebody waits for the poster
-            # As many as there can be: an upload waits behind a tenth of what an import writes. Order matters within a
-            # video only, and is kept, as it is one partition.
+            # As many as there can be: an upload waits behind a tenth of what an import writes. Order is kept for each item,
+            # and nothing here needs more.
             lanes=10,
         )
 
