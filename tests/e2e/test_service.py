@@ -8,7 +8,7 @@ import pytest
 
 from shared.routes import ROUTES, Route
 from tests.documents import EXAMPLE
-from tests.e2e.conftest import Service
+from tests.e2e.conftest import Service, eventually
 
 # One worker for all of them, because they share one deployment.
 pytestmark = pytest.mark.xdist_group("e2e")
@@ -192,6 +192,18 @@ class TestRaces:
         replies = [reply for _ in range(3) for reply in service.at_once(6, "POST", f"{_path(video)}/views")]
         assert sorted(reply.json()["viewCount"] for reply in replies) == list(range(1, 19))
         assert service.request("GET", _path(video)).json()["viewCount"] == 18
+
+    def test_a_view_with_a_key_and_a_rating_are_counted_by_the_stream_and_once(self, service: Service) -> None:
+        video = service.create("admin", status="ready", visibility="public")
+        for number in range(9):
+            key = {"Idempotency-Key": f"{video['videoId']}-{number % 5}"}
+            assert service.request("POST", f"{_path(video)}/views", headers=key).status_code == 200
+            assert service.request("PUT", f"{_path(video)}/rating", json={"value": 1 + number}).status_code == 200
+        eventually(lambda: service.request("GET", _path(video)).json()["viewCount"], until=lambda count: count == 5)
+        eventually(
+            lambda: service.request("GET", f"{_path(video)}/rating", "bob").json(),
+            until=lambda rating: (rating["votes"], rating["average"]) == (1, 9),
+        )
 
 
 class TestBadInput:
