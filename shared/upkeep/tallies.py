@@ -19,7 +19,7 @@ from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.periods import DAY_SECONDS, hour_of, start_of
 from shared.films.messages import TallyMessage, tally_message
-from shared.relations.ratings import TOTALS, Choice, share
+from shared.relations.ratings import difference
 from shared.schema import (
     PARTITION_KEY,
     RATING,
@@ -82,12 +82,9 @@ class Collector:
         self._note(video_id, "starts", [int(shard), hour, day_began, sums_of(old)])
 
     def _rating_changed(self, record: Record) -> None:
-        if record.name == "INSERT" and record.new.get("moved"):
-            return  # it was counted where it was before
-        before, after = share(None if record.name == "INSERT" else _choice(record.old)), share(_choice(record.new))
-        difference = {name: int(after[name]) - int(before[name]) for name in TOTALS}
-        if any(difference.values()):
-            self._note(record.new["videoId"], "ratings", [_mark(record), difference])
+        added = difference(None if record.name == "INSERT" else record.old, record.new)
+        if any(added.values()):
+            self._note(record.new["videoId"], "ratings", [_mark(record), added])
 
     def _note(self, video_id: str, name: str, entry: list[object]) -> None:
         self._counted.setdefault(video_id, {}).setdefault(name, []).append(entry)
@@ -103,11 +100,6 @@ TALLIED = tuple(entity.partition_prefix for entity in (VIEW_COUNTER, VIEWER, RAT
 
 def _mark(record: Record) -> str:
     return mark_of(record.event_id, record.at_ms // 1000)
-
-
-def _choice(rating: Item) -> Choice | None:
-    """What a rating says; nothing once it was taken back."""
-    return Choice.of(rating) if "value" in rating else None
 
 
 @dataclass
