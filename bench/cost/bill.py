@@ -17,7 +17,7 @@ MILLION, GB = 1_000_000, 1_000_000_000
 DAYS_A_MONTH = 30
 SECONDS_BETWEEN_POLLS = 20
 
-SWEEPER = "every minute: the sweeper"
+SWEEPER, RANKINGS = "every minute: the sweeper", "every five minutes: the rankings"
 SERVICES = ("DynamoDB", "Lambda", "API Gateway", "Logs", "Transfer")
 Dollars = dict[str, float]
 """By service."""
@@ -175,7 +175,10 @@ def _trail_bytes(followed: Mapping[str, Followed], workload: Workload) -> float:
 def idle(measured: Mapping[str, Measured], prices: Prices, workload: Workload) -> Dollars:
     """What a month costs in which nobody calls."""
     usd, figures = prices.usd, workload.figures
-    sweeps = scaled(call(measured[SWEEPER], prices, workload), figures["sweeps"])
+    sweeps, ranked = (
+        scaled(call(measured[name], prices, workload), figures[runs])
+        for name, runs in ((SWEEPER, "sweeps"), (RANKINGS, "rankings"))
+    )
     polls = figures["polled_queues"] * figures["pollers"] * DAYS_A_MONTH * 86_400 / SECONDS_BETWEEN_POLLS
     watching = (
         figures["metrics"] * usd["metric"]
@@ -183,7 +186,7 @@ def idle(measured: Mapping[str, Measured], prices: Prices, workload: Workload) -
         + figures["dashboards"] * usd["dashboard"]
     )
     return {
-        **{service: dollars for service, dollars in sweeps.items() if dollars},
+        **{service: dollars + ranked[service] for service, dollars in sweeps.items() if dollars},
         "SQS": polls * usd["sqs_request"] / MILLION,
         "CloudWatch": watching,
         "Secrets, keys": figures["secrets"] * usd["secret"] + figures["kms_keys"] * usd["kms_key"],

@@ -106,8 +106,8 @@ UPKEEP = (
         RELATION_INDEX,
         f"rel = {viewed_relation('{hour}')} of 48 hours, relShard = 0..{SHARDS - 1}; the counters of the videos that were viewed in 24; the "
         f"lists, pk = {TOP.pk}, sk = {TOP.sk}. Once an hour the same with {2 * 30} days",
-        "97.5 RRU when nothing was viewed, 0.5 RRU per 4 KB of entries, 0.5 for each counter, 1.5 for each list; up to 11 WRU for a list that "
-        "changed",
+        "97.5 RRU when nothing was viewed, 0.5 RRU per 4 KB of entries, 0.5 for each counter, 1.5 for each list; a list that "
+        "changed is written, up to 11 KB",
         beyond="The views of a window are a difference of counts, so each view costs nothing here, and each video that was viewed one read.",
     ),
     AccessPattern("Does the table answer?", "GET /health", ("GetItem",), None, f"pk = {HEALTH.pk} (absent)", "0.5 RRU"),

@@ -133,7 +133,6 @@ VIDEOS = (
         USER_INDEX,
         f"as without them; then pk = VIEWS#{{videoId}}#0, sk = {VIEW_COUNTER.sk} of each video on the page",
         "0.5 RRU per 4 KB examined, 0.5 RRU for each video",
-        beyond="Counts in the index would make each view pay for it.",
     ),
     AccessPattern(
         "Videos in one status, for admins",
