@@ -115,7 +115,8 @@ class Views:
             pairs["folded"] = ({name: min(kept.folded[name], kept.to_fold[name]) for name in SUMS}, kept.folded)
         pairs |= _days_without_hours(kept, day_of(int(self._clock()) - DAYS_WITH_HOURS * DAY_SECONDS))
         for shard, item in kept.shards.items():
-            if "hour" in item:
+            # Where nothing follows the table, no hour has a start.
+            if kept.hours and "hour" in item:
                 last = max((_period(hour) for hour in kept.hours if shard in hour["starts"]), default=None)
                 is_recent = start_of(item["hour"]) > self._clock() - DAYS_WITH_HOURS * DAY_SECONDS
                 if is_recent and (last is None or last < item["hour"]):
