@@ -18,7 +18,7 @@ from shared.films.messages import tally_message
 from shared.schema import AUDIT, ENTITIES, HEALTH, OLDER_RATING, Entity
 from shared.upkeep.ledger import ROOM, mark_of
 from shared.upkeep.reconcile import Reconcile
-from shared.videos.counters import FOLD_SECONDS, LOOK_SECONDS, ViewCounters
+from shared.videos.counters import FOLD_SECONDS, LOOK_SECONDS, UNCOUNTED, ViewCounters
 from shared.videos.video import pictured
 from shared.views.rankings import Rankings
 from tests import streams
@@ -95,6 +95,7 @@ def stored(table: Table, clock: Clock, objects: Objects, tmp_path: Path) -> Attr
         headers = once if method == "POST" else {}
         assert api.request(method, target, json_body=body, headers=headers).status < 300, target
     assert api.put(f"{path}/rating", {"value": 8}, user="bob").status < 300
+    assert api.put(f"{path}/rating", {"like": False}, user="dora").status < 300
     for user in ("alice", "bob"):
         assert api.post(f"{path}/views", {"watchedMs": 1000}, user=user).status < 300
     for _ in range(2):
@@ -129,6 +130,7 @@ def stored(table: Table, clock: Clock, objects: Objects, tmp_path: Path) -> Attr
         if made:
             audit.add(made)
     counters, now = ViewCounters(table), int(clock())
+    counters.add(video, dict.fromkeys(UNCOUNTED, 1), now)
     with throttled_once(table.client, "UpdateItem"):
         counters.add(video, {"views": 1}, now)
     for later in (now, now + LOOK_SECONDS, now + LOOK_SECONDS + FOLD_SECONDS):
