@@ -5,6 +5,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pytest
@@ -224,7 +225,7 @@ class Chaos:
         while waiting:
             size = self.chance.randint(1, 10)
             batch, waiting = waiting[:size], waiting[size:]
-            report, _ = self._broken(lambda batch=batch: worker({"Records": batch}, Context()))
+            report, _ = self._broken(partial(worker, {"Records": batch}, Context()))
             failed = {failure["itemIdentifier"] for failure in report["batchItemFailures"]} if report else None
             waiting = [record for record in batch if failed is None or record["messageId"] in failed] + waiting
 
