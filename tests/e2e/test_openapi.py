@@ -28,7 +28,7 @@ expected-statuses = ["2xx", "304", "403", "404", "409", "412"]
 [checks.negative_data_rejection]
 expected-statuses = ["400", "401", "403", "404", "405", "412", "413", "415", "422"]
 
-# What two parameters must be to each other, and that a cursor is one the service gave out, no schema can say;
+# What two parameters must be to each other, that a cursor is one the service gave out, and which time zones there are, no schema can say;
 # nor that tags differ by more than their spelling, that a patch leaves a video within its limits, that parts are
 # numbered without a gap, and what a report of `done` needs.
 [[operations]]
@@ -60,6 +60,7 @@ include-name = [
     "GET /v1/videos/{videoId}/releases",
     "GET /v1/videos/{videoId}/releases/{region}",
     "GET /v1/videos/{videoId}/playlists",
+    "GET /v1/videos/{videoId}/views",
     "GET /v1/people/{personId}/videos",
     "GET /v1/playlists",
     "GET /v1/playlists/{playlistId}/entries",
