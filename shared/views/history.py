@@ -74,7 +74,7 @@ class History:
         counted = {"total": views_of(growth), "anonymous": growth["views"], "identified": growth["keyed"]}
         because = {
             "repeated": f"The same viewer had a view of the video counted within the {window_seconds // 60} minutes before.",
-            "owner": "The view was the owner's own, which counts only if the request asks for it.",
+            "owner": "The owner of the video watched it, and this deployment does not count that.",
             "unpublished": "The video was not published.",
             "expired": "The video had expired.",
             "deleted": "The video was deleted.",
