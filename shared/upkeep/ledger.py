@@ -183,18 +183,20 @@ class Ledger:
 
     def _keep_pages(self, total: Total, marks: Sequence[bytes], now: int) -> None:
         for span, start, some in _paged(marks):
-            pk, sk = _page_key(total, span, start, some[0].hex())
+            content = b"".join(some)
+            # Named after all that is in it: an attempt that failed may have left a page that begins with the same mark.
+            pk, sk = _page_key(total, span, start, blake2b(content, digest_size=ID_BYTES).hexdigest())
             page = {
                 PARTITION_KEY: pk,
                 SORT_KEY: sk,
-                SEEN: b"".join(some),
+                SEEN: content,
                 TTL_ATTRIBUTE: now + PAGES_FOR,
                 "schemaVersion": SCHEMA_VERSION,
             }
             try:
                 self.table.write(self.table.put(page, condition=ABSENT))
             except ConditionFailed:
-                continue  # an earlier attempt has kept it: the same first mark begins the same page
+                continue  # an earlier attempt has kept it
 
 
 def _paged(marks: Sequence[bytes]) -> Iterator[tuple[int, int, list[bytes]]]:
@@ -206,8 +208,8 @@ def _paged(marks: Sequence[bytes]) -> Iterator[tuple[int, int, list[bytes]]]:
         yield span, first, some
 
 
-def _page_key(total: Total, span: int, time: int, mark: str) -> tuple[str, str]:
-    key = SEEN_PAGE.key(videoId=total.video_id, total=total.name, span=span, start=time // span * span, mark=mark)
+def _page_key(total: Total, span: int, time: int, digest: str) -> tuple[str, str]:
+    key = SEEN_PAGE.key(videoId=total.video_id, total=total.name, span=span, start=time // span * span, digest=digest)
     return key[PARTITION_KEY], key[SORT_KEY]
 
 

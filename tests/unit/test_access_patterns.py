@@ -441,7 +441,7 @@ def test_every_entity_has_a_partition_of_its_own() -> None:
     sample |= {"personId": "p", "region": "NZ", "language": "en", "tag": "t", "playlistId": "p", "rank": "r"}
     sample["importId"] = "i"
     sample |= {"lane": 0, "hour": "2026-01-31T23", "day": "2026-01-31", "window": "day", "category": "c"}
-    sample |= {"total": "views", "span": 1, "start": 0, "mark": "m"}
+    sample |= {"total": "views", "span": 1, "start": 0, "digest": "d"}
     keys = [tuple(entity.key(**sample).values()) for entity in schema.ENTITIES]
     assert len(set(keys)) == len(keys)
 

@@ -57,7 +57,7 @@ PARTS: dict[str, list[str]] = {
     "total": ["ratings"],
     "span": ["86400"],
     "start": ["9" * 10],
-    "mark": ["f" * 24],
+    "digest": ["f" * 16],
     "uploadId": ["0" * 28],
     "kind": KINDS,
     "personId": ["x" * 64],

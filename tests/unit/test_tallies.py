@@ -354,6 +354,23 @@ class TestViewsAndRatings:
         assert interrupted
         assert counting.counter()["keyed"] == 20
 
+    def test_a_page_that_a_worker_left_when_it_died_is_not_taken_for_another(
+        self, small_pages: None, counting: Counting
+    ) -> None:
+        """It begins with the same change as the page that is kept later, but has one less."""
+        changes: list[list[object]] = sorted(views(9, a_second=9))
+        early, late = changes[1], [change for change in changes if change is not changes[1]]
+        counting.deliver(message(views=late[:2]), message(views=late[2:4]))
+        counting.line.arm(killed_before, at=2)
+        with pytest.raises(Killed):
+            counting.tallies(grouped(message(views=late[4:6])), Context())
+        counting.line.disarm()
+        assert counting.pages()
+        counting.deliver(message(views=[early]))
+        counting.deliver(message(views=late[4:]))
+        counting.deliver(message(views=changes))
+        assert counting.counter()["keyed"] == 9
+
     def test_when_others_are_always_faster_the_message_comes_again(self, counting: Counting, table: Table) -> None:
         numbers = itertools.count(1)
 

@@ -1,0 +1,83 @@
+"""What the stream counts is counted once, also while several workers count the same video at once.
+
+A worker that took too long may still be at it when its messages have come again, to another.
+"""
+
+import random
+from contextlib import suppress
+from functools import partial
+
+from shared import schema
+from shared.aws.dynamodb import Table
+from shared.core.attributes import encode_item
+from shared.core.errors import WriteContention
+from shared.films.messages import TallyMessage, parse, tally_message
+from shared.upkeep.ledger import mark_of
+from shared.upkeep.tallies import Tallies
+from shared.videos.counters import SUMS, ViewCounters
+from tests.harness import NOW
+from tests.integration.together import together
+
+VIDEO = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
+CHANGES = [(mark_of(f"change {number}", NOW + number // 20), number) for number in range(100)]
+HOURS = [f"2025-06-15T{hour:02}" for hour in range(3)]
+WORKERS = 3
+
+
+def shuffled(seed: int) -> list[TallyMessage]:
+    """All changes and hours, in an order of their own and some of them twice, in messages of five to twenty."""
+    chance = random.Random(seed)
+    entries: list[tuple[str, list[object]]] = [("views", list(change)) for change in CHANGES]
+    entries += [("ratings", [mark, {"votes": 1, "sum": number}]) for mark, number in CHANGES]
+    entries += [
+        ("starts", [shard, hour, True, dict.fromkeys(SUMS, 10 * place + shard + chance.randrange(5) * (seed > 0))])
+        for place, hour in enumerate(HOURS)
+        for shard in range(3)
+    ]
+    entries += chance.sample(entries, 50)
+    chance.shuffle(entries)
+    messages = []
+    while entries:
+        size = chance.randrange(5, 20)
+        lists: dict[str, list[object]] = {}
+        for name, entry in entries[:size]:
+            lists.setdefault(name, []).append(entry)
+        entries = entries[size:]
+        messages.append(parse(TallyMessage, tally_message(VIDEO, lists)))
+    return messages
+
+
+def worker(table: Table, seed: int) -> None:
+    """Count messages one after the other; one that meets too much contention comes again, as SQS sees to it."""
+    tallies = Tallies(table)
+    waiting = shuffled(seed)
+    for _ in range(len(waiting) * 20):
+        if not waiting:
+            return
+        with suppress(WriteContention):
+            tallies.apply([waiting[0]], NOW)
+            waiting.pop(0)
+    raise AssertionError("it never gets done")
+
+
+def test_workers_that_count_the_same_changes_at_once_count_each_once(table: Table) -> None:
+    video = {**schema.VIDEO.key(videoId=VIDEO), "videoId": VIDEO, "userId": "alice", "category": "drama"}
+    table.client.put_item(TableName=table.name, Item=encode_item(video))
+    counters = ViewCounters(table)
+
+    def view() -> None:
+        for _ in range(30):
+            counters.add(VIDEO, {"views": 1}, NOW)
+
+    together(view, *(partial(worker, table, seed) for seed in range(WORKERS)))
+
+    counter = table.get(schema.VIEW_COUNTER.key(videoId=VIDEO, shard=0), consistent=True) or {}
+    totals = table.get(schema.RATING_TOTALS.key(videoId=VIDEO), consistent=True) or {}
+    everything = sum(number for _, number in CHANGES)
+    assert (counter["views"], counter["keyed"], counter["watched"]) == (30, len(CHANGES), everything)
+    assert (totals["votes"], totals["sum"]) == (len(CHANGES), everything)
+    for place, hour in enumerate(HOURS):
+        kept = table.get(schema.VIEW_HOUR.key(videoId=VIDEO, hour=hour), consistent=True) or {}
+        assert kept["starts"] == {str(shard): dict.fromkeys(SUMS, 10 * place + shard) for shard in range(3)}
+    day = table.get(schema.VIEW_DAY.key(videoId=VIDEO, day=HOURS[0][:10]), consistent=True) or {}
+    assert day["starts"] == {str(shard): dict.fromkeys(SUMS, shard) for shard in range(3)}
