@@ -227,6 +227,6 @@ def _view_addition(now: int, sums: Sums, remembered: Item) -> Expression:
 
 def _rating_addition(video_id: str, now: int, sums: Sums, remembered: Item) -> Expression:
     """Raises `version`, so that a sum whose version stayed is one that nobody moved meanwhile."""
-    return _added(dict.fromkeys(TOTALS, 0) | sums | {"version": 1}) + signing(
+    return _added({**dict.fromkeys(TOTALS, 0), **sums, "version": 1}) + signing(
         {"videoId": video_id, **remembered}, TALLIES, now
     )
