@@ -19,7 +19,7 @@ from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.periods import DAY_SECONDS, hour_of, start_of
 from shared.films.messages import TallyMessage, tally_message
-from shared.relations.ratings import difference
+from shared.relations.ratings import TOTALS, difference
 from shared.schema import (
     PARTITION_KEY,
     RATING,
