@@ -14,6 +14,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from threading import Lock
 
 from shared.aws.dynamodb import ATTEMPTS, Table
 from shared.aws.expressions import Expression
@@ -115,6 +116,7 @@ class ViewCounters:
     def __init__(self, table: Table) -> None:
         self.table = table
         self._known: OrderedDict[str, _Spread] = OrderedDict()
+        self._changing = Lock()
 
     def add(self, video_id: str, additions: Mapping[str, int], now: int) -> int:
         """Add to the sums of a video, and return its view count: one UpdateItem that adds, so nothing is lost to another.
@@ -150,14 +152,14 @@ class ViewCounters:
                 return self._count(video_id, shard, item, now)
 
     def count(self, video_id: str, now: int) -> int:
-        """The view count, for the answer to what adds nothing itself: one GetItem, and as `add` has it if it is spread."""
-        if video_id not in self._known:
-            key = VIEW_COUNTER.key(videoId=video_id, shard=0)
-            first = self.table.get(key, attributes=(*COUNT, "shards")) or {}
-            self._learn(video_id, first, now)
-            if video_id not in self._known:
+        """The view count, for the answer to what adds nothing itself: one BatchGetItem, and as `add` has it if it is spread."""
+        known = self._known.get(video_id)
+        if known is None:
+            first = dict(self._items([(video_id, 0)], (*COUNT, "shards"))).get((video_id, 0), {})
+            known = self._learn(video_id, first, now)
+            if known is None:
                 return view_count(first)
-        return self._sum(video_id, {}, now)
+        return self._sum(video_id, known, {}, now)
 
     def counts(self, counters: Mapping[str, Item | None]) -> dict[str, int]:
         """The view counts of videos by their counters' shards 0, of which COUNT has been read.
@@ -254,28 +256,26 @@ class ViewCounters:
         self._learn(video_id, first, now)
         return self._shards(video_id, now) > shards
 
-    def _learn(self, video_id: str, first: Item, now: int) -> None:
+    def _learn(self, video_id: str, first: Item, now: int) -> _Spread | None:
         """Remember what shard 0 says; the video that was unused longest is forgotten first."""
-        if shards_of(first) == 1 or "folded" in first:
-            self._known.pop(video_id, None)
-            return
-        known = self._known.setdefault(video_id, _Spread(now, 1, 1))
-        known.at, known.shards, known.spread = now, first.get("shards", 1), first["spread"]
-        self._known.move_to_end(video_id)
-        if len(self._known) > KNOWN_VIDEOS:
-            self._known.popitem(last=False)
+        with self._changing:  # videos of a batch are counted side by side
+            if shards_of(first) == 1 or "folded" in first:
+                self._known.pop(video_id, None)
+                return None
+            known = self._known.setdefault(video_id, _Spread(now, 1, 1))
+            known.at, known.shards, known.spread = now, first.get("shards", 1), first["spread"]
+            self._known.move_to_end(video_id)
+            if len(self._known) > KNOWN_VIDEOS:
+                self._known.popitem(last=False)
+            return known
 
     def _count(self, video_id: str, shard: int, item: Item, now: int) -> int:
         """The count after a view, by the item that it was added to."""
-        if shard == 0:
-            self._learn(video_id, item, now)
-        if video_id not in self._known:
-            return view_count(item)
-        return self._sum(video_id, {shard: view_count(item)}, now)
+        known = self._learn(video_id, item, now) if shard == 0 else self._known.get(video_id)
+        return self._sum(video_id, known, {shard: view_count(item)}, now) if known else view_count(item)
 
-    def _sum(self, video_id: str, counts: dict[int, int], now: int) -> int:
+    def _sum(self, video_id: str, known: _Spread, counts: dict[int, int], now: int) -> int:
         """The count of a counter that is spread: by these counts of shards, and what all held when they were last read."""
-        known = self._known[video_id]
         if known.read_at != now:
             known.read_at = now
             # A view is counted, whether or not the others can be read.

@@ -96,7 +96,7 @@ class TestOneItem:
         counters.add(VIDEO, ONE, NOW)
         with recorded(table.client) as operations:
             assert (counters.count(VIDEO, NOW), counters.count(OTHER, NOW)) == (1, 0)
-        assert [operation.name for operation in operations] == ["GetItem"] * 2
+        assert [operation.name for operation in operations] == ["BatchGetItem"] * 2
 
     def test_counts_of_calm_videos_take_no_request(self, counters: ViewCounters, table: Table) -> None:
         with recorded(table.client) as operations:
@@ -219,7 +219,7 @@ class TestSpread:
     def test_the_count_alone_is_read_as_seldom(self, counters: ViewCounters, table: Table) -> None:
         with recorded(table.client) as operations:
             assert [counters.count(VIDEO, NOW) for _ in range(3)] == [1115] * 3
-        assert [operation.name for operation in operations] == ["GetItem", "BatchGetItem"]
+        assert [operation.name for operation in operations] == ["BatchGetItem"] * 2
         assert counters.add(VIDEO, ONE, NOW) == counters.count(VIDEO, NOW) == 1116
 
     def test_others_that_cannot_be_read_cost_no_view(self, counters: ViewCounters, table: Table) -> None:
