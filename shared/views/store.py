@@ -99,7 +99,7 @@ class ViewStore:
         if verdict.reason in UNCOUNTED:
             return verdict.told(self.counters.add(view.video_id, {verdict.reason: 1}, now))
         # The stream adds what was marked, in a moment.
-        views = self.counters.read([view.video_id])[view.video_id].views
+        views = self.counters.count(view.video_id, now)
         return verdict.told(views + (verdict.reason is None))
 
     def ruled(self, video: Item, caller: Caller, now: int) -> Verdict | None:
