@@ -1,0 +1,192 @@
+"""What does a view cost while many watch one video? `python -m bench.views` draws docs/views.svg.
+
+Views are counted by the service's own code in a simulation of DynamoDB's limits (tests/limits.py), with as many instances as it takes. What
+the stream then adds is applied to tables of moto, in batches as large as the router's, and counted by the rules of `make cost`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from itertools import count
+from typing import NamedTuple
+
+from bench.cost.meter import Meter
+from bench.cost.run import Place, clients, made
+from local import ROOT
+from shared.aws.stream import Record
+from shared.core.attributes import AttributeMap, Item, decode_item, encode_item
+from shared.core.caller import Caller
+from shared.core.periods import DAY_SECONDS, HOUR_SECONDS
+from shared.films.messages import TallyMessage, parse
+from shared.schema import PARTITION_KEY, VIDEO, VIEW_COUNTER, VIEWER
+from shared.upkeep.tallies import Collector, Tallies
+from shared.views.store import View, ViewStore
+from tests.harness import NOW
+from tests.limits import Simulation
+from tests.streams import change
+
+PICTURE = ROOT / "docs" / "views.svg"
+LOADS = {
+    "1/day": 1 / DAY_SECONDS,
+    "1/hour": 1 / HOUR_SECONDS,
+    "1/min": 1 / 60,
+    "1/s": 1.0,
+    "100/s": 100.0,
+    "1,000/s": 1_000.0,
+    "5,000/s": 5_000.0,
+    "20,000/s": 20_000.0,
+}
+"""Views of one video, by second."""
+SETTLED, MEASURED = 0.25, 0.1
+"""Seconds in which the counter finds its size, and those that are measured after them; at least one view."""
+BATCH = 100
+"""Records that the router reads at a time; fewer when fewer come in the second that it waits for more."""
+FILLING, BATCHES = 2, 4
+"""Batches of the stream before those that are measured, and these."""
+BURST = 0.05
+"""Seconds for which an item keeps what it has not used. The shorter, the sooner a counter is as large as it has to be."""
+
+VIDEO_ID = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
+CALLER = Caller("bob", frozenset())
+
+
+class Spent(NamedTuple):
+    """Write units of a view."""
+
+    request: float
+    """Those of the request itself."""
+    stream: float
+    """Its share of what the stream writes, of one hour and of one day."""
+
+    @property
+    def whole(self) -> float:
+        """All of them."""
+        return self.request + self.stream
+
+
+Change = tuple[AttributeMap | None, AttributeMap | None]
+Work = Callable[[ViewStore, int], object]
+
+
+def plain() -> Work:
+    """A view that nobody has to tell from another."""
+    return lambda store, now: store.counters.add(VIDEO_ID, {"views": 1}, now)
+
+
+def keyed() -> Work:
+    """A view with a key of its own, or of a viewer."""
+    numbers = count()
+    return lambda store, now: store.mark(View(VIDEO_ID, now, id=f"view {next(numbers)}"), CALLER, now)
+
+
+KINDS: Mapping[str, Callable[[], Work]] = {"with a viewer or a key": keyed, "plain": plain}
+
+
+def spent(kind: str, load: float) -> Spent:
+    """What a view takes of one kind, at a load in views a second."""
+    work, simulation = KINDS[kind](), Simulation(ViewStore, burst=BURST)
+    simulation.run(max(SETTLED, 1 / load), load, work)
+    run = simulation.run(max(MEASURED, 1 / load), load, work)
+    if run.done != run.calls:
+        raise RuntimeError(f"{run.calls - run.done} views failed: {run.failed[:1]}, {run.unknown[:1]}")
+    shares = sum(units / max(1.0, load * seconds) for seconds, units in starts().items())
+    return Spent(run.writes / run.calls, streamed(simulation, load) + shares)
+
+
+def streamed(simulation: Simulation[ViewStore], load: float) -> float:
+    """What the stream writes for one of the last views that were marked; nothing for those that were counted at once."""
+    marked = [
+        (old, new) for old, new in simulation.changes if new and VIEWER.partition_prefix in new[PARTITION_KEY]["S"]
+    ]
+    together = round(min(max(load, 1), BATCH))
+    # Before those that are measured, some fill the room for marks in the counter.
+    last = marked[-(FILLING + BATCHES) * together :]
+    with made() as place:
+        units = [_apply(place, last[at : at + together], load) for at in range(0, len(last), together)]
+    return sum(units[-BATCHES:]) / max(1, len(last[-BATCHES * together :]))
+
+
+@cache
+def starts() -> dict[int, int]:
+    """What it takes to keep what a counter had when an hour began, and when a day did too: by their seconds."""
+    counter: Item = VIEW_COUNTER.key(videoId=VIDEO_ID, shard=0) | {"views": 1}
+    hours = ("2026-11-22T13", "2026-11-22T14", "2026-11-23T00")
+    first, same_day, next_day = (encode_item(counter | {"hour": hour}) for hour in hours)
+    with made() as place:
+        hour = _apply(place, [(first, same_day)], 1)
+        both = _apply(place, [(same_day, next_day)], 1)
+    return {HOUR_SECONDS: hour, DAY_SECONDS: both - hour}
+
+
+def _apply(place: Place, changes: Sequence[Change], load: float) -> int:
+    """Let the stream add these changes to the table; returns the write units of it."""
+    if place.table.get(VIDEO.key(videoId=VIDEO_ID)) is None:
+        place.api().publish(videoId=VIDEO_ID)
+    collector = Collector()
+    for old, new in changes:
+        number = next(_SEQUENCE)
+        before, after = (item and decode_item(item) for item in (old, new))
+        collector.collect(Record(change(before, after, sequence=number, at=NOW + number / load)))
+    with Meter(*clients()).measured() as used:
+        for message in collector.take():
+            Tallies(place.table).apply([parse(TallyMessage, message)], NOW)
+    return used.units.writes
+
+
+_SEQUENCE = count()
+
+
+def costs() -> dict[str, list[Spent]]:
+    """Of each kind, what a view takes at each load."""
+    return {kind: [spent(kind, load) for load in LOADS.values()] for kind in KINDS}
+
+
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 790, 360, 60, 190, 50, 60
+COLOURS = ("#b3261e", "#00658f")
+
+
+def picture(taken: Mapping[str, Sequence[Spent]]) -> str:
+    """The write units of a view by the load, as an SVG."""
+    most = max(spent.whole for row in taken.values() for spent in row)
+    across = (WIDTH - LEFT - RIGHT) / (len(LOADS) - 1)
+
+    def x(column: int) -> float:
+        return LEFT + across * column
+
+    def y(units: float) -> float:
+        return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * units / most
+
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" font-size="12">',
+        "<title>Write units of a view, by the views of one video</title>",
+        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
+        f'<text x="{LEFT}" y="24" font-size="15">Write units of a view, with its share of the stream, hours and days</text>',
+    ]
+    for units in range(int(most) + 1):
+        parts.append(f'<path d="M{LEFT} {y(units):.0f}H{x(len(LOADS) - 1):.0f}" stroke="#ddd"/>')
+        parts.append(f'<text x="{LEFT - 8}" y="{y(units) + 4:.0f}" text-anchor="end">{units}</text>')
+    for column, label in enumerate(LOADS):
+        parts.append(f'<text x="{x(column):.0f}" y="{HEIGHT - BOTTOM + 20}" text-anchor="middle">{label}</text>')
+    parts.append(
+        f'<text x="{x(len(LOADS) // 2):.0f}" y="{HEIGHT - 14}" text-anchor="middle" fill="#555">views of one video</text>'
+    )
+    for (kind, row), colour, place in zip(taken.items(), COLOURS, (-8, 16), strict=True):
+        line = " ".join(f"{x(column):.0f},{y(spent.whole):.0f}" for column, spent in enumerate(row))
+        parts.append(f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="2"/>')
+        label = f"{kind}: {row[-1].whole:.2f}"
+        parts.append(
+            f'<text x="{x(len(LOADS) - 1) + 10:.0f}" y="{y(row[-1].whole) + place:.0f}" fill="{colour}">{label}</text>'
+        )
+    return "\n".join([*parts, "</svg>"]) + "\n"
+
+
+def main() -> None:
+    """Measure, print, and draw."""
+    taken = costs()
+    for kind, row in taken.items():
+        figures = zip(LOADS, row, strict=True)
+        print(f"{kind:24} " + "   ".join(f"{name}: {spent.whole:.3f}" for name, spent in figures))
+    PICTURE.write_text(picture(taken), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
