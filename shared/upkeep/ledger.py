@@ -16,7 +16,7 @@ from shared.aws.dynamodb import Key, Table, together
 from shared.aws.expressions import Expression
 from shared.aws.failures import ConditionFailed
 from shared.aws.records import ABSENT, contended
-from shared.core.attributes import Item
+from shared.core.attributes import Item, decode_item
 from shared.core.periods import DAY_SECONDS, HOUR_SECONDS
 from shared.schema import PARTITION_KEY, SCHEMA_VERSION, SEEN_PAGE, SORT_KEY, TTL_ATTRIBUTE
 
@@ -161,7 +161,7 @@ class Ledger:
                     attributes=(SEEN,),
                     limit=PAGES,
                     consistent=True,
-                    start=page.last_key,
+                    start=decode_item(page.last_key),
                 )
         return marks
 

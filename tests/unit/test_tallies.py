@@ -316,6 +316,14 @@ class TestViewsAndRatings:
         assert {operation.name for operation in operations} == {"GetItem"}
         assert items_of(table) == before
 
+    def test_what_is_in_more_pages_than_a_query_reads_is_known_too(
+        self, counting: Counting, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(ledger, "PAGES", 2)
+        for _ in range(2):
+            counting.deliver(message(views=views(200, a_second=200)))
+        assert counting.counter()["keyed"] == 200
+
     def test_what_is_new_in_a_message_that_comes_otherwise_is_counted(self, counting: Counting) -> None:
         counting.deliver(message(views=views(5)))
         counting.deliver(message(views=views(5, first=3)), message(views=views(2)))
