@@ -11,7 +11,8 @@ from shared.aws.client import AnswerLost, Refused
 from shared.aws.dynamodb import Table
 from shared.core.attributes import Item, encode_item
 from shared.core.errors import NotApplied, Throttled, Unavailable
-from shared.schema import LANES, MOST_VIEW_SHARDS, PARTITION_KEY, SCHEMA_VERSION, VIEW_COUNTER
+from shared.schema import MOST_VIEW_SHARDS, PARTITION_KEY, SCHEMA_VERSION, VIEW_COUNTER
+from shared.upkeep.ledger import MARK_BYTES, ROOM, SEEN, SEEN_UP_TO, TALLY
 from shared.videos.counters import CALM, FOLD_SECONDS, KNOWN_SECONDS, LOOK_SECONDS, SUMS, ViewCounters, sums_of
 from tests.harness import NOW, Api, recorded
 from tests.limits import Run, Simulation
@@ -389,9 +390,9 @@ class TestFold:
 
     def test_a_view_of_the_busiest_folded_counter_is_one_unit(self) -> None:
         millions = dict.fromkeys(SUMS, 987_654_321)
-        lanes = {f"upTo{lane}": b"x" * 17 for lane in range(LANES)} | {"stream": "2026-11-22T13:00:00.000"}
+        stream = {TALLY: 987_654_321, SEEN: bytes(ROOM * MARK_BYTES), SEEN_UP_TO: NOW}
         stamps = {"hour": "2026-11-22T13", "schemaVersion": SCHEMA_VERSION}
-        item = KEY | millions | lanes | stamps | {"spread": 64, "folded": {"views": 987_654_321, "owner": 12_345}}
+        item = KEY | millions | stream | stamps | {"spread": 64, "folded": millions}
         assert size(encode_item(item)) <= WRITE_BYTES
 
 
