@@ -5,6 +5,7 @@ has its name only once it is whole; until then, a state file beside it says how 
 next one goes on from there.
 """
 
+import base64
 import gzip
 import json
 import os
@@ -141,7 +142,8 @@ class Export:
         packed = gzip.GzipFile("", "wb", 6, out, mtime=0) if self._file.suffix == ".gz" else None
         for entity, item in items:
             line = {"Item": encode_item(item)} if self._raw else line_of(entity, item)
-            (packed or out).write(json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
+            text = json.dumps(line, ensure_ascii=False, separators=(",", ":"), default=_in_base64)
+            (packed or out).write(text.encode() + b"\n")
             counts[entity] += 1
         if packed:
             packed.close()
@@ -261,6 +263,11 @@ class Export:
             if page.last_key is None:
                 return
             after = decode_item(page.last_key)
+
+
+def _in_base64(value: bytes) -> str:
+    """Bytes as DynamoDB's JSON has them."""
+    return base64.b64encode(value).decode()
 
 
 _CHILDREN: dict[str, Entity] = {"Credit": CREDIT, "Release": RELEASE, "ImportedRating": RATING_TOTALS, "Job": JOB}
