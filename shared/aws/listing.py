@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
-from shared.aws.dynamodb import QueryPage, Table
+from shared.aws.dynamodb import QueryPage, Table, together
 from shared.aws.expressions import Expression
 from shared.aws.pages import EXAMINED_BUDGET, Fetch, merge
 from shared.core.attributes import Item, Value, decode_item
@@ -115,10 +115,13 @@ def walk(
     attributes: Iterable[str] = (),
     limit: int,
     consistent: bool = False,
+    start: Item | None = None,
 ) -> Iterator[Item]:
-    """All items of one partition of an index, or of the table itself, in its order; `limit` are read at a time."""
+    """All items of one partition of an index, or of the table itself, in its order; `limit` are read at a time.
+
+    Those after the key `start`, if there is one.
+    """
     condition = Expression.of(_equal(partition), **partition)
-    start: Item | None = None
     while True:
         page = table.query(
             index=index,
@@ -132,6 +135,23 @@ def walk(
         if page.last_key is None:
             return
         start = decode_item(page.last_key)
+
+
+def walk_all(
+    table: Table, index: str, partitions: Sequence[Mapping[str, Value]], *, attributes: Iterable[str], limit: int
+) -> Iterator[Item]:
+    """All items of these partitions, one after the other; but the first page of each is read side by side."""
+    begun = [
+        table.begin_query(
+            index=index, condition=Expression.of(_equal(partition), **partition), attributes=attributes, limit=limit
+        )
+        for partition in partitions
+    ]
+    for partition, page in zip(partitions, together(begun), strict=True):
+        yield from page.items
+        if page.last_key is not None:
+            start = decode_item(page.last_key)
+            yield from walk(table, index, partition, attributes=attributes, limit=limit, start=start)
 
 
 def _equal(partition: Mapping[str, Value]) -> str:

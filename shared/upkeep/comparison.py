@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any
 
 from shared.aws.dynamodb import LARGEST_BATCH_GET, Table
-from shared.aws.listing import sharded, unsharded, walk
+from shared.aws.listing import sharded, unsharded, walk, walk_all
 from shared.aws.records import key_of
 from shared.core.attributes import Item, Value
 from shared.relations.children import prefix_of
@@ -145,7 +145,14 @@ class Comparison:
         """All ratings of a video, a hundred at most at a time: those that count, one of each user, and those that lie
         where an earlier release put them; these count too, unless their user has rated or taken back since.
         """
-        entries = self.listed(sharded(rated_relation(video_id)), also=(PARTITION_KEY, SORT_KEY))
+        # Side by side, as most videos have few ratings, or none.
+        entries = walk_all(
+            self.table,
+            RELATION_INDEX.name,
+            sharded(rated_relation(video_id)),
+            attributes=(PARTITION_KEY, SORT_KEY, "relId"),
+            limit=PAGE,
+        )
         for group in grouped(entries, LARGEST_BATCH_GET):
             homes = {_place(entry): rating_key(video_id, entry["relId"]) for entry in group}
             keys = [*map(key_of, group), *homes.values()]

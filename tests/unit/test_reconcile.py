@@ -304,6 +304,27 @@ class TestOlderRatings:
         shown = api.get(f"/v1/videos/{video_id}/rating", user="bob").json
         assert ("own" in shown, shown["votes"]) == (False, 2)
 
+    def test_all_of_many_are_moved(
+        self,
+        table: Table,
+        api: Api,
+        video_id: str,
+        run: Runs,
+        older: Item,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        monkeypatch.setattr("shared.upkeep.comparison.PAGE", 2)
+        monkeypatch.setattr("shared.upkeep.comparison.LARGEST_BATCH_GET", 3)
+        for number in range(7):
+            user = f"user {number}"
+            key = schema.OLDER_RATING.key(userId=user, videoId=video_id)
+            table.write(table.put(older | key | {"userId": user, "relId": user, "relSort": NOW - number // 2}))
+        spoil(table, schema.RATING_TOTALS.key(videoId=video_id), votes=10, likes=8, sum=88)
+        assert run(repair=True) == [("ratings", video_id, "repaired")]
+        assert run.findings[0].found == {"older": 8}
+        assert run() == []
+        assert api.get(f"/v1/videos/{video_id}/rating", user="user 6").json["own"]["value"] == 10
+
     def test_one_that_is_written_in_this_moment_stays_for_the_next_run(
         self, table: Table, video_id: str, run: Runs, older: Item, monkeypatch: pytest.MonkeyPatch
     ) -> None:

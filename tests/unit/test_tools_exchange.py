@@ -261,7 +261,7 @@ def test_an_export_that_crashed_continues_and_ends_like_an_undisturbed_one(
 ) -> None:
     export(full.table, tmp_path / "whole.jsonl.gz", raw=raw, page=1)
     with monkeypatch.context() as patched:
-        _crash_after(queries, patched, "query")
+        _crash_after(queries, patched, "begin_query")
         with pytest.raises(Crash):
             export(full.table, tmp_path / "all.jsonl.gz", raw=raw, page=1)
     assert not (tmp_path / "all.jsonl.gz").exists()
