@@ -17,7 +17,7 @@ from shared.aws.records import ABSENT, contended, new_write_id, signing, unchang
 from shared.aws.stream import Record
 from shared.core.attributes import Item
 from shared.core.caller import Caller
-from shared.core.periods import DAY_SECONDS, hour_of, start_of
+from shared.core.periods import DAY_SECONDS, HOURS_KEPT_DAYS, hour_of, start_of
 from shared.films.messages import TallyMessage, tally_message
 from shared.relations.ratings import TOTALS, difference
 from shared.schema import (
@@ -39,9 +39,6 @@ from shared.videos.access import VISIBILITY_ATTRIBUTES, is_purged
 from shared.videos.counters import COUNTED, SUMS, sums_of
 
 TALLIES = Caller.job("tallies")
-
-HOURS_FOR = 35 * DAY_SECONDS
-"""How long what a counter had at the start of an hour is kept; that of a day stays."""
 
 Merged = dict[str, dict[str, int]]
 """Sums by shard."""
@@ -157,7 +154,7 @@ class Tallies:
             addition = partial(_rating_addition, video.id, now)
             self.ledger.add(Total("ratings", video.id, key, addition, video.is_there), counted.ratings, now)
         for hour, starts in counted.hours.items():
-            until = {TTL_ATTRIBUTE: start_of(hour) + HOURS_FOR}
+            until = {TTL_ATTRIBUTE: start_of(hour) + HOURS_KEPT_DAYS * DAY_SECONDS}
             self._keep(video, hour, VIEW_HOUR.key(videoId=video.id, hour=hour), starts, until)
         for day, starts in counted.days.items():
             self._keep(video, day, VIEW_DAY.key(videoId=video.id, day=day), starts, {})

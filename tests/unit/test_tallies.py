@@ -16,14 +16,14 @@ from shared.aws.dynamodb import ATTEMPTS, Table
 from shared.aws.stream import Record
 from shared.core.attributes import Item, encode_item
 from shared.core.errors import Unavailable, WriteContention
-from shared.core.periods import hour_of, start_of
+from shared.core.periods import DAY_SECONDS, HOURS_KEPT_DAYS, hour_of, start_of
 from shared.films.jobs import JobStore
 from shared.films.messages import TallyMessage, parse, tally_message
 from shared.films.shares import ShareStore
 from shared.upkeep import ledger
 from shared.upkeep.dispatch import Router
 from shared.upkeep.ledger import AT_ONCE, ROUNDS, mark_of
-from shared.upkeep.tallies import HOURS_FOR, Tallies, least
+from shared.upkeep.tallies import Tallies, least
 from shared.videos.counters import SUMS, ViewCounters
 from tests import streams
 from tests.backstage import SHARES, Backstage, FakeQueue, grouped
@@ -609,7 +609,7 @@ class TestStarts:
         }
         assert hour.items() >= ({"rel": schema.viewed_relation("2026-11-22T14"), "relSort": 15} | place).items()
         assert hour["starts"] == {"0": NO_SUMS | {"views": 10, "keyed": 5}}
-        assert hour["purgeAt"] == start_of("2026-11-22T14") + HOURS_FOR
+        assert hour["purgeAt"] == start_of("2026-11-22T14") + HOURS_KEPT_DAYS * DAY_SECONDS
         assert day.items() >= ({"rel": schema.viewed_relation("2026-11-22"), "relSort": 0} | place).items()
         assert day["starts"] == {"0": NO_SUMS}
         assert "purgeAt" not in day
