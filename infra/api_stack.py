@@ -15,7 +15,7 @@ from constructs import Construct
 from infra import attributes
 from infra.data_stack import DataStack
 from infra.function import ServiceFunction
-from infra.media_stack import MediaStack
+from infra.media_stack import RENDITIONS, MediaStack
 from infra.nag import accept
 from infra.release import GradualShift
 from infra.settings import Issuer, Settings
@@ -79,6 +79,7 @@ class ApiStack(cdk.Stack):
             "views": self._views(),
             "uploads": self._uploads(),
             "jobs": self._jobs(),
+            "playback": self._playback(),
             "history": self._history(),
             "relations": self._relations(),
             "ratings": self._ratings(),
@@ -234,6 +235,15 @@ class ApiStack(cdk.Stack):
         )
         jobs.allow_items("UpdateItem", of=[schema.QUOTA], attributes=attributes.QUOTA)
         return jobs
+
+    def _playback(self) -> ServiceFunction:
+        """Lets films out. What it signs can do no more than its own role: read renditions and films, and write nothing."""
+        media, sources = self._media.media, self._media.sources
+        playback = self._function("playback", {"MEDIA_BUCKET": media.bucket_name, "MEDIA_URL": self._media.media_url})
+        playback.allow_items("GetItem", of=[schema.VIDEO], attributes=attributes.PLAYBACK)
+        playback.allow_objects("GetObject", bucket=media, below=(RENDITIONS,))
+        playback.allow_objects("GetObject", bucket=sources)
+        return playback
 
     def _history(self) -> ServiceFunction:
         """The audit trail, to be read only. It reads videos to know whose they are."""

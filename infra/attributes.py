@@ -12,6 +12,9 @@ _RELATION = ("rel", "relShard", "relSort", "relId")
 VISIBILITY = ("userId", "status", "visibility", "publishAt", "expiresAt", "purgeAt")
 """What decides who may see a video."""
 
+PLAYBACK = (*VISIBILITY, "videoId", "duration", "source", "thumbnails", "pictures", "failure")
+"""What a player needs of a video, and what says to whom it may be played."""
+
 SUMMARY = tuple(dict.fromkeys((*schema.PROJECTION, *VISIBILITY)))
 """What lists show of a video, to whom it may be shown."""
 

@@ -13,7 +13,7 @@ from constructs import Construct
 from infra import attributes
 from infra.data_stack import DataStack
 from infra.function import ServiceFunction
-from infra.media_stack import ARRIVALS_TIMEOUT, PICTURES, MediaStack
+from infra.media_stack import ARRIVALS_TIMEOUT, PICTURES, RENDITIONS, MediaStack
 from infra.queue import WorkQueue
 from infra.settings import Settings, Target
 from shared import schema
@@ -76,9 +76,6 @@ of one, however many and however slow, leave room for those of others. Of transc
 
 AUDIT_OBJECTS = "audit/*"
 """What the audit writes in the archive bucket."""
-
-RENDITIONS = "renditions/*"
-"""What transcoders write in the media bucket."""
 
 
 def _meta_of(entity: schema.Entity) -> Mapping[str, Any]:

@@ -1,5 +1,6 @@
 """The buckets: films as they were uploaded, what is made of them, and the archive of what happened."""
 
+from collections.abc import Sequence
 from typing import Any, cast
 
 import aws_cdk as cdk
@@ -17,6 +18,9 @@ from infra.settings import Settings
 
 PICTURES = "thumbnails/*"
 """What everybody may see of the media bucket. A picture's address holds its video's id and a hash."""
+
+RENDITIONS = "renditions/*"
+"""What transcoders make, in the same bucket: only signed URLs show it."""
 
 ARRIVALS_TIMEOUT = cdk.Duration.seconds(30)
 """Of the function that reads the queue below: for each message one request to S3 and two to DynamoDB."""
@@ -39,7 +43,7 @@ class MediaStack(cdk.Stack):
         self.arrivals_queue = WorkQueue(self, "ArrivalsQueue", encryption=encryption, worker_timeout=ARRIVALS_TIMEOUT)
         self.arrivals = self.arrivals_queue.queue
         self.sources = self._sources(settings)
-        self.media = self._bucket("Media", settings)
+        self.media = self._bucket("Media", settings, cors=_cors(settings))
         self.archive = self._bucket(
             "Archive",
             settings,
@@ -125,17 +129,8 @@ class MediaStack(cdk.Stack):
             "Sources",
             settings,
             bucket_name=name,
-            cors=[
-                s3.CorsRule(
-                    allowed_methods=[s3.HttpMethods.PUT],
-                    allowed_origins=list(settings.allow_origins),
-                    allowed_headers=["*"],
-                    exposed_headers=["ETag"],  # completing an upload in parts needs it
-                    max_age=3600,
-                )
-            ]
-            if settings.allow_origins
-            else None,
+            # Completing an upload in parts needs the ETags.
+            cors=_cors(settings, s3.HttpMethods.PUT, exposed=["ETag"]),
         )
         resource = cast(s3.CfnBucket, sources.node.default_child)
         # On the underlying resource: CDK's own notifications are made by a function of theirs.
@@ -230,6 +225,22 @@ class MediaStack(cdk.Stack):
             if settings.allow_origins
             else None,
         )
+
+
+def _cors(settings: Settings, *more: s3.HttpMethods, exposed: Sequence[str] = ()) -> list[s3.CorsRule] | None:
+    """What pages of the allowed sites may do with the URLs that were signed for them: play, and `more`."""
+    if not settings.allow_origins:
+        return None
+    return [
+        s3.CorsRule(
+            allowed_methods=[s3.HttpMethods.GET, s3.HttpMethods.HEAD, *more],
+            allowed_origins=list(settings.allow_origins),
+            allowed_headers=["*"],
+            # Players that fetch ranges themselves read how much there is.
+            exposed_headers=["Accept-Ranges", "Content-Length", "Content-Range", *exposed],
+            max_age=3600,
+        )
+    ]
 
 
 def _global_name(settings: Settings) -> str:

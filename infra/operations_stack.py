@@ -76,7 +76,7 @@ class OperationsStack(cdk.Stack):
         alarms = Alarms(self, "Alarms", settings=self._settings, action=action)
         workers = list(jobs.functions.values())
         alarms.watch_api(api.api)
-        # By two alarms, because an alarm takes ten metrics at most, and there are ten functions already.
+        # By two alarms, because an alarm takes ten metrics at most, and there are more functions than that.
         for name, in_catalogue in (("Catalogue functions", True), ("Other API functions", False)):
             alarms.watch_functions(
                 name,

@@ -153,6 +153,8 @@ def _http() -> Iterator[Example]:
     yield _call("listJobs", 200, params={"videoId": world.LOOKED_AT})
     yield _call("retryJob", 202, params={"videoId": failed["videoId"], "kind": rendition_kind(world.RENDITION)})
     yield _call("whyNotReady", 200, params={"videoId": world.AWAITED})
+    yield _call("getPlayback", 200, params={"videoId": world.LOOKED_AT})
+    yield _call("getPlayback", 409, "nothing-to-play", params=video, caller=world.BOB)
 
     person = video | {"personId": world.PERSON}
     yield _call("listCredits", 200, params=video, query="limit=10")

@@ -182,7 +182,7 @@ class Worker:
         self._reports.send(message, "running", progress=0)
         LOGGER.info("begins %s", name)
         try:
-            self._make(message, receipt)
+            size = self._make(message, receipt)
         except UnreadableFilm as error:
             self._reports.send(message, "failed", reason=error.reason, retry=False)
         except FilmLost as error:
@@ -194,10 +194,11 @@ class Worker:
             reason = "The transcoder could not finish; its log says why."
             self._reports.send(message, "failed", reason=reason, retry=True)
         else:
-            self._done(message)
+            self._done(message, size)
             LOGGER.info("finished %s", name)
 
-    def _make(self, message: JobMessage, receipt: str) -> None:
+    def _make(self, message: JobMessage, receipt: str) -> int:
+        """Make and store a rendition; returns its bytes."""
         rendition = message.input.rendition
         if rendition is None or message.output is None:
             raise BadMessage("The message is not about a rendition.")
@@ -220,6 +221,7 @@ class Worker:
             transcode(film, made, width=rendition.width, height=rendition.height, progress=beat)
             bucket, key = split_uri(message.output)
             self._s3.upload_file(str(made), bucket, key, ExtraArgs={"ContentType": "video/mp4"})
+            return made.stat().st_size
 
     def _download(self, film: JobInput, target: Path, beat: Callable[[], None]) -> None:
         bucket, key = split_uri(film.source)
@@ -238,9 +240,9 @@ class Worker:
                 file.write(chunk)
                 beat()
 
-    def _done(self, message: JobMessage) -> None:
+    def _done(self, message: JobMessage, size: int) -> None:
         try:
-            self._reports.send(message, "done", uri=str(message.output))
+            self._reports.send(message, "done", uri=str(message.output), fileSize=size)
         except NotWanted as answer:
             if answer.gone:  # perhaps with its video; what is written after its purge, nobody else would remove
                 bucket, key = split_uri(str(message.output))

@@ -72,6 +72,7 @@ ROUTES = (
     Route("listJobs", "GET", "/v1/videos/{videoId}/jobs", "jobs", READ),
     Route("retryJob", "POST", "/v1/videos/{videoId}/jobs/{kind}/retry", "jobs", WRITE),
     Route("whyNotReady", "GET", "/v1/videos/{videoId}/why-not-ready", "jobs", READ),
+    Route("getPlayback", "GET", "/v1/videos/{videoId}/playback", "playback", READ),
     Route("listCredits", "GET", "/v1/videos/{videoId}/credits", "relations", READ, takes_query=True),
     Route("getCredit", "GET", "/v1/videos/{videoId}/credits/{personId}", "relations", READ),
     Route("putCredit", "PUT", "/v1/videos/{videoId}/credits/{personId}", "relations", WRITE),

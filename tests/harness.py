@@ -19,6 +19,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from functions.history import handler as history
 from functions.jobs import handler as jobs
+from functions.playback import handler as playback
 from functions.playlists import handler as playlists
 from functions.public import handler as public
 from functions.ratings import handler as ratings
@@ -36,6 +37,7 @@ from shared.aws.s3 import make_client as make_s3_client
 from shared.core.attributes import Item
 from shared.core.settings import LambdaHandler
 from shared.films.jobs import JobStore
+from shared.films.playback import Signer
 from shared.films.quota import QuotaStore
 from shared.films.uploads import UploadService, UploadStore
 from shared.relations.credits import RelationStore
@@ -307,6 +309,7 @@ def make_api(table: Table, clock: Clock | None = None, objects: Objects | None =
             playlists=lambda: playlists.make(PlaylistStore(table), cursors, LINKS, clock),
             totals=lambda: totals.make(TotalsStore(table), cursors, LINKS, clock),
             jobs=lambda: jobs.make(VideoStore(table, moves_entries=False), JobStore(table), quota, MEDIA_BUCKET, clock),
+            playback=lambda: playback.make(table, Signer(objects, MEDIA_BUCKET, LINKS), clock),
             public=lambda: public.make(table, clock),
         ),
         clock,

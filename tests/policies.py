@@ -218,7 +218,20 @@ class Watch:
     def on(self, *clients: Any) -> None:
         """Watch what these clients send, and sign for others to send."""
         for client in clients:
-            come_between(client, partial(self._sent, client.meta.service_model.service_name))
+            service = client.meta.service_model.service_name
+            come_between(client, partial(self._sent, service))
+            if service == "s3":
+                self._watch_signing(client)
+
+    def _watch_signing(self, client: Any) -> None:
+        """What a URL is signed for, its signer must be allowed to do: S3 looks it up when somebody uses the URL."""
+        sign = client.generate_presigned_url
+
+        def signed(method: str, Params: Mapping[str, Any], **options: Any) -> str:
+            operation = client.meta.method_to_api_mapping[method]
+            return str(self._sent("s3", operation, Params, lambda: sign(method, Params=Params, **options)))
+
+        vars(client)["generate_presigned_url"] = signed
 
     def aside(self) -> AbstractContextManager[None]:
         """What is sent within, the test sends."""

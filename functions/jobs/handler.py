@@ -167,10 +167,12 @@ class Jobs:
                             {"pointer": "/uri", "detail": "must be an object below the `output` of the job's message"}
                         ],
                     )
+                size = report.fileSize
+                output = {"uri": uri} | ({} if size is None else {"fileSize": size})
                 done = self.jobs.complete(
-                    ticket, {"uri": uri}, caller, now, lambda item: video.rendered(item, name, uri)
+                    ticket, output, caller, now, lambda item: video.rendered(item, name, uri, size)
                 )
-                return done or (_repeated(job, ticket, "done") if job.get("output") == {"uri": uri} else None)
+                return done or (_repeated(job, ticket, "done") if job.get("output", {}).get("uri") == uri else None)
             case "failed":
                 failed = self.jobs.fail(ticket, str(report.reason), caller, now, retry=report.retry)
                 return failed or _repeated(job, ticket, "failed")

@@ -64,6 +64,14 @@ FILMS = (
         "0.5 RRU, and 0.5 per 4 KB of jobs",
     ),
     AccessPattern(
+        "What a player needs of a video",
+        "GET /v1/videos/{videoId}/playback",
+        ("GetItem",),
+        None,
+        f"pk = {VIDEO.pk}, sk = {VIDEO.sk}",
+        "0.5 RRU",
+    ),
+    AccessPattern(
         "Try a failed job again",
         "POST /v1/videos/{videoId}/jobs/{kind}/retry",
         ("GetItem", "GetItem", "UpdateItem", "UpdateItem"),

@@ -1,4 +1,4 @@
-"""S3 as the service uses it: objects by their `s3://bucket/key`, and URLs by which clients upload.
+"""S3 as the service uses it: objects by their `s3://bucket/key`, and URLs by which clients upload and play.
 
 What failed is tried again with backoff: every request here may be repeated, because a key is written once, or
 with the same content each time. Then it is shared.core.errors.Unavailable.
@@ -186,6 +186,19 @@ class Objects:
             ExpiresIn=seconds,
         )
         return url, {"Content-Type": content_type, "If-None-Match": "*"}
+
+    def presigned_get(self, uri: str, content_type: str, seconds: int) -> str:
+        """A URL that reads one object, whole or in ranges (RFC 9110, section 14), and answers with this type.
+
+        It ends with the credentials that it is signed with, if that is earlier.
+        https://docs.aws.amazon.com/AmazonS3/latest/userguide/using-presigned-url.html
+        """
+        bucket, key = split_uri(uri)
+        return self.client.generate_presigned_url(
+            "get_object",
+            Params={"Bucket": bucket, "Key": key, "ResponseContentType": content_type},
+            ExpiresIn=seconds,
+        )
 
     def start_multipart(self, uri: str, content_type: str) -> str:
         """CreateMultipartUpload; returns S3's id of it. One that a lost answer left behind, the bucket's rules abort."""

@@ -17,6 +17,7 @@
     │   ├── WriteContention
     │   ├── LimitReached
     │   ├── NoSource
+    │   ├── NotPlayable
     │   └── OutdatedReport
     ├── VersionMismatch 412
     ├── ContentTooLarge 413
@@ -176,6 +177,12 @@ class NoSource(Conflict):
     """The video has no source film yet, or what was uploaded is not what was announced."""
 
     title, slug = "No source", "no-source"
+
+
+class NotPlayable(Conflict):
+    """Nothing of the video can be played; the detail says why."""
+
+    title, slug = "Not playable", "not-playable"
 
 
 class OutdatedReport(Conflict):

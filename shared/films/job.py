@@ -81,9 +81,14 @@ def owned_jobs(video: Item, jobs: Iterable[Item]) -> list[Item]:
     return [job for job in jobs if job["state"] in STATES and job["owner"] == video["userId"]]
 
 
+def renditions_folder(media_bucket: str, video_id: str) -> str:
+    """Where all renditions of a video are: an S3 URI with a slash at its end."""
+    return f"s3://{media_bucket}/renditions/{video_id}/"
+
+
 def rendition_folder(media_bucket: str, video_id: str, input_hash: str) -> str:
     """Where the renditions of one input go: an S3 URI with a slash at its end."""
-    return f"s3://{media_bucket}/renditions/{video_id}/{input_hash}/"
+    return f"{renditions_folder(media_bucket, video_id)}{input_hash}/"
 
 
 def document(job: Item) -> dict[str, Any]:

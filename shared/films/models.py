@@ -85,6 +85,9 @@ class RenditionReport(Content):
         default=None, description="Percent; when running"
     )
     uri: S3Uri | None = Field(default=None, description="The rendition's address; when done")
+    fileSize: Annotated[int, Field(strict=True, ge=1, le=LARGEST_FILM), BeforeValidator(whole)] | None = Field(
+        default=None, description="The rendition's bytes; when done. Players choose by it"
+    )
     reason: Annotated[str, line(500)] | None = Field(default=None, description="The reason in a sentence; when failed")
     worker: Name | None = Field(
         default=None,

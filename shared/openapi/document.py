@@ -5,14 +5,14 @@ from functools import cache
 
 from shared.core import errors
 from shared.core.errors import ServiceError
-from shared.openapi import audit, jobs, playlists, public, ratings, relations, totals, uploads, videos, views
+from shared.openapi import audit, jobs, playback, playlists, public, ratings, relations, totals, uploads, videos, views
 from shared.openapi.spec import Operation, ref
 from shared.routes import ROUTES, SCOPES, Route
 from shared.web.answers import PROBLEM
 from shared.web.parameters import Query, Schema
 from shared.web.requests import JSON, LARGEST_BODY
 
-_PARTS = (videos, relations, ratings, playlists, totals, views, jobs, uploads, audit)
+_PARTS = (videos, relations, ratings, playlists, totals, views, jobs, uploads, playback, audit)
 _OPERATIONS: dict[str, Operation] = {
     operation: spec for part in (*_PARTS, public) for operation, spec in part.OPERATIONS.items()
 }
@@ -23,6 +23,7 @@ _TAGS = {
     "videos": "Create, read, find, change and delete videos, alone and in batches",
     "uploads": "Send films",
     "jobs": "What is made of a film, and why it is not ready",
+    "playback": "Play films",
     "views": "Count views",
     "ratings": "Rate videos",
     "relations": "Credits, people, and titles in regions and languages",

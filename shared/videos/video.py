@@ -259,9 +259,11 @@ def pictured(item: Item, pictures: Item) -> Item:
     return item | {"pictures": item.get("pictures", {}) | pictures}
 
 
-def rendered(item: Item, name: str, uri: str) -> Item:
-    """The item with one more rendition; `ready` once all that are wanted are there."""
+def rendered(item: Item, name: str, uri: str, size: int | None = None) -> Item:
+    """The item with one more rendition, of `size` bytes if that is known; `ready` once all that are wanted are there."""
     source = item["source"] | {"made": item["source"]["made"] | {name: uri}}
+    sizes = {other: known for other, known in source.get("sizes", {}).items() if other != name}
+    source["sizes"] = sizes if size is None else sizes | {name: size}
     result = item | {"source": source}
     # A failure was a job's, and all jobs that are needed are done; a status that a person set stays.
     on_its_way = item["status"] == "processing" or (item["status"] == "failed" and "failure" in item)

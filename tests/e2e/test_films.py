@@ -6,6 +6,7 @@ import time
 from typing import Any
 from urllib.parse import urljoin
 
+import av
 import boto3
 import pytest
 from PIL import Image
@@ -18,6 +19,7 @@ from tests.films import clip, film
 pytestmark = pytest.mark.xdist_group("e2e")
 
 SETTLED = ("ready", "failed")
+PLAYER = {"Origin": "https://player.example"}
 REPORT = {"inputHash": "0" * 32, "attempt": 1, "state": "running", "progress": 1}
 
 
@@ -158,6 +160,66 @@ class TestARealClip:
         )
         assert service.http.get(after["url"]).content != before
         assert _get(service, ready)["status"] == "ready"
+
+
+class TestPlaying:
+    """As a player does: it knows the URLs, has no token for them, and asks for ranges."""
+
+    def test_a_rendition_plays_in_ranges_from_pages_of_other_sites(
+        self, service: Service, ready: dict[str, Any]
+    ) -> None:
+        answer = _get(service, ready, "/playback")
+        (rendition,) = answer["renditions"]
+        part = service.http.get(rendition["url"], headers=PLAYER | {"Range": "bytes=0-1023"})
+        assert (part.status_code, len(part.content)) == (206, 1024)
+        assert part.headers["content-range"] == f"bytes 0-1023/{rendition['size']}"
+        assert part.headers["content-type"] == rendition["type"] == "video/mp4"
+        assert part.headers["access-control-allow-origin"] in ("*", PLAYER["Origin"])
+        assert {"*", "content-range"} & {*part.headers["access-control-expose-headers"].lower().split(", ")}
+        whole = service.http.get(rendition["url"])
+        assert (whole.status_code, len(whole.content)) == (200, rendition["size"])
+        with av.open(io.BytesIO(whole.content)) as film:
+            video = film.streams.video[0]
+            assert (video.width, video.height) == (rendition["width"], rendition["height"])
+        assert rendition["bitRate"] == round(rendition["size"] * 8000 / answer["duration"])
+
+    def test_the_owner_plays_the_film_as_it_was_uploaded(self, service: Service, ready: dict[str, Any]) -> None:
+        source = _get(service, ready, "/playback")["source"]
+        data = clip("bikes").read_bytes()
+        part = service.http.get(source["url"], headers={"Range": "bytes=-100"})
+        assert (part.status_code, part.content) == (206, data[-100:])
+        assert (source["size"], source["type"]) == (len(data), part.headers["content-type"])
+
+    def test_its_pictures_are_those_of_the_document(self, service: Service, ready: dict[str, Any]) -> None:
+        answer, shown = _get(service, ready, "/playback"), _get(service, ready)["thumbnails"]
+        assert (answer["poster"], answer["storyboard"]) == (shown["poster"], shown["storyboard.vtt"])
+
+    def test_others_play_what_is_published_without_its_source(self, service: Service, ready: dict[str, Any]) -> None:
+        place = f"{_path(ready)}/playback"
+        assert service.request("GET", place, "bob").status_code == 404
+        assert _get(service, ready, "/playback")["whyHidden"] == "The video is private."
+        service.request("PATCH", _path(ready), json={"visibility": "public"})
+        try:
+            answer = _get(service, ready, "/playback", "bob")
+            assert {"source", "whyHidden"}.isdisjoint(answer)
+            reply = service.http.get(answer["renditions"][0]["url"], headers={"Range": "bytes=0-9"})
+            assert reply.status_code == 206
+        finally:
+            service.request("PATCH", _path(ready), json={"visibility": "private"})
+
+    def test_a_url_reads_nothing_else_and_writes_nothing(self, service: Service, ready: dict[str, Any]) -> None:
+        answer = _get(service, ready, "/playback")
+        url = answer["renditions"][0]["url"]
+        assert service.http.get(url.replace("240p.mp4", "other.mp4")).status_code == 403
+        assert service.http.get(url.replace("video%2Fmp4", "text%2Fhtml")).status_code == 403
+        assert service.http.put(url, content=b"x").status_code == 403
+        assert service.http.delete(url).status_code == 403
+
+    def test_without_a_film_it_says_why(self, service: Service) -> None:
+        video = service.create()
+        reply = service.request("GET", f"{_path(video)}/playback")
+        assert (reply.status_code, reply.json()["type"]) == (409, "urn:video-metadata:problem:not-playable")
+        assert reply.json()["detail"].startswith("No film has arrived.")
 
 
 class TestFilesThatAreNotFilms:

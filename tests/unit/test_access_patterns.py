@@ -290,6 +290,7 @@ CALLS: dict[str, tuple[Callable[[Api], str], Callable[[Api, str], Reply]]] = {
     "S3 notifies: arrivals": (_uploading(1), _arrive),
     "GET /v1/videos/{videoId}/jobs": (_with_film, lambda api, v: api.get(f"/v1/videos/{v}/jobs")),
     "GET /v1/videos/{videoId}/why-not-ready": (_with_film, lambda api, v: api.get(f"/v1/videos/{v}/why-not-ready")),
+    "GET /v1/videos/{videoId}/playback": (_with_film, lambda api, v: api.get(f"/v1/videos/{v}/playback")),
     "POST /v1/videos/{videoId}/jobs/{kind}/retry": (
         _with_failed_poster,
         lambda api, v: api.post(f"/v1/videos/{v}/jobs/poster/retry"),

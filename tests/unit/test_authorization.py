@@ -87,6 +87,13 @@ RESTORED = """
     public                   409    403     403    403     403     409
     deleted                  ok     403     404    403     403     ok
 """
+PLAYED = """
+    private                  ok     ok      404    404     403     ok
+    processing               ok     ok      404    404     403     ok
+    public        ok     ok      409:not-playable  409:not-playable     403     ok
+    deleted  409:not-playable  409:not-playable  404    404     403     409:not-playable
+"""
+"""Playing a film that has arrived and of which nothing was made yet: its owner has the film itself."""
 COMPLETED = """
     private                  409    403     404    403     403     409
     processing               409    403     404    403     403     409
@@ -116,6 +123,7 @@ VIDEOS = {
     "listJobs": SEEN_BY_OWNER,
     "retryJob": CHANGED,
     "whyNotReady": SEEN_BY_OWNER,
+    "getPlayback": PLAYED,
     "listCredits": SEEN,
     "getCredit": SEEN,
     "putCredit": CHANGED,
@@ -242,7 +250,7 @@ class World:
 
     def video(self, state: str, function: str) -> str:
         """The id of a video in a state, with what a function deals with: an upload, a film, or relations."""
-        video_id = self._film() if function == "jobs" else self._blank()
+        video_id = self._film() if function in ("jobs", "playback") else self._blank()
         path = f"/v1/videos/{video_id}"
         if function in ("relations", "videos"):
             assert self.api.put(f"{path}/credits/sam", BODIES["putCredit"]).status == 201

@@ -19,7 +19,9 @@ ANSWERING = tuple(sorted({route.function for route in ROUTES}))
 WITH_MEDIA = ("probe", "thumbnails")
 HEAVY = ("nacl", "cryptography", "aws_cdk", "moto", "aws_xray_sdk", "requests")
 LATER = ("botocore", "pydantic", "aws_lambda_powertools", "asyncio", "concurrent")
-"""What an answer may need, but a start does not, except of `uploads`: botocore signs its URLs."""
+"""What an answer may need, but a start does not, except of those that sign URLs."""
+SIGNING = ("uploads", "playback")
+"""The functions that sign URLs, with botocore."""
 
 VIDEO_ID = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 OF_EACH = """
@@ -120,7 +122,7 @@ print(callable(handler.lambda_handler), *sorted({{name.split('.')[0] for name in
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env={})
     is_callable, *loaded = done.stdout.split()
     heavy = HEAVY if function in WITH_MEDIA else (*HEAVY, "av", "PIL")
-    if function in ANSWERING and function != "uploads":
+    if function in ANSWERING and function not in SIGNING:
         heavy = (*heavy, *LATER)
     assert (is_callable, [name for name in heavy if name in loaded]) == ("True", [])
 

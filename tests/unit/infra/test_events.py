@@ -250,6 +250,8 @@ PART_OF_ANSWER: dict[str, Any] = {
     "jobs/report-rendition": {"state": "running", "progress": 40, "attempt": world.LAST_TRY},
     "jobs/retry-job": {"kind": "transcode.240p", "state": "queued", "attempt": 2},
     "jobs/why-not-ready": {"ready": False, "status": "processing"},
+    "playback/get-playback": {"whyHidden": "The video is processing; GET .../why-not-ready says what is missing."},
+    "playback/get-playback-nothing-to-play": {"type": f"{PROBLEM}not-playable"},
     "playlists/append-entry": {"videoId": world.AWAITED},
     "playlists/create-playlist": {"title": "Boats", "userId": "alice", "entryCount": 0},
     "playlists/get-playlist": {"playlistId": world.EVENING, "title": "This evening"},

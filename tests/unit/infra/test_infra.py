@@ -12,7 +12,10 @@ from shared.media.ladder import SIZES
 from tests.unit.infra.conftest import Synthesize
 from tests.unit.infra.templates import LOCAL, Json, Templates, as_list, plain
 
-FUNCTIONS = ("videos", "relations", "ratings", "playlists", "totals", "views", "uploads", "jobs", "history", "public")
+FUNCTIONS = (
+    *("videos", "relations", "ratings", "playlists", "totals", "views", "uploads", "jobs", "playback", "history"),
+    "public",
+)
 
 
 class TestTable:

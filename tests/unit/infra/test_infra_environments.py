@@ -42,6 +42,7 @@ KEY_USES = {
     "views": {f"Decrypt {DYNAMODB}"},
     "ratings": {f"Decrypt {DYNAMODB}"},
     "jobs": {f"Decrypt {DYNAMODB}"},
+    "playback": {f"Decrypt {DYNAMODB}", f"Decrypt {S3}"},
     "public": {f"Decrypt {DYNAMODB}"},
     "sweeper": {f"Decrypt {DYNAMODB}"} | SENDS,
     "rankings": {f"Decrypt {DYNAMODB}"},

@@ -90,6 +90,11 @@ ALLOWED = {
             returning="ALL_NEW",
         ),
     },
+    "playback": {
+        _only("dynamodb:GetItem Table VIDEO#*", SEEN, "duration failure pictures source thumbnails videoId"),
+        "s3:GetObject Media/renditions/*",
+        "s3:GetObject Sources/*",
+    },
     "history": {
         _only("dynamodb:GetItem Table VIDEO#*", SEEN),
         "dynamodb:Query AuditTable VIDEO#*",
@@ -255,6 +260,7 @@ ENVIRONMENT = {
     "views": {"VIEW_WINDOW_SECONDS": "1800", "COUNT_OWN_VIEWS": "false"},
     "uploads": {"SOURCES_BUCKET": "Sources", "JOBS_PER_DAY": "500", "RENDITIONS": "1080p,720p,480p,240p"},
     "jobs": {"JOBS_PER_DAY": "500", "MEDIA_BUCKET": "Media"},
+    "playback": {"MEDIA_BUCKET": "Media", "MEDIA_URL": "https://Pictures.DomainName"},
     "history": {"AUDIT_TABLE_NAME": "AuditTable", "CURSOR_SECRET_ARN": "CursorSecret"},
     "relations": LISTING,
     "ratings": {},

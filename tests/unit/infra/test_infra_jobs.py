@@ -1,7 +1,7 @@
 """Buckets, queues, and what wakes which function."""
 
 import json
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -99,12 +99,21 @@ class TestArrivals:
         before = {plain({"Ref": id_}) for id_ in _bucket(aws, "Sources")["DependsOn"]}
         assert before == {"ArrivalsQueue", "ArrivalsQueuePolicy"}
 
-    def test_browsers_may_upload_from_allowed_sites_only(self, aws: Templates, synthesize: Any) -> None:
-        (rule,) = _bucket(aws, "Sources")["Properties"]["CorsConfiguration"]["CorsRules"]
-        assert (rule["AllowedMethods"], rule["AllowedOrigins"], rule["ExposedHeaders"]) == (["PUT"], ["*"], ["ETag"])
+    def test_browsers_may_upload_and_play_from_allowed_sites_only(self, aws: Templates, synthesize: Any) -> None:
+        rule = _cors(aws, "Sources")
+        assert (rule["AllowedMethods"], rule["AllowedOrigins"]) == (["GET", "HEAD", "PUT"], ["*"])
+        assert {"ETag", "Content-Range"} <= {*rule["ExposedHeaders"]}
         own = synthesize({"allowOrigins": "https://films.example"})
-        (rule,) = _bucket(own, "Sources")["Properties"]["CorsConfiguration"]["CorsRules"]
-        assert rule["AllowedOrigins"] == ["https://films.example"]
+        for name in ("Sources", "Media"):
+            assert _cors(own, name)["AllowedOrigins"] == ["https://films.example"]
+
+    def test_players_may_read_ranges_of_renditions_and_change_nothing(self, aws: Templates) -> None:
+        rule = _cors(aws, "Media")
+        assert (rule["AllowedMethods"], rule["AllowedHeaders"]) == (["GET", "HEAD"], ["*"])
+        assert rule["ExposedHeaders"] == ["Accept-Ranges", "Content-Length", "Content-Range"]
+
+    def test_pages_have_no_business_with_the_archive(self, aws: Templates) -> None:
+        assert "CorsConfiguration" not in _bucket(aws, "Archive")["Properties"]
 
     def test_no_function_of_cdks_own_is_needed(self, aws: Templates, local: Templates) -> None:
         for templates in (aws, local):
@@ -426,6 +435,12 @@ def _mapping(templates: Templates, folder: str) -> Json:
 
 def _distribution(templates: Templates) -> Json:
     return dict(templates.one("AWS::CloudFront::Distribution")["Properties"]["DistributionConfig"])
+
+
+def _cors(templates: Templates, name: str) -> Json:
+    """The one rule of a bucket about pages of other sites."""
+    (rule,) = _bucket(templates, name)["Properties"]["CorsConfiguration"]["CorsRules"]
+    return cast(Json, rule)
 
 
 def _bucket_policy(templates: Templates, name: str) -> list[Json]:

@@ -223,6 +223,7 @@ def from_upload_to_pictures(service: Service) -> None:
             answer = service.api.put(path, report | state, user="transcoder", scopes="videos/transcode")
             assert answer.status == 200, answer.body
     assert service.api.get(f"/v1/videos/{video_id}").json["status"] == "ready"
+    assert len(service.api.get(f"/v1/videos/{video_id}/playback").json["renditions"]) == len(RENDITIONS)
     service.make_older(video_id, "Cats", "cats")
     service.api.post(f"/v1/videos/{video_id}/thumbnail", {"time": 1000})
     service.backstage.settle()
@@ -650,7 +651,9 @@ FORBIDDEN: list[tuple[str, set[str], list[Access]]] = [
         [Access(f"s3:{action}", "Archive") for action in ("PutBucketVersioning", "PutLifecycleConfiguration")],
     ),
     ("read the archive", set(), [Access("s3:GetObject", "Archive/audit/x")]),
-    ("read a film", {"arrivals", "probe", "thumbnails"}, [Access("s3:GetObject", "Sources/v/u")]),
+    ("read a film", {"arrivals", "playback", "probe", "thumbnails"}, [Access("s3:GetObject", "Sources/v/u")]),
+    ("read a rendition", {"playback"}, [Access("s3:GetObject", "Media/renditions/v/h/x.mp4")]),
+    ("read a picture past CloudFront", set(), [Access("s3:GetObject", "Media/thumbnails/v/x.jpg")]),
     ("write a film", {"uploads"}, [Access("s3:PutObject", "Sources/v/u")]),
     ("write a picture", {"thumbnails"}, [Access("s3:PutObject", "Media/thumbnails/v/x.jpg")]),
     ("write a rendition", set(), [Access("s3:PutObject", "Media/renditions/v/x.mp4")]),
@@ -678,7 +681,7 @@ FORBIDDEN: list[tuple[str, set[str], list[Access]]] = [
     (
         "learn of a video more than who may see it",
         {"aggregates", "arrivals", "jobs", "probe", "purge", "relations", "router", "sweeper"}
-        | {"thumbnails", "uploads", "videos"},
+        | {"thumbnails", "uploads", "videos", "playback"},
         [
             access
             for operation in ("GetItem", "BatchGetItem")

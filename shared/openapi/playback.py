@@ -1,0 +1,84 @@
+"""The operation of the function `playback`."""
+
+from shared.core import errors
+from shared.core.limits import LARGEST_FILM
+from shared.films.playback import RENDITION_TYPE, SECONDS
+from shared.kinds import RENDITION
+from shared.openapi.spec import EXAMPLE_ID, VIDEO_ID, Operation, json_content, object_of, ref
+from shared.openapi.spec import SECONDS as EPOCH_SECONDS
+from shared.web.parameters import Schema
+
+_PICTURES = f"https://d111111abcdef8.cloudfront.net/thumbnails/{EXAMPLE_ID}/9f86d081884c7d659a2feaa0c55ad015"
+PLAYBACK: Schema = {
+    "videoId": EXAMPLE_ID,
+    "duration": 60000,
+    "expiresAt": 1717648800,
+    "renditions": [
+        {
+            "name": "720p",
+            "type": RENDITION_TYPE,
+            "width": 1280,
+            "height": 720,
+            "size": 22500000,
+            "bitRate": 3000000,
+            "url": f"https://media.s3.us-east-1.amazonaws.com/renditions/{EXAMPLE_ID}/"
+            "0080042902dc89071af6e75eaebe1061/720p.mp4?X-Amz-Signature=...",
+        }
+    ],
+    "poster": {"url": f"{_PICTURES}/poster-1280.jpg", "width": 1280, "height": 720, "fileSize": 90000, "time": 1000},
+    "storyboard": {"url": f"{_PICTURES}/storyboard.vtt", "fileSize": 5400},
+}
+
+OPERATIONS: dict[str, Operation] = {
+    "getPlayback": Operation(
+        "Get what a player needs",
+        "URLs of the renditions that were made of the film, the largest first, of the poster and of the storyboard; for the owner and admins "
+        "also of the film as it was uploaded, as soon as it has arrived. Whoever may see the video may play it. The URLs "
+        "need no token and answer requests for ranges, as players send them. They are good until `expiresAt`, at the "
+        f"latest {SECONDS // 3600} hour from now, but end with the credentials that they are signed with: when one is answered with 403, ask "
+        "again. 409 says why there is nothing to play. Counts no view.",
+        {200: {"description": "What can be played", **json_content(ref("Playback"), PLAYBACK)}},
+        (errors.InvalidParameter, errors.Forbidden, errors.NotFound, errors.NotPlayable),
+        (VIDEO_ID,),
+    ),
+}
+
+
+def schemas() -> Schema:
+    """The schemas of the answer, by name."""
+    url: Schema = {"type": "string", "format": "uri"}
+    side: Schema = {"type": "integer", "minimum": 1, "description": "Pixels"}
+    film = {
+        "type": {"type": "string", "description": "The media type that the URL answers with"},
+        "width": side,
+        "height": side,
+        "size": {"type": "integer", "minimum": 1, "maximum": LARGEST_FILM, "description": "Bytes"},
+        "bitRate": {"type": "integer", "minimum": 0, "description": "Mean bits a second, sound included"},
+        "url": url,
+    }
+    name: Schema = {"type": "string", "pattern": f"^{RENDITION}$"}
+    end: Schema = {**EPOCH_SECONDS, "description": "Epoch seconds; the URLs of films expire then at the latest"}
+    return {
+        "Playback": object_of(
+            {
+                "videoId": {"type": "string", "format": "uuid"},
+                "duration": {
+                    "type": "integer",
+                    "minimum": 0,
+                    "description": "Milliseconds of the film; before it was examined, what its owner said",
+                },
+                "expiresAt": end,
+                "whyHidden": {
+                    "type": "string",
+                    "description": "Why nobody else can play the video now; for the owner and admins",
+                },
+                "source": ref("PlayableSource"),
+                "renditions": {"type": "array", "items": ref("PlayableRendition")},
+                "poster": ref("ShownThumbnail"),
+                "storyboard": ref("ShownThumbnail"),
+            },
+            optional=("duration", "whyHidden", "source", "poster", "storyboard"),
+        ),
+        "PlayableSource": object_of(film, optional=("width", "height", "bitRate")),
+        "PlayableRendition": object_of({"name": name, **film}, optional=("width", "height", "size", "bitRate")),
+    }

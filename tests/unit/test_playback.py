@@ -1,0 +1,347 @@
+"""What a player gets: who may play what, by which URLs, for how long, and why not."""
+
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import pytest
+
+from shared.aws.dynamodb import Table
+from shared.aws.expressions import Expression
+from shared.aws.s3 import Objects
+from shared.core.attributes import Item
+from shared.films.playback import SECONDS
+from shared.schema import VIDEO
+from shared.videos.video import rendered
+from tests.backstage import MEDIA, RENDITIONS, Backstage
+from tests.harness import LINKS, MEDIA_BUCKET, NOW, SOURCES_BUCKET, Api, Clock, Reply, make_api, recorded
+
+TRANSCODER: dict[str, Any] = {"user": "transcoder", "scopes": "videos/transcode"}
+SIZES = {"360p": 3_000_000, "240p": 1_500_000}
+MINUTE = MEDIA["duration"]
+
+
+@pytest.fixture
+def api(table: Table, clock: Clock, objects: Objects) -> Api:
+    """The service, with its buckets."""
+    return make_api(table, clock, objects)
+
+
+@pytest.fixture
+def backstage(table: Table, clock: Clock) -> Backstage:
+    """The router and its queues."""
+    return Backstage(table, clock)
+
+
+@pytest.fixture
+def film(api: Api, backstage: Backstage) -> str:
+    """A public video of alice's, which is ready: of a minute, with two renditions."""
+    video_id = backstage.uploaded_film(api, visibility="public")
+    for name in RENDITIONS:
+        _report(api, backstage, name, fileSize=SIZES[name])
+    return video_id
+
+
+def _report(api: Api, backstage: Backstage, name: str, file: str = "", **more: Any) -> None:
+    """A transcoder says that a rendition is done."""
+    message = backstage.message("transcode", f"transcode.{name}")
+    folder = str(message.output).rpartition("/")[0]
+    body = {"inputHash": message.inputHash, "attempt": message.attempt, "state": "done", **more}
+    body["uri"] = f"{folder}/{file}" if file else message.output
+    reply = api.put(f"/v1/videos/{message.videoId}/renditions/{name}", body, **TRANSCODER)
+    assert reply.status == 200, reply.body
+    backstage.settle()
+
+
+def _asked(api: Api, video_id: str, user: str = "alice", **options: Any) -> Reply:
+    return api.get(f"/v1/videos/{video_id}/playback", user=user, **options)
+
+
+def _played(api: Api, video_id: str, user: str = "alice") -> dict[str, Any]:
+    reply = _asked(api, video_id, user)
+    assert reply.status == 200, reply.body
+    answer: dict[str, Any] = reply.json
+    return answer
+
+
+def _refusal(reply: Reply) -> tuple[int, str, str]:
+    return reply.status, reply.json["type"].rpartition(":")[2], reply.json["detail"]
+
+
+def _signed(url: str) -> tuple[str, str, int, str]:
+    """What a URL reads, for how many seconds it was signed, and the type that it answers with."""
+    parts = urlsplit(url)
+    query = {name: values[0] for name, values in parse_qs(parts.query).items()}
+    assert (parts.scheme, query["X-Amz-SignedHeaders"], len(query["X-Amz-Signature"])) == ("https", "host", 64)
+    bucket = str(parts.hostname).partition(".")[0]
+    return bucket, unquote(parts.path), int(query["X-Amz-Expires"]), query["response-content-type"]
+
+
+def _read(answer: dict[str, Any]) -> list[tuple[str, str]]:
+    """Buckets and paths of all that an answer lets its caller read."""
+    return [_signed(film["url"])[:2] for film in (answer["source"], *answer["renditions"])]
+
+
+def _edit(table: Table, video_id: str, **attributes: Any) -> None:
+    """Write attributes of a video past the API."""
+    names, values = {f"#{name}": name for name in attributes}, {f":{name}": attributes[name] for name in attributes}
+    change = Expression("SET " + ", ".join(f"#{name} = :{name}" for name in attributes), names, values)
+    table.write(table.update(VIDEO.key(videoId=video_id), change))
+
+
+def _item(table: Table, video_id: str) -> Item:
+    item = table.get(VIDEO.key(videoId=video_id))
+    assert item
+    return item
+
+
+class TestWhatIsPlayed:
+    def test_the_renditions_the_largest_first_with_what_a_player_chooses_by(self, api: Api, film: str) -> None:
+        answer = _played(api, film, "bob")
+        assert [
+            {name: rendition[name] for name in rendition if name != "url"} for rendition in answer["renditions"]
+        ] == [
+            {"name": "360p", "type": "video/mp4", "width": 640, "height": 360, "size": 3_000_000, "bitRate": 400_000},
+            {"name": "240p", "type": "video/mp4", "width": 426, "height": 240, "size": 1_500_000, "bitRate": 200_000},
+        ]
+        assert (answer["videoId"], answer["duration"]) == (film, MINUTE)
+
+    def test_each_url_reads_one_object_for_an_hour_and_answers_with_the_type(
+        self, api: Api, table: Table, film: str
+    ) -> None:
+        made = _item(table, film)["source"]["made"]
+        for rendition in _played(api, film, "bob")["renditions"]:
+            path = made[rendition["name"]].removeprefix(f"s3://{MEDIA_BUCKET}")
+            assert _signed(rendition["url"]) == (MEDIA_BUCKET, path, SECONDS, "video/mp4")
+
+    def test_the_owner_and_admins_also_get_the_film_as_it_was_uploaded(self, api: Api, film: str) -> None:
+        for user in ("alice", "admin"):
+            source = _played(api, film, user)["source"]
+            assert _signed(source.pop("url")) == (SOURCES_BUCKET, f"/{film}/0001", SECONDS, "video/mp4")
+            facts = {"type": "video/mp4", "width": 640, "height": 360, "size": 1000, "bitRate": 133}
+            assert source == facts
+        assert "source" not in _played(api, film, "bob")
+
+    def test_poster_and_storyboard_are_as_the_document_shows_them(self, api: Api, table: Table, film: str) -> None:
+        folder = f"s3://{MEDIA_BUCKET}/thumbnails/{film}/hash"
+        pictures: Item = {
+            "poster": {"url": f"{folder}/poster-640.jpg", "width": 640, "height": 360, "fileSize": 9, "time": 1000},
+            "poster-640.jpg": {"url": f"{folder}/poster-640.jpg", "width": 640, "height": 360, "fileSize": 9},
+            "storyboard.vtt": {"url": f"{folder}/storyboard.vtt", "fileSize": 90},
+        }
+        _edit(table, film, pictures=pictures)
+        answer, shown = _played(api, film, "bob"), api.get(f"/v1/videos/{film}", user="bob").json["thumbnails"]
+        assert (answer["poster"], answer["storyboard"]) == (shown["poster"], shown["storyboard.vtt"])
+        assert answer["poster"]["url"].startswith(LINKS.url)
+
+    def test_without_pictures_there_are_none(self, api: Api, film: str) -> None:
+        assert not {"poster", "storyboard"} & _played(api, film).keys()
+
+    def test_a_size_that_no_transcoder_reported_is_left_out(self, api: Api, backstage: Backstage) -> None:
+        video_id = backstage.uploaded_film(api)
+        _report(api, backstage, "360p")
+        (rendition,) = _played(api, video_id)["renditions"]
+        assert rendition.keys() == {"name", "type", "width", "height", "url"}
+
+    def test_a_video_of_an_earlier_release_has_no_sizes_at_all(self, api: Api, table: Table, film: str) -> None:
+        source = _item(table, film)["source"]
+        _edit(table, film, source={name: value for name, value in source.items() if name != "sizes"})
+        assert all("size" not in rendition for rendition in _played(api, film)["renditions"])
+
+    def test_it_reads_one_item_and_asks_s3_nothing(
+        self, api: Api, table: Table, objects: Objects, film: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(objects.client, "_make_api_call", None)
+        with recorded(table.client) as sent:
+            assert len(_played(api, film)["renditions"]) == 2
+        assert [operation.name for operation in sent] == ["GetItem"]
+
+
+class TestHowLong:
+    def test_it_says_when_the_urls_end_and_no_cache_keeps_them(self, api: Api, film: str) -> None:
+        reply = _asked(api, film, "bob")
+        assert reply.json["expiresAt"] == NOW + SECONDS
+        assert reply.headers["cache-control"] == "no-store"
+
+    def test_those_of_others_end_with_the_video(self, api: Api, film: str) -> None:
+        assert api.patch(f"/v1/videos/{film}", {"expiresAt": NOW + 60}).status == 200
+        answer = _played(api, film, "bob")
+        assert answer["expiresAt"] == NOW + 60
+        assert {_signed(rendition["url"])[2] for rendition in answer["renditions"]} == {60}
+        assert _played(api, film)["expiresAt"] == NOW + SECONDS
+
+    def test_a_video_that_expires_later_shortens_nothing(self, api: Api, film: str) -> None:
+        api.patch(f"/v1/videos/{film}", {"expiresAt": NOW + SECONDS + 1})
+        assert _played(api, film, "bob")["expiresAt"] == NOW + SECONDS
+
+
+class TestWhoMay:
+    @pytest.mark.parametrize(
+        ("change", "reason"),
+        [
+            ({"visibility": "private"}, "The video is private."),
+            ({"publishAt": NOW + 60}, "The video's publishAt has not come."),
+            ({"expiresAt": NOW - 60}, "The video has expired."),
+            ({"status": "processing"}, "The video is processing; GET .../why-not-ready says what is missing."),
+        ],
+    )
+    def test_what_is_hidden_only_its_owner_and_admins_play_and_learn_why(
+        self, api: Api, film: str, change: dict[str, Any], reason: str
+    ) -> None:
+        assert api.patch(f"/v1/videos/{film}", change).status == 200
+        for user in ("alice", "admin"):
+            answer = _played(api, film, user)
+            assert (answer["whyHidden"], len(answer["renditions"]), "source" in answer) == (reason, 2, True)
+        assert _refusal(_asked(api, film, "bob")) == (404, "not-found", "There is no such video.")
+
+    def test_what_everybody_sees_is_hidden_for_no_reason(self, api: Api, film: str) -> None:
+        assert not [user for user in ("alice", "bob", "admin") if "whyHidden" in _played(api, film, user)]
+
+    def test_a_deleted_one_says_so_to_its_owner(self, api: Api, film: str) -> None:
+        api.delete(f"/v1/videos/{film}")
+        assert _refusal(_asked(api, film)) == (409, "not-playable", "The video is deleted; restore it first.")
+        assert _asked(api, film, "bob").status == 404
+
+    def test_one_that_waits_for_its_removal_is_gone(self, api: Api, film: str) -> None:
+        api.delete(f"/v1/videos/{film}")
+        api.clock.advance(91 * 24 * 3600)
+        assert _asked(api, film).status == 404
+
+    def test_one_that_never_was_is_not_there(self, api: Api) -> None:
+        assert _asked(api, "3f2504e0-4f89-41d3-9a0c-0305e82c3301", "admin").status == 404
+
+    def test_it_takes_the_scope_to_read(self, api: Api, film: str) -> None:
+        assert _asked(api, film, scopes="videos/transcode").status == 403
+
+    def test_nothing_is_signed_for_those_who_may_not_see_it(
+        self, api: Api, film: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        api.patch(f"/v1/videos/{film}", {"visibility": "private"})
+        monkeypatch.setattr(Objects, "presigned_get", None)
+        assert _asked(api, film, "bob").status == 404
+
+
+class TestNothingToPlay:
+    def test_before_a_film_has_arrived(self, api: Api) -> None:
+        reply = _asked(api, api.create()["videoId"])
+        assert _refusal(reply) == (
+            409,
+            "not-playable",
+            "No film has arrived. Begin an upload by POST .../upload.",
+        )
+
+    def test_an_upload_that_was_refused_says_what_was_wrong_with_it(self, api: Api, table: Table) -> None:
+        video_id = str(api.create()["videoId"])
+        failure = {"job": "upload", "reason": "The uploaded file is empty.", "at": NOW}
+        _edit(table, video_id, status="failed", failure=failure)
+        detail = "The uploaded file is empty. Upload a film by POST .../upload."
+        assert _refusal(_asked(api, video_id)) == (409, "not-playable", detail)
+
+    def test_a_video_that_was_called_ready_without_a_film(self, api: Api) -> None:
+        video_id = api.publish()["videoId"]
+        detail = "The video is ready, but has no film. Begin an upload by POST .../upload."
+        assert _refusal(_asked(api, video_id)) == (409, "not-playable", detail)
+        detail = "The video has no rendition to play yet."
+        assert _refusal(_asked(api, video_id, "bob")) == (409, "not-playable", detail)
+
+    def test_the_owner_plays_a_film_as_soon_as_it_has_arrived(self, api: Api, backstage: Backstage) -> None:
+        video_id = str(api.create(duration=2000)["videoId"])
+        backstage.arrive(video_id)
+        answer = _played(api, video_id)
+        assert (answer["duration"], answer["renditions"], answer["source"]["size"]) == (2000, [], 1000)
+        assert answer["source"]["bitRate"] == 4000
+
+    def test_of_a_film_that_nobody_knows_the_length_of_there_is_no_bit_rate(
+        self, api: Api, backstage: Backstage
+    ) -> None:
+        video_id = str(api.create()["videoId"])
+        backstage.arrive(video_id)
+        answer = _played(api, video_id)
+        assert "duration" not in answer
+        assert answer["source"].keys() == {"type", "size", "url"}
+
+    def test_another_film_takes_the_renditions_of_the_first_with_it(
+        self, api: Api, backstage: Backstage, film: str
+    ) -> None:
+        backstage.arrive(film, upload="0002", etag="e2")
+        answer = _played(api, film)
+        assert (answer["renditions"], urlsplit(answer["source"]["url"]).path) == ([], f"/{film}/0002")
+
+
+class TestAddressesThatAreNotTheService_s:
+    @pytest.mark.parametrize(
+        "uri",
+        [
+            f"s3://{MEDIA_BUCKET}/renditions/3f2504e0-4f89-41d3-9a0c-0305e82c3301/hash/360p.mp4",
+            f"s3://{SOURCES_BUCKET}/3f2504e0-4f89-41d3-9a0c-0305e82c3301/0001",
+            "s3://elsewhere/film.mp4",
+        ],
+    )
+    def test_what_clients_wrote_is_never_signed(self, api: Api, film: str, uri: str) -> None:
+        before = _read(_played(api, film))
+        assert api.patch(f"/v1/videos/{film}", {"resolutions": {"360p": uri, "mine": uri}}).status == 200
+        assert _read(_played(api, film)) == before
+        video_id = api.publish(resolutions={"360p": uri})["videoId"]
+        assert _asked(api, video_id).status == 409
+
+    @pytest.mark.parametrize(
+        "uri",
+        [
+            f"s3://{MEDIA_BUCKET}/renditions/3f2504e0-4f89-41d3-9a0c-0305e82c3301/hash/360p.mp4",
+            "s3://media-of-another-deployment/renditions/{video_id}/hash/360p.mp4",
+        ],
+    )
+    def test_what_lies_outside_of_the_video_s_folder_is_left_out(
+        self, api: Api, table: Table, film: str, uri: str
+    ) -> None:
+        source = _item(table, film)["source"]
+        made = source["made"] | {"360p": uri.format(video_id=film)}
+        _edit(table, film, source=source | {"made": made})
+        assert [rendition["name"] for rendition in _played(api, film)["renditions"]] == ["240p"]
+
+    def test_a_hostile_name_stays_a_name(self, api: Api, table: Table, film: str) -> None:
+        source = _item(table, film)["source"]
+        name = "</script><script>alert(1)//?&#\u202e"
+        uri = f"s3://{MEDIA_BUCKET}/renditions/{film}/hash/{name}.mp4"
+        _edit(table, film, source=source | {"made": {name: uri}})
+        reply = _asked(api, film)
+        (rendition,) = reply.json["renditions"]
+        assert rendition["name"] == name
+        # Of the URL it is one part of the path, percent-encoded: it can neither end the path nor add a parameter.
+        assert _signed(rendition["url"]) == (MEDIA_BUCKET, f"/renditions/{film}/hash/{name}.mp4", SECONDS, "video/mp4")
+        assert not set('<>"# \u202e') & set(rendition["url"])
+        assert reply.headers["x-content-type-options"] == "nosniff"
+
+    def test_a_transcoder_cannot_report_a_place_outside(self, api: Api, backstage: Backstage) -> None:
+        backstage.uploaded_film(api)
+        message = backstage.message("transcode", "transcode.360p")
+        body = {"inputHash": message.inputHash, "attempt": message.attempt, "state": "done"}
+        for file in ("../other/360p.mp4", "a/../../360p.mp4", "a%2f..%2f360p.mp4", "?versionId=1"):
+            uri = f"{str(message.output).rpartition('/')[0]}/{file}"
+            path = f"/v1/videos/{message.videoId}/renditions/360p"
+            assert api.put(path, body | {"uri": uri}, **TRANSCODER).status == 422
+
+
+class TestSizes:
+    def test_a_report_may_be_repeated_and_the_job_shows_the_size(
+        self, api: Api, backstage: Backstage, film: str
+    ) -> None:
+        _report(api, backstage, "360p", fileSize=SIZES["360p"])
+        output = backstage.job(film, "transcode.360p")["output"]
+        assert output["fileSize"] == SIZES["360p"]
+
+    def test_a_rendition_that_is_made_again_has_the_size_of_the_last_report(
+        self, api: Api, backstage: Backstage, film: str, table: Table
+    ) -> None:
+        item = _item(table, film)
+        assert item["source"]["sizes"] == SIZES
+        again = rendered(item, "360p", item["source"]["made"]["360p"])
+        assert again["source"]["sizes"] == {"240p": SIZES["240p"]}
+
+    @pytest.mark.parametrize("size", [0, -1, 1.5, "1", 500_000_000_001])
+    def test_a_size_that_no_film_has_is_refused(self, api: Api, backstage: Backstage, size: Any) -> None:
+        backstage.uploaded_film(api)
+        message = backstage.message("transcode", "transcode.360p")
+        body = {"inputHash": message.inputHash, "attempt": message.attempt, "state": "done", "uri": message.output}
+        path = f"/v1/videos/{message.videoId}/renditions/360p"
+        reply = api.put(path, body | {"fileSize": size}, **TRANSCODER)
+        assert (reply.status, [error["pointer"] for error in reply.json["errors"]]) == (422, ["/fileSize"])
