@@ -104,17 +104,20 @@ class Alarms(Construct):
             threshold=THROTTLED,
         )
 
-    def watch_workers(self, workers: Sequence[ServiceFunction], sweeper: ServiceFunction) -> None:
+    def watch_crashes(self, name: str, functions: Sequence[ServiceFunction], meaning: str) -> None:
         """Functions that nobody waits for. A failure that they handle is reported message by message, and is not an error."""
         self._alarm(
-            "WorkersCrash",
-            metrics.total([metrics.of_function("Errors", worker) for worker in workers], "Crashes and timeouts"),
-            name="Workers crash",
-            meaning="A worker keeps crashing or timing out, so uploads or counts wait for it",
+            f"{name.title().replace(' ', '')}Crash",
+            metrics.total([metrics.of_function("Errors", function) for function in functions], "Crashes and timeouts"),
+            name=f"{name} crash",
+            meaning=meaning,
             runbook="worker-errors",
             threshold=1,
             periods=3,
         )
+
+    def watch_sweeper(self, sweeper: ServiceFunction) -> None:
+        """Whether it runs at all."""
         self._alarm(
             "SweeperSilent",
             metrics.of_function("Invocations", sweeper),

@@ -38,6 +38,8 @@ LOST = {
 
 CATALOGUE = ("videos", "views", "relations", "ratings", "playlists")
 """The functions behind most of what callers do."""
+SCHEDULED = ("sweeper", "rankings")
+"""The functions behind the API that run by the clock."""
 
 
 class OperationsStack(cdk.Stack):
@@ -74,7 +76,8 @@ class OperationsStack(cdk.Stack):
 
     def _alarms(self, action: SnsAction, media: MediaStack, jobs: JobsStack, api: ApiStack) -> Alarms:
         alarms = Alarms(self, "Alarms", settings=self._settings, action=action)
-        workers = list(jobs.functions.values())
+        scheduled = [jobs.functions[folder] for folder in SCHEDULED]
+        workers = [function for folder, function in jobs.functions.items() if folder not in SCHEDULED]
         alarms.watch_api(api.api)
         # By two alarms, because an alarm takes ten metrics at most, and there are more functions than that.
         for name, in_catalogue in (("Catalogue functions", True), ("Other API functions", False)):
@@ -83,7 +86,8 @@ class OperationsStack(cdk.Stack):
                 [function for folder, function in api.functions.items() if (folder in CATALOGUE) == in_catalogue],
                 "Requests are refused with 503, because no function is free",
             )
-        alarms.watch_functions("Workers", workers, "Work behind the API is late, because no function is free")
+        for name, behind in (("Workers", workers), ("Scheduled functions", scheduled)):
+            alarms.watch_functions(name, behind, "Work behind the API is late, because no function is free")
         alarms.watch_tables()
         alarms.watch_stream_reader(
             jobs.functions["router"],
@@ -97,5 +101,13 @@ class OperationsStack(cdk.Stack):
         )
         for name, queue in {"arrivals": media.arrivals_queue, **jobs.queues}.items():
             alarms.watch_queue(name, queue, late=LATE[name], lost=LOST[name])
-        alarms.watch_workers(workers, jobs.functions["sweeper"])
+        alarms.watch_crashes(
+            "Workers", workers, "A worker keeps crashing or timing out, so uploads or counts wait for it"
+        )
+        alarms.watch_crashes(
+            "Scheduled functions",
+            scheduled,
+            "A function that runs by the clock keeps failing: stuck jobs or top lists are late",
+        )
+        alarms.watch_sweeper(jobs.functions["sweeper"])
         return alarms

@@ -25,10 +25,12 @@ from infra.settings import Architecture, Misconfigured, Settings, Target
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = ("functions", "shared")
 FOR_DEVELOPERS = ("*.pyi", "*.pxd", "*.pyx", "*.c", "*.h")
-NOT_SHIPPED = ("__pycache__", "*.pyc", "tests", "requirements.txt", ".*")
+NOT_SHIPPED = ("__pycache__", "*.pyc", "tests", "requirements.txt", ".*", "access_patterns")
 
 FILMS = "thumbnails"
 """The folder below `functions/` whose own requirements the second asset adds."""
+ONLY_FOR_FILMS = ("functions/probe", "functions/thumbnails", "shared/media")
+"""Sources that are in the second asset only."""
 
 PLATFORMS: Mapping[Architecture, str] = {"arm64": "aarch64-manylinux_2_28", "x86_64": "x86_64-manylinux_2_28"}
 """What Lambda's Python 3.13 runs on: Amazon Linux 2023 has glibc 2.34, and PyAV's wheels ask for 2.28."""
@@ -75,8 +77,9 @@ LEFT_OUT = (
     "pydantic/mypy.py",
     # For other TLS libraries, SOCKS proxies, and Python in browsers.
     "urllib3/contrib",
-    # The readme of each package; its licence stays.
+    # The readme of each package, and what it was made of; its licence stays.
     "*.dist-info/METADATA",
+    "*.dist-info/sboms",
     # AVIF, text, and colour management; Pillow takes each for not installed. No other module needs these libraries.
     "PIL/_avif.*",
     "PIL/_imagingcms.*",
@@ -120,6 +123,8 @@ def bundle(output: Path, *, target: Target, films: bool, architecture: Architect
     _trim(output)
     for source in SOURCES:
         shutil.copytree(ROOT / source, output / source, ignore=shutil.ignore_patterns(*NOT_SHIPPED))
+    for folder in () if films else ONLY_FOR_FILMS:
+        shutil.rmtree(output / folder)
     compile_modules(output, target)
     _leave_out_sources(output)
     _open_to_all(output)

@@ -451,8 +451,8 @@ class SharedPackage(zipfile.ZipFile):
 
 
 def mend(keeper: Keeper | None) -> None:
-    """Let MiniStack report every change to `keeper`, leave TTL and streams to us, limit functions' memory, start their
-    workers quickly, and answer without delay."""
+    """Let MiniStack report every change to `keeper`, leave TTL and streams to us, find queues on any port, limit functions'
+    memory, start their workers quickly, and answer without delay."""
     set_item, remove_item, items_replaced = dynamodb._set_item, dynamodb._remove_item, dynamodb._items_replaced
 
     def set_and_keep(table: Any, pk: str, sk: str, item: Any) -> Any:
@@ -491,6 +491,18 @@ def mend(keeper: Keeper | None) -> None:
             trim(*table, **scope)
 
     dynamodb._trim_stream_records = trim_alone
+    made_url = sqs._queue_url_for_account
+
+    def url_it_has(account: str, name: str) -> str:
+        """The URL of a queue that an earlier run made on another port, or the one that a new queue gets."""
+        url = made_url(account, name)
+        return (
+            url
+            if url in sqs._queues
+            else next((kept for kept in sqs._queues if kept.endswith(f"/{account}/{name}")), url)
+        )
+
+    sqs._queue_url_for_account = url_it_has
     drain = lambda_runtime.Worker._drain_stderr_bounded
     lambda_runtime.Worker._drain_stderr_bounded = partialmethod(drain, first_line_wait=LOG_SECONDS)
     lambda_runtime.zipfile = SimpleNamespace(**vars(zipfile) | {"ZipFile": SharedPackage})

@@ -35,6 +35,7 @@ def ministack(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
     for module, names in {
         dynamodb: ("_set_item", "_remove_item", "_items_replaced", "_trim_stream_records", "get_state"),
         lambda_svc: ("_poll_dynamodb_streams",),
+        sqs: ("_queue_url_for_account",),
         lambda_runtime: ("_PYTHON_WORKER_SCRIPT", "zipfile"),
         lambda_runtime.Worker: ("_drain_stderr_bounded",),
     }.items():
@@ -155,6 +156,15 @@ def read_the_stream(*, until: int) -> None:
     stream = dynamodb._tables[TABLE]["LatestStreamArn"]
     lambda_svc._esms["reader"] = {"UUID": "reader", "EventSourceArn": stream, "FunctionName": "router"}
     lambda_svc._dynamodb_stream_positions["reader"] = until
+
+
+def test_queues_are_found_by_name_when_the_port_is_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """MiniStack gives functions their messages by the name of a queue, and keeps queues by URL."""
+    mend(None)
+    made = sqs._act_create_queue({"QueueName": "probe"}, "")["QueueUrl"]
+    monkeypatch.setattr(sqs, "DEFAULT_PORT", "4999")
+    assert sqs._queue_url("probe") == made
+    assert ":4999/" in sqs._queue_url("robe")
 
 
 class TestKeeping:

@@ -56,13 +56,15 @@ ALLOWED = {
     },
     "views": {
         "dynamodb:BatchGetItem Table VIEWS#*",
+        "dynamodb:GetItem Table VIEWS#*",
         _only("dynamodb:BatchGetItem Table VIDEO#*", SEEN),
         _only("dynamodb:GetItem Table VIDEO#*", SEEN),
         "dynamodb:Query Table VIEWS#*",
         "dynamodb:PutItem Table VIEWER#*",
         _only(
             "dynamodb:UpdateItem Table VIEWS#*",
-            "deleted expired hour owner repeated schemaVersion unpublished views watched",
+            "calmedAt checked checkedAt deleted expired folded hour owner repeated schemaVersion shards spread "
+            "unpublished views watched",
             returning="ALL_NEW",
         ),
     },
@@ -193,8 +195,8 @@ ALLOWED = {
     | {
         "dynamodb:BatchWriteItem Table PLAYLIST#* RATINGS#* USER#* VIDEO#*",
         "dynamodb:DeleteItem Table PLAYLIST#* VIEWS#*",
-        "dynamodb:GetItem Table PLAYLIST#* VIDEO#*",
-        "dynamodb:Query Table PLAYLIST#* VIDEO#*",
+        "dynamodb:GetItem Table PLAYLIST#* VIDEO#* VIEWS#*",
+        "dynamodb:Query Table PLAYLIST#* VIDEO#* VIEWS#*",
         "dynamodb:Query Table/index/RelationIndex",
         _only("dynamodb:UpdateItem Table PLAYLIST#*", "entryCount updatedAt updatedBy updatedFor version writeId"),
         "s3:DeleteObject Media/renditions/*",

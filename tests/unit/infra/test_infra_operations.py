@@ -138,7 +138,7 @@ class TestAlarms:
     def test_throttles_of_every_function_are_watched(self, prod: Templates) -> None:
         metrics = {
             line
-            for name in ("Catalogue functions", "Other API functions", "Workers")
+            for name in ("Catalogue functions", "Other API functions", "Workers", "Scheduled functions")
             for line in lines(alarms(prod)[f"prod {name} are throttled"])
         }
         names = {plain({"Ref": id_}) for id_ in prod.all("AWS::Lambda::Function")}
@@ -147,7 +147,10 @@ class TestAlarms:
     def test_crashes_of_every_function_behind_the_api_are_watched(self, prod: Templates) -> None:
         jobs = prod.jobs["Resources"].items()
         names = {plain({"Ref": id_}) for id_, made in jobs if made["Type"] == "AWS::Lambda::Function"}
-        assert lines(alarms(prod)["prod Workers crash"]) == {f"AWS/Lambda Errors FunctionName={name}" for name in names}
+        watched_ones = {
+            line for name in ("Workers", "Scheduled functions") for line in lines(alarms(prod)[f"prod {name} crash"])
+        }
+        assert watched_ones == {f"AWS/Lambda Errors FunctionName={name}" for name in names}
 
     def test_sums_take_missing_data_as_nothing(self, prod: Templates) -> None:
         """`m1 + m2` has no value where one of them has none; SUM has."""
