@@ -495,12 +495,10 @@ def mend(keeper: Keeper | None) -> None:
 
     def url_it_has(account: str, name: str) -> str:
         """The URL of a queue that an earlier run made on another port, or the one that a new queue gets."""
-        url = made_url(account, name)
-        return (
-            url
-            if url in sqs._queues
-            else next((kept for kept in sqs._queues if kept.endswith(f"/{account}/{name}")), url)
-        )
+        url: str = made_url(account, name)
+        if url in sqs._queues:
+            return url
+        return next((str(kept) for kept in sqs._queues if kept.endswith(f"/{account}/{name}")), url)
 
     sqs._queue_url_for_account = url_it_has
     drain = lambda_runtime.Worker._drain_stderr_bounded

@@ -35,6 +35,7 @@ from shared.schema import (
     EPISODE,
     FEED,
     JOB,
+    LANES,
     MEMBERSHIP,
     PARTITION_KEY,
     PLAYLIST,
@@ -47,6 +48,7 @@ from shared.schema import (
     UPLOAD,
     VIDEO,
     VIEW_COUNTER,
+    VIEWER,
     job_relation,
 )
 from shared.videos.entries import own_entries
@@ -358,6 +360,8 @@ def seed(table: Table, s3: "S3Client", now: int) -> None:
     """Put the world into a table and a bucket of its own, as it is at `now`, in epoch seconds."""
     for video_id in (HARBOUR, REGATTA, DELETED, AWAITED, ARRIVED, LOOKED_AT, FAILED, UNWANTED, GONE):
         _remove(table, VIDEO.key(videoId=video_id)[PARTITION_KEY], _CHILDREN)
+    for lane in range(LANES):
+        _remove(table, VIEWER.key(videoId=HARBOUR, lane=lane, id="")[PARTITION_KEY], ("",))
     for item in [*items(now), _upload_in_parts(s3, now)]:
         # DynamoDB's own PutItem: whatever is there is to be as it was.
         table.client.put_item(**table.put(item).parameters)

@@ -11,7 +11,7 @@ import pytest
 
 from bench.cost import __main__ as command
 from bench.cost.behind import FOLLOWED, RENDITIONS, Followed, measure_behind
-from bench.cost.bill import PRICES, SWEEPER, Misused, Prices, Workload, behind, month, units_cost
+from bench.cost.bill import PRICES, SWEEPER, Misused, Prices, Workload, after, behind, call, month, units_cost
 from bench.cost.meter import Meter
 from bench.cost.naive import LISTS
 from bench.cost.page import PAGE, updated
@@ -366,6 +366,16 @@ class TestTheWorkload:
         assert prod.function("probe")[1]["Environment"]["Variables"]["RENDITIONS"] == ",".join(RENDITIONS)
         reports = [told.calls[f"PUT /v1/videos/{{videoId}}/renditions/{{name}} ({how})"] for how in ("running", "done")]
         assert reports == [told.calls[ARRIVAL] * len(RENDITIONS)] * 2
+
+
+@pytest.mark.parametrize("request_", [VIEW_LATER, VIEW_OF, VIEW])
+def test_the_page_on_views_has_their_price(report: Report, request_: str) -> None:
+    costs = (
+        call(report.measured[request_], report.prices, report.workload),
+        after(report.followed[request_], report.prices, report.workload),
+    )
+    dollars = sum(sum(cost.values()) for cost in costs) * 1_000_000
+    assert f" | {dollars:.2f} | " in Path("docs/views.md").read_text(encoding="utf-8")
 
 
 def test_the_naive_design_is_dearer_in_every_point(report: Report) -> None:
