@@ -49,6 +49,8 @@ def add_stacks(app: cdk.App) -> None:
         issuer=issuer,
         tags=tags,
     )
+    # A router that does not know what requests write would drop it from the stream, which shows it to nobody twice.
+    api.add_stack_dependency(jobs, reason="what is written is followed from the first request on")
     if settings.target == "aws":
         operations = OperationsStack(
             app, settings.stack_name("Operations"), settings=settings, media=media, jobs=jobs, api=api, tags=tags

@@ -27,7 +27,8 @@ from shared.web.requests import JSON
 
 VIEW_KEY = header(
     "Idempotency-Key",
-    "Makes a retry safe for 24 hours: the view counts once. A key belongs to one caller and video.",
+    "Makes a retry safe for 24 hours: the view counts once. A key belongs to one caller and video. With a `viewerId`, retries also "
+    "need the same `at`.",
     KEY["schema"],
 )
 _COUNTED: Schema = {"counted": True, "reason": None, "viewCount": 42, "windowEnds": 1717647000}
@@ -59,7 +60,7 @@ EXPLANATION: Schema = {
     "rules": [
         {
             "rule": "repeated",
-            "because": "The same viewer had a view of the video counted within the 30 minutes before.",
+            "because": "A view of the same viewer was counted in the 30 minutes before it, or after it.",
         }
     ],
 }
@@ -130,7 +131,7 @@ OPERATIONS: dict[str, Operation] = {
         "Explain how views were counted",
         "For the owner and admins: how many views of the last 24 hours counted, how many did not, and by which rule. It begins "
         "with the first full hour of them. `identified` are those with a `viewerId` or a key, `anonymous` all others. A retry "
-        "with the same key is not a view, and stands nowhere.",
+        "of a view that counted, with the same key, stands nowhere; one of a view that did not count adds to its rule again.",
         {200: {"description": "The explanation", **json_content(ref("ViewExplanation"), EXPLANATION)}},
         (errors.InvalidParameter, errors.Forbidden, errors.NotFound),
         (VIDEO_ID,),

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import groupby
 
-from shared.aws.dynamodb import Key, Table, together
+from shared.aws.dynamodb import Asked, Key, Table, together
 from shared.aws.expressions import Expression
 from shared.aws.failures import ConditionFailed
 from shared.aws.records import ABSENT, contended
@@ -43,6 +43,8 @@ SPANS = (1, 60, HOUR_SECONDS, DAY_SECONDS)
 """Seconds that a page may cover: the fewest that hold its marks. So those of one second are found by four queries."""
 PAGES = 100
 """Pages that one query reads."""
+SIDE_BY_SIDE = 32
+"""Queries that are sent at a time."""
 
 ROUNDS = 8
 """How often an addition is tried when others add to the same total."""
@@ -137,32 +139,18 @@ class Ledger:
 
     def _in_pages(self, total: Total, times: Collection[int]) -> set[bytes]:
         """All marks in the pages that cover these times."""
-        prefixes = {_page_key(total, span, time, "") for time in times for span in SPANS}
-        asked = [
-            self.table.begin_query(
-                index=None,
-                condition=Expression.of("#pk = :pk AND begins_with(#sk, :sk)", pk=pk, sk=sk),
-                attributes=(SEEN,),
-                limit=PAGES,
-                consistent=True,
-            )
-            for pk, sk in sorted(prefixes)
-        ]
+        prefixes = sorted({_page_key(total, span, time, "") for time in times for span in SPANS})
         marks: set[bytes] = set()
-        for page, (pk, sk) in zip(together(asked), sorted(prefixes), strict=True):
-            while True:
-                for item in page.items:
-                    marks |= _State.of(item).marks
-                if page.last_key is None:
-                    break
-                page = self.table.query(
-                    index=None,
-                    condition=Expression.of("#pk = :pk AND begins_with(#sk, :sk)", pk=pk, sk=sk),
-                    attributes=(SEEN,),
-                    limit=PAGES,
-                    consistent=True,
-                    start=decode_item(page.last_key),
-                )
+        for start in range(0, len(prefixes), SIDE_BY_SIDE):
+            some = prefixes[start : start + SIDE_BY_SIDE]
+            asked = [self.table.begin_query(**_pages_from(prefix, None)) for prefix in some]
+            for page, prefix in zip(together(asked), some, strict=True):
+                while True:
+                    for item in page.items:
+                        marks |= _State.of(item).marks
+                    if page.last_key is None:
+                        break
+                    page = self.table.query(**_pages_from(prefix, decode_item(page.last_key)))
         return marks
 
     def _write(self, total: Total, state: _State, changes: Mapping[bytes, Sums], now: int) -> _State:
@@ -206,6 +194,18 @@ def _paged(marks: Sequence[bytes]) -> Iterator[tuple[int, int, list[bytes]]]:
         first, last = _at(some[0]), _at(some[-1])
         span = next(span for span in SPANS if first // span == last // span)
         yield span, first, some
+
+
+def _pages_from(prefix: tuple[str, str], start: Item | None) -> Asked:
+    """The question for the marks in the pages whose keys begin so."""
+    return {
+        "index": None,
+        "condition": Expression.of("#pk = :pk AND begins_with(#sk, :sk)", pk=prefix[0], sk=prefix[1]),
+        "attributes": (SEEN,),
+        "limit": PAGES,
+        "consistent": True,
+        "start": start,
+    }
 
 
 def _page_key(total: Total, span: int, time: int, digest: str) -> tuple[str, str]:

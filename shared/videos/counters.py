@@ -282,9 +282,9 @@ class ViewCounters:
             with suppress(Unavailable):
                 places = [(video_id, number) for number in range(known.spread)]
                 for (_, number), item in self._items(places, (*COUNT, "shards")):
+                    if number == 0 and self._learn(video_id, item, now) is None:
+                        return view_count(item)  # folded meanwhile: it has what all others hold
                     counts[number] = max(view_count(item), counts.get(number, 0))
-                    if number == 0:
-                        self._learn(video_id, item, now)
         # A read may be older than what is known; all counts only grow.
         known.counts |= {number: max(count, known.counts.get(number, 0)) for number, count in counts.items()}
         return sum(known.counts.values())

@@ -73,7 +73,7 @@ class History:
         growth = _growth(*self.sums_at(video_id, [start, now + 1], live))
         counted = {"total": views_of(growth), "anonymous": growth["views"], "identified": growth["keyed"]}
         because = {
-            "repeated": f"The same viewer had a view of the video counted within the {window_seconds // 60} minutes before.",
+            "repeated": f"A view of the same viewer was counted in the {window_seconds // 60} minutes before it, or after it.",
             "owner": "The owner of the video watched it, and this deployment does not count that.",
             "unpublished": "The video was not published.",
             "expired": "The video had expired.",

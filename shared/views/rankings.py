@@ -7,12 +7,14 @@ there says. A counter that is spread has that of each shard by itself, in the it
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from shared.aws.dynamodb import LARGEST_BATCH_GET, Table, together
 from shared.aws.expressions import Expression
 from shared.aws.listing import sharded
 from shared.core.attributes import Item, decode_item
+from shared.core.errors import Unavailable
 from shared.core.periods import DAY_SECONDS, HOUR_SECONDS, WINDOWS, day_of, hour_of
 from shared.core.telemetry import service_logger
 from shared.schema import RELATION_INDEX, viewed_relation
@@ -102,7 +104,8 @@ class Rankings:
             done["lists"] += self._write(name, active.start(length), now, self._by_category(active, ranked))
         if period_seconds == HOUR_SECONDS:
             for video_id in [video_id for video_id, counted in live.items() if len(counted.shards) > 1]:
-                self.history.counters.calm(video_id, now)
+                with suppress(Unavailable):  # in the midst of a storm, perhaps; the next run looks again
+                    self.history.counters.calm(video_id, now)
         done["entries"] += sum(map(len, active.periods))
         done["videos"] += len(viewed)
 

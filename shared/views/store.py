@@ -81,6 +81,7 @@ class ViewStore:
         self.counters = ViewCounters(table)
         self._counts_own = counts_own
         self._known: OrderedDict[str, tuple[int, Item]] = OrderedDict()
+        self._counts: OrderedDict[str, int] = OrderedDict()
 
     def require_visible(self, video_id: str, caller: Caller, now: int) -> Item:
         """What is known of a video, up to CACHE_SECONDS old; raises NotFound unless the caller may see it."""
@@ -99,8 +100,7 @@ class ViewStore:
         if verdict.reason in UNCOUNTED:
             return verdict.told(self.counters.add(view.video_id, {verdict.reason: 1}, now))
         # The stream adds what was marked, in a moment.
-        views = self.counters.count(view.video_id, now)
-        return verdict.told(views + (verdict.reason is None))
+        return verdict.told(self._counted(view.video_id, now) + (verdict.reason is None))
 
     def ruled(self, video: Item, caller: Caller, now: int) -> Verdict | None:
         """The verdict on all views of a video that the caller sees, whoever watched; None: each has its own."""
@@ -173,6 +173,22 @@ class ViewStore:
             raise Unavailable(
                 "The view may or may not have been counted. Send an Idempotency-Key with each view to make retries safe."
             ) from error
+
+    def _counted(self, video_id: str, now: int) -> int:
+        """The view count; the one that was read last when it cannot be read now, because the marker is put already."""
+        try:
+            count = self.counters.count(video_id, now)
+        except Unavailable as error:
+            if video_id not in self._counts:
+                raise Unavailable(
+                    "The view is known, but the count cannot be read now. Sent again, it does not count again."
+                ) from error
+            return self._counts[video_id]
+        self._counts.pop(video_id, None)
+        self._counts[video_id] = count
+        if len(self._counts) > CACHE_VIDEOS:
+            self._counts.popitem(last=False)
+        return count
 
     def _video(self, video_id: str, now: int) -> Item | None:
         """What seen_by needs to know."""

@@ -351,6 +351,14 @@ class TestFold:
             assert counters.counts({VIDEO: _first(table)}) == {VIDEO: 11_116}
         assert [operation.name for operation in operations] == ["UpdateItem", "GetItem"]
 
+    def test_one_that_knew_the_shards_counts_none_of_them_twice(self, counters: ViewCounters, table: Table) -> None:
+        other = ViewCounters(table)
+        assert counters.count(VIDEO, NOW) == 11_115
+        for now in (NOW, self.LATER, self.FOLDED):
+            other.calm(VIDEO, now)
+        assert "folded" in _control(table)
+        assert counters.count(VIDEO, self.FOLDED) == 11_115
+
     @pytest.mark.usefixtures("folded")
     def test_what_each_shard_holds_can_still_be_read(self, counters: ViewCounters) -> None:
         read = counters.read([VIDEO])[VIDEO]

@@ -3,6 +3,7 @@
 import random
 import uuid
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
@@ -10,6 +11,7 @@ from urllib.parse import quote
 import pytest
 
 from functions.rankings import handler
+from shared.aws.client import Refused
 from shared.aws.dynamodb import Table
 from shared.core.periods import DAY_SECONDS, HOUR_SECONDS, WINDOWS
 from shared.schema import TOP, VIEW_COUNTER
@@ -19,6 +21,7 @@ from shared.views.top import ALL, KEPT_SECONDS, LARGEST_TOP, ORDERS, Ranked, Top
 from tests.backstage import Backstage
 from tests.harness import NOW, Api, Clock, Context, ShortContext, recorded
 from tests.viewed import Viewed
+from tests.wire import come_between
 
 HOUR = NOW // HOUR_SECONDS * HOUR_SECONDS
 """When the present hour began."""
@@ -377,6 +380,21 @@ class TestRuns:
         counter = table.get(first)
         assert counter
         assert counter["folded"] == {"views": 30}
+
+    def test_a_counter_in_a_storm_holds_up_no_list(self, table: Table, viewed: Viewed) -> None:
+        for shard in range(2):
+            viewed.count("v", NOW, shard=shard, views=10)
+        viewed.store()
+
+        def busy(operation: str, _: Any, send: Callable[[], Any]) -> Any:
+            if operation == "UpdateItem":
+                raise Refused(400, {"__type": "ThrottlingException", "message": ""})
+            return send()
+
+        undo = come_between(table.client, busy)
+        compute(table, NOW)
+        undo()
+        assert all(TopStore(table).read(window, ALL, NOW) for window in ("hour", "day", "week", "month"))
 
     def test_entries_are_read_in_pages(self, table: Table, viewed: Viewed, monkeypatch: pytest.MonkeyPatch) -> None:
         for number in range(50):

@@ -7,6 +7,7 @@ import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError, ReadTimeoutError
 
 from functions.views import handler as views
+from shared.aws.client import Refused
 from shared.aws.dynamodb import Table
 from shared.core.attributes import Item
 from shared.core.caller import Caller
@@ -20,6 +21,7 @@ from shared.views.store import (
     ViewStore,
 )
 from tests.harness import NOW, Api, Clock, Reply, make_api, recorded
+from tests.wire import come_between
 
 KEY = {"Idempotency-Key": "a-view"}
 TV = {"viewerId": "tv"}
@@ -421,6 +423,26 @@ class TestWhenDynamoDBFails:
             return calls
 
         return fail
+
+    def test_a_view_that_is_marked_is_answered_with_the_last_count_that_could_be_read(
+        self, api: Api, table: Table, video: dict[str, Any]
+    ) -> None:
+        def unread(operation: str, _: Any, send: Callable[[], Any]) -> Any:
+            if operation == "BatchGetItem":
+                raise Refused(400, {"__type": "ThrottlingException", "message": ""})
+            return send()
+
+        path = f"/v1/videos/{video['videoId']}/views"
+        undo = come_between(table.client, unread)
+        reply = api.post(path, {"viewerId": "phone"}, user="bob")
+        assert (reply.status, "does not count again" in reply.json["detail"]) == (503, True)
+        undo()
+        assert api.post(path, {"viewerId": "phone"}, user="bob").json["reason"] == "repeated"
+        assert api.post(path, headers={"Idempotency-Key": "k"}, user="bob").json["viewCount"] == 1
+        undo = come_between(table.client, unread)
+        reply = api.post(path, {"viewerId": "tv"}, user="bob")
+        undo()
+        assert (reply.status, reply.json["counted"], reply.json["viewCount"]) == (200, True, 1)
 
     def test_a_refused_view_is_tried_again(self, api: Api, failing: Failing, video: dict[str, Any]) -> None:
         refusals = [

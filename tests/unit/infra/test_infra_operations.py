@@ -323,6 +323,11 @@ class TestCosts:
         stacks = {stack.stack_name: stack for stack in _stacks({"env": "prod", "anomalyUsd": 20})}
         assert stacks["VideoMetadata-prod-Operations"] in stacks[last].dependencies
 
+    def test_what_follows_the_table_is_deployed_before_what_writes_to_it(self) -> None:
+        """Lambda shows a record once to a reader whose filters leave it out."""
+        stacks = {stack.stack_name: stack for stack in _stacks({"env": "prod"})}
+        assert stacks["VideoMetadata-prod-Jobs"] in stacks["VideoMetadata-prod-Api"].dependencies
+
     def test_there_is_one_without_alarms_as_well(self, synthesize: Synthesize) -> None:
         assert of_type(synthesize({"anomalyUsd": 5}), "AWS::CE::AnomalyMonitor", part="Costs")
 
