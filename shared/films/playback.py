@@ -99,7 +99,7 @@ def _duration(video: Item) -> int | None:
 
 
 def _bit_rate(size: int | None, duration: int | None) -> int | None:
-    """The mean bits a second of so many bytes in so many milliseconds."""
+    """The mean bits a second of `size` bytes in `duration` milliseconds."""
     return round(int(size) * 8000 / duration) if size and duration else None
 
 

@@ -292,7 +292,7 @@ class ViewCounters:
     def _others(
         self, spread: Mapping[str, int], attributes: Iterable[str] = (), *, consistent: bool = False
     ) -> list[tuple[_Place, Item]]:
-        """The items of all shards but the first, of counters that are spread over so many."""
+        """The items of all shards but the first, of counters by the number of their shards."""
         places = [(video_id, shard) for video_id, shards in spread.items() for shard in range(1, shards)]
         return self._items(places, attributes, consistent=consistent) if places else []
 
@@ -306,7 +306,7 @@ class ViewCounters:
 
 
 def _has_shards(shards: int) -> Expression:
-    """The condition that writers spread over so many shards."""
+    """The condition that writers spread over `shards` shards."""
     if shards == 1:
         return Expression.of("attribute_not_exists(#shards)")
     return Expression.of("#shards = :shards", shards=shards)

@@ -295,7 +295,7 @@ def _is_zone(name: str) -> bool:
 
     try:
         ZoneInfo(name)
-    except (KeyError, OSError, ValueError):  # unknown, the name of a folder, or a file that is no zone
+    except (KeyError, OSError, ValueError):  # unknown, the name of a folder, or a file of another kind
         return False
     return True
 

@@ -464,7 +464,7 @@ class TestStorm:
         return sum(sums_of(item)["views"] for item in simulation.stored())
 
     def _fold(self, simulation: Simulation[ViewCounters], per_second: float) -> tuple[list[Run], list[Item]]:
-        """What `calm` makes of a counter in the time it takes, with so many views a second around each call."""
+        """What `calm` makes of a counter, with `per_second` views a second around each call."""
         runs, firsts = [], []
         for _ in range(4):
             runs.append(simulation.run(1, per_second, self._view))
