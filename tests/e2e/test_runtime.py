@@ -28,7 +28,7 @@ FUNCTIONS = sorted({example.function for example in EXAMPLES})
 
 VARYING = {
     *("abort", "addedAt", "at", "createdAt", "expiresAt", "nextCursor", "playlistId", "ratedAt", "updatedAt"),
-    *("finishedAt", "leaseUntil", "purgeAt", "queuedAt", "startedAt", "uploadId", "url"),
+    *("finishedAt", "leaseUntil", "purgeAt", "queuedAt", "startedAt", "uploadId", "url", "windowEnds"),
 }
 """What differs from one time to the next: times, and ids and addresses that are made up."""
 
