@@ -347,14 +347,7 @@ class JobsStack(cdk.Stack):
         )
         sweeper.allow_queries(schema.RELATION_INDEX)
         sweeper.allow_send(aggregates)
-        events.Rule(
-            self,
-            "Schedule",
-            description="Video metadata: look for jobs whose time is up",
-            schedule=events.Schedule.rate(SWEEP_EVERY),
-            # One that failed need not be tried again: the next one comes anyway.
-            targets=[targets.LambdaFunction(sweeper.alias, retry_attempts=0)],
-        )
+        self._run_every(SWEEP_EVERY, "Schedule", sweeper, "look for jobs whose time is up")
 
     def _rankings(self) -> None:
         """Computes what is viewed most, and folds counters that are calm; it cannot change what they have counted."""
@@ -363,11 +356,14 @@ class JobsStack(cdk.Stack):
         rankings.allow_items("UpdateItem", of=[schema.VIEW_COUNTER], attributes=attributes.CALMED)
         rankings.allow_items("BatchGetItem", "GetItem", "PutItem", of=[schema.TOP])
         rankings.allow_queries(schema.RELATION_INDEX)
+        self._run_every(RANK_EVERY, "RankingsSchedule", rankings, "compute what is viewed most")
+
+    def _run_every(self, interval: cdk.Duration, id_: str, function: ServiceFunction, purpose: str) -> None:
         events.Rule(
             self,
-            "RankingsSchedule",
-            description="Video metadata: compute what is viewed most",
-            schedule=events.Schedule.rate(RANK_EVERY),
+            id_,
+            description=f"Video metadata: {purpose}",
+            schedule=events.Schedule.rate(interval),
             # One that failed need not be tried again: the next one comes anyway.
-            targets=[targets.LambdaFunction(rankings.alias, retry_attempts=0)],
+            targets=[targets.LambdaFunction(function.alias, retry_attempts=0)],
         )

@@ -53,6 +53,15 @@ def raised(error: Exception) -> Any:
 
 
 @contextmanager
+def _meanwhile(client: Any, between: Callable[..., Any]) -> Iterator[None]:
+    undo = come_between(client, between)
+    try:
+        yield
+    finally:
+        undo()
+
+
+@contextmanager
 def listening(client: Any, listener: Callable[[str, Mapping[str, Any]], object]) -> Iterator[None]:
     """Call a listener with the operation and the parameters of each request meanwhile."""
 
@@ -60,11 +69,8 @@ def listening(client: Any, listener: Callable[[str, Mapping[str, Any]], object])
         listener(operation, parameters)
         return send()
 
-    undo = come_between(client, between)
-    try:
+    with _meanwhile(client, between):
         yield
-    finally:
-        undo()
 
 
 @contextmanager
@@ -78,8 +84,5 @@ def throttled_once(client: Any, operation: str) -> Iterator[None]:
             raise Refused(400, {"__type": "ThrottlingException", "message": ""})
         return send()
 
-    undo = come_between(client, between)
-    try:
+    with _meanwhile(client, between):
         yield
-    finally:
-        undo()

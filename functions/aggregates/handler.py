@@ -33,8 +33,8 @@ def make(
         again: set[str] = set()
         """Of messages that are not done, and come again."""
         later: dict[str, dict[str, Any]] = {}
-        """What takes the place of messages for which there was no time, by their ids: another message each, because receiving
-        one again and again would end in the DLQ."""
+        """New messages in place of those that time ran out for, by their ids: receiving the same one again and again would
+        end in the DLQ."""
         moved: set[str] = set()
         """Videos whose entries were moved."""
 

@@ -21,7 +21,6 @@ LEAST_INTERVAL_MS = 1000
 TILE_WIDTH = 160
 TILE_HEIGHT = 320
 SHEET = "storyboard.jpg"
-CUES = "storyboard.vtt"
 
 SMALL_FILE = 64 * 1024 * 1024
 """What may be read whole: keyframes lie seconds apart, and a short film has few."""

@@ -111,8 +111,8 @@ def counts_otherwise(old: Item | None, new: Item) -> bool:
 
 
 class Unsettled(WriteContention):
-    """Not all videos are settled: others changed `contended`, or their totals, at every attempt; for `unreached` there
-    was no time."""
+    """Not all videos are settled: others changed `contended`, or their totals, at every attempt; time ran out before
+    `unreached`."""
 
     def __init__(self, contended: Sequence[str], unreached: Sequence[str]) -> None:
         super().__init__("Others are changing the same totals; try again.")
