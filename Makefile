@@ -25,7 +25,7 @@ unexport PYTHONDONTWRITEBYTECODE
 unexport PYTHONHOME PYTHONPATH VIRTUAL_ENV
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check e2e token variables demo catalogue bootstrap deploy synth lint bench cost redrive restore-drill advisories clean sam-env
+.PHONY: help run test check e2e token variables demo catalogue bootstrap deploy synth lint bench cost redrive restore-drill advisories clean sam-env screenshots
 
 help: ## Show this list
 	@grep -E '^[a-z0-9-]+:.*## ' Makefile | awk -F ':.*## ' '{gsub("[$$][$$]", "$$", $$2); printf "  make %-13s %s\n", $$1, $$2}'
@@ -54,6 +54,9 @@ demo: $(STAMP) ## Load a few thousand films into the running service and look ar
 catalogue: $(STAMP) ## Make a catalogue in IMDb's layout and import it into the running service (TITLES=1000)
 	@$(PYTHON) -m tools generate .local/catalogue-$(TITLES) --titles $(TITLES)
 	@$(PYTHON) -m tools import-imdb .local/catalogue-$(TITLES) --local
+
+screenshots: $(STAMP) ## Take the pictures of the console that the documents show; needs Chromium
+	@$(PYTHON) -m local.screenshots
 
 sam-env: $(STAMP) ## Make ready to call one function by itself with `sam local invoke` (docs/sam-local-invoke.md)
 	@$(PYTHON) -m local.sam

@@ -26,9 +26,10 @@ def add_stacks(app: cdk.App) -> None:
     tags = settings.tags
     data = DataStack(app, settings.stack_name("Data"), settings=settings, tags=tags)
     media = MediaStack(app, settings.stack_name("Media"), settings=settings, encryption=data.encryption, tags=tags)
-    issuer = settings.issuer
+    issuer, identity = settings.issuer, None
     if issuer is None:
-        issuer = IdentityStack(app, settings.stack_name("Identity"), settings=settings, tags=tags).issuer
+        identity = IdentityStack(app, settings.stack_name("Identity"), settings=settings, tags=tags)
+        issuer = identity.issuer
     jobs = JobsStack(
         app,
         settings.stack_name("Jobs"),
@@ -47,6 +48,8 @@ def add_stacks(app: cdk.App) -> None:
         data=data,
         media=media,
         issuer=issuer,
+        identity=identity,
+        deliveries=jobs.queues["deliveries"].queue,
         tags=tags,
     )
     # A router that does not know what requests write would drop it from the stream, which shows it to nobody twice.

@@ -44,10 +44,17 @@ OLDEST_MESSAGE: Mapping[str, Duration] = {
     "arrivals": Duration.minutes(15),
     "aggregates": Duration.minutes(30),
     "tallies": Duration.minutes(15),
+    "reverts": Duration.hours(1),
+    "deliveries": Duration.hours(1),
     "purge": Duration.hours(1),
 }
 """Longer than three tries take, after which SQS leaves a message out of this metric: so the alarm is not for a
 single bad message (that one ends in the dead-letter queue), but for a standstill."""
+
+
+LATE_DELIVERY = Duration.minutes(15)
+"""How long a change waits for a receiver that fails nothing, before somebody is to look: a webhook that has much to catch up
+with takes some minutes for ten thousand changes."""
 
 
 class Alarms(Construct):
@@ -128,6 +135,18 @@ class Alarms(Construct):
             operator=cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD,
             # A function that is not called has no data at all.
             missing=cloudwatch.TreatMissingData.BREACHING,
+        )
+
+    def watch_deliveries(self) -> None:
+        """Whether changes go out. Receivers that fail are their owners' business, and do not count."""
+        self._alarm(
+            "DeliveriesLate",
+            metrics.of_service(self._settings, "DeliveryWait", statistic="Maximum"),
+            name="Changes are delivered late",
+            meaning="A receiver that fails nothing waits for changes that were made long ago",
+            runbook="webhooks-late",
+            threshold=LATE_DELIVERY.to_seconds(),
+            operator=cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
         )
 
     def watch_tables(self) -> None:

@@ -1,60 +1,28 @@
-"""What answers requests: the HTTP API, its routes, and the functions behind them."""
+"""What answers requests: the HTTP API, and the functions behind it with what each may do."""
 
-import json
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 import aws_cdk as cdk
-from aws_cdk import aws_apigatewayv2 as apigateway
 from aws_cdk import aws_lambda as lambda_
-from aws_cdk import aws_logs as logs
-from aws_cdk.aws_apigatewayv2_authorizers import HttpJwtAuthorizer
-from aws_cdk.aws_apigatewayv2_integrations import HttpLambdaIntegration
+from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from infra import attributes
+from infra.console import Console
 from infra.data_stack import DataStack
+from infra.followers import allow_following, allow_webhooks, webhook_environment
 from infra.function import ServiceFunction
+from infra.gateway import Gateway
+from infra.identity import IdentityStack
 from infra.media_stack import RENDITIONS, MediaStack
-from infra.nag import accept
 from infra.release import GradualShift
 from infra.settings import Issuer, Settings
-from shared import routes, schema
-
-REQUEST_HEADERS = (
-    "Authorization",
-    "Content-Type",
-    "If-Match",
-    "If-None-Match",
-    "Idempotency-Key",
-    "Accept-Language",
-)
-"""What a browser may send from another origin."""
-
-RESPONSE_HEADERS = ("ETag", "Location", "Link", "Retry-After", "Server-Timing")
-"""What a browser may read from another origin."""
+from infra.undo import allow_undo, undo_environment
+from shared import schema
 
 MOST_ASKED = ("videos", "views")
 """The functions that answer most requests: if any are kept warm, these."""
-
-AT_ONCE = 5
-"""How many routes are made at a time: API Gateway takes ten changes a second of an account."""
-
-ACCESS_LOG = {
-    "requestId": "$context.requestId",
-    "time": "$context.requestTimeEpoch",
-    "route": "$context.routeKey",
-    "status": "$context.status",
-    "latency": "$context.responseLatency",
-    "length": "$context.responseLength",
-    "functionRequestId": "$context.integration.requestId",
-    "functionStatus": "$context.integration.status",
-    "functionLatency": "$context.integration.latency",
-    "functionError": "$context.integration.error",
-    "authorizerError": "$context.authorizer.error",
-    "error": "$context.error.message",
-}
-"""No address, user agent, token or path as it was typed: nothing here identifies a person."""
 
 
 class ApiStack(cdk.Stack):
@@ -70,6 +38,8 @@ class ApiStack(cdk.Stack):
         data: DataStack,
         media: MediaStack,
         issuer: Issuer,
+        identity: IdentityStack | None,
+        deliveries: sqs.IQueue,
         **kwargs: Any,
     ) -> None:
         super().__init__(scope, id_, description="Video metadata: the HTTP API and its functions", **kwargs)
@@ -81,19 +51,33 @@ class ApiStack(cdk.Stack):
             "jobs": self._jobs(),
             "playback": self._playback(),
             "history": self._history(),
+            "undo": self._undo(),
+            "webhooks": self._webhooks(deliveries),
             "relations": self._relations(),
             "ratings": self._ratings(),
             "playlists": self._playlists(),
             "totals": self._totals(),
             "public": self._public(),
         }
-        self.api = self._api(settings)
-        self._add_routes(self.api, self.functions, issuer)
-        self._add_stage(self.api, settings)
+        gateway = Gateway(self, settings)
+        self.api = gateway.api
+        self.console = Console(
+            self,
+            "Console",
+            settings=settings,
+            data=data,
+            media=media,
+            issuer=issuer,
+            identity=identity,
+            api_url=self.api.api_endpoint,
+        )
+        gateway.add_routes(self.functions, self.console, issuer)
+        gateway.add_stage(data.encryption)
         if settings.shift != "none":
             GradualShift(self, "Shift", settings=settings, functions=self.functions)
         cdk.CfnOutput(self, "ApiId", value=self.api.api_id)
         cdk.CfnOutput(self, "ApiUrl", value=self.api.api_endpoint)
+        cdk.CfnOutput(self, "ConsoleUrl", value=self.console.url)
         cdk.CfnOutput(self, "TableName", value=settings.table_name)
 
     def _function(self, folder: str, environment: Mapping[str, str] | None = None) -> ServiceFunction:
@@ -110,7 +94,7 @@ class ApiStack(cdk.Stack):
             environment=environment,
         )
 
-    def _lister(self, folder: str) -> ServiceFunction:
+    def _lister(self, folder: str, **environment: str) -> ServiceFunction:
         """A function that lists videos: it seals cursors, and turns the places of pictures into addresses."""
         secret = self._data.cursor_secret
         lister = self._function(
@@ -119,6 +103,7 @@ class ApiStack(cdk.Stack):
                 "CURSOR_SECRET_ARN": secret.secret_arn,
                 "MEDIA_BUCKET": self._media.media.bucket_name,
                 "MEDIA_URL": self._media.media_url,
+                **environment,
             },
         )
         lister.allow_secret(secret)
@@ -129,12 +114,13 @@ class ApiStack(cdk.Stack):
 
         Whole videos are its own to write, so it alone updates items whose attributes no list names.
         """
-        videos = self._lister("videos")
+        videos = self._lister("videos", AUDIT_TABLE_NAME=self._data.audit_table.table_name)
         videos.allow_items("GetItem", of=[schema.VIDEO, schema.VIEW_COUNTER, schema.IDEMPOTENCY])
         videos.allow_items("PutItem", of=[schema.VIDEO, schema.IDEMPOTENCY])
         videos.allow_items("BatchGetItem", of=[schema.VIDEO, schema.VIEW_COUNTER])
         videos.allow_items("DeleteItem", "Query", "UpdateItem", of=[schema.VIDEO])
         videos.allow_queries(*schema.INDEXES)
+        videos.allow_items("Query", of=[schema.AUDIT], table=self._data.audit_table)
         return videos
 
     def _relations(self) -> ServiceFunction:
@@ -143,7 +129,7 @@ class ApiStack(cdk.Stack):
         relations.allow_items(
             "BatchGetItem", "ConditionCheckItem", "DeleteItem", "GetItem", "PutItem", "Query", of=[schema.VIDEO]
         )
-        relations.allow_items("UpdateItem", of=[schema.CREDIT, schema.RELEASE], attributes=attributes.ENTRY)
+        relations.allow_items("UpdateItem", of=[schema.CREDIT, schema.RELEASE], attributes=attributes.RELATION)
         relations.allow_queries(schema.RELATION_INDEX)
         return relations
 
@@ -213,7 +199,7 @@ class ApiStack(cdk.Stack):
         uploads.allow_items("GetItem", "PutItem", of=[schema.VIDEO, schema.UPLOAD])
         uploads.allow_items("UpdateItem", of=[schema.UPLOAD], attributes=attributes.UPLOAD)
         uploads.allow_items("UpdateItem", of=[schema.QUOTA], attributes=attributes.QUOTA)
-        uploads.allow_objects("PutObject", "AbortMultipartUpload", bucket=sources)
+        uploads.allow_objects("PutObject", "AbortMultipartUpload", "ListMultipartUploadParts", bucket=sources)
         uploads.allow_listing(sources)  # it may see that a film is there, and not read it
         return uploads
 
@@ -246,128 +232,47 @@ class ApiStack(cdk.Stack):
         return playback
 
     def _history(self) -> ServiceFunction:
-        """The audit trail, to be read only. It reads videos to know whose they are."""
+        """The audit trail and the feed, to be read only. It goes back along the trail from what a video is."""
         secret, audit_table = self._data.cursor_secret, self._data.audit_table
         history = self._function(
             "history", {"AUDIT_TABLE_NAME": audit_table.table_name, "CURSOR_SECRET_ARN": secret.secret_arn}
         )
-        history.allow_items("GetItem", of=[schema.VIDEO], attributes=attributes.VISIBILITY)
-        history.allow_items("Query", of=[schema.AUDIT], table=audit_table)
+        history.allow_items("GetItem", of=[schema.VIDEO])
+        history.allow_items("GetItem", of=[schema.PLAYLIST], attributes=attributes.PLAYLIST_VISIBILITY)
+        history.allow_items("BatchGetItem", "Query", of=schema.TRAIL_ENTITIES, table=audit_table)
+        allow_following(history, self._data)
+        history.allow_queries(*schema.AUDIT_INDEXES, table=audit_table)
+        history.allow_items("GetItem", "Query", of=[schema.REVERT])
         history.allow_secret(secret)
         return history
+
+    def _undo(self) -> ServiceFunction:
+        """Takes changes back. Of what is too much for a request it only writes that it is wanted: the router sends it."""
+        undo = self._function(
+            "undo",
+            {
+                **undo_environment(self._data, self._settings),
+                "MEDIA_BUCKET": self._media.media.bucket_name,
+                "MEDIA_URL": self._media.media_url,
+            },
+        )
+        allow_undo(undo, self._data)
+        undo.allow_items("PutItem", of=[schema.REVERT])
+        return undo
+
+    def _webhooks(self, deliveries: sqs.IQueue) -> ServiceFunction:
+        """Webhooks, which the worker serves. It sends one itself when somebody tries it."""
+        secret = self._data.cursor_secret
+        webhooks = self._function(
+            "webhooks",
+            {**webhook_environment(self._settings, self._data, deliveries), "CURSOR_SECRET_ARN": secret.secret_arn},
+        )
+        webhooks.allow_secret(secret)
+        allow_webhooks(webhooks, self._data, deliveries)
+        return webhooks
 
     def _public(self) -> ServiceFunction:
         """What needs no token, so it can read nothing but the health probe."""
         public = self._function("public")
         public.allow_items("GetItem", of=[schema.HEALTH])
         return public
-
-    def _api(self, settings: Settings) -> apigateway.HttpApi:
-        return apigateway.HttpApi(
-            self,
-            "HttpApi",
-            api_name=settings.stack_name("Api"),
-            create_default_stage=False,
-            cors_preflight=apigateway.CorsPreflightOptions(
-                allow_origins=list(settings.allow_origins),
-                allow_methods=[apigateway.CorsHttpMethod(method) for method in _methods()],
-                allow_headers=list(REQUEST_HEADERS),
-                expose_headers=list(RESPONSE_HEADERS),
-                max_age=cdk.Duration.hours(1),
-            )
-            if settings.allow_origins
-            else None,
-        )
-
-    def _add_routes(self, api: apigateway.HttpApi, functions: dict[str, ServiceFunction], issuer: Issuer) -> None:
-        """The routes of shared/routes.py, and `$default` for all that is none of them.
-
-        The gateway checks the token and the function its scopes, because only the function can answer a
-        missing one in the service's own form.
-        """
-        authorizer = HttpJwtAuthorizer("Tokens", issuer.url, jwt_audience=list(issuer.audience))
-        integrations = {folder: HttpLambdaIntegration(folder, function.alias) for folder, function in functions.items()}
-        for route in routes.ROUTES:
-            made = apigateway.HttpRoute(
-                self,
-                route.operation,
-                http_api=api,
-                route_key=apigateway.HttpRouteKey.with_(route.gateway_path, apigateway.HttpMethod(route.method)),
-                integration=integrations[route.function],
-                authorizer=authorizer if route.scope else None,
-            )
-            if route.scope is None:
-                _acknowledge_public(made, f"{route.path} is public: it shows no data of the table.")
-        default = apigateway.HttpRoute(
-            self,
-            "default",
-            http_api=api,
-            route_key=apigateway.HttpRouteKey.DEFAULT,
-            integration=integrations[routes.DEFAULT_FUNCTION],
-        )
-        _acknowledge_public(default, "It only answers 404 and 405, which callers without a token must get as well.")
-        self._allow_before_calling()
-        self._make_few_at_once()
-
-    def _allow_before_calling(self) -> None:
-        """Lead requests to a function only once the gateway may call it for all of its routes.
-
-        Both change when something else is to be called, and the gateway answers 500 while it may not call.
-        """
-        made = self.node.find_all()
-        permissions = [
-            (self.resolve(permission.function_name), permission)
-            for permission in made
-            if isinstance(permission, lambda_.CfnPermission)
-        ]
-        for integration in (resource for resource in made if isinstance(resource, apigateway.CfnIntegration)):
-            called = self.resolve(integration.integration_uri)
-            integration.node.add_dependency(*(permission for function, permission in permissions if function == called))
-
-    def _make_few_at_once(self) -> None:
-        """Let CloudFormation make some integrations and routes at a time, and the stage when they are there.
-
-        It makes all at once that depend on nothing of each other. To API Gateway these are changes of one API, and it
-        refuses some of them with a ConflictException, which fails the deployment.
-        """
-        made = self.node.find_all()
-        for type_ in (apigateway.CfnIntegration, apigateway.CfnRoute):
-            resources = [resource for resource in made if isinstance(resource, type_)]
-            for before, after in zip(resources, resources[AT_ONCE:], strict=False):
-                after.node.add_dependency(before)
-
-    def _add_stage(self, api: apigateway.HttpApi, settings: Settings) -> None:
-        stage = apigateway.HttpStage(
-            self,
-            "Stage",
-            http_api=api,
-            stage_name="$default",
-            auto_deploy=True,
-            throttle=apigateway.ThrottleSettings(
-                rate_limit=settings.throttle_rate, burst_limit=settings.throttle_burst
-            ),
-        )
-        # It deploys itself anew with each route that comes later.
-        stage.node.add_dependency(*(made for made in self.node.find_all() if isinstance(made, apigateway.CfnRoute)))
-        log_group = logs.LogGroup(
-            self,
-            "AccessLogs",
-            # Log groups under this prefix share one resource policy; elsewhere each takes of the account's ten.
-            log_group_name=f"/aws/vendedlogs/{settings.stack_name('Api')}",
-            encryption_key=self._data.encryption.logs,
-            retention=settings.log_retention,
-            removal_policy=cdk.RemovalPolicy.DESTROY,
-        )
-        # Set on the underlying resource, because the stage's own `access_log_settings` fails from Python.
-        resource = cast(apigateway.CfnStage, stage.node.default_child)
-        resource.access_log_settings = apigateway.CfnStage.AccessLogSettingsProperty(
-            destination_arn=log_group.log_group_arn, format=json.dumps(ACCESS_LOG)
-        )
-
-
-def _methods() -> list[str]:
-    return sorted({route.method for route in routes.ROUTES})
-
-
-def _acknowledge_public(route: apigateway.HttpRoute, reason: str) -> None:
-    accept(route, rule="AwsSolutions-APIG4", reason=reason)

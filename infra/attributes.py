@@ -12,6 +12,9 @@ _RELATION = ("rel", "relShard", "relSort", "relId")
 VISIBILITY = ("userId", "status", "visibility", "publishAt", "expiresAt", "purgeAt")
 """What decides who may see a video."""
 
+PLAYLIST_VISIBILITY = ("userId", "visibility", "deletedAt", "purgeAt")
+"""What decides who may see a playlist."""
+
 PLAYBACK = (*VISIBILITY, "videoId", "duration", "source", "thumbnails", "pictures", "failure")
 """What a player needs of a video, and what says to whom it may be played."""
 
@@ -50,14 +53,18 @@ UPLOAD = ("state",)
 ENTRY = (*_RELATION, "writeId")
 """Where a credit or release stands, if it still is as it was read."""
 
+RELATION = (*ENTRY, "removing", "updatedBy", "updatedFor")
+"""The same, and who removes it next."""
+
 USER_VIDEOS = ("uploaded", "processing", "ready", "failed", "deleted", "bytes", "milliseconds")
 USER_PLAYLISTS = ("playlists",)
+USER_WEBHOOKS = ("ids", *_STAMP)
 USER_TOTALS = ("userId", "version", *_STAMP, *_RELATION)
 """What is written with either of the counts of a user's totals."""
 
 TAG_COUNT = ("count", "tag", "version", *_STAMP, *_RELATION)
 
-PLAYLIST_ENTRIES = ("entryCount", "version", "updatedAt", "updatedBy", "updatedFor", "writeId")
+PLAYLIST_ENTRIES = ("entryCount", "moves", "version", "updatedAt", "updatedBy", "updatedFor", "writeId")
 
 JOB = (
     "state",

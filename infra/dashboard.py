@@ -75,6 +75,11 @@ class OperationsDashboard(Construct):
                 self._pipeline(functions, queues),
             ),
             (
+                "## Followers\nWhat webhooks and the event bus are told of changes. Receivers that fail are tried again for three "
+                "days, then their webhook is paused; that is theirs to mend. A wait is one of receivers that do not fail.",
+                self._followers(),
+            ),
+            (
                 "## Functions\nErrors are crashes and timeouts; what a function refuses with a sentence is none. Throttles "
                 "mean that the account runs as many functions as it may.",
                 self._functions(functions),
@@ -153,6 +158,19 @@ class OperationsDashboard(Construct):
                 *(metrics.of_queue(metrics.DEPTH, queue.dead_letters, name) for name, queue in queues.items()),
                 *(metrics.of_stream_reader(metrics.GIVEN_UP, reader) for reader in readers),
             ],
+        }
+
+    def _followers(self) -> Graphs:
+        settings = self._settings
+
+        def slowest(name: str) -> list[cloudwatch.Metric]:
+            return [metrics.of_service(settings, name, statistic=which) for which in ("Average", "Maximum")]
+
+        return {
+            "Deliveries": [metrics.of_service(settings, name) for name in ("DeliveriesDone", "DeliveriesFailed")],
+            "Webhooks paused": [metrics.of_service(settings, "WebhooksPaused")],
+            "From a change to its delivery (ms)": slowest("DeliveryLag"),
+            "Oldest change that waits (s)": [metrics.of_service(settings, "DeliveryWait", statistic="Maximum")],
         }
 
     def _functions(self, functions: Mapping[str, ServiceFunction]) -> Graphs:

@@ -1,5 +1,6 @@
-"""What must not be lost: the table, the audit trail's table, and the key that seals cursors."""
+"""What must not be lost: the table, the audit trail's table, and the secrets that cursors and webhooks are sealed and signed with."""
 
+from collections.abc import Iterable
 from typing import Any, cast
 
 import aws_cdk as cdk
@@ -29,6 +30,7 @@ class DataStack(cdk.Stack):
         self.table = self._table(settings)
         self.audit_table = self._audit_table(settings)
         self.cursor_secret = self._cursor_secret()
+        self.webhook_secret = self._webhook_secret(settings)
         # Also where the readers are given the stream of a restored table: CloudFormation refuses to take back an output
         # that a stack still reads, and this stack is deployed before those that stop reading it.
         self.export_value(self.table.table_stream_arn)
@@ -39,30 +41,28 @@ class DataStack(cdk.Stack):
             self,
             "Table",
             table_name=settings.table_name,
-            global_secondary_indexes=[_index(index) for index in schema.INDEXES if index.name in settings.indexes],
             dynamo_stream=dynamodb.StreamViewType.NEW_AND_OLD_IMAGES,
             # Only throttled keys are recorded, so it costs nothing until there is something to look for.
             contributor_insights_specification=dynamodb.ContributorInsightsSpecification(
                 enabled=True, mode=dynamodb.ContributorInsightsMode.THROTTLED_KEYS
             ),
-            **self._common(settings),
+            **self._common(settings, schema.INDEXES),
         )
         return self._kept(table, settings)
 
     def _audit_table(self, settings: Settings) -> dynamodb.TableV2:
-        """The audit trail: asked by video only, so without an index, and nobody follows it, so without a stream."""
-        table = dynamodb.TableV2(self, "AuditTable", table_name=settings.audit_table_name, **self._common(settings))
+        """The audit trail: asked by video or by change set, and nobody follows it, so without a stream."""
+        table = dynamodb.TableV2(
+            self,
+            "AuditTable",
+            table_name=settings.audit_table_name,
+            **self._common(settings, schema.AUDIT_INDEXES),
+        )
         return self._kept(table, settings)
 
     def _cursor_secret(self) -> secretsmanager.Secret:
         """The videos function derives from it the key that seals cursors; nobody ever sees it."""
-        secret = secretsmanager.Secret(
-            self,
-            "CursorSecret",
-            description="Key material for the list cursors of the video metadata API",
-            encryption_key=self.encryption.data,
-            generate_secret_string=secretsmanager.SecretStringGenerator(password_length=64, exclude_punctuation=True),
-        )
+        secret = self._secret("CursorSecret", "Key material for the list cursors of the video metadata API")
         accept(
             secret,
             rule="AwsSolutions-SMG4",
@@ -71,12 +71,34 @@ class DataStack(cdk.Stack):
         )
         return secret
 
-    def _common(self, settings: Settings) -> dict[str, Any]:
-        """Keys, expiry, price, encryption, and what keeps a table from being lost."""
+    def _webhook_secret(self, settings: Settings) -> secretsmanager.Secret:
+        """The secret of each webhook is derived from it; receivers know theirs, and nobody ever sees this one."""
+        secret = self._secret("WebhookSecret", "Key material for the secrets that webhooks are signed with")
+        retain(secret, settings)
+        accept(
+            secret,
+            rule="AwsSolutions-SMG4",
+            reason="Receivers know what is derived from it, so a rotation would make each refuse all that it is sent. "
+            "A webhook's own secret is rotated by the API, with a day in which both are valid.",
+        )
+        return secret
+
+    def _secret(self, id_: str, description: str) -> secretsmanager.Secret:
+        return secretsmanager.Secret(
+            self,
+            id_,
+            description=description,
+            encryption_key=self.encryption.data,
+            generate_secret_string=secretsmanager.SecretStringGenerator(password_length=64, exclude_punctuation=True),
+        )
+
+    def _common(self, settings: Settings, indexes: Iterable[schema.Index]) -> dict[str, Any]:
+        """Keys, indexes, expiry, price, encryption, and what keeps a table from being lost."""
         kinds = dynamodb.TableEncryptionV2
         return {
             "partition_key": _attribute(schema.Attribute(schema.PARTITION_KEY)),
             "sort_key": _attribute(schema.Attribute(schema.SORT_KEY)),
+            "global_secondary_indexes": [_index(index) for index in indexes if index.name in settings.indexes],
             "time_to_live_attribute": schema.TTL_ATTRIBUTE,
             "billing": dynamodb.Billing.on_demand(),
             "encryption": kinds.aws_managed_key() if self.encryption.data else kinds.dynamo_owned_key(),
@@ -115,5 +137,5 @@ def _index(index: schema.Index) -> dynamodb.GlobalSecondaryIndexPropsV2:
         partition_keys=[_attribute(attribute) for attribute in index.partition],
         sort_keys=[_attribute(attribute) for attribute in index.sort],
         projection_type=dynamodb.ProjectionType.INCLUDE,
-        non_key_attributes=[name for name in schema.PROJECTION if name not in keys],
+        non_key_attributes=[name for name in index.projection if name not in keys],
     )

@@ -62,6 +62,7 @@ OBJECT_KEYS: Mapping[str, tuple[str, ...]] = {
     "GetObject": ("Decrypt",),
     "PutObject": ("GenerateDataKey",),
     "AbortMultipartUpload": ("Decrypt",),  # stands for uploads in parts, which S3 reads again to put them together
+    "ListMultipartUploadParts": ("Decrypt",),  # asked of whoever lists them, says S3's reference of ListParts
     "DeleteObject": (),
 }
 """What S3 asks of a KMS key for whoever does this with an object; a new action has to say so here."""
@@ -205,9 +206,10 @@ class ServiceFunction(Construct):
             [f"dynamodb:{action}" for action in actions], (table or self._table).table_arn, conditions=conditions
         )
 
-    def allow_queries(self, *indexes: schema.Index) -> None:
+    def allow_queries(self, *indexes: schema.Index, table: dynamodb.ITableV2 | None = None) -> None:
         """Allow Query on these indexes, and not on the table."""
-        self._allow(["dynamodb:Query"], *(f"{self._table.table_arn}/index/{index.name}" for index in indexes))
+        arn = (table or self._table).table_arn
+        self._allow(["dynamodb:Query"], *(f"{arn}/index/{index.name}" for index in indexes))
         self._allow_key("dynamodb", "Decrypt")
 
     def allow_secret(self, secret: secretsmanager.ISecret) -> None:
@@ -243,6 +245,15 @@ class ServiceFunction(Construct):
         self._allow(["sqs:SendMessage"], *(queue.queue_arn for queue in queues))
         # SQS may have a key at hand for this role; then it is decrypted, and used for some minutes.
         self._allow_key("sqs", "GenerateDataKey", "Decrypt")
+
+    def allow_events(self, bus: str) -> None:
+        """Allow to put events on a bus, by its name or its ARN."""
+        arn = (
+            bus
+            if bus.startswith("arn:")
+            else Stack.of(self).format_arn(service="events", resource="event-bus", resource_name=bus)
+        )
+        self._allow(["events:PutEvents"], arn)
 
     def consume(
         self,

@@ -14,7 +14,7 @@ from shared import routes
 
 
 class IdentityStack(cdk.Stack):
-    """A user pool, the API's scopes, and one client each for people, for machines and for a transcoder.
+    """A user pool, the API's scopes, and one client each for people, for machines, for a transcoder and for a follower.
 
     A stack of its own, so that a deployment can change to another issuer: what the API no longer imports stays
     here with its users until somebody destroys it on purpose.
@@ -31,7 +31,7 @@ class IdentityStack(cdk.Stack):
             termination_protection=settings.deletion_protection,
             **kwargs,
         )
-        pool = self._pool(settings)
+        self.pool = pool = self._pool(settings)
         scopes = _resource_server_scopes(pool)
         # Unique in the region over all accounts, as Cognito asks.
         domain = pool.add_domain(
@@ -40,6 +40,7 @@ class IdentityStack(cdk.Stack):
                 domain_prefix=f"video-metadata-{settings.env}-{cdk.Aws.ACCOUNT_ID}"
             ),
         )
+        self.sign_in_url = domain.base_url()
         people = pool.add_client(
             "People",
             generate_secret=False,
@@ -73,19 +74,29 @@ class IdentityStack(cdk.Stack):
                 flows=cognito.OAuthFlows(client_credentials=True), scopes=[scopes[routes.TRANSCODE]]
             ),
         )
+        # A search engine, a site, a cache: it may follow everybody's changes, read what people may see, and change nothing.
+        follower = pool.add_client(
+            "Follower",
+            generate_secret=True,
+            prevent_user_existence_errors=True,
+            o_auth=cognito.OAuthSettings(
+                flows=cognito.OAuthFlows(client_credentials=True),
+                scopes=[scopes[routes.READ], scopes[routes.CHANGES]],
+            ),
+        )
         # Cognito's access tokens have no `aud`; API Gateway then compares their `client_id`.
         self.issuer = Issuer(
             url=pool.user_pool_provider_url,
-            audience=tuple(client.user_pool_client_id for client in (people, machines, transcoder)),
+            audience=tuple(client.user_pool_client_id for client in (people, machines, transcoder, follower)),
         )
         outputs = {
             "Issuer": ("Issues the tokens that the API accepts", self.issuer.url),
             "UserPoolId": ("Where an administrator adds users", pool.user_pool_id),
             "SignInUrl": (
                 "People sign in here (authorization code with PKCE)",
-                f"{domain.base_url()}/oauth2/authorize",
+                f"{self.sign_in_url}/oauth2/authorize",
             ),
-            "TokenUrl": ("Codes and client credentials become tokens here", f"{domain.base_url()}/oauth2/token"),
+            "TokenUrl": ("Codes and client credentials become tokens here", f"{self.sign_in_url}/oauth2/token"),
             "PeopleClientId": ("Client for people who sign in", people.user_pool_client_id),
             "MachineClientId": (
                 "Client for machines; its secret: aws cognito-idp describe-user-pool-client",
@@ -94,6 +105,10 @@ class IdentityStack(cdk.Stack):
             "TranscoderClientId": (
                 "Client for a transcoder, which may only report on renditions",
                 transcoder.user_pool_client_id,
+            ),
+            "FollowerClientId": (
+                "Client for a system that follows all changes, and changes nothing",
+                follower.user_pool_client_id,
             ),
         }
         for name, (description, value) in outputs.items():

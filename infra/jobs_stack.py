@@ -4,18 +4,19 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import aws_cdk as cdk
-from aws_cdk import aws_events as events
-from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from infra import attributes
 from infra.data_stack import DataStack
+from infra.followers import DELIVERIES_AT_A_TIME, DELIVERIES_TIMEOUT, allow_appending, deliveries
 from infra.function import ServiceFunction
 from infra.media_stack import ARRIVALS_TIMEOUT, PICTURES, RENDITIONS, MediaStack
 from infra.queue import WorkQueue
+from infra.scheduled import add_scheduled
 from infra.settings import Settings, Target
+from infra.undo import allow_undo, undo_environment
 from shared import schema
 
 STREAM_TIMEOUT = cdk.Duration.seconds(60)
@@ -49,15 +50,11 @@ TALLIES_TIMEOUT = cdk.Duration.seconds(30)
 TALLIES_AT_A_TIME = 10
 """How many videos' views and ratings are counted side by side; those of one video never are."""
 
-SWEEP_EVERY = cdk.Duration.minutes(1)
-SWEEPER_TIMEOUT = cdk.Duration.seconds(50)
-"""So that one sweep ends before the next begins. What it does not reach, the next one does."""
-
-RANK_EVERY = cdk.Duration.minutes(5)
-RANKINGS_TIMEOUT = cdk.Duration.minutes(4)
-"""So that one run ends before the next begins."""
-RANKINGS_MB = 1024
-"""For MOST_ENTRIES of hours or days and their counters at a time."""
+REVERTS_TIMEOUT = cdk.Duration.seconds(120)
+"""For some ten pages of a change set; what is left of a larger one becomes another message."""
+REVERTS_AT_A_TIME = 5
+"""A change set is taken back by one worker at a time, eight videos side by side. Nobody waits for it: readers keep the table's
+throughput."""
 
 TRANSCODER_VISIBILITY = cdk.Duration.minutes(15)
 """For a transcoder that this service does not know: as long as a job's lease between two reports. One that takes
@@ -78,39 +75,53 @@ AUDIT_OBJECTS = "audit/*"
 """What the audit writes in the archive bucket."""
 
 
-def _meta_of(entity: schema.Entity) -> Mapping[str, Any]:
+def _meta_of(*entities: schema.Entity) -> Mapping[str, Any]:
     # Videos and playlists have the same sort key.
-    return {"Keys": {"pk": {"S": [{"prefix": entity.partition_prefix}]}, "sk": {"S": [entity.sk]}}}
+    prefixes = [{"prefix": entity.partition_prefix} for entity in entities]
+    return {"Keys": {"pk": {"S": prefixes}, "sk": {"S": sorted({entity.sk for entity in entities})}}}
 
 
-def _partitions_of(entity: schema.Entity) -> Mapping[str, Any]:
-    return {"Keys": {"pk": {"S": [{"prefix": entity.partition_prefix}]}}}
+def _partitions_of(*entities: schema.Entity) -> Mapping[str, Any]:
+    return {"Keys": {"pk": {"S": [{"prefix": entity.partition_prefix} for entity in entities]}}}
 
 
 _WRITTEN = ["INSERT", "MODIFY"]
-_VIDEO_ITEM = _meta_of(schema.VIDEO)
 _JOB_ITEM = {"Keys": {"sk": {"S": [{"prefix": schema.JOB.sk.partition("{")[0]}]}}}
+_RELATION_ITEM = {
+    "Keys": {"sk": {"S": [{"prefix": entity.sk.partition("{")[0]} for entity in (schema.CREDIT, schema.RELEASE)]}}
+}
 
 ROUTER_FILTERS: tuple[Mapping[str, Any], ...] = (
-    # A video: what is to be made of it, or what is counted of it, may have changed.
-    {"dynamodb": _VIDEO_ITEM},
-    # A playlist that is gone.
-    {"eventName": ["REMOVE"], "dynamodb": _meta_of(schema.PLAYLIST)},
+    # A video: what is to be made of it, or what is counted of it, may have changed; a playlist that is gone; a change set
+    # that is to be taken back. Of the latter two the router passes over the rest: filters of their own would be too many.
+    {"dynamodb": _meta_of(schema.VIDEO, schema.PLAYLIST, schema.REVERT)},
     # A job that waits for its message, or has ended: then the next of its owner may have its turn.
     {"dynamodb": {**_JOB_ITEM, "NewImage": {"state": {"S": ["queued", "done", "failed", "withdrawn"]}}}},
     # One that was open and is gone with its video.
     {"eventName": ["REMOVE"], "dynamodb": {**_JOB_ITEM, "OldImage": {"state": {"S": ["queued", "running"]}}}},
     # A counter, whose hour may have begun; a view of a viewer or a key; a rating. What is removed has been counted.
     {"eventName": _WRITTEN, "dynamodb": _meta_of(schema.VIEW_COUNTER)},
-    {"eventName": _WRITTEN, "dynamodb": _partitions_of(schema.VIEWER)},
-    {"eventName": _WRITTEN, "dynamodb": _partitions_of(schema.RATING)},
+    {"eventName": _WRITTEN, "dynamodb": _partitions_of(schema.VIEWER, schema.RATING)},
 )
+"""Five, as a mapping takes without a higher quota:
+https://docs.aws.amazon.com/lambda/latest/dg/invocation-eventfiltering.html"""
 AUDIT_FILTERS: tuple[Mapping[str, Any], ...] = (
-    {"dynamodb": _VIDEO_ITEM},
+    {"dynamodb": _meta_of(schema.VIDEO, schema.PLAYLIST)},
     # Not `running`: those are heartbeats.
     {"dynamodb": {**_JOB_ITEM, "NewImage": {"state": {"S": ["queued", "done", "failed", "withdrawn"]}}}},
+    # A credit or release that is written, or that somebody takes out: not one that goes with its video.
+    {"eventName": _WRITTEN, "dynamodb": _RELATION_ITEM},
+    {"eventName": ["REMOVE"], "dynamodb": {**_RELATION_ITEM, "OldImage": {"removing": {"BOOL": [True]}}}},
+    # What was imported of ratings: not what is counted of a user's.
+    {
+        "eventName": _WRITTEN,
+        "dynamodb": {
+            "Keys": {"sk": {"S": [schema.RATING_TOTALS.sk]}},
+            "NewImage": {"updatedBy": {"S": [{"anything-but": ["job:tallies"]}]}},
+        },
+    },
 )
-"""What is in none of the filters wakes nobody and costs nothing: credits, idempotency keys."""
+"""What is in none of the filters wakes nobody and costs nothing: entries of playlists and lists, idempotency keys."""
 
 
 class JobsStack(cdk.Stack):
@@ -139,10 +150,15 @@ class JobsStack(cdk.Stack):
             "purge": self._queue("PurgeQueue", worker_timeout=PURGE_TIMEOUT),
             "aggregates": self._queue("AggregatesQueue", worker_timeout=AGGREGATES_TIMEOUT),
             "tallies": self._queue("TalliesQueue", worker_timeout=TALLIES_TIMEOUT, fifo=True),
+            "reverts": self._queue("RevertsQueue", worker_timeout=REVERTS_TIMEOUT),
         }
-        probe, thumbnails, transcode, purge, aggregates, tallies = (made.queue for made in self.queues.values())
+        probe, thumbnails, transcode, purge, aggregates, tallies, reverts = (
+            made.queue for made in self.queues.values()
+        )
         self._router({name.upper(): work_queue.queue for name, work_queue in self.queues.items()})
-        self._audit()
+        self.queues["deliveries"] = self._queue("DeliveriesQueue", worker_timeout=DELIVERIES_TIMEOUT)
+        changed = self.queues["deliveries"].queue
+        self._audit(changed)
         self._arrivals()
         # One message at a time, so that a film that takes long delays no other, and counts as its own failure.
         self._probe().consume(probe, batch_size=1, max_concurrency=DECODERS[settings.target])
@@ -156,8 +172,11 @@ class JobsStack(cdk.Stack):
             max_concurrency=AGGREGATES_AT_A_TIME,
         )
         self._tallies().consume(tallies, batch_size=10, max_concurrency=TALLIES_AT_A_TIME)
-        self._sweeper(aggregates)
-        self._rankings()
+        self._reverts(reverts).consume(reverts, batch_size=1, max_concurrency=REVERTS_AT_A_TIME)
+        deliveries(self._function, settings, data, changed).consume(
+            changed, batch_size=1, max_concurrency=DELIVERIES_AT_A_TIME[settings.target]
+        )
+        add_scheduled(self, self._function, aggregates, changed)
 
         cdk.CfnOutput(self, "TranscodeQueueArn", description="For a transcoder's policy", value=transcode.queue_arn)
 
@@ -205,8 +224,8 @@ class JobsStack(cdk.Stack):
             lanes=10,
         )
 
-    def _audit(self) -> None:
-        """Adds to the audit trail. It can neither read, change nor remove what is there, nor touch the table."""
+    def _audit(self, deliveries: sqs.IQueue) -> None:
+        """Adds to the audit trail, and to the feed. It can neither read nor change the trail, remove anything, nor touch the table."""
         audit = self._function(
             "Audit",
             timeout=STREAM_TIMEOUT,
@@ -214,9 +233,11 @@ class JobsStack(cdk.Stack):
                 "AUDIT_TABLE_NAME": self._data.audit_table.table_name,
                 "AUDIT_DAYS": str(self._settings.audit_days),
                 "ARCHIVE_BUCKET": self._media.archive.bucket_name,
+                "DELIVERIES_QUEUE_URL": deliveries.queue_url,
             },
         )
-        audit.allow_items("PutItem", of=[schema.AUDIT], table=self._data.audit_table)
+        audit.allow_items("PutItem", of=schema.TRAIL_ENTITIES, table=self._data.audit_table)
+        allow_appending(audit, self._data, deliveries)
         audit.allow_objects("PutObject", bucket=self._media.archive, below=(AUDIT_OBJECTS,))
         audit.read_stream(
             filters=AUDIT_FILTERS,
@@ -336,34 +357,15 @@ class JobsStack(cdk.Stack):
         tallies.allow_items("Query", of=[schema.SEEN_PAGE])
         return tallies
 
-    def _sweeper(self, aggregates: sqs.IQueue) -> None:
-        """Queues again what got stuck, and sends for videos whose time comes."""
-        sweeper = self._function(
-            "Sweeper", timeout=SWEEPER_TIMEOUT, environment={"AGGREGATES_QUEUE_URL": aggregates.queue_url}
+    def _reverts(self, queue: sqs.IQueue) -> ServiceFunction:
+        """Takes large change sets back, page by page; what it does not reach, it sends to itself."""
+        reverts = self._function(
+            "Reverts",
+            timeout=REVERTS_TIMEOUT,
+            feeds_itself=True,
+            environment={**undo_environment(self._data, self._settings), "REVERTS_QUEUE_URL": queue.queue_url},
         )
-        sweeper.allow_items("GetItem", "PutItem", "Query", of=[schema.VIDEO, schema.JOB])
-        sweeper.allow_items(
-            "UpdateItem", of=[schema.VIDEO, schema.JOB], attributes=(*attributes.FAILED_FILM, *attributes.WANTED_JOB)
-        )
-        sweeper.allow_queries(schema.RELATION_INDEX)
-        sweeper.allow_send(aggregates)
-        self._run_every(SWEEP_EVERY, "Schedule", sweeper, "look for jobs whose time is up")
-
-    def _rankings(self) -> None:
-        """Computes what is viewed most, and folds counters that are calm; it cannot change what they have counted."""
-        rankings = self._function("Rankings", memory_mb=RANKINGS_MB, timeout=RANKINGS_TIMEOUT)
-        rankings.allow_items("BatchGetItem", "GetItem", "Query", of=[schema.VIEW_COUNTER])
-        rankings.allow_items("UpdateItem", of=[schema.VIEW_COUNTER], attributes=attributes.CALMED)
-        rankings.allow_items("BatchGetItem", "GetItem", "PutItem", of=[schema.TOP])
-        rankings.allow_queries(schema.RELATION_INDEX)
-        self._run_every(RANK_EVERY, "RankingsSchedule", rankings, "compute what is viewed most")
-
-    def _run_every(self, interval: cdk.Duration, id_: str, function: ServiceFunction, purpose: str) -> None:
-        events.Rule(
-            self,
-            id_,
-            description=f"Video metadata: {purpose}",
-            schedule=events.Schedule.rate(interval),
-            # One that failed need not be tried again: the next one comes anyway.
-            targets=[targets.LambdaFunction(function.alias, retry_attempts=0)],
-        )
+        allow_undo(reverts, self._data)
+        reverts.allow_items("DeleteItem", "GetItem", "PutItem", "Query", "UpdateItem", of=[schema.REVERT])
+        reverts.allow_send(queue)
+        return reverts

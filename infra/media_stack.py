@@ -14,7 +14,7 @@ from infra.encryption import Encryption
 from infra.nag import accept
 from infra.queue import WorkQueue
 from infra.retention import retain
-from infra.settings import Settings
+from infra.settings import ANY_ORIGIN, Settings
 
 PICTURES = "thumbnails/*"
 """What everybody may see of the media bucket. A picture's address holds its video's id and a hash."""
@@ -57,6 +57,8 @@ class MediaStack(cdk.Stack):
             ],
         )
         self.media_url = self._pictures_url(settings)
+        self.origins = self._origins(settings)
+        """Where pages find pictures, and send and get films by URLs that were signed for them."""
         outputs = {
             "SourcesBucket": ("Films as they were uploaded", self.sources.bucket_name),
             "MediaBucket": ("Pictures and renditions", self.media.bucket_name),
@@ -91,9 +93,12 @@ class MediaStack(cdk.Stack):
             enforce_ssl=True,
             cors=cors,
             lifecycle_rules=[
-                # Parts of an upload that was never completed are paid for, and seen in no listing.
+                # Parts of an upload that was never completed are paid for, and seen in no listing. A test holds the
+                # days to UPLOAD_DAYS of shared/films/uploads.py.
                 s3.LifecycleRule(
-                    id="Tidy", abort_incomplete_multipart_upload_after=cdk.Duration.days(2), transitions=transitions
+                    id="Tidy",
+                    abort_incomplete_multipart_upload_after=cdk.Duration.days(2),
+                    transitions=transitions,
                 )
             ],
         )
@@ -141,6 +146,14 @@ class MediaStack(cdk.Stack):
         )
         sources.node.add_dependency(self.arrivals)
         return sources
+
+    def _origins(self, settings: Settings) -> Sequence[str]:
+        if settings.endpoint is not None:
+            return (settings.endpoint,)
+        return (
+            self.media_url,
+            *(f"https://{bucket.bucket_regional_domain_name}" for bucket in (self.sources, self.media)),
+        )
 
     def _pictures_url(self, settings: Settings) -> str:
         """Where the media bucket's pictures are seen, without a slash at the end."""
@@ -218,23 +231,34 @@ class MediaStack(cdk.Stack):
                 access_control_allow_credentials=False,
                 access_control_allow_headers=["*"],
                 access_control_allow_methods=["GET", "HEAD"],
-                access_control_allow_origins=list(settings.allow_origins),
+                access_control_allow_origins=_sites(settings),
                 access_control_max_age=cdk.Duration.days(1),
                 origin_override=True,
-            )
-            if settings.allow_origins
-            else None,
+            ),
         )
+
+
+def _sites(settings: Settings) -> list[str]:
+    """The origins whose pages browsers let in: the allowed ones, and the console's.
+
+    The console is at the API's address, which is not known before the buckets are. So pages of every API of the region are
+    let in: that opens nothing, because a URL's signature is what lets in, and pictures are public. At a domain
+    of one's own the console needs a place among the allowed origins.
+    """
+    if settings.endpoint is not None or ANY_ORIGIN in settings.allow_origins:
+        return list(settings.allow_origins)
+    return [*settings.allow_origins, f"https://*.execute-api.{cdk.Aws.REGION}.{cdk.Aws.URL_SUFFIX}"]
 
 
 def _cors(settings: Settings, *more: s3.HttpMethods, exposed: Sequence[str] = ()) -> list[s3.CorsRule] | None:
     """What pages of the allowed sites may do with the URLs that were signed for them: play, and `more`."""
-    if not settings.allow_origins:
+    sites = _sites(settings)
+    if not sites:
         return None
     return [
         s3.CorsRule(
             allowed_methods=[s3.HttpMethods.GET, s3.HttpMethods.HEAD, *more],
-            allowed_origins=list(settings.allow_origins),
+            allowed_origins=sites,
             allowed_headers=["*"],
             # Players that fetch ranges themselves read how much there is.
             exposed_headers=["Accept-Ranges", "Content-Length", "Content-Range", *exposed],

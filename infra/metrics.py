@@ -62,11 +62,12 @@ def of_table(name: str, table_name: str, index: str | None = None) -> cloudwatch
 
 
 def of_tables(settings: Settings, name: str) -> list[cloudwatch.Metric]:
-    """A metric of both tables and of each index."""
+    """A metric of both tables and of each index: six, of the ten that an alarm may have."""
+    tables = {settings.table_name: schema.INDEXES, settings.audit_table_name: schema.AUDIT_INDEXES}
     return [
-        of_table(name, settings.table_name),
-        *(of_table(name, settings.table_name, index) for index in settings.indexes),
-        of_table(name, settings.audit_table_name),
+        of_table(name, table, index)
+        for table, indexes in tables.items()
+        for index in (None, *(index.name for index in indexes if index.name in settings.indexes))
     ]
 
 

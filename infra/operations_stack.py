@@ -9,6 +9,7 @@ from constructs import Construct
 from infra.alarms import Alarms
 from infra.api_stack import ApiStack
 from infra.dashboard import OperationsDashboard
+from infra.function import ServiceFunction
 from infra.jobs_stack import JobsStack
 from infra.media_stack import MediaStack
 from infra.settings import Settings
@@ -22,6 +23,8 @@ LATE = {
     "purge": "What belongs to removed videos stays, and is paid for",
     "aggregates": "The totals of users and tags are out of date",
     "tallies": "Views of viewers and ratings are not in the counts yet",
+    "reverts": "Large change sets are not taken back",
+    "deliveries": "Webhooks and the event bus are not told of changes",
 }
 """What it means for users when the queue's oldest job or message is too old."""
 
@@ -33,6 +36,8 @@ LOST = {
     "purge": "What belongs to a removed video stays, and is paid for",
     "aggregates": "The totals of a user or a tag are wrong",
     "tallies": "The view count or the rating of a video is wrong",
+    "reverts": "A change set was taken back in part; its run stays as it is until the message is moved back",
+    "deliveries": "A webhook may be told of changes only after the next ones",
 }
 """What it means for users that a message is in the dead-letter queue."""
 
@@ -40,6 +45,8 @@ CATALOGUE = ("videos", "views", "relations", "ratings", "playlists")
 """The functions behind most of what callers do."""
 SCHEDULED = ("sweeper", "rankings")
 """The functions behind the API that run by the clock."""
+DELIVERING = ("deliveries",)
+"""Those that wait for systems of others."""
 
 
 class OperationsStack(cdk.Stack):
@@ -69,7 +76,7 @@ class OperationsStack(cdk.Stack):
             settings=settings,
             alarms=alarms.all if alarms else (),
             api=api.api,
-            functions={**api.functions, **jobs.functions},
+            functions={**_in_front(api), **jobs.functions},
             queues={"arrivals": media.arrivals_queue, **jobs.queues},
         )
         cdk.CfnOutput(self, "DashboardName", description="In CloudWatch", value=dashboard.name)
@@ -77,16 +84,18 @@ class OperationsStack(cdk.Stack):
     def _alarms(self, action: SnsAction, media: MediaStack, jobs: JobsStack, api: ApiStack) -> Alarms:
         alarms = Alarms(self, "Alarms", settings=self._settings, action=action)
         scheduled = [jobs.functions[folder] for folder in SCHEDULED]
-        workers = [function for folder, function in jobs.functions.items() if folder not in SCHEDULED]
+        delivering = [jobs.functions[folder] for folder in DELIVERING]
+        others = (*SCHEDULED, *DELIVERING)
+        workers = [function for folder, function in jobs.functions.items() if folder not in others]
         alarms.watch_api(api.api)
-        # By two alarms, because an alarm takes ten metrics at most, and there are more functions than that.
+        # By several alarms, because an alarm takes ten metrics at most, and there are more functions than that.
         for name, in_catalogue in (("Catalogue functions", True), ("Other API functions", False)):
             alarms.watch_functions(
                 name,
-                [function for folder, function in api.functions.items() if (folder in CATALOGUE) == in_catalogue],
+                [function for folder, function in _in_front(api).items() if (folder in CATALOGUE) == in_catalogue],
                 "Requests are refused with 503, because no function is free",
             )
-        for name, behind in (("Workers", workers), ("Scheduled functions", scheduled)):
+        for name, behind in (("Workers", workers), ("Scheduled functions", scheduled), ("Deliveries", delivering)):
             alarms.watch_functions(name, behind, "Work behind the API is late, because no function is free")
         alarms.watch_tables()
         alarms.watch_stream_reader(
@@ -96,8 +105,8 @@ class OperationsStack(cdk.Stack):
         )
         alarms.watch_stream_reader(
             jobs.functions["audit"],
-            late="The audit trail does not show the newest changes",
-            lost="The audit trail lacks a change",
+            late="The audit trail and the feed do not show the newest changes, and webhooks are not told of them",
+            lost="The audit trail and the feed lack a change",
         )
         for name, queue in {"arrivals": media.arrivals_queue, **jobs.queues}.items():
             alarms.watch_queue(name, queue, late=LATE[name], lost=LOST[name])
@@ -109,5 +118,16 @@ class OperationsStack(cdk.Stack):
             scheduled,
             "A function that runs by the clock keeps failing: stuck jobs or top lists are late",
         )
+        alarms.watch_crashes(
+            "Deliveries",
+            delivering,
+            "The worker that serves webhooks keeps crashing or timing out, so they wait for it",
+        )
+        alarms.watch_deliveries()
         alarms.watch_sweeper(jobs.functions["sweeper"])
         return alarms
+
+
+def _in_front(api: ApiStack) -> dict[str, ServiceFunction]:
+    """The functions that answer requests. What fails of the console, the alarm about the API's errors counts as well."""
+    return {**api.functions, "console": api.console.function}

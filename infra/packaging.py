@@ -8,12 +8,15 @@ One is shared by all functions but those that read films. The other holds FFmpeg
 what is left out of both.
 """
 
+import gzip
 import importlib.util
+import json
 import shutil
 import subprocess
 import sys
 from collections.abc import Collection, Mapping
 from pathlib import Path
+from typing import Any
 
 import aws_cdk as cdk
 import jsii
@@ -31,6 +34,8 @@ FILMS = "thumbnails"
 """The folder below `functions/` whose own requirements the second asset adds."""
 ONLY_FOR_FILMS = ("functions/probe", "functions/thumbnails", "shared/media")
 """Sources that are in the second asset only."""
+CONSOLE = "functions/console"
+"""What is an asset of its own (infra/site.py), so that it can change without a new version of any other function."""
 
 PLATFORMS: Mapping[Architecture, str] = {"arm64": "aarch64-manylinux_2_28", "x86_64": "x86_64-manylinux_2_28"}
 """What Lambda's Python 3.13 runs on: Amazon Linux 2023 has glibc 2.34, and PyAV's wheels ask for 2.28."""
@@ -123,7 +128,7 @@ def bundle(output: Path, *, target: Target, films: bool, architecture: Architect
     _trim(output)
     for source in SOURCES:
         shutil.copytree(ROOT / source, output / source, ignore=shutil.ignore_patterns(*NOT_SHIPPED))
-    for folder in () if films else ONLY_FOR_FILMS:
+    for folder in (CONSOLE, *(() if films else ONLY_FOR_FILMS)):
         shutil.rmtree(output / folder)
     compile_modules(output, target)
     _leave_out_sources(output)
@@ -173,6 +178,19 @@ def _trim(output: Path) -> None:
     for pattern in FOR_DEVELOPERS:
         for file in [*output.rglob(pattern)]:
             file.unlink()
+    for packed in [*output.glob("botocore/data/*/*/service-2.json.gz")]:
+        # Not packed again, because not every machine packs alike; the whole package is packed anyway.
+        described = json.loads(gzip.decompress(packed.read_bytes()), object_hook=_undocumented)
+        packed.with_suffix("").write_text(json.dumps(described, separators=(",", ":")), encoding="utf-8")
+        packed.unlink()
+
+
+def _undocumented(part: dict[str, Any]) -> dict[str, Any]:
+    """A part of a service's description with empty documentation, which is nine tenths of it all: botocore reads some of it.
+
+    A member of a shape may have that name too.
+    """
+    return part | {"documentation": ""} if isinstance(part.get("documentation"), str) else part
 
 
 def _remove(entry: Path) -> None:

@@ -61,6 +61,7 @@ LOCAL: Mapping[str, Any] = {
     "coldStart": "none",
     "shift": "none",
     "kmsKey": "none",
+    "eventBus": "none",
 }
 """What holds for the local target, whatever cdk.json says for its environment: it comes and goes as a whole."""
 
@@ -86,9 +87,11 @@ class Settings:
     issuer: Issuer | None
     """None: a Cognito user pool is made."""
     allow_origins: tuple[str, ...]
-    """The web sites whose pages may call the API, see pictures and upload; `*`: all. Empty: none may."""
+    """The web sites whose pages may call the API, see pictures and upload; `*`: all. Empty: none but the console's."""
     callback_urls: tuple[str, ...]
-    """Where the user pool may send people after they signed in. Empty: people cannot sign in."""
+    """Where the user pool may send people after they signed in, besides the console."""
+    console_client: str | None
+    """The console's client id at an issuer that was given; None: nobody can sign in to the console there."""
     throttle_rate: int
     throttle_burst: int
     endpoint: str | None
@@ -128,11 +131,13 @@ class Settings:
     kms_key: str | None
     """What data is encrypted with: None for the services' own keys, `create`, or the ARN of a KMS key."""
     indexes: tuple[str, ...]
-    """The table's indexes. All, but while an upgrade adds several: CloudFormation makes one in each update."""
+    """The indexes of both tables. All, but while an upgrade adds some: CloudFormation makes one of a table in each update."""
     stream_arn: str | None
     """The stream of a table that was restored, which its stack knows nothing of; None: the one that the stack knows."""
     architecture: Architecture
     """Of the processors that the functions run on, on AWS."""
+    event_bus: str | None
+    """The name or ARN of a bus of EventBridge that all changes are put on; None: none."""
 
     @classmethod
     def from_context(cls, node: Node) -> "Settings":
@@ -168,6 +173,7 @@ class Settings:
             issuer=issuer,
             allow_origins=_sites(context.get("allowOrigins") or (ANY_ORIGIN if is_for_trying else NO_SITES)),
             callback_urls=_sites(context.get("callbackUrls") or (LOCAL_CALLBACK if is_for_trying else NO_SITES)),
+            console_client=context.get("consoleClient") or None,
             throttle_rate=context.count("throttleRate", 200),
             throttle_burst=context.count("throttleBurst", 400),
             endpoint=endpoint.rstrip("/") if endpoint else None,
@@ -190,6 +196,7 @@ class Settings:
             kms_key=_key(context.get("kmsKey")),
             indexes=_indexes(context.get("indexes")),
             stream_arn=_stream(context.get("streamArn")),
+            event_bus=_bus(context.get("eventBus")),
             architecture=_choice("architecture", context.get("architecture") or "arm64", get_args(Architecture)),
         )
         context.check_names()
@@ -330,8 +337,16 @@ def _stream(text: str | None) -> str | None:
     return text or None
 
 
+def _bus(text: str | None) -> str | None:
+    if not text or text == "none":
+        return None
+    if not re.fullmatch(r"(arn:aws[\w-]*:events:[\w-]+:\d{12}:event-bus/)?[\w./-]{1,256}", text, re.ASCII):
+        raise Misconfigured(f"Context 'eventBus' must be none, or the name or ARN of an event bus, not {text!r}.")
+    return text
+
+
 def _indexes(value: Any) -> tuple[str, ...]:
-    known = tuple(index.name for index in schema.INDEXES)
+    known = tuple(index.name for index in (*schema.INDEXES, *schema.AUDIT_INDEXES))
     if value is None:
         return known
     names = tuple(name for name in _several(value) if name)

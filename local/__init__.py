@@ -22,6 +22,8 @@ KEY_FILE = STATE / "issuer-key.pem"
 DEFAULT_PORT = 4566
 DEFAULT_ISSUER_PORT = 4567
 AUDIENCE = "video-metadata"
+CONSOLE_CLIENT = "console"
+"""The console's client id at the development issuer."""
 
 
 class LocalError(Exception):
@@ -41,7 +43,7 @@ def exit_status(action: Callable[[], object]) -> int:
 def running_service(file: Path = SERVICE_FILE) -> dict[str, Any]:
     """What `make run` leaves for scripts to read; raises LocalError when it is not running.
 
-    `baseUrl`, `docsUrl`, `issuer`, `tokens` by user, and for tools that go past the API: AWS's `endpoint`, `tableName`,
+    `baseUrl`, `consoleUrl`, `docsUrl`, `issuer`, `tokens` by user, and for tools that go past the API: AWS's `endpoint`, `tableName`,
     and `assembly`, the folder of what the CDK deployed.
     """
     try:

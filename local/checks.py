@@ -77,6 +77,7 @@ def stages(settings: Mapping[str, str]) -> dict[str, Stage]:
     # Only the end-to-end tests need Schemathesis, which takes a second of each process to load.
     arguments = "-p", "no:schemathesis", *shlex.split(settings.get("PYTEST_ARGS", "-n 2"))
     pytest = (sys.executable, "-m", "pytest", *arguments)
+    python = shlex.quote(sys.executable)
     rehearsal = (sys.executable, "-m", "local.rehearsal", *shlex.split(settings.get("E2E_ARGS", "-n 3")))
     made = "cdk.out/*.template.json"
     templates = f"cdk synth --quiet --no-notices --output cdk.out && cfn-lint --ignore-checks W3005 --template {made} && ls {made}"
@@ -85,7 +86,7 @@ def stages(settings: Mapping[str, str]) -> dict[str, Stage]:
         for stage in (
             Stage("rehearsal", rehearsal, _steps, niceness=0),
             Stage("lint", ("sh", "-c", "ruff check . && ruff format --check ."), _files),
-            Stage("types", (sys.executable, "-m", "mypy"), _files),
+            Stage("types", ("sh", "-c", f"{python} -m mypy && {python} -m local.console"), _files),
             Stage("unit", (*pytest, "tests/unit", "--ignore=tests/unit/infra"), _tests, has_tests=True),
             Stage("infra", (*pytest, "tests/unit/infra"), _tests, after="unit", has_tests=True),
             Stage("templates", ("sh", "-c", templates), _templates),
@@ -99,7 +100,8 @@ def _tests(output: str) -> str:
 
 
 def _files(output: str) -> str:
-    return f"{_number(output, '(?:source )?files')} files"
+    """Of each program that counts them, the last number."""
+    return f"{_number(output, '(?:source )?files') + _number(output, 'modules')} files"
 
 
 def _templates(output: str) -> str:

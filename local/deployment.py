@@ -20,7 +20,7 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from local import AUDIENCE, DEPLOYMENT_FILE, ROOT, LocalError, write_private
+from local import AUDIENCE, CONSOLE_CLIENT, DEPLOYMENT_FILE, ROOT, LocalError, write_private
 from local.toolbox import CDK, with_tools
 
 REGION = "us-east-1"
@@ -33,6 +33,7 @@ DEPLOY_SECONDS = 900.0
 INPUTS = (
     "app.py",
     "cdk.json",
+    "console",
     "constraints.txt",
     "functions",
     "infra",
@@ -101,6 +102,7 @@ def environment(endpoint: str, work: Path) -> dict[str, str]:
 def context(endpoint: str, issuer: str) -> list[str]:
     """The CDK's arguments that make the local target of the app."""
     given = {"target": "local", "endpoint": endpoint, "issuer": issuer, "audience": AUDIENCE}
+    given["consoleClient"] = CONSOLE_CLIENT
     return [argument for name, value in given.items() for argument in ("-c", f"{name}={value}")]
 
 

@@ -19,10 +19,9 @@ import httpx
 
 from local import ROOT, LocalError, exit_status
 from local.deployment import Tell, deploy, environment
-from local.issuer import Issuer, Signer
+from local.issuer import USERS, Issuer, Signer
 from local.ministack import MiniStack
 from local.ports import free_port
-from local.run import USERS
 from shared.core.attributes import decode_item, encode_item
 from shared.schema import ENTRY, MEMBERSHIP, PARTITION_KEY, SORT_KEY, TABLE_NAME, VIDEO, VIEW_COUNTER
 

@@ -21,12 +21,22 @@ from shared.aws.sqs import FIFO
 from shared.core.attributes import Item, encode_item
 from shared.core.caller import Caller
 from shared.core.periods import HOUR_SECONDS, hour_of
-from shared.films.messages import aggregates_message, job_message, purge_message, purge_playlist_message, tally_message
+from shared.films.messages import (
+    aggregates_message,
+    changed_message,
+    deliver_message,
+    job_message,
+    purge_message,
+    purge_playlist_message,
+    revert_message,
+    tally_message,
+)
 from shared.films.wants import input_hash
+from shared.history.runs import COUNTS, DAYS_KEPT, RUNNING
 from shared.kinds import rendition_kind
 from shared.relations.ratings import TOTALS
 from shared.routes import DEFAULT_FUNCTION, ROUTES, Route
-from shared.schema import PLAYLIST, RATING, SCHEMA_VERSION, VIEW_COUNTER, VIEWER, lane_of, playlists_relation
+from shared.schema import PLAYLIST, RATING, REVERT, SCHEMA_VERSION, VIEW_COUNTER, VIEWER, lane_of, playlists_relation
 from shared.upkeep.ledger import mark_of
 from shared.videos.counters import SUMS
 from shared.videos.video import arrived, deleted, patched
@@ -128,6 +138,7 @@ def _http() -> Iterator[Example]:
         params={"videoId": world.AWAITED},
         body={"contentType": "video/mp4", "fileSize": len(world.film())},
     )
+    yield _call("getUpload", 200, params={"videoId": world.AWAITED, "uploadId": world.upload_id(3)})
     yield _call(
         "completeUpload",
         200,
@@ -191,7 +202,45 @@ def _http() -> Iterator[Example]:
     yield _call("listVideoPlaylists", 200, params=video)
 
     yield _call("listAudit", 200, params=video, query="order=asc&limit=5")
-    yield _call("listAudit", 200, "of-removed", params={"videoId": world.GONE}, caller=world.ADMINISTRATOR)
+    yield _call(
+        "listAudit",
+        200,
+        "of-removed",
+        params={"videoId": world.GONE},
+        query="order=asc&limit=2",
+        caller=world.ADMINISTRATOR,
+    )
+    yield _call("listPlaylistAudit", 200, params=playlist, query="order=asc&limit=5")
+    yield _call("getDiff", 404, "of-no-version", params=video, query="from=999")
+    yield _call("getVideo", 404, "of-no-version", params=video, query="version=999")
+    yield _call("getVideo", 400, "as-it-will-be", params=video, query="asOf=9999-12-31T23:59:59Z")
+
+    # Of a video that no event changes: so each meets the same version, in whatever order they come.
+    regatta = {"videoId": world.REGATTA}
+    yield _call("getVideo", 200, "of-a-version", params=regatta, query="version=1", caller=world.BOB)
+    yield _call("getDiff", 200, params=regatta, query="from=1", caller=world.BOB)
+    wanted = {"toVersion": 1, "fields": ["/title"]}
+    yield _call("revertVideo", 200, params=regatta, query="dryRun=true", body=wanted, caller=world.BOB)
+    yield _call("revertVideo", 404, "of-an-absent-video", params={"videoId": world.ABSENT}, body=wanted)
+    changeset = {"changesetId": "no-such-request"}
+    yield _call("getChangeset", 404, "absent", params=changeset, query="limit=10")
+    yield _call("revertChangeset", 404, "absent", params=changeset, query="dryRun=true", body={"force": ["/title"]})
+    yield _call("getRevert", 404, "absent", params=changeset | {"revertId": "no-such-run"})
+
+    yield _call("listChanges", 200, "from-now-on", query="userId=alice&types=video.*&after=now&limit=10")
+    yield _call("listChanges", 403, "of-everybody", query="after=now")
+    hook, receiver = {"webhookId": world.HOOK}, {"url": "https://search.example/changes", "types": ["video.*"]}
+    yield _call("createWebhook", 201, body=receiver | {"paused": True}, headers=key)
+    yield _call("createWebhook", 422, "within-the-network", body={"url": "https://192.0.2.10/changes"})
+    yield _call("listWebhooks", 200)
+    yield _call("getWebhook", 200, params=hook)
+    yield _call("getWebhook", 404, "of-another", params=hook, caller=world.BOB)
+    yield _call("patchWebhook", 200, params=hook, body={"description": "For the search engine"})
+    yield _call("deleteWebhook", 204, params={"webhookId": world.UNWANTED_HOOK})
+    yield _call("rotateSecret", 200, params=hook)
+    yield _call("replayWebhook", 422, "too-far-back", params=hook, body={"from": "2020-01-31T12:00:00Z"})
+    yield _call("testWebhook", 200, params=hook)
+    yield _call("listDeliveries", 200, params=hook, query="limit=10")
 
     yield _call("getHealth", 200)
     yield _call("getOpenApi", 200)
@@ -199,6 +248,15 @@ def _http() -> Iterator[Example]:
     yield _call("getDocsAsset", 200, params={"asset": "start.js"})
     yield Example(DEFAULT_FUNCTION, "default-not-found", _request("GET", "/v1/nothing", None), 404)
     yield Example(DEFAULT_FUNCTION, "default-method-not-allowed", _request("DELETE", "/v1/videos", None), 405)
+
+    yield Example("console", "get-console", _request("GET", "/console", None, key="GET /console"), 301)
+    for name, file, status in (
+        ("get-console-file", "index.html", 200),
+        ("get-console-file-configuration", "config.json", 200),
+        ("get-console-file-absent", "absent.js", 404),
+    ):
+        event = _request("GET", f"/console/{file}", None, key="GET /console/{file+}", params={"file": file})
+        yield Example("console", name, event, status)
 
 
 def _call(
@@ -229,8 +287,12 @@ def _request(
     headers: Mapping[str, str] | None = None,
     cookies: Sequence[str] = (),
     caller: Caller = world.ALICE,
+    key: str = "$default",
 ) -> Event:
-    """https://docs.aws.amazon.com/apigateway/latest/developerguide/http-api-develop-integrations-lambda.html"""
+    """`key`: the gateway's of a request that is none of the API's operations.
+
+    https://docs.aws.amazon.com/apigateway/latest/developerguide/http-api-develop-integrations-lambda.html
+    """
     domain = f"{API_ID}.execute-api.{REGION}.amazonaws.com"
     content = None if body is None else json.dumps(body, ensure_ascii=False)
     sent = {
@@ -251,7 +313,7 @@ def _request(
         sent["authorization"] = "Bearer <the gateway has checked it>"
     if content is not None:
         sent["content-type"] = PATCH if method == "PATCH" and "patch" in (route.operation if route else "") else JSON
-    route_key = route.key if route else "$default"
+    route_key = route.key if route else key
     event: Event = {
         "version": "2.0",
         "routeKey": route_key,
@@ -344,7 +406,14 @@ def _stream() -> Iterator[Example]:
     removed_record = _record(10, gone, None)
     expired_record = _record(11, gone, None, expired=True)
     playlist_record = _record(12, _lost_playlist(), None)
+    run_record = _record(19, None, _run())
     counted = _counted_records()
+    credit = world.credit(world.HARBOUR) | {"writeId": world.write_id(world.PERSON), "updatedFor": world.REQUEST}
+    playlist = _lost_playlist()
+    credited_record = _record(16, None, credit)
+    taken_out_record = _record(17, credit | {"removing": True, "writeId": world.write_id("leaving")}, None)
+    moves = [{"videoId": world.HARBOUR, "to": {"rank": "V", "addedAt": world.THEN}}]
+    collected_record = _record(18, playlist, playlist | {"version": 2, "entryCount": 1, "moves": moves})
 
     of_videos = {
         "video-created": [created_record],
@@ -358,6 +427,7 @@ def _stream() -> Iterator[Example]:
     to_router = of_videos | {
         "rendition-queued": [transcode_record],
         "playlist-removed": [playlist_record],
+        "revert-begun": [run_record],
         "views-and-ratings": counted,
         "several": [created_record, edited_record, queued_record, expired_record, playlist_record],
     }
@@ -365,6 +435,10 @@ def _stream() -> Iterator[Example]:
         "job-done": [done_record],
         "job-failed": [failed_record],
         "job-withdrawn": [withdrawn_record],
+        "credit-put": [credited_record],
+        "credit-removed": [taken_out_record],
+        "playlist-changed": [collected_record],
+        "playlist-removed": [playlist_record],
         "several": [created_record, edited_record, queued_record, done_record, expired_record],
     }
     for function, batches in {"router": to_router, "audit": to_audit}.items():
@@ -414,6 +488,29 @@ def _counted_records() -> list[Event]:
         _record(14, counter, counter | {"views": 42, "hour": hour_of(at)}),
         _record(15, rating, rating | {"value": 9}),
     ]
+
+
+def _run() -> Item:
+    """A run that takes back a large change set."""
+    return {
+        **REVERT.key(revertId=world.REQUEST),
+        "revertId": world.REQUEST,
+        "changesetId": "import-5d0f7a1e-3c1b-4f7e-9d53-0a9e6a7f2b11",
+        "userId": world.ADMINISTRATOR.subject,
+        "isAdmin": True,
+        "dryRun": False,
+        "force": [],
+        "attended": False,
+        "state": RUNNING,
+        **dict.fromkeys(COUNTS, 0),
+        **dict.fromkeys(("turn", "last", "stalls"), 0),
+        "writeId": world.write_id("run"),
+        "schemaVersion": SCHEMA_VERSION,
+        "updatedAt": world.THEN,
+        "updatedBy": world.ADMINISTRATOR.subject,
+        "updatedFor": world.REQUEST,
+        "purgeAt": world.THEN + DAYS_KEPT * 86_400,
+    }
 
 
 def _lost_playlist() -> Item:
@@ -468,6 +565,10 @@ def _queues() -> Iterator[Example]:
         ("thumbnails", "ThumbnailsQueue", "outdated"): [outdated],
         ("purge", "PurgeQueue", "video"): [purge_message(world.GONE)],
         ("purge", "PurgeQueue", "playlist"): [purge_playlist_message(world.LOST)],
+        ("reverts", "RevertsQueue", "change-set"): [revert_message(world.REQUEST)],
+        ("deliveries", "DeliveriesQueue", "changed"): [changed_message(["alice", "bob"])],
+        # Which is paused.
+        ("deliveries", "DeliveriesQueue", "webhook"): [deliver_message(world.HOOK)],
         ("aggregates", "AggregatesQueue", "videos"): [
             aggregates_message(world.HARBOUR, entries=True),
             aggregates_message(world.REGATTA),
@@ -547,7 +648,7 @@ def _notification(key: str) -> Event:
 
 def _schedules() -> Iterator[Example]:
     """https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-create-rule-schedule.html"""
-    nothing = dict.fromkeys(("requeued", "resent", "failed", "skipped", "recovered", "scheduled"), 0)
+    nothing = dict.fromkeys(("requeued", "resent", "failed", "skipped", "recovered", "scheduled", "due"), 0)
     yield Example("sweeper", "every-minute", _scheduled("53dc4d37-cffa-4f76-80c9-8b7d4a4d2eaa", "Schedule"), nothing)
     event = _scheduled("0d1c2f3e-7a54-4b6b-9a0e-6f1f3f5a2c11", "RankingsSchedule")
     yield Example("rankings", "every-five-minutes", event, {})

@@ -1,37 +1,84 @@
 """The development issuer: signs tokens for a service on this machine, and serves the keys to check them with.
 
-It exists only in the local target; a deployed service trusts Cognito, or the issuer it was given.
+It also lets people sign in to the console as any issuer would, by authorization code with PKCE (RFC 6749, RFC 7636), only
+that its page asks for no password. It exists only in the local target; a deployed service trusts Cognito, or the issuer
+it was given.
 """
 
 import hashlib
 import json
+import re
+import secrets
 import socketserver
 import threading
 import time
 import uuid
 from base64 import urlsafe_b64encode
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self, cast
+from types import MappingProxyType, TracebackType
+from typing import Any, Self
+from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
 import jwt
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from jwt.algorithms import RSAAlgorithm
 
-from local import AUDIENCE, LocalError, write_private
+from local import AUDIENCE, CONSOLE_CLIENT, LocalError, write_private
 from local.ports import LOOPBACK
+
+NAMES = (LOOPBACK, "localhost")
+"""The names of this machine."""
+BACK = re.compile(rf"http://(?:{'|'.join(map(re.escape, NAMES))})(?::\d{{1,5}})?/[\w./~-]*", re.ASCII)
+"""Where people may be sent with a code. Everything else that browsers make of an address is left out, such as `\\` for `/`."""
+JSON = "application/json"
 
 DAY = 24 * 60 * 60
 LIFETIME = 7 * DAY
 """Default seconds that a token lives: long, because losing one on this machine harms nobody."""
 
+SESSION = 60 * 60
+"""Seconds that a token of the console lives, as elsewhere: it renews it by itself."""
+CODE_SECONDS = 60
+"""How long a code may take to come back."""
+LARGEST_FORM = 10_000
+"""Bytes of a request for a token."""
+
+USERS: Mapping[str, Sequence[str]] = {
+    "alice": ("videos/read", "videos/write"),
+    "bob": ("videos/read", "videos/write"),
+    "admin": ("videos/read", "videos/write", "videos/admin"),
+}
+"""Who can sign in, and whose tokens `.local/service.json` holds, with their scopes."""
+
 BACKDATE = 5
 """Seconds by which `iat` lies in the past, so that no clock finds it in the future."""
 
 JWKS_PATH = "/.well-known/jwks.json"
+DISCOVERY_PATH = "/.well-known/openid-configuration"
+AUTHORIZE_PATH, TOKEN_PATH, LOGOUT_PATH = "/authorize", "/token", "/logout"
+
+PAGE = """<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Sign in</title>
+<style>
+  :root {{ color-scheme: light dark; font: 1rem/1.5 system-ui, sans-serif }}
+  main {{ max-width: 22rem; margin: 15vh auto; padding: 0 1rem }}
+  a {{ display: block; margin: .75rem 0; padding: .75rem 1rem; border: 1px solid; border-radius: .5rem }}
+</style>
+<main>
+<h1>Sign in as</h1>
+{links}
+<p>This issuer runs on your machine only. A deployed service asks for a password.</p>
+</main>
+</html>
+"""
 
 
 class Signer:
@@ -61,14 +108,16 @@ class Signer:
             "kid": _thumbprint(jwk),
         }
 
-    def mint(self, issuer: str, subject: str, scopes: Sequence[str], lifetime: int = LIFETIME) -> str:
+    def mint(
+        self, issuer: str, subject: str, scopes: Sequence[str], lifetime: int = LIFETIME, client: str = "local"
+    ) -> str:
         """A signed token of `subject` with `scopes`, valid for `lifetime` seconds from now."""
         now = int(time.time())
         claims = {
             "iss": issuer,
             "sub": subject,
             "aud": AUDIENCE,
-            "client_id": "local",
+            "client_id": client,
             "scope": " ".join(scopes),
             "iat": now - BACKDATE,
             "exp": now + lifetime,
@@ -77,15 +126,97 @@ class Signer:
         return jwt.encode(claims, self._key, algorithm="RS256", headers={"kid": self.public_jwk["kid"]})
 
 
-class Issuer:
-    """Serves the discovery document and the public key on loopback for as long as the `with` block lasts.
+class Refused(Exception):
+    """A request that no token is given for; the text is an error code of RFC 6749."""
 
-    Port 0 takes any free one. Raises OSError on entry when the port is taken.
+
+@dataclass(frozen=True)
+class _Code:
+    user: str
+    scopes: tuple[str, ...]
+    redirect_uri: str
+    challenge: str
+    until: float
+
+
+class SignIns:
+    """The codes and refresh tokens that are out; each is good for one use."""
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        """`clock` gives epoch seconds."""
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._codes: dict[str, _Code] = {}
+        self._sessions: dict[str, tuple[str, tuple[str, ...]]] = {}
+
+    def allow(self, user: str, request: Mapping[str, str]) -> str:
+        """Where to send somebody who signs in as `user`, with a code; raises Refused for a request that is not right."""
+        self.check(request)
+        wanted = request.get("scope", "").split()
+        scopes = tuple(scope for scope in USERS[user] if scope in wanted)
+        code = secrets.token_urlsafe(32)
+        with self._lock:
+            self._codes[code] = _Code(
+                user, scopes, request["redirect_uri"], request["code_challenge"], self._clock() + CODE_SECONDS
+            )
+        return f"{request['redirect_uri']}?{urlencode({'code': code, 'state': request.get('state', '')})}"
+
+    @staticmethod
+    def check(request: Mapping[str, str]) -> None:
+        """Raise Refused unless this is the console's request for a code, and sends people back to this machine."""
+        if request.get("client_id") != CONSOLE_CLIENT:
+            raise Refused("unauthorized_client")
+        if not BACK.fullmatch(request.get("redirect_uri", "")):
+            raise Refused("invalid_request")
+        if request.get("response_type") != "code":
+            raise Refused("unsupported_response_type")
+        if request.get("code_challenge_method") != "S256" or not request.get("code_challenge"):
+            raise Refused("invalid_request")
+
+    def redeem(self, form: Mapping[str, str]) -> tuple[str, tuple[str, ...], str]:
+        """Whom a code or a refresh token stands for, the scopes, and the next refresh token; raises Refused."""
+        if form.get("client_id") != CONSOLE_CLIENT:
+            raise Refused("invalid_client")
+        match form.get("grant_type"):
+            case "authorization_code":
+                user, scopes = self._of_code(form)
+            case "refresh_token":
+                with self._lock:
+                    session = self._sessions.pop(form.get("refresh_token", ""), None)
+                if session is None:
+                    raise Refused("invalid_grant")
+                user, scopes = session
+            case _:
+                raise Refused("unsupported_grant_type")
+        following = secrets.token_urlsafe(32)
+        with self._lock:
+            self._sessions[following] = user, scopes
+        return user, scopes, following
+
+    def _of_code(self, form: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
+        with self._lock:
+            code = self._codes.pop(form.get("code", ""), None)
+        proof = urlsafe_b64encode(hashlib.sha256(form.get("code_verifier", "").encode()).digest()).rstrip(b"=").decode()
+        if (
+            code is None
+            or code.until < self._clock()
+            or code.redirect_uri != form.get("redirect_uri")
+            or not secrets.compare_digest(code.challenge.encode(), proof.encode())
+        ):
+            raise Refused("invalid_grant")
+        return code.user, code.scopes
+
+
+class Issuer:
+    """Serves discovery, the public key, sign-in and tokens on loopback for as long as the `with` block lasts.
+
+    Port 0 takes any free one. Raises OSError on entry when the port is taken. `clock` gives epoch seconds for codes.
     """
 
-    def __init__(self, port: int, signer: Signer) -> None:
+    def __init__(self, port: int, signer: Signer, clock: Callable[[], float] = time.time) -> None:
         self._port = port
         self._signer = signer
+        self.sign_ins = SignIns(clock)
         self.url = ""
         """The issuer's name, as tokens carry it; known from entry on."""
 
@@ -95,14 +226,21 @@ class Issuer:
         discovery = {
             "issuer": self.url,
             "jwks_uri": self.url + JWKS_PATH,
-            "response_types_supported": ["token"],
+            "authorization_endpoint": self.url + AUTHORIZE_PATH,
+            "token_endpoint": self.url + TOKEN_PATH,
+            "end_session_endpoint": self.url + LOGOUT_PATH,
+            "response_types_supported": ["code"],
+            "grant_types_supported": ["authorization_code", "refresh_token"],
+            "code_challenge_methods_supported": ["S256"],
+            "token_endpoint_auth_methods_supported": ["none"],
             "subject_types_supported": ["public"],
             "id_token_signing_alg_values_supported": ["RS256"],
         }
         self._server.documents = {
-            "/.well-known/openid-configuration": json.dumps(discovery).encode(),
+            DISCOVERY_PATH: json.dumps(discovery).encode(),
             JWKS_PATH: json.dumps({"keys": [self._signer.public_jwk]}).encode(),
         }
+        self._server.issuer = self
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.1,), name="issuer", daemon=True)
         self._thread.start()
         return self
@@ -118,10 +256,22 @@ class Issuer:
         """A token of this issuer, see Signer.mint; `lifetime` in seconds."""
         return self._signer.mint(self.url, subject, scopes, lifetime)
 
+    def token(self, form: Mapping[str, str]) -> dict[str, Any]:
+        """The answer to a request for a token (RFC 6749, section 5.1); raises Refused."""
+        user, scopes, following = self.sign_ins.redeem(form)
+        return {
+            "access_token": self._signer.mint(self.url, user, scopes, SESSION, CONSOLE_CLIENT),
+            "token_type": "Bearer",
+            "expires_in": SESSION,
+            "refresh_token": following,
+            "scope": " ".join(scopes),
+        }
+
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     documents: dict[str, bytes]
+    issuer: Issuer
 
     def server_bind(self) -> None:
         # The inherited one asks the name service for this machine's name, which can take seconds.
@@ -132,17 +282,79 @@ class _Server(ThreadingHTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     timeout = 5  # seconds for which an idle connection may hold a thread
+    server: _Server
 
     def do_GET(self) -> None:
-        body = cast(_Server, self.server).documents.get(self.path)
-        self.send_response(404 if body is None else 200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body or b"")))
+        url = urlsplit(self.path)
+        if not self._is_here():
+            self._send(403)
+        elif url.path in self.server.documents:
+            self._send(200, self.server.documents[url.path], {"Content-Type": JSON, "Access-Control-Allow-Origin": "*"})
+        elif url.path == LOGOUT_PATH:
+            self._let_go(_first(url.query).get("post_logout_redirect_uri", ""))
+        elif url.path == AUTHORIZE_PATH or url.path.removeprefix(f"{AUTHORIZE_PATH}/") in USERS:
+            self._authorize(url.path.removeprefix(AUTHORIZE_PATH).removeprefix("/"), url.query)
+        else:
+            self._send(404)
+
+    def do_POST(self) -> None:
+        length = self.headers.get("Content-Length", "")
+        unread = {"Connection": "close"}  # else what was sent would be taken for the next request
+        if not self._is_here():
+            self._send(403, headers=unread)
+        elif urlsplit(self.path).path != TOKEN_PATH:
+            self._send(404, headers=unread)
+        elif not re.fullmatch(r"\d{1,9}", length, re.ASCII) or int(length) > LARGEST_FORM:
+            self._send(400, headers=unread)
+        else:
+            form = _first(self.rfile.read(int(length)).decode("utf-8", errors="replace"))
+            try:
+                status, answer = 200, self.server.issuer.token(form)
+            except Refused as error:
+                status, answer = 400, {"error": str(error)}
+            headers = {"Content-Type": JSON, "Cache-Control": "no-store", "Access-Control-Allow-Origin": "*"}
+            self._send(status, json.dumps(answer).encode(), headers)
+
+    def _authorize(self, user: str, query: str) -> None:
+        """The page that asks who somebody is, or with an answer to that the way back."""
+        request = _first(query)
+        try:
+            if user:
+                self._send(302, headers={"Location": self.server.issuer.sign_ins.allow(user, request)})
+                return
+            self.server.issuer.sign_ins.check(request)
+        except Refused as error:
+            self._send(400, f"{error}\n".encode(), {"Content-Type": "text/plain"})
+            return
+        links = (f'<a href="{AUTHORIZE_PATH}/{quote(name)}?{escape(query)}">{escape(name)}</a>' for name in USERS)
+        page = PAGE.format(links="\n".join(links))
+        self._send(200, page.encode(), {"Content-Type": "text/html; charset=utf-8"})
+
+    def _let_go(self, back: str) -> None:
+        """Send somebody who signed out back (OpenID Connect RP-Initiated Logout): nothing is kept here of who they are."""
+        if BACK.fullmatch(back):
+            self._send(302, headers={"Location": back})
+        else:
+            self._send(400, b"invalid_request\n", {"Content-Type": "text/plain"})
+
+    def _is_here(self) -> bool:
+        """Whether a name of this machine was asked: a page can point another one here (DNS rebinding)."""
+        return self.headers.get("Host", "").partition(":")[0] in NAMES
+
+    def _send(self, status: int, body: bytes = b"", headers: Mapping[str, str] = MappingProxyType({})) -> None:
+        self.send_response(status)
+        for name, value in {"Content-Length": str(len(body)), "Cache-Control": "no-cache", **headers}.items():
+            self.send_header(name, value)
         self.end_headers()
-        self.wfile.write(body or b"")
+        self.wfile.write(body)
 
     def log_message(self, *args: object, **kwargs: object) -> None:
         """Keep the terminal for the developer."""
+
+
+def _first(text: str) -> dict[str, str]:
+    """The parameters of a query or a form; of one that is repeated, the first."""
+    return {name: values[0] for name, values in parse_qs(text, keep_blank_values=True).items()}
 
 
 def _thumbprint(jwk: dict[str, Any]) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from local import ROOT
 from shared.access_patterns import ACCESS_PATTERNS
 from shared.films.messages import JobMessage
-from shared.schema import ENTITIES, INDEXES
+from shared.schema import AUDIT_INDEXES, AUDIT_TABLE_NAME, ENTITIES, INDEXES, TABLE_NAME
 
 DATA_MODEL = ROOT / "docs" / "data-model.md"
 MESSAGE_SCHEMA = ROOT / "docs" / "job-message.schema.json"
@@ -38,15 +38,17 @@ def sections() -> dict[str, str]:
             ((entity.name, f"`{entity.pk}`", f"`{entity.sk}`") for entity in ENTITIES),
         ),
         "indexes": _table(
-            ("Index", "Partition key", "Sort key", "Answers"),
+            ("Index", "Table", "Partition key", "Sort key", "Answers"),
             (
                 (
                     f"`{index.name}`",
+                    f"`{table}`",
                     ", ".join(f"`{key.name}`" for key in index.partition),
                     ", ".join(f"`{key.name}`" for key in index.sort),
                     index.answers,
                 )
-                for index in INDEXES
+                for table, indexes in ((TABLE_NAME, INDEXES), (AUDIT_TABLE_NAME, AUDIT_INDEXES))
+                for index in indexes
             ),
         ),
     }

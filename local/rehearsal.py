@@ -1,6 +1,6 @@
 """`make e2e`: the life of a stack, from an empty account to an empty account, on a MiniStack of its own.
 
-It bootstraps, deploys the table as the previous schema version had it, fills it, upgrades as `make deploy` does, looks
+It bootstraps, deploys the tables as the previous schema versions had them, fills them, upgrades as `make deploy` does, looks
 whether anything was lost, runs the end-to-end tests, and destroys. What it started it ends, however it ends itself.
 """
 
@@ -24,15 +24,15 @@ import boto3
 from local import ROOT, STATE, LocalError, exit_status, write_private
 from local.demo import Client
 from local.deployment import DEPLOY_SECONDS, REGION, Deployment, cdk, complete, context, environment
-from local.issuer import Issuer, Signer
+from local.issuer import USERS, Issuer, Signer
 from local.ministack import MiniStack
 from local.ports import free_port
-from local.run import USERS, Stop, stop_on_signals
-from local.sample import OWNERS, READER, Items, Lost, Sample, Snapshot, require_unchanged, require_upgraded
-from local.schemas import Json, described, present, recorded
+from local.run import Stop, stop_on_signals
+from local.sample import OWNERS, READER, Items, Lost, Sample, Snapshot, Trail, require_unchanged, require_upgraded
+from local.schemas import AUDIT, TABLES, VIDEOS, Json, Table, described, present, recorded
 from local.transcoder import Settings, Transcoder
 from shared.routes import TRANSCODE
-from shared.schema import TABLE_NAME
+from shared.schema import AUDIT_TABLE_NAME, TABLE_NAME
 
 WORK = STATE / "rehearsal"
 QUIET_SECONDS = 60.0
@@ -80,23 +80,36 @@ def rehearse(work: Path, arguments: Sequence[str]) -> None:
         with _step("Bootstrapping the account"):
             account.bootstrap()
         empty = account.inventory()
-        older = first_indexes(recorded())
-        with _step(f"Deploying with the first of the indexes, {', '.join(older)}"):
-            account.deploy("-c", f"indexes={','.join(older)}")
-            require_table(account.items, older)
+        older = {table: first_indexes(table) for table in TABLES}
+        first = [name for names in older.values() for name in names]
+        with _step(f"Deploying with the first of the indexes, {', '.join(first)}"):
+            account.deploy("-c", f"indexes={','.join(first)}")
+            for table, indexes in older.items():
+                require_table(account.tables[table], table, indexes)
         with _step("Putting videos in"), account.clients() as clients:
             sample = Sample(clients)
             sample.fill()
             account.items.settled(video["videoId"] for video in sample.videos)
             account.items.make_older(sample)
             before = account.items.settled([])
+            account.trail.settled([])
+            account.trail.make_older_entries(sample)
+            entries = account.trail.snapshot()
             sample.require_owners()
-        with _step("Upgrading, one index in each update"), Watch(account.items, before) as watch:
+        with (
+            _step("Upgrading, one index in each update"),
+            Watch(account.items, before) as watch,
+            Watch(account.trail, entries) as trail_watch,
+        ):
             account.deploy()
-        watch.require_one_by_one(older, [index["name"] for index in present()["indexes"]])
+        watch.require_one_by_one(older[VIDEOS], names(VIDEOS))
+        trail_watch.require_one_by_one(older[AUDIT], names(AUDIT))
         with _step("Looking whether anything was lost"), account.clients() as clients:
-            require_table(account.items, [index["name"] for index in present()["indexes"]])
+            for table in TABLES:
+                require_table(account.tables[table], table, names(table))
             require_unchanged(before, account.items.snapshot())
+            require_unchanged(entries, account.trail.snapshot())
+            account.trail.require_change_sets(entries)
             sample.clients = clients
             sample.require_owners()
             account.reconcile(sample, before)
@@ -124,19 +137,24 @@ def rehearse(work: Path, arguments: Sequence[str]) -> None:
                 raise Lost(f"Destroying has left {', '.join(sorted(left))}.")
 
 
-def first_indexes(versions: Mapping[int, Json]) -> list[str]:
+def names(table: Table) -> list[str]:
+    """The indexes that a table has now."""
+    return [index["name"] for index in present(table)["indexes"]]
+
+
+def first_indexes(table: Table) -> list[str]:
     """The indexes that an older table is made with: those of the previous version; of these the first, when the present
     one has no more, so that there are always some to add."""
-    now = [index["name"] for index in present()["indexes"]]
+    versions = recorded(table)
     previous = [
         index["name"] for index in versions[max(version for version in versions if version < max(versions))]["indexes"]
     ]
-    return previous if set(previous) < set(now) else previous[:1]
+    return previous if set(previous) < set(names(table)) else previous[:1]
 
 
-def require_table(items: Items, indexes: Sequence[str]) -> None:
+def require_table(items: Items, table: Table, indexes: Sequence[str]) -> None:
     """Raise Lost unless the deployed table is as recorded, with these indexes."""
-    now = present()
+    now = present(table)
     order = [index["name"] for index in now["indexes"]]
     deployed = described(items.description())
     deployed["indexes"].sort(key=lambda index: order.index(index["name"]))
@@ -176,7 +194,7 @@ class Watch:
             try:
                 require_unchanged(self._before, self._items.snapshot())
             except LocalError as error:
-                self._failure = LocalError(f"With the indexes {', '.join(indexes)}: {error}")
+                self._failure = LocalError(f"With {_listed(indexes)}: {error}")
                 return
 
     def require_one_by_one(self, first: Sequence[str], last: Sequence[str]) -> None:
@@ -184,12 +202,16 @@ class Watch:
         if self._failure is not None:
             raise self._failure
         steps = [len(last[: len(first) + number]) for number in range(len(last) - len(first) + 1)]
-        told = " -> ".join(", ".join(indexes) for indexes in self._seen)
+        told = " -> ".join(map(_listed, self._seen))
         one_more = all(set(old) < set(new) for old, new in zip(self._seen, self._seen[1:], strict=False))
         if [len(indexes) for indexes in self._seen] != steps or not one_more or set(self._seen[-1]) != set(last):
             raise Lost(f"Each update should add one index, and they were {told}.")
         for indexes in self._seen:
-            print(f"  {', '.join(indexes)}: nothing was lost", flush=True)
+            print(f"  {_listed(indexes)}: nothing was lost", flush=True)
+
+
+def _listed(indexes: Sequence[str]) -> str:
+    return f"the indexes {', '.join(indexes)}" if indexes else "no index"
 
 
 @dataclass
@@ -200,9 +222,13 @@ class _Account:
     endpoint: str
     issuer: Issuer
     items: Items = field(init=False)
+    trail: Trail = field(init=False)
+    tables: Mapping[Table, Items] = field(init=False)
 
     def __post_init__(self) -> None:
         self.items = Items(self._client("dynamodb"), TABLE_NAME)
+        self.trail = Trail(self._client("dynamodb"), AUDIT_TABLE_NAME)
+        self.tables = {VIDEOS: self.items, AUDIT: self.trail}
         self._env = environment(self.endpoint, self.work)
         self._context = context(self.endpoint, self.issuer.url)
         self._log = self.work / "deploy.log"

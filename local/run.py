@@ -28,18 +28,11 @@ from local import (
     write_private,
 )
 from local.deployment import Deployment, deploy
-from local.issuer import Issuer, Signer
+from local.issuer import USERS, Issuer, Signer
 from local.ministack import MiniStack
 from local.ports import chosen_port, require_free
 from local.transcoder import Settings, Transcoder
 from shared.schema import TABLE_NAME
-
-USERS = {
-    "alice": ("videos/read", "videos/write"),
-    "bob": ("videos/read", "videos/write"),
-    "admin": ("videos/read", "videos/write", "videos/admin"),
-}
-"""Whose tokens `.local/service.json` holds, and their scopes."""
 
 WARM_UP_SECONDS = 60.0
 
@@ -143,6 +136,7 @@ def _announce(url: str, issuer: Issuer) -> None:
     tokens = {user: issuer.mint(user, scopes) for user, scopes in USERS.items()}
     service = {
         "baseUrl": url,
+        "consoleUrl": f"{url}/console/",
         "docsUrl": f"{url}/docs",
         "issuer": issuer.url,
         "tokens": tokens,
@@ -152,7 +146,8 @@ def _announce(url: str, issuer: Issuer) -> None:
     }
     write_private(SERVICE_FILE, json.dumps(service, indent=2) + "\n")
     # Plain print: a token must come out in one piece, whatever the width of the terminal.
-    print(f"\nBase URL: {url}\nDocs:     {url}/docs\nTokens:   {SERVICE_FILE.relative_to(ROOT)}\n")
+    print(f"\nConsole:  {url}/console/ (sign in as alice, bob or admin)")
+    print(f"Base URL: {url}\nDocs:     {url}/docs\nTokens:   {SERVICE_FILE.relative_to(ROOT)}\n")
     print(f"curl -sS '{url}/v1/videos?limit=5' -H 'Authorization: Bearer {tokens['alice']}'\n")
     print("A transcoder of its own makes the renditions of what is uploaded (.local/transcoder.log).")
     print("`make demo` in another terminal loads a few thousand films. Ctrl-C stops the service.", flush=True)

@@ -2,7 +2,8 @@
 
 Four owners have videos of all kinds. Those of two are then given the form of schema version 1, which knew no tag
 entries, no totals, and no relations; those of another one that of version 2, which had the entries of hidden videos in
-the index, and of a release that put ratings beside their users.
+the index, and of a release that put ratings beside their users. The entries of the former in the audit trail are given
+the form of a release that knew no change sets.
 """
 
 import time
@@ -15,8 +16,11 @@ import httpx
 from local import LocalError
 from local.demo import Client, reason
 from shared.core.attributes import decode_item, encode_item
+from shared.history.entries import STAMPS
 from shared.relations.ratings import MOVED, place_of_rating, rating_key
 from shared.schema import (
+    CHANGESET,
+    CHANGESET_INDEX,
     FEED,
     MARKER,
     OLDER_RATING,
@@ -211,7 +215,7 @@ def _require(what: str, wanted: object, actual: object) -> None:
 
 
 class Items:
-    """The deployed table, past the API."""
+    """A deployed table, past the API."""
 
     def __init__(self, dynamodb: Any, table: str) -> None:
         self._dynamodb = dynamodb
@@ -295,6 +299,38 @@ class Items:
         edges = [placed(item, video) for item in beside.values() if "personId" in item or "region" in item]
         for entry in [*edges, *tag_entries(video)]:
             self._dynamodb.put_item(TableName=self._table, Item=encode_item(entry))
+
+
+class Trail(Items):
+    """The deployed table of the audit trail."""
+
+    def make_older_entries(self, sample: Sample) -> None:
+        """Give the entries of the older videos the form that they had before there were change sets."""
+        older = set(sample.older)
+        for item in self.snapshot().values():
+            if item.get("videoId", {}).get("S") in older:
+                entry = {name: value for name, value in item.items() if name not in (CHANGESET, STAMPS)}
+                self._dynamodb.put_item(TableName=self._table, Item=entry)
+
+    def require_change_sets(self, entries: Snapshot) -> None:
+        """Raise Lost unless the index finds the entries of each change set, and there are some with and some without one."""
+        sets: dict[str, set[Key]] = {}
+        for key, item in entries.items():
+            sets.setdefault(item.get(CHANGESET, {}).get("S", ""), set()).add(key)
+        if not sets.pop("", None) or not sets:
+            raise Lost("There should be entries of change sets, and older ones of none.")
+        for changeset, wanted in sets.items():
+            _require(f"the entries of the change set {changeset}", wanted, self._of(changeset))
+
+    def _of(self, changeset: str) -> set[Key]:
+        pages = self._dynamodb.get_paginator("query").paginate(
+            TableName=self._table,
+            IndexName=CHANGESET_INDEX.name,
+            KeyConditionExpression="#changeset = :changeset",
+            ExpressionAttributeNames={"#changeset": CHANGESET},
+            ExpressionAttributeValues={":changeset": {"S": changeset}},
+        )
+        return {(item[PARTITION_KEY]["S"], item[SORT_KEY]["S"]) for page in pages for item in page["Items"]}
 
 
 def _key(key: Mapping[str, str]) -> Key:

@@ -1,12 +1,14 @@
-"""The table as each version of the schema has it, recorded: `python -m local.schemas` writes the present one.
+"""The tables as each version of the schema has them, recorded: `python -m local.schemas` writes the present ones.
 
-`schemas/<version>.json` has keys, indexes, projections, expiry and stream. What is recorded never changes, because
-a deployed index cannot: another index or projection is another version. See docs/upgrading.md.
+`schemas/<version>.json` has keys, indexes, projections, expiry and stream; `schemas/audit/` has those of the audit trail's
+table. What is recorded never changes, because a deployed index cannot: another index or projection is another version.
+See docs/upgrading.md.
 """
 
 import json
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,22 +16,38 @@ from local import ROOT, LocalError, exit_status
 from shared import schema
 
 FOLDER = ROOT / "schemas"
-STREAM = "NEW_AND_OLD_IMAGES"
 
 Json = dict[str, Any]
 
 
-def present() -> Json:
-    """The table as shared/schema.py has it now."""
+@dataclass(frozen=True)
+class Table:
+    """A table whose versions are recorded."""
+
+    name: str
+    constant: str
+    """Where shared/schema.py has its version."""
+    indexes: tuple[schema.Index, ...]
+    stream: str | None
+    folder: Path
+
+
+VIDEOS = Table(schema.TABLE_NAME, "SCHEMA_VERSION", schema.INDEXES, "NEW_AND_OLD_IMAGES", FOLDER)
+AUDIT = Table(schema.AUDIT_TABLE_NAME, "AUDIT_SCHEMA_VERSION", schema.AUDIT_INDEXES, None, FOLDER / "audit")
+TABLES = (VIDEOS, AUDIT)
+
+
+def present(table: Table = VIDEOS) -> Json:
+    """A table as shared/schema.py has it now."""
     return {
-        "schemaVersion": schema.SCHEMA_VERSION,
+        "schemaVersion": getattr(schema, table.constant),
         "keys": [
             _key(schema.Attribute(schema.PARTITION_KEY), "HASH"),
             _key(schema.Attribute(schema.SORT_KEY), "RANGE"),
         ],
         "timeToLive": schema.TTL_ATTRIBUTE,
-        "stream": STREAM,
-        "indexes": [_index(index) for index in schema.INDEXES],
+        "stream": table.stream,
+        "indexes": [_index(index) for index in table.indexes],
     }
 
 
@@ -41,7 +59,7 @@ def _index(index: schema.Index) -> Json:
             *(_key(attribute, "HASH") for attribute in index.partition),
             *(_key(attribute, "RANGE") for attribute in index.sort),
         ],
-        "projection": sorted(set(schema.PROJECTION) - keys),
+        "projection": sorted(set(index.projection) - keys),
     }
 
 
@@ -61,7 +79,7 @@ def described(table: Mapping[str, Any]) -> Json:
 
     return {
         "keys": keys(table),
-        "stream": table["StreamSpecification"]["StreamViewType"],
+        "stream": table.get("StreamSpecification", {}).get("StreamViewType"),
         "indexes": [
             {
                 "name": index["IndexName"],
@@ -73,24 +91,25 @@ def described(table: Mapping[str, Any]) -> Json:
     }
 
 
-def recorded(folder: Path = FOLDER) -> dict[int, Json]:
-    """All versions that were recorded, oldest first."""
+def recorded(table: Table = VIDEOS) -> dict[int, Json]:
+    """All versions of a table that were recorded, oldest first."""
+    folder = table.folder
     versions = sorted(int(file.stem) for file in folder.glob("*.json"))
     return {version: json.loads((folder / f"{version}.json").read_text(encoding="utf-8")) for version in versions}
 
 
-def record(folder: Path = FOLDER) -> Path:
-    """Write down the present version; raises LocalError when it was recorded otherwise already."""
-    now = present()
-    file = folder / f"{now['schemaVersion']}.json"
+def record(table: Table = VIDEOS) -> Path:
+    """Write down the present version of a table; raises LocalError when it was recorded otherwise already."""
+    now = present(table)
+    file = table.folder / f"{now['schemaVersion']}.json"
     if file.exists() and json.loads(file.read_text(encoding="utf-8")) != now:
         raise LocalError(
-            f"{file.name} differs: a recorded version never changes. Raise SCHEMA_VERSION in shared/schema.py, "
-            "and see docs/upgrading.md."
+            f"{file.relative_to(table.folder.parent)} differs: a recorded version never changes. Raise {table.constant} in "
+            "shared/schema.py, and see docs/upgrading.md."
         )
     file.write_text(json.dumps(now, indent=2) + "\n", encoding="utf-8")
     return file
 
 
 if __name__ == "__main__":
-    sys.exit(exit_status(lambda: print(record())))
+    sys.exit(exit_status(lambda: print(*map(record, TABLES), sep="\n")))

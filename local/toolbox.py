@@ -46,9 +46,14 @@ def missing(root: Path = ROOT, python: tuple[int, ...] = sys.version_info[:2]) -
         sentences += _sentence(name, pins[name], _python_package(name))
     package = json.loads((root / "package.json").read_text("utf-8"))
     # The latter pin what the former need in turn, which npm would take the newest of.
-    for name, version in {**package["devDependencies"], **package["overrides"]}.items():
+    for name, version in node_pins(package).items():
         sentences += _sentence(name, version, _node_package(root, name))
     return sentences
+
+
+def node_pins(package: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    """The version of every package that npm may install, by a package.json."""
+    return {**package["dependencies"], **package["devDependencies"], **package["overrides"]}
 
 
 def _sentence(name: str, wanted: str, installed: str | None) -> list[str]:

@@ -1,4 +1,4 @@
-"""The small world that the events in `events/` speak of: a few videos, jobs, uploads and playlists with fixed ids.
+"""The small world that the events in `events/` speak of: a few videos, jobs, uploads, playlists and webhooks with fixed ids.
 
 `seed` puts it into a table and a bucket, whatever events have made of it before. So each event finds what it needs,
 in any order, and meets the same answer every time.
@@ -21,6 +21,7 @@ from shared.aws.s3 import object_uri
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.errors import NotFound
+from shared.feed.log import OLDEST, owner_log
 from shared.films.quota import DAY
 from shared.films.wants import input_hash, since, wanted
 from shared.kinds import kind_of, rendition_kind
@@ -53,6 +54,7 @@ from shared.schema import (
 )
 from shared.videos.entries import own_entries
 from shared.videos.video import deleted, new_item, pictured, probed, stamp
+from shared.webhooks.store import WebhookStore
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -96,6 +98,11 @@ MORNING = "bbbbbbbb-bbbb-4bbb-8bbb-bbbbbbbbbbbb"
 """Alice's playlist, which is about to be deleted."""
 LOST = "cccccccc-cccc-4ccc-8ccc-cccccccccccc"
 """Alice's playlist, which was removed, and left an entry behind."""
+
+HOOK = "dddddddd-dddd-4ddd-8ddd-dddddddddddd"
+"""Alice's webhook, which is paused, and leads to a port where nobody listens."""
+UNWANTED_HOOK = "eeeeeeee-eeee-4eee-8eee-eeeeeeeeeeee"
+"""Another of hers, which is about to be deleted."""
 
 PERSON = "nm0000001"
 SOURCES_BUCKET = "video-metadata-world-sources"
@@ -256,14 +263,14 @@ def credit(video_id: str, person_id: str = PERSON) -> Item:
     content = CreditContent.model_validate(
         {"name": "Ada Mason", "ordering": 1, "roles": [{"category": "self", "characters": ["Host"]}]}
     )
-    video = {"videoId": video_id, "releaseYear": 2025, "rel": FEED}
+    video = {"videoId": video_id, "userId": ALICE.subject, "releaseYear": 2025, "rel": FEED}
     return credit_item(video, person_id, content, caller=ALICE, now=THEN)
 
 
 def release(region: str, language: str | None, title: str) -> Item:
     """A title of the harbour in a region and language."""
     content = ReleaseContent.model_validate({"titles": [{"title": title}]})
-    video = {"videoId": HARBOUR, "createdAt": THEN, "rel": FEED}
+    video = {"videoId": HARBOUR, "userId": ALICE.subject, "createdAt": THEN, "rel": FEED}
     return release_item(video, region, language, content, caller=ALICE, now=THEN)
 
 
@@ -367,6 +374,7 @@ def seed(table: Table, s3: "S3Client", now: int) -> None:
         table.client.put_item(**table.put(item).parameters)
     _seed_ratings(table, now)
     _seed_playlists(table, now)
+    _seed_webhooks(table, now)
     for video_id in (AWAITED, ARRIVED, LOOKED_AT, FAILED):
         s3.put_object(Bucket=SOURCES_BUCKET, Key=film_key(video_id), Body=film(), ContentType="video/mp4")
 
@@ -420,6 +428,15 @@ def _seed_playlists(table: Table, now: int) -> None:
         playlists.create(playlist_id, {"title": title, "visibility": "public"}, ALICE, now)
     for video_id in (HARBOUR, REGATTA, UNWANTED):
         EntryStore(playlists).append(EVENING, video_id, ALICE, now)
+
+
+def _seed_webhooks(table: Table, now: int) -> None:
+    webhooks = WebhookStore(table)
+    for webhook_id in (HOOK, UNWANTED_HOOK):
+        with suppress(NotFound):
+            webhooks.delete(webhook_id, ALICE, now, lambda _: True)
+        content = {"url": "http://127.0.0.1:9/changes", "types": ["video.*"], "follows": ALICE.subject, "paused": True}
+        webhooks.create(webhook_id, content, {owner_log(ALICE.subject): OLDEST}, ALICE, now)
 
 
 def _remove(table: Table, partition: str, prefixes: tuple[str, ...]) -> None:

@@ -1,14 +1,18 @@
 """The query parameters of every operation: handlers read them by these classes, the OpenAPI document lists them."""
 
+from shared.core.change_types import GROUPS, TYPES
 from shared.core.errors import InvalidParameter, ServiceError, UnservedQuery
 from shared.core.limits import LARGEST_INTEGER, LAST_SEASON, LAST_SECOND, LAST_YEAR, LONGEST_FOLDED_TAG
 from shared.core.periods import WINDOWS
 from shared.videos.documents import FIELDS, SUMMARY_FIELDS
 from shared.videos.tags import folded
 from shared.videos.video import STATUSES
+from shared.web.cursors import LONGEST
 from shared.web.paging import LONGEST_PAGE, Paged
 from shared.web.parameters import Choice, Integer, Names, Order, Query, Region, Text, Time, TimeZone, UserId
 
+FROM_NOW = "now"
+"""The cursor that leads past all that there is."""
 SECTIONS = ("credits", "releases", "ratings", "tags", "jobs")
 """What `include` can bring along with a video."""
 STATS = "stats"
@@ -90,6 +94,28 @@ class GetVideo(Query):
         SECTIONS,
     )
     region = Region("Where the reader is")
+    version = Integer(
+        "version", "The video as it was at this version, for its owner and admins", 1, LARGEST_INTEGER, None
+    )
+    as_of = Time(
+        "asOf",
+        "The video as it was at the end of this second, for its owner and admins: epoch seconds or RFC 3339. Not in the future, "
+        "nor with `version`",
+        up=False,
+    )
+
+
+class GetDiff(Query):
+    """GET /v1/videos/{videoId}/diff"""
+
+    start = Integer("from", "The version to compare", 1, LARGEST_INTEGER, 1, required=True)
+    end = Integer(
+        "to",
+        "The version to compare it with, which may be an earlier one; the present one when left out",
+        1,
+        LARGEST_INTEGER,
+        None,
+    )
 
 
 class ListEpisodes(Paged):
@@ -108,11 +134,50 @@ class GetViews(Query):
 
 
 class ListAudit(Paged):
-    """GET /v1/videos/{videoId}/audit"""
+    """GET /v1/videos/{videoId}/audit, and of a playlist"""
 
     start = Time("from", "Changes at or after this time: epoch seconds or RFC 3339")
     end = Time("to", "Changes before this time", LAST_SECOND + 1)
     ascending = Order("By time, and in the order in which they were made")
+
+
+class GetChangeset(Paged):
+    """GET /v1/changesets/{changesetId}"""
+
+
+class ListChanges(Query):
+    """GET /v1/changes"""
+
+    after = Text(
+        "after",
+        f"`nextCursor` of the page before, with the same query; `{FROM_NOW}`: only what comes from now on. When left out, all that "
+        "is kept",
+        LONGEST,
+    )
+    types = Names("types", "Only changes of these types; `video.*`: all that happens to videos", (*TYPES, *GROUPS))
+    user_id = UserId("Only changes of what this user owns. When left out, everybody's: for admins and followers")
+    limit = Paged.limit
+
+
+class GetRevert(Paged):
+    """GET /v1/changesets/{changesetId}/reverts/{revertId}"""
+
+
+class RevertVideo(Query):
+    """POST /v1/videos/{videoId}/revert"""
+
+    dry_run = Choice(
+        "dryRun",
+        "`true`: only say what would change; nothing is written",
+        {"true": True, "false": False},
+        default=False,
+    )
+
+
+class RevertChangeset(Query):
+    """POST /v1/changesets/{changesetId}/revert"""
+
+    dry_run = RevertVideo.dry_run
 
 
 class ListTop(Query):
@@ -151,6 +216,16 @@ class ListPlaylists(Paged):
 
     user_id = UserId("The owner; the caller when left out")
     ascending = Order("By createdAt")
+
+
+class ListWebhooks(Query):
+    """GET /v1/webhooks"""
+
+    user_id = UserId("Whose; the caller's when left out, another user's for admins")
+
+
+class ListDeliveries(Paged):
+    """GET /v1/webhooks/{webhookId}/deliveries"""
 
 
 class ListVideoPlaylists(Paged):

@@ -12,11 +12,13 @@ Method = Literal["GET", "POST", "PATCH", "PUT", "DELETE"]
 READ = "videos/read"
 WRITE = "videos/write"
 TRANSCODE = "videos/transcode"
+CHANGES = "videos/changes"
 ADMIN = "videos/admin"
 SCOPES = {
     READ: "See videos, count views and rate",
     WRITE: "Create, change, delete and restore one's own videos and playlists",
     TRANSCODE: "Report on the renditions of all videos, as a transcoder",
+    CHANGES: "Follow the changes of everybody's videos",
     ADMIN: "Everything, on everybody's videos",
 }
 
@@ -65,6 +67,7 @@ ROUTES = (
     Route("getViews", "GET", "/v1/videos/{videoId}/views", "views", READ, takes_query=True),
     Route("explainViews", "GET", "/v1/videos/{videoId}/views/explain", "views", READ),
     Route("createUpload", "POST", "/v1/videos/{videoId}/upload", "uploads", WRITE),
+    Route("getUpload", "GET", "/v1/videos/{videoId}/upload/{uploadId}", "uploads", WRITE),
     Route("completeUpload", "POST", "/v1/videos/{videoId}/upload/{uploadId}/complete", "uploads", WRITE),
     Route("abortUpload", "DELETE", "/v1/videos/{videoId}/upload/{uploadId}", "uploads", WRITE),
     Route("chooseThumbnail", "POST", "/v1/videos/{videoId}/thumbnail", "jobs", WRITE),
@@ -102,6 +105,22 @@ ROUTES = (
     Route("removeEntry", "DELETE", "/v1/playlists/{playlistId}/entries/{videoId}", "playlists", WRITE),
     Route("listVideoPlaylists", "GET", "/v1/videos/{videoId}/playlists", "playlists", READ, takes_query=True),
     Route("listAudit", "GET", "/v1/videos/{videoId}/audit", "history", READ, takes_query=True),
+    Route("getChangeset", "GET", "/v1/changesets/{changesetId}", "history", READ, takes_query=True),
+    Route("getRevert", "GET", "/v1/changesets/{changesetId}/reverts/{revertId}", "history", READ, takes_query=True),
+    Route("revertVideo", "POST", "/v1/videos/{videoId}/revert", "undo", WRITE, takes_query=True),
+    Route("listPlaylistAudit", "GET", "/v1/playlists/{playlistId}/audit", "history", READ, takes_query=True),
+    Route("getDiff", "GET", "/v1/videos/{videoId}/diff", "history", READ, takes_query=True),
+    Route("revertChangeset", "POST", "/v1/changesets/{changesetId}/revert", "undo", WRITE, takes_query=True),
+    Route("listChanges", "GET", "/v1/changes", "history", READ, takes_query=True),
+    Route("createWebhook", "POST", "/v1/webhooks", "webhooks", WRITE),
+    Route("listWebhooks", "GET", "/v1/webhooks", "webhooks", READ, takes_query=True),
+    Route("getWebhook", "GET", "/v1/webhooks/{webhookId}", "webhooks", READ),
+    Route("patchWebhook", "PATCH", "/v1/webhooks/{webhookId}", "webhooks", WRITE),
+    Route("deleteWebhook", "DELETE", "/v1/webhooks/{webhookId}", "webhooks", WRITE),
+    Route("rotateSecret", "POST", "/v1/webhooks/{webhookId}/rotate", "webhooks", WRITE),
+    Route("replayWebhook", "POST", "/v1/webhooks/{webhookId}/replay", "webhooks", WRITE),
+    Route("testWebhook", "POST", "/v1/webhooks/{webhookId}/test", "webhooks", WRITE),
+    Route("listDeliveries", "GET", "/v1/webhooks/{webhookId}/deliveries", "webhooks", READ, takes_query=True),
     Route("getHealth", "GET", "/health", "public", None),
     Route("getOpenApi", "GET", "/openapi.json", "public", None),
     Route("getDocs", "GET", "/docs", "public", None),

@@ -15,6 +15,8 @@ from zlib import crc32
 TABLE_NAME = "VideoMetadata"
 AUDIT_TABLE_NAME = "VideoAudit"
 """A table of its own: append-only, with its own retention, and out of reach of those who write videos."""
+AUDIT_SCHEMA_VERSION = 2
+"""Of that table, not of the entries: version 1 had no index."""
 SCHEMA_VERSION = 3
 """Of the items. Version 1 had no tag entries. In version 2 the entries of hidden videos stood in the index as well, and
 `FEED` held videos before their publishAt and after their expiresAt."""
@@ -50,8 +52,10 @@ class Index:
     name: str
     partition: tuple[Attribute, ...]
     sort: tuple[Attribute, Attribute]
-    """A number to sort by and an id that orders ties."""
+    """What to sort by, and an id that orders ties."""
     answers: str
+    projection: tuple[str, ...]
+    """The other attributes that it holds."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +112,12 @@ QUOTA = Entity("Jobs of an owner on one day", "USER#{userId}", "QUOTA#{date}")
 IMPORT = Entity("How far an import is", "IMPORT#{importId}", "#MARK")
 SHARE = Entity("Jobs of an owner that are with the workers", "SHARE#{userId}", "SENT#{queue}")
 WAITING = Entity("Job that waits for its owner's share", "SHARE#{userId}", "WAITS#{queue}#{queuedAt}#{videoId}#{kind}")
+REVERT = Entity("How far a change set is taken back", "REVERT#{revertId}", "#RUN")
+REVERT_PART = Entity("What was not taken back, and why", "REVERT#{revertId}", "{part}")
+WEBHOOK = Entity("Webhook", "WEBHOOK#{webhookId}", "#META")
+WEBHOOK_PLACE = Entity("How far a webhook is", "WEBHOOK#{webhookId}", "#PLACE")
+WEBHOOK_ATTEMPTS = Entity("What a webhook's receiver answered", "WEBHOOK#{webhookId}", "ATTEMPTS#{at}#{turn}")
+WEBHOOKS = Entity("Ids of a user's webhooks", "USER#{userId}", "#WEBHOOKS")
 HEALTH = Entity("Health probe (never written)", "HEALTH", "HEALTH")
 ENTITIES = (
     VIDEO,
@@ -137,32 +147,27 @@ ENTITIES = (
     TOP,
     IDEMPOTENCY,
     IMPORT,
+    REVERT,
+    REVERT_PART,
+    WEBHOOK,
+    WEBHOOK_PLACE,
+    WEBHOOK_ATTEMPTS,
+    WEBHOOKS,
     HEALTH,
 )
 AUDIT = Entity("Audit entry, in the table `VideoAudit`", "VIDEO#{videoId}", "{at}#{sequence}")
-AUDIT_ENTITIES = (AUDIT,)
-
-USER_INDEX = Index(
-    "UserIdIndex",
-    partition=(Attribute("userId"),),
-    sort=(Attribute("createdAt", "N"), Attribute("videoId")),
-    answers="one owner's videos by time",
+PLAYLIST_AUDIT = Entity(
+    "Audit entry of a playlist, in the table `VideoAudit`", "PLAYLIST#{playlistId}", "{at}#{sequence}"
 )
-CATEGORY_INDEX = Index(
-    "CategoryIndex",
-    partition=(Attribute("category"), Attribute("categoryShard", "N")),
-    sort=(Attribute("createdAt", "N"), Attribute("videoId")),
-    answers="one category's published videos by time; sparse: `categoryShard` is set only while the video is listed",
+CHANGES = Entity("Changes of everybody's things, in the table `VideoAudit`", "CHANGES#{shard}", "{position}")
+OWNER_CHANGES = Entity(
+    "Changes of one owner's things, in the table `VideoAudit`", "OWNERCHANGES#{userId}", "{position}"
 )
-RELATION_INDEX = Index(
-    "RelationIndex",
-    partition=(Attribute("rel"), Attribute("relShard", "N")),
-    sort=(Attribute("relSort", "N"), Attribute("relId")),
-    answers="the feed, each status, tag and region by time, a person's videos by year, a series' episodes in order, playlists by owner and by video, "
-    "ratings of a video, tags by use, what was counted of a user's videos, jobs by when they are due; overloaded, so that "
-    "new relations need no new index",
-)
-INDEXES = (USER_INDEX, CATEGORY_INDEX, RELATION_INDEX)
+TRAIL_ENTITIES = (AUDIT, PLAYLIST_AUDIT)
+FEED_ENTITIES = (CHANGES, OWNER_CHANGES)
+AUDIT_ENTITIES = (*TRAIL_ENTITIES, *FEED_ENTITIES)
+TAIL = "TAIL"
+"""The position, as it stands in the sort key, of what is appended to a log next: after all numbers."""
 
 PROJECTION = (
     "title",
@@ -180,6 +185,44 @@ PROJECTION = (
     "videoId",
 )
 """What listings show and filter by. Not `version`, `updatedAt` or `description`: with those, every PATCH would pay for all indexes."""
+
+USER_INDEX = Index(
+    "UserIdIndex",
+    partition=(Attribute("userId"),),
+    sort=(Attribute("createdAt", "N"), Attribute("videoId")),
+    answers="one owner's videos by time",
+    projection=PROJECTION,
+)
+CATEGORY_INDEX = Index(
+    "CategoryIndex",
+    partition=(Attribute("category"), Attribute("categoryShard", "N")),
+    sort=(Attribute("createdAt", "N"), Attribute("videoId")),
+    answers="one category's published videos by time; sparse: `categoryShard` is set only while the video is listed",
+    projection=PROJECTION,
+)
+RELATION_INDEX = Index(
+    "RelationIndex",
+    partition=(Attribute("rel"), Attribute("relShard", "N")),
+    sort=(Attribute("relSort", "N"), Attribute("relId")),
+    answers="the feed, each status, tag and region by time, a person's videos by year, a series' episodes in order, playlists by owner and by video, "
+    "ratings of a video, tags by use, what was counted of a user's videos, jobs by when they are due; overloaded, so that "
+    "new relations need no new index",
+    projection=PROJECTION,
+)
+INDEXES = (USER_INDEX, CATEGORY_INDEX, RELATION_INDEX)
+
+CHANGESET = "changeset"
+"""Attribute of an audit entry: the change set that it belongs to, if that can be taken back."""
+CHANGESET_INDEX = Index(
+    "ChangesetIndex",
+    partition=(Attribute(CHANGESET),),
+    # An import writes very many of one change set: by their random ids DynamoDB can spread them, which it cannot do by time.
+    sort=(Attribute(PARTITION_KEY), Attribute(SORT_KEY)),
+    answers="what one request or one import wrote, video by video; sparse: what jobs did about it later is not in it",
+    projection=("owner", TTL_ATTRIBUTE),
+)
+"""Of the table `VideoAudit`."""
+AUDIT_INDEXES = (CHANGESET_INDEX,)
 
 FEED = "FEED"
 """`rel` of a video while it is listed: ready and public, after its publishAt and before its expiresAt."""
@@ -249,6 +292,14 @@ def viewed_relation(period: str) -> str:
     counter had before, `relId` the videoId. Written once, so that a view in the middle of it writes to no index."""
     return f"VIEWED#{period}"
 
+
+def follower_relation(user_id: str | None) -> str:
+    """`rel` of a webhook that is not paused: of one owner's changes, or of everybody's; `relSort` is its createdAt, `relId` its id."""
+    return "FOLLOWERS" if user_id is None else f"FOLLOWERS#{user_id}"
+
+
+DUE = "DUE"
+"""`rel` of how far a webhook is, while its receiver fails; `relSort` is the time of the next attempt, `relId` the webhookId."""
 
 TAGS = "TAGS"
 """`rel` of the tag counts; `relSort` is the count, `relId` the folded tag."""

@@ -3,13 +3,10 @@
 import atexit
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
-
-import boto3
 
 from functions.aggregates import handler as aggregates
 from functions.router import handler as router
@@ -20,6 +17,8 @@ from shared.aws.listing import Lists
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.errors import QuotaExceeded
+from shared.feed.change import Change
+from shared.feed.log import Feed
 from shared.films.jobs import JobStore
 from shared.films.messages import JobMessage, parse
 from shared.films.quota import QuotaStore
@@ -32,16 +31,11 @@ from shared.upkeep.tallies import Tallies
 from shared.videos import video
 from shared.videos.catalogue import VideoStore
 from tests.harness import JOBS_PER_DAY, MEDIA_BUCKET, Clock, Context
+from tests.unit.lean_moto import stream_records
 
 MEDIA: Item = {"duration": 60_000, "width": 640, "height": 360}
 FIELDS: Item = {"duration": 60_000, "format": "mp4", "resolution": "640x360"}
 RENDITIONS: Item = {"360p": {"width": 640, "height": 360}, "240p": {"width": 426, "height": 240}}
-
-
-@cache
-def _streams() -> Any:
-    """One for all tests: making one takes longer than many of them."""
-    return boto3.client("dynamodbstreams")
 
 
 SHARES = {"probe": 4, "thumbnails": 4, "transcode": 10}
@@ -73,6 +67,18 @@ class FakeQueue:
         return taken
 
 
+class NoFeed(Feed):
+    """For tests of the trail: nothing is appended."""
+
+    def __init__(self) -> None: ...
+
+    def prepare(self, change: Change) -> None:
+        """Look nowhere."""
+
+    def append(self, changes: Sequence[Change], repeated: Collection[str] = ()) -> None:
+        """Forget them."""
+
+
 def grouped(*bodies: Mapping[str, Any]) -> dict[str, Any]:
     """Messages of a FIFO queue, each in the group of its video, as Lambda hands them over."""
     return {
@@ -93,31 +99,22 @@ class Backstage:
         self.videos = VideoStore(table)
         self.queues: defaultdict[str, FakeQueue] = defaultdict(FakeQueue)
         self.router = router.make(Router(self.jobs, ShareStore(table, SHARES), self.queues, MEDIA_BUCKET), clock)
-        self.sweeper = sweeper.make(self.jobs, Lists(table), self.queues["aggregates"], clock)
+        self.sweeper = sweeper.make(
+            self.jobs, Lists(table), self.queues["aggregates"], self.queues["deliveries"], clock
+        )
         self.aggregates = aggregates.make(Aggregates(table), EntryMover(table), self.queues["aggregates"], clock)
         self.tallies = tallies.make(Tallies(table), clock)
         self.seen: list[dict[str, Any]] = []
         """All stream records that were handled, in order."""
-        self._streams = _streams()
-        stream = table.client.describe_table(TableName=table.name)["Table"]["LatestStreamArn"]
-        shard = self._streams.describe_stream(StreamArn=stream)["StreamDescription"]["Shards"][0]["ShardId"]
-        self._shard = {"StreamArn": stream, "ShardId": shard}
-        self._since: dict[str, str] = {"ShardIteratorType": "TRIM_HORIZON"}
+        self._taken = 0
+        """Records of the stream."""
 
     def records(self) -> list[dict[str, Any]]:
         """The stream's records since the last time, as Lambda hands them over."""
-        # An iterator of its own each time: one of moto's stays with the table that a failed transaction has put aside.
-        iterator = self._streams.get_shard_iterator(**self._shard, **self._since)["ShardIterator"]
-        page = self._streams.get_records(ShardIterator=iterator)
-        records: list[dict[str, Any]] = []
-        for raw in page["Records"]:
-            change: dict[str, Any] = dict(raw["dynamodb"])
-            change["ApproximateCreationDateTime"] = self.clock.now
-            records.append({**raw, "dynamodb": change})
-        if records:
-            last = records[-1]["dynamodb"]["SequenceNumber"]
-            self._since = {"ShardIteratorType": "AFTER_SEQUENCE_NUMBER", "SequenceNumber": last}
-        return records
+        new = stream_records(self.table.name, self._taken)
+        self._taken += len(new)
+        at = {"ApproximateCreationDateTime": self.clock.now}
+        return [raw | {"dynamodb": raw["dynamodb"] | at} for raw in new]
 
     def settle(self) -> None:
         """Let the router see everything, and what that leads to; views and ratings are counted."""

@@ -8,7 +8,7 @@ import base64
 import json
 import re
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -25,21 +25,26 @@ from functions.public import handler as public
 from functions.ratings import handler as ratings
 from functions.relations import handler as relations
 from functions.totals import handler as totals
+from functions.undo import handler as undo
 from functions.uploads import handler as uploads
 from functions.videos import handler as videos
 from functions.views import handler as views
+from functions.webhooks import handler as webhooks
 from shared import schema
-from shared.audit import AuditStore
 from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression
 from shared.aws.s3 import Objects
 from shared.aws.s3 import make_client as make_s3_client
 from shared.core.attributes import Item
 from shared.core.settings import LambdaHandler
+from shared.feed.log import Feed
 from shared.films.jobs import JobStore
 from shared.films.playback import Signer
 from shared.films.quota import QuotaStore
 from shared.films.uploads import UploadService, UploadStore
+from shared.history.reverts import VideoReverts
+from shared.history.trail import AuditStore
+from shared.history.undoing import ChangeSetReverts
 from shared.relations.credits import RelationStore
 from shared.relations.playlists import PlaylistStore
 from shared.relations.ratings import RatingStore
@@ -50,6 +55,8 @@ from shared.videos.links import Links
 from shared.views.store import ViewStore
 from shared.web.cursors import Cursors
 from shared.web.requests import JSON
+from shared.webhooks import sending
+from shared.webhooks.store import WebhookStore
 from tests.wire import listening
 
 if TYPE_CHECKING:
@@ -63,6 +70,9 @@ SOURCES_BUCKET = "sources"
 MEDIA_BUCKET = "media"
 LINKS = Links(MEDIA_BUCKET, "https://pictures.example")
 """Where the tests' pictures are, and what their URLs begin with."""
+
+MASTER = "what the tests' webhooks sign with"
+"""What their secrets are derived from."""
 
 JOBS_PER_DAY = 500
 JOBS_PER_UPLOAD = 5
@@ -288,28 +298,46 @@ def _s3_client() -> "S3Client":
     return make_s3_client()
 
 
-def make_api(table: Table, clock: Clock | None = None, objects: Objects | None = None) -> Api:
-    """The functions over one table, and one S3."""
+def make_api(
+    table: Table, clock: Clock | None = None, objects: Objects | None = None, audit: Table | None = None
+) -> Api:
+    """The functions over one table, one S3 and one table of audit entries."""
     clock = clock or Clock()
     objects = objects or Objects(_s3_client(), sleep=lambda _: None)
     quota = QuotaStore(table, JOBS_PER_DAY)
     cursors = Cursors(lambda: "a secret of the tests")
-    audit = Table(schema.AUDIT_TABLE_NAME, table.client, sleep=lambda _: None)
+    audit = audit or Table(schema.AUDIT_TABLE_NAME, table.client, sleep=lambda _: None)
     return Api(
         table,
         WhenAsked(
-            videos=lambda: videos.make(VideoStore(table), cursors, LINKS, clock, elapsed=clock),
+            videos=lambda: videos.make(VideoStore(table), audit, cursors, LINKS, clock, elapsed=clock),
             views=lambda: views.make(ViewStore(table), clock),
             uploads=lambda: uploads.make(
                 UploadService(UploadStore(table), objects, SOURCES_BUCKET, quota, JOBS_PER_UPLOAD), clock
             ),
             history=lambda: history.make(table, AuditStore(audit), cursors, clock),
+            undo=lambda: undo.make(
+                VideoReverts(VideoStore(table), AuditStore(audit), quota),
+                ChangeSetReverts(table, AuditStore(audit), quota),
+                LINKS,
+                clock,
+                elapsed=clock,
+            ),
             relations=lambda: relations.make(RelationStore(table), cursors, LINKS, clock),
             ratings=lambda: ratings.make(RatingStore(table), clock),
             playlists=lambda: playlists.make(PlaylistStore(table), cursors, LINKS, clock),
             totals=lambda: totals.make(TotalsStore(table), cursors, LINKS, clock),
             jobs=lambda: jobs.make(VideoStore(table, moves_entries=False), JobStore(table), quota, MEDIA_BUCKET, clock),
             playback=lambda: playback.make(table, Signer(objects, MEDIA_BUCKET, LINKS), clock),
+            webhooks=lambda: webhooks.make(
+                WebhookStore(table),
+                Feed(audit, clock),
+                cursors,
+                lambda: MASTER,
+                lambda *message: None,
+                clock,
+                send=lambda *_, **__: sending.Answer(204, 7, b"", None, is_forbidden=False, retry_after=None),
+            ),
             public=lambda: public.make(table, clock),
         ),
         clock,
@@ -318,13 +346,22 @@ def make_api(table: Table, clock: Clock | None = None, objects: Objects | None =
 
 def create_table(client: "DynamoDBClient", name: str) -> None:
     """The table as the schema defines it; tests/unit/infra/test_infra.py holds CDK to the same definition."""
+    stream = {"StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"}
+    _create(client, name, schema.INDEXES, StreamSpecification=stream)
+
+
+def create_audit_table(client: "DynamoDBClient", name: str) -> None:
+    """The table of audit entries as the schema defines it."""
+    _create(client, name, schema.AUDIT_INDEXES)
+
+
+def _create(client: "DynamoDBClient", name: str, indexes: Iterable[schema.Index], **more: Any) -> None:
     attributes = {schema.PARTITION_KEY: "S", schema.SORT_KEY: "S"}
-    for index in schema.INDEXES:
+    for index in indexes:
         attributes |= {attribute.name: attribute.type for attribute in (*index.partition, *index.sort)}
     definition: Any = {
         "TableName": name,
         "BillingMode": "PAY_PER_REQUEST",
-        "StreamSpecification": {"StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"},
         "AttributeDefinitions": [{"AttributeName": name, "AttributeType": type_} for name, type_ in attributes.items()],
         "KeySchema": [
             {"AttributeName": schema.PARTITION_KEY, "KeyType": "HASH"},
@@ -341,13 +378,14 @@ def create_table(client: "DynamoDBClient", name: str) -> None:
                     "ProjectionType": "INCLUDE",
                     "NonKeyAttributes": [
                         attribute
-                        for attribute in schema.PROJECTION
+                        for attribute in index.projection
                         if attribute not in {key.name for key in (*index.partition, *index.sort)}
                     ],
                 },
             }
-            for index in schema.INDEXES
+            for index in indexes
         ],
+        **more,
     }
     client.create_table(**definition)
 
@@ -360,20 +398,6 @@ def remove_video(table: Table, video_id: str) -> list[Item]:
     items = table.query(index=None, condition=condition, limit=100).items
     table.batch_delete([{name: item[name] for name in (schema.PARTITION_KEY, schema.SORT_KEY)} for item in items])
     return items
-
-
-def create_audit_table(client: "DynamoDBClient", name: str) -> None:
-    """The table of audit entries as the schema defines it."""
-    keys = (schema.PARTITION_KEY, schema.SORT_KEY)
-    client.create_table(
-        TableName=name,
-        BillingMode="PAY_PER_REQUEST",
-        AttributeDefinitions=[{"AttributeName": key, "AttributeType": "S"} for key in keys],
-        KeySchema=[
-            {"AttributeName": keys[0], "KeyType": "HASH"},
-            {"AttributeName": keys[1], "KeyType": "RANGE"},
-        ],
-    )
 
 
 @dataclass(frozen=True)

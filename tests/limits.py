@@ -433,10 +433,13 @@ def _keys(index: Index) -> tuple[Attribute, ...]:
     return (*index.partition, *index.sort)
 
 
+_KEYS: Mapping[str, tuple[str, ...]] = {index.name: tuple(part.name for part in _keys(index)) for index in INDEXES}
+
+
 def _entry(index: Index, item: AttributeMap | None) -> AttributeMap | None:
     """What an index has of an item; None of one without all of its keys."""
-    keys = [part.name for part in _keys(index)]
-    if item is None or not all(name in item for name in keys):
+    keys = _KEYS[index.name]
+    if item is None or not all(map(item.__contains__, keys)):
         return None
     return {name: item[name] for name in (PARTITION_KEY, SORT_KEY, *keys, *PROJECTION) if name in item}
 

@@ -35,6 +35,7 @@ OBJECT_ACTIONS = {
     "CreateMultipartUpload": "PutObject",
     "GetObject": "GetObject",
     "HeadObject": "GetObject",
+    "ListParts": "ListMultipartUploadParts",
     "PutObject": "PutObject",
     "UploadPart": "PutObject",
 }

@@ -11,12 +11,13 @@ if find_spec("botocore") is None:  # asked before anything below needs it
 
 import argparse
 import os
+import re
 import signal
 import sqlite3
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -31,9 +32,14 @@ from rich.table import Table as Grid
 from shared.aws.dynamodb import Table
 from shared.core.errors import ServiceError
 from shared.core.text import LARGEST_USER_ID, LONGEST_USER_ID, is_user_id
+from shared.films.quota import QuotaStore
+from shared.history.changesets import ChangeSets
+from shared.history.runs import RunStore, Wish
+from shared.history.undoing import ChangeSetReverts
 from tools import ToolError
 from tools.exporting import Export
 from tools.generator import generate
+from tools.history import NEWEST, Histories, show_difference, show_trail, show_version
 from tools.imdb import BASICS, CREW, EPISODES, path_of
 from tools.imdb_import import (
     ACCEPTED,
@@ -53,7 +59,8 @@ from tools.progress import Bars
 from tools.proving import prove
 from tools.redrive import find_pair, redrive
 from tools.restoring import LineRestore, Plan, Rehearsal
-from tools.target import open_table, use_local_service
+from tools.target import open_table, open_trail, use_local_service
+from tools.undo import UNDOER, Remembered, Undo, entries_of, show
 from tools.work import WorkFile, work_file, write_report
 
 PARTS = ("credits", "crew", "episodes", "releases", "ratings")
@@ -103,7 +110,8 @@ def _ending_like_an_interrupt(number: signal.Signals) -> Iterator[None]:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m tools",
-        description="Moves catalogues in and out of the table, and messages back to their queues.",
+        description="Moves catalogues in and out of the table, shows and takes back changes, also as they come, and moves "
+        "messages back to their queues.",
     )
     commands = parser.add_subparsers(required=True, metavar="command")
 
@@ -171,6 +179,53 @@ def _parser() -> argparse.ArgumentParser:
     proof.add_argument("--repair", action="store_true", help="and repair those that are not")
     _add_target(proof)
 
+    past = command("history", _history, "Show what happened to a video, the newest last, or what it was.")
+    past.add_argument("video", type=str.lower, metavar="VIDEO", help="its videoId")
+    _add_target(past)
+    past.add_argument(
+        "--limit", type=_positive, default=NEWEST, metavar="N", help=f"show the newest N entries (default {NEWEST})"
+    )
+    past.add_argument("--json", action="store_true", help="print JSON, an entry a line")
+    what = past.add_mutually_exclusive_group()
+    what.add_argument(
+        "--version", type=_positive, metavar="N", help="show the document as it was in version N, as JSON"
+    )
+    what.add_argument(
+        "--diff", type=_positive, nargs=2, metavar=("A", "B"), help="show what leads from version A to version B"
+    )
+
+    undone = command("undo", _undo, "Take back what one request, or one import, has written.")
+    undone.add_argument("changeset", metavar="CHANGESET", help="its id, as `history` or the import shows it")
+    _add_target(undone)
+    undone.add_argument("--dry-run", action="store_true", help="only say what would be done")
+    undone.add_argument(
+        "--force",
+        type=_pointer,
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="FIELD",
+        help="also take back these fields where somebody has changed them since, such as title; '' is all of them",
+    )
+    undone.add_argument(
+        "--state", type=Path, metavar="FILE", help="state file, from which an interrupted undo continues"
+    )
+
+    heard = command(
+        "listen",
+        _listen,
+        "Show the events of webhooks as they come, verified, by a webhook that lasts as long as this.",
+    )
+    heard.add_argument("--types", type=_words, default=frozenset(), metavar="video.*,job.done", help="default: all")
+    heard.add_argument(
+        "--user-id", type=_owner, metavar="ID", help="whose changes (default: everybody's; with --api: your own)"
+    )
+    heard.add_argument("--url", metavar="URL", help="where a tunnel to this machine begins (default: this machine)")
+    heard.add_argument("--port", type=_port, default=0, metavar="N", help="where it ends (default: any port)")
+    heard.add_argument(
+        "--api", metavar="URL", help="a deployed service, with the token in the variable TOKEN (default: `make run`)"
+    )
+
     back = command("redrive", _redrive, "Show the messages in a dead-letter queue, and move them back.")
     back.add_argument(
         "--queue", required=True, metavar="NAME", help="such as thumbnails; an unknown name lists them all"
@@ -206,9 +261,20 @@ def _ids(text: str) -> frozenset[str]:
     return frozenset(word.lower() for word in _words(text))
 
 
+def _pointer(text: str) -> str:
+    """A field as a JSON Pointer (RFC 6901), whose first slash may be left out."""
+    return text if text == "" or text.startswith("/") else f"/{text}"
+
+
 def _positive(text: str) -> int:
     if not text.isascii() or not text.isdecimal() or int(text) == 0:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1")
+    return int(text)
+
+
+def _port(text: str) -> int:
+    if _positive(text) > 65_535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port")
     return int(text)
 
 
@@ -315,15 +381,25 @@ def _import(
     rejects = options.rejects or beside.with_name(f"{beside.name}.rejects.jsonl")
     with Pool() as pool, work_file(state, settings, table) as work:
         _warn(work)
+        target = f"--table {table.name}" if options.table else "--local"
+        undo = f"python -m tools undo {work.change_set} {target}"
+        print(f"All that this import writes is one change set. To take it back: {undo}")
         try:
             run(work, pool)
         finally:
             write_report(work, rejects)
             _summarise(work, rejects, homeless)
+            if _has_written(work):
+                print(f"To take back what was written: {undo}")
         _name_absent_types(work.outcomes().get(of, {}), of, types)
         status = _conclude(work, of)
         work.remove()
     return status
+
+
+def _has_written(work: WorkFile) -> bool:
+    """Whether an import has written anything, as far as it has come."""
+    return any(counts.get(name) for counts in work.outcomes().values() for name in (CREATED, CHANGED))
 
 
 def _warn(work: WorkFile) -> None:
@@ -347,7 +423,7 @@ def _conclude(work: WorkFile, file: str) -> int:
     outcomes = work.outcomes()
     counts = outcomes.get(file, {})
     if any(counts.get(name) for name in ACCEPTED):
-        if not any(counts.get(name) for counts in outcomes.values() for name in (CREATED, CHANGED)):
+        if not _has_written(work):
             print("Nothing was changed: the table already has everything that could be imported.")
         return 0
     not_selected = counts.get(NOT_SELECTED, 0)
@@ -453,6 +529,50 @@ def _made_at(table: Table) -> str:
 
 def _reconcile(options: argparse.Namespace) -> int:
     return prove(open_table(options.table), repair=options.repair, bars=Bars())
+
+
+def _history(options: argparse.Namespace) -> int:
+    table = open_table(options.table)
+    histories = Histories(table, open_trail(table))
+    if options.version:
+        return show_version(histories, options.video, options.version)
+    if options.diff:
+        return show_difference(histories, options.video, *options.diff, as_json=options.json)
+    return show_trail(histories, options.video, limit=options.limit, as_json=options.json)
+
+
+def _undo(options: argparse.Namespace) -> int:
+    table = open_table(options.table)
+    trail = open_trail(table)
+    total = entries_of(ChangeSets(trail.table), options.changeset, int(time.time()))
+    beside = options.state or Path(f"undo-{re.sub(r'[^A-Za-z0-9.-]', '_', options.changeset)}.state")
+    settings = {"table": table.name, "changeset": options.changeset, "force": sorted(options.force)}
+    with TemporaryDirectory() as passing:
+        # A rehearsal always starts over, as it has done nothing.
+        remembered = Remembered(Path(passing) / "state" if options.dry_run else beside, settings)
+        wish = Wish(UNDOER.acting_for(remembered.id()), tuple(options.force), options.dry_run, attended=True)
+        # Quotas are for owners; what the operator does counts as theirs, and is not refused.
+        reverts = ChangeSetReverts(table, trail, QuotaStore(table, sys.maxsize))
+        report = Undo(RunStore(table), reverts, options.changeset, wish, bars=Bars()).run(total)
+        status = show(report, ["--table", options.table] if options.table else ["--local"])
+        remembered.forget()
+    return status
+
+
+def _listen(options: argparse.Namespace) -> int:
+    if options.url and not options.port:
+        raise ToolError("--url needs --port, where the tunnel ends.")
+    if options.api and not options.url:
+        raise ToolError("--api needs --url: a deployed service calls no address of this machine.")
+    # Only here: to load HTTP takes a quarter of the time that all else does.
+    from tools.listening import Listener, Listening, deployed_service, local_service
+
+    service = deployed_service(options.api) if options.api else local_service()
+    listening = Listening(tuple(sorted(options.types)), options.user_id, options.url, options.port)
+    # A terminal that is closed ends it as Ctrl-C does.
+    with _ending_like_an_interrupt(signal.SIGHUP), closing(service):
+        Listener(service, listening, Console(highlight=False, soft_wrap=True)).run()
+    return 0
 
 
 def _redrive(options: argparse.Namespace) -> int:

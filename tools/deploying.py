@@ -1,7 +1,7 @@
-"""`make deploy`: checks what a deploy needs, then deploys; indexes that the table lacks come first, one in each update.
+"""`make deploy`: checks what a deploy needs, then deploys; indexes that a table lacks come first, one in each update.
 
-DynamoDB makes one index at a time, and CloudFormation refuses an update that adds two. So the stack of the table is
-deployed once for each, with the context `indexes`, and everything else when all of them are there. Whatever is broken
+DynamoDB makes one index of a table at a time, and CloudFormation refuses an update that adds two. So the stack of the tables
+is deployed once for each, with the context `indexes`, and everything else when all of them are there. Whatever is broken
 off goes on by the same command, because what the table has is asked each time.
 """
 
@@ -10,7 +10,7 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -304,23 +304,32 @@ def next_indexes(wanted: Sequence[str], present: Sequence[str]) -> tuple[str, ..
     return tuple(name for name in wanted if name in present or name == missing[0]) if missing else None
 
 
-def add_indexes(table: Wanted, account: Account, run: Run, arguments: Sequence[str]) -> None:
-    """Bring a deployed table to its indexes, in one update for each that it lacks; raises ToolError."""
+def add_indexes(table: Wanted, others: Iterable[Wanted], account: Account, run: Run, arguments: Sequence[str]) -> None:
+    """Bring a deployed table to its indexes, in one update for each that it lacks; raises ToolError.
+
+    The `others` of the same stack keep those that they have meanwhile, or are made with all.
+    """
     while (present := account.settled_indexes(table.table)) is not None:
         following = next_indexes(table.indexes, present)
         if following is None:
             return
         (new,) = set(following) - set(present)
         print(f"Adding the index {new} to {table.table}, which has {', '.join(present) or 'none'} ...", flush=True)
+        beside = [name for other in others for name in _kept_indexes(other, account)]
         with tempfile.TemporaryDirectory(prefix="cdk.out.") as folder:
             # Exclusively: so the CDK packages no function for it.
-            chosen = ["-c", f"indexes={','.join(following)}", "--exclusively", "--output", folder]
+            chosen = ["-c", f"indexes={','.join([*following, *beside])}", "--exclusively", "--output", folder]
             run(["deploy", table.stack, *arguments, *chosen])
         if set(account.settled_indexes(table.table) or ()) != set(following):
             raise ToolError(
                 f"The stack {table.stack} was deployed, but {table.table} did not get the index {new} and no other."
             )
         print(f"The index {new} is complete.", flush=True)
+
+
+def _kept_indexes(table: Wanted, account: Account) -> list[str]:
+    present = account.settled_indexes(table.table)
+    return [name for name in table.indexes if present is None or name in present]
 
 
 def restored_stream(assembly: Assembly, account: Account) -> str | None:
@@ -352,8 +361,10 @@ def deploy(options: argparse.Namespace, more: Sequence[str], account: Account, r
         drop_index=options.drop_index,
     )
     require(objections(assembly, account, meant))
-    for table in assembly.tables():
-        add_indexes(table, account, run, [*contexts, *more])
+    tables = assembly.tables()
+    for table in tables:
+        others = [other for other in tables if other.stack == table.stack and other != table]
+        add_indexes(table, others, account, run, [*contexts, *more])
     # The templates that were looked at above, and not others that are made anew.
     run(["deploy", "--all", "--app", options.output, *more])
 

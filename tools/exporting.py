@@ -20,6 +20,7 @@ from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression
 from shared.aws.listing import walk
 from shared.core.attributes import Item, decode_item, encode_item
+from shared.relations.playlists import DELETED_AT
 from shared.schema import (
     CREDIT,
     FEED,
@@ -231,7 +232,7 @@ class Export:
     def _playlist(self, playlist_id: str) -> Iterator[tuple[str, Item]]:
         items = self._partition(PLAYLIST.key(playlistId=playlist_id)[PARTITION_KEY])
         first = next(items, None)
-        if first is None or first[SORT_KEY] != PLAYLIST.sk:
+        if first is None or first[SORT_KEY] != PLAYLIST.sk or DELETED_AT in first:
             return
         yield "Playlist", first
         for item in items:

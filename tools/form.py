@@ -17,11 +17,13 @@ from shared.core.errors import ServiceError
 from shared.core.fields import Language, Milliseconds, Name, Seconds, UserId, VideoId, whole
 from shared.core.limits import BEST_RATING, LARGEST_INTEGER
 from shared.core.regions import language, region
+from shared.relations.credits import OWNER, REMOVING
 from shared.relations.models import (
     CreditContent,
     NewPlaylist,
     ReleaseContent,
 )
+from shared.relations.playlists import MOVES
 from shared.relations.ranks import LONGEST, WIDTH
 from shared.relations.ratings import MOVED
 from shared.schema import PARTITION_KEY, RELATION_INDEX, SORT_KEY
@@ -42,6 +44,12 @@ MADE = (
     MOVED,
 )
 """The attributes that the import makes itself, and the one with which a rating came from an earlier release."""
+OF_THE_TRAIL: Mapping[str, tuple[str, ...]] = {
+    "Credit": (OWNER, REMOVING),
+    "Release": (OWNER, REMOVING),
+    "Playlist": (MOVES,),
+}
+"""Attributes that say something to the audit trail alone, by entity: no line has them."""
 
 
 def _existing_region(code: str) -> str:
@@ -212,7 +220,8 @@ class ItemLine:
 
 def line_of(entity: str, item: Item) -> Item:
     """An item of the table as a line. Requests are those of one deployment, so a line names none."""
-    kept = {name: value for name, value in item.items() if name not in (*MADE, UPDATED_FOR)}
+    left_out = (*MADE, *OF_THE_TRAIL.get(entity, ()), UPDATED_FOR)
+    kept = {name: value for name, value in item.items() if name not in left_out}
     if entity == "Job" and RELATION_INDEX.sort[0].name in item:
         kept[DUE] = item[RELATION_INDEX.sort[0].name]
     return {ENTITY: entity} | {

@@ -161,6 +161,7 @@ class ImdbImport:
         self._mover = EntryMover(table)
         self._ratings = RatingStore(table)
         self._work = work
+        self._importer = IMPORTER.acting_for(work.change_set)
         self._selection = selection
         # Without title.episode, what it said before stays.
         left_alone = () if "episodes" in selection.parts else EPISODE_FIELDS
@@ -197,6 +198,7 @@ class ImdbImport:
             path = self._path(layout)
             with self._bars.bar(f"{title}: reading through", path.stat().st_size) as advance:
                 sizes[layout] = check(path, advance)
+        self._work.begin()
         for position, (layout, title, step) in enumerate(steps):
             while not self._is_carried_out(layout, title, step, sizes[layout]):
                 # What was made of later files depends on this one.
@@ -386,11 +388,11 @@ class ImdbImport:
         now = int(self._clock())
         try:
             if stored is None:
-                self._videos.create(new, IMPORTER, now, brought=True)
+                self._videos.create(new, self._importer, now, brought=True)
                 return CREATED
             self._videos.change(
                 new["videoId"],
-                IMPORTER,
+                self._importer,
                 now,
                 lambda item: _replaced(item, new, self._imported),
                 matches=lambda version: version == stored["version"],
@@ -434,7 +436,7 @@ class ImdbImport:
     ) -> Counter[str]:
         def make(video: Item, relation: Relation, now: int) -> Item:
             content = CreditContent.model_validate(relation.content)
-            return credit_item(video, dict(relation.parts)["personId"], content, caller=IMPORTER, now=now)
+            return credit_item(video, dict(relation.parts)["personId"], content, caller=self._importer, now=now)
 
         videos = self._targets([title for title, _ in relations])
         content = ("name", "ordering", "roles")
@@ -453,7 +455,7 @@ class ImdbImport:
             parts = dict(relation.parts)
             language = None if parts["language"] == NO_LANGUAGE else parts["language"]
             content = ReleaseContent.model_validate(relation.content)
-            return release_item(video, parts["region"], language, content, caller=IMPORTER, now=now)
+            return release_item(video, parts["region"], language, content, caller=self._importer, now=now)
 
         videos = self._targets([title for title, _ in relations])
         outcomes = self._import_relations(AKAS, relations, videos, make, ("titles",), share)
@@ -523,7 +525,11 @@ class ImdbImport:
         keys = [RATING_TOTALS.key(videoId=video["videoId"]) for video in videos.values()]
         there = {item["videoId"]: item for item in self._batch_get(keys, ("videoId", "imported"))}
         tasks = [
-            Task(row.line, {"videoId": video["videoId"], "imported": rating}, there.get(video["videoId"]))
+            Task(
+                row.line,
+                {"videoId": video["videoId"], "userId": video["userId"], "imported": rating},
+                there.get(video["videoId"]),
+            )
             for row, rating in valid
             if (video := self._target(RATINGS, row.line, videos.get(row.id)))
         ]
@@ -536,7 +542,8 @@ class ImdbImport:
             return UNCHANGED
         self._rate.take(1)
         now = int(self._clock())
-        self._ratings.set_imported(task.new["videoId"], imported["average"], imported["votes"], IMPORTER, now)
+        average, votes = imported["average"], imported["votes"]
+        self._ratings.set_imported(task.new["videoId"], average, votes, self._importer, now, owner=task.new["userId"])
         return CHANGED if before else CREATED
 
     # What they share

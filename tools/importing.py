@@ -14,10 +14,12 @@ from shared.aws.dynamodb import Key, Table, Write
 from shared.aws.failures import ConditionFailed, TransactionConflict
 from shared.aws.records import ABSENT, unchanged
 from shared.core.attributes import Item, encode
+from shared.core.caller import UPDATED_FOR, Caller, done_for
 from shared.core.errors import ContentTooLarge, InternalError, NotApplied
-from shared.relations.credits import PLACING_ATTRIBUTES
+from shared.relations.credits import OWNER, PLACING_ATTRIBUTES
 from shared.relations.mover import EntryMover
 from shared.relations.playlist_entries import MOST_ENTRIES
+from shared.relations.playlists import DELETED_AT, place_of_playlist
 from shared.relations.ranks import NoRoomError, between
 from shared.relations.ratings import Choice, RatingStore, place_of_rating, rating_key
 from shared.schema import (
@@ -37,13 +39,13 @@ from shared.schema import (
     VIEW_COUNTER,
     in_playlist_relation,
     job_relation,
-    playlists_relation,
 )
 from shared.upkeep.aggregates import user_addition
 from shared.videos.access import is_purged
 from shared.videos.counters import Counted, ViewCounters, sums_of
+from shared.videos.documents import MAPS
 from shared.videos.entries import NO_LANGUAGE, own_entries, place_of, placed
-from shared.videos.video import MAPS, stamp, upgraded
+from shared.videos.video import stamp, upgraded
 from tools.form import DUE, ItemLine, parse_line
 from tools.imdb import Refused
 from tools.imdb_import import CREATED, IMPORTER, LEFT_ALONE, UNCHANGED
@@ -93,13 +95,14 @@ class LineImport:
         self._work = work
         self._pool = pool
         self._bars = bars
-        self._restore = Restore(table, rate, clock)
+        self._restore = Restore(table, rate, clock, IMPORTER.acting_for(work.change_set))
 
     def run(self) -> None:
         """Import the file; raises ToolError. The work file then has what happened, also when it raises."""
         size = self._file.stat().st_size
         with self._bars.bar("Reading through", size) as advance:
             unpacked = check(self._file, advance)
+        self._work.begin()
         while True:
             try:
                 with self._bars.bar("Items", unpacked) as advance:
@@ -182,8 +185,11 @@ class LineImport:
 class Restore:
     """Writes items as an export had them."""
 
-    def __init__(self, table: Table, rate: Rate, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, table: Table, rate: Rate, clock: Callable[[], float] = time.time, importer: Caller = IMPORTER
+    ) -> None:
         self._table = table
+        self._importer = importer
         self._rate = rate
         self._clock = clock
         self._ratings = RatingStore(table)
@@ -208,7 +214,9 @@ class Restore:
         if video is None or is_purged(video, self._now()):
             return [*outcomes, *((line.line, NO_VIDEO) for line in children)]
         ratings = [line for line in children if line.entity == "Rating"]
-        items = [(line, _child(line, video, self._now())) for line in children if line.entity in CHILDREN]
+        items = [
+            (line, _child(line, video, self._importer, self._now())) for line in children if line.entity in CHILDREN
+        ]
         there = self._there([item for _, item in items])
         for line, item in items:
             outcomes.append((line.line, _tried(partial(self._put, line, item, there.get(_place(item))))))
@@ -217,7 +225,8 @@ class Restore:
             again = self._table.get(key, attributes=PLACING_ATTRIBUTES, consistent=True)
             if place_of(again) != place_of(video):
                 EntryMover(self._table).move_entries(video_id, self._now())
-        outcomes += [(line.line, self._put_imported(line)) for line in children if line.entity == "ImportedRating"]
+        imported = [line for line in children if line.entity == "ImportedRating"]
+        outcomes += [(line.line, self._put_imported(line, video["userId"])) for line in imported]
         for start in range(0, len(ratings), RATINGS_AT_A_TIME):
             outcomes += self._put_ratings(ratings[start : start + RATINGS_AT_A_TIME])
         return outcomes
@@ -236,7 +245,7 @@ class Restore:
 
     def _video_item(self, line: ItemLine) -> Item:
         """The item of a video that is missing."""
-        return video_item(line.attributes, self._now())
+        return video_item(line.attributes, self._importer, self._now())
 
     def _met_video(self, line: ItemLine, item: Item, stored: Item) -> str | Refused:
         """What becomes of a video that is there."""
@@ -294,18 +303,21 @@ class Restore:
         except TransactionConflict as conflict:
             raise NotApplied from conflict
 
-    def _put_imported(self, line: ItemLine) -> str | Refused:
+    def _put_imported(self, line: ItemLine, owner: str) -> str | Refused:
         video_id, imported = line.attributes["videoId"], line.attributes["imported"]
         stored = self._table.get(RATING_TOTALS.key(videoId=video_id), attributes=("imported",), consistent=True)
         if stored and "imported" in stored:
             return UNCHANGED if stored["imported"] == imported else DIFFERENT
         self._rate.take(1)
-        self._ratings.set_imported(video_id, imported["average"], imported["votes"], IMPORTER, self._now())
+        average, votes = imported["average"], imported["votes"]
+        self._ratings.set_imported(video_id, average, votes, self._importer, self._now(), owner=owner)
         return CREATED
 
     def _put_ratings(self, lines: Sequence[ItemLine]) -> list[Outcome]:
         """Write the ratings that are missing, all of them in one transaction; the stream adds them to the totals."""
-        items = {_place(item): item for item in (_rating(line.attributes, self._now()) for line in lines)}
+        items = {
+            _place(item): item for item in (_rating(line.attributes, self._importer, self._now()) for line in lines)
+        }
         for attempt in range(1, ROUNDS + 1):
             there = self._there(list(items.values()))
             rated = {place: item for place, item in there.items() if Choice.of(item)}
@@ -326,6 +338,8 @@ class Restore:
         entries = [line for line in lines if line.entity == "Entry"]
         stored = self._table.get(PLAYLIST.key(playlistId=playlist_id), consistent=True)
         there = {item["videoId"]: item for item in self._there([_membership_key(line) for line in entries]).values()}
+        if stored and DELETED_AT in stored:
+            return [(line.line, DIFFERENT) for line in lines]
         if stored:
             compared = [(line.line, self._compared(line, stored, COUNTED)) for line in heads]
             return compared + [(line.line, self._compared(line, there.get(_video_of(line), {}))) for line in entries]
@@ -340,7 +354,7 @@ class Restore:
             if video_id in kept:
                 outcome = TWICE
             elif rank is not None:
-                entry, membership = entry_items(line.attributes | {"rank": rank}, self._now())
+                entry, membership = entry_items(line.attributes | {"rank": rank}, self._importer, self._now())
                 outcome = _tried(partial(self._put_entry, line, entry, membership, there.get(video_id)))
                 if not isinstance(outcome, Refused):
                     kept[video_id] = membership
@@ -357,8 +371,9 @@ class Restore:
 
     def _put_playlist(self, line: ItemLine, entries: Sequence[Item]) -> str | Refused:
         now, owner = self._now(), line.attributes["userId"]
-        item = _playlist(line.attributes, entries, now)
-        counted = self._table.update(PROFILE.key(userId=owner), user_addition(owner, {"playlists": 1}, IMPORTER, now))
+        item = _playlist(line.attributes, entries, self._importer, now)
+        addition = user_addition(owner, {"playlists": 1}, self._importer, now)
+        counted = self._table.update(PROFILE.key(userId=owner), addition)
         self._rate.take(2)
         return self._written([self._table.put(item, condition=ABSENT), counted], line, item)
 
@@ -371,63 +386,61 @@ class Restore:
         return int(self._clock())
 
 
-def video_item(attributes: Item, now: int) -> Item:
+def video_item(attributes: Item, importer: Caller, now: int) -> Item:
     """A video as the export had it, with the keys and index attributes that fit its content."""
     fallback: Item = {name: {} for name in (*MAPS, "origins")}
     fallback |= {"visibility": "private", "schemaVersion": SCHEMA_VERSION, "createdAt": now}
     whole = upgraded(fallback | attributes)
-    stamped = stamp(whole, caller=IMPORTER, now=now, version=attributes.get("version", 1))
+    stamped = stamp(whole, caller=importer, now=now, version=attributes.get("version", 1))
     item = stamped | {name: attributes[name] for name in STAMPS if name in attributes}
     if TTL_ATTRIBUTE in stamped and TTL_ATTRIBUTE in attributes:
         item[TTL_ATTRIBUTE] = attributes[TTL_ATTRIBUTE]
     return item
 
 
-def _stamped(item: Item, now: int) -> Item:
+def _stamped(item: Item, importer: Caller, now: int) -> Item:
     """An item with what a line of somebody's own making may leave out."""
-    made = {"schemaVersion": SCHEMA_VERSION, "updatedAt": now, "updatedBy": IMPORTER.subject, "writeId": "import"}
-    return made | item
+    made = {"schemaVersion": SCHEMA_VERSION, "updatedAt": now, "updatedBy": importer.subject, "writeId": "import"}
+    return done_for(made | item, importer.correlation_id)
 
 
-def _child(line: ItemLine, video: Item, now: int) -> Item:
+def _child(line: ItemLine, video: Item, importer: Caller, now: int) -> Item:
     """A credit, release, job or counter of a video."""
     item, video_id = line.attributes, video["videoId"]
     if line.entity == "Views":
         counter = {name: value for name, value in item.items() if name != "videoId"}
         return {"schemaVersion": SCHEMA_VERSION} | counter | VIEW_COUNTER.key(videoId=video_id, shard=0)
     if line.entity == "Job":
-        return _job(item, now)
+        return _job(item, importer, now)
     if line.entity == "Credit":
         key = CREDIT.key(videoId=video_id, personId=item["personId"])
     else:
         key = RELEASE.key(videoId=video_id, region=item["region"], language=item.get("language", NO_LANGUAGE))
-    return placed(_stamped({"version": 1} | item, now) | key, video)
+    return placed(_stamped({"version": 1} | item, importer, now) | key | {OWNER: video["userId"]}, video)
 
 
-def _job(item: Item, now: int) -> Item:
+def _job(item: Item, importer: Caller, now: int) -> Item:
     due = item.get(DUE)
     made = {"createdAt": item.get("queuedAt", now), "queuedAt": now, "sentAt": now, "sends": 1, "progress": 0}
-    kept = _stamped(made | {name: value for name, value in item.items() if name != DUE}, now)
+    kept = _stamped(made | {name: value for name, value in item.items() if name != DUE}, importer, now)
     place = f"{item['videoId']}/{item['kind']}"
     relation = {} if due is None else _relation(job_relation(item["state"]), 0, due, place)
     return kept | JOB.key(videoId=item["videoId"], kind=item["kind"]) | relation
 
 
-def _rating(attributes: Item, now: int) -> Item:
+def _rating(attributes: Item, importer: Caller, now: int) -> Item:
     item: Item = {"ratedAt": now} | attributes
     user, video_id = item["userId"], item["videoId"]
-    return _stamped(item, now) | rating_key(video_id, user) | place_of_rating(video_id, user)
+    return _stamped(item, importer, now) | rating_key(video_id, user) | place_of_rating(video_id, user)
 
 
-def _playlist(attributes: Item, entries: Sequence[Item], now: int) -> Item:
+def _playlist(attributes: Item, entries: Sequence[Item], importer: Caller, now: int) -> Item:
     """A playlist that has these entries."""
-    playlist_id, owner = attributes["playlistId"], attributes["userId"]
     item: Item = {"visibility": "private", "version": 1, "createdAt": now} | attributes | {"entryCount": len(entries)}
     last = max([attributes.get("lastRank", ""), *(entry["rank"] for entry in entries)])
     if last:
         item["lastRank"] = last
-    relation = _relation(playlists_relation(owner), 0, item["createdAt"], playlist_id)
-    return _stamped(item, now) | PLAYLIST.key(playlistId=playlist_id) | relation
+    return _stamped(item, importer, now) | PLAYLIST.key(playlistId=attributes["playlistId"]) | place_of_playlist(item)
 
 
 def _ranks(head: ItemLine, entries: Sequence[ItemLine], there: Mapping[str, Item]) -> list[str | None]:
@@ -456,12 +469,12 @@ def _membership_key(line: ItemLine) -> Key:
     return MEMBERSHIP.key(playlistId=line.attributes["playlistId"], videoId=line.attributes["videoId"])
 
 
-def entry_items(attributes: Item, now: int) -> tuple[Item, Item]:
+def entry_items(attributes: Item, importer: Caller, now: int) -> tuple[Item, Item]:
     """The two items of an entry: the one in the list, and the one that says where it is."""
     playlist_id, video_id = attributes["playlistId"], attributes["videoId"]
-    stamps = ("schemaVersion", "updatedAt", "updatedBy")
-    full = _stamped({"addedAt": now} | attributes, now)
-    entry = {name: full[name] for name in ("playlistId", "videoId", "rank", "addedAt", *stamps)}
+    stamps = ("schemaVersion", "updatedAt", "updatedBy", UPDATED_FOR)
+    full = _stamped({"addedAt": now} | attributes, importer, now)
+    entry = {name: full[name] for name in ("playlistId", "videoId", "rank", "addedAt", *stamps) if name in full}
     relation = _relation(in_playlist_relation(video_id), 0, full["addedAt"], playlist_id)
     return (
         entry | ENTRY.key(playlistId=playlist_id, rank=attributes["rank"], videoId=video_id),

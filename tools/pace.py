@@ -1,12 +1,19 @@
-"""Many writes side by side, and no faster than was asked for."""
+"""Many writes side by side, no faster than was asked for, and no sooner than the trail allows."""
 
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Self, TypeVar
 
+from shared.core.errors import TrailBehind
+from tools import ToolError
+
 THREADS = 16
+
+WAITS, WAIT_SECONDS = 60, 2
+"""How often a trail that is behind is waited for, and for how long."""
 
 _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")
@@ -77,3 +84,17 @@ class Pool:
 
     def __exit__(self, *_: object) -> None:
         self._executor.shutdown()
+
+
+def with_patience(action: Callable[[], _Result], sleep: Callable[[float], None]) -> _Result:
+    """What the action returns; while the trail is behind it is tried again, and raises ToolError in the end."""
+    for attempt in range(WAITS):
+        try:
+            return action()
+        except TrailBehind:
+            if attempt == 0:
+                print("The audit trail is some seconds behind: waiting for it.", file=sys.stderr)
+            sleep(WAIT_SECONDS)
+    raise ToolError(
+        f"The audit trail is still behind after {WAITS * WAIT_SECONDS} seconds. Run the same command again later."
+    )

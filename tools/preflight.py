@@ -101,7 +101,7 @@ def _sites(env: str, values: Mapping[str, Any]) -> list[str]:
     asked = {"allowOrigins": "the web sites whose pages may call the API, such as https://videos.example, or *"}
     if not values.get("issuer"):
         asked["callbackUrls"] = (
-            "where people may be sent after they signed in, such as https://videos.example/signed-in"
+            "where people may be sent after they signed in, besides the console, such as https://videos.example/signed-in"
         )
     return [
         f'{env} does not set `{name}`: {what}. Put it under `environments.{env}` in cdk.json, or CDK_ARGS="-c {name}=..."; '

@@ -17,6 +17,10 @@ from shared.aws.failures import ConditionFailed, TransactionConflict
 from shared.aws.records import ABSENT
 from shared.core.attributes import Item, Value, decode_item, encode
 from shared.core.caller import Caller
+from shared.core.errors import LimitReached, NotFound, WriteContention
+from shared.relations.credits import OWNER, REMOVING
+from shared.relations.playlist_entries import moved_entry
+from shared.relations.playlists import DELETED_AT, MOVES, PlaylistStore
 from shared.relations.ratings import RatingStore
 from shared.schema import ENTRY, MEMBERSHIP, PARTITION_KEY, PLAYLIST, SORT_KEY, TTL_ATTRIBUTE, VIDEO, Entity
 from shared.upkeep.purging import PURGE
@@ -40,7 +44,7 @@ COMMANDS = tuple(caller.subject for caller in (IMPORTER, RESTORER, PUT_BACK))
 
 WORK = ("source", "pictures", "posterTime", "failure")
 """Attributes of a video that say how far jobs have come with its film."""
-KEPT = (*MADE, *STAMPS, "updatedAs", "updatedFor", "version", "schemaVersion")
+KEPT = (*MADE, *STAMPS, "updatedAs", "updatedFor", "version", "schemaVersion", OWNER, REMOVING, MOVES)
 """Attributes that are not content: two items that differ in nothing else are the same."""
 
 NAMED = ("personId", "region", "language", "kind")
@@ -176,13 +180,16 @@ class Repair(Restore):
         new = item | self._stamps(stored)
         return self._replaced(line, differences, [self._table.put(new, condition=_unchanged(stored))])
 
-    def _put_imported(self, line: ItemLine) -> str | Refused:
-        outcome = super()._put_imported(line)
+    def _put_imported(self, line: ItemLine, owner: str) -> str | Refused:
+        outcome = super()._put_imported(line, owner)
         if outcome is not DIFFERENT or not self._plan.force:
             return outcome
-        video_id, imported = line.attributes["videoId"], line.attributes["imported"]
+        video_id, (average, votes) = (
+            line.attributes["videoId"],
+            map(line.attributes["imported"].get, ("average", "votes")),
+        )
         self._tell(f"{_name(line)}: imported as before")
-        RatingStore(self._table).set_imported(video_id, imported["average"], imported["votes"], RESTORER, self._now())
+        RatingStore(self._table).set_imported(video_id, average, votes, RESTORER, self._now(), owner=owner)
         return CHANGED
 
     def _counted(self, line: ItemLine, kept: Item, stored: Item | None) -> str | Refused:
@@ -227,6 +234,11 @@ class Repair(Restore):
         # Whoever takes an entry out or moves one writes the playlist: one that is as it was has lost it otherwise.
         lost = head is not None and self._plan.is_damaged(stored, head.attributes)
         playlist, members = stored, self._members(playlist_id)
+        is_back = lost and DELETED_AT in stored
+        if is_back:
+            result = dict.fromkeys(result, UNCHANGED)
+        elif DELETED_AT in stored:
+            return list(result.items())
         for line in lines:
             if "rank" not in line.attributes or members.is_whole(line):
                 continue
@@ -237,9 +249,26 @@ class Repair(Restore):
             else:
                 result[line.line] = MISSING
         # The playlist last, because it says what is damaged, should this be interrupted.
-        if head and lost and result[head.line] is DIFFERENT:
+        if head and is_back:
+            result[head.line] = self._bring_back(head)
+        elif head and lost and result[head.line] is DIFFERENT:
             result[head.line] = self._put_playlist_again(head, playlist)
         return list(result.items())
+
+    def _bring_back(self, line: ItemLine) -> str | Refused:
+        """Take back that a playlist was deleted, and make it what it was."""
+        self._rate.take(2)
+        playlist_id = line.attributes["playlistId"]
+        try:
+            PlaylistStore(self._table).restore(playlist_id, RESTORER, self._now())
+        except (LimitReached, NotFound, WriteContention) as error:
+            return Refused(error.detail)
+        self._tell(f"{_name(line)}: not deleted, as before")
+        stored = self._found(PLAYLIST.key(playlistId=playlist_id)) or {}
+        # It still is when this is only a rehearsal.
+        if DELETED_AT not in stored and _differences(line.attributes, stored, COUNTED):
+            return self._put_playlist_again(line, stored)
+        return CHANGED
 
     def _members(self, playlist_id: str) -> "Members":
         """What the table has of a playlist's entries."""
@@ -270,9 +299,10 @@ class Repair(Restore):
 
     def _put_entry_again(self, line: ItemLine, playlist: Item, members: "Members") -> tuple[str | Refused, Item]:
         """Put back what is missing of an entry; also the playlist as it is then."""
-        entry, membership = entry_items(line.attributes, self._now())
+        entry, membership = entry_items(line.attributes, IMPORTER, self._now())
         count, last = members.count_with(line), max(playlist.get("lastRank", ""), entry["rank"])
         new = playlist | {"version": playlist.get("version", 0) + 1, "entryCount": count, "lastRank": last}
+        new[MOVES] = [] if members.holds(line) else [moved_entry(entry["videoId"], to=entry)]
         key = PLAYLIST.key(playlistId=playlist["playlistId"])
         writes = [self._table.update(key, change_between(playlist, new), condition=_unchanged(playlist))]
         for item, is_there in ((entry, members.stands(line)), (membership, members.holds(line))):

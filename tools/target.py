@@ -1,4 +1,4 @@
-"""The table that a tool works on: a deployed one by the usual credentials, or that of `make run`."""
+"""The tables that a tool works on: deployed ones by the usual credentials, or those of `make run`."""
 
 import os
 import re
@@ -11,7 +11,8 @@ from local import LocalError, running_service
 from shared.aws.boto3_client import make_client
 from shared.aws.dynamodb import Table
 from shared.core.errors import ServiceError
-from shared.schema import HEALTH, TABLE_NAME
+from shared.history.trail import AuditStore
+from shared.schema import AUDIT_TABLE_NAME, HEALTH, TABLE_NAME
 from tools import ToolError
 
 ATTEMPTS = 20
@@ -32,6 +33,18 @@ def open_table(name: str | None) -> Table:
         table = Table(name or TABLE_NAME, make_client(), attempts=ATTEMPTS, sleep=time.sleep)
     except BotoCoreError as error:
         raise ToolError(f"AWS cannot be reached: {error}") from error
+    return _readable(table)
+
+
+def open_trail(table: Table) -> AuditStore:
+    """The audit trail of a table, in the one that is named like it; raises ToolError unless it can be read."""
+    name = table.name.replace(TABLE_NAME, AUDIT_TABLE_NAME)
+    if name == table.name:
+        raise ToolError(f"The table {name} has no audit trail: that is beside the one named {TABLE_NAME}.")
+    return AuditStore(_readable(Table(name, table.client, attempts=ATTEMPTS, sleep=time.sleep)))
+
+
+def _readable(table: Table) -> Table:
     try:
         Table(table.name, table.client, attempts=2).get(HEALTH.key())
     except ServiceError as error:

@@ -42,6 +42,9 @@ class WorkFile:
     It belongs to one table at one time of its life: `begun_anew` says why, when what it believed was not true any more.
     """
 
+    change_set: str | None = None
+    """The id of all that the import writes, also when it is interrupted and goes on; None without a table."""
+
     def __init__(self, path: Path, settings: Mapping[str, object], table: Table | None = None) -> None:
         """Open or begin one; raises ToolError when it belongs to an import with other settings.
 
@@ -60,6 +63,7 @@ class WorkFile:
             self._check(json.dumps(settings, sort_keys=True))
             if table:
                 self._belong_to(table, json.dumps(identity))
+                self.change_set = f"import-{self._setting('import')}"
         except sqlite3.Error as error:
             if "locked" in str(error):
                 raise ToolError(f"{path} is in use: another import of this folder is running.") from error
@@ -87,7 +91,10 @@ class WorkFile:
         if self.begun_anew or not self._has_begun():
             for name in _BELIEFS:
                 self._db.execute(f"DELETE FROM {name}")
-            fresh = {"table": identity, "import": str(uuid.uuid4()), "batches": "0"}
+            # One that wrote something before its first mark goes on under its id.
+            is_same = not self.begun_anew and self._setting("table") == identity
+            import_id = self._setting("import") if is_same else str(uuid.uuid4())
+            fresh = {"table": identity, "import": import_id, "batches": "0"}
             self._db.executemany("INSERT OR REPLACE INTO setting VALUES (?, ?)", fresh.items())
             self._db.commit()
 
@@ -113,6 +120,11 @@ class WorkFile:
 
     def _has_begun(self) -> bool:
         return self._db.execute("SELECT 1 FROM mark WHERE line > 0").fetchone() is not None
+
+    def begin(self) -> None:
+        """Keep the file from now on, as the next thing may be a write."""
+        self._db.execute("INSERT OR REPLACE INTO setting VALUES ('begun', 'yes')")
+        self._db.commit()
 
     def wrote(self, key: Key) -> None:
         """Remember that the table has an item that nobody removes for as long as an import takes."""
@@ -201,7 +213,7 @@ class WorkFile:
     def close(self) -> None:
         """Keep the file for the next run, if there is anything to go on with."""
         try:
-            begun = self._has_begun()
+            begun = bool(self._setting("begun")) or self._has_begun()
         except sqlite3.Error:  # closed already, or damaged
             begun = True
         self._db.close()

@@ -7,6 +7,7 @@ from typing import Any
 
 from bench.cost.meter import Meter
 from bench.cost.run import (
+    ADD_CREDIT,
     ARRIVAL,
     AUDIT_DAYS,
     CREATE,
@@ -20,20 +21,28 @@ from bench.cost.run import (
     VIEW_OF,
     Place,
     clients,
+    feed_client,
     items_of,
     made,
 )
 from bench.cost.units import Stored, Units
 from functions.audit import handler as audit
+from functions.deliveries import handler as deliveries
 from functions.probe import handler as probe
 from functions.thumbnails import handler as thumbnails
-from shared.audit import JOB_STATES, Archive, AuditStore
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
 from shared.aws.s3 import make_client as make_s3_client
+from shared.core.attributes import AttributeMap
+from shared.core.change_types import JOB_STATES
 from shared.core.settings import LambdaHandler
+from shared.feed.log import Feed
+from shared.history.trail import Archive, AuditStore
 from shared.schema import (
+    AUDIT_INDEXES,
     AUDIT_TABLE_NAME,
+    CREDIT,
+    FEED_ENTITIES,
     JOB,
     MARKER,
     PARTITION_KEY,
@@ -44,15 +53,17 @@ from shared.schema import (
     VIEW_COUNTER,
     VIEWER,
 )
-from tests.backstage import READER, Backstage
+from shared.webhooks.carriers import Receivers
+from shared.webhooks.places import PlaceStore
+from tests.backstage import READER, Backstage, FakeQueue
 from tests.films import film
-from tests.harness import MEDIA_BUCKET, SOURCES_BUCKET, Api, Context
+from tests.harness import MASTER, MEDIA_BUCKET, SOURCES_BUCKET, Api, Context
 
 RENDITIONS = ("1080p", "720p", "480p", "240p")
 """What an environment asks for when nothing else is chosen."""
 FILM_SIZE = (1920, 1080)
 """Pixels of the film: all renditions are made of it."""
-FOLLOWED = (CREATE, DESCRIBE, PUBLISH, STATUS, ARRIVAL, VIEW, VIEW_LATER, VIEW_OF, RATE)
+FOLLOWED = (CREATE, DESCRIBE, PUBLISH, STATUS, ADD_CREDIT, ARRIVAL, VIEW, VIEW_LATER, VIEW_OF, RATE)
 """Requests whose consequences are measured; reports of renditions are among those of the film."""
 JOB_PREFIX = JOB.sk.partition("{")[0]
 
@@ -64,7 +75,14 @@ class Followed:
     work: Units = field(default_factory=Units)
     """What jobs, documents and totals cost."""
     trail: Units = field(default_factory=Units)
-    """What the audit trail's table costs."""
+    """What the audit trail costs."""
+    feed: Units = field(default_factory=Units)
+    """What the feed of changes costs, beside it."""
+    wakes: int = 0
+    """Messages that wake who follows: one for each batch of the stream, so as many as there are changes when each comes alone."""
+    looks: Units = field(default_factory=Units)
+    """What it costs to look who follows."""
+    look_trips: int = 0
     trips: int = 0
     routed: int = 0
     """Records of the stream that wake the router."""
@@ -75,8 +93,10 @@ class Followed:
     """Messages that a function here takes; those for transcoders are not."""
     log_lines: int = 0
     metric_lines: int = 0
-    trail_bytes: float = 0
+    trail_kept: Stored = field(default_factory=Stored)
     """What the trail keeps, paid overhead included."""
+    feed_kept: Stored = field(default_factory=Stored)
+    """What the feed keeps."""
     kept: Stored = field(default_factory=Stored)
     """Jobs, and the marker of what was counted, when all is done."""
 
@@ -95,13 +115,16 @@ def _follow(request: str) -> Followed:
         arrange, call = REQUESTS[request]
         told = _upload_film(api) if request == ARRIVAL else arrange(api)
         behind.run()
-        before = Stored.of(items_of(AUDIT_TABLE_NAME))
+        before = _in_audit_table()
         behind.followed = Followed()
         reply = call(api, told)
         if reply.status >= 300:
             raise RuntimeError(f"{request} answered {reply.status}: {reply.body.decode()}")
         behind.run()
-        behind.followed.trail_bytes = Stored.of(items_of(AUDIT_TABLE_NAME)).table - before.table
+        after = _in_audit_table()
+        behind.followed.trail_kept, behind.followed.feed_kept = (
+            now + then.times(-1) for now, then in zip(after, before, strict=True)
+        )
         behind.followed.kept = _kept()
         return behind.followed
 
@@ -125,14 +148,19 @@ class _Behind:
         self._api = api
         self._backstage = Backstage(place.table, api.clock)
         trail = Table(AUDIT_TABLE_NAME, place.table.client)
-        self._audit = audit.make(AuditStore(trail), Archive(objects, MEDIA_BUCKET), AUDIT_DAYS)
+        self._wakes = FakeQueue()
+        feed = Feed(Table(AUDIT_TABLE_NAME, feed_client()), api.clock)
+        self._audit = audit.make(AuditStore(trail), Archive(objects, MEDIA_BUCKET), AUDIT_DAYS, feed, self._wakes)
         self._workers = {
             "probe": probe.make(self._backstage.jobs, objects, READER, RENDITIONS, api.clock),
             "thumbnails": thumbnails.make(self._backstage.jobs, objects, READER, MEDIA_BUCKET, api.clock),
             "aggregates": self._backstage.aggregates,
             "tallies": self._backstage.tallies,
         }
+        places, receivers = PlaceStore(place.table), Receivers(lambda: MASTER)
+        self._deliveries = deliveries.make(places, Feed(trail, api.clock), receivers, FakeQueue(), clock=api.clock)
         self._meter = Meter(*clients())
+        self._feed_meter = Meter(feed_client(), clients()[1])
 
     def run(self) -> None:
         """Let everything happen, until nothing waits."""
@@ -142,12 +170,25 @@ class _Behind:
     def _read_stream(self) -> bool:
         records = self._backstage.records()
         if records:
-            wake = [record for record in records if _is_video(record) or _job_state(record) in JOB_STATES]
+            wake = [record for record in records if _wakes_audit(record)]
             self.followed.audited += len(wake)
             self.followed.routed += sum(_wakes_router(record) for record in records)
             self.followed.work += self._used(self._backstage.router, records)
-            self.followed.trail += self._used(self._audit, wake)
+            with self._feed_meter.measured() as appended:
+                self.followed.trail += self._used(self._audit, wake)
+            self.followed.feed += appended.units
+            self.followed.trips += appended.trips
+            self._look()
         return bool(records)
+
+    def _look(self) -> None:
+        """Let the worker look who follows what has changed."""
+        for body in self._wakes.take():
+            self.followed.wakes += 1
+            with self._meter.measured() as used:
+                self._deliveries({"Records": [{"messageId": "m", "body": json.dumps(body)}]}, Context())
+            self.followed.looks += used.units
+            self.followed.look_trips += used.trips
 
     def _take_messages(self) -> bool:
         waiting = [(name, body) for name, queue in self._backstage.queues.items() for body in queue.take()]
@@ -196,6 +237,12 @@ def _wakes_router(record: Mapping[str, Any]) -> bool:
     return is_counted or _is_video(record) or _job_state(record) == "queued"
 
 
+def _wakes_audit(record: Mapping[str, Any]) -> bool:
+    """As AUDIT_FILTERS in infra/jobs_stack.py have it, of what is followed here."""
+    is_credit = record["dynamodb"]["Keys"][SORT_KEY]["S"].startswith(CREDIT.sk.partition("{")[0])
+    return is_credit or _is_video(record) or _job_state(record) in JOB_STATES
+
+
 def _is_video(record: Mapping[str, Any]) -> bool:
     return bool(record["dynamodb"]["Keys"][SORT_KEY]["S"] == VIDEO.sk)
 
@@ -205,6 +252,15 @@ def _job_state(record: Mapping[str, Any]) -> str | None:
         return None
     state: str = record["dynamodb"]["NewImage"]["state"]["S"]
     return state
+
+
+def _in_audit_table() -> tuple[Stored, Stored]:
+    """What is stored of the trail, and of the feed."""
+    trail, feed = list[AttributeMap](), list[AttributeMap]()
+    for item in items_of(AUDIT_TABLE_NAME):
+        is_feed = item[PARTITION_KEY]["S"].startswith(tuple(entity.partition_prefix for entity in FEED_ENTITIES))
+        (feed if is_feed else trail).append(item)
+    return Stored.of(trail, AUDIT_INDEXES), Stored.of(feed, AUDIT_INDEXES)
 
 
 def _kept() -> Stored:

@@ -18,6 +18,7 @@ DAYS_A_MONTH = 30
 SECONDS_BETWEEN_POLLS = 20
 
 SWEEPER, RANKINGS = "every minute: the sweeper", "every five minutes: the rankings"
+DELIVERY = "the queue: deliveries"
 SERVICES = ("DynamoDB", "Lambda", "API Gateway", "Logs", "Transfer")
 Dollars = dict[str, float]
 """By service."""
@@ -79,7 +80,7 @@ def call(used: Measured, prices: Prices, workload: Workload) -> Dollars:
     is_http = used.request.partition(" ")[2].startswith("/")
     return {
         "DynamoDB": units_cost(used.units, prices),
-        "Lambda": invocation(used.trips, prices, workload),
+        "Lambda": invocation(used, prices, workload),
         "API Gateway": usd["api_request"] / MILLION if is_http else 0.0,
         "Logs": logs(1, used.log_lines, used.metric_lines, prices, workload),
         "Transfer": used.bytes_out / GB * usd["transfer_out"],
@@ -91,15 +92,16 @@ def units_cost(units: Units, prices: Prices) -> float:
     return (units.reads * prices.usd["dynamodb_read"] + units.writes * prices.usd["dynamodb_write"]) / MILLION
 
 
-def gb_seconds(trips: int, workload: Workload) -> float:
-    """GB-seconds of a function that waits `trips` times for DynamoDB."""
+def gb_seconds(used: Measured, workload: Workload) -> float:
+    """GB-seconds of a function that waits for DynamoDB, and for a receiver if it delivers."""
     figures = workload.figures
-    return figures["memory_gb"] * (figures["own_ms"] + trips * figures["dynamodb_ms"]) / 1000
+    waits = used.trips * figures["dynamodb_ms"] + figures["receiver_ms"] * (used.request == DELIVERY)
+    return figures["memory_gb"] * (figures["own_ms"] + waits) / 1000
 
 
-def invocation(trips: int, prices: Prices, workload: Workload) -> float:
+def invocation(used: Measured, prices: Prices, workload: Workload) -> float:
     """What one invocation of a function costs."""
-    seconds = gb_seconds(trips, workload) * prices.usd["lambda_gb_second"]
+    seconds = gb_seconds(used, workload) * prices.usd["lambda_gb_second"]
     return seconds + prices.usd["lambda_request"] / MILLION
 
 
@@ -113,15 +115,19 @@ def logs(invocations: float, lines: int, metric_lines: int, prices: Prices, work
 def after(followed: Followed, prices: Prices, workload: Workload) -> Dollars:
     """What follows one request that changes a video: its entries in the trail, jobs, messages, and totals."""
     usd, figures = prices.usd, workload.figures
-    invocations = (followed.routed + followed.audited) / figures["changes_together"] + followed.worked
-    seconds = (invocations * figures["own_ms"] + followed.trips * figures["dynamodb_ms"]) / 1000
+    together = figures["changes_together"]
+    invocations = (followed.routed + followed.audited + followed.wakes) / together + followed.worked
+    trips = followed.trips + followed.look_trips / together
+    seconds = (invocations * figures["own_ms"] + trips * figures["dynamodb_ms"]) / 1000
     return {
-        "DynamoDB": units_cost(followed.work + followed.trail, prices),
+        "DynamoDB": units_cost(followed.work + followed.trail + followed.feed, prices)
+        + units_cost(followed.looks, prices) / together,
         "Lambda": seconds * figures["memory_gb"] * usd["lambda_gb_second"]
         + invocations * usd["lambda_request"] / MILLION,
         "Logs": logs(invocations, followed.log_lines, followed.metric_lines, prices, workload),
-        "SQS": followed.messages * 3 * usd["sqs_request"] / MILLION,  # sent, received, deleted
-        "S3": followed.audited / figures["changes_together"] * usd["s3_put"] / MILLION,
+        # Sent, received, deleted.
+        "SQS": (followed.messages + followed.wakes / together) * 3 * usd["sqs_request"] / MILLION,
+        "S3": followed.audited / together * usd["s3_put"] / MILLION,
     }
 
 
@@ -138,11 +144,10 @@ def month(
         bill[request] = scaled(call(measured[request], prices, workload), times)
     for request in [request for request in workload.calls if request in followed]:
         bill[behind(request)] = scaled(after(followed[request], prices, workload), workload.calls[request])
-    videos = of_video(catalogue, followed)
-    kept = Stored(videos.table * workload.figures["videos"], videos.indexes * workload.figures["videos"])
+    kept = of_video(catalogue, followed).times(workload.figures["videos"])
     bill["Storage of videos, with point-in-time recovery"] = storage(kept, prices)
-    trail = Stored(_trail_bytes(followed, workload))
-    bill["Storage of the audit trail, with point-in-time recovery"] = storage(trail, prices)
+    bill["Storage of the audit trail, with point-in-time recovery"] = storage(_trail(followed, workload), prices)
+    bill["Storage of the feed, with point-in-time recovery"] = storage(_feed(followed, workload), prices)
     bill["Idle"] = idle(measured, prices, workload)
     return bill
 
@@ -166,10 +171,17 @@ def storage(kept: Stored, prices: Prices) -> Dollars:
     }
 
 
-def _trail_bytes(followed: Mapping[str, Followed], workload: Workload) -> float:
+def _trail(followed: Mapping[str, Followed], workload: Workload) -> Stored:
     """What the trail holds once the first of its entries reach their end."""
-    monthly = sum(change.trail_bytes * workload.calls.get(request, 0) for request, change in followed.items())
-    return monthly * workload.figures["audit_days"] / DAYS_A_MONTH
+    monthly = (change.trail_kept.times(workload.calls.get(request, 0)) for request, change in followed.items())
+    return sum(monthly, Stored()).times(workload.figures["audit_days"] / DAYS_A_MONTH)
+
+
+def _feed(followed: Mapping[str, Followed], workload: Workload) -> Stored:
+    """What the feed holds, of a month."""
+    return sum(
+        (change.feed_kept.times(workload.calls.get(request, 0)) for request, change in followed.items()), Stored()
+    )
 
 
 def idle(measured: Mapping[str, Measured], prices: Prices, workload: Workload) -> Dollars:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench.cost.units import Units, index_entry, read, size, write, written
 from shared.core.attributes import AttributeMap
-from shared.schema import INDEXES, PARTITION_KEY, SORT_KEY, TABLE_NAME, Index
+from shared.schema import AUDIT_INDEXES, AUDIT_TABLE_NAME, INDEXES, PARTITION_KEY, SORT_KEY, TABLE_NAME, Index
 from tests.wire import come_between
 
 if TYPE_CHECKING:
@@ -154,7 +154,8 @@ class Meter:
             used = re.findall(r"[#:]\w+", condition)
             kept[name] = {place: value for place, value in params[name].items() if place in used}
         examined = self._reader.query(**kept)["Items"]
-        index = next((known for known in INDEXES if known.name == params.get("IndexName")), None)
+        indexes = _indexes(params["TableName"])
+        index = next((known for known in indexes if known.name == params.get("IndexName")), None)
         bytes_ = sum(size(index_entry(item, index) if index else item) for item in examined)
         self._used.queried[index.name if index else None] += bytes_
         return read(bytes_, consistent=params.get("ConsistentRead", False))
@@ -178,4 +179,4 @@ def _key(item: AttributeMap) -> AttributeMap:
 
 
 def _indexes(table: str) -> tuple[Index, ...]:
-    return INDEXES if table == TABLE_NAME else ()
+    return {TABLE_NAME: INDEXES, AUDIT_TABLE_NAME: AUDIT_INDEXES}[table]

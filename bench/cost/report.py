@@ -66,7 +66,7 @@ class Report:
                     f"`{used.request}`",
                     f"{used.units.reads:g}",
                     f"{used.units.writes}",
-                    f"{gb_seconds(used.trips, self.workload):.4f}",
+                    f"{gb_seconds(used, self.workload):.4f}",
                     f"{used.bytes_out / 1000:.1f}",
                     *(_dollars(cost[service] * MILLION) for service in SERVICES),
                     _dollars(sum(cost.values()) * MILLION),
@@ -99,14 +99,16 @@ class Report:
                     f"{change.work.reads:g}",
                     f"{change.work.writes}",
                     f"{change.trail.writes}",
+                    f"{change.feed.writes}",
                     f"{change.audited}",
                     f"{change.messages}",
                     f"{change.log_lines + change.metric_lines}",
-                    f"{change.trail_bytes:,.0f}",
+                    f"{change.trail_kept.table + change.trail_kept.indexes:,.0f}",
                     _dollars(sum(cost.values()) * MILLION),
                 ]
             )
-        columns = ["Behind", "RRU", "WRU", "WRU of the trail", "Records", "Messages", "Log lines", "Bytes of the trail"]
+        columns = ["Behind", "RRU", "WRU", "WRU of the trail", "WRU of the feed", "Records", "Messages"]
+        columns += ["Log lines", "Bytes of the trail"]
         return Grid("What follows a change", [*columns, "USD per million"], rows)
 
     def _month(self) -> Grid:
@@ -175,7 +177,7 @@ class Report:
                     "rru": used.units.reads,
                     "tableWru": used.units.table_writes,
                     "indexWru": used.units.index_writes,
-                    "gbSeconds": gb_seconds(used.trips, self.workload),
+                    "gbSeconds": gb_seconds(used, self.workload),
                     "bytesOut": used.bytes_out,
                     "usd": call(used, self.prices, self.workload),
                 }
@@ -186,6 +188,7 @@ class Report:
                     "rru": change.work.reads,
                     "wru": change.work.writes,
                     "trailWru": change.trail.writes,
+                    "feedWru": change.feed.writes,
                     "messages": change.messages,
                     "usd": after(change, self.prices, self.workload),
                 }

@@ -22,12 +22,13 @@ from moto.dynamodb.models.table import Table as MotoTable
 from bench.cost.meter import Meter
 from bench.cost.units import Stored, Units
 from shared.access_patterns import ACCESS_PATTERNS
-from shared.audit import entry
 from shared.aws import boto3_client
 from shared.aws.dynamodb import Table
 from shared.aws.stream import Record
 from shared.core.attributes import AttributeMap, Item, decode_item, encode_item
 from shared.core.caller import Caller
+from shared.history.entries import entry
+from shared.history.trail import AuditStore
 from shared.schema import AUDIT_TABLE_NAME, SORT_KEY, TABLE_NAME, VIDEO
 from shared.videos.entries import tag_entries
 from shared.videos.video import new_item, stamp
@@ -46,9 +47,14 @@ AUDIT_DAYS = 400
 
 VIEW, RATE = "POST /v1/videos/{videoId}/views", "PUT /v1/videos/{videoId}/rating"
 VIEW_LATER, VIEW_OF = (f"{VIEW} ({what})" for what in ("later in the hour", "viewerId"))
+ADD_CREDIT = "PUT /v1/videos/{videoId}/credits/{personId}"
 CREATE, PATCH, ARRIVAL = "POST /v1/videos", "PATCH /v1/videos/{videoId}", "S3 notifies: arrivals"
 DESCRIBE, PUBLISH, STATUS = (f"{PATCH} ({what})" for what in ("description", "visibility", "status"))
 """Further changes of a video: of what no list shows, of what all lists show, and of what totals count."""
+POLL = "GET /v1/changes (nothing new)"
+"""What a follower of everybody's changes asks again and again."""
+REVERTS, MANY = "the queue: reverts", 20
+UNDO = f"{REVERTS} ({MANY} videos)"
 
 DESCRIPTION = (
     "Two lighthouse keepers on a small island find a camera that the tide brought in, and with it a film that nobody "
@@ -150,11 +156,41 @@ def _viewed(api: Api) -> str:
     return video_id
 
 
+def _many_changed(api: Api) -> str:
+    """A run that takes back what one change set did to MANY videos; its path."""
+    trail, caller = (
+        AuditStore(Table(AUDIT_TABLE_NAME, api.table.client)),
+        Caller("alice", frozenset(), correlation_id="set"),
+    )
+    for number in range(MANY):
+        before = _video(number)
+        after = stamp(before | {"description": DESCRIPTION[::-1]}, caller=caller, now=NOW, version=2)
+        made = entry(Record(change(before, after)), AUDIT_DAYS)
+        if made is None:
+            raise RuntimeError("the audit trail keeps nothing of a change")
+        trail.add(made)
+        api.table.client.put_item(TableName=api.table.name, Item=encode_item(after))
+    with mock.patch("shared.history.undoing.AT_ONCE", 0):
+        begun = api.post("/v1/changesets/set/revert")
+    return f"/v1/changesets/set/reverts/{begun.json['revertId']}"
+
+
+def _one_by_one(api: Api, path: str) -> Reply:
+    """Take a change set back without threads, whose requests come in another order each time."""
+    with mock.patch("shared.history.parts.SIDE_BY_SIDE", 1):
+        return CALLS[REVERTS][1](api, path)
+
+
 REQUESTS: Mapping[str, tuple[Callable[[Api], str], Callable[[Api, str], Reply]]] = CALLS | {
     DESCRIBE: (_private, _changed(description=DESCRIPTION[::-1])),
     PUBLISH: (lambda api: _ready(api, _private(api)), _changed(visibility="public")),
     STATUS: (_private, _changed("admin", status="ready")),
     VIEW_LATER: (_viewed, _view),
+    UNDO: (_many_changed, _one_by_one),
+    POLL: (
+        lambda api: str(api.get("/v1/changes", query="after=now", user="admin").json["nextCursor"]),
+        lambda api, cursor: api.get("/v1/changes", query=f"after={cursor}", user="admin"),
+    ),
     VIEW_OF: (
         _viewed,
         lambda api, video_id: _view(api, video_id, {"viewerId": "the living room", "watchedMs": 30_000}),
@@ -274,6 +310,7 @@ def made() -> Iterator[Place]:
         mock_aws(),
         mock.patch("shared.videos.video.uuid", ids),
         mock.patch("functions.playlists.handler.uuid", ids),
+        mock.patch("functions.webhooks.handler.uuid", ids),
         no_copy,
         plainly,
         quiet,
@@ -283,6 +320,12 @@ def made() -> Iterator[Place]:
         create_table(client, TABLE_NAME)
         create_audit_table(client, AUDIT_TABLE_NAME)
         yield Place(Table(TABLE_NAME, client, sleep=lambda _: None), told)
+
+
+@cache
+def feed_client() -> "DynamoDBClient":
+    """By which the feed is written beside the trail, so that what it takes is measured by itself."""
+    return boto3_client.make_client()
 
 
 @cache
@@ -325,15 +368,7 @@ def _fill(api: Api) -> None:
     """Videos of one owner, all listed, with what belongs to them."""
     table = api.table
     for number in range(FILMS):
-        content: Item = dict(VIDEO_BODY) | {"visibility": "public"}
-        made = new_item(
-            content,
-            video_id=str(uuid.uuid5(uuid.NAMESPACE_OID, str(number))),
-            owner="alice",
-            created_at=NOW - number * 86_400,
-            status="ready",
-        )
-        video = stamp(made, caller=Caller("alice", frozenset()), now=NOW, version=1)
+        video = _video(number)
         for item in (video, *tag_entries(video)):
             table.client.put_item(TableName=table.name, Item=encode_item(item))
         film = f"/v1/videos/{video['videoId']}"
@@ -343,12 +378,24 @@ def _fill(api: Api) -> None:
         api.post(f"{film}/views", user="bob")
 
 
+def _video(number: int) -> Item:
+    """A listed video of Alice's."""
+    made = new_item(
+        dict(VIDEO_BODY) | {"visibility": "public"},
+        video_id=str(uuid.uuid5(uuid.NAMESPACE_OID, str(number))),
+        owner="alice",
+        created_at=NOW - number * 86_400,
+        status="ready",
+    )
+    return stamp(made, caller=Caller("alice", frozenset()), now=NOW, version=1)
+
+
 def _catalogue() -> Catalogue:
     items = items_of(TABLE_NAME)
     videos = [item for item in items if item[SORT_KEY]["S"] == VIDEO.sk and "version" in item]
     return Catalogue(
         video=videos[0],
-        stored=Stored.of(items).divided(len(videos)),
+        stored=Stored.of(items).times(1 / len(videos)),
         trail=_trail(decode_item(videos[0])),
     )
 

@@ -7,12 +7,12 @@ https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/transaction-api
 
 import base64
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
 from shared.core.attributes import AttributeMap, AttributeValue
-from shared.schema import INDEXES, PARTITION_KEY, PROJECTION, SORT_KEY, Index
+from shared.schema import INDEXES, PARTITION_KEY, SORT_KEY, Index
 
 READ_BYTES, WRITE_BYTES = 4096, 1024
 """What one unit reads consistently, and what one writes."""
@@ -103,7 +103,7 @@ def index_entry(item: AttributeMap | None, index: Index) -> AttributeMap | None:
     keys = _keys(index)
     if item is None or not item.keys() >= keys.keys():
         return None
-    return {name: value for name, value in item.items() if name in {*keys, PARTITION_KEY, SORT_KEY, *PROJECTION}}
+    return {name: value for name, value in item.items() if name in {*keys, PARTITION_KEY, SORT_KEY, *index.projection}}
 
 
 def _index_writes(old: AttributeMap | None, new: AttributeMap | None, index: Index) -> int:
@@ -128,18 +128,18 @@ class Stored:
     indexes: float = 0
 
     @classmethod
-    def of(cls, items: Iterable[AttributeMap]) -> "Stored":
-        """What items take."""
-        table = indexes = 0
+    def of(cls, items: Iterable[AttributeMap], indexes: Collection[Index] = INDEXES) -> "Stored":
+        """What items of a table with these indexes take."""
+        in_table = in_indexes = 0
         for item in items:
-            table += size(item) + STORAGE_OVERHEAD
-            entries = [entry for index in INDEXES if (entry := index_entry(item, index))]
-            indexes += sum(size(entry) + STORAGE_OVERHEAD for entry in entries)
-        return cls(table, indexes)
+            in_table += size(item) + STORAGE_OVERHEAD
+            entries = [entry for index in indexes if (entry := index_entry(item, index))]
+            in_indexes += sum(size(entry) + STORAGE_OVERHEAD for entry in entries)
+        return cls(in_table, in_indexes)
 
     def __add__(self, other: "Stored") -> "Stored":
         return Stored(self.table + other.table, self.indexes + other.indexes)
 
-    def divided(self, by: int) -> "Stored":
-        """The share of one of `count`."""
-        return Stored(self.table / by, self.indexes / by)
+    def times(self, factor: float) -> "Stored":
+        """What `factor` times as much takes."""
+        return Stored(self.table * factor, self.indexes * factor)

@@ -37,6 +37,7 @@ SETTINGS = {
     "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "1024",
     "AWS_LAMBDA_FUNCTION_NAME": "videos",
     "AWS_LAMBDA_FUNCTION_VERSION": "1",
+    "AUDIT_TABLE_NAME": "VideoAudit",
     "COUNT_OWN_VIEWS": "false",
     "CURSOR_SECRET_ARN": "arn:aws:secretsmanager:us-east-1:000000000000:secret:cursors",
     "ENVIRONMENT": "bench",

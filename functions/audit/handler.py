@@ -1,23 +1,38 @@
-"""The audit trail's writer, a reader of the table's stream. Its role may add entries and objects, and nothing else."""
+"""The writer of the audit trail and of the feed, a reader of the table's stream. Its role may add to both, and to the archive."""
 
 from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from shared.audit import Archive, AuditStore, entry
 from shared.aws.dynamodb import Table, make_client
 from shared.aws.s3 import Objects
 from shared.aws.s3 import make_client as make_s3_client
+from shared.aws.sqs import Queue
+from shared.aws.sqs import make_client as make_sqs_client
 from shared.aws.stream import Record, process
 from shared.core.attributes import Item
-from shared.core.settings import LambdaHandler, archive_bucket, audit_days, audit_table_name, entry_point
+from shared.core.settings import (
+    LambdaHandler,
+    archive_bucket,
+    audit_days,
+    audit_table_name,
+    deliveries_queue_url,
+    entry_point,
+)
 from shared.core.telemetry import emit, logged, service_logger
+from shared.feed.change import Change, change_of
+from shared.feed.log import Feed
+from shared.films.messages import changed_message
+from shared.history.entries import entry
+from shared.history.trail import Archive, AuditStore
 from shared.kinds import base_of
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
-LOGGED = {"video_id": "videoId", "entity": "entity", "kind": "kind", "action": "action"}
+    from shared.upkeep.dispatch import Sender
+
+LOGGED = {"video_id": "videoId", "playlist_id": "playlistId", "entity": "entity", "kind": "kind", "action": "action"}
 """What a log line says of an entry, by its names there: not who, nor from what to what."""
 
 VIDEO_METRICS = {
@@ -30,30 +45,41 @@ JOB_METRICS = {"done": "JobsDone", "failed": "JobsFailed"}
 """What is counted of the changes, by their action."""
 
 
-def make(store: AuditStore, archive: Archive, days: int) -> LambdaHandler:
-    """The handler over a store and an archive; entries are kept for `days` days."""
+def make(store: AuditStore, archive: Archive, days: int, feed: Feed, queue: "Sender") -> LambdaHandler:
+    """The handler over a store, an archive and a feed, whose followers `queue` wakes; entries are kept for `days` days."""
 
     logger = service_logger()
 
     def handle(event: dict[str, Any], _: "LambdaContext") -> dict[str, Any]:
         done: list[Item] = []
         new: list[Item] = []
+        changes: list[Change] = []
+        repeated: set[str] = set()
 
         def keep(record: Record) -> None:
             kept = entry(record, days)
             if kept:
+                change = change_of(kept)
+                feed.prepare(change)
                 is_new = store.add(kept)
                 done.append(kept)
+                changes.append(change)
                 logger.info(
                     "entry kept" if is_new else "entry is there",
-                    extra={name: kept.get(field) for name, field in LOGGED.items()},
+                    extra={name: kept[field] for name, field in LOGGED.items() if field in kept},
                 )
                 if is_new:
                     new.append(kept)
+                else:
+                    repeated.add(change["id"])
 
         answer = process(event, keep)
-        # Before the archive: what is new is so once, and the archive may fail.
+        # Before the feed and the archive: what is new is so once, and these may fail.
         _measure(new)
+        if changes:
+            feed.append(changes, repeated)
+            # Also when all of it is there: who wrote it may have been stopped before this.
+            queue.send(changed_message(sorted({change["userId"] for change in changes if "userId" in change})))
         # Only what is done, and last: when this fails, Lambda delivers all of it again.
         archive.write(done)
         return answer
@@ -74,8 +100,9 @@ def _measure(entries: Sequence[Item]) -> None:
 
 
 def _deployed() -> LambdaHandler:
-    store = AuditStore(Table(audit_table_name(), make_client()))
-    return make(store, Archive(Objects(make_s3_client()), archive_bucket()), audit_days())
+    table = Table(audit_table_name(), make_client())
+    archive = Archive(Objects(make_s3_client()), archive_bucket())
+    return make(AuditStore(table), archive, audit_days(), Feed(table), Queue(deliveries_queue_url(), make_sqs_client()))
 
 
 lambda_handler = entry_point(_deployed)

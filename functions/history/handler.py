@@ -1,48 +1,101 @@
-"""The audit trail's reader: a video's history, for its owner and admins."""
+"""The readers of the audit trail: histories, change sets, how far these are taken back, and the feed of changes."""
 
+import math
 import time
 from collections.abc import Callable
 
-from shared.audit import AuditStore, document
 from shared.aws.dynamodb import Table, make_client
+from shared.core.attributes import Item
+from shared.core.caller import Caller
+from shared.core.errors import Forbidden, NotFound
+from shared.core.position import Page
 from shared.core.settings import LambdaHandler, audit_table_name, cursor_secret_arn, entry_point, table_name
-from shared.queries import ListAudit
-from shared.schema import VIDEO
-from shared.videos.access import VISIBILITY_ATTRIBUTES, owned_by
-from shared.web.answers import Answer
+from shared.feed.following import Changes, ends, oldest, places_of, position_of
+from shared.feed.following import page as changes_after
+from shared.feed.log import Feed, owner_log, shard_logs
+from shared.history.changesets import ChangeSets
+from shared.history.entries import document
+from shared.history.runs import RunStore, run_document
+from shared.history.trail import AuditStore
+from shared.queries import FROM_NOW, GetChangeset, GetDiff, GetRevert, ListAudit, ListChanges
+from shared.routes import ADMIN, CHANGES
+from shared.schema import PLAYLIST, TTL_ATTRIBUTE, VIDEO
+from shared.videos.access import VISIBILITY_ATTRIBUTES, is_purged, owned_by
+from shared.web.answers import Answer, respond
 from shared.web.cursors import Cursors, secret_reader
 from shared.web.http import Handler
 from shared.web.http import make_handler as make_http_handler
-from shared.web.paging import Pages
-from shared.web.parameters import period
+from shared.web.paging import Pages, bound_to, link_to_next
+from shared.web.parameters import period, uuid_of
 from shared.web.requests import Request
+
+PLAYLIST_ATTRIBUTES = ("userId", "visibility", "deletedAt", TTL_ATTRIBUTE)
+"""What says whose a playlist is, and who may know of it."""
 
 
 class History:
     """The handlers, one for each operation."""
 
-    def __init__(self, videos: Table, store: AuditStore, pages: Pages) -> None:
-        self.videos = videos
+    def __init__(self, table: Table, store: AuditStore, cursors: Cursors, clock: Callable[[], float]) -> None:
+        self.table = table
         self.store = store
-        self.pages = pages
+        self.feed = Feed(store.table, clock)
+        self.cursors = cursors
+        self.sets = ChangeSets(store.table)
+        self.runs = RunStore(table)
+        self.pages = Pages(cursors)
 
     def handlers(self) -> dict[str, Handler]:
         """The handlers by operation."""
-        return {"listAudit": self.list}
+        return {
+            "listAudit": self.list,
+            "listPlaylistAudit": self.list_of_playlist,
+            "getDiff": self.diff,
+            "getChangeset": self.changeset,
+            "getRevert": self.run,
+            "listChanges": self.changes,
+        }
 
     def list(self, request: Request) -> Answer:
         """GET /v1/videos/{videoId}/audit"""
-        video_id, caller = request.video_id(), request.caller
-        query = request.parameters(ListAudit)
-        start, end = period(query.start, query.end)
-        asked = self.pages.asked(request, query, "audit", video_id, start, end, query.ascending)
-        # An admin needs no video: what became of one that is gone is what a history is asked for.
-        if not caller.is_admin:
-            item = self.videos.get(VIDEO.key(videoId=video_id), attributes=VISIBILITY_ATTRIBUTES)
-            owned_by(item, caller, request.now)
+        video_id = request.video_id()
 
-        page = self.store.of_video(
-            video_id,
+        def check() -> None:
+            item = self.table.get(VIDEO.key(videoId=video_id), attributes=VISIBILITY_ATTRIBUTES)
+            owned_by(item, request.caller, request.now)
+
+        return self._page(request, "audit", video_id, check, self.store.of_video)
+
+    def list_of_playlist(self, request: Request) -> Answer:
+        """GET /v1/playlists/{playlistId}/audit"""
+        playlist_id = uuid_of("playlistId", request.path["playlistId"])
+
+        def check() -> None:
+            item = self.table.get(PLAYLIST.key(playlistId=playlist_id), attributes=PLAYLIST_ATTRIBUTES)
+            _require_owner(item, request.caller, request.now)
+
+        return self._page(request, "playlist audit", playlist_id, check, self.store.of_playlist)
+
+    def diff(self, request: Request) -> Answer:
+        """GET /v1/videos/{videoId}/diff"""
+        from shared.history.was import Past
+
+        query, video_id = request.parameters(GetDiff), request.video_id()
+        past = Past(self.table, self.store)
+        return respond(200, past.changes(video_id, request.caller, request.now, query.start, query.end))
+
+    def _page(
+        self, request: Request, listing: str, id_: str, check: Callable[[], None], read: Callable[..., Page[Item]]
+    ) -> Answer:
+        """A page of entries; `check` raises unless the caller may see them."""
+        query, caller = request.parameters(ListAudit), request.caller
+        start, end = period(query.start, query.end)
+        asked = self.pages.asked(request, query, listing, id_, start, end, query.ascending)
+        # An admin needs nothing to be there: what became of one that is gone is what a history is asked for.
+        if not caller.is_admin:
+            check()
+        page = read(
+            id_,
             request.now,
             owner=None if caller.is_admin else caller.subject,
             start=start * 1000,
@@ -53,10 +106,54 @@ class History:
         )
         return asked.answer([document(entry) for entry in page.items], page.resume)
 
+    def changeset(self, request: Request) -> Answer:
+        """GET /v1/changesets/{changesetId}"""
+        changeset_id = request.correlation_id("changesetId")
+        asked = self.pages.asked(request, request.parameters(GetChangeset), "changeset", changeset_id)
+        page = self.sets.page(changeset_id, request.caller, request.now, limit=asked.limit, after=asked.after)
+        return asked.answer([document(entry) for entry in page.items], page.resume)
 
-def make(videos: Table, store: AuditStore, cursors: Cursors, clock: Callable[[], float] = time.time) -> LambdaHandler:
-    """The handler over the table of videos and a store of entries; `clock` gives epoch seconds."""
-    return make_http_handler("history", History(videos, store, Pages(cursors)).handlers(), clock)
+    def run(self, request: Request) -> Answer:
+        """GET /v1/changesets/{changesetId}/reverts/{revertId}"""
+        changeset_id, revert_id = request.correlation_id("changesetId"), request.correlation_id("revertId")
+        asked = self.pages.asked(request, request.parameters(GetRevert), "revert", changeset_id, revert_id)
+        run = self.runs.seen_by(changeset_id, revert_id, request.caller, request.now)
+        page = self.runs.reported(revert_id, asked.limit, asked.after)
+        return asked.answer([part["report"] for part in page.items], page.resume, run_document(run))
+
+    def changes(self, request: Request) -> Answer:
+        """GET /v1/changes"""
+        query, caller = request.parameters(ListChanges), request.caller
+        if query.user_id != caller.subject and not caller.follows_all:
+            raise Forbidden(f"Without your own userId this needs a token with the scope {CHANGES} or {ADMIN}.")
+        logs = shard_logs() if query.user_id is None else (owner_log(query.user_id),)
+        bound = bound_to(caller, "changes", query.user_id, sorted(query.types))
+        if query.after == FROM_NOW:
+            page = Changes([], ends(self.feed, logs), caught_up=True)
+        else:
+            places = oldest(logs)
+            if query.after is not None:
+                # It never expires by itself: whether all that comes next is kept, its places prove.
+                places = places_of(logs, self.cursors.open(bound, query.after, request.now, math.inf))
+            page = changes_after(self.feed, places, query.types, query.limit)
+        cursor = self.cursors.seal(bound, position_of(page.places), request.now)
+        body = {"items": page.items, "nextCursor": cursor, "caughtUp": page.caught_up}
+        return respond(200, body, headers=link_to_next(request, "after", cursor))
+
+
+def _require_owner(playlist: Item | None, caller: Caller, now: int) -> None:
+    """Raise unless the playlist is the caller's; one that is deleted is so still, until it is gone."""
+    if playlist is None or is_purged(playlist, now):
+        raise NotFound("There is no such playlist.")
+    if not caller.owns(playlist["userId"]):
+        if playlist["visibility"] == "public" and "deletedAt" not in playlist:
+            raise Forbidden("The playlist is somebody else's.")
+        raise NotFound("There is no such playlist.")
+
+
+def make(table: Table, store: AuditStore, cursors: Cursors, clock: Callable[[], float] = time.time) -> LambdaHandler:
+    """The handler over the table of videos and playlists and a store of entries; `clock` gives epoch seconds."""
+    return make_http_handler("history", History(table, store, cursors, clock).handlers(), clock)
 
 
 def _deployed() -> LambdaHandler:
@@ -68,4 +165,4 @@ def _deployed() -> LambdaHandler:
     )
 
 
-lambda_handler = entry_point(_deployed, "nacl.secret")
+lambda_handler = entry_point(_deployed, "nacl.secret", "shared.history.was")

@@ -29,6 +29,7 @@ issuer.</p>
 """docs/environments.md, "Sign-in"; the outputs are those of infra/identity.py."""
 HOME_PAGE = f"""{HEAD}<h1>Video metadata API</h1>
 <ul>
+<li><a href="console/">The console</a></li>
 <li><a href="docs">Try every operation</a></li>
 <li><a href="openapi.json">The OpenAPI document</a></li>
 <li><a href="health">Health</a></li>
@@ -105,6 +106,8 @@ PAGES: Mapping[str, Callable[[], Answer]] = {
     "/": lambda: _page(HOME_PAGE),
     # Relative, so that it holds behind a proxy that serves it below another path.
     "/docs/": lambda: moved("../docs", CACHED),
+    # A greedy path parameter takes this path on some gateways only (infra/console.py).
+    "/console/": lambda: moved("index.html", CACHED),
     "/favicon.ico": lambda: text(ICON, "image/svg+xml", CACHED),
 }
 """What people and browsers ask for beside the operations; `$default` leads here."""

@@ -1,5 +1,5 @@
 """Runs every minute: gives jobs whose worker died, or whose message was lost, to another worker, and sends for videos
-whose publishAt or expiresAt comes."""
+whose publishAt or expiresAt comes, and for webhooks that are due."""
 
 import time
 from collections.abc import Callable
@@ -9,11 +9,11 @@ from shared.aws.dynamodb import Table, make_client
 from shared.aws.listing import Lists
 from shared.aws.sqs import Queue
 from shared.aws.sqs import make_client as make_sqs_client
-from shared.core.settings import LambdaHandler, aggregates_queue_url, entry_point, table_name
+from shared.core.settings import LambdaHandler, aggregates_queue_url, deliveries_queue_url, entry_point, table_name
 from shared.core.telemetry import emit, logged
 from shared.films.jobs import JobStore
 from shared.upkeep.dispatch import Sender
-from shared.upkeep.sweeping import Sweep, send_for_scheduled, sweep
+from shared.upkeep.sweeping import Sweep, send_for_due, send_for_scheduled, sweep
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -28,8 +28,10 @@ METRICS = {"JobsRequeued": "requeued", "JobsResent": "resent", "JobsGivenUp": "f
 """What is counted of a sweep, and the outcome that it is the count of."""
 
 
-def make(store: JobStore, lists: Lists, queue: Sender, clock: Callable[[], float] = time.time) -> LambdaHandler:
-    """The handler over a store; `queue` is that of the aggregates, `clock` gives epoch seconds."""
+def make(
+    store: JobStore, lists: Lists, aggregates: Sender, deliveries: Sender, clock: Callable[[], float] = time.time
+) -> LambdaHandler:
+    """The handler over a store and two queues; `clock` gives epoch seconds."""
 
     def handle(_: dict[str, Any], context: "LambdaContext") -> dict[str, Any]:
         def in_time() -> bool:
@@ -39,11 +41,14 @@ def make(store: JobStore, lists: Lists, queue: Sender, clock: Callable[[], float
             return context.get_remaining_time_in_millis() > SECONDS_FOR_JOBS * 1000
 
         try:
-            scheduled = send_for_scheduled(lists, queue, int(clock()), early)
+            scheduled = send_for_scheduled(lists, aggregates, int(clock()), early)
         finally:
-            swept = sweep(store, int(clock()), in_time)
-            _measure(swept)
-        return {**swept.counts, "scheduled": scheduled}
+            try:
+                due = send_for_due(lists, deliveries, int(clock()), early)
+            finally:
+                swept = sweep(store, int(clock()), in_time)
+                _measure(swept)
+        return {**swept.counts, "scheduled": scheduled, "due": due}
 
     return logged(handle)
 
@@ -58,7 +63,9 @@ def _measure(swept: Sweep) -> None:
 
 def _deployed() -> LambdaHandler:
     table = Table(table_name(), make_client())
-    return make(JobStore(table), Lists(table), Queue(aggregates_queue_url(), make_sqs_client()))
+    sqs = make_sqs_client()
+    queues = Queue(aggregates_queue_url(), sqs), Queue(deliveries_queue_url(), sqs)
+    return make(JobStore(table), Lists(table), *queues)
 
 
 lambda_handler = entry_point(_deployed)

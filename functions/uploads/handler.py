@@ -19,12 +19,15 @@ from shared.core.settings import (
 )
 from shared.films.models import CompleteUpload, NewUpload
 from shared.films.quota import QuotaStore
-from shared.films.uploads import UPLOAD_ID, UploadService, UploadStore
+from shared.films.uploads import UPLOAD_ID, OpenUpload, UploadService, UploadStore
 from shared.films.wants import jobs_per_upload
 from shared.web.answers import Answer, no_content, respond
 from shared.web.http import Handler
 from shared.web.http import make_handler as make_http_handler
 from shared.web.requests import JSON, Request
+
+NOT_CACHED = {"Cache-Control": "no-store"}
+"""Who has these URLs may upload: they are not for any cache."""
 
 
 class Uploads:
@@ -36,7 +39,12 @@ class Uploads:
 
     def handlers(self) -> dict[str, Handler]:
         """The handlers by operation."""
-        return {"createUpload": self.create, "completeUpload": self.complete, "abortUpload": self.abort}
+        return {
+            "createUpload": self.create,
+            "getUpload": self.read,
+            "completeUpload": self.complete,
+            "abortUpload": self.abort,
+        }
 
     def create(self, request: Request) -> Answer:
         """POST /v1/videos/{videoId}/upload"""
@@ -45,27 +53,13 @@ class Uploads:
         begun = self.service.begin(
             request.video_id(), wanted.contentType, wanted.fileSize, request.caller, int(self.clock() * 1000)
         )
-        # Relative to this request's URL, so that they hold behind a proxy that serves it below another path.
-        place = f"upload/{begun.upload_id}"
-        answer: dict[str, Any] = {"uploadId": begun.upload_id}
-        if begun.put:
-            url, headers = begun.put
-            answer |= {"method": "PUT", "url": url, "headers": headers}
-        else:
-            answer |= {
-                "partSize": begun.parts[0][1],
-                "parts": [
-                    {"partNumber": number, "method": "PUT", "url": url, "size": size}
-                    for number, (url, size) in enumerate(begun.parts, 1)
-                ],
-                "complete": f"{place}/complete",
-            }
-        # Who has these URLs may upload: they are not for any cache.
-        return respond(
-            201,
-            answer | {"abort": place, "expiresAt": begun.expires_at},
-            headers={"Cache-Control": "no-store"},
-        )
+        return respond(201, {"uploadId": begun.upload_id} | _ways(begun), headers=NOT_CACHED)
+
+    def read(self, request: Request) -> Answer:
+        """GET /v1/videos/{videoId}/upload/{uploadId}"""
+        item, upload = self.service.read(request.video_id(), _upload_id(request), request.caller, request.now)
+        facts = {name: item[name] for name in ("uploadId", "videoId", "state", "contentType", "fileSize")}
+        return respond(200, facts | (_ways(upload) if upload else {}), headers=NOT_CACHED)
 
     def complete(self, request: Request) -> Answer:
         """POST /v1/videos/{videoId}/upload/{uploadId}/complete"""
@@ -78,6 +72,27 @@ class Uploads:
         """DELETE /v1/videos/{videoId}/upload/{uploadId}"""
         self.service.abort(request.video_id(), _upload_id(request), request.caller, request.now)
         return no_content()
+
+
+def _ways(upload: OpenUpload) -> dict[str, Any]:
+    """By which URLs an upload goes on, is completed and aborted."""
+    # Relative to the URL that began it, so that they hold behind a proxy that serves it below another path.
+    place = f"upload/{upload.upload_id}"
+    if upload.put:
+        url, headers = upload.put
+        ways: dict[str, Any] = {"method": "PUT", "url": url, "headers": headers}
+    else:
+        ways = {
+            "partSize": upload.parts[0].size,
+            "parts": [
+                {"partNumber": number}
+                | ({"method": "PUT", "url": part.url} if part.url else {"etag": part.etag})
+                | {"size": part.size}
+                for number, part in enumerate(upload.parts, 1)
+            ],
+            "complete": f"{place}/complete",
+        }
+    return ways | {"abort": place, "expiresAt": upload.expires_at}
 
 
 def _upload_id(request: Request) -> str:

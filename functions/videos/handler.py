@@ -10,8 +10,16 @@ from shared.core.attributes import Item
 from shared.core.errors import Forbidden, InvalidParameter
 from shared.core.limits import LARGEST_INTEGER, LAST_SEASON
 from shared.core.position import Page
-from shared.core.settings import LambdaHandler, cursor_secret_arn, entry_point, media_bucket, media_url, table_name
-from shared.queries import BatchVideos, GetVideo, ListEpisodes, ListVideos, unserved
+from shared.core.settings import (
+    LambdaHandler,
+    audit_table_name,
+    cursor_secret_arn,
+    entry_point,
+    media_bucket,
+    media_url,
+    table_name,
+)
+from shared.queries import LOCAL_TITLE, BatchVideos, GetVideo, ListEpisodes, ListVideos, unserved
 from shared.relations.title_page import Place, TitlePage, accepted_languages
 from shared.videos import video
 from shared.videos.catalogue import VideoStore
@@ -28,12 +36,17 @@ from shared.web.paging import Pages
 from shared.web.parameters import period
 from shared.web.requests import JSON, MERGE_PATCH, Request
 
+VARY = {"Vary": "Accept-Language"}
+
 
 class Videos:
     """The handlers, one for each operation."""
 
-    def __init__(self, store: VideoStore, pages: Pages, links: Links, elapsed: Callable[[], float]) -> None:
+    def __init__(
+        self, store: VideoStore, audit: Table, pages: Pages, links: Links, elapsed: Callable[[], float]
+    ) -> None:
         self.store = store
+        self.audit = audit
         self.lists = VideoLists(store)
         self.counters = ViewCounters(store.table)
         self.pages = pages
@@ -75,14 +88,42 @@ class Videos:
         """GET /v1/videos/{videoId}"""
         query = request.parameters(GetVideo)
         _require_not_both(query.include, query.fields)
+        if query.version is not None or query.as_of is not None:
+            return self._past(request, query)
         place = Place(query.region, accepted_languages(request.headers.get("accept-language")))
         video_id, caller, now = request.video_id(), request.caller, request.now
         if query.include:
             document, version = self.title_page.read_with(video_id, caller, now, query.include, place)
         else:
             document, version = self.title_page.read(video_id, caller, now, query.fields, place)
-        vary = {"Vary": "Accept-Language"}
-        return respond(200, self.links.shown(document), request=request, version=version, headers=vary)
+        return respond(200, self.links.shown(document), request=request, version=version, headers=VARY)
+
+    def _past(self, request: Request, query: GetVideo) -> Answer:
+        """The video as it was."""
+        from shared.history.trail import AuditStore
+        from shared.history.was import Past
+
+        asked = "version" if query.as_of is None else "asOf"
+        for name, is_given in {
+            "version": asked == "asOf" and query.version is not None,
+            "include": bool(query.include),
+            "region": bool(query.region),
+            "fields": LOCAL_TITLE in query.fields,
+        }.items():
+            if is_given:
+                what = f"must not name {LOCAL_TITLE}" if name == "fields" else "must not be given"
+                raise InvalidParameter.named(name, f"{what} together with `{asked}`")
+        if query.as_of is not None and query.as_of > request.now:
+            raise InvalidParameter.named("asOf", "must not be in the future")
+        document, version = Past(self.store.table, AuditStore(self.audit)).read(
+            request.video_id(),
+            request.caller,
+            request.now,
+            version=query.version,
+            as_of=query.as_of or 0,
+            fields=query.fields,
+        )
+        return respond(200, self.links.shown(document), request=request, version=version, headers=VARY)
 
     def patch(self, request: Request) -> Answer:
         """PATCH /v1/videos/{videoId}"""
@@ -224,18 +265,24 @@ def _require_not_both(include: Sequence[str], fields: Sequence[str]) -> None:
 
 def make(
     store: VideoStore,
+    audit: Table,
     cursors: Cursors,
     links: Links,
     clock: Callable[[], float] = time.time,
     elapsed: Callable[[], float] = time.monotonic,
 ) -> LambdaHandler:
-    """The handler over a store; `clock` gives epoch seconds, `elapsed` seconds that only go forward."""
-    return make_http_handler("videos", Videos(store, Pages(cursors), links, elapsed).handlers(), clock)
+    """The handler over a store and the table of audit entries; `clock` gives epoch seconds, `elapsed` seconds that only go
+    forward.
+    """
+    return make_http_handler("videos", Videos(store, audit, Pages(cursors), links, elapsed).handlers(), clock)
 
 
 def _deployed() -> LambdaHandler:
-    store = VideoStore(Table(table_name(), make_client()))
-    return make(store, Cursors(secret_reader(cursor_secret_arn())), Links(media_bucket(), media_url()))
+    client = make_client()
+    store, audit = VideoStore(Table(table_name(), client)), Table(audit_table_name(), client)
+    return make(store, audit, Cursors(secret_reader(cursor_secret_arn())), Links(media_bucket(), media_url()))
 
 
-lambda_handler = entry_point(_deployed, "nacl.secret", "shared.videos.batch_models", "shared.videos.batches")
+lambda_handler = entry_point(
+    _deployed, "nacl.secret", "shared.history.was", "shared.videos.batch_models", "shared.videos.batches"
+)

@@ -21,6 +21,15 @@ FILMS = (
         beyond="The read says whose video it is; a quota is counted before an upload may begin.",
     ),
     AccessPattern(
+        "Go on with an upload",
+        "GET /v1/videos/{videoId}/upload/{uploadId}",
+        ("GetItem", "GetItem"),
+        None,
+        f"the video; pk = {UPLOAD.pk}, sk = {UPLOAD.sk}",
+        "2 RRU",
+        beyond=_UPLOAD_OPEN,
+    ),
+    AccessPattern(
         "Complete an upload that came in parts",
         "POST /v1/videos/{videoId}/upload/{uploadId}/complete",
         ("GetItem", "GetItem", "UpdateItem"),

@@ -20,6 +20,7 @@ _CHECKED = (
     "The first read says who may write it, and what is there; the last, whether the video has moved meanwhile, which as a check in a "
     "transaction would take three write units more."
 )
+_SIGNED_FIRST = "The read says who may change it, and what it is changed from; the first write says who removes it, because a removal in the stream does not."
 _LISTED = (
     "The reads say who may change the list, and what it has or may have; its version, the entry and the membership change together, so that no "
     "video is in a list twice and no place is taken twice."
@@ -38,11 +39,11 @@ RELATIONS = (
     AccessPattern(
         "Remove a credit",
         "DELETE /v1/videos/{videoId}/credits/{personId}",
-        ("BatchGetItem", "DeleteItem"),
+        ("BatchGetItem", "UpdateItem", "DeleteItem"),
         None,
-        f"the video and pk = {CREDIT.pk}, sk = {CREDIT.sk}; that, if nobody wrote it meanwhile",
-        "2 RRU, 2 WRU with the index",
-        beyond=READ_FIRST,
+        f"the video and pk = {CREDIT.pk}, sk = {CREDIT.sk}; that twice, if nobody wrote it meanwhile: signed, and removed",
+        "2 RRU, 3 WRU with the index",
+        beyond=_SIGNED_FIRST,
     ),
     AccessPattern(
         "Who was in it?",
@@ -80,11 +81,11 @@ RELATIONS = (
     AccessPattern(
         "Remove a release",
         "DELETE /v1/videos/{videoId}/releases/{region}/{language}",
-        ("BatchGetItem", "DeleteItem"),
+        ("BatchGetItem", "UpdateItem", "DeleteItem"),
         None,
-        f"the video and pk = {RELEASE.pk}, sk = {RELEASE.sk}; that, if nobody wrote it meanwhile",
-        "2 RRU, 2 WRU with the index",
-        beyond=READ_FIRST,
+        f"the video and pk = {RELEASE.pk}, sk = {RELEASE.sk}; that twice, if nobody wrote it meanwhile: signed, and removed",
+        "2 RRU, 3 WRU with the index",
+        beyond=_SIGNED_FIRST,
     ),
     AccessPattern(
         "What is it called in New Zealand?",
@@ -164,8 +165,8 @@ PLAYLISTS = (
         ("GetItem", "TransactWriteItems"),
         None,
         f"pk = {PLAYLIST.pk}, sk = {PLAYLIST.sk}, if the version is the one read; ADD on pk = {PROFILE.pk}, "
-        f"sk = {PROFILE.sk}; a queue removes the entries",
-        "1 RRU, 5 WRU with the index; 3 for each entry, later",
+        f"sk = {PROFILE.sk}; after 30 days a queue removes the entries",
+        "1 RRU, 5 WRU with the index; 3 for each entry, 30 days later",
         beyond="The read says whose it is; the transaction keeps the number of a user's playlists exact.",
     ),
     AccessPattern(

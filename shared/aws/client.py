@@ -1,4 +1,4 @@
-"""A client of our own for eight operations of DynamoDB and one of Secrets Manager, without botocore.
+"""A client of our own for eight operations of DynamoDB, one of Secrets Manager and one of EventBridge, without botocore.
 
 It signs, sends and parses; which requests are tried again, and what errors become of theirs, is for its callers.
 DYNAMODB_CLIENT=boto3 puts boto3's clients in its place. docs/decisions/16-lean-client.md says why, and what was weighed.
@@ -38,6 +38,7 @@ class Service(NamedTuple):
 
 DYNAMODB = Service("dynamodb", "DYNAMODB", "DynamoDB_20120810", "application/x-amz-json-1.0")
 SECRETS_MANAGER = Service("secretsmanager", "SECRETS_MANAGER", "secretsmanager", "application/x-amz-json-1.1")
+EVENTBRIDGE = Service("events", "EVENTBRIDGE", "AWSEvents", "application/x-amz-json-1.1")
 
 
 class Credentials(NamedTuple):
@@ -96,6 +97,7 @@ class Client:
     batch_write_item = partialmethod(call, "BatchWriteItem")
     transact_write_items = partialmethod(call, "TransactWriteItems")
     get_secret_value = partialmethod(call, "GetSecretValue")
+    put_events = partialmethod(call, "PutEvents")
 
     def close(self) -> None:
         """Close the connections that are kept."""

@@ -20,13 +20,13 @@ AMAZON_ROOTS = ("Amazon Root CA", "Starfield Services Root Certificate Authority
 https://www.amazontrust.com/repository/"""
 
 
-def posted(headers: Mapping[str, str], body: bytes) -> bytes:
+def posted(headers: Mapping[str, str], body: bytes, target: str = "/") -> bytes:
     """A POST as it is sent, in one piece: one packet, one TLS record; raises InternalError for a header of two lines."""
     lines = [f"{name}: {value}" for name, value in headers.items()]
     if any("\r" in line or "\n" in line for line in lines):
         raise InternalError("A credential or an endpoint has a line break.")
     lines += ["accept-encoding: identity", f"content-length: {len(body)}", "", ""]
-    return "\r\n".join(["POST / HTTP/1.1", *lines]).encode("latin-1") + body
+    return "\r\n".join([f"POST {target} HTTP/1.1", *lines]).encode("latin-1") + body
 
 
 class Response(HTTPResponse):

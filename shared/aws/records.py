@@ -6,13 +6,21 @@ version (If-Match), the version is the condition instead.
 """
 
 import os
+from collections.abc import Callable
+from typing import TypeVar
 
-from shared.aws.dynamodb import Key
+from shared.aws.dynamodb import Key, Table
 from shared.aws.expressions import Expression, change_between
+from shared.aws.failures import ConditionFailed
 from shared.core.attributes import Item
 from shared.core.caller import UPDATED_FOR, Caller
 from shared.core.errors import WriteContention
 from shared.schema import PARTITION_KEY, SCHEMA_VERSION, SORT_KEY
+
+ROUNDS = 10
+"""How often a change is tried when others change the same thing meanwhile."""
+
+_Result = TypeVar("_Result")
 
 ABSENT = Expression.of("attribute_not_exists(#pk)")
 """The condition that there is no such item."""
@@ -78,3 +86,15 @@ def is_ours(present: Item | None, written: Item) -> bool:
 def contended(what: str) -> WriteContention:
     """What to answer when others changed the same thing at every attempt, such as `the video`."""
     return WriteContention(f"Others are changing {what}; try again.")
+
+
+def again(table: Table, attempt: Callable[[], _Result], what: str) -> _Result:
+    """What `attempt` returns, tried again when others changed `what` meanwhile, such as `the video`; raises WriteContention."""
+    for number in range(ROUNDS):
+        if number:
+            table.pause(number)
+        try:
+            return attempt()
+        except ConditionFailed:
+            continue
+    raise contended(what)

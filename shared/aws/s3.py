@@ -223,6 +223,18 @@ class Objects:
             ExpiresIn=seconds,
         )
 
+    def sent_parts(self, uri: str, multipart_id: str) -> dict[int, tuple[int, str]]:
+        """ListParts: size in bytes and ETag, in its quotes, of the parts that S3 has, by their numbers; raises UploadGone."""
+        bucket, key = split_uri(uri)
+        parts: dict[int, tuple[int, str]] = {}
+        request: Any = {"Bucket": bucket, "Key": key, "UploadId": multipart_id}
+        while True:
+            page = self._send(lambda: self.client.list_parts(**request), known={"NoSuchUpload": UploadGone})
+            parts |= {part["PartNumber"]: (part["Size"], part["ETag"]) for part in page.get("Parts", [])}
+            if not page.get("IsTruncated"):
+                return parts
+            request["PartNumberMarker"] = page["NextPartNumberMarker"]
+
     def complete_multipart(self, uri: str, multipart_id: str, etags: Sequence[str], size: int) -> None:
         """CompleteMultipartUpload of parts 1, 2, 3 ...; raises UploadGone, ObjectExists, PartsRefused."""
         bucket, key = split_uri(uri)

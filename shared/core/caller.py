@@ -7,13 +7,18 @@ from typing import Any, Literal
 from shared.core.attributes import Item
 from shared.core.errors import Forbidden
 from shared.core.text import LARGEST_USER_ID, LONGEST_USER_ID, is_user_id
-from shared.routes import ADMIN
+from shared.routes import ADMIN, CHANGES
 
 UPDATED_FOR = "updatedFor"
 """The attribute that says for which request an item was written last: that request's correlation id.
 
 It is in no index and in no document; the audit trail shows it as `correlationId`.
 """
+
+JOBS = "job:"
+"""What the subjects of the service's own background functions and commands begin with."""
+IMPORT = f"{JOBS}import"
+"""Who writes what the tools import."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +50,7 @@ class Caller:
     @classmethod
     def job(cls, name: str) -> "Caller":
         """One of the service's own background functions, such as `job:probe`."""
-        return cls(f"job:{name}", frozenset({ADMIN}), "job")
+        return cls(f"{JOBS}{name}", frozenset({ADMIN}), "job")
 
     def acting_for(self, correlation_id: str | None) -> "Caller":
         """The same caller, doing something for this request, or for none."""
@@ -59,6 +64,11 @@ class Caller:
     def is_admin(self) -> bool:
         """Whether everybody's videos are this caller's to see and change."""
         return ADMIN in self.scopes
+
+    @property
+    def follows_all(self) -> bool:
+        """Whether the caller may follow the changes of everybody's videos."""
+        return self.is_admin or CHANGES in self.scopes
 
     def owns(self, owner: str) -> bool:
         """Whether the caller may act as this owner."""

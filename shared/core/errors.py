@@ -19,6 +19,7 @@
     │   ├── NoSource
     │   ├── NotPlayable
     │   └── OutdatedReport
+    ├── Gone 410
     ├── VersionMismatch 412
     ├── ContentTooLarge 413
     ├── UnsupportedMediaType 415
@@ -27,8 +28,9 @@
     ├── QuotaExceeded 429
     ├── InternalError 500
     └── Unavailable 503
-        └── NotApplied
-            └── Throttled
+        ├── NotApplied
+        │   └── Throttled
+        └── TrailBehind
 
 The answer is a problem document (RFC 9457): `{"type", "title", "status", "detail"}`, and `errors` with a
 JSON Pointer (RFC 6901) for each field at fault, or the name of the query parameter or header.
@@ -191,6 +193,12 @@ class OutdatedReport(Conflict):
     title, slug = "Outdated report", "outdated-report"
 
 
+class Gone(ServiceError):
+    """It was there, and nothing keeps it any more; the detail says what and since when."""
+
+    status, title, slug = 410, "Gone", "gone"
+
+
 class VersionMismatch(ServiceError):
     """`If-Match` names another version than the present one."""
 
@@ -248,6 +256,15 @@ class NotApplied(Unavailable):
 
 class Throttled(NotApplied):
     """The item, or what lies in one partition with it, was asked for more often than a partition can answer."""
+
+
+class TrailBehind(Unavailable):
+    """The audit trail does not have the newest changes yet, which it follows by some seconds."""
+
+    title, slug = "Audit trail behind", "trail-behind"
+
+    def __init__(self, detail: str = "The newest changes are not in the audit trail yet; try again.") -> None:
+        super().__init__(detail, retry_after=2)
 
 
 PASSING = (Unavailable, WriteContention)

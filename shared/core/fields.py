@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, StringConstraints, WithJsonSchema
 from pydantic_core import Url
 
-from shared.core.limits import LARGEST_INTEGER, LAST_SECOND, LAST_YEAR
+from shared.core.limits import LARGEST_INTEGER, LAST_SECOND, LAST_YEAR, LONGEST_POINTER
 from shared.core.text import LARGEST_USER_ID, LINE, LONGEST_USER_ID, fits
 
 _TEXT = r"^[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]*$"
@@ -23,6 +23,7 @@ _S3_URI = rf"^{_OBJECT}$"
 _MEDIA_URL = rf"^({_OBJECT}|{_ADDRESS})$"
 _FILM_TYPE = r"^(video/[a-z0-9][a-z0-9.+-]{0,99}|application/(octet-stream|mp4|mxf|x-matroska))$"
 _HASH = r"^[0-9a-f]{32}$"
+_POINTER = r"^(/([^~/]|~[01])*)*$"
 _LANGUAGE = r"^[A-Za-z]{1,8}(-[A-Za-z0-9]{1,8})*$"
 FORMS = {
     LINE: "must be one line of text, without control characters, and not only spaces",
@@ -33,6 +34,7 @@ FORMS = {
     _MEDIA_URL: "must be a URL such as https://example.com/poster.jpg, or the S3 URI of an object",
     _FILM_TYPE: "must be a video type such as video/mp4, or application/octet-stream",
     _HASH: "must be 32 hexadecimal digits, as in the job's message",
+    _POINTER: "must be a JSON Pointer (RFC 6901) such as /title or /metadata/codec",
     _LANGUAGE: "must be a BCP 47 tag such as en-NZ",
 }
 """What each pattern asks for, in words: the detail of the error (shared/web/bodies.py)."""
@@ -144,6 +146,11 @@ MediaUrl = Annotated[
         description="`https://` as browsers write it, percent-encoded and without user names, or `s3://`. `http://` is "
         "only for a service on a laptop, whose own pictures have such addresses"
     ),
+]
+Pointer = Annotated[
+    str,
+    StringConstraints(max_length=LONGEST_POINTER, pattern=_POINTER),
+    Field(description="JSON Pointer (RFC 6901)", json_schema_extra={"format": "json-pointer"}),
 ]
 MetadataKey = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=LINE)]
 Scalar = Annotated[Any, PlainValidator(_scalar), WithJsonSchema(_SCALAR_SCHEMA)]

@@ -20,3 +20,5 @@ LARGEST_BATCH = 100
 """Videos or operations of one batch."""
 LAST_SEASON, LAST_EPISODE = 9_999, 999_999
 """Some seasons are named by their year, and some series have had an episode a day for decades."""
+LONGEST_POINTER = 300
+"""Characters of a JSON Pointer: each place in a video has a shorter one."""

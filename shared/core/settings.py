@@ -41,6 +41,21 @@ def cursor_secret_arn() -> str:
     return os.environ["CURSOR_SECRET_ARN"]
 
 
+def webhook_secret_arn() -> str:
+    """The Secrets Manager secret that the secrets of webhooks are derived from."""
+    return os.environ["WEBHOOK_SECRET_ARN"]
+
+
+def webhook_local() -> bool:
+    """Whether webhooks may lead to this machine, and by plain http: on a laptop only."""
+    return os.environ.get("WEBHOOK_LOCAL") == "true"
+
+
+def event_bus() -> str | None:
+    """The name or ARN of the bus of EventBridge that all changes are put on; None: there is none."""
+    return os.environ.get("EVENT_BUS")
+
+
 def answer_seconds() -> float:
     """How long a GET may take: 5 seconds, unless ANSWER_SECONDS says otherwise."""
     return float(os.environ.get("ANSWER_SECONDS", "5"))
@@ -100,6 +115,16 @@ def queue_url(name: str) -> str:
 def purge_queue_url() -> str:
     """The URL of the queue `purge`."""
     return queue_url("purge")
+
+
+def reverts_queue_url() -> str:
+    """The URL of the queue `reverts`."""
+    return queue_url("reverts")
+
+
+def deliveries_queue_url() -> str:
+    """The URL of the queue `deliveries`."""
+    return queue_url("deliveries")
 
 
 def aggregates_queue_url() -> str:

@@ -28,8 +28,14 @@ NAMESPACE = "VideoMetadata"
 COUNTS = (
     *("VideosCreated", "VideosDeleted", "VideosRemoved", "JobsDone", "JobsFailed", "ViewsCounted", "OpenJobs"),
     *("JobsRequeued", "JobsResent", "JobsGivenUp", "JobsSkipped"),
+    *("DeliveriesDone", "DeliveriesFailed", "WebhooksPaused"),
 )
-METRICS = {**dict.fromkeys(COUNTS, "Count"), "OldestJobSeconds": "Seconds"}
+METRICS = {
+    **dict.fromkeys(COUNTS, "Count"),
+    "OldestJobSeconds": "Seconds",
+    "DeliveryLag": "Milliseconds",
+    "DeliveryWait": "Seconds",
+}
 """Every metric and its unit."""
 
 

@@ -1,5 +1,5 @@
-"""What the queues carry: attempts at jobs, videos whose totals are to move, what is counted of videos, and what is
-removed.
+"""What the queues carry: attempts at jobs, videos whose totals are to move, what is counted of videos, what is removed,
+change sets that are taken back, and who is to be told of changes.
 
 The queue `transcode` is read by transcoders that are not part of this service, so its messages are a contract
 (docs/transcode-queue.md): a field may be added within a version, everything else makes a new one.
@@ -21,6 +21,9 @@ PURGE_SCHEMA: Literal["video-metadata/purge/1"] = "video-metadata/purge/1"
 PURGE_PLAYLIST_SCHEMA: Literal["video-metadata/purge-playlist/1"] = "video-metadata/purge-playlist/1"
 AGGREGATES_SCHEMA: Literal["video-metadata/aggregates/1"] = "video-metadata/aggregates/1"
 TALLY_SCHEMA: Literal["video-metadata/tally/1"] = "video-metadata/tally/1"
+REVERT_SCHEMA: Literal["video-metadata/revert/1"] = "video-metadata/revert/1"
+CHANGED_SCHEMA: Literal["video-metadata/changed/1"] = "video-metadata/changed/1"
+DELIVER_SCHEMA: Literal["video-metadata/deliver/1"] = "video-metadata/deliver/1"
 
 
 class _Message(BaseModel):
@@ -86,6 +89,27 @@ class PurgePlaylistMessage(_OfRequest):
     playlistId: str
 
 
+class RevertMessage(_OfRequest):
+    """A run that takes a change set back. The run itself says how far it is."""
+
+    schema_: Literal["video-metadata/revert/1"] = Field(alias="schema")
+    revertId: str
+
+
+class ChangedMessage(_Message):
+    """Changes that were appended to the feed. It says not which: those who follow know how far they are."""
+
+    schema_: Literal["video-metadata/changed/1"] = Field(alias="schema")
+    owners: list[str] = Field(description="Whose things were changed, each once")
+
+
+class DeliverMessage(_Message):
+    """A webhook that may have something to deliver. Its place says what."""
+
+    schema_: Literal["video-metadata/deliver/1"] = Field(alias="schema")
+    webhookId: str
+
+
 class AggregatesMessage(_OfRequest):
     """A video that counts for something else than before. It says not what: the present state is what counts."""
 
@@ -143,6 +167,21 @@ def purge_playlist_message(playlist_id: str, correlation_id: str | None = None) 
     return {"schema": PURGE_PLAYLIST_SCHEMA, "playlistId": playlist_id, **_correlation(correlation_id)}
 
 
+def revert_message(revert_id: str) -> dict[str, Any]:
+    """The message of a run, which has the id of the request that asked for it."""
+    return {"schema": REVERT_SCHEMA, "revertId": revert_id, "correlationId": revert_id}
+
+
+def changed_message(owners: Sequence[str]) -> dict[str, Any]:
+    """The message of changes that were appended to the feed: whose things were changed."""
+    return {"schema": CHANGED_SCHEMA, "owners": list(owners)}
+
+
+def deliver_message(webhook_id: str) -> dict[str, Any]:
+    """The message of a webhook that may have something to deliver."""
+    return {"schema": DELIVER_SCHEMA, "webhookId": webhook_id}
+
+
 def aggregates_message(video_id: str, correlation_id: str | None = None, *, entries: bool = False) -> dict[str, Any]:
     """The message of a video whose totals are to move, and with `entries` its entries as well."""
     message = {"schema": AGGREGATES_SCHEMA, "videoId": video_id, **({"entries": True} if entries else {})}
@@ -158,7 +197,17 @@ def _correlation(correlation_id: str | None) -> dict[str, str]:
     return {} if correlation_id is None else {"correlationId": correlation_id}
 
 
-_Model = TypeVar("_Model", JobMessage, PurgeMessage, PurgePlaylistMessage, AggregatesMessage, TallyMessage)
+_Model = TypeVar(
+    "_Model",
+    JobMessage,
+    PurgeMessage,
+    PurgePlaylistMessage,
+    RevertMessage,
+    ChangedMessage,
+    DeliverMessage,
+    AggregatesMessage,
+    TallyMessage,
+)
 
 
 def parse(model: type[_Model], body: dict[str, Any]) -> _Model:

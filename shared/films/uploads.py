@@ -8,12 +8,14 @@ An Upload item says what was announced, and how far it is:
 
 For a multipart upload S3 itself decides between complete and abort; for a single PUT, which S3 cannot call off,
 the item does. S3 is asked first and the item written then: a crash in between leaves a multipart upload without
-URLs, which the bucket's rules abort, and never an item that promises what S3 does not know.
+URLs, which the bucket's rules abort, and never an item that promises what S3 does not know. So whoever wants to know
+how far an open upload is asks S3 as well.
 """
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression
@@ -35,6 +37,8 @@ SMALLEST_PART = 32 * MIB
 PUT_SECONDS = 3600
 MULTIPART_SECONDS = 6 * 3600
 """How long the URLs are good, unless the credentials that they are signed with end before."""
+UPLOAD_DAYS = 2
+"""Days that an upload may take: at the next midnight the bucket's rule removes its parts (infra/media_stack.py)."""
 KEPT_SECONDS = 7 * DAY
 UPLOAD_ID = r"[0-9a-f]{11}-[0-9a-f]{16}"
 
@@ -51,15 +55,23 @@ def part_size(file_size: int) -> int:
 
 
 @dataclass(frozen=True)
-class Begun:
-    """An upload that was begun, and by which URLs it goes."""
+class Part:
+    """A part of an upload: with a URL that takes it, or the ETag that S3 gave it."""
+
+    size: int
+    url: str | None = None
+    etag: str | None = None
+
+
+@dataclass(frozen=True)
+class OpenUpload:
+    """An open upload, and by which URLs it goes."""
 
     upload_id: str
     expires_at: int
     put: tuple[str, dict[str, str]] | None
     """URL and headers of a single PUT."""
-    parts: Sequence[tuple[str, int]] = ()
-    """URL and size of each part."""
+    parts: Sequence[Part] = ()
 
 
 class UploadStore:
@@ -106,7 +118,7 @@ class UploadService:
         self.quota = quota
         self.jobs = jobs
 
-    def begin(self, video_id: str, content_type: str, size: int, caller: Caller, milliseconds: int) -> Begun:
+    def begin(self, video_id: str, content_type: str, size: int, caller: Caller, milliseconds: int) -> OpenUpload:
         """Begin an upload for a video of the caller's; `milliseconds` since the epoch. Counts against its owner."""
         now = milliseconds // 1000
         video = self._live_video(video_id, caller, now)
@@ -130,17 +142,21 @@ class UploadService:
         item = done_for(upload, caller.correlation_id)
         if size <= LARGEST_PUT:
             self.store.create(item, now)
-            put = self.objects.presigned_put(uri, content_type, size, PUT_SECONDS)
-            return Begun(upload_id, now + PUT_SECONDS, put)
+            return self._signed(item, now)
         multipart_id = self.objects.start_multipart(uri, content_type)
-        whole = part_size(size)
-        self.store.create({**item, "multipartId": multipart_id, "partSize": whole}, now)
-        sizes = [min(whole, size - start) for start in range(0, size, whole)]
-        urls = [
-            self.objects.presigned_part(uri, multipart_id, number, length, MULTIPART_SECONDS)
-            for number, length in enumerate(sizes, 1)
-        ]
-        return Begun(upload_id, now + MULTIPART_SECONDS, None, list(zip(urls, sizes, strict=True)))
+        item |= {"multipartId": multipart_id, "partSize": part_size(size)}
+        self.store.create(item, now)
+        return self._signed(item, now)
+
+    def read(self, video_id: str, upload_id: str, caller: Caller, now: int) -> tuple[Item, OpenUpload | None]:
+        """The upload's item with the state that it has at `now`; if that is open, also fresh URLs for what is missing.
+
+        Writes nothing, and counts against no quota. `replaced` is what no item says: a later film has arrived.
+        """
+        video = self._live_video(video_id, caller, now)
+        item = self._upload(video_id, upload_id)
+        state, sent = self._progress(item, video.get("source", {}).get("uploadId", ""), now)
+        return {**item, "state": state}, self._signed(item, now, sent) if state == "open" else None
 
     def complete(self, video_id: str, upload_id: str, etags: Sequence[str], caller: Caller, now: int) -> None:
         """Make the film of its parts; done again it changes nothing."""
@@ -184,6 +200,41 @@ class UploadService:
         if item["state"] == "open" and self.store.move(item, "aborted") != "aborted":
             raise _complete()
 
+    def _progress(self, item: Item, arrived: str, now: int) -> tuple[str, Mapping[int, tuple[int, str]]]:
+        """The state that an upload really has, and which parts S3 has; `arrived` is the upload of the video's film."""
+        if item["state"] in ("open", "received") and arrived > item["uploadId"]:
+            return "replaced", {}
+        if item["state"] != "open":
+            return item["state"], {}
+        in_time = now < _ends(item)
+        if in_time and "multipartId" in item:
+            try:
+                return "open", self.objects.sent_parts(item["uri"], item["multipartId"])
+            except UploadGone:
+                in_time = False
+        # It may have arrived without anybody having said so yet.
+        if self.objects.exists(item["uri"]):
+            return "received", {}
+        return ("open" if in_time else "aborted"), {}
+
+    def _signed(self, item: Item, now: int, sent: Mapping[int, tuple[int, str]] = MappingProxyType({})) -> OpenUpload:
+        """An upload with URLs for all but the parts that were `sent`: their sizes and ETags, by their numbers."""
+        uri, size, in_parts = item["uri"], item["fileSize"], "multipartId" in item
+        ends = min(now + (MULTIPART_SECONDS if in_parts else PUT_SECONDS), _ends(item))
+        if not in_parts:
+            put = self.objects.presigned_put(uri, item["contentType"], size, ends - now)
+            return OpenUpload(item["uploadId"], ends, put)
+
+        def part(number: int, length: int) -> Part:
+            sent_length, etag = sent.get(number, (None, None))
+            if sent_length == length:
+                return Part(length, etag=etag)
+            return Part(length, url=self.objects.presigned_part(uri, item["multipartId"], number, length, ends - now))
+
+        whole = item["partSize"]
+        sizes = [min(whole, size - start) for start in range(0, size, whole)]
+        return OpenUpload(item["uploadId"], ends, None, [part(*numbered) for numbered in enumerate(sizes, 1)])
+
     def _live_video(self, video_id: str, caller: Caller, now: int) -> Item:
         video = self._video(video_id, caller, now)
         if video["status"] == "deleted":
@@ -198,6 +249,15 @@ class UploadService:
         if item is None:
             raise NotFound("The video has no such upload.")
         return item
+
+
+def _ends(item: Item) -> int:
+    """When an upload has to be complete, in epoch seconds: no URL is good for longer.
+
+    That is when the bucket's rule removes its parts: at the first midnight (UTC) once the days are over.
+    https://docs.aws.amazon.com/AmazonS3/latest/userguide/intro-lifecycle-rules.html
+    """
+    return -(-(int(item["requestedAt"]) + UPLOAD_DAYS * DAY) // DAY) * DAY
 
 
 def _parts_refused(detail: str) -> InvalidContent:

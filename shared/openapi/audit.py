@@ -1,10 +1,11 @@
 """The operations of the function `history`."""
 
-from shared.audit import ACTIONS
 from shared.core import errors
+from shared.history.entries import ACTIONS
 from shared.openapi.spec import (
     EXAMPLE_ID,
     LINK,
+    PAST_ERRORS,
     VIDEO_ID,
     Operation,
     json_content,
@@ -13,7 +14,7 @@ from shared.openapi.spec import (
     query,
     ref,
 )
-from shared.queries import ListAudit
+from shared.queries import GetDiff, ListAudit
 from shared.web.parameters import Schema
 
 ENTRY: Schema = {
@@ -43,12 +44,32 @@ JOB_ENTRY: Schema = {
     "changes": [{"field": "/state", "from": "running", "to": "failed"}],
 }
 
+ALWAYS = ("sequence", "entity", "action", "by", "at", "changes")
+"""What every entry has."""
+
+PLAYLIST_ID: Schema = VIDEO_ID | {"name": "playlistId"}
+PLAYLIST_ENTRY: Schema = {
+    "sequence": "000000000001234567892",
+    "playlistId": EXAMPLE_ID,
+    "entity": "playlist",
+    "action": "changed",
+    "by": {"kind": "person", "id": "user_789"},
+    "correlationId": "JKJcXmPLvHcESHA=",
+    "at": 1717645300000,
+    "version": 4,
+    "changes": [
+        {"field": "/entries/9b2c1f5e-7d1a-4c1e-8f43-2a5f7f0f4e11", "to": {"rank": "i", "addedAt": 1717645300}},
+        {"field": "/title", "from": "Launches", "to": "All launches"},
+    ],
+}
+DIFF: Schema = {"videoId": EXAMPLE_ID, "from": 2, "to": 5, "changes": ENTRY["changes"]}
+
 OPERATIONS: dict[str, Operation] = {
     "listAudit": Operation(
         "List the changes of a video",
-        "Who changed what in a video and its jobs, newest first, for its owner and admins; admins can also read this for "
-        "a video that is gone. A change is listed some seconds after it was made. Views and the progress of jobs are not "
-        "listed. A page is short when its entries are large (1 MB in all), and `nextCursor` still leads on.",
+        "Who changed what in a video, its jobs, credits, releases and imported ratings, newest first, for its owner and "
+        "admins; admins can also read this for a video that is gone. A change is listed some seconds after it was made. "
+        "Views, ratings of users and the progress of jobs are not listed. A page is short when its entries are large (1 MB in all), and `nextCursor` still leads on.",
         {
             200: {
                 "description": "A page",
@@ -62,6 +83,32 @@ OPERATIONS: dict[str, Operation] = {
             *query(ListAudit),
         ),
     ),
+    "listPlaylistAudit": Operation(
+        "List the changes of a playlist",
+        "Who changed what in a playlist, newest first, for its owner and admins, as for a video. `/entries/{videoId}` is the "
+        "place of a video in it, with its `rank`.",
+        {
+            200: {
+                "description": "A page",
+                "headers": LINK,
+                **json_content(ref("AuditPage"), {"items": [PLAYLIST_ENTRY], "nextCursor": None}),
+            }
+        },
+        (errors.InvalidParameter, errors.InvalidCursor, errors.Forbidden, errors.NotFound),
+        (
+            PLAYLIST_ID,
+            *query(ListAudit),
+        ),
+    ),
+    "getDiff": Operation(
+        "Compare two versions of a video",
+        "What differs between two versions, for its owner and admins: what was changed and changed back is not listed. "
+        "410 when the audit trail does not go back that far, or has only the beginning of a value; 503 while it does not "
+        "have the newest changes yet.",
+        {200: {"description": "The changes", **json_content(ref("VideoDiff"), DIFF)}},
+        (*PAST_ERRORS,),
+        (VIDEO_ID, *query(GetDiff)),
+    ),
 }
 
 
@@ -74,7 +121,8 @@ def schemas() -> Schema:
             "field": {
                 "type": "string",
                 "format": "json-pointer",
-                "description": "JSON Pointer (RFC 6901) into the video",
+                "description": "JSON Pointer (RFC 6901) into the video, or what lies beside it; of a playlist "
+                "`/entries/<videoId>` is an entry, which has `rank` and `addedAt`",
             },
             "from": {"description": "Left out when there was nothing"},
             "to": {"description": "Left out when nothing remained"},
@@ -83,10 +131,17 @@ def schemas() -> Schema:
         },
         optional=("from", "to", "fromBytes", "toBytes"),
     )
+    without_cuts = object_of(
+        {name: change["properties"][name] for name in ("field", "from", "to")}, optional=("from", "to")
+    )
     properties: Schema = {
         "sequence": {"type": "string", "description": "Grows from one change of the video to the next"},
         "videoId": {"type": "string", "format": "uuid"},
-        "entity": {"type": "string", "enum": ["video", "job"]},
+        "playlistId": {"type": "string", "format": "uuid", "description": "Of a playlist, in place of `videoId`"},
+        "entity": {"type": "string", "enum": ["video", "job", "credit", "release", "rating", "playlist"]},
+        "personId": {"type": "string", "description": "Of a credit"},
+        "region": {"type": "string", "description": "Of a release"},
+        "language": {"type": "string", "description": "Of a release that has one"},
         "kind": {"type": "string", "description": "Of a job, such as `probe`"},
         "action": {
             "type": "string",
@@ -103,12 +158,24 @@ def schemas() -> Schema:
             "it; of a job, the request that wanted the job. Left out when no request asked for it",
         },
         "at": {"type": "integer", "minimum": 0, "description": "Epoch milliseconds"},
-        "version": {"type": "integer", "minimum": 1, "description": "Of the video, after the change"},
+        "version": {
+            "type": "integer",
+            "minimum": 1,
+            "description": "Of the video, credit, release or playlist, after the change",
+        },
         "attempt": {"type": "integer", "minimum": 1, "description": "Of the job"},
         "changes": {"type": "array", "items": change},
         "omitted": {**size, "description": "How many more changes there were than an entry can hold"},
     }
     return {
-        "AuditEntry": object_of(properties, optional=("kind", "correlationId", "version", "attempt", "omitted")),
+        "AuditEntry": object_of(properties, optional=[name for name in properties if name not in ALWAYS]),
         "AuditPage": page_of("AuditEntry"),
+        "VideoDiff": object_of(
+            {
+                "videoId": {"type": "string", "format": "uuid"},
+                "from": {"type": "integer", "minimum": 1},
+                "to": {"type": "integer", "minimum": 1},
+                "changes": {"type": "array", "items": without_cuts},
+            }
+        ),
     }

@@ -5,14 +5,47 @@ from functools import cache
 
 from shared.core import errors
 from shared.core.errors import ServiceError
-from shared.openapi import audit, jobs, playback, playlists, public, ratings, relations, totals, uploads, videos, views
+from shared.openapi import (
+    audit,
+    changes,
+    changesets,
+    history,
+    jobs,
+    playback,
+    playlists,
+    public,
+    ratings,
+    relations,
+    totals,
+    uploads,
+    videos,
+    views,
+    webhooks,
+)
 from shared.openapi.spec import Operation, ref
 from shared.routes import ROUTES, SCOPES, Route
 from shared.web.answers import PROBLEM
 from shared.web.parameters import Query, Schema
 from shared.web.requests import JSON, LARGEST_BODY
 
-_PARTS = (videos, relations, ratings, playlists, totals, views, jobs, uploads, playback, audit)
+_PARTS = (
+    *(
+        videos,
+        relations,
+        ratings,
+        playlists,
+        totals,
+        views,
+        jobs,
+        uploads,
+        playback,
+        audit,
+        changes,
+        changesets,
+        history,
+    ),
+    webhooks,
+)
 _OPERATIONS: dict[str, Operation] = {
     operation: spec for part in (*_PARTS, public) for operation, spec in part.OPERATIONS.items()
 }
@@ -30,6 +63,8 @@ _TAGS = {
     "playlists": "Collect videos in an order",
     "totals": "The most used tags, and what a user has",
     "history": "Who changed what",
+    "undo": "Take changes back",
+    "webhooks": "Have changes sent",
     _SERVICE: "Health and documentation, without a token",
 }
 """What operations are grouped by: the functions that serve them, and what needs no token."""
@@ -183,6 +218,8 @@ def _example(kind: type[ServiceError]) -> Schema:
             return kind("1 field is not valid.", errors=fault).problem()
         case 400 if kind is errors.InvalidParameter:
             return errors.InvalidParameter.named("limit", "must be a whole number from 1 to 100").problem()
+        case 503 if kind is errors.TrailBehind:
+            return errors.TrailBehind().problem()
         case 503:
             return errors.Unavailable().problem()
         case _:

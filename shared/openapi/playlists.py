@@ -150,7 +150,7 @@ OPERATIONS: dict[str, Operation] = {
     ),
     "deletePlaylist": Operation(
         "Delete a playlist",
-        "Removes it with its entries for good; the videos stay as they are.",
+        "Nobody sees it from then on; after 30 days it is removed with its entries. The videos stay as they are.",
         {204: {"description": "Deleted"}},
         CHANGE_ERRORS,
         (_PLAYLIST_ID, _IF_MATCH),

@@ -94,6 +94,15 @@ CHANGE_ERRORS = (
     errors.WriteContention,
     errors.VersionMismatch,
 )
+PAST_ERRORS = (
+    errors.InvalidParameter,
+    errors.Forbidden,
+    errors.NotFound,
+    errors.LimitReached,
+    errors.Gone,
+    errors.TrailBehind,
+)
+"""What reading the past of a video may be refused with."""
 BODY_ERRORS = (errors.MalformedJson, errors.ContentTooLarge, errors.UnsupportedMediaType, errors.InvalidContent)
 
 

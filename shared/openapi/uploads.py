@@ -3,7 +3,7 @@
 from shared.core import errors
 from shared.core.limits import LARGEST_FILM, MOST_PARTS
 from shared.films.models import CompleteUpload, NewUpload, UploadedPart
-from shared.films.uploads import LARGEST_PUT, MULTIPART_SECONDS, PUT_SECONDS, SMALLEST_PART, UPLOAD_ID
+from shared.films.uploads import LARGEST_PUT, MULTIPART_SECONDS, PUT_SECONDS, SMALLEST_PART, UPLOAD_DAYS, UPLOAD_ID
 from shared.openapi.spec import (
     BODY_ERRORS,
     EXAMPLE_ID,
@@ -44,6 +44,20 @@ MULTIPART_UPLOAD: Schema = {
     "abort": f"upload/{UPLOAD}",
     "expiresAt": 1717666800,
 }
+_FACTS: Schema = {"uploadId": UPLOAD, "videoId": EXAMPLE_ID, "state": "open", "contentType": "video/mp4"}
+_OPEN_PUT: Schema = _FACTS | {"fileSize": 75_000_000} | PUT_UPLOAD
+_OPEN_PARTS: Schema = (
+    _FACTS
+    | {"fileSize": 3 * SMALLEST_PART + 19_336_704}
+    | MULTIPART_UPLOAD
+    | {
+        "parts": [
+            {"partNumber": 1, "etag": '"b1946ac92492d2347c6235b4d2611184"', "size": SMALLEST_PART},
+            *MULTIPART_UPLOAD["parts"][1:],
+        ]
+    }
+)
+_ENDED: Schema = _FACTS | {"state": "received", "fileSize": 75_000_000}
 _UPLOAD_ID: Schema = {
     "name": "uploadId",
     "in": "path",
@@ -84,6 +98,32 @@ OPERATIONS: dict[str, Operation] = {
                 }
             },
         },
+    ),
+    "getUpload": Operation(
+        "Go on with an upload",
+        "For a client that was interrupted, or whose URLs have expired. While the upload is open, this signs fresh URLs: for the "
+        "single PUT, or for the parts that S3 does not have yet. The parts that it has come with their ETags; with those and the "
+        "ETags of what is sent now, `complete`. It changes nothing and counts against no quota. An upload ends "
+        f"{UPLOAD_DAYS} days after it was begun, at the next midnight (UTC), and no URL is good for longer. In the other states there is nothing to send: "
+        "`received`, the film is there; `refused`, it is not what was announced; `aborted`, also by its time running out; "
+        "`replaced`, the film of a later upload is there.",
+        {
+            200: {
+                "description": "How far it is, and where to send what is missing",
+                "content": {
+                    JSON: {
+                        "schema": {"oneOf": [ref("OpenPutUpload"), ref("OpenMultipartUpload"), ref("EndedUpload")]},
+                        "examples": {
+                            "put": {"value": _OPEN_PUT},
+                            "parts": {"value": _OPEN_PARTS},
+                            "ended": {"value": _ENDED},
+                        },
+                    }
+                },
+            }
+        },
+        (*_OWNER_ERRORS, errors.IllegalTransition),
+        (VIDEO_ID, _UPLOAD_ID),
     ),
     "completeUpload": Operation(
         "Complete an upload that came in parts",
@@ -135,35 +175,52 @@ def schemas() -> Schema:
     method: Schema = {"type": "string", "const": "PUT"}
     headers: Schema = {"type": "object", "additionalProperties": {"type": "string"}}
     end: Schema = {**SECONDS, "description": "Epoch seconds; the URLs expire then at the latest"}
-    part = object_of(
-        {
-            "partNumber": {"type": "integer", "minimum": 1, "maximum": MOST_PARTS},
-            "method": method,
-            "url": url,
-            "size": size,
-        }
-    )
+    part: Schema = {
+        "partNumber": {"type": "integer", "minimum": 1, "maximum": MOST_PARTS},
+        "method": method,
+        "url": url,
+        "size": size,
+    }
+    etag: Schema = {"type": "string", "description": "S3 has the part: `complete` takes this"}
+    open_part = object_of(part | {"etag": etag}, optional=("method", "url", "etag"))
+    put: Schema = {
+        "uploadId": upload_id,
+        "method": method,
+        "url": url,
+        "headers": {**headers, "description": "Send these with the PUT"},
+        "abort": {**relative, "description": "DELETE aborts the upload. " + relative["description"]},
+        "expiresAt": end,
+    }
+    parts: Schema = {
+        "uploadId": upload_id,
+        "partSize": size,
+        "parts": _parts(object_of(part)),
+        "complete": {**relative, "description": "POST completes it. " + relative["description"]},
+        "abort": {**relative, "description": "DELETE aborts the upload. " + relative["description"]},
+        "expiresAt": end,
+    }
+    facts: Schema = {
+        "videoId": {"type": "string", "format": "uuid"},
+        "contentType": {"type": "string", "description": "As announced"},
+        "fileSize": {**size, "description": "Bytes, as announced"},
+    }
+    open_facts = facts | {"state": {"type": "string", "const": "open"}}
+    ended: Schema = {"type": "string", "enum": ["received", "refused", "aborted", "replaced"]}
     return model_schemas(NewUpload, CompleteUpload, UploadedPart) | {
-        "PutUpload": object_of(
-            {
-                "uploadId": upload_id,
-                "method": method,
-                "url": url,
-                "headers": {**headers, "description": "Send these with the PUT"},
-                "abort": {**relative, "description": "DELETE aborts the upload. " + relative["description"]},
-                "expiresAt": end,
+        "PutUpload": object_of(put),
+        "MultipartUpload": object_of(parts),
+        "OpenPutUpload": object_of(open_facts | put),
+        "OpenMultipartUpload": object_of(
+            open_facts
+            | parts
+            | {
+                "parts": {
+                    **_parts(open_part),
+                    "description": "Those that S3 has, by `etag`; those that are missing, by `method` and `url`",
+                }
             }
         ),
-        "MultipartUpload": object_of(
-            {
-                "uploadId": upload_id,
-                "partSize": size,
-                "parts": {"type": "array", "items": part, "minItems": 1, "maxItems": MOST_PARTS},
-                "complete": {**relative, "description": "POST completes it. " + relative["description"]},
-                "abort": {**relative, "description": "DELETE aborts the upload. " + relative["description"]},
-                "expiresAt": end,
-            }
-        ),
+        "EndedUpload": object_of({"uploadId": upload_id, "state": ended} | facts),
         "ReceivedUpload": object_of(
             {
                 "uploadId": upload_id,
@@ -172,3 +229,7 @@ def schemas() -> Schema:
             }
         ),
     }
+
+
+def _parts(part: Schema) -> Schema:
+    return {"type": "array", "items": part, "minItems": 1, "maxItems": MOST_PARTS}

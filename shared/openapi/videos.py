@@ -3,6 +3,7 @@
 from shared.aws.pages import EXAMINED_BUDGET
 from shared.core import errors
 from shared.core.limits import LARGEST_BATCH
+from shared.history.trail import FARTHEST
 from shared.openapi import relations
 from shared.openapi.spec import (
     BODY_ERRORS,
@@ -14,6 +15,7 @@ from shared.openapi.spec import (
     IF_NONE_MATCH,
     KEY,
     LINK,
+    PAST_ERRORS,
     SECONDS,
     STATUS,
     VIDEO_ID,
@@ -75,6 +77,9 @@ TITLE_PAGE: Schema = {
         "credits": {"items": [relations.CREDIT], "nextCursor": None},
         "ratings": {"average": 7.33, "votes": 3, "likes": 1, "dislikes": 0},
     },
+}
+PAST_VIDEO: Schema = {name: value for name, value in VIDEO.items() if name not in ("viewCount", "schemaVersion")} | {
+    "without": ["viewCount", "schemaVersion"]
 }
 TAGS = (
     "A video has up to 30 tags of 1 to 64 characters. Two spellings are the same tag when they differ only in case, in "
@@ -236,7 +241,11 @@ OPERATIONS: dict[str, Operation] = {
         "titles in its language or without one. Languages are compared by lookup (RFC 4647, section 3.4), then by "
         f"filtering for more specific ones. Only the first {MOST_RELEASES} releases are considered: the region's, or else "
         f"all. `include` adds what else belongs to the video. Past {LARGEST_SECTION} items, 1 MB read, or "
-        f"{LARGEST_LIST:,} bytes of answer, a list ends early, and its `nextCursor` leads on.",
+        f"{LARGEST_LIST:,} bytes of answer, a list ends early, and its `nextCursor` leads on. With `version` or `asOf` the "
+        "answer is the document as it was, for the video's owner and admins, and `without` names the fields that nothing keeps. "
+        "It is consistent. It is 410 when the audit trail does not go back that far, has only the beginning of a value that is "
+        "asked for, or the video was removed; 503 while the trail does not have the newest changes yet; 409 when more than "
+        f"{FARTHEST} MB of it would have to be read.",
         {
             200: {
                 "description": "The video",
@@ -246,14 +255,18 @@ OPERATIONS: dict[str, Operation] = {
                 },
                 "content": {
                     JSON: {
-                        "schema": {"anyOf": [ref("FetchedVideo"), ref("PartialVideo")]},
-                        "examples": {"video": {"value": VIDEO}, "title page": {"value": TITLE_PAGE}},
+                        "schema": {"anyOf": [ref("FetchedVideo"), ref("PartialVideo"), ref("PastVideo")]},
+                        "examples": {
+                            "video": {"value": VIDEO},
+                            "title page": {"value": TITLE_PAGE},
+                            "as it was": {"value": PAST_VIDEO},
+                        },
                     }
                 },
             },
             304: {"description": "Not modified", "headers": {"ETag": ETAG}},
         },
-        (errors.InvalidParameter, errors.Forbidden, errors.NotFound),
+        PAST_ERRORS,
         (
             VIDEO_ID,
             *query(GetVideo),
@@ -299,6 +312,10 @@ OPERATIONS: dict[str, Operation] = {
         EMPTY_BODY,
     ),
 }
+
+
+NOT_OF_THE_PAST = ("viewCount", "schemaVersion")
+"""Fields that no video has as it was, or by which clients know that an answer is of the present."""
 
 
 def schemas() -> Schema:
@@ -348,6 +365,14 @@ def schemas() -> Schema:
     always = {*content["required"], *server} - {*OWNER_FIELDS, "viewCount", "origins"}
     required = [name for name in FIELDS if name in always]
     fetched = video | {LOCAL_TITLE: ref("FittingTitle"), "included": ref("Included")}
+    without: Schema = {
+        "without": {
+            "type": "array",
+            "items": {"type": "string", "enum": ["viewCount", "updatedAt", "schemaVersion"]},
+            "description": "Of a video as it was, the fields that are not known: view counts are kept by hour instead, and what "
+            "an earlier release wrote lacks the others",
+        }
+    }
     return schemas | {
         "Video": {"type": "object", "properties": video, "required": required},
         "FetchedVideo": {
@@ -356,7 +381,13 @@ def schemas() -> Schema:
             "properties": fetched,
             "required": [*required, "viewCount"],
         },
-        "PartialVideo": _partial(fetched, "schemaVersion"),
+        "PartialVideo": _partial(fetched | without, "schemaVersion"),
+        "PastVideo": {
+            "type": "object",
+            "description": "What `version` and `asOf` ask for. `schemaVersion` is there too, unless `without` names it",
+            "properties": {name: schema for name, schema in (video | without).items() if name not in NOT_OF_THE_PAST},
+            "required": [name for name in required if name not in ("updatedAt", *NOT_OF_THE_PAST)] + ["without"],
+        },
         "VideoSummary": {
             "type": "object",
             "properties": summary,

@@ -1,18 +1,19 @@
 """Credits and releases of videos, and the videos of a person.
 
 Both are items beside their video, and entries of RelationIndex while it is listed. They hold no copy of the video but
-the year that a credit is sorted by; shared/relations/mover.py moves them when the video's place changes.
+the year that a credit is sorted by, and its owner, who is shown what the audit trail says of them;
+shared/relations/mover.py moves them when the video's place changes.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from shared.aws.dynamodb import Key, Table
+from shared.aws.dynamodb import Key, Table, Write
 from shared.aws.expressions import Expression, change_between
 from shared.aws.failures import ConditionFailed
 from shared.aws.listing import Lists, Window, hydrated, unsharded
-from shared.aws.records import contended, is_ours, key_of, stamped, unchanged
+from shared.aws.records import contended, is_ours, key_of, new_write_id, stamped, unchanged
 from shared.core.attributes import Item
 from shared.core.caller import UPDATED_FOR, Caller
 from shared.core.errors import IllegalTransition, NotFound, VersionMismatch
@@ -38,10 +39,14 @@ ROLE_FIELDS = ("category", "job", "characters")
 TITLE_FIELDS = ("title", "types", "attributes")
 """In the order of shared/relations/models.py: DynamoDB keeps none in a map, and the same thing must have the same ETag."""
 _NO_CREDIT, _NO_RELEASE = "There is no such credit.", "There is no such release."
-_STAMPS = ("version", "schemaVersion", "updatedAt", "updatedBy", UPDATED_FOR, "writeId")
+OWNER = "owner"
+"""Attribute: whose video it is. Those that were written before the trail followed them have none."""
+REMOVING = "removing"
+"""Attribute of one that is removed next: a removal itself says neither who asked for it nor for which request."""
+_STAMPS = ("version", "schemaVersion", "updatedAt", "updatedBy", UPDATED_FOR, "writeId", OWNER)
 
-PLACING_ATTRIBUTES = ("videoId", "createdAt", "releaseYear", "rel", "version")
-"""What shared.videos.entries.placed and as_read read of a video."""
+PLACING_ATTRIBUTES = ("videoId", "userId", "createdAt", "releaseYear", "rel", "version")
+"""What shared.videos.entries.placed and as_read read of a video, and whose it is."""
 
 Allows = Callable[[Item | None], bool]
 """The caller's own condition (If-Match, If-None-Match) on what is there; None: there is nothing."""
@@ -55,6 +60,7 @@ def credit_item(
         **CREDIT.key(videoId=video["videoId"], personId=person_id),
         "videoId": video["videoId"],
         "personId": person_id,
+        OWNER: video["userId"],
         **content.model_dump(exclude_none=True),
     }
     return stamped(placed(item, video), caller, now, version=version)
@@ -80,6 +86,7 @@ def release_item(
         "videoId": video_id,
         "region": region,
         **({"language": language} if language else {}),
+        OWNER: video["userId"],
         **content.model_dump(exclude_none=True),
     }
     return stamped(placed(item, video), caller, now, version=version)
@@ -232,10 +239,8 @@ class RelationStore:
                 return present, False
             new = item | {"version": present["version"] + 1 if present else 1}
             try:
-                self.table.write(self.table.put(new, condition=unchanged(present)))
+                self._write_once(self.table.put(new, condition=unchanged(present)), new)
             except ConditionFailed as failure:
-                if is_ours(failure.item, new):
-                    return new, present is None
                 present = failure.item
             else:
                 return new, present is None
@@ -247,8 +252,13 @@ class RelationStore:
             raise NotFound(absent)
         for _ in range(CHANGE_ATTEMPTS):
             _require(allows, present)
+            # First who removes it, which the stream shows with what was removed. All else stays as it was, also its time:
+            # whoever finds it like this, because the next write never came, sees no other version of it.
+            leaving = caller.signed(present) | {"writeId": new_write_id(), REMOVING: True}
             try:
-                self.table.write(self.table.remove(key, condition=unchanged(present)))
+                sign = self.table.update(key, change_between(present, leaving), condition=unchanged(present))
+                self._write_once(sign, leaving)
+                self.table.write(self.table.remove(key, condition=unchanged(leaving)))
             except ConditionFailed as failure:
                 # Gone by now, by another's hand or by an attempt of ours whose answer was lost.
                 if failure.item is None:
@@ -257,6 +267,14 @@ class RelationStore:
             else:
                 return
         raise contended("the video")
+
+    def _write_once(self, write: Write, new: Item) -> None:
+        """Carry out the write that makes `new` of an item; raises ConditionFailed."""
+        try:
+            self.table.write(write)
+        except ConditionFailed as failure:
+            if not is_ours(failure.item, new):
+                raise
 
     def _videos_of(self, person_id: str, now: int, window: Window) -> Page[dict[str, Any]]:
         relation = unsharded(person_relation(person_id))

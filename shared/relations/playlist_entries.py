@@ -4,7 +4,7 @@ An entry is two items: one that stands in the list by its rank, and a membership
 entry is shown by what the caller may see of its video, and counts as long as it is there.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from typing import Any
 
 from shared.aws.dynamodb import Write
@@ -18,14 +18,16 @@ from shared.core.position import Page, Position
 from shared.relations import ranks
 from shared.relations.playlists import PlaylistStore, Revision, any_version
 from shared.relations.ranks import MOST_SPREAD, NoRoomError
-from shared.schema import ENTRY, MEMBERSHIP, PARTITION_KEY, PLAYLIST, VIDEO, in_playlist_relation
-from shared.videos.access import VISIBILITY_ATTRIBUTES, is_shown
+from shared.schema import ENTRY, MEMBERSHIP, PARTITION_KEY, PLAYLIST, TTL_ATTRIBUTE, VIDEO, in_playlist_relation
+from shared.videos.access import VISIBILITY_ATTRIBUTES, is_purged, is_shown
 from shared.videos.catalogue import VideoStore
 from shared.videos.documents import summary
 from shared.web.idempotency import Once
 
 MOST_ENTRIES = 5000
 """Of one playlist."""
+MOST_PLACED = 30
+"""Entries that `placed` puts in place at most: each takes three writes of a transaction."""
 
 
 class EntryStore:
@@ -88,6 +90,7 @@ class EntryStore:
                     self.table.put(_membership(entry, caller, now, write_id), condition=ABSENT),
                     self.table.put(_entry(entry, caller, now)),
                 ],
+                [moved_entry(video_id, to=entry)],
                 _document(entry),
                 AlreadyExists("The playlist already contains this video."),
             )
@@ -132,10 +135,13 @@ class EntryStore:
             others = [neighbour for neighbour in neighbours if neighbour["videoId"] != video_id]
             new_ranks = _ranks(anchor["rank"] if anchor else None, [other["rank"] for other in others], behind=behind)
             writes: list[Write] = []
+            moves: list[Item] = []
             for entry, rank in zip([moved, *others], new_ranks, strict=False):
-                writes += self._reranked(entry, rank, caller, now)
+                if rank != entry["rank"]:
+                    writes += self._reranked(entry, rank, caller, now)
+                    moves.append(moved_entry(entry["videoId"], entry, entry | {"rank": rank}))
             last = {"lastRank": max(playlist["lastRank"], *new_ranks)}
-            return Revision(playlist | last, writes, _document(moved))
+            return Revision(playlist | last, writes, moves, _document(moved))
 
         return self._playlists.revise(playlist_id, caller, now, plan, matches=matches)
 
@@ -168,16 +174,74 @@ class EntryStore:
             return self._without(playlist, entry) if entry else Revision(playlist)
 
         try:
-            self._playlists.revise(playlist_id, caller, now, plan)
+            # One that is deleted may come back, and must not with this entry.
+            self._playlists.revise(playlist_id, caller, now, plan, even_deleted=True)
         except NotFound:
             # The playlist is gone, and its purge may have passed this entry by.
             entry = self._member(playlist_id, video_id)
             if entry:
                 self.table.batch_delete([_entry_key(entry), key_of(entry)])
 
+    def places(self, playlist_id: str, video_ids: Sequence[str]) -> dict[str, Item]:
+        """The `rank` and `addedAt` of the entries of these videos, by videoId, without those that are not in the list;
+        consistent.
+        """
+        keys = [MEMBERSHIP.key(playlistId=playlist_id, videoId=video_id) for video_id in video_ids]
+        members = self.table.batch_get(keys, consistent=True)
+        return {member["videoId"]: _place(member) for member in members}
+
+    def existing(self, video_ids: Sequence[str], now: int) -> set[str]:
+        """Those of these videos that are there, deleted ones too; consistent."""
+        keys = [VIDEO.key(videoId=video_id) for video_id in video_ids]
+        videos = self.table.batch_get(keys, attributes=("videoId", TTL_ATTRIBUTE), consistent=True)
+        return {video["videoId"] for video in videos if not is_purged(video, now)}
+
+    def placed(self, playlist: Item, places: Mapping[str, Item | None], caller: Caller, now: int) -> Revision:
+        """A revision that puts entries, at most MOST_PLACED, where they once were: their `rank` and `addedAt` by videoId; None
+        takes one out.
+
+        Where another entry has that rank by now, an entry comes next to it. Raises LimitReached when the list is full.
+        """
+        playlist_id, write_id = playlist["playlistId"], new_write_id()
+        present = self.places(playlist_id, list(places))
+        writes: list[Write] = []
+        moves: list[Item] = []
+        taken: set[str] = set()
+        for video_id, place in places.items():
+            before = present.get(video_id)
+            names = {"playlistId": playlist_id, "videoId": video_id}
+            entry: Item | None = None
+            if place:
+                rank = self._free_rank(playlist_id, place["rank"], places.keys(), taken)
+                taken.add(rank)
+                entry = names | place | {"rank": rank}
+                writes += [self.table.put(_entry(entry, caller, now))]
+                writes += [self.table.put(_membership(entry, caller, now, write_id))]
+            if before and not (entry and entry["rank"] == before["rank"]):
+                writes.append(self.table.remove(_entry_key(names | before)))
+            if before and not entry:
+                writes.append(self.table.remove(MEMBERSHIP.key(**names)))
+            if before or entry:
+                moves.append(moved_entry(video_id, before, entry))
+        count = playlist["entryCount"] + sum((place is not None) - (name in present) for name, place in places.items())
+        if count > max(MOST_ENTRIES, playlist["entryCount"]):
+            raise LimitReached(f"The playlist would have more than {MOST_ENTRIES} entries, the most that it may have.")
+        last = max([*taken, *([playlist["lastRank"]] if "lastRank" in playlist else [])], default=None)
+        return Revision(playlist | {"entryCount": count} | ({"lastRank": last} if last else {}), writes, moves)
+
+    def _free_rank(self, playlist_id: str, rank: str, moving: Container[str], taken: Collection[str]) -> str:
+        """The rank, or the middle between it and the next one where another entry has it."""
+        start = ENTRY.key(playlistId=playlist_id, rank=rank, videoId="")
+        nearest, _ = self._next_to(playlist_id, start, MOST_PLACED + 2, consistent=True)
+        others = [entry["rank"] for entry in nearest if entry["videoId"] not in moving]
+        if rank not in taken and rank not in others:
+            return rank
+        return ranks.between(rank, min((other for other in (*others, *taken) if other > rank), default=None))
+
     def _without(self, playlist: Item, entry: Item) -> Revision:
         left = playlist | {"entryCount": playlist["entryCount"] - 1}
-        return Revision(left, [self.table.remove(_entry_key(entry)), self.table.remove(key_of(entry))])
+        writes = [self.table.remove(_entry_key(entry)), self.table.remove(key_of(entry))]
+        return Revision(left, writes, [moved_entry(entry["videoId"], entry)])
 
     def _member(self, playlist_id: str, video_id: str) -> Item | None:
         return self.table.get(MEMBERSHIP.key(playlistId=playlist_id, videoId=video_id), consistent=True)
@@ -212,9 +276,7 @@ class EntryStore:
             raise _invalid("videoId", "There is no such video.")
 
     def _reranked(self, entry: Item, rank: str, caller: Caller, now: int) -> list[Write]:
-        """The writes that give an entry another rank; none when it already has that one."""
-        if rank == entry["rank"]:
-            return []
+        """The writes that give an entry another rank."""
         key = MEMBERSHIP.key(playlistId=entry["playlistId"], videoId=entry["videoId"])
         return [
             self.table.remove(_entry_key(entry)),
@@ -225,6 +287,13 @@ class EntryStore:
                 condition=Expression.of("#rank = :read", read=entry["rank"]),
             ),
         ]
+
+
+def moved_entry(video_id: str, before: Item | None = None, to: Item | None = None) -> Item:
+    """What a playlist says of an entry that is put in, moved or taken out: see MOVES."""
+    sides = {"from": before, "to": to}
+    places = {side: _place(entry) for side, entry in sides.items() if entry}
+    return {"videoId": video_id, **places}
 
 
 def _entry(entry: Item, caller: Caller, now: int) -> Item:
@@ -244,6 +313,11 @@ def _membership(entry: Item, caller: Caller, now: int, write_id: str) -> Item:
         "relSort": entry["addedAt"],
         "relId": entry["playlistId"],
     }
+
+
+def _place(entry: Item) -> Item:
+    """Where an entry stands, and since when."""
+    return {name: entry[name] for name in ("rank", "addedAt")}
 
 
 def _document(entry: Item) -> dict[str, Any]:

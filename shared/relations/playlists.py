@@ -2,18 +2,21 @@
 
 Every change of a playlist or its entries is one write, or one transaction, whose condition is the playlist's version: so
 what was read stays true until it is written. The entries are in shared/relations/playlist_entries.py.
+
+A playlist that is deleted keeps its entries for RESTORABLE_DAYS, and nobody sees it: then DynamoDB removes it, and a queue its
+entries.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from shared.aws.dynamodb import Table, Write
 from shared.aws.expressions import Expression, change_between
-from shared.aws.failures import ConditionFailed, TransactionConflict
+from shared.aws.failures import ConditionFailed
 from shared.aws.listing import Lists, Window, hydrated, unsharded
-from shared.aws.records import ABSENT, at_version, contended, is_ours, new_write_id, signing, stamped
+from shared.aws.records import ABSENT, again, at_version, new_write_id, signing, stamped
 from shared.core.attributes import Item, Value
 from shared.core.caller import Caller
 from shared.core.errors import Forbidden, LimitReached, NotFound, ServiceError, VersionMismatch
@@ -22,19 +25,26 @@ from shared.core.position import Page, Position
 from shared.schema import (
     PLAYLIST,
     PROFILE,
+    TTL_ATTRIBUTE,
     USERS,
     VIDEO,
     in_playlist_relation,
     playlists_relation,
 )
-from shared.videos.access import VISIBILITY_ATTRIBUTES, seen_by
+from shared.videos.access import VISIBILITY_ATTRIBUTES, is_purged, seen_by
 from shared.videos.video import merge_patch
-from shared.web.idempotency import Once, in_flight
+from shared.web.idempotency import Once, carry_out
 
 MOST_PLAYLISTS = 1000
 """Of one owner."""
-ROUNDS = 10
-"""How often a change is tried when others change the playlist meanwhile."""
+RESTORABLE_DAYS = 30
+"""How long one that was deleted can be restored, as a video can."""
+
+DELETED_AT = "deletedAt"
+"""Attribute of a playlist that is deleted."""
+MOVES = "moves"
+"""Attribute: the entries that the last write of the playlist put in, moved or took out, for the audit trail. Each has its
+`videoId`, and as `from` and `to` the `rank` and `addedAt` that it had and has; one of them is absent where it was not there."""
 
 FIELDS = (
     "playlistId",
@@ -49,7 +59,7 @@ FIELDS = (
 )
 """The document as clients see it, in this order."""
 
-_Result = TypeVar("_Result")
+_WHAT = "the playlist"
 
 
 def any_version(_: int) -> bool:
@@ -64,6 +74,9 @@ class Revision:
     playlist: Item
     """The playlist with its changed attributes; version and author are filled in when it is written."""
     writes: Sequence[Write] = ()
+    """What is written besides the playlist."""
+    moves: Sequence[Item] = ()
+    """What MOVES says of it."""
     answer: dict[str, Any] | None = None
     """What to answer; None: the playlist's document."""
     refusal: ServiceError | None = None
@@ -91,19 +104,13 @@ class PlaylistStore:
             "userId": caller.subject,
             "createdAt": now,
             "entryCount": 0,
-            "rel": playlists_relation(caller.subject),
-            "relShard": 0,
-            "relSort": now,
-            "relId": playlist_id,
         }
-        new = stamped(item, caller, now, version=1)
+        new = stamped(item | place_of_playlist(item), caller, now, version=1)
         writes = [self.table.put(new, condition=ABSENT), self._counted(caller.subject, 1, caller, now)]
         try:
-            return self._carry_out(writes, new, document(new), once)
+            return carry_out(self.table, writes, new, document(new), once, what=_WHAT)
         except ConditionFailed as failure:
-            raise LimitReached(
-                f"You already have {MOST_PLAYLISTS} playlists, the most that one owner may have; delete one first."
-            ) from failure
+            raise _too_many() from failure
 
     def read(self, playlist_id: str, caller: Caller) -> dict[str, Any]:
         """The document of a playlist that the caller may see."""
@@ -143,12 +150,13 @@ class PlaylistStore:
         matches: Callable[[int], bool] = any_version,
         once: Once | None = None,
         write_id: str | None = None,
+        even_deleted: bool = False,
     ) -> dict[str, Any]:
         """Change a playlist of the caller's as `plan` makes of the present one; return the answer.
 
         What changes nothing is not written. With `once`, the answer is that of the first time. `plan` is asked again when
-        others have changed the playlist meanwhile; `write_id` is that of all attempts. Raises WriteContention, and
-        VersionMismatch when `matches` refuses.
+        others have changed the playlist meanwhile; `write_id` is that of all attempts. Raises WriteContention, VersionMismatch
+        when `matches` refuses, and NotFound of one that is deleted unless `even_deleted` allows it.
         """
         key, write_id = PLAYLIST.key(playlistId=playlist_id), write_id or new_write_id()
 
@@ -157,42 +165,71 @@ class PlaylistStore:
             # After the playlist: see VideoStore.change.
             if once and (answer := once.recorded(self.table.get(once.item_key, consistent=True))):
                 return answer
-            playlist = _owned_by(item, caller)
+            playlist = _owned_by(item, caller, even_deleted=even_deleted)
             _check_version(playlist, matches)
             revision = plan(playlist)
             if not revision.writes and not change_between(playlist, revision.playlist).text:
                 return document(playlist) if revision.answer is None else revision.answer
-            version = playlist["version"] + 1
-            new = stamped(revision.playlist, caller, now, version=version, write_id=write_id)
+            content = _without(revision.playlist, MOVES) | ({MOVES: [*revision.moves]} if revision.moves else {})
+            new = stamped(content, caller, now, version=playlist["version"] + 1, write_id=write_id)
             answer = document(new) if revision.answer is None else revision.answer
             update = self.table.update(key, change_between(playlist, new), condition=at_version(playlist))
             try:
-                return self._carry_out([update, *revision.writes], new, answer, once)
+                return carry_out(self.table, [update, *revision.writes], new, answer, once, what=_WHAT)
             except ConditionFailed as failure:
                 if failure.position == 1 and revision.refusal:
                     raise revision.refusal from failure
                 raise
 
-        return self._again(attempt)
+        return again(self.table, attempt, _WHAT)
 
     def delete(self, playlist_id: str, caller: Caller, now: int, matches: Callable[[int], bool]) -> None:
-        """Delete a playlist of the caller's; its entries are out of sight with it, and a queue removes them.
+        """Delete a playlist of the caller's: nobody sees it any more, and `restore` brings it back as it was.
 
         `matches` is the caller's condition on the version (If-Match): raises VersionMismatch.
         """
+        key, write_id = PLAYLIST.key(playlistId=playlist_id), new_write_id()
 
         def attempt() -> None:
-            item = _owned_by(self.table.get(PLAYLIST.key(playlistId=playlist_id), consistent=True), caller)
-            _check_version(item, matches)
-            removal = self.table.remove(PLAYLIST.key(playlistId=playlist_id), condition=at_version(item))
-            try:
-                self.table.transact([removal, self._counted(item["userId"], -1, caller, now)])
-            except ConditionFailed as failure:
-                # Gone: by somebody else in this moment, or by an attempt of ours whose answer was lost.
-                if failure.item is not None:
-                    raise
+            playlist = _owned_by(self.table.get(key, consistent=True), caller)
+            _check_version(playlist, matches)
+            gone = {DELETED_AT: now, TTL_ATTRIBUTE: now + RESTORABLE_DAYS * 86_400}
+            content = _without(playlist, MOVES, *place_of_playlist(playlist)) | gone
+            new = stamped(content, caller, now, version=playlist["version"] + 1, write_id=write_id)
+            update = self.table.update(key, change_between(playlist, new), condition=at_version(playlist))
+            writes = [update, self._counted(playlist["userId"], -1, caller, now)]
+            carry_out(self.table, writes, new, {}, what=_WHAT)
 
-        self._again(attempt)
+        again(self.table, attempt, _WHAT)
+
+    def restore(
+        self, playlist_id: str, caller: Caller, now: int, matches: Callable[[int], bool] = any_version
+    ) -> dict[str, Any]:
+        """Take back that a playlist of the caller's was deleted, and return its document; one that is not stays as it is.
+
+        Raises NotFound when it is gone, Forbidden when it is somebody else's and not deleted, LimitReached when its owner has as
+        many as one owner may, VersionMismatch when `matches` refuses the version, and WriteContention.
+        """
+        key, write_id = PLAYLIST.key(playlistId=playlist_id), new_write_id()
+
+        def attempt() -> dict[str, Any]:
+            item = self.table.get(key, consistent=True)
+            playlist = _owned_by(None if item and is_purged(item, now) else item, caller, even_deleted=True)
+            _check_version(playlist, matches)
+            if DELETED_AT not in playlist:
+                return document(playlist)
+            content = _without(playlist, MOVES, DELETED_AT, TTL_ATTRIBUTE) | place_of_playlist(playlist)
+            new = stamped(content, caller, now, version=playlist["version"] + 1, write_id=write_id)
+            update = self.table.update(key, change_between(playlist, new), condition=at_version(playlist))
+            writes = [update, self._counted(playlist["userId"], 1, caller, now)]
+            try:
+                return carry_out(self.table, writes, new, document(new), what=_WHAT)
+            except ConditionFailed as failure:
+                if failure.position == 1:
+                    raise _too_many() from failure
+                raise
+
+        return again(self.table, attempt, _WHAT)
 
     def _related(
         self, relation: str, caller: Caller, *, ascending: bool, limit: int, after: Position | None
@@ -223,40 +260,15 @@ class PlaylistStore:
             condition=below if difference > 0 else None,
         )
 
-    def _carry_out(
-        self, writes: Sequence[Write], new: Item, answer: dict[str, Any], once: Once | None = None
-    ) -> dict[str, Any]:
-        """Carry out together the writes that make `new` of a playlist; return the answer, or that of the first time.
 
-        Raises ConditionFailed with the position among these writes, the playlist's being 0.
-        """
-        records = [once.record(self.table, answer)] if once else []
-        try:
-            if records or len(writes) > 1:
-                self.table.transact([*records, *writes])
-            else:
-                self.table.write(writes[0])
-        except ConditionFailed as failure:
-            if once and failure.position == 0:
-                return once.replayed(failure.item)
-            if not is_ours(failure.item, new):
-                raise ConditionFailed(failure.item, failure.position - len(records)) from failure
-        except TransactionConflict as conflict:
-            if once:
-                raise in_flight("Another request is changing the playlist; try again.") from conflict
-            raise
-        return answer
-
-    def _again(self, attempt: Callable[[], _Result]) -> _Result:
-        """What `attempt` returns, tried again when others changed the playlist meanwhile; raises WriteContention."""
-        for number in range(ROUNDS):
-            if number:
-                self.table.pause(number)
-            try:
-                return attempt()
-            except ConditionFailed:
-                continue
-        raise contended("the playlist")
+def place_of_playlist(item: Item) -> Item:
+    """Where a playlist that is not deleted stands in the index."""
+    return {
+        "rel": playlists_relation(item["userId"]),
+        "relShard": 0,
+        "relSort": item["createdAt"],
+        "relId": item["playlistId"],
+    }
 
 
 def document(item: Item) -> dict[str, Any]:
@@ -272,6 +284,12 @@ def document_for(caller: Caller, item: Item) -> dict[str, Any]:
     return shown
 
 
+def _too_many() -> LimitReached:
+    return LimitReached(
+        f"You already have {MOST_PLAYLISTS} playlists, the most that one owner may have; delete one first."
+    )
+
+
 def _check_version(item: Item, matches: Callable[[int], bool]) -> None:
     if not matches(item["version"]):
         raise VersionMismatch(
@@ -279,20 +297,27 @@ def _check_version(item: Item, matches: Callable[[int], bool]) -> None:
         )
 
 
+def _without(item: Item, *names: str) -> Item:
+    return {name: value for name, value in item.items() if name not in names}
+
+
 def _is_seen(item: Item, caller: Caller) -> bool:
-    return item["visibility"] == "public" or caller.owns(item["userId"])
+    return DELETED_AT not in item and (item["visibility"] == "public" or caller.owns(item["userId"]))
 
 
-def _seen_by(item: Item | None, caller: Caller) -> Item:
-    """The playlist, if the caller may see it; raises NotFound, alike for absent and hidden playlists."""
-    if item is None or not _is_seen(item, caller):
-        raise NotFound("There is no such playlist.")
-    return item
+def _seen_by(item: Item | None, caller: Caller, *, even_deleted: bool = False) -> Item:
+    """The playlist, if the caller may see it; raises NotFound, alike for absent, hidden and deleted playlists.
+
+    With `even_deleted`, its owner may see it when it is deleted.
+    """
+    if item is not None and (_is_seen(item, caller) or (even_deleted and caller.owns(item["userId"]))):
+        return item
+    raise NotFound("There is no such playlist.")
 
 
-def _owned_by(item: Item | None, caller: Caller) -> Item:
+def _owned_by(item: Item | None, caller: Caller, *, even_deleted: bool = False) -> Item:
     """The playlist, if the caller may change it; raises NotFound when hidden, Forbidden when somebody else's."""
-    playlist = _seen_by(item, caller)
+    playlist = _seen_by(item, caller, even_deleted=even_deleted)
     if not caller.owns(playlist["userId"]):
         raise Forbidden("The playlist is somebody else's.")
     return playlist

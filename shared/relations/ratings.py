@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from shared.aws.dynamodb import Key, Table
-from shared.aws.expressions import Expression
+from shared.aws.expressions import Expression, change_between
 from shared.aws.failures import ConditionFailed
 from shared.aws.records import contended, is_ours, new_write_id, signed, signing, unchanged
 from shared.core.attributes import Item
-from shared.core.caller import Caller
+from shared.core.caller import UPDATED_FOR, Caller
 from shared.core.errors import IllegalTransition
 from shared.core.limits import BEST_RATING
 from shared.schema import RATING, RATING_TOTALS, TTL_ATTRIBUTE, VIDEO, lane_of, rated_relation, shard_of
@@ -137,18 +137,41 @@ class RatingStore:
         # Also when there is none: one that an earlier release kept elsewhere, and that is yet to move, gives way to it.
         self._replace(signed(content, caller, now), own)
 
-    def set_imported(self, video_id: str, average: float, votes: int, caller: Caller, now: int) -> bool:
-        """Keep what another service's users think beside our own votes; returns whether that changed anything."""
+    def set_imported(
+        self, video_id: str, average: float, votes: int, caller: Caller, now: int, *, owner: str | None = None
+    ) -> bool:
+        """Keep what another service's users think beside our own votes; returns whether that changed anything.
+
+        `owner` is whose video it is, who is shown what the audit trail says of it; None: whoever is named there already.
+        """
         imported = {"average": average, "votes": votes}
+        content = {"videoId": video_id, "imported": imported, "writeId": new_write_id()}
         write = self.table.update(
             RATING_TOTALS.key(videoId=video_id),
-            signing({"videoId": video_id, "imported": imported}, caller, now),
+            signing(content | ({"owner": owner} if owner else {}), caller, now),
             condition=Expression.of("attribute_not_exists(#imported) OR #imported <> :new", new=imported),
         )
         try:
             self.table.write(write)
         except ConditionFailed:
             return False
+        return True
+
+    def replace_imported(
+        self, video_id: str, read: Item | None, imported: Item | None, caller: Caller, now: int
+    ) -> bool:
+        """Put what another service's users think in place of what was read; None: nothing. Returns whether that was there."""
+        content = {"videoId": video_id, "writeId": new_write_id()} | ({"imported": imported} if imported else {})
+        as_read = "attribute_not_exists(#imported)" if read is None else "#imported = :read"
+        write = self.table.update(
+            RATING_TOTALS.key(videoId=video_id),
+            change_between({UPDATED_FOR: None, "imported": None}, signed(content, caller, now)),
+            condition=Expression.of(as_read, **({} if read is None else {"read": read})),
+        )
+        try:
+            self.table.write(write)
+        except ConditionFailed as failure:
+            return is_ours(failure.item, content)
         return True
 
     def _read(self, video_id: str, caller: Caller, *, consistent: bool = True) -> list[Item | None]:

@@ -1,4 +1,6 @@
-"""What the table's stream sets in motion: jobs that a video asks for, messages of jobs that wait, totals, counts, and purges."""
+"""What the table's stream sets in motion: jobs that a video asks for, messages of jobs that wait, totals, counts, purges, and
+change sets that are taken back.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -9,19 +11,25 @@ from shared.core.caller import request_of
 from shared.core.telemetry import correlated, service_logger
 from shared.films.job import PENDING, delay_before, tries
 from shared.films.jobs import JobStore
-from shared.films.messages import aggregates_message, job_message, purge_message, purge_playlist_message
+from shared.films.messages import (
+    aggregates_message,
+    job_message,
+    purge_message,
+    purge_playlist_message,
+    revert_message,
+)
 from shared.films.shares import ShareStore
 from shared.films.wants import input_hash, wanted
 from shared.kinds import JOB_QUEUES, kind_of
-from shared.schema import JOB, PLAYLIST, SCHEMA_VERSION, VIDEO
+from shared.schema import JOB, PLAYLIST, REVERT, SCHEMA_VERSION, VIDEO
 from shared.upkeep.aggregates import counts_otherwise
 from shared.upkeep.tallies import Collector, is_tallied
 from shared.videos.access import is_published
 from shared.videos.entries import place_of
 from shared.videos.video import is_listed
 
-AGGREGATES, PURGE, TALLIES = "aggregates", "purge", "tallies"
-QUEUES = (*JOB_QUEUES, AGGREGATES, PURGE, TALLIES)
+AGGREGATES, PURGE, REVERTS, TALLIES = "aggregates", "purge", "reverts", "tallies"
+QUEUES = (*JOB_QUEUES, AGGREGATES, PURGE, REVERTS, TALLIES)
 """The queues that the router sends to."""
 
 
@@ -71,6 +79,10 @@ class Router:
             if record.sk == PLAYLIST.sk and record.name == "REMOVE":
                 playlist_id = record.old["playlistId"]
                 self._send(PURGE, purge_playlist_message(playlist_id, record.correlation_id), playlist_id=playlist_id)
+        elif record.pk.startswith(REVERT.partition_prefix):
+            if record.sk == REVERT.sk and record.name == "INSERT" and not record.new["attended"]:
+                revert_id = record.new["revertId"]
+                self._send(REVERTS, revert_message(revert_id), revert_id=revert_id)
         elif not record.pk.startswith(VIDEO.partition_prefix):
             return
         elif record.sk == VIDEO.sk:

@@ -1,19 +1,19 @@
 """Finds jobs that nobody works on any more, and lets them go on or fail; measures how many wait, and for how long; and
-sends for videos whose time to enter or leave the lists comes."""
+sends for videos whose time to enter or leave the lists comes, and for webhooks whose receivers are to be called again."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from shared.aws.listing import Lists, Window, sharded
-from shared.core.attributes import Item
+from shared.aws.listing import Lists, Window, sharded, unsharded
+from shared.core.attributes import Item, Value
 from shared.core.caller import Caller, request_of
 from shared.core.telemetry import correlated, log_failure, service_logger
 from shared.films.job import ticket_of
 from shared.films.jobs import JobStore
-from shared.films.messages import aggregates_message
+from shared.films.messages import aggregates_message, deliver_message
 from shared.kinds import KINDS, base_of
-from shared.schema import SCHEDULED
+from shared.schema import DUE, SCHEDULED
 from shared.upkeep.dispatch import Sender
 
 SILENT = "The worker did not finish in time, or died."
@@ -102,26 +102,44 @@ def sweep(store: JobStore, now: int, in_time: Callable[[], bool]) -> Sweep:
 
 
 def send_for_scheduled(lists: Lists, queue: Sender, now: int, in_time: Callable[[], bool]) -> int:
-    """Send for each video that enters or leaves the lists soon, to be looked at in that second; returns how many.
-
-    Those whose time is past are late, or were missed: they are sent for again, but ever more rarely, so that a queue that is
-    behind does not grow by its own delay. Raises Unavailable.
-    """
+    """Send for each video that enters or leaves the lists soon, to be looked at in that second; returns how many. Raises Unavailable."""
     sent = 0
-    window = Window(0, now + AHEAD, ascending=True, limit=100)
-    while in_time():
-        page = lists.related(sharded(SCHEDULED), window)
-        for entry in page.items:
-            delay = int(entry["relSort"]) - now
-            minutes_late = max(0, -delay) // 60
-            if minutes_late & (minutes_late - 1):
-                continue  # not 0, 1, 2, 4, 8 ...
+    for entry in _soon(lists, sharded(SCHEDULED), now + AHEAD, in_time):
+        delay = int(entry["relSort"]) - now
+        if _is_sent(-delay):
             queue.send(aggregates_message(entry["relId"], entries=True), delay_seconds=max(0, delay))
             sent += 1
-        if page.resume is None:
-            break
-        window = replace(window, after=page.resume)
     return sent
+
+
+def send_for_due(lists: Lists, queue: Sender, now: int, in_time: Callable[[], bool]) -> int:
+    """Send for each webhook that is due, in case no message was sent for it, or it was lost; returns how many. Raises Unavailable."""
+    sent = 0
+    for entry in _soon(lists, unsharded(DUE), now + 1, in_time):
+        if _is_sent(now - int(entry["relSort"])):
+            queue.send(deliver_message(entry["relId"]))
+            sent += 1
+    return sent
+
+
+def _soon(
+    lists: Lists, relations: Sequence[Mapping[str, Value]], end: int, in_time: Callable[[], bool]
+) -> Iterator[Item]:
+    """The entries of relations up to a time, the earliest first."""
+    window = Window(0, end, ascending=True, limit=100)
+    while in_time():
+        page = lists.related(relations, window)
+        yield from page.items
+        if page.resume is None:
+            return
+        window = replace(window, after=page.resume)
+
+
+def _is_sent(seconds_late: int) -> bool:
+    """Whether to send for what is so late, or was missed: at the first minutes, and then ever more rarely, so that a queue that is
+    behind does not grow by its own delay."""
+    minutes = max(0, seconds_late) // 60
+    return not minutes & (minutes - 1)  # 0, 1, 2, 4, 8 ...
 
 
 def _outcome(after: Item | None, done: str) -> str | None:

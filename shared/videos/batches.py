@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from shared.audit import differences
 from shared.aws.records import new_write_id
 from shared.core.attributes import Item
+from shared.core.changes import fitting
 from shared.core.errors import InvalidContent, ServiceError, Unavailable, WriteContention, pointer
 from shared.videos import video
 from shared.videos.access import is_purged, owned_by
 from shared.videos.batch_models import CreateOperation, DeleteOperation, PatchOperation
 from shared.videos.catalogue import VideoStore, being_removed, changed, taken
-from shared.videos.documents import document
+from shared.videos.documents import changes, document
 from shared.videos.links import Links
 from shared.web.answers import failed_part
 from shared.web.etags import if_match
@@ -111,7 +111,10 @@ class Batches:
             before = present.get(operation.video_id)
             after = present[operation.video_id] = _next(before, operation, request)
             old = {} if before is None or isinstance(operation.work, _Creation) else self._shown(before)
-            return {"version": after["version"], **differences(old, self._shown(after), LARGEST_CHANGES)}
+            return {
+                "version": after["version"],
+                **fitting({"changes": list(changes(old, self._shown(after)))}, LARGEST_CHANGES),
+            }
 
         results |= {operation.position: _result(operation, partial(imagined, operation)) for operation in operations}
         return [results[position] for position in sorted(results)]

@@ -32,7 +32,7 @@ from shared.videos.access import (
     seen_by,
 )
 from shared.videos.counters import COUNT, ViewCounters
-from shared.videos.documents import READ, SUMMARY_FIELDS, document, document_for
+from shared.videos.documents import MADE_IN, READ, SUMMARY_FIELDS, document, document_for
 from shared.videos.entries import as_read, entry_moves, own_entries
 from shared.videos.video import is_listed, stamp, upgraded
 from shared.web.idempotency import Once, in_flight
@@ -185,8 +185,9 @@ class VideoStore:
         matches: Callable[[int], bool] = lambda version: True,
         once: Once | None = None,
         write_id: str | None = None,
+        dry_run: bool = False,
     ) -> dict[str, Any]:
-        """Apply `edit` to a video of the caller's and return its document.
+        """Apply `edit` to a video of the caller's and return its document; of a `dry_run`, what that would be.
 
         The write carries the version that was read as its condition. `matches` is the caller's own
         condition on the version (If-Match): raises VersionMismatch; without one, a lost race is run again.
@@ -204,8 +205,8 @@ class VideoStore:
                 return document(item)
             base = upgraded(item) if self._moves_entries else item
             new = changed(base, caller, now, edit, matches, write_id)
-            if new is None:
-                return document(item)
+            if new is None or dry_run:
+                return document(new or item)
             try:
                 self._write(self._writes(item, new), once, document(new))
             except ConditionFailed as failure:
@@ -258,9 +259,7 @@ class VideoStore:
 
 def _needed(fields: Sequence[str]) -> dict[str, None]:
     """The attributes of video and counter that these fields, their ETag and the check of the caller need."""
-    # What jobs made is shown in the same fields as what people wrote.
-    made = {"thumbnails": "pictures", "resolutions": "source"}
-    both = [*fields, *(made[name] for name in fields if name in made)]
+    both = [*fields, *(MADE_IN[name] for name in fields if name in MADE_IN)]
     return dict.fromkeys([*both, "version", *COUNT, *VISIBILITY_ATTRIBUTES])
 
 

@@ -1,11 +1,14 @@
 """A video as clients see it: the document, and the summary in lists."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from shared.core.attributes import Item, Value
-from shared.core.caller import Caller
+from shared.core.caller import UPDATED_FOR, Caller
 from shared.schema import TTL_ATTRIBUTE
+
+if TYPE_CHECKING:
+    from shared.core.changes import Change
 
 FIELDS = (
     "videoId",
@@ -67,6 +70,22 @@ OWNER_FIELDS = (TTL_ATTRIBUTE, "source", "failure")
 READ = (*(name for name in FIELDS if name != "viewCount"), "pictures")
 """The attributes of an item that its document, and who may see it, follow from; an item has a third more."""
 
+MADE_IN = {"thumbnails": "pictures", "resolutions": "source"}
+"""What jobs made is shown in the same fields as what people wrote: in which attributes it is, by the field."""
+
+MAPS = ("resolutions", "metadata", "thumbnails")
+"""Stored even when empty, so that an update can set a single entry."""
+
+INTERNAL = frozenset(
+    {
+        *("pk", "sk", "videoId", "schemaVersion", "version", "writeId", "updatedAt", "updatedBy", "updatedAs"),
+        UPDATED_FOR,
+        *("rel", "relShard", "relSort", "relId", "categoryShard", "poster", "deletedAt", "statusBeforeDelete"),
+        "importDigest",
+    }
+)
+"""Attributes of a video that say nothing of their own. All others are audited, also those that are yet to come."""
+
 _UNORDERED = frozenset({dict, set})
 """What DynamoDB keeps no order in; a call for each of the other values would be most of a document's time."""
 
@@ -122,3 +141,22 @@ def plain(value: Value) -> Value:
     if isinstance(value, dict):
         return {name: plain(member) if type(member := value[name]) in _UNORDERED else member for name in sorted(value)}
     return sorted(value) if isinstance(value, set) else value
+
+
+def audited(item: Item) -> Item:
+    """What of an item the audit trail follows: all but INTERNAL."""
+    return {name: value for name, value in item.items() if name not in INTERNAL}
+
+
+def changes(old: Item, new: Item) -> Iterator["Change"]:
+    """What differs between two versions of a video as it is stored; of none at all, {}."""
+    from shared.core.changes import changes_between  # most requests need none
+
+    return changes_between(audited(old), audited(new), always=MAPS)
+
+
+def digest(item: Item) -> str:
+    """Stands for all that the audit trail follows of a video, so that who goes back along it knows whether all was there."""
+    from shared.core.changes import digest_of
+
+    return digest_of({name: value for name, value in audited(item).items() if value != {} or name not in MAPS})

@@ -5,7 +5,7 @@ Pure functions over plain items; the stores write what these return.
 
 import re
 import uuid
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any, Literal
 
 from shared.aws.records import stamped
@@ -15,7 +15,7 @@ from shared.core.errors import IllegalTransition, InvalidContent
 from shared.core.limits import LONGEST_FOLDED_TAG
 from shared.schema import FEED, SCHEMA_VERSION, TTL_ATTRIBUTE, VIDEO, shard_of, status_relation
 from shared.videos.access import is_published
-from shared.videos.documents import made_by_jobs, plain, with_made
+from shared.videos.documents import MAPS, made_by_jobs, plain, with_made
 from shared.videos.tags import folded
 
 GRACE_SECONDS = 90 * 24 * 3600
@@ -34,9 +34,6 @@ STATUSES = tuple(TRANSITIONS)
 
 PROBED = ("duration", "fileSize", "format", "resolution", "videoCodec", "audioCodec", "frameRate")
 """The fields that probing the film fills in. `origins` says who filled each: a person, a job or an import."""
-
-MAPS = ("resolutions", "metadata", "thumbnails")
-"""Stored even when empty, so that an update can set a single entry."""
 
 SERVER_FIELDS = ("videoId", "userId", "createdAt", "status")
 """What the server sets of a new video, unless an admin brings its own."""
@@ -145,12 +142,61 @@ def patched(item: Item, patch: Mapping[str, Value]) -> Item:
     """The item with a JSON Merge Patch applied; raises IllegalTransition or InvalidContent."""
     if item["status"] == "deleted":
         raise IllegalTransition("The video is deleted; restore it first.")
-    wanted = patch.get("status", item["status"])
-    if wanted != item["status"] and wanted not in TRANSITIONS[item["status"]]:
-        ways = " or ".join(sorted(TRANSITIONS[item["status"]]))
-        raise IllegalTransition(f"A video that is {item['status']} can become {ways}, not {wanted}; or be deleted.")
+    _require_step(item["status"], patch.get("status", item["status"]))
     result = _without_made(item, merge_patch(item | with_made(item), patch))
-    written = {name: "person" for name in PROBED if name in patch}
+    return _edited(item, result, [name for name in PROBED if name in patch])
+
+
+def reverted(item: Item, state: Item, now: int) -> Item:
+    """The item with what people write as it is in a state of the audit trail, which differs in that alone.
+
+    The rest follows as from a PATCH, a deletion or a restoring. Raises IllegalTransition or InvalidContent.
+    """
+    from shared.core.changes import changes_between, parts_of  # which few requests need
+
+    wanted = state["status"]
+    live = restored(item) if item["status"] == "deleted" != wanted else item
+    kept = {name: value for name, value in live.items() if name == "status" or not is_writable(f"/{name}")}
+    written = {name: value for name, value in state.items() if name != "status" and is_writable(f"/{name}")}
+    there = {name: plain(live[name]) for name in live.keys() - kept.keys()}
+    fields = {parts_of(change["field"])[0] for change in changes_between(there, written)}
+    if fields or wanted not in (live["status"], "deleted"):
+        if live["status"] == "deleted":
+            raise IllegalTransition("The video is deleted; restore it first.")
+        if "posterTime" in fields:
+            _require_moment(item, state)
+        status = live["status"] if wanted == "deleted" else wanted
+        _require_step(live["status"], status)
+        result = {name: {} for name in MAPS} | kept | written | {"status": status}
+        live = _edited(live, result, [name for name in PROBED if name in fields])
+    return deleted(live, now) if wanted == "deleted" else live
+
+
+def is_writable(field: str) -> bool:
+    """Whether a JSON Pointer into a stored video leads to what people write."""
+    from shared.core.changes import parts_of
+    from shared.videos.models import VideoContent
+
+    return any(name in VideoContent.model_fields or name in ("status", "posterTime") for name in parts_of(field)[:1])
+
+
+def _require_step(status: str, wanted: str) -> None:
+    if wanted != status and wanted not in TRANSITIONS[status]:
+        ways = " or ".join(sorted(TRANSITIONS[status]))
+        raise IllegalTransition(f"A video that is {status} can become {ways}, not {wanted}; or be deleted.")
+
+
+def _require_moment(item: Item, state: Item) -> None:
+    """Raise InvalidContent unless the film has the moment that the poster shall show."""
+    length = item.get("source", {}).get("media", {}).get("duration", 0)
+    if state.get("posterTime", -1) >= length:
+        detail = f"must be less than the film's {length} milliseconds" if length else "needs a film"
+        raise InvalidContent("1 field is not valid.", errors=[{"pointer": "/posterTime", "detail": detail}])
+
+
+def _edited(item: Item, result: Item, probed: Iterable[str]) -> Item:
+    """The item as a person leaves it who has written these of the PROBED fields; raises InvalidContent."""
+    written = dict.fromkeys(probed, "person")
     origins = {name: origin for name, origin in (item.get("origins", {}) | written).items() if name in result}
     # Older items, from before `origins` was kept, get it with the first field that needs one.
     if origins or "origins" in item:

@@ -1,6 +1,7 @@
 """Bodies of requests: JSON as a model, or the problem that names each field at fault."""
 
-from typing import Any, Self
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
@@ -17,13 +18,16 @@ class Content(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
+    refusals: ClassVar[Mapping[str, str]] = {}
+    """What to say of fields that clients may expect here, and that are not the model's."""
+
     @classmethod
     def parse(cls, body: bytes) -> Self:
         """A body as this model; raises MalformedJson, or InvalidContent with a pointer for each field at fault."""
         try:
             return cls.model_validate_json(body)
         except ValidationError as error:
-            raise _problem(error) from error
+            raise _problem(error, cls.refusals) from error
 
     @classmethod
     def read(cls, content: Any) -> Self:
@@ -31,27 +35,30 @@ class Content(BaseModel):
         try:
             return cls.model_validate(content)
         except ValidationError as error:
-            raise _problem(error) from error
+            raise _problem(error, cls.refusals) from error
 
 
 class NoContent(Content):
     """The body of a POST that needs none: empty, or `{}`."""
 
 
-def _problem(error: ValidationError) -> MalformedJson | InvalidContent:
+def _problem(error: ValidationError, refusals: Mapping[str, str]) -> MalformedJson | InvalidContent:
     faults = error.errors(include_url=False, include_input=False)
     if faults[0]["type"] == "json_invalid":
         return MalformedJson(f"The body is not JSON: {faults[0]['msg'].removeprefix('Invalid JSON: ')}.")
-    errors = [{"pointer": pointer(fault["loc"]), "detail": _explained(fault)} for fault in faults[:MOST_ERRORS]]
+    errors = [
+        {"pointer": pointer(fault["loc"]), "detail": _explained(fault, refusals)} for fault in faults[:MOST_ERRORS]
+    ]
     count = "1 field is" if len(faults) == 1 else f"{len(faults)} fields are"
     rest = f"; these are the first {MOST_ERRORS}" if len(faults) > MOST_ERRORS else ""
     return InvalidContent(f"{count} not valid{rest}.", errors=errors)
 
 
-def _explained(error: ErrorDetails) -> str:
+def _explained(error: ErrorDetails, refusals: Mapping[str, str]) -> str:
     match error["type"]:
         case "extra_forbidden":
-            return "This field is unknown, or only the server writes it."
+            name = str(error["loc"][0]) if len(error["loc"]) == 1 else ""
+            return refusals.get(name, "This field is unknown, or only the server writes it.")
         case "string_pattern_mismatch":
             return FORMS.get(error["ctx"]["pattern"], error["msg"])
         case _:

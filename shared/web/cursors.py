@@ -36,7 +36,7 @@ BLOCK = 16
 
 
 def secret_reader(arn: str, sleep: Callable[[float], None] = time.sleep) -> Callable[[], str]:
-    """Reads the cursor secret from AWS Secrets Manager, when first needed; raises Unavailable.
+    """Reads a secret from AWS Secrets Manager, when first needed; raises Unavailable.
 
     Tries three times, but begins no attempt that could not end within the request's deadline.
     """
@@ -53,7 +53,7 @@ def secret_reader(arn: str, sleep: Callable[[float], None] = time.sleep) -> Call
                 return str(client.get_secret_value(SecretId=arn)["SecretString"])
             except (Refused, NotSent, AnswerLost, *of_botocore("BotoCoreError", "ClientError")) as error:
                 failure = error
-        raise Unavailable("The cursor key cannot be read; try again.") from failure
+        raise Unavailable("A key of the service cannot be read; try again.") from failure
 
     return read
 
@@ -78,8 +78,11 @@ class Cursors:
         text = json.dumps([now, _digest(query), *position], ensure_ascii=False, separators=(",", ":")).encode()
         return _spelled(self._box.encrypt(text + b" " * (-len(text) % BLOCK)))
 
-    def open(self, query: str, cursor: str, now: int) -> Position:
-        """The position in a cursor; raises InvalidCursor when it is altered, expired, or of another query or release."""
+    def open(self, query: str, cursor: str, now: int, lifetime: float = LIFETIME_SECONDS) -> Position:
+        """The position in a cursor; raises InvalidCursor when it is altered, expired, or of another query or release.
+
+        `lifetime` is in seconds; `math.inf` for one that never expires by itself.
+        """
         from nacl.exceptions import CryptoError
 
         try:
@@ -93,7 +96,7 @@ class Cursors:
             raise InvalidCursor(
                 "This release of the service did not issue the cursor; start again from the first page."
             ) from error
-        if issued + LIFETIME_SECONDS < now:
+        if issued + lifetime < now:
             raise InvalidCursor("The cursor has expired; start again from the first page.")
         if digest != _digest(query):
             raise InvalidCursor("The cursor belongs to another list; repeat the query that it came from.")

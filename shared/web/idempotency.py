@@ -6,11 +6,13 @@ https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/
 
 import json
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from shared.aws.dynamodb import Key, Table, Write
-from shared.aws.records import absent_or_purged
+from shared.aws.failures import ConditionFailed, TransactionConflict
+from shared.aws.records import absent_or_purged, is_ours
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.errors import KeyReused, RequestInFlight
@@ -68,3 +70,29 @@ def in_flight(
 ) -> RequestInFlight:
     """What to answer when another request is in the way at the moment."""
     return RequestInFlight(detail, headers={"Retry-After": "1"})
+
+
+def carry_out(
+    table: Table, writes: Sequence[Write], new: Item, answer: dict[str, Any], once: Once | None = None, *, what: str
+) -> dict[str, Any]:
+    """Carry out together the writes that make `new` of something; return the answer, or with `once` that of the first time.
+
+    Raises ConditionFailed with the position among these writes, 0 being that of the item itself, and RequestInFlight when with
+    `once` others are changing `what`, such as `the playlist`.
+    """
+    records = [once.record(table, answer)] if once else []
+    try:
+        if records or len(writes) > 1:
+            table.transact([*records, *writes])
+        else:
+            table.write(writes[0])
+    except ConditionFailed as failure:
+        if once and failure.position == 0:
+            return once.replayed(failure.item)
+        if not is_ours(failure.item, new):
+            raise ConditionFailed(failure.item, failure.position - len(records)) from failure
+    except TransactionConflict as conflict:
+        if once:
+            raise in_flight(f"Another request is changing {what}; try again.") from conflict
+        raise
+    return answer

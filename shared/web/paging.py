@@ -4,7 +4,7 @@ Every list takes `limit` and `cursor`, and is answered as `{"items": [...], "nex
 (RFC 8288). A cursor is good for one list of one caller: it is bound to all that decides which items stand where.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
@@ -42,15 +42,13 @@ class AskedPage:
     _request: Request
     _listing: tuple[object, ...]
 
-    def answer(self, items: Sequence[dict[str, Any]], resume: Position | None) -> Answer:
-        """The page, and where the next one is; `resume` is None on the last page."""
+    def answer(
+        self, items: Sequence[dict[str, Any]], resume: Position | None, about: Mapping[str, Any] | None = None
+    ) -> Answer:
+        """The page, and where the next one is; `resume` is None on the last page. `about` is what stands beside the items."""
         cursor = self._pages.cursor(self._request.caller, self._request.now, resume, *self._listing)
-        headers = {}
-        if cursor is not None:
-            pairs = [(name, value) for name, value in parse_qsl(self._request.query) if name != "cursor"]
-            # Relative to the request's own URL.
-            headers = {"Link": f'<?{urlencode([*pairs, ("cursor", cursor)])}>; rel="next"'}
-        return respond(200, {"items": items, "nextCursor": cursor}, headers=headers)
+        headers = {} if cursor is None else link_to_next(self._request, "cursor", cursor)
+        return respond(200, {**(about or {}), "items": items, "nextCursor": cursor}, headers=headers)
 
 
 class Pages:
@@ -64,15 +62,22 @@ class Pages:
 
     def asked(self, request: Request, query: Paged, *listing: object) -> AskedPage:
         """The page that is asked for; raises InvalidCursor."""
-        bound = _bound(request.caller, *listing)
+        bound = bound_to(request.caller, *listing)
         after = None if query.cursor is None else self._cursors.open(bound, query.cursor, request.now)
         return AskedPage(query.limit, after, self, request, listing)
 
     def cursor(self, caller: Caller, now: int, resume: Position | None, *listing: object) -> str | None:
         """The cursor with which a caller reads a list on from a position (exclusive); None when nothing is left."""
-        return self._cursors.seal(_bound(caller, *listing), resume, now) if resume else None
+        return self._cursors.seal(bound_to(caller, *listing), resume, now) if resume else None
 
 
-def _bound(caller: Caller, name: object, *decisive: object) -> str:
+def link_to_next(request: Request, parameter: str, cursor: str) -> dict[str, str]:
+    """The header that leads to the next page by the parameter that takes its cursor (RFC 8288)."""
+    pairs = [(name, value) for name, value in parse_qsl(request.query) if name != parameter]
+    # Relative to the request's own URL.
+    return {"Link": f'<?{urlencode([*pairs, (parameter, cursor)])}>; rel="next"'}
+
+
+def bound_to(caller: Caller, name: object, *decisive: object) -> str:
     """What a cursor is bound to: the list, and the caller, on whom depends what the list shows."""
     return repr((name, caller.subject, caller.is_admin, *decisive))

@@ -18,6 +18,8 @@ Schema = dict[str, Any]
 MOST_PARAMETERS = 50
 LONGEST_ZONE = 64
 """Characters of the name of a time zone."""
+LONGEST_CORRELATION_ID = 128
+"""Characters of the id of a request, or of a run of an import."""
 
 USER_ID: Schema = {"type": "string", "minLength": 1, "maxLength": LONGEST_USER_ID, "pattern": LINE}
 USER_ID_MEANS = f"The subject of the user's tokens, of at most {LARGEST_USER_ID:,} bytes in UTF-8"
@@ -29,6 +31,7 @@ _Default = TypeVar("_Default")
 class Parameter(ABC, Generic[_Value]):
     """One parameter: an attribute of a Query's class, where the Query itself has the value."""
 
+    is_required: bool = False
     repeats: ClassVar[bool] = False
     """Whether it may be given several times, which means the same as its values with commas between them."""
 
@@ -48,7 +51,8 @@ class Parameter(ABC, Generic[_Value]):
 
     def document(self) -> Schema:
         """The parameter as OpenAPI has it."""
-        return {"name": self.name, "in": "query", "description": self.description, "schema": self.schema()}
+        required = {"required": True} if self.is_required else {}
+        return {"name": self.name, "in": "query", **required, "description": self.description, "schema": self.schema()}
 
     @overload
     def __get__(self, query: None, owner: type["Query"]) -> Self: ...
@@ -117,6 +121,9 @@ class Query:
     def __init__(self, text: str) -> None:
         """Read a query, still percent-encoded; raises InvalidParameter, or what `unknown` returns."""
         sent = self._sent(text)
+        for parameter in self.parameters:
+            if parameter.is_required and parameter.name not in sent:
+                raise InvalidParameter.named(parameter.name, "is required")
         self.values: Mapping[str, Any] = {
             parameter.name: parameter.parse(sent[parameter.name]) if parameter.name in sent else parameter.default
             for parameter in self.parameters
@@ -158,10 +165,13 @@ class Order(Choice[bool]):
 class Integer(Parameter[int | _Default]):
     """A whole number in ASCII digits, both bounds included."""
 
-    def __init__(self, name: str, description: str, low: int, high: int, default: _Default) -> None:
+    def __init__(
+        self, name: str, description: str, low: int, high: int, default: _Default, *, required: bool = False
+    ) -> None:
         super().__init__(name, description, default)
         self.low = low
         self.high = high
+        self.is_required = required
 
     def parse(self, text: str) -> int:
         if not re.fullmatch(r"[0-9]{1,16}", text) or not self.low <= int(text) <= self.high:
@@ -169,19 +179,20 @@ class Integer(Parameter[int | _Default]):
         return int(text)
 
     def schema(self) -> Schema:
-        default = {} if self.default is None else {"default": self.default}
+        default = {} if self.default is None or self.is_required else {"default": self.default}
         return {"type": "integer", "minimum": self.low, "maximum": self.high, **default}
 
 
 class Time(Parameter[int | None]):
-    """Epoch seconds, or RFC 3339 with its offset; a fraction counts as the next whole second."""
+    """Epoch seconds, or RFC 3339 with its offset; a fraction counts as the next whole second, unless it belongs to its own."""
 
-    def __init__(self, name: str, description: str, last: int = LAST_SECOND) -> None:
+    def __init__(self, name: str, description: str, last: int = LAST_SECOND, *, up: bool = True) -> None:
         super().__init__(name, description, None)
         self.last = last
+        self.up = up
 
     def parse(self, text: str) -> int:
-        seconds = int(text) if re.fullmatch(r"[0-9]{1,12}", text) else _rfc3339(self.name, text)
+        seconds = int(text) if re.fullmatch(r"[0-9]{1,12}", text) else rfc3339(self.name, text, up=self.up)
         if not 0 <= seconds <= self.last:
             raise InvalidParameter.named(self.name, "must be between the years 1970 and 9999")
         return seconds
@@ -272,6 +283,15 @@ def uuid_of(name: str, text: str) -> str:
     return text.lower()
 
 
+def correlation_id_of(name: str, text: str) -> str:
+    """The id of a request, or of a run of an import; raises InvalidParameter."""
+    if not re.fullmatch(f"[!-~]{{1,{LONGEST_CORRELATION_ID}}}", text):
+        raise InvalidParameter.named(
+            name, f"must have 1 to {LONGEST_CORRELATION_ID} printable ASCII characters and no spaces"
+        )
+    return text
+
+
 def user_id_of(name: str, text: str) -> str:
     """A userId; raises InvalidParameter."""
     if not is_user_id(text):
@@ -305,13 +325,14 @@ def shown(text: str) -> str:
     return "".join(character if character.isprintable() else "?" for character in text[:40]) or "''"
 
 
-def _rfc3339(name: str, value: str) -> int:
+def rfc3339(name: str, value: str, *, up: bool) -> int:
+    """A time in RFC 3339 as epoch seconds, those of its second or with `up` of the next; raises InvalidParameter."""
     if re.fullmatch(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", value, re.ASCII):
         # datetime reads at most six digits of a fraction.
         fraction = re.search(r"\.(\d+)", value)
         try:
             moment = datetime.fromisoformat(re.sub(r"\.\d+", "", value.upper()))
-            return int(moment.timestamp()) + (1 if fraction and int(fraction[1]) else 0)
+            return int(moment.timestamp()) + (1 if up and fraction and int(fraction[1]) else 0)
         except (ValueError, OverflowError):
             pass
     raise InvalidParameter.named(

@@ -19,7 +19,7 @@ from shared.core.errors import (
 from shared.routes import Route
 from shared.web import etags
 from shared.web.idempotency import LONGEST_KEY, Once
-from shared.web.parameters import Query, uuid_of
+from shared.web.parameters import Query, correlation_id_of, uuid_of
 
 LARGEST_BODY = 1_000_000
 """Bytes; API Gateway itself stops at 10 MB, Lambda at 6 MB."""
@@ -53,6 +53,13 @@ class Request:
     def video_id(self) -> str:
         """The videoId of the path in its canonical form; raises InvalidParameter when it is not a UUID."""
         return uuid_of("videoId", self.path["videoId"])
+
+    def correlation_id(self, name: str) -> str:
+        """A parameter of the path that is the id of a request or an import; raises InvalidParameter.
+
+        The gateway decodes every escape but `%25`, which stands for a percent sign.
+        """
+        return correlation_id_of(name, self.path[name].replace("%25", "%"))
 
     def content(self, *types: str) -> bytes:
         """The body, which must have one of these types; raises UnsupportedMediaType."""

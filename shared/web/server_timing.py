@@ -20,10 +20,13 @@ from shared.web.requests import Request
 MOST_ENTRIES = 50
 """Requests to DynamoDB that an answer explains: API Gateway takes 10 KB of headers."""
 
-FOR_OWNERS = frozenset(route.operation for route in ROUTES if route.scope == WRITE) - {"batchVideos"} | {
-    *("listJobs", "whyNotReady", "listAudit", "getViews", "explainViews"),
+_MIXED = frozenset({"batchVideos", "revertChangeset"})
+FOR_OWNERS = frozenset(route.operation for route in ROUTES if route.scope == WRITE) - _MIXED | {
+    *("listJobs", "whyNotReady", "listAudit", "listPlaylistAudit", "getDiff", "getViews", "explainViews"),
+    *("listWebhooks", "getWebhook", "listDeliveries"),
 }
-"""Operations that work for nobody but the owner of what they read, and admins. A batch may name what is others'."""
+"""Operations that work for nobody but the owner of what they read, and admins. A batch may name what is others', and a change
+set may have it."""
 LISTS = frozenset({"listVideos", "listPlaylists"})
 """Lists that read nothing but an owner's own, if they are asked for it."""
 DOCUMENTS = frozenset({"getVideo", "getPlaylist", "getUser"})

@@ -14,18 +14,22 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import httpx
 import pytest
 
 from local.deployment import Deployment, deploy
-from local.issuer import Issuer, Signer
+from local.issuer import USERS, Issuer, Signer
 from local.ministack import MiniStack
 from local.ports import free_port
-from local.run import USERS
 from local.transcoder import Settings, Transcoder
 from shared.routes import TRANSCODE
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+    from tests.e2e.browser import Console
 
 PATIENCE = 120.0
 """Seconds for what happens in the background: most of it is the first start of each function on a busy machine."""
@@ -86,6 +90,17 @@ class Service:
         assert reply.status_code == 201, reply.text
         video: dict[str, Any] = reply.json()
         return video
+
+    def titled(self, title: str, user: str = "alice") -> list[str]:
+        """The ids of a user's videos of this title, on whatever page: other tests make videos of the same user meanwhile."""
+        asked: dict[str, str | int] = {"userId": user, "limit": 100}
+        ids: list[str] = []
+        while True:
+            page = self.request("GET", "/v1/videos", user, params=asked).json()
+            ids += [video["videoId"] for video in page["items"] if video["title"] == title]
+            if page["nextCursor"] is None:
+                return ids
+            asked["cursor"] = page["nextCursor"]
 
     def at_once(self, count: int, method: str, path: str, **options: Any) -> list[httpx.Response]:
         """Send the same request several times at once; options that are callable are called with each number."""
@@ -163,3 +178,24 @@ def _forged(token: str) -> dict[str, str]:
 def unique() -> str:
     """A word that no other test uses: the service is shared by all."""
     return uuid.uuid4().hex
+
+
+@pytest.fixture(scope="session")
+def browser() -> "Iterator[Browser]":
+    """A browser for all tests of the console that this process runs."""
+    from tests.e2e.browser import launched
+
+    with launched() as launched_browser:
+        yield launched_browser
+
+
+@pytest.fixture
+def console(browser: "Browser", service: Service) -> "Iterator[Console]":
+    """The console in a browser window of its own, where nobody has signed in yet."""
+    from tests.e2e.browser import new_console
+
+    opened = new_console(browser, service)
+    try:
+        yield opened
+    finally:
+        opened.close()

@@ -29,6 +29,7 @@ ANSWERS = {
     "partial": {"title": "A film", "status": "uploaded"},
     "listed": {"title": "A film", "status": "uploaded"},
     "sent": 200,
+    "upload": "received",
 }
 """What both are answered."""
 

@@ -72,8 +72,8 @@ def _objects(service: Service, video: dict[str, Any]) -> list[str]:
     s3 = _s3(service)
     keys = []
     for bucket in s3.list_buckets()["Buckets"]:
-        contents = s3.list_objects_v2(Bucket=bucket["Name"]).get("Contents", [])
-        keys += [stored["Key"] for stored in contents if video["videoId"] in stored["Key"]]
+        for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket["Name"]):
+            keys += [stored["Key"] for stored in page.get("Contents", []) if video["videoId"] in stored["Key"]]
     return [key for key in keys if not key.startswith("audit/")]
 
 
@@ -342,6 +342,7 @@ class TestWhoMay:
         ("method", "below", "body"),
         [
             ("POST", "/upload", {"contentType": "video/mp4", "fileSize": 1}),
+            ("GET", "/upload/019775a1c00-9f86d081884c7d65", None),
             ("POST", "/thumbnail", {"time": 1}),
             ("GET", "/jobs", None),
             ("POST", "/jobs/probe/retry", None),

@@ -35,8 +35,9 @@ expected-statuses = ["400", "401", "403", "404", "405", "412", "413", "415", "42
 include-name = "GET /v1/videos"
 checks.positive_data_acceptance.expected-statuses = ["200", "400", "403"]
 
+# Nor where a webhook may lead.
 [[operations]]
-include-name = "POST /v1/videos"
+include-name = ["POST /v1/videos", "POST /v1/webhooks"]
 checks.positive_data_acceptance.expected-statuses = ["201", "403", "409", "422"]
 
 # An operation that is not valid fails alone. Other methods take the last word for a videoId, which is not valid.
@@ -63,14 +64,36 @@ include-name = [
     "GET /v1/videos/{videoId}/views",
     "GET /v1/people/{personId}/videos",
     "GET /v1/playlists",
+    "GET /v1/playlists/{playlistId}/audit",
     "GET /v1/playlists/{playlistId}/entries",
+    "GET /v1/changesets/{changesetId}",
+    "GET /v1/changesets/{changesetId}/reverts/{revertId}",
     "GET /v1/tags",
+    "GET /v1/webhooks",
+    "GET /v1/webhooks/{webhookId}/deliveries",
 ]
 checks.positive_data_acceptance.expected-statuses = ["200", "400", "403", "404"]
 
+# Nor which changes are still kept: 410.
 [[operations]]
-include-name = "GET /v1/videos/{videoId}"
-checks.positive_data_acceptance.expected-statuses = ["200", "304", "400", "403", "404"]
+include-name = "GET /v1/changes"
+checks.positive_data_acceptance.expected-statuses = ["200", "400", "403", "410"]
+
+# Nor what the audit trail knows of a video, and whether it has the newest changes already: 410, 503.
+[[operations]]
+include-name = ["GET /v1/videos/{videoId}", "GET /v1/videos/{videoId}/diff"]
+checks.positive_data_acceptance.expected-statuses = ["200", "304", "400", "403", "404", "410", "503"]
+checks.not_a_server_error.expected-statuses = ["2xx", "3xx", "4xx", "503"]
+
+# Which fields a video has, a pointer's schema does not say.
+[[operations]]
+include-name = "POST /v1/videos/{videoId}/revert"
+checks.positive_data_acceptance.expected-statuses = ["200", "403", "404", "409", "410", "412", "422", "503"]
+checks.not_a_server_error.expected-statuses = ["2xx", "3xx", "4xx", "503"]
+
+[[operations]]
+include-name = "POST /v1/changesets/{changesetId}/revert"
+checks.not_a_server_error.expected-statuses = ["2xx", "3xx", "4xx", "503"]
 
 # Views are of the last days, and each of a batch has an id of its own.
 [[operations]]
@@ -81,6 +104,11 @@ checks.positive_data_acceptance.expected-statuses = ["200", "403", "404", "422"]
 [[operations]]
 include-name = ["POST /v1/playlists/{playlistId}/entries", "PATCH /v1/playlists/{playlistId}/entries/{videoId}"]
 checks.positive_data_acceptance.expected-statuses = ["200", "201", "403", "404", "409", "412", "422"]
+
+# What a webhook is changed to, and when a replay begins.
+[[operations]]
+include-name = ["PATCH /v1/webhooks/{webhookId}", "POST /v1/webhooks/{webhookId}/replay"]
+checks.positive_data_acceptance.expected-statuses = ["200", "403", "404", "409", "412", "422"]
 
 # How many bytes titles or roles have together, no schema can say.
 [[operations]]
@@ -108,6 +136,7 @@ HOOKS = """\
 import re
 import uuid
 
+import requests
 import schemathesis
 
 
@@ -118,6 +147,16 @@ def before_call(context, case, kwargs):
     without_token = getattr(case.meta.phase.data, "parameter", None) == "Authorization" if case.meta else False
     if not without_token and re.fullmatch("[!-~]{1,255}", case.headers.get("Idempotency-Key", "")):
         case.headers["Idempotency-Key"] = str(uuid.uuid4())
+
+
+@schemathesis.hook
+def after_call(context, case, response):
+    # A user may have few webhooks, and tests that run beside this one need theirs.
+    if case.operation.label == "POST /v1/webhooks" and response.status_code == 201:
+        sent = response.request
+        path = f"{sent.url}/{response.json()['webhookId']}"
+        token = {"Authorization": sent.headers["Authorization"]}
+        requests.delete(path, headers=token, timeout=60).raise_for_status()
 """
 
 

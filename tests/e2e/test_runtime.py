@@ -29,15 +29,18 @@ FUNCTIONS = sorted({example.function for example in EXAMPLES})
 VARYING = {
     *("abort", "addedAt", "at", "createdAt", "expiresAt", "nextCursor", "playlistId", "ratedAt", "updatedAt"),
     *("finishedAt", "leaseUntil", "purgeAt", "queuedAt", "startedAt", "uploadId", "url", "windowEnds"),
+    "previousSecretUntil",
 }
 """What differs from one time to the next: times, and ids and addresses that are made up."""
 
 MOVING = {
-    *("history/list-audit", "jobs/list-jobs", "jobs/why-not-ready", "playlists/list-playlists"),
+    *("history/list-audit", "history/list-audit-of-removed", "history/list-playlist-audit"),
+    *("jobs/list-jobs", "jobs/why-not-ready", "playlists/list-playlists"),
     *("totals/get-user", "totals/list-tags"),
     *("views/get-views", "views/explain-views"),
+    *("webhooks/list-webhooks", "webhooks/test-webhook"),
 }
-"""What the service's background, or another test that is alice, changes meanwhile: its form is compared."""
+"""What the service's background, or another test that is alice, changes meanwhile, or how long it took: its form is compared."""
 COUNTED_LATER = {"viewCount"}
 """What the stream adds to meanwhile: views of a viewer that were sent through the API."""
 
@@ -90,7 +93,8 @@ def test_a_function_answers_in_lambda_s_runtime_as_behind_the_api(
             answer = emulator.invoke(example.event)
             assert "errorMessage" not in answer, f"{answer}\n{emulator.log.read_text()}"
             if isinstance(example.answers, int):
-                _compare(example, _answer(answer), behind_the_api.get(example.name))
+                assert _answer(answer).status == example.answers, answer
+                _compare(example, emulator, service, _answer(answer), behind_the_api.get(example.name))
             else:
                 # Counts of what else is going on in the service may be more than the world's.
                 assert answer.keys() == example.answers.keys()
@@ -145,16 +149,28 @@ def _read(body: str) -> Any:
         return body
 
 
-def _compare(example: Example, answer: Answer, behind_the_api: Answer | None) -> None:
-    assert answer.status == example.answers, answer.body
-    if behind_the_api is None:
-        return
-    assert answer.status == behind_the_api.status
+def _compare(
+    example: Example, emulator: Emulator, service: Service, answer: Answer, behind_the_api: Answer | None
+) -> None:
+    """Both answer the same. What is only read is read again if a job of the background came in between."""
+    is_read = example.event["requestContext"]["http"]["method"] == "GET"
+    if behind_the_api is not None and is_read and _seen(example, answer) != _seen(example, behind_the_api):
+        eventually(
+            lambda: [_answer(emulator.invoke(example.event)), _sent(service, example.event)],
+            until=lambda both: _seen(example, both[0]) == _seen(example, both[1]),
+        )
+    elif behind_the_api is not None:
+        assert _seen(example, answer) == _seen(example, behind_the_api)
+
+
+def _seen(example: Example, answer: Answer | None) -> Any:
+    """What of an answer must be the same each time."""
+    if answer is None:
+        return None
     if f"{example.function}/{example.name}" in MOVING:
-        assert answer.body.keys() == behind_the_api.body.keys()
-    else:
-        varying = VARYING | COUNTED_LATER if example.function == "views" else VARYING
-        assert _lasting(answer.body, varying) == _lasting(behind_the_api.body, varying)
+        return answer.status, answer.body.keys()
+    varying = VARYING | COUNTED_LATER if example.function == "views" else VARYING
+    return answer.status, _lasting(answer.body, varying)
 
 
 def _lasting(value: Any, varying: Set[str]) -> Any:

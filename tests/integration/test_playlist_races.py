@@ -2,14 +2,18 @@
 
 import random
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from shared.aws.dynamodb import Table
-from shared.schema import PROFILE, VIDEO
+from shared.core.caller import Caller
+from shared.core.errors import WriteContention
+from shared.relations.playlists import PlaylistStore
+from shared.schema import PLAYLIST, PROFILE, VIDEO
 from shared.upkeep.purging import Purge
-from tests.harness import Api, Reply, make_api
+from tests.harness import NOW, Api, Reply, make_api
 from tests.integration import faults
 from tests.integration.contents import items_of
 from tests.integration.faults import Incident, Killed, Line
@@ -21,6 +25,7 @@ if TYPE_CHECKING:
 THREADS = 8
 FILMS = [f"{number:08d}-0000-4000-8000-000000000000" for number in range(THREADS)]
 KEY = {"Idempotency-Key": "k1"}
+ALICE = Caller("alice", frozenset())
 
 
 @pytest.fixture(autouse=True)
@@ -53,6 +58,12 @@ def checked(api: Api, table: Table, path: str) -> list[str]:
     assert shown == [video for video, _ in sorted(entries, key=lambda entry: entry[1])]
     assert api.get(path).json["entryCount"] == len(shown)
     return shown
+
+
+def there(table: Table) -> list[dict[str, Any]]:
+    """The playlists that are not deleted."""
+    stored = [item for item in items_of(table) if item["pk"].startswith("PLAYLIST#") and item["sk"] == PLAYLIST.sk]
+    return [item for item in stored if "deletedAt" not in item]
 
 
 def again(send: Callable[[], Reply], reply: Reply) -> Reply:
@@ -133,9 +144,8 @@ def test_creates_and_deletes_at_once_are_counted_exactly(api: Api, table: Table,
     replies = at_once(instance, requests)
     assert {reply.status for reply in replies} <= {201, 204, 404, 409}
     profile = table.get(PROFILE.key(userId="alice"), consistent=True)
-    stored = [item for item in items_of(table) if item["pk"].startswith("PLAYLIST#")]
     assert profile is not None
-    assert profile["playlists"] == len(stored)
+    assert profile["playlists"] == len(there(table))
 
 
 @pytest.mark.parametrize("call", range(3))
@@ -148,7 +158,8 @@ def test_a_delete_in_the_middle_of_an_append_leaves_nothing(
     reply = make_api(Table(table.name, client, sleep=lambda _: None)).post(f"{path}/entries", {"videoId": FILMS[0]})
     line.disarm()
     assert reply.status == 404
-    assert [item for item in items_of(table) if item["pk"].startswith("PLAYLIST#")] == []
+    (left,) = [item for item in items_of(table) if item["pk"].startswith("PLAYLIST#")]
+    assert (left["entryCount"], left["version"], "deletedAt" in left) == (0, 2, True)
 
 
 OPERATIONS: dict[str, Callable[[Api, str], Reply]] = {
@@ -203,7 +214,54 @@ def test_creates_and_deletes_whose_answer_is_lost_are_counted_once(
     assert (created.status, deleted.status) == (201, 204)
     profile = table.get(PROFILE.key(userId="alice"), consistent=True)
     assert profile is not None
-    assert profile["playlists"] == len([item for item in items_of(table) if item["pk"].startswith("PLAYLIST#")]) == 1
+    assert profile["playlists"] == len(there(table)) == 1
+
+
+@pytest.mark.parametrize("incident", [faults.killed_before, faults.killed_after])
+@pytest.mark.parametrize("operation", ["delete", "restore"])
+def test_an_end_or_return_that_is_broken_off_is_completed_by_its_retry(
+    api: Api, table: Table, tapped: tuple["DynamoDBClient", Line], operation: str, incident: Incident
+) -> None:
+    client, line = tapped
+    path = playlist(api, FILMS[:2])
+    if operation == "restore":
+        api.delete(path)
+
+    def carry_out(table: Table) -> None:
+        if operation == "delete":
+            assert make_api(table).delete(path).status in (204, 404)
+        else:
+            PlaylistStore(table).restore(path.rpartition("/")[2], ALICE, NOW)
+
+    for call in range(2):
+        line.arm(incident, at=call)
+        with suppress(Killed):
+            carry_out(Table(table.name, client, sleep=lambda _: None))
+        line.disarm()
+        profile = table.get(PROFILE.key(userId="alice"), consistent=True)
+        assert profile is not None
+        assert profile["playlists"] == len(there(table))
+    carry_out(table)
+    assert len(there(table)) == (operation == "restore")
+    if operation == "restore":
+        assert checked(api, table, path) == FILMS[:2]
+
+
+def test_ends_and_returns_at_once_are_counted_exactly(api: Api, table: Table, instance: Instance) -> None:
+    path = playlist(api, FILMS[:2])
+
+    def restoring(api: Api) -> Reply:
+        with suppress(WriteContention):
+            PlaylistStore(api.table).restore(path.rpartition("/")[2], ALICE, NOW)
+        return Reply(200, {}, b"")
+
+    replies = at_once(instance, [lambda api: api.delete(path), restoring] * (THREADS // 2))
+    assert {reply.status for reply in replies} <= {200, 204, 404, 409}
+    profile = table.get(PROFILE.key(userId="alice"), consistent=True)
+    assert profile is not None
+    assert profile["playlists"] == len(there(table))
+    restoring(api)
+    assert checked(api, table, path) == FILMS[:2]
 
 
 @pytest.mark.parametrize("incident", [faults.killed_before, faults.killed_after])

@@ -117,7 +117,7 @@ def test_a_call_that_fails_once_is_not_noticed(
     new_table: NewTable, tapped: tuple["DynamoDBClient", Line], line: Line, incident: Incident
 ) -> None:
     for request, status in ((crediting(2), 200), (lambda api: api.delete(SAM), 204)):
-        for call in range(3 if status == 200 else 2):
+        for call in range(3):
             table = new_table()
             api = make_api(table)
             api.publish(videoId=VIDEO_ID)
@@ -134,6 +134,50 @@ def test_a_call_that_fails_once_is_not_noticed(
                 assert (credit["ordering"], credit["version"]) == (2, 2)
             else:
                 assert credit is None
+
+
+@pytest.mark.parametrize(
+    "incident", [faults.killed_before, faults.killed_after], ids=lambda incident: incident.__name__
+)
+def test_a_removal_that_is_broken_off_anywhere_leaves_the_credit_as_it_was_and_can_be_repeated(
+    new_table: NewTable, tapped: tuple["DynamoDBClient", Line], line: Line, incident: Incident
+) -> None:
+    for call in range(3):  # it reads, signs and removes
+        table = new_table()
+        api = make_api(table)
+        api.publish(videoId=VIDEO_ID)
+        crediting(1)(api)
+        before = api.get(SAM)
+        line.arm(incident, at=call)
+        with pytest.raises(Killed):
+            make_api(Table(table.name, tapped[0], sleep=lambda _: None)).delete(SAM)
+        line.disarm()
+
+        if call == 2 and incident is faults.killed_after:
+            assert api.get(SAM).status == 404
+            continue
+        left = api.get(SAM)
+        assert (left.json, left.etag) == (before.json, before.etag)
+        assert bool((credit_in(table) or {}).get("removing")) == (
+            call == 2 or (call, incident) == (1, faults.killed_after)
+        )
+        assert api.delete(SAM, headers={"If-Match": before.etag}).status == 204
+        assert credit_in(table) is None
+
+
+def test_removals_and_writes_at_once_end_with_a_credit_that_is_not_being_removed_or_none(
+    api: Api, table: Table, instance: Instance
+) -> None:
+    api.publish(videoId=VIDEO_ID)
+    crediting(1)(api)
+
+    removing: Request = lambda api: api.delete(SAM)  # noqa: E731 - one of two kinds of requests
+    replies = at_once(instance, [removing, crediting(2)] * (THREADS // 2))
+
+    assert {reply.status for reply in replies} <= {200, 201, 204, 404, 409}
+    assert 204 in {reply.status for reply in replies}
+    credit = credit_in(table)
+    assert credit is None or 409 in {reply.status for reply in replies} or "removing" not in credit
 
 
 @pytest.mark.parametrize("order", ["asc", "desc"])

@@ -155,6 +155,51 @@ class TestParts:
         assert api.post(f"{path}/complete", {"parts": parts}).status == 409
 
 
+class TestGoingOn:
+    """A client that was interrupted, and knows nothing but the upload's id."""
+
+    def test_a_film_in_parts_goes_on_with_fresh_urls(
+        self, api: Api, browser: httpx.Client, queue: Queue, table: Table, objects: Objects, clock: Clock
+    ) -> None:
+        video_id, begun = _begin(api, LARGEST_PUT + 1)
+        path = f"/v1/videos/{video_id}/upload/{begun['uploadId']}"
+        second = begun["parts"][1]
+        for fill in (b"?", b"2"):  # the last one counts
+            etag = browser.put(second["url"], content=fill * second["size"]).headers["ETag"]
+        upload = api.get(path).json
+        assert [part.get("etag") for part in upload["parts"]] == [None, etag, None]
+        last = upload["parts"][-1]
+        assert browser.put(last["url"], content=b"x" * (last["size"] - 1)).status_code == 403
+        for part in upload["parts"]:
+            if "url" in part:
+                data = str(part["partNumber"]).encode() * part["size"]
+                assert browser.put(part["url"], content=data).status_code == 200
+        parts = [{"partNumber": part["partNumber"], "etag": part["etag"]} for part in api.get(path).json["parts"]]
+        assert api.post(urljoin(f"/v1/videos/{video_id}/upload", upload["complete"]), {"parts": parts}).status == 200
+        assert api.get(path).json["state"] == "received"
+        item = _deliver(queue, table, objects, clock, video_id)
+        assert item["source"]["fileSize"] == LARGEST_PUT + 1
+        assert objects.read(item["source"]["uri"], second["size"], 3) == b"222"
+
+    def test_a_single_put_goes_on_with_a_fresh_url(self, api: Api, browser: httpx.Client) -> None:
+        video_id, begun = _begin(api)
+        path = f"/v1/videos/{video_id}/upload/{begun['uploadId']}"
+        upload = api.get(path).json
+        assert browser.put(upload["url"], content=FILM + b"!", headers=upload["headers"]).status_code == 403
+        assert browser.put(upload["url"], content=FILM, headers=upload["headers"]).status_code == 200
+        # S3 has the film, and nobody has read its notification.
+        assert api.get(path).json["state"] == "received"
+        assert browser.put(begun["url"], content=FILM, headers=begun["headers"]).status_code == 412
+
+    def test_fresh_urls_end_with_the_upload(self, api: Api, browser: httpx.Client) -> None:
+        video_id, begun = _begin(api, LARGEST_PUT + 1)
+        path = f"/v1/videos/{video_id}/upload/{begun['uploadId']}"
+        part = api.get(path).json["parts"][0]
+        assert api.delete(urljoin(f"/v1/videos/{video_id}/upload", begun["abort"])).status == 204
+        assert browser.put(part["url"], content=b"x" * part["size"]).status_code == 404
+        assert api.get(path).json["state"] == "aborted"
+
+
 def test_completing_and_aborting_side_by_side_have_one_outcome(api: Api, table: Table, objects: Objects) -> None:
     for _ in range(5):
         video_id, begun = _begin(api, LARGEST_PUT + 1)

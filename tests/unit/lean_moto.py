@@ -14,8 +14,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC
 from functools import cache
+from inspect import signature
 from typing import Any
 
+import orjson
 import pytest
 from botocore.client import BaseClient
 from botocore.utils import merge_dicts
@@ -26,6 +28,7 @@ from moto.core.botocore_stubber import BotocoreStubber
 from moto.core.models import DEFAULT_ACCOUNT_ID, botocore_stubber
 from moto.core.serialize import AttributePicker, BaseJSONSerializer
 from moto.core.utils import method_names_from_class
+from moto.dynamodb import responses as dynamodb_responses
 from moto.dynamodb.comparisons import ConditionExpressionParser
 from moto.dynamodb.exceptions import ItemSizeTooLarge
 from moto.dynamodb.models import DynamoDBBackend, dynamodb_backends
@@ -33,6 +36,7 @@ from moto.dynamodb.models.dynamo_type import DynamoType, Item, LimitedSizeDict, 
 from moto.dynamodb.models.table import Table
 from moto.dynamodb.models.utilities import bytesize, find_nested_key
 from moto.dynamodb.parsing import ast_nodes, expressions
+from moto.dynamodb.parsing.executors import UpdateExpressionExecutor
 from moto.dynamodb.parsing.validators import (
     ActionCountValidator,
     OverlappingPathsValidator,
@@ -54,6 +58,9 @@ SERVICES = frozenset({"cloudformation", "dynamodb", "dynamodbstreams", "s3", "se
 LARGEST_ITEM = 405_000
 """Bytes, as moto has it."""
 
+CONDITION = ("condition_expression", "expression_attribute_names", "expression_attribute_values")
+"""What a condition is made of."""
+
 _turn = threading.RLock()
 
 
@@ -69,8 +76,12 @@ def install(patch: pytest.MonkeyPatch) -> None:
     _check_an_update_once(patch)
     _split_conditions_once(patch)
     _compare_texts_as_they_are(patch)
+    _look_in_one_partition(patch)
     _project_once(patch)
     _add_up_sizes_once(patch)
+    _copy_what_can_change(patch)
+    _parse_a_condition_once(patch)
+    _convert_answers_by_their_types(patch)
 
 
 def stored_tables() -> bytes:
@@ -127,7 +138,7 @@ class MotoClient(WholeClient):
 
     def begin(self, operation: str, **parameters: Any) -> Callable[[], Any]:
         """Carry the operation out at once; the answer is kept."""
-        request = {"body": json.dumps(parameters, default=_base64).encode(), "headers": {}}
+        request = {"body": orjson.dumps(parameters, default=_base64), "headers": {}}
         status, answer = _answer(OPERATIONS[operation], "us-east-1", request)
         return lambda: answer if status == 200 else raised(Refused(status, json.loads(answer)))
 
@@ -149,14 +160,14 @@ def _answer(action: str, region: str, request: Any) -> tuple[int, Any]:
     text = request["body"]
     handler = DynamoHandler()
     handler.region, handler.current_account, handler.headers = region, DEFAULT_ACCOUNT_ID, request["headers"]
-    handler.body = handler.params = json.loads(text, object_hook=_bytes if b'"B' in text else None)
+    handler.body = handler.params = json.loads(text, object_hook=_bytes) if b'"B' in text else orjson.loads(text)
     try:
         with _turn:
             result = getattr(handler, action)().result
     except HTTPException as error:
         return int(error.code or 500), str(error.description).encode()
     result.pop("ConsumedCapacityUnits", None)  # which DynamoDB's answers do not have
-    return 200, json.loads(json.dumps(result, default=_base64))
+    return 200, orjson.loads(orjson.dumps(result, default=_base64))
 
 
 def _records(region: str, query: dict[str, Any]) -> dict[str, Any]:
@@ -167,9 +178,22 @@ def _records(region: str, query: dict[str, Any]) -> dict[str, Any]:
         )
     return {
         "NextShardIterator": page["NextShardIterator"],
-        "Records": [record | {"dynamodb": _change(record["dynamodb"])} for record in page["Records"]],
+        "Records": _as_read(page["Records"]),
         "ResponseMetadata": {"HTTPStatusCode": 200, "HTTPHeaders": {}, "RequestId": "moto"},
     }
+
+
+def stream_records(table: str, start: int) -> list[dict[str, Any]]:
+    """What boto3 makes of the records of a table's stream from a place on, counted from 0, without asking for them: three
+    requests for a few records take longer than most writes.
+    """
+    with _turn:
+        shard = dynamodb_backends[DEFAULT_ACCOUNT_ID]["us-east-1"].tables[table].stream_shard
+        return _as_read([record.to_json() for record in shard.items[start:]]) if shard else []
+
+
+def _as_read(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [record | {"dynamodb": _change(record["dynamodb"])} for record in records]
 
 
 def _change(record: dict[str, Any]) -> dict[str, Any]:
@@ -179,7 +203,8 @@ def _change(record: dict[str, Any]) -> dict[str, Any]:
         if part in record
     }
     # Through JSON, as a test may change what it is given.
-    parsed: dict[str, Any] = json.loads(json.dumps(images), object_hook=_bytes)
+    text = orjson.dumps(images)
+    parsed: dict[str, Any] = json.loads(text, object_hook=_bytes) if b'"B' in text else orjson.loads(text)
     at = record["ApproximateCreationDateTime"].replace(tzinfo=UTC)
     return record | parsed | {"ApproximateCreationDateTime": at}
 
@@ -341,7 +366,23 @@ def _walk_expressions_quickly(patch: pytest.MonkeyPatch) -> None:
                 parent.children[place] = node
         return node
 
+    nesting = tuple(vars(ast_nodes)[name] for name in ("Expression", "UpdateExpressionFunction"))
+    nests: dict[type, bool] = {}
+
+    def find_clauses(node: Any, wanted: Any) -> list[Any]:
+        clauses = []
+        for child in node.children or ():
+            kind = type(child)
+            if kind not in nests:
+                nests[kind] = issubclass(kind, nesting)
+            if kind in wanted:
+                clauses.append(child)
+            elif nests[kind]:
+                clauses += find_clauses(child, wanted)
+        return clauses
+
     parser = vars(expressions)["UpdateExpressionParser"]
+    patch.setattr(node_type, "find_clauses", find_clauses)
     patch.setattr(node_type, "__deepcopy__", copied, raising=False)
     patch.setattr(vars(ast_nodes)["DepthFirstTraverser"], "traverse_node_recursively", traverse)
     patch.setattr(parser, "make", cache(parser.make))
@@ -407,6 +448,26 @@ def _compare_texts_as_they_are(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Table, "all_items", all_items)
 
 
+def _look_in_one_partition(patch: pytest.MonkeyPatch) -> None:
+    """Query the items of one partition: the original sorts all of the table, and then leaves out the other partitions."""
+    query = Table.query
+    given = signature(query)
+
+    def query_partition(table: Table, *asked: Any, **named: Any) -> Any:
+        details = given.bind(table, *asked, **named).arguments
+        if details.get("index_name") or not table.range_key_attr:
+            return query(table, *asked, **named)
+        hash_key = details["hash_key"]
+        partition = list(table.items[hash_key].values()) if hash_key in table.items else []
+        vars(table)["all_items"] = lambda: partition
+        try:
+            return query(table, *asked, **named)
+        finally:
+            del vars(table)["all_items"]
+
+    patch.setattr(Table, "query", query_partition)
+
+
 def _project_once(patch: pytest.MonkeyPatch) -> None:
     """Convert the attributes that are asked for: the original converts the whole item again for each of them."""
 
@@ -431,4 +492,83 @@ def _add_up_sizes_once(patch: pytest.MonkeyPatch) -> None:
         if item.size() > LARGEST_ITEM:
             raise ItemSizeTooLarge
 
+    execute = UpdateExpressionExecutor.execute
+
+    def execute_whole(executor: UpdateExpressionExecutor, node: Any = None) -> None:
+        attributes = executor.item.attrs
+        before = dict(attributes) if node is None else {}
+        execute(executor, node)
+        if node is None and executor.item.size() > LARGEST_ITEM:
+            attributes.clear()
+            dict.update(attributes, before)
+            raise ItemSizeTooLarge
+
     patch.setattr(Item, "__init__", make)
+    patch.setattr(UpdateExpressionExecutor, "execute", execute_whole)
+    patch.setattr(LimitedSizeDict, "__setitem__", dict.__setitem__)
+
+
+def _copy_what_can_change(patch: pytest.MonkeyPatch) -> None:
+    """Copy maps, lists and sets, which updates change; all other values are only ever replaced."""
+
+    def copied(value: DynamoType, _: Any = None) -> DynamoType:
+        kind = value.type
+        if kind == "M":
+            content: Any = {name: copied(member) for name, member in value.value.items()}
+        elif kind == "L":
+            content = [copied(member) for member in value.value]
+        elif kind in ("SS", "NS", "BS"):
+            content = list(value.value)
+        else:
+            return value
+        other = object.__new__(DynamoType)
+        other.type, other.value = kind, content
+        return other
+
+    def copy_item(item: Item, _: Any) -> Item:
+        other = object.__new__(Item)
+        other.hash_key, other.range_key = item.hash_key, item.range_key
+        other.attrs = LimitedSizeDict()
+        dict.update(other.attrs, {name: copied(value) for name, value in item.attrs.items()})
+        return other
+
+    patch.setattr(DynamoType, "__deepcopy__", copied)
+    patch.setattr(Item, "__deepcopy__", copy_item)
+
+
+def _parse_a_condition_once(patch: pytest.MonkeyPatch) -> None:
+    """Parse the condition of a write once: the original does to check it, and again to carry it out."""
+    parse = ConditionExpressionParser.parse
+    last: list[ConditionExpressionParser] = []
+
+    def parse_once(parser: ConditionExpressionParser) -> Any:
+        said = vars(parser)
+        for known in last:
+            if all(vars(known)[name] is said[name] for name in CONDITION):
+                said["expr_attr_names_found"] = list(known.expr_attr_names_found)
+                said["expr_attr_values_found"] = list(known.expr_attr_values_found)
+                return vars(known)["parsed"]
+        said["parsed"] = parsed = parse(parser)
+        last[:] = [parser]
+        return parsed
+
+    patch.setattr(ConditionExpressionParser, "parse", parse_once)
+
+
+def _convert_answers_by_their_types(patch: pytest.MonkeyPatch) -> None:
+    """Convert texts, maps and lists, as nearly all of an answer are, without asking first what else they may be."""
+    convert = vars(dynamodb_responses)["dynamo_to_dict"]
+
+    def converted(value: Any) -> Any:
+        kind = type(value)
+        if kind is str:
+            return value
+        if kind is dict:
+            return {name: converted(member) for name, member in value.items()}
+        if kind is list:
+            return [converted(member) for member in value]
+        if kind is DynamoType and value.type not in ("B", "BS"):
+            return {value.type: converted(value.value)}
+        return convert(value)
+
+    patch.setattr(dynamodb_responses, "dynamo_to_dict", converted)

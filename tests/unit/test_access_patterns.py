@@ -2,13 +2,17 @@
 
 import hashlib
 import json
+import zlib
 from collections.abc import Callable
 from typing import Any
+from unittest import mock
 
 import pytest
 
 from functions.arrivals import handler as arrivals
+from functions.audit import handler as audit
 from functions.rankings import handler as rankings
+from functions.reverts import handler as reverts
 from functions.sweeper import handler as sweeper
 from shared import schema
 from shared.access_patterns import ACCESS_PATTERNS
@@ -17,12 +21,16 @@ from shared.aws.dynamodb import Table
 from shared.aws.listing import Lists
 from shared.aws.s3 import Objects
 from shared.aws.s3 import make_client as make_s3_client
-from shared.core.caller import Caller
+from shared.core.caller import Caller, request_of
+from shared.feed.log import Feed
 from shared.films.arrivals import Arrivals
 from shared.films.jobs import JobStore
-from shared.films.messages import TallyMessage, parse, tally_message
+from shared.films.messages import TallyMessage, parse, revert_message, tally_message
+from shared.films.quota import QuotaStore
 from shared.films.uploads import LARGEST_PUT, MIB, UploadStore
 from shared.films.wants import input_hash
+from shared.history.trail import AuditStore
+from shared.history.undoing import ChangeSetReverts
 from shared.relations.mover import EntryMover
 from shared.upkeep.aggregates import Aggregates
 from shared.upkeep.ledger import mark_of
@@ -30,14 +38,20 @@ from shared.upkeep.tallies import Tallies
 from shared.videos.catalogue import VideoStore
 from shared.videos.counters import ViewCounters
 from shared.views.rankings import Rankings
+from tests import streams
 from tests.backstage import RENDITIONS, Backstage, FakeQueue
-from tests.harness import MEDIA_BUCKET, NOW, SOURCES_BUCKET, Api, Context, Reply, recorded
+from tests.delivering import Delivering
+from tests.harness import JOBS_PER_DAY, MEDIA_BUCKET, NOW, SOURCES_BUCKET, Api, Context, Reply, recorded
+from tests.told import change, tell
+from tests.trail import DAYS, NoArchive
+from tests.trailed import Trailed
 from tests.viewed import Viewed
 
 KEY = {"Idempotency-Key": "k1"}
 RANGE = "from=0&to=2000000000"
 CREDIT = {"ordering": 1, "roles": [{"category": "actor"}]}
 RELEASE = {"titles": [{"title": "t"}]}
+WEBHOOK = {"url": "https://hooks.acme.com/"}
 
 
 def _deleted(api: Api) -> str:
@@ -94,7 +108,9 @@ def _sweep(api: Api, _: str) -> Reply:
     return Reply(
         200,
         {},
-        repr(sweeper.make(JobStore(api.table), Lists(api.table), FakeQueue(), api.clock)({}, Context())).encode(),
+        repr(
+            sweeper.make(JobStore(api.table), Lists(api.table), FakeQueue(), FakeQueue(), api.clock)({}, Context())
+        ).encode(),
     )
 
 
@@ -166,7 +182,7 @@ def _uploading(size: int) -> Callable[[Api], str]:
         begun = api.post(f"/v1/videos/{video_id}/upload", {"contentType": "video/mp4", "fileSize": size}).json
         key = f"{video_id}/{begun['uploadId']}"
         if "parts" in begun:
-            (started,) = client.list_multipart_uploads(Bucket=SOURCES_BUCKET)["Uploads"]
+            (started,) = client.list_multipart_uploads(Bucket=SOURCES_BUCKET, Prefix=key)["Uploads"]
             for part in begun["parts"]:
                 client.upload_part(
                     Bucket=SOURCES_BUCKET,
@@ -227,6 +243,96 @@ def _with_episode(api: Api) -> str:
     return video_id
 
 
+def _trailed(api: Api) -> Trailed:
+    """The trail of all that has happened; nothing else follows."""
+    trailed: Trailed = vars(api).setdefault("trailed", Trailed(api))  # which knows what it has
+    while records := trailed.records():
+        trailed.keep(records)
+    return trailed
+
+
+def _changed(api: Api) -> str:
+    """A video whose change is in the trail."""
+    video_id = _published(api)
+    api.patch(f"/v1/videos/{video_id}", {"title": "new"})
+    _trailed(api)
+    return video_id
+
+
+def _change_set(api: Api) -> str:
+    """What one request wrote; its path."""
+    return f"/v1/changesets/{request_of(_trailed(api).item(_changed(api)))}"
+
+
+def _revert_as_large(api: Api, path: str) -> Reply:
+    with mock.patch("shared.history.undoing.AT_ONCE", 0):
+        return api.post(f"{path}/revert")
+
+
+def _run(api: Api) -> str:
+    """A run that takes a change set back; its path."""
+    path = _change_set(api)
+    return f"{path}/reverts/{_revert_as_large(api, path).json['revertId']}"
+
+
+def _work_on_run(api: Api, path: str) -> Reply:
+    trail = AuditStore(Table(schema.AUDIT_TABLE_NAME, api.table.client))
+    sets = ChangeSetReverts(api.table, trail, QuotaStore(api.table, JOBS_PER_DAY))
+    message = {"messageId": "m", "body": json.dumps(revert_message(path.rpartition("/")[2]))}
+    answer = reverts.make(sets, FakeQueue(), api.clock)({"Records": [message]}, Context())
+    assert answer == {"batchItemFailures": []}
+    return Reply(200, {}, b"")
+
+
+def _told(api: Api) -> str:
+    """A change that is in the feed, and its record, which the audit function has not seen."""
+    tell(Feed(Table(schema.AUDIT_TABLE_NAME, api.table.client), api.clock), change(videoId=FILMS[0]))
+    return FILMS[0]
+
+
+def _audit(api: Api, video_id: str) -> Reply:
+    table = Table(schema.AUDIT_TABLE_NAME, api.table.client)
+    item = schema.VIDEO.key(videoId=video_id) | {"videoId": video_id, "userId": "alice", "title": "t", "version": 1}
+    record = streams.change(None, item)
+    audited = audit.make(AuditStore(table), NoArchive(), DAYS, Feed(table, api.clock), FakeQueue())
+    assert audited(streams.event(record), Context()) == {"batchItemFailures": []}
+    return Reply(200, {}, b"")
+
+
+def _with_webhook(api: Api) -> str:
+    """A webhook that follows a log with one change; its path."""
+    tell(Feed(Table(schema.AUDIT_TABLE_NAME, api.table.client), api.clock), change())
+    return f"/v1/{api.post('/v1/webhooks', WEBHOOK).headers['location']}"
+
+
+def _with_deliveries(api: Api) -> str:
+    path = _with_webhook(api)
+    key = schema.WEBHOOK_ATTEMPTS.key(webhookId=path.rpartition("/")[2], at=f"{NOW * 1000:013}", turn=1)
+    attempts = zlib.compress(json.dumps([{"changeId": "c"}]).encode())
+    api.table.write(api.table.put(key | {"attempts": attempts, schema.TTL_ATTRIBUTE: NOW + 1}))
+    return path
+
+
+def _with_changes(api: Api) -> str:
+    """The id of a webhook that has been told of all but one change."""
+    service = Delivering(api.table, api.clock)
+    if service.hooks.read("hook") is None:
+        service.create()
+    service.change("c")
+    return "hook"
+
+
+def _tell_followers(api: Api, _: str) -> Reply:
+    assert "hook" in Delivering(api.table, api.clock).tell("alice")
+    return Reply(200, {}, b"")
+
+
+def _serve(api: Api, webhook_id: str) -> Reply:
+    service = Delivering(api.table, api.clock)
+    assert service.deliver(webhook_id)
+    return Reply(200, {}, repr(service.receiver.ids).encode())
+
+
 # Each request as its row writes it: what must be there before, and the call.
 CALLS: dict[str, tuple[Callable[[Api], str], Callable[[Api, str], Reply]]] = {
     "POST /v1/videos": (lambda _: "", lambda api, _: api.post("/v1/videos", {"title": "t"})),
@@ -281,6 +387,10 @@ CALLS: dict[str, tuple[Callable[[Api], str], Callable[[Api, str], Reply]]] = {
     "POST /v1/videos/{videoId}/upload": (
         _published,
         lambda api, v: api.post(f"/v1/videos/{v}/upload", {"contentType": "video/mp4", "fileSize": 1}),
+    ),
+    "GET /v1/videos/{videoId}/upload/{uploadId}": (
+        _uploading(LARGEST_PUT + 1),
+        lambda api, upload: api.get(f"/v1/videos/{upload}"),
     ),
     "POST /v1/videos/{videoId}/upload/{uploadId}/complete": (_uploading(LARGEST_PUT + 1), _complete),
     "DELETE /v1/videos/{videoId}/upload/{uploadId}": (
@@ -372,6 +482,47 @@ CALLS: dict[str, tuple[Callable[[Api], str], Callable[[Api, str], Reply]]] = {
     "the stream: aggregates (entries)": (_hidden_by_a_job, _move_entries),
     "the stream: tallies": (_with_a_view, _tally(views=[[mark_of("a view", 1), 1000]])),
     "the stream: tallies (hours)": (_published, _tally(starts=[[0, "2026-01-31T23", True, {}]])),
+    "GET /v1/videos/{videoId}/audit": (_changed, lambda api, v: api.get(f"/v1/videos/{v}/audit")),
+    "GET /v1/playlists/{playlistId}/audit": (_with_playlist, lambda api, path: api.get(f"{path}/audit")),
+    "GET /v1/videos/{videoId}?version=1": (
+        _changed,
+        lambda api, v: api.get(f"/v1/videos/{v}", query="version=1"),
+    ),
+    "GET /v1/videos/{videoId}/diff?from=1": (
+        _changed,
+        lambda api, v: api.get(f"/v1/videos/{v}/diff", query="from=1"),
+    ),
+    "GET /v1/changesets/{changesetId}": (_change_set, lambda api, path: api.get(path)),
+    "POST /v1/videos/{videoId}/revert": (
+        _changed,
+        lambda api, v: api.post(f"/v1/videos/{v}/revert", {"toVersion": 1}),
+    ),
+    "POST /v1/changesets/{changesetId}/revert": (_change_set, lambda api, path: api.post(f"{path}/revert")),
+    "POST /v1/changesets/{changesetId}/revert (large)": (_change_set, _revert_as_large),
+    "GET /v1/changesets/{changesetId}/reverts/{revertId}": (_run, lambda api, path: api.get(path)),
+    "the queue: reverts": (_run, _work_on_run),
+    "GET /v1/changes": (_told, lambda api, _: api.get("/v1/changes", user="admin")),
+    "GET /v1/changes?userId=u": (_told, lambda api, _: api.get("/v1/changes", query="userId=alice")),
+    "GET /v1/changes?after=now": (_told, lambda api, _: api.get("/v1/changes", query="after=now", user="admin")),
+    "the stream: the audit trail": (_told, _audit),
+    "POST /v1/webhooks": (lambda _: "", lambda api, _: api.post("/v1/webhooks", WEBHOOK)),
+    "GET /v1/webhooks": (_with_webhook, lambda api, _: api.get("/v1/webhooks")),
+    "GET /v1/webhooks/{webhookId}": (_with_webhook, lambda api, path: api.get(path)),
+    "PATCH /v1/webhooks/{webhookId} (description)": (
+        _with_webhook,
+        lambda api, path: api.patch(path, {"description": "d"}),
+    ),
+    "PATCH /v1/webhooks/{webhookId}": (_with_webhook, lambda api, path: api.patch(path, {"paused": True})),
+    "DELETE /v1/webhooks/{webhookId}": (_with_webhook, lambda api, path: api.delete(path)),
+    "POST /v1/webhooks/{webhookId}/rotate": (_with_webhook, lambda api, path: api.post(f"{path}/rotate")),
+    "POST /v1/webhooks/{webhookId}/replay": (
+        _with_webhook,
+        lambda api, path: api.post(f"{path}/replay", {"from": NOW - 60}),
+    ),
+    "POST /v1/webhooks/{webhookId}/test": (_with_webhook, lambda api, path: api.post(f"{path}/test")),
+    "GET /v1/webhooks/{webhookId}/deliveries": (_with_deliveries, lambda api, path: api.get(f"{path}/deliveries")),
+    "the queue: deliveries (changes)": (_with_changes, _tell_followers),
+    "the queue: deliveries": (_with_changes, _serve),
     "GET /health": (lambda _: "", lambda api, _: api.get("/health")),
 }
 
@@ -391,13 +542,19 @@ def test_a_request_sends_exactly_the_operations_of_its_row(api: Api, table: Tabl
     assert reply.status < 300, reply.body
     assert tuple(operation.name for operation in operations) == pattern.operations
     used = {operation.index for operation in operations if not pattern.index or operation.name == "Query"}
-    assert used == {pattern.index.name if pattern.index else None}
+    # Of what is in a change set, the table has the later entries.
+    beside = {None} & used if pattern.index == schema.CHANGESET_INDEX else set()
+    assert used - beside == {pattern.index.name if pattern.index else None}
 
 
 @pytest.mark.parametrize(
     "pattern",
-    # The sweeper goes through all open jobs, to know how old the oldest is.
-    [pattern for pattern in ACCESS_PATTERNS if pattern.index and pattern.request != "every minute: the sweeper"],
+    # The sweeper goes through all open jobs, to know how old the oldest is; of a change set all is asked for.
+    [
+        pattern
+        for pattern in ACCESS_PATTERNS
+        if pattern.index in schema.INDEXES and pattern.request != "every minute: the sweeper"
+    ],
     ids=lambda pattern: pattern.request,
 )
 def test_a_listing_names_every_key_of_its_index(api: Api, table: Table, pattern: AccessPattern) -> None:
@@ -440,10 +597,11 @@ def test_every_entity_has_a_partition_of_its_own() -> None:
     sample: dict[str, Any] = {"videoId": "v", "shard": 0, "subject": "s", "id": "i", "operation": "o", "key": "k"}
     sample |= {"uploadId": "u", "kind": "probe", "userId": "u", "date": "2026-01-01", "queue": "q", "queuedAt": "1"}
     sample |= {"personId": "p", "region": "NZ", "language": "en", "tag": "t", "playlistId": "p", "rank": "r"}
-    sample["importId"] = "i"
+    sample |= {"importId": "i", "revertId": "r", "part": "p", "webhookId": "w", "at": "1", "turn": 1}
     sample |= {"lane": 0, "hour": "2026-01-31T23", "day": "2026-01-31", "window": "day", "category": "c"}
     sample |= {"total": "views", "span": 1, "start": 0, "digest": "d"}
-    keys = [tuple(entity.key(**sample).values()) for entity in schema.ENTITIES]
+    sample |= {"sequence": "2", "position": "3"}
+    keys = [tuple(entity.key(**sample).values()) for entity in (*schema.ENTITIES, *schema.FEED_ENTITIES)]
     assert len(set(keys)) == len(keys)
 
 

@@ -14,17 +14,20 @@ from hypothesis import strategies as st
 from moto import mock_aws
 
 from functions.audit import handler as audit_handler
-from shared.audit import LARGEST_ENTRY, Archive, AuditStore, document, entry
 from shared.aws.dynamodb import Table, make_client
 from shared.aws.s3 import Objects
 from shared.aws.s3 import make_client as make_s3_client
 from shared.aws.stream import Record
-from shared.core.attributes import Item, decode_item
+from shared.core.attributes import Item, decode_item, encode_item
 from shared.core.caller import Caller
 from shared.core.errors import Unavailable
 from shared.core.settings import LambdaHandler
-from shared.schema import JOB, VIDEO, VIEW_COUNTER
+from shared.feed.log import OLDEST, Feed
+from shared.history.entries import LARGEST_ENTRY, document, entry
+from shared.history.trail import Archive, AuditStore
+from shared.schema import JOB, SCHEMA_VERSION, VIDEO, VIEW_COUNTER
 from shared.videos.video import deleted, merge_patch, new_item, restored, stamp
+from tests.backstage import FakeQueue
 from tests.harness import NOW, Context, create_audit_table
 from tests.streams import EXPIRY, Raw, change, deliver, event
 
@@ -104,6 +107,7 @@ class TestVideos:
             "changes": [
                 {"field": "/createdAt", "to": NOW},
                 {"field": "/metadata", "to": {"k": 1}},
+                {"field": "/origins", "to": {}},
                 {"field": "/status", "to": "uploaded"},
                 {"field": "/tags", "to": ["a", "b"]},
                 {"field": "/title", "to": "A film"},
@@ -163,7 +167,7 @@ class TestVideos:
 
     def test_tags_are_a_set(self) -> None:
         before = video(tags=["a", "b", "c"])
-        assert entry_of(before, stamped(before | {"tags": {"c", "b", "a"}})) is None
+        assert changes(before, stamped(before | {"tags": {"c", "b", "a"}})) == []
         assert changes(before, stamped(before | {"tags": {"d"}})) == [
             {"field": "/tags", "from": ["a", "b", "c"], "to": ["d"]}
         ]
@@ -175,7 +179,25 @@ class TestVideos:
     def test_what_only_the_service_needs_is_not_a_change(self) -> None:
         before = video()
         rewritten = stamped(before) | {"rel": "X", "relShard": 3, "schemaVersion": 2, "categoryShard": 1}
-        assert entry_of(before, rewritten) is None
+        assert changes(before, rewritten) == []
+
+    def test_each_version_has_an_entry_also_one_that_changed_nothing(self) -> None:
+        before = video()
+        made = audited(before, stamped(before))
+        assert (made["action"], made["version"], made["changes"]) == ("changed", 2, [])
+
+    def test_what_is_written_without_a_version_has_an_entry_only_if_it_changed_something(self) -> None:
+        before = video()
+        assert entry_of(before, before | {"rel": "X", "relShard": 3}) is None
+        assert changes(before, before | {"title": "by hand"}) == [
+            {"field": "/title", "from": "A film", "to": "by hand"}
+        ]
+
+    def test_an_entry_keeps_the_stamps_of_its_version_and_shows_them_to_nobody(self) -> None:
+        made = audited(video(), edited(video(), title="New"))
+        assert made["stamps"] == {"updatedAt": NOW + 1, "schemaVersion": SCHEMA_VERSION}
+        assert "stamps" not in document(made)
+        assert "stamps" not in audited(video(), None)
 
     def test_an_attribute_that_is_yet_unknown_is_audited(self) -> None:
         before = video()
@@ -376,22 +398,64 @@ class Cloud:
 
     incidents: dict[int, Incident] = field(default_factory=dict)
     items: dict[tuple[str, str], Item] = field(default_factory=dict)
+    logs: dict[tuple[str, str], Item] = field(default_factory=dict)
+    """What the feed has."""
     objects: dict[str, bytes] = field(default_factory=dict)
     calls: list[str] = field(default_factory=list)
 
     def put_item(self, **parameters: Any) -> dict[str, Any]:
-        """PutItem, if absent."""
+        """PutItem: of an entry if absent, of a log's item as its conditions have it."""
 
         def send() -> dict[str, Any]:
-            assert parameters["ConditionExpression"] == "attribute_not_exists(#pk)"
             item = decode_item(parameters["Item"])
-            key = (item["pk"], item["sk"])
-            if key in self.items:
+            kept, key = self.logs if "CHANGES" in item["pk"] else self.items, (item["pk"], item["sk"])
+            values = decode_item(parameters.get("ExpressionAttributeValues", {}))
+            old = kept.get(key)
+            match parameters["ConditionExpression"]:
+                case "attribute_not_exists(#pk)":
+                    allowed = old is None
+                case "attribute_not_exists(#pk) OR #count < :held":
+                    allowed = old is None or old["count"] < values[":held"]
+                case "#first = :read AND #count = :held":
+                    allowed = old is not None and (old["first"], old["count"]) == (values[":read"], values[":held"])
+            if not allowed:
                 raise ClientError({"Error": {"Code": "ConditionalCheckFailedException", "Message": ""}}, "PutItem")
-            self.items[key] = item
+            kept[key] = item
             return {}
 
         return self._call("PutItem", send)
+
+    def get_item(self, **parameters: Any) -> dict[str, Any]:
+        """GetItem of a log's tail."""
+        key = decode_item(parameters["Key"])
+
+        def send() -> dict[str, Any]:
+            item = self.logs.get((key["pk"], key["sk"]))
+            return {"Item": encode_item(item)} if item else {}
+
+        return self._call("GetItem", send)
+
+    def query(self, **parameters: Any) -> dict[str, Any]:
+        """Query of all that a log has from a place on."""
+        values = decode_item(parameters["ExpressionAttributeValues"])
+
+        def send() -> dict[str, Any]:
+            keys = sorted(key for key in self.logs if key[0] == values[":log"] and key[1] >= values.get(":first", ""))
+            items = [encode_item(self.logs[key]) for key in (keys if parameters["ScanIndexForward"] else keys[::-1])]
+            return {"Items": items, "ScannedCount": len(items)}
+
+        return self._call("Query", send)
+
+    def told(self) -> dict[str, list[str]]:
+        """The ids of the changes in each log of the feed, in their order; positions are dense, or this fails."""
+        feed = Feed(Table("VideoAudit", Cloud(logs=self.logs)), lambda: NOW)
+        logs: dict[str, list[str]] = {}
+        for log in {pk for pk, _ in self.logs}:
+            read = feed.read(log, OLDEST, 10_000).told
+            assert [told.position for told in read] == list(range(1, len(read) + 1))
+            logs[log] = [told.change["id"] for told in read]
+            assert len(set(logs[log])) == len(logs[log])
+        return logs
 
     def put_object(self, **parameters: Any) -> dict[str, Any]:
         """PutObject."""
@@ -409,7 +473,8 @@ class Cloud:
         client: Any = self
         table = Table("VideoAudit", client, attempts=attempts, sleep=lambda _: None)
         objects = Objects(client, attempts=attempts, sleep=lambda _: None)
-        return audit_handler.make(AuditStore(table), Archive(objects, "archive"), DAYS)
+        feed = Feed(table, lambda: NOW)
+        return audit_handler.make(AuditStore(table), Archive(objects, "archive"), DAYS, feed, FakeQueue())
 
     def deliver(self, *batches: Sequence[Raw], attempts: int = 1, retries: int = 10, bisect: bool = True) -> list[Raw]:
         """Deliver batches one after the other; returns what was given up."""
@@ -470,7 +535,8 @@ def undisturbed() -> Cloud:
 class TestTheFunction:
     def test_a_batch_is_stored_and_then_archived_in_one_object(self) -> None:
         cloud = undisturbed()
-        assert cloud.calls == ["PutItem"] * 6 + ["PutObject", "answer"]
+        # Where its two logs end, six entries, the two logs.
+        assert cloud.calls == ["GetItem"] * 2 + ["PutItem"] * (6 + 2) + ["PutObject", "answer"]
         # Named after the first entry, and not after record 1, which is not audited.
         assert list(cloud.objects) == [f"audit/2025/06/15/{2:040}-{VIDEO_ID}.jsonl"]
         assert cloud.lines == expected_lines(HISTORY)
@@ -482,7 +548,7 @@ class TestTheFunction:
         assert cloud.calls == ["answer"]
 
     @pytest.mark.parametrize("bisect", [True, False])
-    @pytest.mark.parametrize("call", range(8))
+    @pytest.mark.parametrize("call", range(12))
     @pytest.mark.parametrize("incident", INCIDENTS, ids=lambda incident: incident.__name__)
     def test_whatever_breaks_at_a_call_each_entry_is_kept_once(
         self, incident: Incident, call: int, bisect: bool
@@ -491,17 +557,19 @@ class TestTheFunction:
         assert cloud.deliver(HISTORY, bisect=bisect) == []
         assert cloud.items == undisturbed().items
         assert cloud.lines == undisturbed().lines
+        assert cloud.told() == undisturbed().told()
 
     @pytest.mark.parametrize("incident", [throttled, answer_lost], ids=lambda incident: incident.__name__)
-    @pytest.mark.parametrize("call", range(7))
+    @pytest.mark.parametrize("call", range(11))
     def test_as_deployed_one_incident_needs_no_second_delivery(self, incident: Incident, call: int) -> None:
         cloud = Cloud({call: incident})
         assert cloud.deliver(HISTORY, attempts=2) == []
         assert cloud.calls.count("answer") == 1
         assert (cloud.items, cloud.objects) == (undisturbed().items, undisturbed().objects)
+        assert cloud.told() == undisturbed().told()
 
     def test_lasting_throttling_stops_at_the_record_that_it_met(self) -> None:
-        cloud = Cloud(dict.fromkeys(range(2, 100), throttled))
+        cloud = Cloud(dict.fromkeys(range(4, 100), throttled))
         batch = HISTORY[:6]  # of which 2, 3, 5 and 6 are audited
         assert cloud.deliver(batch, retries=0, bisect=False) == batch
         assert (len(cloud.items), cloud.objects) == (2, {})
@@ -518,7 +586,7 @@ class TestTheFunction:
         assert (cloud.items, cloud.objects) == ({}, {})
 
     def test_an_archive_that_fails_is_not_a_success(self) -> None:
-        cloud = Cloud({6: throttled})
+        cloud = Cloud({10: throttled})
         with pytest.raises(Unavailable):
             cloud.function()(event(*HISTORY), Context())
 
@@ -589,7 +657,8 @@ def test_it_works_the_same_on_a_table_and_a_bucket() -> None:
         s3 = make_s3_client()
         s3.create_bucket(Bucket="archive")
         store = AuditStore(Table("VideoAudit", client, sleep=lambda _: None))
-        function = audit_handler.make(store, Archive(Objects(s3), "archive"), DAYS)
+        feed = Feed(store.table, lambda: NOW)
+        function = audit_handler.make(store, Archive(Objects(s3), "archive"), DAYS, feed, FakeQueue())
         for _ in range(2):
             assert function(event(*HISTORY), Context()) == {"batchItemFailures": []}
 

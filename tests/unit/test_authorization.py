@@ -12,10 +12,16 @@ from urllib.parse import quote, urlencode
 import pytest
 
 from shared.aws.dynamodb import Table
+from shared.aws.s3 import Objects
+from shared.core.caller import Caller
+from shared.history.runs import RunStore, Wish
 from shared.relations.mover import EntryMover
 from shared.routes import ADMIN, READ, ROUTES, TRANSCODE, WRITE, Route
+from shared.videos import video
+from shared.videos.catalogue import VideoStore
 from tests.backstage import Backstage
 from tests.harness import Api, Reply, recorded
+from tests.trailed import Trailed
 from tests.unit.test_declared_statuses import BODIES, PLACES
 
 BY_OPERATION = {route.operation: route for route in ROUTES}
@@ -111,11 +117,13 @@ VIDEOS = {
     "getVideo": SEEN,
     "patchVideo": CHANGED,
     "deleteVideo": CHANGED_EVEN_DELETED,
+    "revertVideo": CHANGED_EVEN_DELETED,
     "restoreVideo": RESTORED,
     "countView": SEEN,
     "getViews": SEEN_BY_OWNER,
     "explainViews": SEEN_BY_OWNER,
     "createUpload": CHANGED,
+    "getUpload": CHANGED,
     "completeUpload": COMPLETED,
     "abortUpload": CHANGED_EVEN_DELETED,
     "chooseThumbnail": POSTER_CHOSEN,
@@ -141,6 +149,7 @@ VIDEOS = {
     "listVideoPlaylists": SEEN,
     "listEpisodes": SEEN,
     "listAudit": SEEN_BY_OWNER,
+    "getDiff": SEEN_BY_OWNER,
 }
 """What is done to one video. Whoever may not see it gets 404; whoever may see it but not do this, 403."""
 BATCHES = {"batchVideos": CHANGED, "countViews": SEEN}
@@ -154,8 +163,13 @@ CHANGED_LIST = """
     private                  ok     403     404    403     403     ok
     public                   ok     403     403    403     403     ok
 """
+LIST_SEEN_BY_OWNER = """
+    private                  ok     ok      404    404     403     ok
+    public                   ok     ok      403    403     403     ok
+"""
 PLAYLISTS = {
     "getPlaylist": SEEN_LIST,
+    "listPlaylistAudit": LIST_SEEN_BY_OWNER,
     "patchPlaylist": CHANGED_LIST,
     "deletePlaylist": CHANGED_LIST,
     "listEntries": SEEN_LIST,
@@ -208,11 +222,44 @@ OWNER = """
 OTHERS = {
     "createVideo": ANY_WRITER,
     "createPlaylist": ANY_WRITER,
+    "createWebhook": ANY_WRITER,
     "listTags": ANYBODY,
     "listTop": ANYBODY,
     "getUser": OWNER,
+    "listChanges": OWNER,
 }
-"""What is done to no one thing; `getUser` is asked for alice's totals."""
+"""What is done to no one thing; `getUser` is asked for alice's totals, `listChanges` for changes of what is hers."""
+
+CHANGESETS = {
+    "getChangeset": """
+    -                        ok     ok      404    404     403     ok
+""",
+    "revertChangeset": """
+    -                        ok     403     404    403     403     ok
+""",
+    "getRevert": """
+    -                        ok     ok      404    404     403     ok
+""",
+}
+"""What is done to one change set, of which all is alice's, as the run is that takes it back."""
+
+ANY_OWN = """
+    -                        ok     ok      404    404     403     ok
+"""
+ANY_OWN_CHANGED = """
+    -                        ok     403     404    403     403     ok
+"""
+WEBHOOKS = {
+    "listWebhooks": OWNER,
+    "getWebhook": ANY_OWN,
+    "patchWebhook": ANY_OWN_CHANGED,
+    "deleteWebhook": ANY_OWN_CHANGED,
+    "rotateSecret": ANY_OWN_CHANGED,
+    "replayWebhook": ANY_OWN_CHANGED,
+    "testWebhook": ANY_OWN_CHANGED,
+    "listDeliveries": ANY_OWN,
+}
+"""What is done to one webhook of alice's, or to all of them."""
 
 PLAYLISTS_LISTED = LISTED
 """`GET /v1/playlists?userId=alice`: whether a playlist is shown."""
@@ -264,6 +311,7 @@ class World:
             EntryMover(self.api.table).move_entries(video_id, int(self.api.clock()))
         if state == "deleted":
             assert self.api.delete(path).status == 204
+        if state == "deleted" or function in ("history", "undo"):
             self.backstage.settle()
         return video_id
 
@@ -300,9 +348,9 @@ def _path(route: Route, **places: str) -> str:
 
 
 @pytest.fixture
-def world(api: Api, table: Table) -> World:
-    """The service, and what runs behind it."""
-    return World(api, Backstage(table, api.clock))
+def world(api: Api, table: Table, objects: Objects) -> World:
+    """The service with its buckets, and what runs behind it."""
+    return World(api, Trailed(api))
 
 
 def _each_caller(ask: Callable[[str], str], expected: dict[str, str]) -> None:
@@ -313,7 +361,7 @@ def _each_caller(ask: Callable[[str], str], expected: dict[str, str]) -> None:
 
 def test_every_route_that_needs_a_token_is_in_the_tables() -> None:
     listed = {operation for operation, _ in LISTS} | {"listPlaylists", *BATCHES}
-    tables = {*VIDEOS, *PLAYLISTS, *OTHERS, *listed}
+    tables = {*VIDEOS, *PLAYLISTS, *CHANGESETS, *WEBHOOKS, *OTHERS, *listed}
     assert tables == {route.operation for route in ROUTES if route.scope}
 
 
@@ -322,7 +370,8 @@ def test_every_route_that_needs_a_token_is_in_the_tables() -> None:
 def test_a_token_without_the_scope_of_the_route_is_refused(api: Api, route: Route, token: str) -> None:
     subject, scopes, good_for = TOKENS[token]
     body = BODIES.get(route.operation)
-    reply = api.request(route.method, _path(route), json_body=body, user=subject, scopes=scopes)
+    query = f"userId={quote(subject)}" if route.operation == "listChanges" else ""
+    reply = api.request(route.method, _path(route), json_body=body, query=query, user=subject, scopes=scopes)
     refused = reply.status == 403 and ("scope" in reply.json["detail"] or "subject" in reply.json["detail"])
     assert refused == (route.scope not in good_for)
     assert not refused or _outcome(reply) == "403"
@@ -381,7 +430,8 @@ def test_a_video(world: World, operation: str, thing: str, expected: dict[str, s
             body = {"operations": [{"op": "patch", "videoId": video_id, "patch": {"title": "u"}}]}
         if operation == "countViews":
             body = {"views": [{"id": "v", "videoId": video_id, "at": int(world.api.clock())}]}
-        reply = world.ask(operation, caller, videoId=video_id, uploadId=world.upload_id, name="360p", body=body)
+        query = "from=1" if operation == "getDiff" else ""
+        reply = world.ask(operation, caller, query, videoId=video_id, uploadId=world.upload_id, name="360p", body=body)
         if operation in BATCHES and reply.status == 200:
             (result,) = reply.json["items" if operation == "batchVideos" else "results"]
             return "ok" if "problem" not in result else str(result["problem"]["status"])
@@ -439,6 +489,33 @@ def test_a_list_of_playlists(world: World, operation: str, thing: str, expected:
     _each_caller(ask, expected)
 
 
+@pytest.mark.parametrize(("operation", "thing", "expected"), _rows(CHANGESETS))
+def test_a_change_set(world: World, operation: str, thing: str, expected: dict[str, str]) -> None:
+    alice = Caller("alice", frozenset({READ, WRITE}), correlation_id="run")
+    RunStore(world.api.table).begin("set", Wish(alice), int(world.api.clock()))
+    VideoStore(world.api.table).create(
+        video.posted({"title": "t"}, alice, int(world.api.clock())), alice.acting_for("set"), int(world.api.clock())
+    )
+
+    def ask(caller: str) -> str:
+        world.backstage.settle()
+        return _outcome(world.ask(operation, caller, changesetId="set", revertId="run"))
+
+    _each_caller(ask, expected)
+
+
+@pytest.mark.parametrize(("operation", "thing", "expected"), _rows(WEBHOOKS))
+def test_a_webhook(world: World, operation: str, thing: str, expected: dict[str, str]) -> None:
+    query = "userId=alice" if operation == "listWebhooks" else ""
+
+    def ask(caller: str) -> str:
+        webhook = world.api.post("/v1/webhooks", BODIES["createWebhook"]).json["webhookId"]
+        return _outcome(world.ask(operation, caller, query, webhookId=webhook))
+
+    _each_caller(ask, expected)
+
+
 @pytest.mark.parametrize(("operation", "thing", "expected"), _rows(OTHERS))
 def test_what_is_done_to_no_one_thing(world: World, operation: str, thing: str, expected: dict[str, str]) -> None:
-    _each_caller(lambda caller: _outcome(world.ask(operation, caller)), expected)
+    query = "userId=alice" if operation == "listChanges" else ""
+    _each_caller(lambda caller: _outcome(world.ask(operation, caller, query)), expected)

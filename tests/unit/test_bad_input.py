@@ -345,6 +345,8 @@ class TestPaths:
             ("PUT", "/v1/videos/3f2504e0-4f89-41d3-9a0c-0305e82c3301/views", "POST, GET"),
             ("POST", "/v1/videos/3f2504e0-4f89-41d3-9a0c-0305e82c3301/views/explain", "GET"),
             ("POST", "/health", "GET"),
+            ("PUT", "/v1/webhooks", "POST, GET"),
+            ("PATCH", "/v1/webhooks/3f2504e0-4f89-41d3-9a0c-0305e82c3301/rotate", "POST"),
             ("BREW", "/openapi.json", "GET"),
             ("POST", "/v1/users/a%2Fb", "GET"),
             # A path with a parameter fits these as well, and takes these methods.
@@ -395,7 +397,9 @@ def test_a_body_in_base64_is_read(api: Api) -> None:
     assert api.request("POST", "/v1/videos", body=b'{"title": "t"}', headers=JSON).status == 201
 
 
-@pytest.mark.parametrize("path", ["/v1/people/{}/videos", "/v1/videos/{}", "/v1/playlists/{}/entries"])
+@pytest.mark.parametrize(
+    "path", ["/v1/people/{}/videos", "/v1/videos/{}", "/v1/playlists/{}/entries", "/v1/webhooks/{}"]
+)
 @pytest.mark.parametrize("part", ["\U0001f600", "a\x84b", "a#b"])
 def test_a_path_with_characters_that_no_id_has(api: Api, path: str, part: str) -> None:
     reply = api.get(path.format(part))

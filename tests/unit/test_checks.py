@@ -155,6 +155,11 @@ while not pathlib.Path(sys.argv[1]).exists():
         ("integration", "no tests ran in 0.1s", "0 tests"),
         ("lint", "All checks passed!\n331 files already formatted", "331 files"),
         ("types", "Success: no issues found in 327 source files", "327 files"),
+        (
+            "types",
+            "Success: no issues found in 327 source files\nSuccess: no issues found in 15 modules of the console",
+            "342 files",
+        ),
         ("templates", "cdk.out/A.template.json\ncdk.out/B.template.json\n", "2 templates"),
         (
             "rehearsal",

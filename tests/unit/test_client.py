@@ -1,7 +1,6 @@
 """Our client over a real socket, beside boto3's: the same requests, answers and errors."""
 
 import datetime
-import ipaddress
 import json
 import socket
 import ssl
@@ -11,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from http.client import HTTPConnection
+from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +18,11 @@ import pytest
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials as BotocoreCredentials
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from shared.aws import boto3_client, connections
 from shared.aws.client import (
     DYNAMODB,
+    EVENTBRIDGE,
     SECRETS_MANAGER,
     SHORTEST_WAIT,
     AnswerLost,
@@ -38,8 +35,12 @@ from shared.aws.client import (
 )
 from shared.aws.dynamodb import ATTEMPTS, Table
 from shared.core.errors import InternalError, ServiceError, Unavailable
+from shared.feed.change import Change
 from shared.web import cursors
 from shared.web.cursors import secret_reader
+from shared.webhooks.bus import EventBus
+from shared.webhooks.sending import Answer
+from tests.certificates import make_certificate, server_side
 from tests.harness import Clock
 
 KEY: Any = {"pk": {"S": "p"}, "sk": {"S": "s"}}
@@ -413,7 +414,7 @@ def _wait_for_the_end(client: Client) -> None:
 class TestRequests:
     @pytest.mark.parametrize("token", [None, "a+token/="])
     @pytest.mark.parametrize("parameters", [{}, {"Item": {"t": {"S": "ü🎬"}, "b": {"B": b"\x00\xff"}}}])
-    @pytest.mark.parametrize("service", [DYNAMODB, SECRETS_MANAGER])
+    @pytest.mark.parametrize("service", [DYNAMODB, SECRETS_MANAGER, EVENTBRIDGE])
     def test_are_signed_as_botocore_would(
         self, server: Server, service: Service, token: str | None, parameters: Any
     ) -> None:
@@ -523,30 +524,58 @@ class TestSecrets:
                 return type(error), error.detail
 
 
+CHANGED: Change = {"id": "c", "type": "video.changed", "videoId": "v", "at": 1_750_000_000_250, "fields": ["/title"]}
+
+
+class TestEvents:
+    """What is put on an event bus."""
+
+    def _put(self, client: Any) -> list[Answer]:
+        tries = EventBus("the-bus", client).carry({}, [[CHANGED]], lambda: True)
+        return [tried.answer for tried in tries]
+
+    def test_is_the_same_as_boto3s(self, server: Server) -> None:
+        theirs = boto3_client.session().create_client("events", endpoint_url=server.endpoint)
+        for client in (_events(server), theirs):
+            server.answers = [answer({"FailedEntryCount": 0, "Entries": [{"EventId": "e"}]})]
+            assert [given.status for given in self._put(client)] == [200]
+        theirs.close()
+        (headers, body), (their_headers, their_body) = server.requests
+        for name in ("content-type", "x-amz-target", "host"):
+            assert headers[name] == their_headers[name]
+        (entry,) = json.loads(body)["Entries"]
+        assert entry == json.loads(their_body)["Entries"][0]
+        assert (entry["Time"], json.loads(entry["Detail"])) == (1_750_000_000.25, CHANGED)
+
+    @pytest.mark.parametrize(
+        ("given", "error"),
+        [
+            (answer({"FailedEntryCount": 1, "Entries": [{"ErrorCode": "InternalFailure"}]}), "InternalFailure"),
+            (answer({"__type": "AccessDeniedException", "message": "no"}, 400), "AccessDeniedException"),
+            (answer({}, 503), "503"),
+            (b"", "nothing"),
+        ],
+        ids=["an entry", "a request", "a fault", "no answer"],
+    )
+    def test_what_is_refused_is_named(self, server: Server, given: bytes, error: str) -> None:
+        server.answers, server.keeps = [given], False
+        (said,) = self._put(_events(server))
+        assert (said.status, said.error) == (None, f"The bus answered {error}.")
+
+
+def _events(server: Server) -> Client:
+    return _kept(Client(server.endpoint, "us-east-1", lambda: Credentials("AKID", "secret", None), EVENTBRIDGE))
+
+
 class TestTls:
     @pytest.fixture
     def authority(self, tmp_path: Path) -> Path:
-        key = ec.generate_private_key(ec.SECP256R1())
-        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "tests")])
-        now = datetime.datetime.now(datetime.UTC)
-        certificate = (
-            x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
-            .not_valid_before(now - datetime.timedelta(days=1))
-            .not_valid_after(now + datetime.timedelta(days=1))
-            .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), False)
-            .sign(key, hashes.SHA256())
-        )
-        encoding = serialization.Encoding.PEM
-        plain = serialization.NoEncryption()
-        (tmp_path / "key.pem").write_bytes(key.private_bytes(encoding, serialization.PrivateFormat.PKCS8, plain))
-        (tmp_path / "certificate.pem").write_bytes(certificate.public_bytes(encoding))
+        make_certificate(tmp_path, IPv4Address("127.0.0.1"))
         return tmp_path
 
     @pytest.fixture
     def secure(self, authority: Path) -> Iterator[Server]:
-        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        tls.load_cert_chain(authority / "certificate.pem", authority / "key.pem")
-        yield from _served(tls)
+        yield from _served(server_side(authority / "certificate.pem"))
 
     def test_a_server_whose_certificate_is_in_the_bundle_is_asked(
         self, secure: Server, authority: Path, monkeypatch: pytest.MonkeyPatch

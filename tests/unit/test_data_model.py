@@ -8,30 +8,43 @@ from pathlib import Path
 import pytest
 
 from local import ROOT
-from shared.audit import AuditStore, entry
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
 from shared.aws.stream import Record
 from shared.core.attributes import Item
 from shared.core.caller import Caller
+from shared.feed.change import change_of
+from shared.feed.log import Feed
 from shared.films.messages import tally_message
-from shared.schema import AUDIT, ENTITIES, HEALTH, OLDER_RATING, Entity
+from shared.history.entries import entry
+from shared.history.runs import RunStore, Wish
+from shared.history.trail import AuditStore
+from shared.relations.ratings import RatingStore
+from shared.schema import (
+    AUDIT_ENTITIES,
+    ENTITIES,
+    HEALTH,
+    OLDER_RATING,
+    Entity,
+)
 from shared.upkeep.ledger import ROOM, mark_of
 from shared.upkeep.reconcile import Reconcile
 from shared.videos.counters import FOLD_SECONDS, LOOK_SECONDS, UNCOUNTED, ViewCounters
 from shared.videos.video import pictured
 from shared.views.rankings import Rankings
+from shared.webhooks.places import PlaceStore, due
 from tests import streams
 from tests.backstage import SHARES, Backstage
 from tests.harness import Clock, make_api
 from tests.integration.contents import items_of
+from tests.told import tell
 from tests.wire import throttled_once
 from tools.lines import Mark
 from tools.work import work_file
 
 PAGE = (ROOT / "docs" / "data-model.md").read_text(encoding="utf-8")
 SECTIONS = dict(re.findall(r"^### (.+?)\n(.*?)(?=^##|\Z)", PAGE, re.DOTALL | re.MULTILINE))
-STORED = tuple(entity for entity in (*ENTITIES, AUDIT) if entity is not HEALTH)
+STORED = tuple(entity for entity in (*ENTITIES, *AUDIT_ENTITIES) if entity is not HEALTH)
 
 Attributes = dict[str, set[str]]
 COMMON = set(re.findall(r"^- `(\w+)`", PAGE, re.MULTILINE))
@@ -102,11 +115,15 @@ def stored(table: Table, clock: Clock, objects: Objects, tmp_path: Path) -> Attr
         body = {"viewerId": "tv", "watchedMs": 1000}
         assert api.post(f"{path}/views", body, user="bob", headers=once).status < 300
     (rating,) = [item for item in items_of(table) if item["sk"] == "bob"]
+    RatingStore(table).set_imported(video, 7.5, 100, WORKER.acting_for("import"), int(clock()), owner="alice")
     older = OLDER_RATING.key(userId="carol", videoId=video) | {"userId": "carol", "relId": "carol"}
     table.write(table.put(rating | older))
     Reconcile(table, clock=clock, sleep=lambda _: None).run(True, lambda _: None)
     playlist = api.get("/v1/playlists").json["items"][0]["playlistId"]
     assert api.post(f"/v1/playlists/{playlist}/entries", {"videoId": video}).status == 201
+    note(*items_of(table))
+    for target in (f"{path}/credits/nm1", f"{path}/releases/NZ/mi", f"/v1/playlists/{playlist}"):
+        assert api.delete(target).status == 204
     for size in (1000, 200_000_000):
         assert api.post(f"{path}/upload", {"contentType": "video/mp4", "fileSize": size}).status == 201
     backstage.arrive(video)
@@ -125,10 +142,14 @@ def stored(table: Table, clock: Clock, objects: Objects, tmp_path: Path) -> Attr
     backstage.settle_totals()
     gone = next(item for item in items_of(table) if item["sk"] == "#META" and item["pk"] == f"VIDEO#{video}")
     audit = AuditStore(Table("VideoAudit", table.client))
+    feed = Feed(audit.table, clock)
+    removed = [Record(raw).old for raw in backstage.seen if raw["eventName"] == "REMOVE"]
+    note(*(item for item in removed if "removing" in item))
     for raw in (*backstage.seen, streams.change(gone, None, sequence=10**9, identity=streams.EXPIRY)):
         made = entry(Record(raw), days=400)
         if made:
             audit.add(made)
+            tell(feed, change_of(made))
     counters, now = ViewCounters(table), int(clock())
     counters.add(video, dict.fromkeys(UNCOUNTED, 1), now)
     with throttled_once(table.client, "UpdateItem"):
@@ -148,13 +169,36 @@ def stored(table: Table, clock: Clock, objects: Objects, tmp_path: Path) -> Attr
     with work_file(tmp_path / "import.state", {}, table) as work:
         work.commit("films.jsonl", Mark(1, 1), {})
     Rankings(table).compute(int(clock()))
+    runs = RunStore(table)
+    run = runs.begin("set", Wish(Caller("alice", frozenset(), correlation_id="run")), int(clock()))
+    waits: Item = {"of": f"VIDEO#{video}", "entries": ["1#1"], "last": False}
+    still = run | {"after": "x", "walked": True, "moved": False}
+    runs.advance(run, still, int(clock()), reports=[{"result": "skipped"}], waits=[waits])
+    hook = api.post("/v1/webhooks", {"url": "https://hooks.acme.com/", "description": "The index"}).json["webhookId"]
+    assert api.post(f"/v1/webhooks/{hook}/rotate").status == 200
+    places = PlaceStore(table)
+    place, webhook = places.read(hook), places.webhook(hook)
+    assert place
+    assert webhook
+    tried: Item = {
+        "failures": 3,
+        "failingSince": 1,
+        "oldestWaiting": 1,
+        "caughtUpAt": 1,
+        "delivered": ["c"],
+        "tried": {"d": 3},
+    }
+    place = places.save(place, due(place | tried | {"leaseUntil": 1}, 1), int(clock()))
+    note(*items_of(table))
+    places.add_attempts(hook, 1, 1, [])
+    places.pause(place, place, webhook, "The receiver answered 410 Gone.", int(clock()))
     note(*items_of(table), *items_of(audit.table))
     return attributes
 
 
 def test_every_entity_has_its_section_with_its_keys() -> None:
-    assert set(SECTIONS) == {entity.name for entity in (*ENTITIES, AUDIT)}
-    for entity in (*ENTITIES, AUDIT):
+    assert set(SECTIONS) == {entity.name for entity in (*ENTITIES, *AUDIT_ENTITIES)}
+    for entity in (*ENTITIES, *AUDIT_ENTITIES):
         assert f"`{entity.pk}` / `{entity.sk}`" in SECTIONS[entity.name]
 
 

@@ -32,6 +32,8 @@ LISTS = {
     "playlists": "/v1/playlists",
     "entries": "/v1/playlists/{playlist}/entries",
     "a video's playlists": "/v1/videos/{video}/playlists",
+    "webhooks": "/v1/webhooks",
+    "a webhook's deliveries": "/v1/webhooks/{webhook}/deliveries",
     "the audit trail": "/v1/videos/{video}/audit",
     "a video with all that belongs to it": "/v1/videos/{video}?include=credits,releases,tags,jobs",
 }
@@ -78,7 +80,8 @@ def slow(table: Table, clock: Clock) -> Slow:
     assert api.put(f"/v1/videos/{video_id}/releases/NZ", {"titles": [{"title": "t"}]}).status == 201
     playlist_id = api.post("/v1/playlists", {"title": "t", "visibility": "public"}).json["playlistId"]
     assert api.post(f"/v1/playlists/{playlist_id}/entries", {"videoId": video_id}).status == 201
-    return Slow(api, clock, {"video": video_id, "playlist": playlist_id})
+    webhook_id = api.post("/v1/webhooks", {"url": "https://hooks.acme.com/"}).json["webhookId"]
+    return Slow(api, clock, {"video": video_id, "playlist": playlist_id, "webhook": webhook_id})
 
 
 @pytest.mark.parametrize("name", LISTS)

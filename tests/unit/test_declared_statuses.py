@@ -10,11 +10,17 @@ from botocore.exceptions import ClientError
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
 from shared.core.caller import Caller
+from shared.feed.log import Feed
 from shared.films import uploads
+from shared.history import undoing
 from shared.openapi.document import document
 from shared.routes import ROUTES, Route
+from shared.schema import AUDIT_TABLE_NAME, CHANGESET, VIDEO
 from tests.backstage import Backstage
-from tests.harness import NOW, SOURCES_BUCKET, Api
+from tests.harness import NOW, SOURCES_BUCKET, Api, remove_video
+from tests.told import change, tell
+from tests.trail import Trail
+from tests.trailed import Trailed
 from tests.wire import come_between
 
 GONE = "00000000-0000-4000-8000-000000000001"
@@ -42,11 +48,17 @@ BODIES: dict[str, dict[str, Any]] = {
     "patchPlaylist": {"title": "u"},
     "appendEntry": {"videoId": MISSING},
     "moveEntry": {"after": None},
+    "revertVideo": {"toVersion": 1},
+    "createWebhook": {"url": "https://hooks.acme.com/"},
+    "patchWebhook": {"paused": True},
+    "replayWebhook": {"from": NOW},
 }
 """What an operation takes, where it takes something."""
 
-QUERIES = {"batchVideos": "dryRun=true"}
-"""Queries with which trouble fails the whole request: a batch that is carried out reports it in each result."""
+QUERIES = {"batchVideos": "dryRun=true", "getDiff": "from=1"}
+"""Queries with which trouble fails the whole request, as a batch that is carried out reports it in each result; and those
+without which nothing is asked.
+"""
 
 PLACES = {
     "{asset}": "start.js",
@@ -58,6 +70,9 @@ PLACES = {
     "{region}": "NZ",
     "{language}": "mi",
     "{playlistId}": MISSING,
+    "{changesetId}": "never-was",
+    "{revertId}": "never-was",
+    "{webhookId}": MISSING,
 }
 """What stands for the other parameters of a path."""
 
@@ -198,6 +213,97 @@ def _of_playlists(
         yield api.request(route.method, place, json_body=body, user=user, headers=headers).status
 
 
+def _of_webhooks(api: Api, table: Table, monkeypatch: pytest.MonkeyPatch, route: Route) -> Iterator[int]:
+    """What needs a webhook to be there."""
+    webhook = api.post("/v1/webhooks", BODIES["createWebhook"]).json["webhookId"]
+    place, body = _place(route, MISSING, webhookId=webhook), BODIES.get(route.operation)
+    with monkeypatch.context() as patch:
+        _conflict(patch, table)
+        yield api.request(route.method, place, json_body=body).status
+    tag = api.get(f"/v1/webhooks/{webhook}").etag
+    for headers in ({"If-Match": '"99"'}, {"If-None-Match": tag}, {}):
+        yield api.request(route.method, place, json_body=body, headers=headers).status
+
+
+def _of_changes(api: Api, table: Table, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """What needs changes that are no longer kept, and a cursor that was taken earlier."""
+    feed = Feed(Table(AUDIT_TABLE_NAME, table.client), api.clock)
+    tell(feed, change(1))
+    query = f"userId=alice&after={api.get('/v1/changes', query='userId=alice').json['nextCursor']}"
+    monkeypatch.setattr("shared.feed.log.LARGEST_TAIL", 1)  # so that each is a block
+    tell(feed, change(2))
+    tell(feed, change(3))
+    api.clock.advance(31 * 86_400)
+    yield api.get("/v1/changes", query=query).status
+
+
+def _of_reverts(api: Api, table: Table, monkeypatch: pytest.MonkeyPatch, ask: Ask) -> Iterator[int]:
+    """What needs a past: one that the trail has, has not yet, or has no more."""
+    past = Trailed(api)
+    past.settle()
+    film = past.uploaded_film(api)
+    for position in (1, 2):
+        past.write("POST", f"/v1/videos/{film}/thumbnail", {"position": position})
+    body = {"toVersion": past.item(film)["version"] - 1}
+    with monkeypatch.context() as patch:
+        _conflict(patch, table)
+        yield ask(film, body)
+    past.spend_quota("alice")
+    yield ask(film, body)
+    yield ask(film, {"toVersion": past.item(film)["version"]})
+    yield api.post(f"/v1/videos/{film}/revert", body, headers={"If-Match": '"1"'}).status
+    table.delete(VIDEO.key(videoId=film))
+    past.settle()
+    yield ask(film, body)
+
+
+def _of_the_past(api: Api, table: Table, monkeypatch: pytest.MonkeyPatch, route: Route) -> Iterator[int]:
+    """What needs a video to have been something else, or the trail to have it."""
+    query = {"getVideo": "version=1", "getDiff": "from=1"}[route.operation]
+    trail = Trail(Backstage(table, api.clock))
+
+    def ask(video_id: str, user: str = "alice") -> int:
+        return api.request("GET", _place(route, video_id), query=query, user=user).status
+
+    film = str(api.create("admin", userId="alice")["videoId"])
+    api.patch(f"/v1/videos/{film}", {"title": "u"})
+    yield ask(film)  # before the trail has it
+    trail.follow()
+    yield ask(film)
+    yield ask(api.publish()["videoId"], "bob")
+    with monkeypatch.context() as patch:
+        patch.setattr("shared.history.trail.FARTHEST", 0)
+        yield ask(film)
+    remove_video(table, film)
+    yield ask(film)
+    yield ask(MISSING)
+
+
+def _of_changesets(api: Api, monkeypatch: pytest.MonkeyPatch, route: Route) -> Iterator[int]:
+    """What needs a change set: a small one, one that the trail has not followed yet, a large one, and a run."""
+    past = Trailed(api)
+    film = past.create()
+    changeset_id = str(past.entries(film)[0][CHANGESET])
+
+    def status(**places: str) -> int:
+        place = _place(route, film, changesetId=changeset_id, **places)
+        return api.request(route.method, place, headers={}).status
+
+    assert api.patch(f"/v1/videos/{film}", {"title": "u"}).status == 200
+    yield status()
+    past.settle()
+    yield status()
+    yield api.request(route.method, _place(route, film, changesetId="~" * 129)).status
+    monkeypatch.setattr(undoing, "AT_ONCE", 0)
+    past.create()
+    run = past.api.post(f"/v1/changesets/{changeset_id}/revert", user="admin")
+    yield status()
+    if run.status == 202:
+        yield api.request(
+            route.method, _place(route, film, changesetId=changeset_id, revertId=run.json["revertId"]), user="admin"
+        ).status
+
+
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.operation)
 def test_every_declared_status_is_returned_and_no_other(
     api: Api, table: Table, objects: Objects, monkeypatch: pytest.MonkeyPatch, route: Route
@@ -224,6 +330,16 @@ def test_every_declared_status_is_returned_and_no_other(
         seen |= set(_of_relations(api, route, video["videoId"]))
     if route.function == "playlists":
         seen |= set(_of_playlists(api, table, monkeypatch, route, video["videoId"]))
+    if "{webhookId}" in route.path:
+        seen |= set(_of_webhooks(api, table, monkeypatch, route))
+    if "{changesetId}" in route.path:
+        seen |= set(_of_changesets(api, monkeypatch, route))
+    if route.operation == "listChanges":
+        seen |= set(_of_changes(api, table, monkeypatch))
+    if route.operation == "revertVideo":
+        seen |= set(_of_reverts(api, table, monkeypatch, ask))
+    if route.operation in ("getVideo", "getDiff"):
+        seen |= set(_of_the_past(api, table, monkeypatch, route))
     if route.function in ("jobs", "uploads"):
         monkeypatch.setattr(uploads, "LARGEST_PUT", 1)  # so that two bytes come in parts
         seen |= set(_of_films(api, table, objects, ask))

@@ -8,13 +8,14 @@ import jsonschema_rs
 import pytest
 from botocore.exceptions import ClientError
 
-from shared.audit import FIELDS, MOST_QUERIES, AuditStore, entry
 from shared.aws.dynamodb import ATTEMPTS, Table
 from shared.aws.stream import Record
 from shared.core.attributes import Item
 from shared.core.caller import request_of
+from shared.history.entries import FIELDS, entry
+from shared.history.trail import MOST_QUERIES, AuditStore
 from shared.openapi.document import document
-from shared.schema import AUDIT, AUDIT_TABLE_NAME, VIDEO
+from shared.schema import AUDIT, AUDIT_TABLE_NAME, PLAYLIST, PLAYLIST_AUDIT, VIDEO
 from shared.web.cursors import LIFETIME_SECONDS
 from tests.harness import NOW, Api, Clock, Reply, recorded
 from tests.streams import EXPIRY, change
@@ -124,7 +125,8 @@ class TestWhatIsShown:
         for query in ("limit=1", "limit=100"):
             jsonschema_rs.Draft202012Validator(schema).validate(trail.get(video_id, query, user="admin").json)
         (cut,) = [item for item in trail.get(video_id, user="admin").json["items"] if "omitted" in item]
-        assert tuple(cut) == tuple(name for name in FIELDS if name != "kind")
+        elsewhere = ("playlistId", "personId", "region", "language", "kind")
+        assert tuple(cut) == tuple(name for name in FIELDS if name not in elsewhere)
 
     def test_nothing_internal(self, trail: Trail) -> None:
         video_id = trail.create()
@@ -292,7 +294,7 @@ class TestPages:
     def test_the_search_for_entries_that_are_not_hidden_is_bounded(
         self, trail: Trail, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("shared.audit.LARGEST_QUERY", 2)
+        monkeypatch.setattr("shared.history.trail.LARGEST_QUERY", 2)
         video_id = trail.create()
         trail.patch(video_id, *(str(n) for n in range(20)), every=0)
         trail.patch(video_id, "last", every=86400)
@@ -392,3 +394,107 @@ class TestBadRequests:
         assert trail.api.get("/v1/videos", query=f"userId=alice&cursor={cursor}").status == 400
         trail.api.clock.advance(LIFETIME_SECONDS + 1)
         assert status(same) == 400
+
+
+def made_up(entity: str, number: int, owner: str | None = "alice", **fields: Any) -> Item:
+    """An entry of something beside a video, or of a playlist."""
+    of = PLAYLIST_AUDIT if entity == "playlist" else AUDIT
+    ids = {name: fields[name] for name in ("videoId", "playlistId") if name in fields}
+    entry: Item = {
+        **of.key(**ids, at=f"{(NOW + number) * 1000}", sequence=f"{number:040}"),
+        **({"owner": owner} if owner else {}),
+        "entity": entity,
+        "sequence": f"{number:021}",
+        "at": (NOW + number) * 1000,
+        "purgeAt": NOW + DAYS * 86_400,
+        "action": "changed",
+        "by": {"kind": "person", "id": "alice"},
+        "version": number,
+        "schemaVersion": 3,
+        "changes": [{"field": "/title", "from": f"{number - 1}", "to": f"{number}"}],
+    }
+    return entry | fields
+
+
+def test_what_lies_beside_a_video_is_in_its_history(trail: Trail) -> None:
+    video_id = trail.create()
+    beside: list[Item] = [
+        {"entity": "credit", "personId": "sam", "action": "removed"},
+        {"entity": "release", "region": "NZ", "language": "mi", "action": "created"},
+        {"entity": "release", "region": "NZ"},
+        {"entity": "rating", "version": 1},
+    ]
+    for number, fields in enumerate(beside, start=10):
+        trail.store.add(made_up(number=number, videoId=video_id, **fields))
+    trail.store.add(made_up("credit", 20, owner=None, videoId=video_id, personId="kim"))
+    reply = trail.get(video_id, f"from={NOW + 1}&order=asc")
+    assert _validated(reply) == reply.json["items"]
+    assert [
+        {name: item[name] for name in fields} for item, fields in zip(reply.json["items"], beside, strict=True)
+    ] == beside
+    # One that was written before credits said whose they are.
+    assert trail.get(video_id, "limit=1", user="admin").json["items"][0]["personId"] == "kim"
+
+
+def _validated(reply: Reply) -> list[Item]:
+    schema = {"$ref": "#/components/schemas/AuditPage", "components": document()["components"]}
+    jsonschema_rs.Draft202012Validator(schema).validate(reply.json)
+    items: list[Item] = reply.json["items"]
+    return items
+
+
+class TestPlaylists:
+    @staticmethod
+    def _create(trail: Trail, entries: int = 3, **fields: Any) -> str:
+        playlist_id = str(trail.api.post("/v1/playlists", {"title": "t"} | fields).json["playlistId"])
+        for number in range(1, entries + 1):
+            trail.store.add(made_up("playlist", number, playlistId=playlist_id))
+        return playlist_id
+
+    @staticmethod
+    def _get(trail: Trail, playlist_id: str, query: str = "", **options: Any) -> Reply:
+        return trail.api.get(f"/v1/playlists/{playlist_id}/audit", query=query, **options)
+
+    def test_who_changed_what_newest_first_and_in_pages(self, trail: Trail) -> None:
+        playlist_id = self._create(trail)
+        reply = self._get(trail, playlist_id, "limit=2")
+        assert [item["version"] for item in _validated(reply)] == [3, 2]
+        assert {item["playlistId"] for item in reply.json["items"]} == {playlist_id}
+        cursor = quote(reply.json["nextCursor"])
+        last = self._get(trail, playlist_id, f"cursor={cursor}")
+        assert ([item["version"] for item in last.json["items"]], last.json["nextCursor"]) == ([1], None)
+        assert self._get(trail, self._create(trail), f"cursor={cursor}").status == 400
+        assert trail.get(playlist_id, f"cursor={cursor}", user="admin").status == 400
+        period = self._get(trail, playlist_id, f"from={NOW + 2}&to={NOW + 3}&order=asc")
+        assert [item["version"] for item in period.json["items"]] == [2]
+
+    def test_its_owner_and_admins_may_read_it(self, trail: Trail) -> None:
+        hidden, shown = self._create(trail), self._create(trail, visibility="public")
+        statuses = {
+            user: [self._get(trail, playlist_id, user=user).status for playlist_id in (hidden, shown, MISSING)]
+            for user in ("alice", "bob", "admin")
+        }
+        assert statuses == {"alice": [200, 200, 404], "bob": [404, 403, 404], "admin": [200, 200, 200]}
+
+    def test_an_owner_may_while_it_is_deleted_and_strangers_see_nothing_of_it(self, trail: Trail) -> None:
+        playlist_id = self._create(trail, visibility="public")
+        key = PLAYLIST.key(playlistId=playlist_id)
+        kept = trail.table.get(key) or {}
+        trail.table.write(trail.table.put(kept | {"deletedAt": NOW, "purgeAt": NOW + 10}))
+        assert [self._get(trail, playlist_id, user=user).status for user in ("alice", "bob")] == [200, 404]
+        trail.api.clock.advance(10)
+        assert [self._get(trail, playlist_id, user=user).status for user in ("alice", "admin")] == [404, 200]
+
+    def test_an_owner_sees_its_own_time_only(self, trail: Trail) -> None:
+        playlist_id = self._create(trail, entries=1)
+        trail.store.add(made_up("playlist", 5, owner="bob", playlistId=playlist_id))
+        assert [item["version"] for item in self._get(trail, playlist_id).json["items"]] == [1]
+
+    @pytest.mark.parametrize("query", ["from=10&to=10", "limit=0", "cursor=x", "order=up", "x=1"])
+    def test_a_bad_parameter_is_400(self, trail: Trail, query: str) -> None:
+        with recorded(trail.table.client) as seen:
+            assert self._get(trail, MISSING, query).status == 400
+        assert seen == []
+
+    def test_a_bad_id_is_400(self, trail: Trail) -> None:
+        assert self._get(trail, "no-uuid").status == 400

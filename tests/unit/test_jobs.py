@@ -432,8 +432,8 @@ class TestSweeper:
     ) -> None:
         backstage.uploaded_film(api)
         clock.advance(10**6)
-        # Once for what is scheduled, once for the first job.
-        left = itertools.chain([60_000, 60_000], itertools.repeat(9_000))
+        # Once for what is scheduled, once for what is due, once for the first job.
+        left = itertools.chain([60_000] * 3, itertools.repeat(9_000))
         monkeypatch.setattr("tests.harness.Context.get_remaining_time_in_millis", lambda _: next(left))
         assert backstage.sweep()["failed"] == 1
 

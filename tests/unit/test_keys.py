@@ -68,9 +68,14 @@ PARTS: dict[str, list[str]] = {
     "rank": ["z" * LONGEST_RANK],
     "at": ["9" * 13],
     "sequence": ["9" * 40],
+    "position": ["9" * 12, schema.TAIL],
     "queue": ["thumbnails"],
     "queuedAt": ["9" * 12],
     "importId": [UUID],
+    "revertId": ["%" * 128],
+    "webhookId": [UUID],
+    "turn": ["9" * 12],
+    "part": [f"PLAYLIST#{UUID}#{'9' * 13}#{'9' * 40}"],
     "category": ["#" * 100, WIDE * 100],
 }
 """The largest values of each part of a key."""
@@ -83,6 +88,7 @@ RELATIONS: dict[str, tuple[Iterable[str], Iterable[str]]] = {
     schema.SCHEDULED: ([], [UUID]),
     schema.TAGS: ([], TAGS),
     schema.USERS: ([], USER_IDS),
+    schema.DUE: ([], [UUID]),
     "status_relation": (["processing"], [UUID]),
     "job_relation": (["running"], [f"{UUID}/{kind}" for kind in KINDS]),
     "person_relation": (PARTS["personId"], [UUID]),
@@ -93,6 +99,7 @@ RELATIONS: dict[str, tuple[Iterable[str], Iterable[str]]] = {
     "playlists_relation": (USER_IDS, [UUID]),
     "in_playlist_relation": ([UUID], [UUID]),
     "counted_relation": (USER_IDS, [UUID]),
+    "follower_relation": (USER_IDS, [UUID]),
     "viewed_relation": ([*PARTS["hour"], *PARTS["day"]], [UUID]),
 }
 """What each `rel` is made of, and the `relId` that stand under it."""
@@ -144,7 +151,8 @@ def test_the_largest_key_of_an_index_fits(index: Index) -> None:
 
 def test_every_relation_is_looked_at() -> None:
     functions = {name for name, _ in inspect.getmembers(schema, inspect.isfunction) if name.endswith("_relation")}
-    assert functions | {schema.FEED, schema.SCHEDULED, schema.TAGS, schema.USERS} == RELATIONS.keys()
+    constants = {schema.FEED, schema.SCHEDULED, schema.TAGS, schema.USERS, schema.DUE}
+    assert functions | constants == RELATIONS.keys()
 
 
 def test_a_userId_is_as_large_as_the_key_that_binds_it_allows() -> None:

@@ -118,6 +118,11 @@ def _single_requests(account: _Account) -> None:
     for returned in ("NONE", "ALL_OLD", "ALL_NEW", "UPDATED_OLD", "UPDATED_NEW"):
         account.do("update_item", **_parameters(CHANGE), ReturnValues=returned)
         account.do("put_item", Item=ITEM)
+    large = {"ExpressionAttributeValues": {":v": {"S": "x" * (LARGEST_ITEM - 1000)}}}
+    for key in (KEY, OTHER, {"pk": {"S": "new"}, "sk": {"S": "new"}}):
+        account.do("update_item", Key=key, UpdateExpression="SET large = :v", **large)
+        account.do("update_item", Key=key, UpdateExpression="SET larger = :v", **large)
+        account.do("update_item", Key=key, UpdateExpression="REMOVE large")
     account.do("transact_get_items", TransactItems=[{"Get": {"TableName": TABLE, "Key": key}} for key in (KEY, OTHER)])
     account.do("delete_item", Key=KEY, ReturnValues="ALL_OLD")
     account.do("delete_item", Key=KEY, ReturnValues="ALL_OLD")

@@ -1,17 +1,21 @@
 """Pages of every list: each cursor leads on in the list and for the caller that it was given out to, and nowhere else."""
 
+import zlib
 from collections.abc import Iterator
 from urllib.parse import urlencode
 
 import pytest
 
-from shared.audit import AuditStore, entry
 from shared.aws.dynamodb import Table
 from shared.aws.stream import Record
+from shared.core.caller import Caller
+from shared.history.entries import entry
+from shared.history.runs import RunStore, Wish
+from shared.history.trail import AuditStore
 from shared.openapi.document import document
 from shared.relations import title_page
-from shared.routes import ROUTES, Route
-from shared.schema import AUDIT_TABLE_NAME, VIDEO
+from shared.routes import READ, ROUTES, WRITE, Route
+from shared.schema import AUDIT_TABLE_NAME, CHANGESET, PLAYLIST, TTL_ATTRIBUTE, VIDEO, WEBHOOK_ATTEMPTS
 from tests.backstage import Backstage
 from tests.harness import NOW, USER_SCOPES, Api, Clock, Reply, recorded
 from tests.streams import change
@@ -72,12 +76,30 @@ def lists(api: Api, table: Table, clock: Clock) -> dict[str, list[List]]:
             made = entry(Record(change(None, item, sequence=sequence, at=NOW - 9)), days=400)
             assert made
             trail.add(made)
+            for changeset_id in ("one-set", "another-set"):
+                key = {**made, "sk": f"{made['sk']}#{changeset_id}", "entity": "video", CHANGESET: changeset_id}
+                trail.add(key | {"owner": "alice"})
+    for revert_id in ("one-run", "another-run"):
+        alice = Caller("alice", frozenset({READ, WRITE}), correlation_id=revert_id)
+        store = RunStore(table)
+        run = store.begin("set", Wish(alice), NOW)
+        store.advance(run, run, NOW, reports=[{"videoId": film} for film in (FILM, OTHER_FILM)])
     playlists = []
     for title in ("one", "two"):
         created = api.post("/v1/playlists", {"title": title, "visibility": "public"}).json["playlistId"]
         playlists.append(created)
-        for film in (FILM, OTHER_FILM):
+        for version, film in enumerate((FILM, OTHER_FILM), 1):
             api.post(f"/v1/playlists/{created}/entries", {"videoId": film})
+            list_ = PLAYLIST.key(playlistId=created) | {"playlistId": created, "userId": "alice", "version": version}
+            kept = entry(Record(change(None, list_, sequence=version, at=NOW - 9)), days=400)
+            assert kept
+            trail.add(kept)
+    webhooks = []
+    for _ in range(2):
+        webhooks.append(api.post("/v1/webhooks", {"url": "https://hooks.acme.com/"}).json["webhookId"])
+        for turn in range(2):
+            key = WEBHOOK_ATTEMPTS.key(webhookId=webhooks[-1], at=f"{NOW * 1000:013}", turn=turn)
+            table.write(table.put(key | {"attempts": zlib.compress(b"[{}]"), TTL_ATTRIBUTE: NOW + 9}))
     Backstage(table, clock).settle_totals()
     of_films = {
         kind: [f"/v1/videos/{film}/{kind}" for film in (FILM, OTHER_FILM)]
@@ -87,6 +109,11 @@ def lists(api: Api, table: Table, clock: Clock) -> dict[str, list[List]]:
         "listVideos": [("/v1/videos", query) for query in VIDEO_LISTS],
         "listEpisodes": [(f"/v1/videos/{FILM}/episodes", query) for query in ("", "season=1")],
         "listAudit": [(path, query) for path in of_films["audit"] for query in BY_TIME],
+        "listPlaylistAudit": [
+            (f"/v1/playlists/{playlist}/audit", query) for playlist in playlists for query in BY_TIME
+        ],
+        "getChangeset": [(f"/v1/changesets/{changeset_id}", "") for changeset_id in ("one-set", "another-set")],
+        "getRevert": [(f"/v1/changesets/set/reverts/{revert_id}", "") for revert_id in ("one-run", "another-run")],
         "listCredits": [(path, "") for path in of_films["credits"]],
         "listReleases": [(path, "") for path in of_films["releases"]],
         "listRegionReleases": [(f"{path}/{region}", "") for path in of_films["releases"] for region in ("AU", "NZ")],
@@ -98,6 +125,7 @@ def lists(api: Api, table: Table, clock: Clock) -> dict[str, list[List]]:
         "listTags": [("/v1/tags", "")],
         "listPlaylists": [("/v1/playlists", query) for query in ("userId=alice", "userId=alice&order=asc")],
         "listEntries": [(f"/v1/playlists/{playlist}/entries", "") for playlist in playlists],
+        "listDeliveries": [(f"/v1/webhooks/{webhook}/deliveries", "") for webhook in webhooks],
         "listVideoPlaylists": [(path, query) for path in of_films["playlists"] for query in ("", "order=asc")],
     }
 

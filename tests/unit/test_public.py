@@ -81,10 +81,17 @@ class TestDocs:
     def test_the_first_page_leads_to_what_the_service_serves(self, api: Api) -> None:
         page = api.get("/")
         assert (page.status, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
-        links = re.findall(r'href="([^"]+)"', page.body.decode())
-        assert {"docs", "openapi.json", "health"} < set(links)
-        for link in links:
+        links = set(re.findall(r'href="([^"]+)"', page.body.decode()))
+        assert {"console/", "docs", "openapi.json", "health"} <= links
+        for link in links - {"console/"}:
             assert api.get(f"/{link}").status == 200
+
+    def test_the_console_s_address_leads_to_its_page_where_the_gateway_leaves_that_to_us(self, api: Api) -> None:
+        reply = api.get("/console/")
+        assert (reply.status, urljoin("https://api.example/stage/console/", reply.headers["location"])) == (
+            301,
+            "https://api.example/stage/console/index.html",
+        )
 
     def test_browsers_find_an_icon(self, api: Api) -> None:
         icon = api.get("/favicon.ico")

@@ -352,10 +352,16 @@ class TestShortTime:
 
 
 class TestPlaylist:
-    def test_its_entries_go_when_it_was_deleted(self, api: Api, backstage: Backstage, purge: Purge) -> None:
+    def test_its_entries_go_when_it_was_deleted_and_its_time_is_up(
+        self, api: Api, backstage: Backstage, purge: Purge
+    ) -> None:
         film = api.publish()["videoId"]
         gone, kept = _playlist(api, film), _playlist(api, film)
         api.delete(f"/v1/playlists/{gone}")
+        backstage.settle()
+        assert backstage.queues["purge"].take() == []
+        assert len(_left(backstage.table, gone)) == 3
+        backstage.table.delete(PLAYLIST.key(playlistId=gone))  # as DynamoDB does
         backstage.settle()
         (message,) = backstage.queues["purge"].take()
         assert _run(purge, message) == {"batchItemFailures": []}

@@ -1,23 +1,27 @@
 """The rehearsal notices what it is there to notice, and leaves nothing behind but the logs of a failure."""
 
 import fcntl
+import json
 import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import boto3
 import pytest
 
 from local import LocalError, rehearsal
 from local.rehearsal import Watch, first_indexes, require_table
 from local.run import Stop
-from local.sample import Items, Lost, Sample, Snapshot, require_unchanged, require_upgraded
-from local.schemas import Json, present, recorded
+from local.sample import Items, Lost, Sample, Snapshot, Trail, require_unchanged, require_upgraded
+from local.schemas import AUDIT, VIDEOS, Json, Table, present
 from shared.core.attributes import Item, encode_item
 from shared.relations.ratings import place_of_rating, rating_key
-from shared.schema import CREDIT, MARKER, OLDER_RATING, PROFILE, TAG, VIDEO
+from shared.schema import AUDIT as AUDIT_ENTRY
+from shared.schema import AUDIT_TABLE_NAME, CREDIT, MARKER, OLDER_RATING, PLAYLIST_AUDIT, PROFILE, TAG, VIDEO
 
 NAMES = [index["name"] for index in present()["indexes"]]
 
@@ -155,14 +159,27 @@ class TestAnUpgrade:
         with pytest.raises(LocalError, match=f"With the indexes {NAMES[0]}: 2 items are lost"):
             watch.require_one_by_one(NAMES[:1], NAMES)
 
-    def test_begins_with_the_indexes_of_the_previous_version(self) -> None:
+    def test_of_a_table_that_had_none_is_told_so(self, capsys: pytest.CaptureFixture[str]) -> None:
+        watch = self._watched(_Table([], NAMES[:1]))
+        watch.require_one_by_one([], NAMES[:1])
+        assert "  no index: nothing was lost" in capsys.readouterr().out
+
+    def test_begins_with_the_indexes_of_the_previous_version(self, tmp_path: Path) -> None:
         now = present()
         fewer = now | {"indexes": now["indexes"][:2]}
-        assert first_indexes({1: fewer, 2: now}) == NAMES[:2]
+        assert first_indexes(_recorded(tmp_path, fewer, now)) == NAMES[:2]
+        assert first_indexes(AUDIT) == []
 
-    def test_begins_with_the_first_when_the_previous_version_had_all(self) -> None:
-        assert first_indexes({1: present(), 2: present()}) == NAMES[:1]
-        assert len(first_indexes(recorded())) < len(NAMES)
+    def test_begins_with_the_first_when_the_previous_version_had_all(self, tmp_path: Path) -> None:
+        assert first_indexes(_recorded(tmp_path, present(), present())) == NAMES[:1]
+        assert len(first_indexes(VIDEOS)) < len(NAMES)
+
+
+def _recorded(folder: Path, *versions: Json) -> Table:
+    """The table with these recorded versions."""
+    for number, version in enumerate(versions, 1):
+        (folder / f"{number}.json").write_text(json.dumps(version))
+    return replace(VIDEOS, folder=folder)
 
 
 class _Described(Items):
@@ -198,18 +215,55 @@ def _keys(of: Json) -> list[Json]:
 
 class TestTheDeployedTable:
     def test_is_the_recorded_one(self) -> None:
-        require_table(_Described(_description(NAMES)), NAMES)
-        require_table(_Described(_description(NAMES[:1])), NAMES[:1])
+        require_table(_Described(_description(NAMES)), VIDEOS, NAMES)
+        require_table(_Described(_description(NAMES[:1])), VIDEOS, NAMES[:1])
 
     def test_lacks_no_index(self) -> None:
         with pytest.raises(Lost, match="The deployed table is"):
-            require_table(_Described(_description(NAMES[:2])), NAMES)
+            require_table(_Described(_description(NAMES[:2])), VIDEOS, NAMES)
 
     def test_projects_what_is_recorded(self) -> None:
         description = _description(NAMES)
         description["GlobalSecondaryIndexes"][0]["Projection"]["NonKeyAttributes"].pop()
         with pytest.raises(Lost, match="The deployed table is"):
-            require_table(_Described(description), NAMES)
+            require_table(_Described(description), VIDEOS, NAMES)
+
+
+class TestTheTrail:
+    """After an upgrade, the new index finds what has a change set, and nothing of older releases."""
+
+    @pytest.fixture
+    def trail(self, table: object) -> Trail:
+        client = boto3.client("dynamodb")
+        trail = Trail(client, AUDIT_TABLE_NAME)
+        entries = (("old", "one"), ("new", "one"), ("new", "two"))
+        for sequence, (video_id, changeset) in enumerate(entries):
+            key = AUDIT_ENTRY.key(videoId=video_id, at="0000000000001", sequence=sequence)
+            entry: Item = key | {"videoId": video_id, "changeset": changeset, "stamps": {"updatedAt": 1}}
+            client.put_item(TableName=AUDIT_TABLE_NAME, Item=encode_item(entry))
+        of_playlist: Item = PLAYLIST_AUDIT.key(playlistId="evening", at="0000000000001", sequence="4")
+        of_playlist |= {"playlistId": "evening", "changeset": "two"}
+        client.put_item(TableName=AUDIT_TABLE_NAME, Item=encode_item(of_playlist))
+        trail.make_older_entries(_Sample())
+        return trail
+
+    def test_older_entries_lack_what_they_did_not_have(self, trail: Trail) -> None:
+        by_video = {item["videoId"]["S"]: item for item in trail.snapshot().values() if "videoId" in item}
+        assert not {"changeset", "stamps"} & by_video["old"].keys()
+        assert {"changeset", "stamps"} < by_video["new"].keys()
+
+    def test_is_whole(self, trail: Trail) -> None:
+        trail.require_change_sets(trail.snapshot())
+
+    def test_that_the_index_does_not_find_an_entry_is_noticed(self, trail: Trail) -> None:
+        more = AUDIT_ENTRY.key(videoId="lost", at="0000000000001", sequence="9") | {"changeset": "two"}
+        with pytest.raises(Lost, match="the entries of the change set two"):
+            trail.require_change_sets({**trail.snapshot(), **_snapshot(more)})
+
+    def test_a_sample_without_older_entries_proves_nothing(self, trail: Trail) -> None:
+        present_ones = {key: item for key, item in trail.snapshot().items() if "changeset" in item}
+        with pytest.raises(Lost, match="There should be"):
+            trail.require_change_sets(present_ones)
 
 
 class TestTheCommand:

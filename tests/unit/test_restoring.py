@@ -13,9 +13,22 @@ from shared.aws.expressions import Expression
 from shared.aws.s3 import Objects
 from shared.core.attributes import Item, decode_item
 from shared.core.caller import Caller
+from shared.relations import playlists
 from shared.relations.playlist_entries import EntryStore
 from shared.relations.playlists import PlaylistStore
-from shared.schema import CREDIT, JOB, PLAYLIST, RATING, RATING_TOTALS, TAG, VIDEO, VIEW_COUNTER, Entity, lane_of
+from shared.schema import (
+    CREDIT,
+    JOB,
+    PLAYLIST,
+    PROFILE,
+    RATING,
+    RATING_TOTALS,
+    TAG,
+    VIDEO,
+    VIEW_COUNTER,
+    Entity,
+    lane_of,
+)
 from shared.upkeep.purging import PURGE, Purge
 from shared.videos import video
 from shared.videos.catalogue import VideoStore
@@ -230,6 +243,45 @@ def test_an_entry_that_its_owner_has_taken_out_stays_out(kept: Kept) -> None:
     kept.api.delete(f"/v1/playlists/{kept.playlist}/entries/{OTHER}")
     kept.restore(BY_TIME)
     assert kept.api.get(f"/v1/playlists/{kept.playlist}").json["entryCount"] == 1
+
+
+def test_a_playlist_that_was_deleted_in_the_time_of_the_damage_comes_back_as_it_was(kept: Kept) -> None:
+    path = f"/v1/playlists/{kept.playlist}"
+    kept.api.clock.now = LATER
+    kept.api.patch(path, {"title": "Lost"})
+    kept.api.delete(f"{path}/entries/{OTHER}")
+    assert kept.api.delete(path).status == 204
+    _, told = kept.restore(BY_TIME, Rehearsal(kept.table))
+    assert f"Playlist {kept.playlist}: not deleted, as before" in told
+    assert kept.api.get(path).status == 404
+    kept.restore(BY_TIME)
+    playlist = kept.api.get(path).json
+    assert (playlist["title"], playlist["entryCount"]) == ("A list", 2)
+    assert [entry["videoId"] for entry in kept.api.get(f"{path}/entries").json["items"]] == [FILM, OTHER]
+    assert [item["playlistId"] for item in kept.api.get("/v1/playlists").json["items"]] == [kept.playlist]
+    assert kept.item(PROFILE, userId="alice")["playlists"] == 1
+    before = kept.contents()
+    kept.restore(BY_TIME)
+    assert kept.contents() == before
+
+
+def test_a_playlist_that_its_owner_has_deleted_stays_deleted_unless_forced(kept: Kept) -> None:
+    path = f"/v1/playlists/{kept.playlist}"
+    kept.api.delete(path)
+    before = kept.contents()
+    kept.restore(BY_TIME)
+    assert kept.contents() == before
+    kept.restore(Plan(force=True))
+    assert kept.api.get(path).json["entryCount"] == 2
+
+
+def test_a_playlist_comes_back_only_if_its_owner_may_have_one_more(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(playlists, "MOST_PLAYLISTS", 1)
+    kept.api.delete(f"/v1/playlists/{kept.playlist}")
+    kept.api.post("/v1/playlists", {"title": "Another"})
+    _, told = kept.restore(Plan(force=True))
+    assert any(line.startswith(f"Playlist {kept.playlist}: You already have 1 playlists") for line in told)
+    assert kept.api.get(f"/v1/playlists/{kept.playlist}").status == 404
 
 
 def test_only_the_videos_that_are_named_are_touched(kept: Kept) -> None:

@@ -8,7 +8,6 @@ import pytest
 
 from functions.audit import handler as audit
 from functions.sweeper import handler as sweeper
-from shared.audit import Archive, AuditStore
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
 from shared.core import telemetry
@@ -16,11 +15,12 @@ from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.settings import LambdaHandler
 from shared.core.telemetry import METRICS, correlated, emit, service_logger
+from shared.history.trail import Archive, AuditStore
 from shared.kinds import kind_of
 from shared.schema import AUDIT_TABLE_NAME, JOB, SORT_KEY, VIDEO
 from shared.upkeep import sweeping
 from tests import streams
-from tests.backstage import Backstage
+from tests.backstage import Backstage, FakeQueue, NoFeed
 from tests.harness import MEDIA_BUCKET, NOW, Api, Clock, Context
 from tests.logs import LAMBDA_LEVELS, is_kept_by_lambda, log_lines, metrics
 
@@ -79,7 +79,7 @@ class TestAudit:
     def handle(self, table: Table, objects: Objects) -> LambdaHandler:
         """The function, over a table and an archive."""
         store = AuditStore(Table(AUDIT_TABLE_NAME, table.client))
-        return audit.make(store, Archive(objects, MEDIA_BUCKET), 400)
+        return audit.make(store, Archive(objects, MEDIA_BUCKET), 400, NoFeed(), FakeQueue())
 
     def test_what_becomes_of_videos_is_counted(self, handle: LambdaHandler, capsys: Printed) -> None:
         deleted = VIDEO_ITEM | {"status": "deleted", "version": 2, "writeId": "2"}
@@ -110,7 +110,8 @@ class TestAudit:
         def broken(*_: object, **__: object) -> None:
             raise OSError("broken")
 
-        handle = audit.make(AuditStore(Table(AUDIT_TABLE_NAME, table.client)), Archive(objects, MEDIA_BUCKET), 400)
+        store, archive = AuditStore(Table(AUDIT_TABLE_NAME, table.client)), Archive(objects, MEDIA_BUCKET)
+        handle = audit.make(store, archive, 400, NoFeed(), FakeQueue())
         event = streams.event(streams.change(None, VIDEO_ITEM))
         with monkeypatch.context() as patched:
             patched.setattr(objects, "put", broken)

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from tools import target
 from tools.__main__ import main
 from tools.imdb import BASICS, video_id
 from tools.pace import Pool
+from tools.work import WorkFile
 
 FILES = (
     "title.basics",
@@ -62,6 +64,37 @@ def test_a_catalogue_goes_all_the_way(table: Table, folder: Path, capsys: pytest
     raw = folder / "raw.json"
     assert main(["export", str(raw), "--table", table.name, "--dynamodb-json"]) == 0
     assert "Item" in json.loads(raw.read_text(encoding="utf-8").splitlines()[0])
+
+
+@pytest.mark.parametrize("command", ["import-imdb", "import"])
+def test_an_import_says_how_to_take_it_back_also_one_that_goes_on(
+    table: Table, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    source = folder
+    if command == "import":
+        assert main(["import-imdb", str(folder), "--table", table.name]) == 0
+        source = folder / "all.jsonl"
+        assert main(["export", str(source), "--table", table.name]) == 0
+        for item in items_of(table):
+            table.delete({"pk": item["pk"], "sk": item["sk"]})
+    capsys.readouterr()
+    arguments = [command, str(source), "--table", table.name]
+    with monkeypatch.context() as patched:
+        # After its first writes, and before anything says that they are done.
+        patched.setattr(WorkFile, "wrote", lambda *_: signal.raise_signal(signal.SIGTERM))
+        assert main(arguments) == 1
+    begun = capsys.readouterr().out
+    assert main(arguments) == 0
+    ended = capsys.readouterr().out
+    (id_,) = set(re.findall(r"import-[0-9a-f-]{36}", begun + ended))
+    undo = f"python -m tools undo {id_} --table {table.name}"
+    assert f"All that this import writes is one change set. To take it back: {undo}\n" in begun
+    assert ended.count(undo) == 1 + ("To take back what was written" in ended)
+    for item in items_of(table):
+        if item["sk"] == VIDEO.sk or item["sk"].startswith(("CREDIT#", "RELEASE#")):
+            assert item["updatedFor"] == id_
+    assert main(arguments) == 0
+    assert f"undo {id_}" not in capsys.readouterr().out
 
 
 def test_what_was_refused_is_counted_and_written_down(
@@ -271,6 +304,13 @@ def test_a_python_without_the_packages_is_told_which_one_has_them() -> None:
             for owner in ("x" * 256, "\N{CLAPPER BOARD}" * 251)
         ),
         ["import-imdb", "folder", "--table", "T", "--owner", ".."],
+        ["history", "--table", "T"],
+        ["history", "video", "--table", "T", "--limit", "0"],
+        ["history", "video", "--table", "T", "--version", "1", "--diff", "1", "2"],
+        ["history", "video", "--table", "T", "--diff", "1"],
+        ["undo", "--table", "T"],
+        ["undo", "set"],
+        ["undo", "set", "--table", "T", "--force"],
     ],
 )
 def test_wrong_arguments_are_reported(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:

@@ -10,8 +10,9 @@ import pytest
 
 from shared.aws.dynamodb import Table, make_client
 from shared.core.attributes import AttributeMap, Item, decode_item
-from shared.core.caller import UPDATED_FOR
+from shared.core.caller import UPDATED_FOR, Caller
 from shared.films.jobs import JobStore
+from shared.relations.ratings import RatingStore
 from shared.schema import (
     MEMBERSHIP,
     OLDER_RATING,
@@ -150,8 +151,44 @@ def test_what_was_exported_comes_back_item_by_item(full: Api, target: Table, tmp
     for key, item in before.items():
         if key[1] in DERIVED or key[1] == RATING_TOTALS.sk:
             continue
-        # An id of a request means something in the logs of its own deployment only. No hour saw the views that are imported.
-        assert after[key] == {name: value for name, value in item.items() if name not in (UPDATED_FOR, "hour")}
+        # An id of a request means something in the logs of its own deployment only. No hour saw the views that are imported,
+        # and no trail the entries of playlists.
+        kept = {name: value for name, value in item.items() if name not in (UPDATED_FOR, "hour", "moves")}
+        assert {name: value for name, value in after[key].items() if name != UPDATED_FOR} == kept
+    written_for = {item.get(UPDATED_FOR) for key, item in after.items() if key[0].startswith(("VIDEO#", "PLAYLIST#"))}
+    (change_set,) = written_for - {None}
+    assert str(change_set).startswith("import-")
+    for key, item in after.items():
+        if key[1].startswith(("#META", "CREDIT#", "RELEASE#", "HAS#", "ENTRY#")):
+            assert item[UPDATED_FOR] == change_set
+
+
+def test_entries_of_the_trail_say_whose_the_credits_and_imported_ratings_are(
+    full: Api, target: Table, tmp_path: Path
+) -> None:
+    RatingStore(full.table).set_imported(VIDEO_ID, 7.5, 10, Caller.job("import"), NOW)
+    export(full.table, tmp_path / "all.jsonl")
+    assert not {"owner", "removing", "moves"} & {
+        name for line in lines(tmp_path / "all.jsonl") if line["entity"] not in ("Views", "Job") for name in line
+    }
+    bring_in(target, tmp_path / "all.jsonl")
+    owners = {
+        item.get("owner")
+        for key, item in contents(target).items()
+        if key[0] == f"VIDEO#{VIDEO_ID}" and key[1].startswith(("CREDIT#", "RELEASE#", "#RATING"))
+    }
+    assert owners == {"alice"}
+
+
+def test_a_playlist_that_is_deleted_is_not_exported_and_left_as_it_is_by_an_import(full: Api, tmp_path: Path) -> None:
+    export(full.table, tmp_path / "before.jsonl")
+    for playlist in full.get("/v1/playlists", query="userId=alice", user="alice").json["items"]:
+        assert full.delete(f"/v1/playlists/{playlist['playlistId']}").status == 204
+    before = contents(full.table)
+    run = bring_in(full.table, tmp_path / "before.jsonl")
+    assert contents(full.table) == before
+    assert {reason for _, reason in run.refused} == {"already exists and differs: left alone"}
+    assert export(full.table, tmp_path / "after.jsonl").get("Playlist", 0) < 2
 
 
 def test_totals_are_made_again(full: Api, target: Table, tmp_path: Path) -> None:

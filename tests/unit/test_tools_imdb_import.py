@@ -3,20 +3,24 @@
 import gzip
 import io
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
 
 from shared.aws.dynamodb import Table
-from shared.core.attributes import Item
+from shared.core.attributes import Item, decode_item
+from shared.core.caller import UPDATED_FOR
 from shared.relations.children import children_of
 from shared.relations.models import MOST_ROLES
 from shared.schema import RATING_TOTALS, VIDEO
 from shared.upkeep.aggregates import Aggregates
 from tests.harness import NOW, Api, Clock
+from tests.integration.contents import items_of
 from tests.rated import settle_ratings
 from tools import ToolError
 from tools.generator import generate
@@ -128,13 +132,36 @@ def imdb(table: Table, tmp_path: Path) -> Importer:
 
 
 def contents(table: Table) -> dict[tuple[str, str], Item]:
-    """Everything in the table, but who wrote it when."""
+    """Everything in the table, but who wrote it when, and for which import."""
     items: dict[tuple[str, str], Item] = {}
     for page in table.client.get_paginator("scan").paginate(TableName=table.name):
         for raw in page["Items"]:
-            item = {name: value for name, value in raw.items() if name not in ("writeId", "updatedAt")}
+            item = {name: value for name, value in raw.items() if name not in ("writeId", "updatedAt", UPDATED_FOR)}
             items[raw["pk"]["S"], raw["sk"]["S"]] = item
     return items
+
+
+def change_sets(table: Table) -> set[str | None]:
+    """What all items of videos were written for."""
+    pages: Any = table.client.get_paginator("scan").paginate(TableName=table.name)
+    items = [decode_item(raw) for page in pages for raw in page["Items"]]
+    return {item.get(UPDATED_FOR) for item in items if item["pk"].startswith("VIDEO#")}
+
+
+def test_all_that_one_import_writes_is_one_change_set_and_the_next_one_is_another(
+    imdb: Importer, api: Api, table: Table
+) -> None:
+    imdb.write_all({BASICS: [FILM]})
+    imdb.run()
+    (first,) = change_sets(table)
+    assert first is not None
+    assert re.fullmatch(r"import-[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}", first)
+    imdb.run()
+    assert change_sets(table) == {first}
+    imdb.write_all({BASICS: [("tt1", "movie", "The Last Lake", *FILM[3:])]})
+    imdb.run()
+    (second,) = {item[UPDATED_FOR] for item in items_of(table) if item["sk"] == "#META"}
+    assert second != first
 
 
 def test_a_title_becomes_a_video(imdb: Importer, api: Api) -> None:
@@ -619,6 +646,7 @@ def test_an_import_that_crashed_continues_and_ends_like_an_undisturbed_one(
         with pytest.raises(Crash):
             generated.run()
     generated.run()
+    assert len(change_sets(generated.table)) == 1
     after_crash = contents(generated.table)
     for key in after_crash:
         generated.table.delete({"pk": key[0], "sk": key[1]})

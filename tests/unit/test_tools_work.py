@@ -125,3 +125,31 @@ def _and_crash(write: Callable[..., object]) -> Callable[..., object]:
         raise KeyboardInterrupt
 
     return call
+
+
+def test_what_it_writes_has_one_id_until_it_is_complete_or_starts_over(memory: Memory) -> None:
+    def change_set(*, begins: bool = False) -> str | None:
+        with work_file(memory.path, {}, memory.table) as work:
+            if begins:
+                work.begin()
+            return work.change_set
+
+    unused = change_set()
+    # From the first thing that may be a write, also when nothing remembers it.
+    first = change_set(begins=True)
+    assert first != unused
+    assert change_set() == first
+    memory.go_on()
+    assert change_set() == first
+    memory.table.delete(VIDEO.key(videoId="film-1"))
+    again = change_set()
+    assert again != first
+    memory.go_on()
+    assert change_set() == again
+    memory.complete()
+    assert change_set() != again
+
+
+def test_one_that_writes_nothing_has_no_id(memory: Memory) -> None:
+    with work_file(memory.path, {}) as work:
+        assert work.change_set is None

@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import botocore.session
+import jsonschema_rs
 import pytest
 from moto.core.models import botocore_stubber
 from moto.s3 import models as moto_s3
@@ -23,13 +24,15 @@ from shared.films.uploads import (
     MULTIPART_SECONDS,
     PUT_SECONDS,
     SMALLEST_PART,
+    UPLOAD_DAYS,
     UPLOAD_ID,
     UploadService,
     UploadStore,
     new_upload_id,
     part_size,
 )
-from shared.schema import QUOTA, SCHEMA_VERSION, UPLOAD
+from shared.openapi.document import document
+from shared.schema import QUOTA, SCHEMA_VERSION, UPLOAD, VIDEO
 from tests.harness import JOBS_PER_UPLOAD, NOW, SOURCES_BUCKET, Api, Clock, Reply, make_api
 from tests.integration.faults import (
     Killed,
@@ -323,6 +326,238 @@ class TestParts:
         assert _abort(api, video_id, begun["uploadId"]).status == 204
 
 
+def _read(api: Api, video_id: str, upload_id: str, **options: Any) -> Reply:
+    reply = api.get(f"/v1/videos/{video_id}/upload/{upload_id}", **options)
+    if reply.status == 200:
+        ANSWER.validate(reply.json)
+    return reply
+
+
+def _answer() -> Any:
+    """What checks an answer against the document: it is one of three, and no other as well."""
+    answers = document()["paths"]["/v1/videos/{videoId}/upload/{uploadId}"]["get"]["responses"]
+    schema = answers["200"]["content"]["application/json"]["schema"]
+    return jsonschema_rs.Draft202012Validator({**schema, "components": document()["components"]})
+
+
+ANSWER = _answer()
+
+
+def _send_part(
+    objects: Objects, table: Table, video_id: str, upload_id: str, number: int, size: int, fill: bytes = b"x"
+) -> str:
+    """Send one part by the service's own client, which is bound to no size; returns its ETag."""
+    answer = objects.client.upload_part(
+        Bucket=SOURCES_BUCKET,
+        Key=f"{video_id}/{upload_id}",
+        UploadId=_item(table, video_id, upload_id)["multipartId"],
+        PartNumber=number,
+        Body=fill * size,
+    )
+    return answer["ETag"]
+
+
+def _film_of(table: Table, video_id: str, upload_id: str) -> None:
+    """Let the film of an upload be the video's."""
+    video = table.get(VIDEO.key(videoId=video_id))
+    assert video
+    table.write(table.put({**video, "source": {"uploadId": upload_id, "etag": "e"}}))
+
+
+class TestGoingOn:
+    """Reading an upload: what a client needs that was interrupted, and no more than what it was promised."""
+
+    @pytest.fixture(autouse=True)
+    def _in_small_parts(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Let 25 bytes be three parts, which need not be kept in memory."""
+        monkeypatch.setattr("shared.films.uploads.LARGEST_PUT", 20)
+        monkeypatch.setattr("shared.films.uploads.part_size", lambda _: 10)
+
+    SMALL = FILM | {"fileSize": 20}
+    IN_PARTS = FILM | {"fileSize": 25}
+
+    @pytest.mark.parametrize("film", [SMALL, IN_PARTS])
+    def test_of_what_was_only_begun_it_says_what_beginning_it_said(self, api: Api, video_id: str, film: Any) -> None:
+        begun = _begin(api, video_id, film)
+        reply = _read(api, video_id, begun["uploadId"])
+        assert (reply.status, reply.headers["cache-control"]) == (200, "no-store")
+        assert _unsigned(reply.json) == _unsigned(begun) | film | {"videoId": video_id, "state": "open"}
+
+    def test_only_missing_parts_have_urls(self, api: Api, video_id: str, table: Table, objects: Objects) -> None:
+        begun = _begin(api, video_id, self.IN_PARTS)
+        etag = _send_part(objects, table, video_id, begun["uploadId"], 2, 10)
+        first, second, third = _read(api, video_id, begun["uploadId"]).json["parts"]
+        assert second == {"partNumber": 2, "etag": etag, "size": 10}
+        for part, number, size in ((first, 1, 10), (third, 3, 5)):
+            assert set(part) == {"partNumber", "method", "url", "size"}
+            assert (part["partNumber"], part["size"]) == (number, size)
+            query = parse_qs(urlsplit(part["url"]).query)
+            assert query["partNumber"] == [str(number)]
+            assert query["X-Amz-SignedHeaders"] == ["content-length;host"]
+
+    def test_its_etags_complete_it(self, api: Api, video_id: str, table: Table, objects: Objects) -> None:
+        begun = _begin(api, video_id, self.IN_PARTS)
+        for number, size in ((3, 5), (1, 10), (2, 10)):
+            _send_part(objects, table, video_id, begun["uploadId"], number, size)
+        parts = _read(api, video_id, begun["uploadId"]).json["parts"]
+        sent = [{"partNumber": part["partNumber"], "etag": part["etag"]} for part in parts]
+        assert _complete(api, video_id, begun["uploadId"], sent).status == 200
+
+    def test_a_part_of_another_size_is_missing(self, api: Api, video_id: str, table: Table, objects: Objects) -> None:
+        begun = _begin(api, video_id, self.IN_PARTS)
+        for number, size in ((1, 9), (3, 10)):
+            _send_part(objects, table, video_id, begun["uploadId"], number, size)
+        parts = _read(api, video_id, begun["uploadId"]).json["parts"]
+        assert ["url" in part for part in parts] == [True, True, True]
+
+    def test_of_a_part_that_was_sent_twice_the_last_one_counts(
+        self, api: Api, video_id: str, table: Table, objects: Objects
+    ) -> None:
+        begun = _begin(api, video_id, self.IN_PARTS)
+        first, second = (_send_part(objects, table, video_id, begun["uploadId"], 1, 10, fill) for fill in (b"a", b"b"))
+        assert first != second
+        assert _read(api, video_id, begun["uploadId"]).json["parts"][0]["etag"] == second
+
+    def test_it_reads_every_page_of_parts(
+        self, api: Api, video_id: str, table: Table, objects: Objects, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        begun = _begin(api, video_id, self.IN_PARTS)
+        for number, size in ((1, 10), (2, 10), (3, 5)):
+            _send_part(objects, table, video_id, begun["uploadId"], number, size)
+        list_parts = objects.client.list_parts
+        monkeypatch.setattr(objects.client, "list_parts", lambda **query: list_parts(**query, MaxParts=1))
+        parts = _read(api, video_id, begun["uploadId"]).json["parts"]
+        assert ["etag" in part for part in parts] == [True, True, True]
+
+    @pytest.mark.parametrize("film", [SMALL, IN_PARTS])
+    def test_it_writes_nothing_and_costs_no_quota(
+        self, api: Api, video_id: str, table: Table, objects: Objects, film: Any
+    ) -> None:
+        begun = _begin(api, video_id, film)
+        before = _item(table, video_id, begun["uploadId"])
+        quota = table.get(QUOTA.key(userId="alice", date="2025-06-15"))
+        line = Line(table.client, objects.client, carry=botocore_stubber)
+        line.arm(lambda send: None)
+        for _ in range(3):
+            assert _read(api, video_id, begun["uploadId"]).status == 200
+        assert set(line.calls) <= {"GetItem", "ListParts", "ListObjectsV2"}
+        assert _item(table, video_id, begun["uploadId"]) == before
+        assert table.get(QUOTA.key(userId="alice", date="2025-06-15")) == quota
+
+    @pytest.mark.parametrize(("film", "seconds"), [(SMALL, PUT_SECONDS), (IN_PARTS, MULTIPART_SECONDS)])
+    def test_urls_end_with_the_upload_s_days(self, api: Api, video_id: str, film: Any, seconds: int) -> None:
+        upload_id = _begin(api, video_id, film)["uploadId"]
+        end = -(-(NOW + UPLOAD_DAYS * DAY) // DAY) * DAY  # at midnight
+        for now, ends in (
+            (NOW + DAY, NOW + DAY + seconds),
+            (end - seconds, end),
+            (end - seconds + 60, end),
+            (end - 1, end),
+        ):
+            api.clock.now = now
+            answer = _read(api, video_id, upload_id).json
+            assert answer["expiresAt"] == ends
+            for url in [answer["url"]] if "url" in answer else [part["url"] for part in answer["parts"]]:
+                assert parse_qs(urlsplit(url).query)["X-Amz-Expires"] == [str(ends - now)]
+        api.clock.now = end
+        assert _ended(_read(api, video_id, upload_id), film) == "aborted"
+
+    @pytest.mark.parametrize("film", [SMALL, IN_PARTS])
+    def test_aborted_it_has_no_urls(self, api: Api, video_id: str, film: Any) -> None:
+        upload_id = _begin(api, video_id, film)["uploadId"]
+        assert _abort(api, video_id, upload_id).status == 204
+        assert _ended(_read(api, video_id, upload_id), film) == "aborted"
+
+    @pytest.mark.parametrize("state", ["received", "refused"])
+    def test_what_has_arrived_has_no_urls(self, api: Api, video_id: str, table: Table, state: str) -> None:
+        upload_id = _begin(api, video_id, self.SMALL)["uploadId"]
+        UploadStore(table).move(_item(table, video_id, upload_id), state)
+        assert _ended(_read(api, video_id, upload_id), self.SMALL) == state
+
+    def test_what_the_bucket_s_rules_removed_is_aborted(
+        self, api: Api, video_id: str, table: Table, objects: Objects
+    ) -> None:
+        upload_id = _begin(api, video_id, self.IN_PARTS)["uploadId"]
+        item = _item(table, video_id, upload_id)
+        objects.abort_multipart(item["uri"], item["multipartId"])
+        assert _ended(_read(api, video_id, upload_id), self.IN_PARTS) == "aborted"
+        assert _item(table, video_id, upload_id) == item
+
+    @pytest.mark.parametrize("late", [0, (UPLOAD_DAYS + 1) * DAY])
+    def test_a_film_that_is_there_is_received_before_anybody_says_so(
+        self, api: Api, video_id: str, table: Table, objects: Objects, late: int
+    ) -> None:
+        put = _begin(api, video_id, self.SMALL)["uploadId"]
+        objects.put(SOURCES_BUCKET, f"{video_id}/{put}", b"x" * 20, "video/mp4")
+        parts = _begin(api, video_id, self.IN_PARTS)["uploadId"]
+        etags = [
+            _send_part(objects, table, video_id, parts, number, size) for number, size in ((1, 10), (2, 10), (3, 5))
+        ]
+        item = _item(table, video_id, parts)
+        objects.complete_multipart(item["uri"], item["multipartId"], etags, 25)
+        api.clock.advance(late)
+        assert _ended(_read(api, video_id, put), self.SMALL) == "received"
+        assert _ended(_read(api, video_id, parts), self.IN_PARTS) == "received"
+
+    @pytest.mark.parametrize("film", [SMALL, IN_PARTS])
+    @pytest.mark.parametrize(
+        ("state", "shown"), [("open", "replaced"), ("received", "replaced"), ("refused", "refused"), ("aborted",) * 2]
+    )
+    def test_a_later_film_replaces_it(
+        self, api: Api, video_id: str, table: Table, film: Any, state: str, shown: str
+    ) -> None:
+        first = _begin(api, video_id, film)["uploadId"]
+        api.clock.advance(1)
+        second = _begin(api, video_id, film)["uploadId"]
+        UploadStore(table).move(_item(table, video_id, first), state)
+        _film_of(table, video_id, second)
+        assert _ended(_read(api, video_id, first), film) == shown
+
+    def test_an_earlier_film_does_not(self, api: Api, video_id: str, table: Table) -> None:
+        first = _begin(api, video_id, self.SMALL)["uploadId"]
+        api.clock.advance(1)
+        second = _begin(api, video_id, self.SMALL)["uploadId"]
+        _film_of(table, video_id, first)
+        assert _read(api, video_id, second).json["state"] == "open"
+
+    @pytest.mark.parametrize("outcome", ["received", "aborted"])
+    def test_one_that_ends_while_its_parts_are_read_has_ended(
+        self, api: Api, video_id: str, table: Table, objects: Objects, monkeypatch: pytest.MonkeyPatch, outcome: str
+    ) -> None:
+        upload_id = _begin(api, video_id, self.IN_PARTS)["uploadId"]
+        etags = [
+            _send_part(objects, table, video_id, upload_id, number, size) for number, size in ((1, 10), (2, 10), (3, 5))
+        ]
+        item = _item(table, video_id, upload_id)
+        list_parts = objects.client.list_parts
+
+        def page_by_page(**query: Any) -> Any:
+            if "PartNumberMarker" in query:
+                if outcome == "received":
+                    objects.complete_multipart(item["uri"], item["multipartId"], etags, 25)
+                else:
+                    objects.abort_multipart(item["uri"], item["multipartId"])
+            return list_parts(**query, MaxParts=1)
+
+        monkeypatch.setattr(objects.client, "list_parts", page_by_page)
+        assert _ended(_read(api, video_id, upload_id), self.IN_PARTS) == outcome
+
+
+def _ended(reply: Reply, film: Any) -> str:
+    """The state of an upload that has ended, which has facts and no URLs."""
+    assert reply.status == 200, reply.body
+    assert set(reply.json) == {"uploadId", "videoId", "state", "contentType", "fileSize"}
+    assert {name: reply.json[name] for name in film} == film
+    return str(reply.json["state"])
+
+
+def _unsigned(answer: dict[str, Any]) -> dict[str, Any]:
+    """An answer without the signatures of its URLs, which differ from second to second."""
+    text = re.sub(r"X-Amz-(Date|Signature)=\w+", "", json.dumps(answer))
+    unsigned: dict[str, Any] = json.loads(text)
+    return unsigned
+
+
 class TestAbortOfAPut:
     def test_it_may_be_done_again(self, api: Api, video_id: str, table: Table) -> None:
         upload_id = _begin(api, video_id)["uploadId"]
@@ -354,14 +589,19 @@ class TestWhoMay:
             assert api.post(f"/v1/videos/{place}/upload", film, user="bob").status == status
             assert _complete(api, place, begun["uploadId"], parts, user="bob").status == status
             assert _abort(api, place, begun["uploadId"], user="bob").status == status
+            assert _read(api, place, begun["uploadId"], user="bob").status == status
+        assert _read(api, video_id, begun["uploadId"], user="admin").status == 200
         assert _abort(api, video_id, begun["uploadId"], user="admin").status == 204
 
     def test_reading_is_not_enough(self, api: Api, video_id: str) -> None:
+        begun = _begin(api, video_id)
         assert api.post(f"/v1/videos/{video_id}/upload", FILM, scopes="videos/read").status == 403
+        assert _read(api, video_id, begun["uploadId"], scopes="videos/read").status == 403
 
     def test_an_upload_belongs_to_one_video(self, api: Api, video_id: str) -> None:
         upload_id = _begin(api, video_id)["uploadId"]
         other = api.create()["videoId"]
+        assert _read(api, other, upload_id).status == 404
         assert _abort(api, other, upload_id).status == 404
         assert _complete(api, other, upload_id, [{"partNumber": 1, "etag": "e"}]).status == 404
 
@@ -371,9 +611,12 @@ class TestWhoMay:
         assert api.post(f"/v1/videos/{nowhere}/upload", FILM).status == 404
         assert _complete(api, video_id, NO_UPLOAD, parts).status == 404
         assert _abort(api, video_id, NO_UPLOAD).status == 404
+        for place in (video_id, nowhere):
+            assert _read(api, place, NO_UPLOAD).status == 404
 
     @pytest.mark.parametrize("upload_id", ["x", "..", NO_UPLOAD.upper(), NO_UPLOAD + "0", "%23META"])
     def test_what_is_not_an_upload_s_id(self, api: Api, video_id: str, upload_id: str) -> None:
+        assert _read(api, video_id, upload_id).status == 400
         assert _abort(api, video_id, upload_id).status == 400
         assert _complete(api, video_id, upload_id, [{"partNumber": 1, "etag": "e"}]).status == 400
 
@@ -384,6 +627,7 @@ class TestWhoMay:
         assert (reply.status, reply.json["type"].rpartition(":")[2]) == (409, "illegal-transition")
         parts = [{"partNumber": part["partNumber"], "etag": "e"} for part in begun["parts"]]
         assert _complete(api, video_id, begun["uploadId"], parts).status == 409
+        assert _read(api, video_id, begun["uploadId"]).status == 409
         assert _abort(api, video_id, begun["uploadId"]).status == 204
 
 
@@ -420,6 +664,10 @@ class TestQuota:
         _begin(api, video_id)
 
 
+REQUESTS = {"begin": 4, "read": 3, "complete": 4, "abort": 4}
+"""How many requests each sends to DynamoDB and S3."""
+
+
 class TestFaults:
     """Each call to DynamoDB and S3 failing once, failing for good, or being the last before the process dies."""
 
@@ -433,9 +681,11 @@ class TestFaults:
         line.arm(incident, at=at)
         if what == "complete":
             return lambda: _complete(api, video_id, begun["uploadId"], parts)
+        if what == "read":
+            return lambda: _read(api, video_id, begun["uploadId"])
         return lambda: _abort(api, video_id, begun["uploadId"])
 
-    @pytest.mark.parametrize("what", ["begin", "complete", "abort"])
+    @pytest.mark.parametrize("what", REQUESTS)
     def test_one_that_passes_is_not_noticed(self, api: Api, table: Table, objects: Objects, what: str) -> None:
         line = Line(table.client, objects.client, carry=botocore_stubber)
         for incident in (request_lost, answer_lost):
@@ -448,9 +698,9 @@ class TestFaults:
                 if at >= len(line.calls):
                     break
                 at += 1
-            assert at >= 4
+            assert at >= REQUESTS[what]
 
-    @pytest.mark.parametrize("what", ["begin", "complete", "abort"])
+    @pytest.mark.parametrize("what", REQUESTS)
     def test_one_that_stays_is_503_and_asking_again_then_helps(
         self, api: Api, table: Table, objects: Objects, what: str
     ) -> None:
@@ -463,7 +713,7 @@ class TestFaults:
             line.disarm()
             assert request().status in (200, 201, 204)
 
-    @pytest.mark.parametrize("what", ["begin", "complete", "abort"])
+    @pytest.mark.parametrize("what", REQUESTS)
     def test_after_a_crash_anywhere_asking_again_helps(
         self, api: Api, table: Table, objects: Objects, what: str
     ) -> None:
@@ -482,7 +732,7 @@ class TestFaults:
                 else:
                     line.disarm()
                     break
-            assert at >= 4
+            assert at >= REQUESTS[what]
 
     def test_completing_and_aborting_at_once_has_one_outcome(self, api: Api, table: Table, objects: Objects) -> None:
         # The completion's process died after S3 was asked: the film is there, whatever the item says.

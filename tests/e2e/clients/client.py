@@ -9,16 +9,18 @@ from uuid import UUID
 
 import httpx
 from video_metadata_client import AuthenticatedClient
-from video_metadata_client.api.uploads import create_upload
+from video_metadata_client.api.uploads import create_upload, get_upload
 from video_metadata_client.api.videos import create_video, get_video, list_videos, patch_video
 from video_metadata_client.api.views import count_view, count_views
 from video_metadata_client.models import (
+    EndedUpload,
     FetchedVideo,
     GetVideoFieldsItem,
     GetVideoIncludeItem,
     NewUpload,
     NewVideo,
     NewView,
+    OpenPutUpload,
     PartialVideo,
     PutUpload,
     QueuedView,
@@ -72,9 +74,10 @@ def use(base_url: str, token: str, category: str, film: bytes) -> dict[str, obje
 
         wanted = NewUpload(content_type="video/mp4", file_size=len(film))
         begun = body(PutUpload, create_upload.sync(video_id, client=client, body=wanted))
-    sent = httpx.request(
-        begun.method, begun.url, headers=begun.headers.additional_properties, content=film, timeout=120, trust_env=False
-    )
+        open_ = body(OpenPutUpload, get_upload.sync(video_id, begun.upload_id, client=client))
+        headers = open_.headers.additional_properties
+        sent = httpx.request(open_.method, open_.url, headers=headers, content=film, timeout=120, trust_env=False)
+        read = body(EndedUpload, get_upload.sync(video_id, begun.upload_id, client=client))
 
     return {
         "videoId": str(video_id),
@@ -91,6 +94,7 @@ def use(base_url: str, token: str, category: str, film: bytes) -> dict[str, obje
         "partial": partial.to_dict(),
         "listed": {"title": listed.title, "status": listed.status},
         "sent": sent.status_code,
+        "upload": read.state,
     }
 
 

@@ -58,7 +58,15 @@ export async function use(baseUrl: string, token: string, category: string, film
     }),
   );
   if (!("url" in begun)) throw new Error("it comes in parts");
-  const sent = await fetch(begun.url, { method: begun.method, headers: begun.headers, body: film });
+  const place = { ...path, uploadId: begun.uploadId };
+  const open = body(await client.GET("/v1/videos/{videoId}/upload/{uploadId}", { params: { path: place } }));
+  if (open.state !== "open") throw new Error("it has ended");
+  if (!("url" in open)) {
+    const missing: string[] = open.parts.flatMap((part) => (part.url === undefined ? [] : [part.url]));
+    throw new Error(`it comes in parts: ${missing}`);
+  }
+  const sent = await fetch(open.url, { method: open.method, headers: open.headers, body: film });
+  const read = body(await client.GET("/v1/videos/{videoId}/upload/{uploadId}", { params: { path: place } }));
 
   return {
     videoId: created.videoId,
@@ -69,5 +77,6 @@ export async function use(baseUrl: string, token: string, category: string, film
     partial,
     listed: { title: listed.title, status: listed.status },
     sent: sent.status,
+    upload: read.state,
   };
 }

@@ -16,6 +16,7 @@ LOCAL = {
     "endpoint": "http://127.0.0.1:4566",
     "issuer": "http://127.0.0.1:9000",
     "audience": "video-metadata",
+    "consoleClient": "console",
 }
 
 Json = dict[str, Any]

@@ -12,7 +12,7 @@ from tests.unit.infra.templates import Templates
 PAGE = (Path(__file__).parents[3] / "docs" / "architecture.md").read_text(encoding="utf-8")
 REQUEST, FOLLOWS = re.findall(r"```mermaid\n(.*?)```", PAGE, re.DOTALL)
 
-HTTP = {route.function for route in ROUTES}
+HTTP = {"console", *(route.function for route in ROUTES)}
 Arrows = set[tuple[str, str]]
 
 OUTSIDE: Arrows = {
@@ -21,6 +21,9 @@ OUTSIDE: Arrows = {
     ("Client", "Pictures"),
     ("TranscodeQueue", "Transcoder"),
     ("Transcoder", "Media"),
+    ("webhooks", "Receiver"),
+    ("deliveries", "Receiver"),
+    ("deliveries", "EventBus"),
 }
 """Arrows that no role of the service's functions shows."""
 

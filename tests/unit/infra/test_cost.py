@@ -17,13 +17,17 @@ from bench.cost.naive import LISTS
 from bench.cost.page import PAGE, updated
 from bench.cost.report import Report, total
 from bench.cost.run import (
+    ADD_CREDIT,
     ARRIVAL,
     AUDIT_DAYS,
     CREATE,
     DESCRIBE,
+    MANY,
+    POLL,
     PUBLISH,
     RATE,
     STATUS,
+    UNDO,
     VIEW,
     VIEW_LATER,
     VIEW_OF,
@@ -32,7 +36,7 @@ from bench.cost.run import (
     measure_lifelike,
     measure_small,
 )
-from bench.cost.units import Stored, Units, index_entry, read, size, write
+from bench.cost.units import Stored, Units, index_entry, read, size, write, written
 from shared.access_patterns import ACCESS_PATTERNS, AccessPattern
 from shared.aws.dynamodb import Table, make_client
 from shared.aws.expressions import Expression
@@ -227,13 +231,39 @@ def report(measured: tuple[dict[str, Measured], Catalogue], followed: dict[str, 
 
 
 class TestBehind:
-    def test_a_change_that_no_total_counts_is_an_entry_of_the_trail_alone(self, followed: dict[str, Followed]) -> None:
+    def test_a_change_that_no_total_counts_is_an_entry_of_the_trail_and_of_its_index_alone(
+        self, followed: dict[str, Followed]
+    ) -> None:
         change = followed[DESCRIBE]
-        assert (change.work, change.trail, change.messages) == (Units(), Units(0, 1, 0), 0)
+        # Both descriptions and who changed them: more than 1 KB.
+        assert (change.work, change.trail, change.messages) == (Units(), Units(0, 2, 1), 0)
+
+    def test_a_change_is_a_write_unit_in_each_of_its_two_logs_and_a_look_who_follows(
+        self, followed: dict[str, Followed]
+    ) -> None:
+        for change in (followed[DESCRIBE], followed[ADD_CREDIT]):
+            assert (change.feed, change.wakes, change.looks) == (Units(0, 2, 0), 1, Units(1, 0, 0))
+            assert change.feed_kept.table < change.trail_kept.table / 3
+
+    def test_a_poll_of_the_feed_reads_four_logs(self, measured: tuple[dict[str, Measured], Catalogue]) -> None:
+        assert measured[0][POLL].units == Units(2, 0, 0)
+
+    def test_a_credit_is_an_entry_of_the_trail_and_of_its_index_alone(self, followed: dict[str, Followed]) -> None:
+        credit = followed[ADD_CREDIT]
+        assert (credit.work, credit.trail, credit.messages) == (Units(), Units(0, 1, 1), 0)
+
+    def test_to_undo_costs_a_write_of_each_video_and_three_reads(
+        self, measured: tuple[dict[str, Measured], Catalogue]
+    ) -> None:
+        """Of its entry, of the video, and of what the trail has of it since; besides them one run."""
+        units = measured[0][UNDO].units
+        of_a_video = written(size(measured[1].video))
+        assert units.table_writes // MANY == of_a_video
+        assert MANY * 3 <= units.reads < MANY * 3 + 4
 
     def test_a_status_moves_the_marker_and_the_owner_s_totals(self, followed: dict[str, Followed]) -> None:
         change = followed[STATUS]
-        assert (change.work, change.trail, change.messages) == (Units(3, 4, 0), Units(0, 1, 0), 1)
+        assert (change.work, change.trail, change.messages) == (Units(3, 4, 0), Units(0, 1, 1), 1)
 
     def test_tags_are_counted_when_their_video_is_listed(self, followed: dict[str, Followed]) -> None:
         # The marker, and the count of each of three tags with its place in the index; and a look at the entries.

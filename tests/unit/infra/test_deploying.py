@@ -17,13 +17,14 @@ from moto import mock_aws
 
 from infra.settings import Settings
 from local import ROOT
-from shared.schema import INDEXES
-from tests.harness import create_table
+from shared.schema import AUDIT_INDEXES, INDEXES
+from tests.harness import create_audit_table, create_table
 from tools import ToolError, deploying, preflight
 from tools.deploying import Account, Status, next_indexes
 
 TABLE, DATA, API, OPERATIONS = "VideoMetadata", *(f"VideoMetadata-dev-{part}" for part in ("Data", "Api", "Operations"))
-NAMES = [index.name for index in INDEXES]
+AUDIT_TABLE = "VideoAudit"
+NAMES, AUDIT_NAMES = ([index.name for index in indexes] for indexes in (INDEXES, AUDIT_INDEXES))
 ISSUER = "https://issuer.example"
 KEY = "arn:aws:kms:eu-west-1:111122223333:key/12345678-90ab-cdef-1234-567890abcdef"
 OWN_KEY = {"Fn::GetAtt": ["Key961B73FD", "Arn"]}
@@ -48,8 +49,9 @@ class Cdk:
         email: str | None = None,
         protected: bool = False,
         streams: bool = False,
+        trail: Sequence[str] | None = None,
     ) -> None:
-        self.streams = streams
+        self.streams, self.trail = streams, trail
         self.calls: list[list[str]] = []
         self.indexes, self.issuer = list(indexes), issuer
         self.key, self.email, self.protected = key, email, protected
@@ -65,7 +67,7 @@ class Cdk:
 
     def templates(self) -> dict[str, Json]:
         return {
-            DATA: _data(self.indexes, self.key, protected=self.protected, streams=self.streams),
+            DATA: _data(self.indexes, self.key, protected=self.protected, streams=self.streams, trail=self.trail),
             API: _api(self.issuer),
             OPERATIONS: _operations(self.email),
         }
@@ -87,7 +89,12 @@ def _resource(type_: str, properties: Json) -> Json:
 
 
 def _data(
-    indexes: Sequence[str], key: str | Json | None = None, *, protected: bool = False, streams: bool = False
+    indexes: Sequence[str],
+    key: str | Json | None = None,
+    *,
+    protected: bool = False,
+    streams: bool = False,
+    trail: Sequence[str] | None = None,
 ) -> Json:
     replica: Json = {"DeletionProtectionEnabled": protected}
     if key is not None:
@@ -98,7 +105,12 @@ def _data(
         "Replicas": [replica],
         **({"StreamSpecification": {"StreamViewType": "NEW_AND_OLD_IMAGES"}} if streams else {}),
     }
-    return {"Resources": {"Table": _resource("DynamoDB::GlobalTable", table)}}
+    made = {"Table": _resource("DynamoDB::GlobalTable", table)}
+    if trail is not None:
+        listed = [{"IndexName": index} for index in trail]
+        beside = table | {"TableName": AUDIT_TABLE, "GlobalSecondaryIndexes": listed}
+        made["AuditTable"] = _resource("DynamoDB::GlobalTable", beside)
+    return {"Resources": made}
 
 
 def _operations(email: str | None) -> Json:
@@ -123,17 +135,25 @@ def _write(folder: Path, templates: Mapping[str, Json]) -> None:
 
 
 def _bring_to(indexes: Sequence[str]) -> None:
-    """Give the table what it lacks of these indexes."""
+    """Give the tables these of their indexes, and no others."""
     dynamodb = boto3.client("dynamodb")
-    described = dynamodb.describe_table(TableName=TABLE)["Table"]
-    present = {index["IndexName"] for index in described.get("GlobalSecondaryIndexes", [])}
-    for name in [name for name in indexes if name not in present]:
-        created: Any = {
-            "IndexName": name,
-            "KeySchema": [{"AttributeName": "pk", "KeyType": "HASH"}],
-            "Projection": {"ProjectionType": "KEYS_ONLY"},
-        }
-        dynamodb.update_table(TableName=TABLE, GlobalSecondaryIndexUpdates=[{"Create": created}])
+    for table in dynamodb.list_tables()["TableNames"]:
+        present = _indexes(table)
+        wanted = [name for name in indexes if (name in AUDIT_NAMES) == (table == AUDIT_TABLE)]
+        for name in [name for name in wanted if name not in present]:
+            created: Any = {
+                "IndexName": name,
+                "KeySchema": [{"AttributeName": "pk", "KeyType": "HASH"}],
+                "Projection": {"ProjectionType": "KEYS_ONLY"},
+            }
+            dynamodb.update_table(TableName=table, GlobalSecondaryIndexUpdates=[{"Create": created}])
+        for name in [name for name in present if name not in wanted]:
+            dynamodb.update_table(TableName=table, GlobalSecondaryIndexUpdates=[{"Delete": {"IndexName": name}}])
+
+
+def _indexes(table: str) -> list[str]:
+    described = boto3.client("dynamodb").describe_table(TableName=table)["Table"]
+    return [index["IndexName"] for index in described.get("GlobalSecondaryIndexes", [])]
 
 
 @pytest.fixture
@@ -164,17 +184,18 @@ def deployed(stacks: dict[str, Json]) -> Deployed:
         key: str | Json | None = None,
         email: str | None = None,
         protected: bool = False,
+        trail: Sequence[str] | None = None,
     ) -> None:
         dynamodb = boto3.client("dynamodb")
         create_table(dynamodb, TABLE)
-        for name in [name for name in NAMES if name not in indexes]:
-            dynamodb.update_table(TableName=TABLE, GlobalSecondaryIndexUpdates=[{"Delete": {"IndexName": name}}])
-        _bring_to(indexes)
+        if trail is not None:
+            create_audit_table(dynamodb, AUDIT_TABLE)
+        _bring_to([*indexes, *(trail or ())])
         dynamodb.update_table(TableName=TABLE, DeletionProtectionEnabled=protected)
         stacks[API] = _api(issuer)
         stacks[OPERATIONS] = _operations(email)
         if data:
-            stacks[DATA] = _data(indexes, key, protected=protected)
+            stacks[DATA] = _data(indexes, key, protected=protected, trail=trail)
 
     return make
 
@@ -378,6 +399,38 @@ def test_the_next_update_has_one_more(present: list[str], following: list[str]) 
 
 def test_a_table_with_all_its_indexes_needs_no_update() -> None:
     assert next_indexes(NAMES, [*NAMES, "Another"]) is None
+
+
+class TestTheAuditTrail:
+    """Its table is in the same stack, so each update says what becomes of the indexes of both."""
+
+    def test_gains_its_index_in_one_update_and_the_table_keeps_all(self, deploy: Deploy, deployed: Deployed) -> None:
+        deployed(trail=[])
+        cdk = Cdk(trail=AUDIT_NAMES)
+        assert deploy(cdk) == (0, "")
+        assert cdk.deploys == [",".join([*AUDIT_NAMES, *NAMES]), "--all"]
+        assert (_indexes(TABLE), _indexes(AUDIT_TABLE)) == (NAMES, AUDIT_NAMES)
+
+    def test_keeps_its_index_while_the_table_gains_some(self, deploy: Deploy, deployed: Deployed) -> None:
+        deployed(NAMES[:1], trail=AUDIT_NAMES)
+        cdk = Cdk(trail=AUDIT_NAMES)
+        assert deploy(cdk) == (0, "")
+        assert cdk.deploys == [
+            *(",".join([*NAMES[:number], *AUDIT_NAMES]) for number in range(2, len(NAMES) + 1)),
+            "--all",
+        ]
+
+    def test_both_gain_one_in_each_update(self, deploy: Deploy, deployed: Deployed) -> None:
+        deployed(NAMES[:2], trail=[])
+        cdk = Cdk(trail=AUDIT_NAMES)
+        assert deploy(cdk) == (0, "")
+        assert cdk.deploys == [",".join(NAMES), ",".join([*AUDIT_NAMES, *NAMES]), "--all"]
+
+    def test_a_table_that_is_not_there_yet_is_made_with_its_index(self, deploy: Deploy, deployed: Deployed) -> None:
+        deployed(NAMES[:2])
+        cdk = Cdk(trail=AUDIT_NAMES)
+        assert deploy(cdk) == (0, "")
+        assert cdk.deploys == [",".join([*NAMES, *AUDIT_NAMES]), "--all"]
 
 
 def test_an_index_that_is_being_made_is_waited_for(stacks: object, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,17 +16,21 @@ from moto import mock_aws
 from functions.aggregates import handler as aggregates
 from functions.arrivals import handler as arrivals
 from functions.audit import handler as audit
+from functions.console import handler as console
+from functions.deliveries import handler as deliveries
 from functions.probe import handler as probe
 from functions.purge import handler as purge
 from functions.rankings import handler as rankings
+from functions.reverts import handler as reverts
 from functions.router import handler as router
 from functions.sweeper import handler as sweeper
 from functions.tallies import handler as tallies
 from functions.thumbnails import handler as thumbnails
+from infra.console import ROUTES as CONSOLE_ROUTES
 from infra.jobs_stack import AUDIT_FILTERS, ROUTER_FILTERS
+from infra.site import bundle_site
 from local import events, world
 from local.events import EVENTS, examples
-from shared.audit import Archive, AuditStore
 from shared.aws.dynamodb import Table, make_client
 from shared.aws.listing import Lists
 from shared.aws.s3 import Objects
@@ -34,10 +38,14 @@ from shared.aws.s3 import make_client as make_s3_client
 from shared.core.attributes import Item, decode_item
 from shared.core.periods import hour_of
 from shared.core.settings import LambdaHandler
+from shared.feed.log import Feed
 from shared.films.arrivals import Arrivals
 from shared.films.jobs import JobStore
+from shared.films.quota import QuotaStore
 from shared.films.shares import ShareStore
 from shared.films.uploads import UploadStore
+from shared.history.trail import Archive, AuditStore
+from shared.history.undoing import ChangeSetReverts
 from shared.relations.mover import EntryMover
 from shared.routes import ROUTES
 from shared.schema import (
@@ -58,10 +66,29 @@ from shared.upkeep.purging import Purge
 from shared.upkeep.tallies import Tallies
 from shared.videos.catalogue import VideoStore
 from shared.views.rankings import Rankings
+from shared.webhooks.carriers import Receivers
+from shared.webhooks.places import PlaceStore
 from tests.backstage import READER, SHARES, FakeQueue
-from tests.harness import MEDIA_BUCKET, NOW, SOURCES_BUCKET, Clock, Context, create_audit_table, create_table, make_api
+from tests.harness import (
+    JOBS_PER_DAY,
+    MASTER,
+    MEDIA_BUCKET,
+    NOW,
+    SOURCES_BUCKET,
+    Clock,
+    Context,
+    create_audit_table,
+    create_table,
+    make_api,
+)
 
 ARCHIVE_BUCKET = "archive"
+CONFIG = {
+    "issuer": "https://issuer.example",
+    "clientId": "console",
+    "scopes": "videos/read",
+    "media": ["https://media.example"],
+}
 EXAMPLES = {f"{example.function}/{example.name}": example for example in examples()}
 
 
@@ -119,7 +146,7 @@ class Played:
         return [
             (entry["entity"], entry["action"], entry["by"]["id"])
             for entry in self.entries
-            if entry["videoId"] == video_id
+            if entry.get("videoId") == video_id
         ]
 
 
@@ -137,15 +164,24 @@ def _seeded() -> Iterator[Service]:
         entries = AuditStore(Table(AUDIT_TABLE_NAME, client))
         behind: dict[str, LambdaHandler] = {
             "router": router.make(Router(jobs, ShareStore(jobs.table, SHARES), queues, MEDIA_BUCKET), clock),
-            "audit": audit.make(entries, Archive(objects, ARCHIVE_BUCKET), 400),
+            "audit": audit.make(
+                entries, Archive(objects, ARCHIVE_BUCKET), 400, Feed(entries.table), queues["deliveries"]
+            ),
+            "deliveries": deliveries.make(
+                PlaceStore(table), Feed(entries.table), Receivers(lambda: MASTER), queues["deliveries"], clock=clock
+            ),
             "arrivals": arrivals.make(Arrivals(UploadStore(table), objects, videos), clock),
             "probe": probe.make(jobs, objects, READER, [world.RENDITION], clock),
             "thumbnails": thumbnails.make(jobs, objects, READER, MEDIA_BUCKET, clock),
             "purge": purge.make(Purge(table, objects, SOURCES_BUCKET, MEDIA_BUCKET), queues["purge"], clock),
+            "reverts": reverts.make(
+                ChangeSetReverts(table, entries, QuotaStore(table, JOBS_PER_DAY)), queues["reverts"], clock
+            ),
             "aggregates": aggregates.make(Aggregates(table), EntryMover(table), queues["aggregates"], clock),
             "tallies": tallies.make(Tallies(table), clock),
-            "sweeper": sweeper.make(jobs, Lists(table), queues["aggregates"], clock),
+            "sweeper": sweeper.make(jobs, Lists(table), queues["aggregates"], queues["deliveries"], clock),
             "rankings": rankings.make(Rankings(table), clock),
+            "console": console.lambda_handler,
         }
         service = Service(table, objects, {**make_api(table, clock, objects).handlers, **behind}, queues)
         service.seed()
@@ -153,7 +189,19 @@ def _seeded() -> Iterator[Service]:
 
 
 @pytest.fixture(scope="module")
-def played() -> Played:
+def console_is_deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The console's function has its files and its settings."""
+    asset = tmp_path_factory.mktemp("console")
+    bundle_site(asset)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(console, "SITE", asset / "functions" / "console" / "site")
+        patch.setenv("CONFIG", json.dumps(CONFIG))
+        patch.setenv("CONNECT_ORIGINS", "https://issuer.example")
+        yield
+
+
+@pytest.fixture(scope="module")
+def played(console_is_deployed: None) -> Played:
     """The world after all events; made once, because moto takes seconds for all of it."""
     with _seeded() as service:
         answers, sent = {}, {}
@@ -202,7 +250,7 @@ def test_every_function_and_every_route_has_an_event() -> None:
     functions = {path.parent.name for path in (EVENTS.parent / "functions").glob("*/handler.py")}
     assert {example.function for example in EXAMPLES.values()} == functions
     keys = {example.event.get("routeKey") for example in EXAMPLES.values()} - {None}
-    assert keys == {route.key for route in ROUTES} | {"$default"}
+    assert keys == {route.key for route in ROUTES} | {"$default"} | {f"GET {path}" for path in CONSOLE_ROUTES.values()}
 
 
 def test_no_two_events_share_a_file() -> None:
@@ -233,18 +281,34 @@ def _passes(value: Any, pattern: Any) -> bool:
         return isinstance(value, Mapping) and all(
             name in value and _passes(value[name], pattern[name]) for name in pattern
         )
-    return any(
-        value.startswith(alternative["prefix"]) if isinstance(alternative, Mapping) else value == alternative
-        for alternative in pattern
-    )
+    return any(_is_such(value, alternative) for alternative in pattern)
+
+
+def _is_such(value: Any, alternative: Any) -> bool:
+    if not isinstance(alternative, Mapping):
+        return bool(value == alternative)
+    if "anything-but" in alternative:
+        return value not in alternative["anything-but"]
+    return str(value).startswith(alternative["prefix"])
 
 
 # --- Requests -------------------------------------------------------------------------------------------------------
 
 PROBLEM = "urn:video-metadata:problem:"
 PART_OF_ANSWER: dict[str, Any] = {
-    "history/list-audit": {"items": [{"action": action} for action in ("created", "changed", "deleted")]},
-    "history/list-audit-of-removed": {"items": [{"action": action} for action in ("expired", "removed")]},
+    "console/get-console-file-absent": {"type": f"{PROBLEM}not-found"},
+    "console/get-console-file-configuration": CONFIG,
+    "history/get-changeset-absent": {"type": f"{PROBLEM}not-found"},
+    "history/get-diff-of-no-version": {"type": f"{PROBLEM}not-found"},
+    "history/get-diff": {"videoId": world.REGATTA, "from": 1, "to": 1, "changes": []},
+    "history/get-revert-absent": {"detail": "There is no such run."},
+    "history/list-changes-from-now-on": {"items": [], "caughtUp": True},
+    "history/list-changes-of-everybody": {"type": f"{PROBLEM}forbidden"},
+    "history/list-audit": {
+        "items": [{"action": action} for action in ("created", "changed", "deleted", "created", "removed")]
+    },
+    "history/list-audit-of-removed": {"items": [{"action": action} for action in ("removed", "expired")]},
+    "history/list-playlist-audit": {"nextCursor": None},
     "jobs/choose-thumbnail": {"videoId": world.FAILED, "kind": "poster", "position": 7500},
     "jobs/list-jobs": {"items": [{"kind": kind} for kind in ("poster", "probe", "storyboard", "transcode.240p")]},
     "jobs/report-rendition": {"state": "running", "progress": 40, "attempt": world.LAST_TRY},
@@ -283,6 +347,7 @@ PART_OF_ANSWER: dict[str, Any] = {
     "totals/list-top": {"window": "week", "category": "world", "items": []},
     "uploads/complete-upload": {"uploadId": world.upload_id(3), "state": "received"},
     "uploads/create-upload": {"method": "PUT"},
+    "uploads/get-upload": {"state": "open", "parts": [{"partNumber": 1, "etag": f'"{world.etag()}"'}]},
     "videos/batch-get-videos": {
         "items": [{"videoId": world.HARBOUR}, {"videoId": world.REGATTA}],
         "missing": [world.ABSENT],
@@ -290,8 +355,14 @@ PART_OF_ANSWER: dict[str, Any] = {
     "videos/batch-videos": {"succeeded": 2, "failed": 0},
     "videos/create-video": {"title": "Low tide", "userId": "alice", "version": 1},
     "videos/create-video-invalid": {"type": f"{PROBLEM}invalid-content"},
+    "videos/get-video-as-it-will-be": {"errors": [{"parameter": "asOf"}]},
+    "videos/get-video-of-no-version": {"type": f"{PROBLEM}not-found"},
     "videos/get-video": {"videoId": world.HARBOUR, "viewCount": world.VIEWS},
     "videos/get-video-absent": {"type": f"{PROBLEM}not-found"},
+    "undo/revert-changeset-absent": {"type": f"{PROBLEM}not-found"},
+    "undo/revert-video": {"video": {"videoId": world.REGATTA, "version": 1}, "changes": [], "dryRun": True},
+    "undo/revert-video-of-an-absent-video": {"type": f"{PROBLEM}not-found"},
+    "videos/get-video-of-a-version": {"title": "Regatta", "version": 1, "without": ["viewCount"]},
     "videos/get-video-included": {
         "localTitle": {"title": "A Day at the Harbour"},
         "included": {"tags": ["boats", "harbour"], "ratings": {"votes": 1}},
@@ -305,6 +376,16 @@ PART_OF_ANSWER: dict[str, Any] = {
     "videos/patch-video-of-another": {"type": f"{PROBLEM}forbidden"},
     "videos/patch-video-outdated": {"type": f"{PROBLEM}version-mismatch"},
     "videos/restore-video": {"status": "ready", "version": 3},
+    "webhooks/create-webhook": {"url": "https://search.example/changes", "paused": True, "version": 1},
+    "webhooks/create-webhook-within-the-network": {"errors": [{"pointer": "/url"}]},
+    "webhooks/get-webhook": {"webhookId": world.HOOK, "follows": "alice"},
+    "webhooks/get-webhook-of-another": {"type": f"{PROBLEM}not-found"},
+    "webhooks/list-deliveries": {"items": [], "nextCursor": None},
+    "webhooks/list-webhooks": {"nextCursor": None},
+    "webhooks/patch-webhook": {"description": "For the search engine", "version": 2},
+    "webhooks/replay-webhook-too-far-back": {"errors": [{"pointer": "/from"}]},
+    "webhooks/rotate-secret": {"webhookId": world.HOOK, "version": 3},
+    "webhooks/test-webhook": {"delivered": True, "status": 204},
     "views/count-view": {"videoId": world.HARBOUR, "viewCount": world.VIEWS + 1},
     "views/count-view-of-a-viewer": {"counted": True, "reason": None},
     "views/count-views": {"results": [{"id": "a1"}, {"id": "a2", "problem": {"status": 404}}]},
@@ -312,7 +393,13 @@ PART_OF_ANSWER: dict[str, Any] = {
     "views/explain-views": {"videoId": world.HARBOUR, "notCounted": {"repeated": 0}},
     "views/get-views": {"videoId": world.HARBOUR, "granularity": "day", "tz": "Europe/Berlin"},
 }
-WITHOUT_JSON = {"public/get-docs", "public/get-docs-asset"}
+TEXTS = {
+    "console/get-console": "",
+    "console/get-console-file": "<title>",
+    "public/get-docs": "swagger",
+    "public/get-docs-asset": "swagger",
+}
+"""What is in answers that are not JSON."""
 REQUESTS = [name for name, example in EXAMPLES.items() if isinstance(example.answers, int)]
 
 
@@ -322,8 +409,8 @@ def test_a_request_is_answered_as_it_says(played: Played, name: str) -> None:
     assert answer["statusCode"] == EXAMPLES[name].answers, answer["body"]
     if name in PART_OF_ANSWER:
         assert _within(PART_OF_ANSWER[name], json.loads(_body(answer))), _body(answer)
-    elif name in WITHOUT_JSON:
-        assert "swagger" in _body(answer).lower()
+    elif name in TEXTS:
+        assert TEXTS[name] in _body(answer).lower()
     else:
         assert (answer["statusCode"], answer["body"]) == (204, "")
 
@@ -364,6 +451,7 @@ SENT = {
     "job-queued": {"probe": [world.FAILED]},
     "rendition-queued": {"transcode": [world.FAILED]},
     "playlist-removed": {"purge": [world.LOST]},
+    "revert-begun": {"reverts": [world.REQUEST]},
     "views-and-ratings": {"tallies": [world.HARBOUR]},
     "several": {
         "aggregates": [world.HARBOUR, world.HARBOUR, world.GONE],
@@ -376,7 +464,8 @@ SENT = {
 @pytest.mark.parametrize("name", [example.name for example in EXAMPLES.values() if example.function == "router"])
 def test_the_router_sends_what_a_record_asks_for(played: Played, name: str) -> None:
     sent = played.sent[f"router/{name}"]
-    about = {queue: [body.get("videoId", body.get("playlistId")) for body in bodies] for queue, bodies in sent.items()}
+    names = ("videoId", "playlistId", "revertId")
+    about = {queue: [body[name] for body in bodies for name in names if name in body] for queue, bodies in sent.items()}
     assert about == SENT[name]
 
 
@@ -387,7 +476,14 @@ def test_the_router_makes_a_job_of_a_film_that_has_arrived(played: Played) -> No
 @pytest.mark.parametrize(
     ("video_id", "trail"),
     [
-        (world.HARBOUR, [("video", action, "alice") for action in ("created", "changed", "deleted")]),
+        (
+            world.HARBOUR,
+            [
+                *(("video", action, "alice") for action in ("created", "changed", "deleted")),
+                ("credit", "created", "alice"),
+                ("credit", "removed", "alice"),
+            ],
+        ),
         (world.AWAITED, [("video", "changed", "job:arrivals")]),
         (world.GONE, [("video", "removed", "unknown"), ("video", "expired", "dynamodb.amazonaws.com")]),
         (
@@ -405,6 +501,12 @@ def test_the_audit_keeps_each_change_once_and_who_made_it(
     played: Played, video_id: str, trail: list[tuple[Any, ...]]
 ) -> None:
     assert played.trail(video_id) == trail
+
+
+def test_the_audit_keeps_what_becomes_of_a_playlist(played: Played) -> None:
+    entries = [entry for entry in played.entries if entry.get("playlistId") == world.LOST]
+    assert [(entry["action"], entry["by"]["id"]) for entry in entries] == [("removed", "unknown"), ("changed", "alice")]
+    assert entries[1]["changes"] == [{"field": f"/entries/{world.HARBOUR}", "to": {"rank": "V", "addedAt": world.THEN}}]
 
 
 def test_a_film_that_was_uploaded_is_taken_in(played: Played) -> None:
@@ -457,5 +559,5 @@ def test_the_world_has_no_job_that_is_overdue(played: Played) -> None:
 
 
 def test_no_expectation_is_left_of_an_event_that_is_gone() -> None:
-    assert PART_OF_ANSWER.keys() | WITHOUT_JSON <= set(REQUESTS)
+    assert PART_OF_ANSWER.keys() | TEXTS.keys() <= set(REQUESTS)
     assert {f"router/{name}" for name in SENT} <= EXAMPLES.keys()

@@ -5,7 +5,8 @@ import json
 import aws_cdk as cdk
 import pytest
 
-from infra.api_stack import ACCESS_LOG
+from infra import console
+from infra.gateway import ACCESS_LOG
 from infra.settings import LADDER, Misconfigured, Settings
 from shared import routes, schema
 from shared.media.ladder import SIZES
@@ -14,8 +15,11 @@ from tests.unit.infra.templates import LOCAL, Json, Templates, as_list, plain
 
 FUNCTIONS = (
     *("videos", "relations", "ratings", "playlists", "totals", "views", "uploads", "jobs", "playback", "history"),
-    "public",
+    *("undo", "webhooks", "public", "console"),
 )
+CONSOLES = "https://*.execute-api.AWS::Region.AWS::URLSuffix"
+"""Where consoles are, of this deployment and of others."""
+CONSOLE_KEYS = [f"GET {path}" for path in console.ROUTES.values()]
 
 
 class TestTable:
@@ -83,9 +87,19 @@ class TestAuditTable:
     def test_has_its_name_beside_the_other(self, table: Json) -> None:
         assert table["Properties"]["TableName"] == "VideoAudit"
 
-    def test_has_no_index_and_no_stream(self, table: Json) -> None:
+    def test_finds_a_change_set_by_an_index_with_the_keys_of_the_table(self, table: Json) -> None:
+        (index,) = table["Properties"]["GlobalSecondaryIndexes"]
+        definitions = table["Properties"]["AttributeDefinitions"]
         assert _keys(table["Properties"]) == [("pk", "HASH", "S"), ("sk", "RANGE", "S")]
-        assert not {"GlobalSecondaryIndexes", "StreamSpecification"} & set(table["Properties"])
+        assert _keys({**index, "AttributeDefinitions": definitions}) == [
+            ("changeset", "HASH", "S"),
+            ("pk", "RANGE", "S"),
+            ("sk", "RANGE", "S"),
+        ]
+        assert index["Projection"] == {"ProjectionType": "INCLUDE", "NonKeyAttributes": ["owner", "purgeAt"]}
+
+    def test_has_no_stream(self, table: Json) -> None:
+        assert "StreamSpecification" not in table["Properties"]
 
     def test_forgets_by_the_internal_attribute(self, table: Json) -> None:
         assert table["Properties"]["TimeToLiveSpecification"] == {"AttributeName": "purgeAt", "Enabled": True}
@@ -110,7 +124,7 @@ class TestRoutes:
         }
 
     def test_are_those_of_the_route_table_and_default(self, made: dict[str, Json]) -> None:
-        assert set(made) == {route.key for route in routes.ROUTES} | {"$default"}
+        assert set(made) == {route.key for route in routes.ROUTES} | {"$default", *CONSOLE_KEYS}
 
     @pytest.mark.parametrize("route", routes.ROUTES, ids=lambda route: route.operation)
     def test_ask_for_a_token_exactly_when_a_scope_is_needed(self, made: dict[str, Json], route: routes.Route) -> None:
@@ -122,6 +136,11 @@ class TestRoutes:
         self, aws: Templates, made: dict[str, Json], route: routes.Route
     ) -> None:
         assert aws.route_target(made[route.key]) == aws.alias(route.function)
+
+    @pytest.mark.parametrize("key", CONSOLE_KEYS)
+    def test_the_console_needs_no_token_to_be_loaded(self, aws: Templates, made: dict[str, Json], key: str) -> None:
+        assert made[key].get("AuthorizationType", "NONE") == "NONE"
+        assert aws.route_target(made[key]) == aws.alias("console")
 
     def test_default_needs_no_token(self, aws: Templates, made: dict[str, Json]) -> None:
         assert made["$default"].get("AuthorizationType", "NONE") == "NONE"
@@ -165,6 +184,7 @@ class TestRoutes:
         assert granted == {
             *((aws.alias(route.function), f"/*/*{route.gateway_path}") for route in routes.ROUTES),
             (aws.alias(routes.DEFAULT_FUNCTION), "/*/*"),
+            *((aws.alias("console"), f"/*/*{path}") for path in console.ROUTES.values()),
         }
 
 
@@ -194,7 +214,7 @@ class TestGateway:
         authorizer = local.one("AWS::ApiGatewayV2::Authorizer")["Properties"]
         assert authorizer["JwtConfiguration"] == {"Issuer": LOCAL["issuer"], "Audience": [LOCAL["audience"]]}
 
-    @pytest.mark.parametrize("output", ["ApiId", "ApiUrl", "TableName"])
+    @pytest.mark.parametrize("output", ["ApiId", "ApiUrl", "ConsoleUrl", "TableName"])
     def test_says_where_it_is(self, aws: Templates, output: str) -> None:
         assert output in aws.api["Outputs"]
 
@@ -220,20 +240,28 @@ class TestIdentity:
     def test_machines_have_a_secret_and_every_scope(self, aws: Templates) -> None:
         machine = _client(aws, "client_credentials", "Machines")
         assert machine["GenerateSecret"] is True
-        assert _scopes(machine) == {"/read", "/write", "/transcode", "/admin"}
+        assert _scopes(machine) == {"/read", "/write", "/transcode", "/changes", "/admin"}
 
     def test_a_transcoder_may_only_report(self, aws: Templates) -> None:
         transcoder = _client(aws, "client_credentials", "Transcoder")
         assert transcoder["GenerateSecret"] is True
         assert _scopes(transcoder) == {"/transcode"}
 
+    def test_a_follower_may_see_all_changes_and_make_none(self, aws: Templates) -> None:
+        follower = _client(aws, "client_credentials", "Follower")
+        assert follower["GenerateSecret"] is True
+        assert _scopes(follower) == {"/read", "/changes"}
+
     def test_tokens_of_all_clients_are_accepted(self, aws: Templates) -> None:
         accepted = aws.one("AWS::ApiGatewayV2::Authorizer")["Properties"]["JwtConfiguration"]
-        assert len(accepted["Audience"]) == 3
+        assert len(accepted["Audience"]) == 5
 
     @pytest.mark.parametrize(
         "output",
-        ["Issuer", "UserPoolId", "SignInUrl", "TokenUrl", "PeopleClientId", "MachineClientId", "TranscoderClientId"],
+        [
+            *("Issuer", "UserPoolId", "SignInUrl", "TokenUrl"),
+            *("PeopleClientId", "MachineClientId", "TranscoderClientId", "FollowerClientId"),
+        ],
     )
     def test_says_how_to_get_a_token(self, aws: Templates, output: str) -> None:
         assert aws.identity is not None
@@ -260,14 +288,22 @@ class TestSites:
     def test_any_other_environment_allows_nobody_unless_it_says_so(self, prod: Templates) -> None:
         assert "localhost" not in json.dumps(prod.parts())
         assert "CorsConfiguration" not in prod.one("AWS::ApiGatewayV2::Api")["Properties"]
-        assert not [
-            bucket for bucket in prod.all("AWS::S3::Bucket").values() if "CorsConfiguration" in bucket["Properties"]
-        ]
-        headers = prod.one("AWS::CloudFront::ResponseHeadersPolicy")["Properties"]["ResponseHeadersPolicyConfig"]
-        assert "CorsConfig" not in headers
+        assert set(_let_in(prod)) == {CONSOLES}
         people = prod.one("AWS::Cognito::UserPoolClient", "People")["Properties"]
         assert people["AllowedOAuthFlowsUserPoolClient"] is False
         assert not {"CallbackURLs", "AllowedOAuthFlows"} & people.keys()
+
+    def test_the_console_may_upload_and_play_beside_whom_it_allows(self, synthesize: Synthesize) -> None:
+        made = synthesize({"env": "prod", "allowOrigins": "https://videos.example"})
+        assert _let_in(made) == ["https://videos.example", CONSOLES] * 3
+        sources = made.one("AWS::S3::Bucket", "Sources")["Properties"]["CorsConfiguration"]
+        (rule,) = sources["CorsRules"]
+        assert "PUT" in rule["AllowedMethods"]
+        assert "ETag" in rule["ExposedHeaders"]
+
+    def test_where_everybody_is_allowed_nobody_is_named(self, aws: Templates, local: Templates) -> None:
+        assert _let_in(aws) == ["*"] * 3
+        assert _let_in(local) == ["*"] * 2  # MiniStack shows the pictures itself
 
     @pytest.mark.parametrize("given", ["https://videos.example", "*"])
     def test_what_it_says_holds(self, given: str) -> None:
@@ -280,10 +316,30 @@ class TestSites:
         assert settings.allow_origins == settings.callback_urls == ()
 
 
+def _let_in(templates: Templates) -> list[str]:
+    """The origins that the buckets of films and of pictures let in, and those that CloudFront does."""
+    rules = [
+        rule["AllowedOrigins"]
+        for bucket in templates.all("AWS::S3::Bucket").values()
+        for rule in bucket["Properties"].get("CorsConfiguration", {}).get("CorsRules", ())
+    ]
+    for policy in templates.all("AWS::CloudFront::ResponseHeadersPolicy").values():
+        cors = policy["Properties"]["ResponseHeadersPolicyConfig"]["CorsConfig"]
+        rules.append(cors["AccessControlAllowOrigins"]["Items"])
+    return [plain(origin) for origins in rules for origin in origins]
+
+
 class TestSecrets:
-    def test_the_cursor_key_is_made_by_cloudformation(self, aws: Templates) -> None:
-        secret = aws.one("AWS::SecretsManager::Secret")["Properties"]
+    @pytest.mark.parametrize("name", ["CursorSecret", "WebhookSecret"])
+    def test_are_made_by_cloudformation(self, aws: Templates, name: str) -> None:
+        secret = aws.one("AWS::SecretsManager::Secret", name)["Properties"]
         assert secret["GenerateSecretString"] == {"ExcludePunctuation": True, "PasswordLength": 64}
+
+    def test_that_of_webhooks_is_kept_as_the_table_is(self, aws: Templates, local: Templates) -> None:
+        """Receivers know what is derived from it."""
+        kept, gone = (templates.one("AWS::SecretsManager::Secret", "WebhookSecret") for templates in (aws, local))
+        assert (kept["DeletionPolicy"], kept["UpdateReplacePolicy"]) == ("RetainExceptOnCreate", "Retain")
+        assert (gone["DeletionPolicy"], gone["UpdateReplacePolicy"]) == ("Delete", "Delete")
 
 
 class TestSettings:

@@ -39,22 +39,27 @@ KEY_USES = {
     "playlists": LISTS,
     "totals": LISTS,
     "history": LISTS,
+    "webhooks": LISTS | SENDS,
     "views": {f"Decrypt {DYNAMODB}"},
     "ratings": {f"Decrypt {DYNAMODB}"},
     "jobs": {f"Decrypt {DYNAMODB}"},
+    "undo": {f"Decrypt {DYNAMODB}"},
     "playback": {f"Decrypt {DYNAMODB}", f"Decrypt {S3}"},
     "public": {f"Decrypt {DYNAMODB}"},
+    "console": set(),
     "sweeper": {f"Decrypt {DYNAMODB}"} | SENDS,
     "rankings": {f"Decrypt {DYNAMODB}"},
     "uploads": {f"Decrypt {DYNAMODB}", f"Decrypt {S3}", f"GenerateDataKey {S3}"},
     "router": READS_STREAM | SENDS,
-    "audit": READS_STREAM,
+    "audit": READS_STREAM | SENDS,
     "arrivals": CONSUMES | {f"Decrypt {S3}"},
     "probe": CONSUMES | {f"Decrypt {S3}"},
     "thumbnails": CONSUMES | {f"Decrypt {S3}", f"GenerateDataKey {S3}"},
     "purge": CONSUMES | SENDS,
     "aggregates": CONSUMES | SENDS,
     "tallies": CONSUMES,
+    "reverts": CONSUMES | SENDS,
+    "deliveries": CONSUMES | SENDS | {f"Decrypt {SECRETS}"},
 }
 """What each function may have done with the KMS key, and by which service; by itself it may do nothing."""
 
@@ -326,12 +331,13 @@ class TestEncryption:
     def test_of_queues_and_what_was_set_aside(self, with_a_key: tuple[Templates, str]) -> None:
         templates, key = with_a_key
         queues = [queue["Properties"] for queue in templates.all("AWS::SQS::Queue").values()]
-        assert [_named_key(queue, "KmsMasterKeyId") for queue in queues] == [key] * 14
+        assert [_named_key(queue, "KmsMasterKeyId") for queue in queues] == [key] * 18
         assert not [queue for queue in queues if "SqsManagedSseEnabled" in queue]
 
-    def test_of_the_secret(self, with_a_key: tuple[Templates, str]) -> None:
+    def test_of_the_secrets(self, with_a_key: tuple[Templates, str]) -> None:
         templates, key = with_a_key
-        assert _named_key(templates.one("AWS::SecretsManager::Secret")["Properties"], "KmsKeyId") == key
+        secrets = [secret["Properties"] for secret in templates.all("AWS::SecretsManager::Secret").values()]
+        assert [_named_key(secret, "KmsKeyId") for secret in secrets] == [key] * 2
 
     def test_of_logs_with_the_environments_own_key_only(self, encrypted: Templates, given: Templates) -> None:
         """CloudWatch asks the key's policy, which is not ours to write when the key is given."""
@@ -413,6 +419,13 @@ class TestSettings:
         settings = _settings({"coldStart": text})
         assert (settings.snap_start, settings.provisioned) == (snap_start, provisioned)
 
+    @pytest.mark.parametrize("bus", ["default", "of/others", "arn:aws:events:eu-west-1:123456789012:event-bus/changes"])
+    def test_a_bus_is_named_or_given_by_its_arn(self, bus: str) -> None:
+        assert _settings({"eventBus": bus}).event_bus == bus
+
+    def test_no_bus_is_said_in_two_ways(self) -> None:
+        assert _settings({"eventBus": "none"}).event_bus is _settings({}).event_bus is None
+
     def test_no_key_is_said_in_two_ways(self) -> None:
         assert _settings({"kmsKey": "none"}).kms_key is _settings({}).kms_key is None
 
@@ -437,6 +450,15 @@ class TestSettings:
             (
                 {"kmsKey": "alias/mine"},
                 "Context 'kmsKey' must be none, create, or the ARN of a KMS key, not 'alias/mine'.",
+            ),
+            *(
+                ({"eventBus": bus}, "Context 'eventBus' must be none, or the name or ARN of an event bus, not ")
+                for bus in (
+                    "two words",
+                    "a" * 257,
+                    "arn:aws:events:eu-west-1:1:event-bus/b",
+                    "arn:aws:sqs:eu-west-1::q",
+                )
             ),
             ({"indexes": "UserIdIndex,UserIdIndex"}, "Context 'indexes' must be some of UserIdIndex, .*, each once"),
             ({"indexes": "TitleIndex"}, "Context 'indexes' must be some of UserIdIndex"),

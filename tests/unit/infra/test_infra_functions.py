@@ -1,9 +1,12 @@
 """Each function is made as it should be, and may do exactly what it needs."""
 
 import ast
+import json
+import re
 
 import pytest
 
+from tests.unit.infra.conftest import Synthesize
 from tests.unit.infra.templates import ROOT, Json, Templates, as_list, plain
 
 READS_THE_STREAM = {
@@ -41,6 +44,20 @@ VIDEO_VERSION = f"{STAMP} {RELATION} categoryShard poster purgeAt updatedAs vers
 FACTS = "audioCodec duration fileSize format frameRate origins resolution videoCodec"
 """Attributes that several roles may name; nobody who may not write whole videos may name a title or an owner in a write."""
 
+UNDO = {
+    "dynamodb:BatchGetItem AuditTable PLAYLIST#* VIDEO#*",
+    "dynamodb:Query AuditTable PLAYLIST#* VIDEO#*",
+    "dynamodb:Query AuditTable/index/ChangesetIndex",
+    *(f"dynamodb:{action}Item Table PLAYLIST#* VIDEO#*" for action in ("BatchGet", "Delete", "Get", "Put", "Update")),
+    "dynamodb:Query Table PLAYLIST#*",
+    _only("dynamodb:UpdateItem Table USER#*", "playlists userId version", STAMP, RELATION),
+    _only("dynamodb:UpdateItem Table USER#*", QUOTA),
+}
+"""What takes changes back, at once or by a queue."""
+
+READS_THE_FEED = {f"dynamodb:{action} AuditTable CHANGES#* OWNERCHANGES#*" for action in ("GetItem", "Query")}
+"""And where it ends."""
+
 ALLOWED = {
     "videos": {
         "dynamodb:BatchGetItem Table VIDEO#* VIEWS#*",
@@ -52,6 +69,7 @@ ALLOWED = {
         "dynamodb:Query Table/index/RelationIndex",
         "dynamodb:Query Table/index/UserIdIndex",
         "dynamodb:UpdateItem Table VIDEO#*",
+        "dynamodb:Query AuditTable VIDEO#*",
         "secretsmanager:GetSecretValue CursorSecret",
     },
     "views": {
@@ -74,6 +92,7 @@ ALLOWED = {
         _only("dynamodb:UpdateItem Table USER#*", QUOTA),
         _only("dynamodb:UpdateItem Table VIDEO#*", "state"),
         "s3:AbortMultipartUpload Sources/*",
+        "s3:ListMultipartUploadParts Sources/*",
         "s3:ListBucket Sources",
         "s3:PutObject Sources/*",
     },
@@ -98,9 +117,30 @@ ALLOWED = {
         "s3:GetObject Sources/*",
     },
     "history": {
-        _only("dynamodb:GetItem Table VIDEO#*", SEEN),
-        "dynamodb:Query AuditTable VIDEO#*",
+        "dynamodb:GetItem Table VIDEO#*",
+        _only("dynamodb:GetItem Table PLAYLIST#*", "deletedAt purgeAt userId visibility"),
+        "dynamodb:GetItem Table REVERT#*",
+        "dynamodb:Query Table REVERT#*",
+        "dynamodb:BatchGetItem AuditTable PLAYLIST#* VIDEO#*",
+        "dynamodb:Query AuditTable PLAYLIST#* VIDEO#*",
+        "dynamodb:Query AuditTable/index/ChangesetIndex",
         "secretsmanager:GetSecretValue CursorSecret",
+        *READS_THE_FEED,
+    },
+    "undo": UNDO | {"dynamodb:PutItem Table REVERT#*"},
+    "webhooks": READS_THE_FEED
+    | {
+        *(
+            f"dynamodb:{action} Table WEBHOOK#*"
+            for action in ("BatchGetItem", "DeleteItem", "PutItem", "Query", "UpdateItem")
+        ),
+        "dynamodb:GetItem Table IDEMPOTENCY#*",
+        "dynamodb:PutItem Table IDEMPOTENCY#*",
+        _only("dynamodb:GetItem Table USER#*", "ids", STAMP),
+        _only("dynamodb:UpdateItem Table USER#*", "ids", STAMP),
+        "secretsmanager:GetSecretValue CursorSecret",
+        "secretsmanager:GetSecretValue WebhookSecret",
+        "sqs:SendMessage DeliveriesQueue",
     },
     "relations": {
         "dynamodb:BatchGetItem Table VIDEO#*",
@@ -110,7 +150,7 @@ ALLOWED = {
         "dynamodb:PutItem Table VIDEO#*",
         "dynamodb:Query Table VIDEO#*",
         "dynamodb:Query Table/index/RelationIndex",
-        _only("dynamodb:UpdateItem Table VIDEO#*", RELATION, "writeId"),
+        _only("dynamodb:UpdateItem Table VIDEO#*", RELATION, "writeId removing updatedBy updatedFor"),
         "secretsmanager:GetSecretValue CursorSecret",
     },
     "ratings": {
@@ -142,6 +182,7 @@ ALLOWED = {
         "secretsmanager:GetSecretValue CursorSecret",
     },
     "public": {"dynamodb:GetItem Table HEALTH"},
+    "console": set(),
     "router": READS_THE_STREAM
     | {
         "dynamodb:GetItem Table VIDEO#*",
@@ -154,14 +195,18 @@ ALLOWED = {
         "sqs:SendMessage AggregatesQueue",
         "sqs:SendMessage ProbeQueue",
         "sqs:SendMessage PurgeQueue",
+        "sqs:SendMessage RevertsQueue",
         "sqs:SendMessage ThumbnailsQueue",
         "sqs:SendMessage TalliesQueue",
         "sqs:SendMessage TranscodeQueue",
     },
     "audit": READS_THE_STREAM
     | {
-        "dynamodb:PutItem AuditTable VIDEO#*",
+        "dynamodb:PutItem AuditTable PLAYLIST#* VIDEO#*",
+        "dynamodb:PutItem AuditTable CHANGES#* OWNERCHANGES#*",
+        *READS_THE_FEED,
         "s3:PutObject Archive/audit/*",
+        "sqs:SendMessage DeliveriesQueue",
     },
     "arrivals": _consumes("ArrivalsQueue")
     | {
@@ -198,7 +243,9 @@ ALLOWED = {
         "dynamodb:GetItem Table PLAYLIST#* VIDEO#* VIEWS#*",
         "dynamodb:Query Table PLAYLIST#* VIDEO#* VIEWS#*",
         "dynamodb:Query Table/index/RelationIndex",
-        _only("dynamodb:UpdateItem Table PLAYLIST#*", "entryCount updatedAt updatedBy updatedFor version writeId"),
+        _only(
+            "dynamodb:UpdateItem Table PLAYLIST#*", "entryCount moves updatedAt updatedBy updatedFor version writeId"
+        ),
         "s3:DeleteObject Media/renditions/*",
         "s3:DeleteObject Media/thumbnails/*",
         "s3:DeleteObject Sources/*",
@@ -227,6 +274,23 @@ ALLOWED = {
         _only("dynamodb:UpdateItem Table VIDEO#*", "votes sum likes dislikes version videoId", STAMP, LEDGER),
         _only("dynamodb:UpdateItem Table VIEWS#*", "keyed watched hour schemaVersion", LEDGER),
     },
+    "reverts": _consumes("RevertsQueue")
+    | UNDO
+    | {
+        *(
+            f"dynamodb:{action} Table REVERT#*"
+            for action in ("DeleteItem", "GetItem", "PutItem", "Query", "UpdateItem")
+        ),
+        "sqs:SendMessage RevertsQueue",
+    },
+    "deliveries": _consumes("DeliveriesQueue")
+    | {
+        "dynamodb:Query AuditTable CHANGES#* OWNERCHANGES#*",
+        *(f"dynamodb:{action} Table WEBHOOK#*" for action in ("GetItem", "PutItem", "UpdateItem")),
+        "dynamodb:Query Table/index/RelationIndex",
+        "secretsmanager:GetSecretValue WebhookSecret",
+        "sqs:SendMessage DeliveriesQueue",
+    },
     "sweeper": {
         "dynamodb:GetItem Table VIDEO#*",
         "dynamodb:PutItem Table VIDEO#*",
@@ -234,6 +298,7 @@ ALLOWED = {
         "dynamodb:Query Table/index/RelationIndex",
         _only("dynamodb:UpdateItem Table VIDEO#*", JOB, VIDEO_VERSION, FACTS, "failure since status"),
         "sqs:SendMessage AggregatesQueue",
+        "sqs:SendMessage DeliveriesQueue",
     },
     "rankings": {
         "dynamodb:BatchGetItem Table TOP#*",
@@ -257,18 +322,34 @@ LISTING = {
     "MEDIA_URL": "https://Pictures.DomainName",
 }
 
+WEBHOOKS = {
+    "AUDIT_TABLE_NAME": "AuditTable",
+    "WEBHOOK_SECRET_ARN": "WebhookSecret",
+    "DELIVERIES_QUEUE_URL": "DeliveriesQueue",
+}
+
+UNDO_SETTINGS = {"AUDIT_TABLE_NAME": "AuditTable", "JOBS_PER_DAY": "500"}
+
 ENVIRONMENT = {
-    "videos": LISTING,
+    "videos": LISTING | {"AUDIT_TABLE_NAME": "AuditTable"},
     "views": {"VIEW_WINDOW_SECONDS": "1800", "COUNT_OWN_VIEWS": "false"},
     "uploads": {"SOURCES_BUCKET": "Sources", "JOBS_PER_DAY": "500", "RENDITIONS": "1080p,720p,480p,240p"},
     "jobs": {"JOBS_PER_DAY": "500", "MEDIA_BUCKET": "Media"},
     "playback": {"MEDIA_BUCKET": "Media", "MEDIA_URL": "https://Pictures.DomainName"},
     "history": {"AUDIT_TABLE_NAME": "AuditTable", "CURSOR_SECRET_ARN": "CursorSecret"},
+    "undo": UNDO_SETTINGS | {"MEDIA_BUCKET": "Media", "MEDIA_URL": "https://Pictures.DomainName"},
+    "webhooks": WEBHOOKS | {"CURSOR_SECRET_ARN": "CursorSecret"},
     "relations": LISTING,
     "ratings": {},
     "playlists": LISTING,
     "totals": LISTING,
     "public": {},
+    "console": {
+        "CONFIG": '{"issuer":"Pool.ProviderURL","clientId":"ConsoleClient","scopes":"videos/read videos/write",'
+        '"media":["https://Pictures.DomainName","https://Sources.RegionalDomainName","https://Media.RegionalDomainName"]}',
+        "CONNECT_ORIGINS": "https://cognito-idp.AWS::Region.AWS::URLSuffix "
+        "https://PoolDomain.auth.AWS::Region.amazoncognito.com",
+    },
     "router": {
         "MEDIA_BUCKET": "Media",
         "SHARES": "probe=4,thumbnails=4,transcode=10",
@@ -278,30 +359,49 @@ ENVIRONMENT = {
         "PURGE_QUEUE_URL": "PurgeQueue",
         "AGGREGATES_QUEUE_URL": "AggregatesQueue",
         "TALLIES_QUEUE_URL": "TalliesQueue",
+        "REVERTS_QUEUE_URL": "RevertsQueue",
     },
-    "audit": {"AUDIT_TABLE_NAME": "AuditTable", "AUDIT_DAYS": "400", "ARCHIVE_BUCKET": "Archive"},
+    "audit": {
+        "AUDIT_TABLE_NAME": "AuditTable",
+        "AUDIT_DAYS": "400",
+        "ARCHIVE_BUCKET": "Archive",
+        "DELIVERIES_QUEUE_URL": "DeliveriesQueue",
+    },
     "arrivals": {},
     "probe": {"RENDITIONS": "1080p,720p,480p,240p"},
     "thumbnails": {"MEDIA_BUCKET": "Media"},
     "purge": {"SOURCES_BUCKET": "Sources", "MEDIA_BUCKET": "Media", "PURGE_QUEUE_URL": "PurgeQueue"},
     "aggregates": {"AGGREGATES_QUEUE_URL": "AggregatesQueue"},
     "tallies": {},
-    "sweeper": {"AGGREGATES_QUEUE_URL": "AggregatesQueue"},
+    "reverts": UNDO_SETTINGS | {"REVERTS_QUEUE_URL": "RevertsQueue"},
+    "deliveries": WEBHOOKS,
+    "sweeper": {"AGGREGATES_QUEUE_URL": "AggregatesQueue", "DELIVERIES_QUEUE_URL": "DeliveriesQueue"},
     "rankings": {},
 }
 
+LOCAL_CONSOLE = {
+    "CONFIG": '{"issuer":"http://127.0.0.1:9000","clientId":"console",'
+    '"scopes":"videos/read videos/write videos/admin","audience":"video-metadata","media":["http://127.0.0.1:4566"]}',
+    "CONNECT_ORIGINS": "http://127.0.0.1:9000",
+}
+"""The development issuer grants people all that they may do, and MiniStack has all buckets at one address."""
+
 VARIABLES = {
     "queue_url": [
-        f"{name}_QUEUE_URL" for name in ("PROBE", "THUMBNAILS", "TRANSCODE", "PURGE", "AGGREGATES", "TALLIES")
+        f"{name}_QUEUE_URL"
+        for name in ("PROBE", "THUMBNAILS", "TRANSCODE", "PURGE", "AGGREGATES", "TALLIES", "REVERTS")
     ],
     "rendition_names": ["RENDITIONS"],
     "entry_point": [],
     "reader_memory": [],  # Lambda itself sets it
+    "webhook_local": [],  # on a laptop only
+    "event_bus": [],  # if there is one
     "LambdaHandler": [],
 }
 """Which variables a name of shared/core/settings.py stands for, where it is not its own in capitals."""
 
 SIZES = {
+    "console": (256, 28),
     "router": (512, 60),
     "audit": (512, 60),
     "arrivals": (512, 30),
@@ -310,6 +410,8 @@ SIZES = {
     "purge": (512, 120),
     "aggregates": (512, 60),
     "tallies": (512, 30),
+    "reverts": (512, 120),
+    "deliveries": (512, 120),
     "sweeper": (512, 50),
     "rankings": (1024, 240),
 }
@@ -359,10 +461,11 @@ class TestEveryFunction:
         assert _environment(aws, folder) == common | ENVIRONMENT[folder]
 
     def test_has_the_settings_that_its_handler_reads(self, folder: str) -> None:
-        """By the names of the settings that it imports."""
-        variables = {
+        """By the names of the settings that it imports, and by what it reads itself."""
+        handler = (ROOT / "functions" / folder / "handler.py").read_text(encoding="utf-8")
+        variables = set(re.findall(r'os\.environ\["(\w+)"\]', handler)) | {
             name
-            for node in ast.walk(ast.parse((ROOT / "functions" / folder / "handler.py").read_text(encoding="utf-8")))
+            for node in ast.walk(ast.parse(handler))
             if isinstance(node, ast.ImportFrom) and node.module == "shared.core.settings"
             for alias in node.names
             for name in VARIABLES.get(alias.name, (alias.name.upper(),))
@@ -378,7 +481,7 @@ class TestEveryFunction:
     def test_carries_ffmpeg_only_if_it_reads_films(self, aws: Templates, folder: str) -> None:
         code = aws.function(folder)[1]["Code"]
         assert (code == aws.function("thumbnails")[1]["Code"]) == (folder in ("probe", "thumbnails"))
-        assert (code == aws.function("videos")[1]["Code"]) == (folder not in ("probe", "thumbnails"))
+        assert (code == aws.function("videos")[1]["Code"]) == (folder not in ("probe", "thumbnails", "console"))
 
 
 @pytest.mark.parametrize("folder", FUNCTIONS)
@@ -389,6 +492,8 @@ def test_has_the_same_settings_locally_but_for_what_a_laptop_needs(
     expected |= {"MEDIA_URL": "http://127.0.0.1:4566/Media"} if "MEDIA_URL" in expected else {}
     expected |= {"RENDITIONS": "240p"} if "RENDITIONS" in expected else {}
     expected |= {"ANSWER_SECONDS": "25"}
+    expected |= LOCAL_CONSOLE if folder == "console" else {}
+    expected |= {"WEBHOOK_LOCAL": "true"} if folder in ("webhooks", "deliveries") else {}
     assert _environment(local, folder) == expected
     assert local.allowed(folder) == aws.allowed(folder)
 
@@ -400,12 +505,19 @@ def test_only_lambda_takes_the_roles_and_all_else_is_denied(aws: Templates) -> N
         assert "Policies" not in role["Properties"]
 
 
+READING = ("BatchGetItem", "Query")
+
+
 def test_the_audit_trail_has_one_writer_that_removes_nothing(aws: Templates) -> None:
     """The condition in the code keeps a put from replacing an entry; in the archive the previous version stays."""
     touching = {
-        (folder, line.split()[0]) for folder in FUNCTIONS for line in aws.allowed(folder) if " AuditTable" in line
+        (folder, line.split()[0])
+        for folder in FUNCTIONS
+        for line in aws.allowed(folder)
+        if " AuditTable" in line and "CHANGES#" not in line
     }
-    assert touching == {("audit", "dynamodb:PutItem"), ("history", "dynamodb:Query")}
+    reading = {(folder, f"dynamodb:{action}") for folder in ("history", "undo", "reverts") for action in READING}
+    assert touching == {("audit", "dynamodb:PutItem"), ("videos", "dynamodb:Query")} | reading
     archiving = {line for folder in FUNCTIONS for line in aws.allowed(folder) if " Archive" in line}
     assert archiving == {
         "s3:ListBucket Archive",
@@ -414,18 +526,78 @@ def test_the_audit_trail_has_one_writer_that_removes_nothing(aws: Templates) -> 
     }
 
 
+def test_the_feed_has_one_writer_that_removes_nothing_and_reads_nothing_else_of_its_table(aws: Templates) -> None:
+    """It has to know where the feed ends, and what stands in it already."""
+    touching = {
+        (folder, line.split()[0], *line.split()[2:])
+        for folder in FUNCTIONS
+        for line in aws.allowed(folder)
+        if " AuditTable" in line and "CHANGES#" in line
+    }
+    keys = ("CHANGES#*", "OWNERCHANGES#*")
+    reading = {
+        (folder, f"dynamodb:{action}", *keys)
+        for folder in ("audit", "history", "webhooks")
+        for action in ("GetItem", "Query")
+    }
+    appending, serving = ("audit", "dynamodb:PutItem", *keys), ("deliveries", "dynamodb:Query", *keys)
+    assert touching == {appending, serving} | reading
+
+
+def test_only_a_laptop_calls_receivers_of_its_own(local: Templates, synthesize: Synthesize) -> None:
+    """Whatever the environment, and whatever is chosen for it."""
+    for context in ({}, {"env": "staging"}, {"env": "prod", "kmsKey": "create", "eventBus": "changes"}):
+        made = synthesize(context)
+        assert "WEBHOOK_LOCAL" not in json.dumps([*made.parts().values()])
+    assert json.dumps(local.parts()).count('"WEBHOOK_LOCAL": "true"') == 2
+
+
+class TestEventBus:
+    @pytest.mark.parametrize(
+        ("given", "arn"),
+        [
+            ("changes", "arn:AWS::Partition:events:AWS::Region:AWS::AccountId:event-bus/changes"),
+            *[("arn:aws:events:eu-west-1:123456789012:event-bus/of/others",) * 2],
+        ],
+        ids=["name", "ARN"],
+    )
+    def test_is_put_to_by_the_worker_alone(self, synthesize: Synthesize, given: str, arn: str) -> None:
+        made = synthesize({"eventBus": given})
+        putting = {folder: line for folder in FUNCTIONS for line in made.allowed(folder) if line.startswith("events:")}
+        assert putting == {"deliveries": f"events:PutEvents {arn}"}
+        assert _environment(made, "deliveries")["EVENT_BUS"] == given
+
+    def test_is_none_unless_it_is_named(self, aws: Templates, synthesize: Synthesize) -> None:
+        for made in (aws, synthesize({"eventBus": "none"})):
+            assert not [line for line in made.allowed("deliveries") if line.startswith("events:")]
+            assert "EVENT_BUS" not in _environment(made, "deliveries")
+
+
 def test_lambda_stops_no_function_that_continues_by_itself(aws: Templates) -> None:
     allowing = [folder for folder in FUNCTIONS if aws.function(folder)[1].get("RecursiveLoop") == "Allow"]
-    assert allowing == ["purge", "aggregates"]
+    assert allowing == ["purge", "aggregates", "reverts", "deliveries"]
 
 
-def test_others_than_the_router_send_messages_to_one_queue_only(aws: Templates) -> None:
+def test_others_than_the_router_send_messages_to_their_queues_only(aws: Templates) -> None:
     sent = {
         folder: [line for line in aws.allowed(folder) if line.startswith("sqs:SendMessage")] for folder in FUNCTIONS
     }
-    assert [folder for folder, lines in sent.items() if lines] == ["router", "purge", "aggregates", "sweeper"]
+    assert [folder for folder, lines in sent.items() if lines] == [
+        "webhooks",
+        "router",
+        "audit",
+        "purge",
+        "aggregates",
+        "reverts",
+        "deliveries",
+        "sweeper",
+    ]
     assert sent["purge"] == ["sqs:SendMessage PurgeQueue"]
-    assert sent["aggregates"] == sent["sweeper"] == ["sqs:SendMessage AggregatesQueue"]
+    assert sent["reverts"] == ["sqs:SendMessage RevertsQueue"]
+    assert sent["aggregates"] == ["sqs:SendMessage AggregatesQueue"]
+    for folder in ("webhooks", "audit", "deliveries"):
+        assert sent[folder] == ["sqs:SendMessage DeliveriesQueue"]
+    assert sorted(sent["sweeper"]) == ["sqs:SendMessage AggregatesQueue", "sqs:SendMessage DeliveriesQueue"]
 
 
 def _environment(templates: Templates, folder: str) -> Json:

@@ -7,8 +7,10 @@ import pytest
 
 from shared import schema
 from shared.films.messages import aggregates_message
+from shared.films.uploads import UPLOAD_DAYS
 from shared.kinds import KINDS, Kind
 from shared.upkeep.aggregates import UNITS_PER_SECOND
+from shared.upkeep.tallies import TALLIES
 from shared.views.rankings import HOURS_EVERY
 from tests.unit.infra.templates import Json, Templates, as_list, plain
 
@@ -21,11 +23,16 @@ VISIBILITY = {
     "PurgeQueue": 6 * 120,
     "AggregatesQueue": 6 * 60,
     "TalliesQueue": 6 * 30,
+    "RevertsQueue": 6 * 120,
+    "DeliveriesQueue": 6 * 120,
     "TranscodeQueue": 15 * 60,
 }
 
 COUNTED = (schema.VIEW_COUNTER, schema.VIEWER, schema.RATING)
 """What the stream counts, or sees an hour begin in."""
+AUDITED = (schema.VIDEO, schema.JOB, schema.CREDIT, schema.RELEASE, schema.RATING_TOTALS, schema.PLAYLIST)
+"""What the audit trail follows."""
+WAKING = (schema.REVERT, *AUDITED, *COUNTED)
 
 
 def _bucket(templates: Templates, name: str) -> Json:
@@ -51,7 +58,9 @@ class TestEveryBucket:
 
     def test_tidies_up_uploads_that_were_never_completed(self, aws: Templates, name: str) -> None:
         (rule,) = _bucket(aws, name)["Properties"]["LifecycleConfiguration"]["Rules"]
-        assert rule["AbortIncompleteMultipartUpload"] == {"DaysAfterInitiation": 2}
+        assert (
+            rule["AbortIncompleteMultipartUpload"] == {"DaysAfterInitiation": UPLOAD_DAYS} == {"DaysAfterInitiation": 2}
+        )
         moved = [{"StorageClass": "GLACIER_IR", "TransitionInDays": 90}] if name == "Archive" else None
         assert rule.get("Transitions") == moved
         assert not {"ExpirationInDays", "ExpirationDate"} & set(rule)
@@ -99,13 +108,18 @@ class TestArrivals:
         before = {plain({"Ref": id_}) for id_ in _bucket(aws, "Sources")["DependsOn"]}
         assert before == {"ArrivalsQueue", "ArrivalsQueuePolicy"}
 
-    def test_browsers_may_upload_and_play_from_allowed_sites_only(self, aws: Templates, synthesize: Any) -> None:
+    def test_browsers_may_upload_and_play_from_allowed_sites_and_consoles_only(
+        self, aws: Templates, synthesize: Any
+    ) -> None:
         rule = _cors(aws, "Sources")
         assert (rule["AllowedMethods"], rule["AllowedOrigins"]) == (["GET", "HEAD", "PUT"], ["*"])
         assert {"ETag", "Content-Range"} <= {*rule["ExposedHeaders"]}
         own = synthesize({"allowOrigins": "https://films.example"})
         for name in ("Sources", "Media"):
-            assert _cors(own, name)["AllowedOrigins"] == ["https://films.example"]
+            assert [*map(plain, _cors(own, name)["AllowedOrigins"])] == [
+                "https://films.example",
+                "https://*.execute-api.AWS::Region.AWS::URLSuffix",
+            ]
 
     def test_players_may_read_ranges_of_renditions_and_change_nothing(self, aws: Templates) -> None:
         rule = _cors(aws, "Media")
@@ -186,7 +200,9 @@ class TestQueues:
     ) -> None:
         assert queues[name]["VisibilityTimeout"] == VISIBILITY[name]
 
-    @pytest.mark.parametrize("name", ["arrivals", "probe", "thumbnails", "purge", "aggregates", "tallies"])
+    @pytest.mark.parametrize(
+        "name", ["arrivals", "probe", "thumbnails", "purge", "aggregates", "tallies", "reverts", "deliveries"]
+    )
     def test_visibility_follows_the_functions_own_timeout(
         self, aws: Templates, queues: dict[str, Json], name: str
     ) -> None:
@@ -243,6 +259,8 @@ class TestWorkers:
             ("purge", 1, 5, None),
             ("aggregates", 1000, 2, 1),
             ("tallies", 10, 10, None),
+            ("reverts", 1, 5, None),
+            ("deliveries", 1, 10, None),
         ],
     )
     def test_are_called_with_the_messages_of_their_queue(
@@ -268,7 +286,7 @@ class TestWorkers:
         assert _mapping(aws, "aggregates")["BatchSize"] * (len(json.dumps(message)) + 800) < 6_000_000 / 4
 
     def test_a_laptop_is_not_flooded(self, local: Templates) -> None:
-        for folder in ("probe", "thumbnails"):
+        for folder in ("probe", "thumbnails", "deliveries"):
             assert _mapping(local, folder)["ScalingConfig"] == {"MaximumConcurrency": 2}
 
     def test_one_owner_gets_at_most_half_of_the_workers(self, aws: Templates) -> None:
@@ -290,7 +308,7 @@ class TestWorkers:
             plain(made["Properties"]["EventSourceArn"]) for made in aws.all("AWS::Lambda::EventSourceMapping").values()
         }
         assert "TranscodeQueue" not in sources
-        assert len(sources) == 7
+        assert len(sources) == 9
 
     @pytest.mark.parametrize(
         ("name", "rate", "folder"),
@@ -369,10 +387,34 @@ class TestStreamReaders:
         name, sort_key, image = record
         assert _woken(aws, name, schema.VIDEO.pk, sort_key, image) == readers
 
-    def test_a_removed_playlist_wakes_the_router(self, aws: Templates) -> None:
-        playlist = schema.PLAYLIST
-        assert _woken(aws, "REMOVE", playlist.pk, playlist.sk, None) == {"router"}
-        assert not _woken(aws, "MODIFY", playlist.pk, playlist.sk, {})
+    @pytest.mark.parametrize("name", ["INSERT", "MODIFY", "REMOVE"])
+    def test_a_playlist_wakes_the_trail_and_the_router(self, aws: Templates, name: str) -> None:
+        image: Json | None = None if name == "REMOVE" else {}
+        assert _woken(aws, name, schema.PLAYLIST.pk, schema.PLAYLIST.sk, image) == {"router", "audit"}
+
+    @pytest.mark.parametrize("entity", [schema.CREDIT, schema.RELEASE], ids=lambda entity: entity.name)
+    def test_a_credit_or_release_wakes_the_trail_unless_it_goes_with_its_video(
+        self, aws: Templates, entity: schema.Entity
+    ) -> None:
+        for name in ("INSERT", "MODIFY"):
+            assert _woken(aws, name, entity.pk, entity.sk, {}) == {"audit"}
+        assert _woken(aws, "REMOVE", entity.pk, entity.sk, {"removing": {"BOOL": True}}) == {"audit"}
+        assert not _woken(aws, "REMOVE", entity.pk, entity.sk, {})
+
+    def test_totals_of_ratings_wake_the_trail_when_they_were_imported_and_not_when_somebody_rates(
+        self, aws: Templates
+    ) -> None:
+        totals = schema.RATING_TOTALS
+        for name in ("INSERT", "MODIFY"):
+            imported = {"updatedBy": {"S": "job:import"}}
+            assert _woken(aws, name, totals.pk, totals.sk, imported) == {"audit"}
+            assert not _woken(aws, name, totals.pk, totals.sk, {"updatedBy": {"S": TALLIES.subject}})
+        assert not _woken(aws, "REMOVE", totals.pk, totals.sk, imported)
+
+    @pytest.mark.parametrize("folder", ["router", "audit"])
+    def test_have_no_more_filters_than_aws_takes(self, aws: Templates, folder: str) -> None:
+        """Five; MiniStack takes more."""
+        assert len(_mapping(aws, folder)["FilterCriteria"]["Filters"]) <= 5
 
     @pytest.mark.parametrize("entity", COUNTED, ids=lambda entity: entity.name)
     def test_what_is_counted_wakes_the_router_while_it_is_there(self, aws: Templates, entity: schema.Entity) -> None:
@@ -381,9 +423,14 @@ class TestStreamReaders:
             assert _woken(aws, name, entity.pk, entity.sk, {}) == {"router"}
         assert not _woken(aws, "REMOVE", entity.pk, entity.sk, None)
 
+    def test_a_run_wakes_the_router_and_its_parts_do_not(self, aws: Templates) -> None:
+        run = schema.REVERT
+        assert _woken(aws, "INSERT", run.pk, run.sk, {"state": {"S": "running"}}) == {"router"}
+        assert not _woken(aws, "INSERT", schema.REVERT_PART.pk, schema.REVERT_PART.sk, {})
+
     @pytest.mark.parametrize(
         "entity",
-        [entity for entity in schema.ENTITIES if entity not in (schema.VIDEO, schema.JOB, schema.PLAYLIST, *COUNTED)],
+        [entity for entity in schema.ENTITIES if entity not in WAKING],
         ids=lambda entity: entity.name,
     )
     @pytest.mark.parametrize("name", ["INSERT", "MODIFY", "REMOVE"])
@@ -415,9 +462,10 @@ def _matches(pattern: Any, value: Any) -> bool:
 
 def _is(rule: Any, value: Any) -> bool:
     if isinstance(rule, dict):
-        (prefix,) = rule.values()
-        assert set(rule) == {"prefix"}
-        return isinstance(value, str) and value.startswith(prefix)
+        ((name, operand),) = rule.items()
+        assert name in ("prefix", "anything-but")
+        is_alike = value not in operand if name == "anything-but" else str(value).startswith(operand)
+        return isinstance(value, str) and is_alike
     return bool(rule == value)
 
 

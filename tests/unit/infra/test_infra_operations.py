@@ -15,11 +15,13 @@ from tests.unit.infra.templates import ROOT, Json, Templates, plain
 
 PAGE = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
 
-QUEUES = ("arrivals", "probe", "thumbnails", "transcode", "purge", "aggregates", "tallies")
+INDEXES = {"VideoMetadata": schema.INDEXES, "VideoAudit": schema.AUDIT_INDEXES}
+QUEUES = ("arrivals", "probe", "thumbnails", "transcode", "purge", "aggregates", "tallies", "reverts", "deliveries")
 UNITS = {
     "Latency": " ms",
     "IteratorAge": " ms",
     "OldestJobSeconds": " s",
+    "DeliveryWait": " s",
     "ApproximateAgeOfOldestMessage": " s",
     "Count": " %",
 }
@@ -138,7 +140,7 @@ class TestAlarms:
     def test_throttles_of_every_function_are_watched(self, prod: Templates) -> None:
         metrics = {
             line
-            for name in ("Catalogue functions", "Other API functions", "Workers", "Scheduled functions")
+            for name in ("Catalogue functions", "Other API functions", "Workers", "Scheduled functions", "Deliveries")
             for line in lines(alarms(prod)[f"prod {name} are throttled"])
         }
         names = {plain({"Ref": id_}) for id_ in prod.all("AWS::Lambda::Function")}
@@ -148,7 +150,9 @@ class TestAlarms:
         jobs = prod.jobs["Resources"].items()
         names = {plain({"Ref": id_}) for id_, made in jobs if made["Type"] == "AWS::Lambda::Function"}
         watched_ones = {
-            line for name in ("Workers", "Scheduled functions") for line in lines(alarms(prod)[f"prod {name} crash"])
+            line
+            for name in ("Workers", "Scheduled functions", "Deliveries")
+            for line in lines(alarms(prod)[f"prod {name} crash"])
         }
         assert watched_ones == {f"AWS/Lambda Errors FunctionName={name}" for name in names}
 
@@ -167,8 +171,9 @@ class TestAlarms:
             f"{metric} TableName=VideoMetadata-prod",
             f"{metric} TableName=VideoAudit-prod",
             *(
-                f"{metric} GlobalSecondaryIndexName={index.name} TableName=VideoMetadata-prod"
-                for index in schema.INDEXES
+                f"{metric} GlobalSecondaryIndexName={index.name} TableName={table}-prod"
+                for table, indexes in INDEXES.items()
+                for index in indexes
             ),
         }
 
@@ -209,7 +214,8 @@ class TestAlarms:
         assert (alarm["Threshold"], watched(alarm)[0]["Stat"]) == (60 * minutes, "Maximum")
 
     @pytest.mark.parametrize(
-        ("queue", "minutes"), [("arrivals", 15), ("aggregates", 30), ("tallies", 15), ("purge", 60)]
+        ("queue", "minutes"),
+        [("arrivals", 15), ("aggregates", 30), ("tallies", 15), ("purge", 60), ("reverts", 60), ("deliveries", 60)],
     )
     def test_old_messages_alarm_where_there_are_no_jobs(self, prod: Templates, queue: str, minutes: int) -> None:
         alarm = alarms(prod)[f"prod Oldest message of {queue}"]
@@ -217,11 +223,17 @@ class TestAlarms:
         assert lines(alarm) == {f"AWS/SQS ApproximateAgeOfOldestMessage QueueName={name}"}
         assert alarm["Threshold"] == 60 * minutes
 
-    @pytest.mark.parametrize("queue", ["arrivals", "aggregates", "purge"])
+    @pytest.mark.parametrize("queue", ["arrivals", "aggregates", "purge", "reverts", "deliveries"])
     def test_a_single_bad_message_does_not_count_as_an_old_one(self, prod: Templates, queue: str) -> None:
         """SQS leaves it out of the metric after three receives."""
         hidden = prod.one("AWS::SQS::Queue", _queue_id(prod, queue))["Properties"]["VisibilityTimeout"]
         assert alarms(prod)[f"prod Oldest message of {queue}"]["Threshold"] >= 3 * hidden
+
+    def test_changes_that_wait_for_no_fault_of_their_receiver_alarm(self, prod: Templates) -> None:
+        alarm = alarms(prod)["prod Changes are delivered late"]
+        assert lines(alarm) == {"VideoMetadata DeliveryWait environment=prod"}
+        assert (alarm["ComparisonOperator"], alarm["Threshold"]) == ("GreaterThanThreshold", 15 * 60)
+        assert watched(alarm)[0]["Stat"] == "Maximum"
 
     def test_the_sweepers_silence_alarms(self, prod: Templates) -> None:
         alarm = alarms(prod)["prod Sweeper does not run"]
@@ -389,6 +401,7 @@ class TestDashboard:
             "## Users",
             "## Business",
             "## Pipeline",
+            "## Followers",
             "## Functions",
             "## Table",
             "## Newest errors and warnings",
@@ -406,7 +419,7 @@ class TestDashboard:
         shown = {widget["properties"].get("title"): widget["properties"].get("metrics", []) for widget in widgets}
         assert len(shown["Errors"]) == len(prod.all("AWS::Lambda::Function"))
         assert {line[-1]["label"] for line in shown["Messages waiting"]} == set(QUEUES)
-        assert len(shown["Writes throttled"]) == 2 + len(schema.INDEXES)
+        assert len(shown["Writes throttled"]) == len(INDEXES) + sum(map(len, INDEXES.values()))
         assert {line[-1]["label"] for line in shown["Jobs failed"]} == {"probe", "poster", "storyboard", "transcode"}
 
     def test_shows_no_metric_of_the_service_that_nobody_sends(self, prod: Templates, widgets: list[Json]) -> None:

@@ -68,7 +68,7 @@ class TestVersions:
         for target in called:
             assert not functions & set(_references(target))
 
-    @pytest.mark.parametrize("folder", ANSWERING)
+    @pytest.mark.parametrize("folder", [*ANSWERING, "console"])
     def test_requests_go_to_a_function_only_once_the_gateway_may_call_it(self, aws: Templates, folder: str) -> None:
         """Where both change in one deployment, the gateway would answer 500 meanwhile."""
         alias = {"Ref": aws.alias(folder)}

@@ -4,7 +4,9 @@ These run uv and the compiler for real; uv from its cache when the wheels are th
 """
 
 import importlib.util
+import json
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -14,8 +16,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import botocore.session
 import pytest
 from aws_cdk import App
+from botocore.model import ServiceModel
 
 from infra import packaging
 from infra.packaging import bundle
@@ -84,8 +88,8 @@ def test_the_other_architecture_can_be_asked_for(tmp_path: Path, monkeypatch: py
 
 def test_a_start_has_little_to_fetch(for_aws: Path, films_for_aws: Path) -> None:
     """Compressed, as Lambda fetches them; unpacked it takes 250 MB. A jump means that something came in by mistake."""
-    assert _zipped(for_aws) <= 7_000_000
-    assert _zipped(films_for_aws) <= 45_000_000
+    assert _zipped(for_aws) <= 7_100_000
+    assert _zipped(films_for_aws) <= 45_300_000
     assert 80_000_000 < _size(films_for_aws) < 150_000_000
 
 
@@ -100,6 +104,13 @@ def test_only_what_reads_films_carries_what_it_takes(for_aws: Path, films_for_aw
 @pytest.mark.parametrize("folder", ["functions/videos", "functions/views", "functions/public", "shared"])
 def test_the_sources_are_where_handlers_import_them_from(for_aws: Path, folder: str) -> None:
     assert (for_aws / folder / "__init__.py").is_file()
+
+
+def test_the_console_is_not_in_them_so_that_it_can_change_by_itself(for_aws: Path, films_for_aws: Path) -> None:
+    """Its own asset is in test_site.py."""
+    for package in (for_aws, films_for_aws):
+        assert (package / "functions/public").is_dir()
+        assert not (package / "functions/console").exists()
 
 
 @pytest.mark.parametrize(
@@ -197,6 +208,20 @@ def test_what_is_left_out_is_still_what_the_dependencies_call_it(tmp_path: Path)
 def test_only_the_services_in_use_are_described(for_this_machine: Path) -> None:
     described = [entry.name for entry in (for_this_machine / "botocore/data").iterdir() if entry.is_dir()]
     assert sorted(described) == sorted(packaging.BOTOCORE_SERVICES)
+
+
+def test_services_are_described_without_documentation(for_this_machine: Path) -> None:
+    """What is read of it stays as botocore has it: its operations, and their inputs with all members."""
+    for name in packaging.BOTOCORE_SERVICES:
+        (file,) = (for_this_machine / "botocore/data" / name).glob("*/service-2.json")
+        assert not re.search(r'"documentation":"[^"]', file.read_text(encoding="utf-8"))
+        told = ServiceModel(json.loads(file.read_text(encoding="utf-8")), name)
+        known = botocore.session.get_session().get_service_model(name)
+        assert told.operation_names == known.operation_names
+        for operation in known.operation_names:
+            inputs = [model.operation_model(operation).input_shape for model in (told, known)]
+            members, all_members = ([*shape.members] if shape else [] for shape in inputs)
+            assert members == all_members, operation
 
 
 UNLOADABLE = {

@@ -8,8 +8,10 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
+from unittest import mock
 
 import pytest
 from moto import mock_aws
@@ -17,13 +19,15 @@ from moto import mock_aws
 from functions.aggregates import handler as aggregates
 from functions.arrivals import handler as arrivals
 from functions.audit import handler as audit
+from functions.deliveries import handler as deliveries
 from functions.probe import handler as probe
 from functions.purge import handler as purge
 from functions.rankings import handler as rankings
+from functions.reverts import handler as reverts
 from functions.sweeper import handler as sweeper
 from functions.thumbnails import handler as thumbnails
+from functions.webhooks import handler as webhooks
 from shared import schema
-from shared.audit import Archive, AuditStore
 from shared.aws.dynamodb import Table, make_client
 from shared.aws.expressions import Expression
 from shared.aws.listing import Lists
@@ -31,11 +35,15 @@ from shared.aws.records import ABSENT
 from shared.aws.s3 import Objects
 from shared.aws.s3 import make_client as make_s3_client
 from shared.core.attributes import Item
+from shared.core.caller import request_of
 from shared.core.settings import LambdaHandler
+from shared.feed.log import Feed
 from shared.films.arrivals import Arrivals
 from shared.films.job import LAST_ATTEMPT
-from shared.films.messages import aggregates_message, purge_message
+from shared.films.messages import aggregates_message, deliver_message, purge_message
 from shared.films.uploads import UploadStore
+from shared.history.trail import Archive, AuditStore
+from shared.history.undoing import AT_ONCE
 from shared.relations.mover import EntryMover
 from shared.relations.ratings import place_of_rating
 from shared.routes import ROUTES
@@ -43,9 +51,15 @@ from shared.upkeep.aggregates import Aggregates
 from shared.upkeep.purging import Purge
 from shared.videos.catalogue import VideoStore
 from shared.views.rankings import Rankings
+from shared.web.cursors import Cursors
+from shared.webhooks.carriers import Receivers
+from shared.webhooks.places import PlaceStore
+from shared.webhooks.sending import Answer
+from shared.webhooks.store import WebhookStore
 from tests.backstage import READER, RENDITIONS, SHARES, Backstage, FakeQueue
 from tests.films import film
 from tests.harness import (
+    MASTER,
     MEDIA_BUCKET,
     SOURCES_BUCKET,
     Api,
@@ -56,6 +70,7 @@ from tests.harness import (
     make_api,
 )
 from tests.policies import ARCHIVE_BUCKET, Access, Role, Watch
+from tests.undoing import Undoing
 from tests.unit.infra.templates import ROOT, Templates, as_list, plain
 from tests.unit.infra.test_infra_functions import FUNCTIONS
 from tests.unit.test_access_patterns import CALLS
@@ -88,6 +103,20 @@ class Ended(Context):
         return 0
 
 
+@dataclass
+class Receiver:
+    """What webhooks lead to."""
+
+    status: int = 200
+    """What it answers."""
+    taken: int = 0
+
+    def send(self, *_: object, **__: object) -> Answer:
+        """Answer to an event."""
+        self.taken += self.status == 200
+        return Answer(self.status, 1, b"", None, is_forbidden=False, retry_after=None)
+
+
 class Service:
     """The whole service over an empty account, each function under the eyes of a watch."""
 
@@ -103,17 +132,20 @@ class Service:
         watch.on(client, self.objects.client)
         clock = Clock()
         made = make_api(self.table, clock, self.objects)
-        self.api = Api(self.table, {name: watch.over(name, handler) for name, handler in made.handlers.items()}, clock)
+        handlers = {name: watch.over(name, handler) for name, handler in made.handlers.items()}
+        self.api = Api(self.table, handlers, clock)
         self.backstage = Backstage(self.table, clock)
         self.backstage.router = watch.over("router", self.backstage.router)
         queues = {
             name: WatchedQueue(watch, name)
-            for name in ("probe", "thumbnails", "transcode", "purge", "aggregates", "tallies")
+            for name in (
+                *("probe", "thumbnails", "transcode", "purge", "aggregates", "tallies", "reverts", "deliveries"),
+            )
         }
         self.backstage.queues.update(queues)
         lists = Lists(self.table)
         self.backstage.sweeper = watch.over(
-            "sweeper", sweeper.make(self.backstage.jobs, lists, queues["aggregates"], clock)
+            "sweeper", sweeper.make(self.backstage.jobs, lists, queues["aggregates"], queues["deliveries"], clock)
         )
         self.backstage.aggregates = watch.over(
             "aggregates",
@@ -121,12 +153,20 @@ class Service:
         )
         self.rankings = watch.over("rankings", rankings.make(Rankings(self.table), clock))
         self.backstage.tallies = watch.over("tallies", self.backstage.tallies)
-        self._audit = watch.over(
-            "audit",
-            audit.make(
-                AuditStore(Table(schema.AUDIT_TABLE_NAME, client, sleep=lambda _: None)),
-                Archive(self.objects, ARCHIVE_BUCKET),
-                400,
+        audit_table = Table(schema.AUDIT_TABLE_NAME, client, sleep=lambda _: None)
+        feed, archive = Feed(audit_table, clock), Archive(self.objects, ARCHIVE_BUCKET)
+        self._audit = watch.over("audit", audit.make(AuditStore(audit_table), archive, 400, feed, queues["deliveries"]))
+        self.receiver = Receiver()
+        handlers["webhooks"] = watch.over(
+            "webhooks",
+            webhooks.make(
+                WebhookStore(self.table),
+                feed,
+                Cursors(lambda: "secret"),
+                lambda: MASTER,
+                lambda webhook_id, delay: queues["deliveries"].send(deliver_message(webhook_id), delay),
+                clock,
+                send=self.receiver.send,
             ),
         )
         jobs = self.backstage.jobs
@@ -137,6 +177,16 @@ class Service:
             "probe": watch.over("probe", probe.make(jobs, self.objects, READER, tuple(RENDITIONS), clock)),
             "thumbnails": watch.over("thumbnails", thumbnails.make(jobs, self.objects, READER, MEDIA_BUCKET, clock)),
             "purge": watch.over("purge", purge.make(remover, queues["purge"], clock)),
+            "deliveries": watch.over(
+                "deliveries",
+                deliveries.make(
+                    PlaceStore(self.table),
+                    feed,
+                    Receivers(lambda: MASTER, send=self.receiver.send, clock=clock),
+                    queues["deliveries"],
+                    clock=clock,
+                ),
+            ),
         }
 
     def deliver(self, worker: str, *bodies: dict[str, Any], context: Context | None = None) -> None:
@@ -149,6 +199,13 @@ class Service:
     def keep_history(self) -> None:
         """Let the audit read all that the router has read."""
         assert self._audit({"Records": self.backstage.seen}, Context()) == {"batchItemFailures": []}
+
+    def deliver_changes(self) -> None:
+        """Let the audit append to the feed what the router has read, and webhooks be served until nothing waits."""
+        self.keep_history()
+        while self.backstage.queues["deliveries"].sent:
+            self.api.clock.advance(3)  # so that what was created just now is not looked for in the index for ever
+            self.deliver("deliveries")
 
     def upload(self, video_id: str, data: bytes, size: int | None = None) -> None:
         """Upload a film as a client does, and let it arrive."""
@@ -231,6 +288,8 @@ def from_upload_to_pictures(service: Service) -> None:
     service.upload(video_id, film(1))
     service.work()
     service.keep_history()
+    for path, query in (("", "version=1"), ("/diff", "from=1")):
+        assert service.api.get(f"/v1/videos/{video_id}{path}", query=query).status == 200
 
 
 def what_is_no_film(service: Service) -> None:
@@ -377,11 +436,15 @@ def what_is_removed(service: Service) -> None:
         (MEDIA_BUCKET, f"renditions/{video_id}/x/240p.mp4"),
     ):
         service.objects.put(bucket, key, b"x", "video/mp4")
-    api.delete(f"/v1/playlists/{playlists[0]}")
+    for playlist_id in playlists:
+        api.delete(f"/v1/playlists/{playlist_id}")
+    # As DynamoDB does when their time has come; of the other playlist that is later.
+    service.table.delete(schema.PLAYLIST.key(playlistId=playlists[0]))
     service.table.delete(schema.VIDEO.key(videoId=video_id))
     service.backstage.settle()
     service.deliver("purge")
     service.deliver("purge", purge_message(video_id), context=Ended())
+    service.keep_history()
     # The same id once more, while something of the first is there, and when its time has passed.
     api.publish(videoId=video_id)
     api.delete(f"/v1/videos/{video_id}")
@@ -403,6 +466,91 @@ def what_is_viewed_most(service: Service) -> None:
     assert service.api.get("/v1/top", query="category=c").status == 200
 
 
+def what_is_taken_back(service: Service) -> None:
+    """Change sets of every kind, at once and by the worker, and the undo of an undo."""
+    api, watch = service.api, service.watch
+    undoing = Undoing(api)
+    queue = undoing.queues["reverts"] = service.backstage.queues["reverts"]
+    undoing.worker = watch.over("reverts", reverts.make(undoing.sets, queue, api.clock))
+    whole = undoing.whole("created")
+    listed = api.publish(tags=["a"], category="c", seriesId=whole.video_ids[0], episode=1)["videoId"]
+    playlist_id = api.post("/v1/playlists", {"title": "t"}).json["playlistId"]
+    for video_id in (whole.video_ids[0], listed):
+        undoing.write("POST", f"/v1/playlists/{playlist_id}/entries", {"videoId": video_id})
+    undoing.write("PATCH", f"/v1/videos/{listed}", {"tags": ["b"], "episode": 2})
+    undoing.write("PATCH", f"/v1/playlists/{playlist_id}/entries/{listed}", {"after": None})
+    film = undoing.uploaded_film(api)
+    for position in (1, 2):
+        undoing.write("POST", f"/v1/videos/{film}/thumbnail", {"position": position})
+    sets = ["created", undoing.last_changeset(listed), undoing.last_changeset_of_playlist(playlist_id)]
+    sets.append(str(request_of(undoing.item(film))))
+    for changeset_id in sets:
+        assert api.get(f"/v1/changesets/{changeset_id}", user="admin").status == 200
+    # An even number of times, so that all is there again.
+    for most in (AT_ONCE, AT_ONCE, 0, 0):
+        with mock.patch("shared.history.undoing.AT_ONCE", most):
+            sets = [_taken_back(service, undoing, changeset_id) for changeset_id in sets][::-1]
+    with mock.patch("shared.history.undoing.AT_ONCE", 0):
+        # The trail does not follow a change at once, and then it is somebody else's.
+        api.patch(f"/v1/videos/{listed}", {"tags": ["c"]}, user="admin")
+        service.backstage.settle()
+        reply = undoing.undo(sets[1])
+        service.backstage.settle()
+        undoing.deliver(*queue.take())
+        undoing.work()
+        (part,) = undoing.run(sets[1], reply.json["revertId"]).json["items"]
+        assert [left["field"] for left in part["skipped"]] == ["/tags"]
+
+
+def what_followers_are_told(service: Service) -> None:
+    """Webhooks that are served, fail, are tried again, replayed and given up; and the feed, from its end and from its beginning."""
+    api, receiver = service.api, service.receiver
+    wanted, key = {"url": "https://receiver.example/"}, {"Idempotency-Key": "k"}
+    hook = api.post("/v1/webhooks", wanted, headers=key).json["webhookId"]
+    assert api.post("/v1/webhooks", wanted, headers=key).json["webhookId"] == hook
+    everybody = api.post("/v1/webhooks", wanted | {"userId": "*"}, user="admin").json["webhookId"]
+    video_id = api.create()["videoId"]
+    service.backstage.settle()
+    service.deliver_changes()
+    assert receiver.taken == 2
+    receiver.status = 503
+    api.patch(f"/v1/videos/{video_id}", {"title": "u"})
+    service.backstage.settle()
+    service.deliver_changes()
+    receiver.status = 200
+    api.clock.advance(60)
+    service.backstage.sweep()
+    service.deliver_changes()
+    assert receiver.taken == 4
+    api.post(f"/v1/webhooks/{hook}/replay", {"from": int(api.clock()) - 600})
+    service.deliver_changes()
+    assert receiver.taken == 6
+    receiver.status = 410
+    service.keep_history()  # once more: what is there is looked for
+    api.post(f"/v1/webhooks/{everybody}/replay", {"from": int(api.clock()) - 600}, user="admin")
+    service.deliver_changes()
+    assert api.get(f"/v1/webhooks/{everybody}", user="admin").json["paused"]
+    assert api.get(f"/v1/webhooks/{hook}/deliveries").json["items"]
+    assert api.post(f"/v1/webhooks/{hook}/rotate", headers=key).status == 200
+    for query in ("after=now", "", "userId=alice&after=now", "userId=alice"):
+        assert api.get("/v1/changes", query=query, user="admin").status == 200
+
+
+def _taken_back(service: Service, undoing: Undoing, changeset_id: str) -> str:
+    """Take a change set back; the change set that this is."""
+    reply = undoing.undo(changeset_id)
+    assert reply.status < 300, reply.body
+    revert_id = str(reply.json["revertId"])
+    service.backstage.settle()
+    if reply.status == 202:
+        (message,) = undoing.queues["reverts"].take()
+        undoing.deliver(message, context=Ended())
+        undoing.work()
+        assert undoing.run(changeset_id, revert_id).json["state"] == "done"
+    undoing.settle()
+    return revert_id
+
+
 WALKS: dict[str, Callable[[Service], None]] = {
     walk.__name__: walk
     for walk in (
@@ -417,6 +565,8 @@ WALKS: dict[str, Callable[[Service], None]] = {
         a_storm_of_views,
         what_is_removed,
         what_is_viewed_most,
+        what_is_taken_back,
+        what_followers_are_told,
     )
 }
 
@@ -454,6 +604,7 @@ UNSEEN: dict[str, str] = {
     "s3:PutObject Archive/aws/lambda/*": "Lambda keeps what it gives up of the stream",
     "s3:ListBucket Archive": "Lambda asks for it before it takes a bucket for what it gives up",
     "s3:ListBucket Sources": "without it S3 answers 403 instead of 404 for a film that is gone",
+    "secretsmanager:GetSecretValue WebhookSecret": "read once, before the first signature; the tests have a secret of their own",
     "secretsmanager:GetSecretValue CursorSecret": "read once, before the first cursor; the tests have a secret of their own",
 }
 """What is allowed and none of the walks sends, and why it is needed: an action, or an action and its resource."""
@@ -523,6 +674,10 @@ def _item(
 VIDEO_ID = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 WRITES = ("BatchWriteItem", "DeleteItem", "PutItem", "UpdateItem")
 READS = ("BatchGetItem", "GetItem", "Query")
+UNDO = {"undo", "reverts"}
+"""What takes changes back: it may write what people may write."""
+FOLLOWERS = {"webhooks", "deliveries"}
+"""What keeps webhooks, and what serves them."""
 
 FORBIDDEN: list[tuple[str, set[str], list[Access]]] = [
     (
@@ -575,26 +730,83 @@ FORBIDDEN: list[tuple[str, set[str], list[Access]]] = [
     ),
     ("keep what a counter had when an hour began", {"tallies"}, [_item("PutItem", f"VIEWS#{VIDEO_ID}", "starts")]),
     ("remove a count, with its video", {"purge"}, [_item("DeleteItem", "VIEWS#v#0")]),
-    ("change a title or an owner", {"videos"}, [_item("UpdateItem", "VIDEO#v", name) for name in ("title", "userId")]),
-    ("publish", {"videos"}, [_item("UpdateItem", "VIDEO#v", "visibility")]),
-    ("change a video and ratings at once", {"videos"}, [_item("UpdateItem", "VIDEO#v", "votes", "title")]),
-    ("move a video's votes", {"videos", "tallies"}, [_item("UpdateItem", "VIDEO#v", "votes", "sum")]),
-    ("replace what other services' users think", {"videos"}, [_item("UpdateItem", "VIDEO#v", "imported")]),
+    (
+        "change a title or an owner",
+        {"videos"} | UNDO,
+        [_item("UpdateItem", "VIDEO#v", name) for name in ("title", "userId")],
+    ),
+    ("publish", {"videos"} | UNDO, [_item("UpdateItem", "VIDEO#v", "visibility")]),
+    ("change a video and ratings at once", {"videos"} | UNDO, [_item("UpdateItem", "VIDEO#v", "votes", "title")]),
+    ("move a video's votes", {"videos", "tallies"} | UNDO, [_item("UpdateItem", "VIDEO#v", "votes", "sum")]),
+    ("replace what other services' users think", {"videos"} | UNDO, [_item("UpdateItem", "VIDEO#v", "imported")]),
     (
         "raise an owner's allowance of jobs",
-        {"uploads", "jobs"},
+        {"uploads", "jobs"} | UNDO,
         [_item("UpdateItem", "USER#alice", "jobs", "last", "purgeAt")],
     ),
-    ("say how many playlists a user has", {"playlists"}, [_item("UpdateItem", "USER#alice", "playlists")]),
+    ("say how many playlists a user has", {"playlists"} | UNDO, [_item("UpdateItem", "USER#alice", "playlists")]),
     ("say how many videos a user has", {"aggregates"}, [_item("UpdateItem", "USER#alice", "ready", "bytes")]),
     ("change what somebody rated", set(), [_item("UpdateItem", "RATINGS#v#7", "value")]),
     ("give, replace or take back a rating", {"ratings"}, [_item("PutItem", "RATINGS#v#7", "value")]),
     ("remove a rating, with its video", {"purge"}, [_item("BatchWriteItem", "RATINGS#v#7")]),
     ("remove a rating in another way", set(), [_item("DeleteItem", pk) for pk in ("RATINGS#v#7", "USER#alice")]),
     ("change how often a tag is used", {"aggregates"}, [_item("UpdateItem", "TAGCOUNT#t", "count")]),
-    ("see what a key once answered", {"videos", "playlists"}, [_item("GetItem", "IDEMPOTENCY#alice#createVideo#k")]),
-    ("add to the audit trail", {"audit"}, [_item("PutItem", "VIDEO#v", table="AuditTable")]),
-    ("read the audit trail", {"history"}, [_item("Query", "VIDEO#v", table="AuditTable")]),
+    (
+        "find what one request wrote",
+        {"history"} | UNDO,
+        [Access("dynamodb:Query", "AuditTable/index/ChangesetIndex")],
+    ),
+    (
+        "see what a key once answered",
+        {"videos", "playlists", "webhooks"},
+        [_item("GetItem", "IDEMPOTENCY#alice#createVideo#k")],
+    ),
+    (
+        "add to the audit trail",
+        {"audit"},
+        [_item("PutItem", pk, table="AuditTable") for pk in ("VIDEO#v", "PLAYLIST#p")],
+    ),
+    (
+        "read the audit trail",
+        {"videos", "history"} | UNDO,
+        [_item("Query", pk, table="AuditTable") for pk in ("VIDEO#v", "PLAYLIST#p")],
+    ),
+    (
+        "append to the feed",
+        {"audit"},
+        [_item("PutItem", pk, table="AuditTable") for pk in ("CHANGES#0", "OWNERCHANGES#alice")],
+    ),
+    (
+        "follow the feed",
+        {"audit", "history"} | FOLLOWERS,
+        [_item("Query", pk, table="AuditTable") for pk in ("CHANGES#0", "OWNERCHANGES#alice")],
+    ),
+    (
+        "change or remove what the feed has",
+        set(),
+        [
+            _item(action, pk, table="AuditTable")
+            for action in ("UpdateItem", "DeleteItem", "BatchWriteItem")
+            for pk in ("CHANGES#0", "OWNERCHANGES#alice")
+        ],
+    ),
+    ("make a webhook, or say how far it is", FOLLOWERS, [_item("PutItem", "WEBHOOK#w", "url")]),
+    ("remove a webhook", {"webhooks"}, [_item("DeleteItem", "WEBHOOK#w")]),
+    ("say which webhooks a user has", {"webhooks"}, [_item("UpdateItem", "USER#alice", "ids")]),
+    ("sign as a webhook does", FOLLOWERS, [Access("secretsmanager:GetSecretValue", "WebhookSecret")]),
+    (
+        "wake who follows",
+        {"audit", "sweeper"} | FOLLOWERS,
+        [Access("sqs:SendMessage", "DeliveriesQueue")],
+    ),
+    ("put events on a bus that nobody has named", set(), [Access("events:PutEvents", "*")]),
+    ("ask for a change set to be taken back, or report of it", UNDO, [_item("PutItem", "REVERT#r")]),
+    ("say how far a change set is taken back", {"reverts"}, [_item("UpdateItem", "REVERT#r", "state", "turn")]),
+    (
+        "see how far a change set is taken back",
+        {"history", "reverts"},
+        [_item(action, "REVERT#r") for action in ("GetItem", "Query")],
+    ),
     (
         "see an owner's items by writing beside them",
         set(),
@@ -620,6 +832,7 @@ FORBIDDEN: list[tuple[str, set[str], list[Access]]] = [
                 "RATINGS#v#7",
                 "USER#alice",
                 "PLAYLIST#p",
+                "REVERT#r",
                 "VIEWS#v#0",
                 "VIEWER#v#7",
                 "IDEMPOTENCY#alice#o#k",
@@ -634,7 +847,11 @@ FORBIDDEN: list[tuple[str, set[str], list[Access]]] = [
     (
         "change or remove what the audit trail has",
         set(),
-        [_item(action, "VIDEO#v", table="AuditTable") for action in ("UpdateItem", "DeleteItem", "BatchWriteItem")],
+        [
+            _item(action, pk, table="AuditTable")
+            for action in ("UpdateItem", "DeleteItem", "BatchWriteItem")
+            for pk in ("VIDEO#v", "PLAYLIST#p")
+        ],
     ),
     (
         "remove from the archive, or versions of what is in it",
@@ -681,7 +898,8 @@ FORBIDDEN: list[tuple[str, set[str], list[Access]]] = [
     (
         "learn of a video more than who may see it",
         {"aggregates", "arrivals", "jobs", "probe", "purge", "relations", "router", "sweeper"}
-        | {"thumbnails", "uploads", "videos", "playback"},
+        | {"thumbnails", "uploads", "videos", "playback", "history"}
+        | UNDO,
         [
             access
             for operation in ("GetItem", "BatchGetItem")
@@ -719,7 +937,7 @@ def test_only_these_write_what_is_counted_of_views_and_the_purge_removes_it(aws:
         ("videos", {"UserIdIndex", "CategoryIndex", "RelationIndex"}),
         *(
             (folder, {"RelationIndex"})
-            for folder in ("relations", "playlists", "totals", "purge", "sweeper", "rankings")
+            for folder in ("relations", "playlists", "totals", "purge", "sweeper", "rankings", "deliveries")
         ),
     ],
 )
@@ -730,7 +948,7 @@ def test_others_than_these_query_no_index(roles: dict[str, Role], folder: str, i
     allowed = {name: {role for role in roles if roles[role].refusal(access) is None} for name, access in asking.items()}
     assert {name for name, who in allowed.items() if folder in who} == indexes
     assert set().union(*allowed.values()) == {
-        *("videos", "relations", "playlists", "totals", "purge", "sweeper", "rankings")
+        *("videos", "relations", "playlists", "totals", "purge", "sweeper", "rankings", "deliveries")
     }
 
 

@@ -184,7 +184,7 @@ class TestTools:
         for name in ("requirements.txt", "package.json"):
             (tmp_path / name).write_bytes((ROOT / name).read_bytes())
         package = json.loads((tmp_path / "package.json").read_text())
-        for name, version in {**package["devDependencies"], **package["overrides"]}.items():
+        for name, version in toolbox.node_pins(package).items():
             _install(tmp_path, name, version)
         return tmp_path
 
@@ -206,7 +206,7 @@ class TestTools:
         noted = json.loads((ROOT / "node_modules/.package-lock.json").read_text(encoding="utf-8"))["packages"]
         installed = {name.rpartition("node_modules/")[2]: package["version"] for name, package in noted.items()}
         package = json.loads((ROOT / "package.json").read_text(encoding="utf-8"))
-        assert installed == {**package["devDependencies"], **package["overrides"]}
+        assert installed == toolbox.node_pins(package)
         assert not list(ROOT.glob("*lock*.json"))
 
     def test_nothing_at_all_will_not_either(self, checkout: Path) -> None:

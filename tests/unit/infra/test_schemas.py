@@ -1,6 +1,7 @@
 """No index or projection changes without a new version of the schema: what a deployed table has stays."""
 
 import json
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,19 +14,27 @@ from shared import schema
 if TYPE_CHECKING:
     from tests.unit.infra.templates import Templates
 
-
-def test_the_newest_recorded_version_is_the_present_one() -> None:
-    versions = schemas.recorded()
-    assert list(versions) == list(range(1, schema.SCHEMA_VERSION + 1)), "run: python -m local.schemas"
-    assert versions[schema.SCHEMA_VERSION] == schemas.present()
+of_each_table = pytest.mark.parametrize("table", schemas.TABLES, ids=lambda table: table.name)
 
 
-def test_each_version_is_recorded_under_its_number() -> None:
-    for version, recorded in schemas.recorded().items():
+@of_each_table
+def test_the_newest_recorded_version_is_the_present_one(table: schemas.Table) -> None:
+    versions, newest = schemas.recorded(table), getattr(schema, table.constant)
+    assert list(versions) == list(range(1, newest + 1)), "run: python -m local.schemas"
+    assert versions[newest] == schemas.present(table)
+
+
+@of_each_table
+def test_each_version_is_recorded_under_its_number(table: schemas.Table) -> None:
+    for version, recorded in schemas.recorded(table).items():
         assert recorded["schemaVersion"] == version
 
 
-@pytest.mark.parametrize(("before", "after"), list(pairwise(schemas.recorded().values())), ids=str)
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [versions for table in schemas.TABLES for versions in pairwise(schemas.recorded(table).values())],
+    ids=str,
+)
 def test_what_a_table_has_never_changes(before: schemas.Json, after: schemas.Json) -> None:
     """DynamoDB changes neither a table's keys nor those of an index, nor what it projects; and an index less in each
     version is one less in each update."""
@@ -35,39 +44,49 @@ def test_what_a_table_has_never_changes(before: schemas.Json, after: schemas.Jso
     assert len(earlier.keys() - later.keys()) <= 1
 
 
-def test_the_template_makes_what_is_recorded(aws: "Templates") -> None:
-    table = _table(aws)
-    now = schemas.present()
-    assert schemas.described(table) == {name: now[name] for name in ("keys", "stream", "indexes")}
-    assert table["TimeToLiveSpecification"] == {"AttributeName": now["timeToLive"], "Enabled": True}
+@of_each_table
+def test_the_template_makes_what_is_recorded(aws: "Templates", table: schemas.Table) -> None:
+    made, now = _made(aws, table.name), schemas.present(table)
+    assert schemas.described(made) == {name: now[name] for name in ("keys", "stream", "indexes")}
+    assert made["TimeToLiveSpecification"] == {"AttributeName": now["timeToLive"], "Enabled": True}
 
 
-def _table(aws: "Templates") -> schemas.Json:
+def test_the_names_of_indexes_differ() -> None:
+    """The context `indexes` says for both tables which of their indexes are made."""
+    names = [index.name for table in schemas.TABLES for index in table.indexes]
+    assert len(set(names)) == len(names)
+
+
+def _made(aws: "Templates", name: str) -> schemas.Json:
     tables: list[schemas.Json] = [
         resource["Properties"]
         for resource in aws.all("AWS::DynamoDB::GlobalTable").values()
-        if resource["Properties"]["TableName"] == schema.TABLE_NAME
+        if resource["Properties"]["TableName"] == name
     ]
     (table,) = tables
     return table
 
 
-def test_a_version_is_recorded_once(tmp_path: Path) -> None:
-    file = schemas.record(tmp_path)
-    assert json.loads(file.read_text()) == schemas.present()
-    assert schemas.record(tmp_path) == file
+@of_each_table
+def test_a_version_is_recorded_once(table: schemas.Table, tmp_path: Path) -> None:
+    elsewhere = replace(table, folder=tmp_path)
+    file = schemas.record(elsewhere)
+    assert json.loads(file.read_text()) == schemas.present(table)
+    assert schemas.record(elsewhere) == file
 
 
-def test_a_recorded_version_is_not_written_over(tmp_path: Path) -> None:
-    file = schemas.record(tmp_path)
-    other = schemas.present() | {"timeToLive": "other"}
+@of_each_table
+def test_a_recorded_version_is_not_written_over(table: schemas.Table, tmp_path: Path) -> None:
+    elsewhere = replace(table, folder=tmp_path)
+    file = schemas.record(elsewhere)
+    other = schemas.present(table) | {"timeToLive": "other"}
     file.write_text(json.dumps(other))
-    with pytest.raises(LocalError, match="Raise SCHEMA_VERSION"):
-        schemas.record(tmp_path)
+    with pytest.raises(LocalError, match=f"Raise {table.constant}"):
+        schemas.record(elsewhere)
     assert json.loads(file.read_text()) == other
 
 
 def test_versions_are_read_in_their_order(tmp_path: Path) -> None:
     for version in (10, 9, 1):
         (tmp_path / f"{version}.json").write_text("{}")
-    assert list(schemas.recorded(tmp_path)) == [1, 9, 10]
+    assert list(schemas.recorded(replace(schemas.VIDEOS, folder=tmp_path))) == [1, 9, 10]

@@ -1,0 +1,160 @@
+// The console: which screen is shown, who is signed in, and what stands around it.
+
+import { html, render } from "htm/preact";
+import { useEffect, useErrorBoundary, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { learn } from "./core/media.js";
+import { isHeld, to, useRoute } from "./core/route.js";
+import { begin, hasEnded, onSession, signIn, signInAgain, signOut, user } from "./core/session.js";
+import { visit } from "./core/visit.js";
+import { Announcer, Dialog, Failure, Loading, Typed } from "./parts/parts.js";
+import Library from "./screens/library.js";
+import { useProgress } from "./upload/list.js";
+
+/**
+ * @typedef {import("./core/session.js").User} User
+ * @typedef {(props: { route: import("./core/route.js").Route, user: User }) => unknown} Screen
+ */
+
+/** The screens by the first part of the route; those that are not seen first are loaded when they are.
+ * @type {Record<string, Screen | (() => Promise<{ default: Screen }>)>} */
+const SCREENS = {
+  "": Library,
+  videos: () => import("./screens/video.js"),
+  upload: () => import("./screens/upload.js"),
+  playlists: () => import("./screens/playlists.js"),
+  changesets: () => import("./screens/changesets.js"),
+  webhooks: () => import("./screens/webhooks.js"),
+  operations: () => import("./screens/operations.js"),
+};
+
+function App() {
+  const [now, setNow] = useState(user);
+  const [ended, setEnded] = useState(hasEnded);
+  useEffect(() => {
+    const stop = onSession(() => {
+      setNow(user());
+      setEnded(hasEnded());
+    });
+    return () => void stop();
+  }, []);
+  if (!now) return html`<${Welcome} />`;
+  return html`
+    <a class="skip" href="#main" onClick=${toMain}>Skip to content</a>
+    <${Header} user=${now} />
+    <main id="main" tabindex="-1"><${Place} user=${now} key=${now.subject} /></main>
+    ${ended && html`<${Ended} user=${now} />`}
+    <${Announcer} />`;
+}
+
+/** @param {Event} event */
+function toMain(event) {
+  event.preventDefault(); // the part behind # is the route
+  document.getElementById("main")?.focus();
+}
+
+/** @param {{ user: User }} props */
+function Header({ user: { subject, isAdmin } }) {
+  const { path } = useRoute();
+  const { percent, isInterrupted, isAtRisk } = useProgress();
+  const [isLeaving, setLeaving] = useState(false);
+  const links = [["", "Library"], ["upload", "Upload"], ["playlists", "Playlists"], ["webhooks", "Webhooks"]];
+  if (isAdmin) links.push(["operations", "Operations"]);
+  return html`<header>
+    <a class="brand" href=${to([])}><img src=${new URL("icon.svg", import.meta.url).href} alt="" width="24" height="24" />Video metadata</a>
+    <nav aria-label="Screens">
+      ${links.map(([name = "", title]) => html`<a
+        href=${to(name ? [name] : [])} aria-current=${(path[0] ?? "") === name ? "page" : undefined}>${title}</a>`)}
+    </nav>
+    ${percent !== null && html`<a class="uploading" href=${to(["upload"])}>
+      <progress max="100" value=${percent} aria-hidden="true"></progress> Uploading, ${percent} %
+    </a>`}
+    ${percent === null && isInterrupted && html`<a class="uploading" href=${to(["upload"])}>Go on uploading</a>`}
+    <span class="who"><${Typed}>${subject}<//>
+      <button type="button" class="quiet" onClick=${() => (isAtRisk || isHeld() ? setLeaving(true) : void signOut())}>Sign out</button>
+    </span>
+    ${isLeaving && html`<${Dialog} title=${percent === null ? "Sign out without saving?" : "Sign out while films are being sent?"} onClose=${() => setLeaving(false)}>
+      <p>${percent === null ? "What you have typed is lost." : "They are not sent to the end, and what is not saved is lost."}</p>
+      <div class="actions">
+        <button type="button" class="primary" onClick=${signOut}>${percent === null ? "Sign out" : "Sign out and stop them"}</button>
+        <button type="button" onClick=${() => setLeaving(false)}>Stay</button>
+      </div>
+    <//>`}
+  </header>`;
+}
+
+/** The screen of the present route. @param {{ user: User }} props */
+function Place({ user: who }) {
+  const route = useRoute();
+  const name = route.path[0] ?? "";
+  const screen = SCREENS[name];
+  const [loaded, setLoaded] = useState(/** @type {Record<string, Screen>} */ ({}));
+  const [error, setError] = useState(/** @type {unknown} */ (null));
+  const [broken, reset] = useErrorBoundary();
+  const place = useRef(route.path.join("/"));
+  const Shown = name === "" ? /** @type {Screen} */ (screen) : loaded[name];
+
+  useEffect(() => {
+    if (!screen || name === "" || loaded[name]) return;
+    const load = /** @type {() => Promise<{ default: Screen }>} */ (screen);
+    load().then((module) => setLoaded((before) => ({ ...before, [name]: module.default })), setError);
+  }, [name]);
+
+  useLayoutEffect(() => {
+    if (place.current === route.path.join("/")) return;
+    place.current = route.path.join("/");
+    setError(null);
+    if (broken) reset();
+    scrollTo(0, visit().scroll);
+    const main = document.getElementById("main");
+    // So that readers begin at the new screen, unless it has led somebody on already.
+    if (!main?.contains(document.activeElement)) main?.focus({ preventScroll: true });
+  }, [route]);
+
+  if (broken) return html`<h1>Something went wrong</h1><${Failure} error=${broken} retry=${reset} />`;
+  if (!screen) return html`<h1>Not found</h1><p>There is nothing at this address. <a href=${to([])}>To the library</a></p>`;
+  // Most likely a release has replaced the files that this page knows of.
+  if (error) return html`<h1>Out of date</h1><${Failure} error=${error} retry=${() => location.reload()} />`;
+  return Shown ? html`<${Shown} route=${route} user=${who} />` : html`<${Loading} />`;
+}
+
+function Welcome() {
+  const [error, setError] = useState(/** @type {unknown} */ (refusal));
+  const [busy, setBusy] = useState(false);
+  const start = () => {
+    setBusy(true);
+    signIn().catch((reason) => {
+      setBusy(false);
+      setError(reason);
+    });
+  };
+  return html`<main class="welcome">
+    <img src=${new URL("icon.svg", import.meta.url).href} alt="" width="64" height="64" />
+    <h1>Video metadata</h1>
+    <p>Upload films, watch what becomes of them, and find them again.</p>
+    <button type="button" class="primary" disabled=${busy} onClick=${start}>Sign in</button>
+    <${Failure} error=${error} />
+  </main>`;
+}
+
+/** The session ended in the middle of something: it goes on behind this. @param {{ user: User }} props */
+function Ended({ user: { subject } }) {
+  return html`<${Dialog} title="Your session has ended">
+    <p>Sign in again as <${Typed}>${subject}<//>: everything on this page waits for you and goes on.</p>
+    <div class="actions">
+      <button type="button" class="primary" onClick=${signInAgain}>Sign in again</button>
+      <button type="button" onClick=${signOut}>Sign out, and drop what is not saved</button>
+    </div>
+  <//>`;
+}
+
+/** Why signing in failed, if it did. @type {unknown} */
+let refusal = null;
+
+const isKnown = learn().catch(() => undefined); // without it some pictures are not shown, and all else goes on
+const goesOn = await begin().catch((error) => {
+  refusal = error;
+  return true;
+});
+await isKnown;
+const root = document.getElementById("app");
+if (goesOn && root) render(html`<${App} />`, root);

@@ -1,0 +1,196 @@
+// Hooks that ask the API.
+
+import { useCallback, useEffect, useRef, useState } from "preact/hooks";
+
+/**
+ * @template T
+ * @typedef {{ value: T | null, error: unknown, isLoading: boolean, reload: () => void, set: (value: T) => void }} Loaded
+ */
+
+/** What `load` resolves to; it is called again when one of `inputs` changes, and what it returned before is dropped.
+ *
+ * An error stays until there is another answer: what is read again and again would say it each time. `set` ends a load under
+ * way, which may have begun before the value was known.
+ * @template T
+ * @param {(signal: AbortSignal) => Promise<T>} load
+ * @param {unknown[]} inputs
+ * @returns {Loaded<T>} */
+export function useLoad(load, inputs) {
+  const [state, setState] = useState(/** @type {{ value: T | null, error: unknown, isLoading: boolean }} */ ({
+    value: null, error: null, isLoading: true,
+  }));
+  const [round, setRound] = useState(0);
+  const last = useRef(inputs);
+  const underWay = useRef(/** @type {AbortController | null} */ (null));
+  useEffect(() => {
+    const stop = underWay.current = new AbortController();
+    const isOther = last.current !== inputs && last.current.some((input, index) => input !== inputs[index]);
+    last.current = inputs;
+    setState((before) => ({ ...(isOther ? { value: null, error: null } : before), isLoading: true }));
+    load(stop.signal).then(
+      (value) => stop.signal.aborted || setState({ value, error: null, isLoading: false }),
+      (error) => stop.signal.aborted || setState((before) => ({ value: before.value, error, isLoading: false })),
+    );
+    return () => stop.abort();
+  }, [...inputs, round]);
+  const reload = useCallback(() => setRound((number) => number + 1), []);
+  const set = useCallback((/** @type {T} */ value) => {
+    underWay.current?.abort();
+    setState({ value, error: null, isLoading: false });
+  }, []);
+  return { ...state, reload, set };
+}
+
+/** `look` reads the first page again: what is shown is renewed in its place, and `news` counts what came or left, until
+ * somebody wants to `show` it.
+ * @template T
+ * @typedef {{ items: T[], error: unknown, isLoading: boolean, isDone: boolean, more: () => void, reload: () => void,
+ *   change: (change: (items: T[]) => T[]) => void, look: () => Promise<void>, news: number, show: () => void }} Pages
+ */
+
+/**
+ * @template T
+ * @typedef {{ items: T[], nextCursor: string | null }} Page
+ */
+
+/** What was loaded of a list: it goes on at the cursor, null at its end.
+ * @template T
+ * @typedef {{ items: T[], cursor: string | null | undefined }} Kept */
+
+/** A list, page by page: `load` gets the cursor of the page, undefined for the first. It begins anew when `inputs` change.
+ *
+ * With `kept` it begins with what was loaded before; `keep` is called with that. `key` is what no two items share: only a
+ * list that has it can `look`.
+ * @template T
+ * @param {(cursor: string | undefined, signal: AbortSignal) => Promise<Page<T>>} load
+ * @param {unknown[]} inputs
+ * @param {{ kept?: Kept<T> | null, keep?: (kept: Kept<T>) => void, key?: (item: T) => unknown }} [options]
+ * @returns {Pages<T>} */
+export function usePages(load, inputs, { kept, keep, key = (item) => item } = {}) {
+  const [state, setState] = useState(/** @type {{ items: T[], cursor: string | null | undefined, error: unknown, isLoading: boolean }} */ ({
+    items: [], cursor: undefined, error: null, isLoading: !kept, ...kept,
+  }));
+  const [round, setRound] = useState(0);
+  const begun = useRef(kept);
+  const stop = useRef(new AbortController());
+  const isBusy = useRef(false);
+  /** The first page as it was when somebody looked last. */
+  const [first, setFirst] = useState(/** @type {Page<T> | null} */ (null));
+  const looks = useRef(0);
+
+  /** @param {string | undefined} cursor */
+  const ask = (cursor) => {
+    const { signal } = stop.current;
+    isBusy.current = true;
+    setState((before) => ({ ...before, error: null, isLoading: true }));
+    load(cursor, signal).then(
+      (page) => {
+        if (signal.aborted) return;
+        isBusy.current = false;
+        setState((before) => ({
+          items: cursor ? [...before.items, ...page.items] : page.items,
+          cursor: page.nextCursor, error: null, isLoading: false,
+        }));
+      },
+      (error) => {
+        if (signal.aborted) return;
+        isBusy.current = false;
+        setState((before) => ({ ...before, error, isLoading: false }));
+      },
+    );
+  };
+
+  useEffect(() => {
+    stop.current = new AbortController();
+    if (begun.current) {
+      begun.current = null;
+    } else {
+      setState({ items: [], cursor: undefined, error: null, isLoading: true });
+      setFirst(null);
+      ask(undefined);
+    }
+    return () => stop.current.abort();
+  }, [...inputs, round]);
+
+  useEffect(() => {
+    if (keep && state.cursor !== undefined) keep({ items: state.items, cursor: state.cursor });
+  }, [state]);
+
+  const look = async () => {
+    const { signal } = stop.current;
+    const number = ++looks.current;
+    const page = await load(undefined, signal).catch((error) => {
+      if (!signal.aborted) throw error;
+      return null;
+    });
+    if (!page || signal.aborted || number !== looks.current) return;
+    const now = new Map(page.items.map((item) => [key(item), item]));
+    setState((before) => ({ ...before, items: before.items.map((item) => now.get(key(item)) ?? item) }));
+    setFirst(page);
+  };
+  const show = () => {
+    if (!first) return;
+    stop.current.abort(); // a page that is on its way would go on from another one
+    stop.current = new AbortController();
+    isBusy.current = false;
+    setState({ items: first.items, cursor: first.nextCursor, error: null, isLoading: false });
+    setFirst(null);
+  };
+
+  return {
+    look, show,
+    news: first && state.cursor !== undefined ? differences(state.items, first, key) : 0,
+    items: state.items,
+    error: state.error,
+    isLoading: state.isLoading,
+    isDone: state.cursor === null,
+    more: () => {
+      if (!isBusy.current && state.cursor !== null) ask(state.cursor);
+    },
+    reload: useCallback(() => setRound((number) => number + 1), []),
+    change: (change) => setState((before) => ({ ...before, items: change(before.items) })),
+  };
+}
+
+/** How many items came into the beginning of a list, or left it; not those that only moved up, or down out of it.
+ * @template T
+ * @param {T[]} shown @param {Page<T>} first @param {(item: T) => unknown} key */
+function differences(shown, { items, nextCursor }, key) {
+  const [before, now] = [new Set(shown.map(key)), new Set(items.map(key))];
+  const isWhole = nextCursor === null;
+  const lastBefore = isWhole ? shown.length : shown.findLastIndex((item) => now.has(key(item)));
+  const lastNow = isWhole || lastBefore < 0 ? items.length : items.findLastIndex((item) => before.has(key(item)));
+  const came = items.slice(0, lastNow).filter((item) => !before.has(key(item)));
+  return came.length + shown.slice(0, Math.max(lastBefore, 0)).filter((item) => !now.has(key(item))).length;
+}
+
+/** What happens at a click: one attempt at a time, and why the last one failed.
+ * @param {() => Promise<void>} attempt */
+export function useAttempt(attempt) {
+  const [state, setState] = useState(/** @type {{ error: unknown, isBusy: boolean }} */ ({ error: null, isBusy: false }));
+  const run = async () => {
+    if (state.isBusy) return;
+    setState({ error: null, isBusy: true });
+    try {
+      await attempt();
+      setState({ error: null, isBusy: false });
+    } catch (error) {
+      setState({ error, isBusy: false });
+    }
+  };
+  return { ...state, run };
+}
+
+/** Call `look` every `milliseconds`, as long as `isOn` and the page is seen.
+ * @param {() => void} look
+ * @param {number} milliseconds
+ * @param {boolean} isOn */
+export function useEvery(look, milliseconds, isOn) {
+  const latest = useRef(look);
+  latest.current = look;
+  useEffect(() => {
+    if (!isOn) return;
+    const timer = setInterval(() => document.hidden || latest.current(), milliseconds);
+    return () => clearInterval(timer);
+  }, [milliseconds, isOn]);
+}

@@ -1,0 +1,54 @@
+// Numbers, times and sizes as people read them.
+
+const DATE = new Intl.DateTimeFormat(undefined, { dateStyle: "medium" });
+const TIME = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
+const COUNT = new Intl.NumberFormat();
+const SHORT_COUNT = new Intl.NumberFormat(undefined, { notation: "compact" });
+
+/** @param {number} seconds of the epoch */
+export function date(seconds) {
+  return DATE.format(seconds * 1000);
+}
+
+/** @param {number} seconds of the epoch */
+export function time(seconds) {
+  return TIME.format(seconds * 1000);
+}
+
+/** Such as `1:05:30`. @param {number} milliseconds */
+export function duration(milliseconds) {
+  const all = Math.round(milliseconds / 1000);
+  const [hours, minutes, seconds] = [Math.floor(all / 3600), Math.floor(all / 60) % 60, all % 60];
+  const padded = (/** @type {number} */ number) => String(number).padStart(2, "0");
+  return hours ? `${hours}:${padded(minutes)}:${padded(seconds)}` : `${minutes}:${padded(seconds)}`;
+}
+
+/** Such as `40 seconds`, `5 minutes` or `3 hours`, rounded up. @param {number} seconds */
+export function span(seconds) {
+  if (seconds < 60) return counted(Math.ceil(seconds), "second");
+  if (seconds < 3600) return counted(Math.ceil(seconds / 60), "minute");
+  return counted(Math.ceil(seconds / 3600), "hour");
+}
+
+/** Such as `1.5 MB`. @param {number} bytes */
+export function size(bytes) {
+  const units = ["bytes", "kB", "MB", "GB", "TB"];
+  const power = bytes < 1 ? 0 : Math.min(Math.floor(Math.log10(bytes) / 3), units.length - 1);
+  const number = bytes / 1000 ** power;
+  return `${power && number < 100 ? number.toFixed(1) : Math.round(number)} ${units[power]}`;
+}
+
+/** Such as `1,234`. @param {number} number */
+export function count(number) {
+  return COUNT.format(number);
+}
+
+/** Such as `1.2K`. @param {number} number */
+export function shortCount(number) {
+  return SHORT_COUNT.format(number);
+}
+
+/** Such as `1 view`, `2 views`. @param {number} number @param {string} noun */
+export function counted(number, noun) {
+  return `${count(number)} ${noun}${number === 1 ? "" : "s"}`;
+}

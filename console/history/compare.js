@@ -1,0 +1,69 @@
+// What differs between two versions of a video.
+
+import { html } from "htm/preact";
+import { useEffect, useState } from "preact/hooks";
+import { useLoad } from "../core/load.js";
+import { go, to } from "../core/route.js";
+import { Empty, Field, Loading } from "../parts/parts.js";
+import { difference, patiently } from "./calls.js";
+import { Changes } from "./entries.js";
+import { Trouble } from "./trouble.js";
+
+/** @param {{ video: import("../screens/video.js").Video, from: number, until?: number,
+ *   goBack: (wanted: import("./revert.js").Wanted) => void }} props */
+export default function Compare({ video: { videoId, version }, from, until, goBack }) {
+  const [isWaiting, setWaiting] = useState(false);
+  const found = useLoad(
+    (signal) => patiently(() => difference(videoId, { from, to: until }, signal), { waiting: setWaiting, signal }),
+    [videoId, from, until, until ? 0 : version],
+  );
+  const last = until ?? found.value?.to ?? version;
+  return html`<div class="above">
+      <h2 tabindex="-1">From version ${from} to version ${last}</h2>
+      <a class="button" href=${to(["videos", videoId], { tab: "history" })}>Whole history</a>
+    </div>
+    <${Choice} videoId=${videoId} present=${version} picked=${[from, last]} />
+    <${Trouble} error=${found.error} isWaiting=${isWaiting} retry=${found.reload} />
+    ${!found.value && found.isLoading && !isWaiting && html`<${Loading} />`}
+    ${found.value && !found.value.changes.length && html`<${Empty}>Nothing differs between them.<//>`}
+    ${found.value && html`<${Changes} changes=${found.value.changes} isWhole />`}
+    ${found.value && found.value.changes.length > 0 && html`<div class="actions">
+      ${[...new Set([from, last])].filter((number) => number !== version).map((number) => html`<button type="button"
+        onClick=${() => goBack({ toVersion: number })}>Go back to version ${number} …</button>`)}
+    </div>`}`;
+}
+
+/** The two versions to compare, as they are picked in the timeline or typed.
+ * @param {{ videoId: string, present: number, picked: number[] }} props */
+export function Choice({ videoId, present, picked }) {
+  const [first = "", second = ""] = [...picked].sort((one, other) => one - other).map(String);
+  const [from, setFrom] = useState(first);
+  const [until, setUntil] = useState(second);
+  useEffect(() => {
+    setFrom(first);
+    setUntil(second);
+  }, [first, second]);
+  const compare = (/** @type {Event} */ event) => {
+    event.preventDefault();
+    go(to(["videos", videoId], { tab: "history", from: from.trim(), to: until.trim() }));
+  };
+  const number = { kind: "number", min: 1, step: 1, inputmode: "numeric" };
+  return html`<form class="versions" onSubmit=${compare} aria-label="Compare two versions">
+    <${Field} label="From version" value=${from} onInput=${setFrom} required max=${present} ...${number} />
+    <${Field} label="To version" value=${until} onInput=${setUntil} placeholder=${String(present)} max=${present} ...${number} />
+    <button type="submit">Compare</button>
+  </form>`;
+}
+
+/** Leads to the video as it was at some time, where the browser is. @param {{ videoId: string }} props */
+export function Moment({ videoId }) {
+  const [moment, setMoment] = useState("");
+  const show = (/** @type {Event} */ event) => {
+    event.preventDefault();
+    go(to(["videos", videoId], { tab: "history", asOf: String(Math.floor(new Date(moment).getTime() / 1000)) }));
+  };
+  return html`<form class="versions" onSubmit=${show} aria-label="The video as it was">
+    <${Field} label="As it was on" kind="datetime-local" value=${moment} onInput=${setMoment} required />
+    <button type="submit">Show</button>
+  </form>`;
+}

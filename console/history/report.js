@@ -1,0 +1,69 @@
+// What taking a change set back did, or would do: how far it is, the numbers, and what was left alone or failed by name.
+
+import { html } from "htm/preact";
+import { useEffect, useState } from "preact/hooks";
+import { count, counted } from "../core/words.js";
+import { Failure, Typed } from "../parts/parts.js";
+import { runOf } from "./calls.js";
+import { Since } from "./entries.js";
+import { Subject, useTitles } from "./subjects.js";
+import { fieldName } from "./words.js";
+
+/** @typedef {import("./calls.js").Run} Run @typedef {import("./calls.js").Part} Part @typedef {import("./subjects.js").Titles} Titles */
+
+/** Parts in order that are shown at once. */
+const FEW = 5;
+
+/** @param {{ changesetId: string, run: Run, titles: Titles }} props */
+export default function Report({ changesetId, run, titles: known }) {
+  const { dryRun, examined, reverted, unchanged, skipped, failed, waiting } = run;
+  const { items, rest, more, error, isLoading } = useParts(changesetId, run);
+  const titles = new Map([...useTitles(items), ...known]);
+  const isOn = run.state !== "done";
+  const fine = items.filter(({ result, skipped: left = [] }) => (result === "reverted" || result === "unchanged") && !left.length);
+  const open = items.filter((part) => !fine.includes(part));
+  const row = (/** @type {Part} */ part) => html`<${Row} key=${JSON.stringify([part.entity, part.videoId, part.playlistId, part.personId, part.region, part.language])}
+    part=${part} titles=${titles} dryRun=${dryRun} />`;
+  return html`<div class="report">
+    ${isOn && html`<progress aria-label=${dryRun ? "Looking" : "Taking back"}></progress>`}
+    <p role="status">${isOn ? html`${counted(examined, "change")} examined so far. ` : ""}<strong>${count(reverted)}</strong> ${dryRun ? "would be set back" : "set back"}, ${""}
+      <strong>${count(unchanged)}</strong> already as before, <strong>${count(skipped)}</strong> left alone, <strong>${count(failed)}</strong> failed${waiting > 0 && html`, <strong>${count(waiting)}</strong> wait for their newest changes`}.</p>
+    ${open.length > 0 && html`<ul class="parts">${open.map(row)}</ul>`}
+    ${fine.length > 0 && html`<details open=${fine.length <= FEW}><summary>${counted(fine.length, "more part")} in order</summary><ul class="parts">${fine.map(row)}</ul></details>`}
+    <${Failure} error=${error} retry=${more} />
+    ${rest && !isOn && html`<button type="button" disabled=${isLoading} onClick=${more}>More of what was left alone or failed</button>`}
+  </div>`;
+}
+
+/** The parts that a run names: those of its first page as it is now, and more at a click.
+ * @param {string} changesetId @param {Run} run */
+function useParts(changesetId, run) {
+  const [later, setLater] = useState(/** @type {{ items: Part[], cursor: string | null | undefined }} */ ({ items: [], cursor: undefined }));
+  const [error, setError] = useState(/** @type {unknown} */ (null));
+  const [isLoading, setLoading] = useState(false);
+  useEffect(() => setLater({ items: [], cursor: undefined }), [run.state]);
+  const rest = later.cursor === undefined ? run.nextCursor : later.cursor;
+  const more = () => {
+    if (!rest) return;
+    setLoading(true);
+    setError(null);
+    runOf(changesetId, run.revertId, rest).then(
+      ({ items, nextCursor }) => setLater((before) => ({ items: [...before.items, ...items], cursor: nextCursor ?? null })),
+      setError,
+    ).finally(() => setLoading(false));
+  };
+  return { items: [...run.items, ...later.items], rest, more, error, isLoading };
+}
+
+/** @param {{ part: Part, titles: Titles, dryRun: boolean }} props */
+function Row({ part, titles, dryRun }) {
+  const { result, fields = [], skipped = [], omitted, problem } = part;
+  return html`<li>
+    <${Subject} of=${part} titles=${titles} />
+    ${result === "unchanged" && html` <small>already as before</small>`}
+    ${fields.length > 0 && html`<p>${dryRun ? "Would be set back" : "Set back"}: ${fields.map((field, index) => html`${index > 0 && ", "}<${Typed}>${fieldName(field) || "all of it"}<//>`)}</p>`}
+    ${skipped.map((left) => html`<p key=${left.field} class="left">Left alone: <strong><${Typed}>${fieldName(left.field) || "all of it"}<//></strong>, <${Since} ...${left} /></p>`)}
+    ${omitted && html`<p class="hint">and ${counted(omitted, "more field")}</p>`}
+    ${result === "failed" && html`<p class="fault">Failed: ${problem?.detail ?? problem?.title ?? "it could not be set back"}</p>`}
+  </li>`;
+}

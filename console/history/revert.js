@@ -1,0 +1,141 @@
+// Going back to a version of a video: what that would change, what is left alone because of whom, and then the change itself.
+
+import { html } from "htm/preact";
+import { useId, useState } from "preact/hooks";
+import { Problem } from "../core/api.js";
+import { useLoad } from "../core/load.js";
+import { counted } from "../core/words.js";
+import { Dialog, Loading, say, Typed } from "../parts/parts.js";
+import { patiently, revert } from "./calls.js";
+import { FromTo, Since } from "./entries.js";
+import { Trouble } from "./trouble.js";
+import { fieldName } from "./words.js";
+
+/**
+ * @typedef {import("./calls.js").Change} Change
+ * @typedef {import("./calls.js").Skipped} Skipped
+ * @typedef {{ toVersion: number, fields?: string[] }} Wanted the version to go back to; only these fields of it, as JSON Pointers.
+ * @typedef {{ field: string, change?: Change, since?: Skipped }} Row `since`: somebody else changed it.
+ */
+
+/** All fields, whoever changed them. */
+const ALL = [""];
+
+/** @param {Pick<import("../screens/video.js").PartProps, "video" | "etag" | "changed"> & { wanted: Wanted, onClose: () => void }} props */
+export default function Revert({ video, etag, changed, wanted, onClose }) {
+  const { videoId, viewCount } = video;
+  const version = etag ?? `"${video.version}"`;
+  const [isWaiting, setWaiting] = useState(false);
+  const [error, setError] = useState(/** @type {unknown} */ (null));
+  const [isBusy, setBusy] = useState(false);
+  const [isOther, setOther] = useState(false);
+  /** Where somebody decided otherwise than it was shown first. */
+  const [choices, setChoices] = useState(/** @type {Map<string, boolean>} */ (new Map()));
+
+  const preview = useLoad(async (signal) => {
+    try {
+      return await patiently(() => previewOf(videoId, version, wanted, signal), { waiting: setWaiting, signal });
+    } catch (reason) {
+      if (isMismatch(reason)) changed(); // it begins anew with the video as it is now
+      throw reason;
+    }
+  }, [videoId, version]);
+
+  const rows = preview.value?.rows ?? [];
+  const isTicked = (/** @type {Row} */ { field, since }) => choices.get(field) ?? !since;
+  const ticked = rows.filter(isTicked);
+  const run = async () => {
+    setBusy(true);
+    setError(null);
+    const own = rows.filter(({ since }) => !since);
+    const force = ticked.filter(({ since }) => since).map(({ field }) => field);
+    const fields = own.every(isTicked) ? wanted.fields : ticked.map(({ field }) => field);
+    try {
+      const body = { toVersion: wanted.toVersion, ...(fields && { fields }), ...(force.length > 0 && { force }) };
+      const { data, etag: tag } = await patiently(() => revert(videoId, version, body, { dryRun: false }), { waiting: setWaiting });
+      say(`${counted(data.changes.length, "field")} set back.`);
+      onClose();
+      changed({ ...data.video, viewCount }, tag);
+    } catch (reason) {
+      setError(reason);
+      if (isMismatch(reason)) {
+        setOther(true);
+        setError(null);
+        changed();
+      }
+    } finally {
+      setBusy(false);
+    }
+  };
+
+  const group = (/** @type {string} */ title, /** @type {Row[]} */ some) => some.length > 0 && html`<fieldset disabled=${isBusy}>
+    <legend>${title}</legend>
+    ${some.map((row) => html`<${Choice} key=${row.field} row=${row} isTicked=${isTicked(row)}
+      fault=${error instanceof Problem ? error.at(row.field) : undefined}
+      tick=${(/** @type {boolean} */ is) => setChoices(new Map(choices).set(row.field, is))} />`)}
+  </fieldset>`;
+  return html`<${Dialog} class="revert" onClose=${onClose}
+    title=${wanted.fields ? `Undo the change to version ${wanted.toVersion + 1}?` : `Go back to version ${wanted.toVersion}?`}>
+    ${isOther && html`<p class="fault" role="alert">Somebody changed the video in the meantime, so nothing was set back. This is what it would be now.</p>`}
+    ${preview.value && group("This is set back", rows.filter(({ since }) => !since))}
+    ${preview.value && group("Changed since by others, and left alone unless you tick it", rows.filter(({ since }) => since))}
+    ${preview.value && !rows.length && html`<p>Nothing would change: it is as it was then, in all that people write.</p>`}
+    ${preview.value?.omitted && html`<p class="hint">and ${counted(preview.value.omitted, "more field")}, as long as all above are ticked</p>`}
+    ${preview.value?.fixed.map(({ field }) => html`<p class="hint">${fieldName(field)} stays: it is not written by people.</p>`)}
+    ${!preview.value && (preview.isLoading || isMismatch(preview.error)) && !isWaiting && html`<${Loading} what="Looking what would change" />`}
+    <${Trouble} error=${error ?? (isMismatch(preview.error) ? null : preview.error)} isWaiting=${isWaiting} retry=${preview.error && !error ? preview.reload : undefined} />
+    <div class="actions">
+      ${rows.length > 0 && html`<button type="button" class="primary" disabled=${isBusy || preview.isLoading || !ticked.length}
+        onClick=${run}>${isBusy ? "Setting back …" : `Set back ${counted(ticked.length, "field")}`}</button>`}
+      <button type="button" onClick=${onClose}>${preview.value && !rows.length ? "Close" : "Leave it as it is"}</button>
+    </div>
+  <//>`;
+}
+
+/** What would become of each field. Both questions are about the same version of the video.
+ * @param {string} videoId @param {string} version @param {Wanted} wanted @param {AbortSignal} signal
+ * @returns {Promise<{ rows: Row[], fixed: Skipped[], omitted?: number }>} */
+async function previewOf(videoId, version, wanted, signal) {
+  const ask = (/** @type {string[] | undefined} */ force) =>
+    revert(videoId, version, { ...wanted, ...(force && { force }) }, { dryRun: true, signal });
+  const { data: careful } = await ask(undefined);
+  const since = careful.skipped.filter(({ reason }) => reason !== "notWritable");
+  /** @type {Change[]} */
+  let forced = [];
+  if (since.length) {
+    try {
+      forced = (await ask(ALL)).data.changes;
+    } catch (reason) {
+      // What cannot be forced as a whole may be in parts: the fields are named without what they would be.
+      if (!(reason instanceof Problem && [409, 410, 422].includes(reason.status))) throw reason;
+    }
+  }
+  return {
+    rows: [
+      ...careful.changes.map((change) => ({ field: change.field, change })),
+      ...since.map((skipped) => ({ field: skipped.field, since: skipped, change: forced.find(({ field }) => field === skipped.field) })),
+    ],
+    fixed: careful.skipped.filter(({ reason }) => reason === "notWritable"),
+    omitted: careful.omitted,
+  };
+}
+
+/** @param {{ row: Row, isTicked: boolean, fault?: string, tick: (is: boolean) => void }} props */
+function Choice({ row: { field, change, since }, isTicked, fault, tick }) {
+  const id = useId();
+  return html`<div class="decision">
+    <input type="checkbox" id=${id} checked=${isTicked} aria-invalid=${fault ? "true" : undefined} aria-describedby=${`${id}-more`}
+      onChange=${(/** @type {Event} */ event) => tick(/** @type {HTMLInputElement} */ (event.currentTarget).checked)} />
+    <div><label for=${id}><${Typed}>${fieldName(field)}<//></label>${change && html`: <${FromTo} ...${change} />`}
+      <div id=${`${id}-more`}>
+        ${since && html`<small><${Since} ...${since} /></small>`}
+        ${fault && html`<p class="fault">${fault}</p>`}
+      </div>
+    </div>
+  </div>`;
+}
+
+/** @param {unknown} error */
+function isMismatch(error) {
+  return error instanceof Problem && error.kind === "version-mismatch";
+}

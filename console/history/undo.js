@@ -1,0 +1,115 @@
+// Taking a change set back: first what that would do, then the same for good; large ones go on by themselves and are watched.
+
+import { html } from "htm/preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { useEvery, useLoad } from "../core/load.js";
+import { go, to } from "../core/route.js";
+import { counted } from "../core/words.js";
+import { Loading, say } from "../parts/parts.js";
+import { patiently, revertSet, runOf } from "./calls.js";
+import Report from "./report.js";
+import { Trouble } from "./trouble.js";
+import { fieldName } from "./words.js";
+
+/** @typedef {import("./calls.js").Run} Run @typedef {import("./subjects.js").Titles} Titles */
+
+const PERIOD_MS = 1500;
+
+/** A run that goes on by itself is part of the address, so that a reload goes on watching it. `undone` is called once it is
+ * taken back.
+ * @param {{ changesetId: string, query: URLSearchParams, titles: Titles, undone: () => void }} props */
+export default function Undo({ changesetId, query, titles, undone }) {
+  const revertId = query.get("revert");
+  const [isWaiting, setWaiting] = useState(false);
+  const [error, setError] = useState(/** @type {unknown} */ (null));
+  const [busy, setBusy] = useState(/** @type {"" | "preview" | "undo"} */ (""));
+  /** What was answered at once. */
+  const [answer, setAnswer] = useState(/** @type {Run | null} */ (null));
+  const [force, setForce] = useState(() => query.getAll("force"));
+  const watched = useLoad(async (signal) => (revertId ? runOf(changesetId, revertId, undefined, signal) : null), [changesetId, revertId]);
+  const run = answer ?? watched.value;
+  const isOn = run !== null && run.state !== "done";
+  useEvery(() => watched.isLoading || watched.reload(), PERIOD_MS, isOn);
+
+  const asked = useRef(revertId);
+  useEffect(() => {
+    if (asked.current !== revertId) setAnswer(null); // somebody wants to see another run
+    asked.current = revertId;
+  }, [revertId]);
+
+  const heading = useRef(/** @type {HTMLElement | null} */ (null));
+  const wasOn = useRef(isOn);
+  useEffect(() => {
+    if (wasOn.current && !isOn) tell(run);
+    wasOn.current = isOn;
+  }, [isOn]);
+
+  const tell = (/** @type {Run | null} */ done) => {
+    if (!done || done.dryRun) return;
+    say("The change set is taken back.");
+    undone();
+  };
+  const start = async (/** @type {boolean} */ dryRun) => {
+    setBusy(dryRun ? "preview" : "undo");
+    setError(null);
+    try {
+      const begun = await patiently(() => revertSet(changesetId, force, dryRun), { waiting: setWaiting });
+      if (begun.state === "done") {
+        setAnswer(begun);
+        tell(begun);
+      } else {
+        setAnswer(null);
+        go(to(["changesets", changesetId], { revert: begun.revertId, force: dryRun ? force : [] }), { replace: true });
+      }
+      heading.current?.focus(); // what was clicked may be gone
+    } catch (reason) {
+      setError(reason);
+    } finally {
+      setBusy("");
+    }
+  };
+
+  const canUndo = run !== null && run.dryRun && run.state === "done" && run.reverted + (force.length ? run.skipped : 0) > 0;
+  return html`<section class="undo" aria-label="Take it back">
+    <h2 ref=${heading} tabindex="-1">${titleOf(run)}</h2>
+    ${!run && !revertId && html`<p>Every field that this change set wrote can be set back to what it was before. What somebody changed since stays as it is, unless you decide otherwise.</p>`}
+    ${!run && watched.isLoading && revertId && html`<${Loading} />`}
+    ${run && html`<${Report} key=${run.revertId} changesetId=${changesetId} run=${run} titles=${titles} />`}
+    ${run?.dryRun && !isOn && html`<${Force} run=${run} force=${force} setForce=${setForce} />`}
+    <${Trouble} error=${error ?? watched.error} isWaiting=${isWaiting} retry=${error || !watched.error ? undefined : watched.reload} />
+    <div class="actions">
+      ${canUndo && html`<button type="button" class="primary" disabled=${busy !== ""} onClick=${() => start(false)}>
+        ${busy === "undo" ? "Taking it back …" : "Take it back now"}</button>`}
+      ${!isOn && html`<button type="button" class=${run ? "" : "primary"} disabled=${busy !== ""} onClick=${() => start(true)}>
+        ${busy === "preview" ? "Looking …" : run ? "Look again" : "See what taking it back would do"}</button>`}
+      ${run && !run.dryRun && !isOn && run.reverted > 0 && html`<a class="button" href=${to(["changesets", run.revertId])}>The change set of this undo: take this back too</a>`}
+    </div>
+  </section>`;
+}
+
+/** Fields that somebody changed since; a tick sets them back all the same, wherever the set wrote them.
+ * @param {{ run: Run, force: string[], setForce: (force: string[]) => void }} props */
+function Force({ run, force, setForce }) {
+  /** @type {Map<string, number>} */
+  const numbers = new Map(force.map((field) => [field, 0]));
+  for (const { skipped = [] } of run.items) {
+    for (const { field, reason } of skipped) if (reason === "changedSince") numbers.set(field, (numbers.get(field) ?? 0) + 1);
+  }
+  if (!numbers.size) return null;
+  const toggle = (/** @type {string} */ field) =>
+    setForce(force.includes(field) ? force.filter((other) => other !== field) : [...force, field]);
+  return html`<fieldset>
+    <legend>Set back as well, although others changed it since</legend>
+    ${[...numbers].map(([field, number]) => html`<label class="check" key=${field}>
+      <input type="checkbox" checked=${force.includes(field)} onChange=${() => toggle(field)} />
+      <span>${fieldName(field)}${number > 0 && html` <small>in ${counted(number, "place")} that this report names</small>`}</span>
+    </label>`)}
+  </fieldset>`;
+}
+
+/** @param {Run | null} run */
+function titleOf(run) {
+  if (!run) return "Take it back";
+  if (run.state !== "done") return run.dryRun ? "Looking what taking it back would do" : "Taking it back";
+  return run.dryRun ? "What taking it back would do" : "Taken back";
+}

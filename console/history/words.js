@@ -1,0 +1,84 @@
+// What an entry of the history says, in words.
+
+import { Fragment } from "preact";
+import { html } from "htm/preact";
+import { to } from "../core/route.js";
+import { Typed } from "../parts/parts.js";
+import { languageName, nameOf, regionName } from "../video/names.js";
+
+/**
+ * @typedef {import("./calls.js").Entry} Entry
+ * @typedef {import("./calls.js").Subject} Subject
+ */
+
+/** What people call the fields that an entry names. @type {Record<string, string>} */
+const LABELS = {
+  title: "Title", description: "Description", category: "Category", tags: "Tags", visibility: "Visibility",
+  publishAt: "Published from", expiresAt: "Published until", purgeAt: "Removed for good", language: "Language",
+  releaseYear: "Release year", seriesId: "Series", season: "Season", episode: "Episode", metadata: "Metadata",
+  status: "Status", userId: "Owner", createdAt: "Created", updatedAt: "Time of the change", duration: "Duration", fileSize: "File size",
+  format: "Format", resolution: "Resolution", videoCodec: "Video codec", audioCodec: "Audio codec", frameRate: "Pictures a second",
+  origins: "Where it is from", resolutions: "Versions of the film", thumbnails: "Pictures", pictures: "Pictures", posterTime: "Moment of the poster",
+  source: "Upload", failure: "Failure", viewCount: "Views", schemaVersion: "Form it is stored in",
+  state: "State", attempt: "Attempt", input: "Input", inputHash: "Mark of the input", output: "Output", error: "Error",
+  job: "Job", characters: "Characters", types: "Kinds", attributes: "Remarks", addedAt: "Added", average: "Average", votes: "Votes",
+  name: "Name", ordering: "Place", roles: "Roles", titles: "Titles", imported: "Imported ratings", entries: "Video",
+};
+
+/** @type {Record<string, string>} */
+const ACTIONS = {
+  created: "Created", changed: "Changed", deleted: "Deleted", restored: "Restored", expired: "Expired", removed: "Removed",
+};
+
+/** Who is not a person. @type {Record<string, string>} */
+const OTHERS = {
+  "job:import": "an import", "dynamodb.amazonaws.com": "the database", unknown: "somebody who bypassed the service",
+};
+
+/** A field by name, such as `Metadata › camera`. @param {string} pointer */
+export function fieldName(pointer) {
+  const [first = "", ...rest] = partsOf(pointer);
+  return [LABELS[first] ?? first, ...rest.map((part) => (first === "metadata" || first === "origins" ? part : LABELS[part] ?? part))].join(" › ");
+}
+
+/** The keys that a JSON Pointer (RFC 6901) leads along. @param {string} pointer */
+export function partsOf(pointer) {
+  return pointer.split("/").slice(1).map((part) => part.replaceAll("~1", "/").replaceAll("~0", "~"));
+}
+
+/** What an entry says happened, such as `Changed` or `Poster: done`. @param {Entry} entry */
+export function happened(entry) {
+  const { entity, kind, action, attempt } = entry;
+  if (entity === "video") return ACTIONS[action] ?? action;
+  const done = (ACTIONS[action] ?? action).toLowerCase();
+  if (entity === "job") return `${nameOf(kind ?? "")}: ${done}${attempt && attempt > 1 ? `, attempt ${attempt}` : ""}`;
+  const name = entry.changes.find(({ field }) => field === "/name");
+  return html`${subjectName(entry, name?.to ?? name?.from)}: ${done}`;
+}
+
+/** The video that a change put into a playlist, moved, or took out; undefined: it is about something else. @param {string} pointer */
+export function entryOf(pointer) {
+  const [first, videoId] = partsOf(pointer);
+  return first === "entries" ? videoId : undefined;
+}
+
+/** What lies beside a video, such as `Credit of Ada`; or the playlist. @param {Subject} subject @param {unknown} [name] */
+export function subjectName({ entity, personId, region, language }, name) {
+  if (entity === "credit") return html`Credit of <${Typed}>${name ?? personId}<//>`;
+  if (entity === "release") return `Titles, ${[region && regionName(region), language && languageName(language)].filter(Boolean).join(", ")}`;
+  return { rating: "Ratings", playlist: "Playlist", video: "Video", job: "Job" }[entity];
+}
+
+/** Whoever did it. @param {{ by: Entry["by"] }} props */
+export function By({ by: { kind, id } }) {
+  if (kind === "person") return html`<${Typed}>${id}<//>`;
+  if (OTHERS[id]) return html`<${Fragment}>${OTHERS[id]}<//>`;
+  return html`the ${kind} <${Typed}>${id.replace(/^job:/, "")}<//>`;
+}
+
+/** Where a change is shown together with all that was written with it; null: nowhere. Of what jobs do only imports make
+ * change sets, and what they bring may say who created it then. @param {Entry} entry */
+export function setOf({ entity, correlationId, by, action }) {
+  const isOfSet = correlationId && entity !== "job" && (by.kind === "person" || by.id === "job:import" || action === "created");
+  return isOfSet ? to(["changesets", correlationId]) : null;
+}

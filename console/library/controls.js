@@ -1,0 +1,208 @@
+// What is shown in the library: each change is another address.
+
+import { html } from "htm/preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { api, ask } from "../core/api.js";
+import { useLoad } from "../core/load.js";
+import { go } from "../core/route.js";
+import { count } from "../core/words.js";
+import { Field, Typed } from "../parts/parts.js";
+import { regionName } from "../video/names.js";
+import { KINDS, STATUSES, countFilters, filtersOf, withKind, withValue, withoutFilters } from "./choice.js";
+
+/**
+ * @typedef {import("./choice.js").Choice} Choice
+ * @typedef {import("./choice.js").Kind} Kind
+ * @typedef {import("../core/session.js").User} User
+ * @typedef {import("../core/api.js").Problem} Problem
+ * @typedef {{ choice: Choice, problem: Problem | null }} Props
+ */
+
+const WINDOWS = { hour: "The last hour", day: "The last day", week: "The last week", month: "The last month" };
+const SORTS = { "-views": "Most views", "-rise": "Rising most", "-viewCount": "Most views ever" };
+const ORDERS = { desc: "Newest first", asc: "Oldest first" };
+
+/** @param {Props & { user: User }} props */
+export default function Controls({ choice, user, problem }) {
+  const { kind } = choice;
+  const form = useRef(/** @type {HTMLFormElement | null} */ (null));
+  useSlash(form);
+  const kinds = Object.fromEntries(Object.entries(KINDS).filter(([name]) => name !== "status" || user.isAdmin || kind === "status"));
+  const filters = filtersOf(choice, user);
+  const set = countFilters(choice, user);
+  const props = { choice, problem };
+  return html`<form class="choice" role="search" aria-label="Which videos" ref=${form} onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}>
+    <div class="controls">
+      <${Field} kind="select" label="Show" value=${kind} aria-keyshortcuts="/"
+        onInput=${(/** @type {string} */ name) => go(withKind(choice, /** @type {Kind} */ (name)))}><${Options} of=${kinds} chosen=${kind} /><//>
+      <${Selector} ...${props} />
+      ${kind === "top"
+        ? html`<${Select} ...${props} name="window" label="Viewed in" options=${WINDOWS} usual="day" />
+          <${Select} ...${props} name="sort" label="First" options=${SORTS} usual="-views" />
+          <${Entry} ...${props} name="category" label="Category" />`
+        : html`<${Select} ...${props} name="order" label="Order" options=${ORDERS} usual="desc" />`}
+    </div>
+    ${filters.length > 0 && html`<details open=${set > 0}>
+      <summary>Filters${set > 0 && html` <span class="number">${count(set)}<span class="unseen"> set</span></span>`}</summary>
+      <div class="controls">${filters.map((name) => html`<${Filter} key=${name} ...${props} name=${name} />`)}</div>
+      ${set > 0 && html`<a class="button" href=${withoutFilters(choice)}>Clear the filters</a>`}
+    </details>`}
+  </form>`;
+}
+
+/** The value of what is selected by. @param {Props} props */
+function Selector(props) {
+  const { kind, values } = props.choice;
+  switch (kind) {
+    case "tag":
+      return html`<${Tag} ...${props} />`;
+    case "region":
+      return html`<${Region} ...${props} />`;
+    case "category":
+      return html`<${Entry} key="category" ...${props} name="category" label="Category" />`;
+    case "user":
+      return html`<${Entry} key="userId" ...${props} name="userId" label="User" />`;
+    case "status":
+      return html`<${Status} ...${props} empty=${values.status ? null : "Choose one"} />`;
+    default:
+      return null;
+  }
+}
+
+/** @param {Props & { name: string }} props */
+function Filter({ name, ...props }) {
+  switch (name) {
+    case "userId":
+      return html`<${Entry} ...${props} name=${name} label="Owner" hint="me for your own" />`;
+    case "category":
+      return html`<${Entry} ...${props} name=${name} label="Category" />`;
+    case "status":
+      return html`<${Status} ...${props} empty="Any" />`;
+    case "format":
+      return html`<${Entry} ...${props} name=${name} label="Format" hint="Such as mp4" />`;
+    case "minDuration":
+      return html`<${Entry} ...${props} ...${MINUTES} name=${name} label="At least, minutes" />`;
+    case "maxDuration":
+      return html`<${Entry} ...${props} ...${MINUTES} name=${name} label="At most, minutes" />`;
+    case "from":
+      return html`<${Entry} ...${props} ...${DAY} name=${name} label="Created from" />`;
+    default:
+      return html`<${Entry} ...${props} ...${DAY} name=${name} label="Created before" />`;
+  }
+}
+
+/** @typedef {{ kind: string, read: (value: string) => string, write: (entered: string) => string, [attribute: string]: unknown }} Kindred */
+
+/** Minutes, for the milliseconds of the API. @type {Kindred} */
+const MINUTES = {
+  kind: "number", step: "any", inputmode: "decimal",
+  read: (value) => (value && Number.isFinite(Number(value)) ? String(Number((Number(value) / 60000).toFixed(3))) : ""),
+  write: (entered) => (entered === "" ? "" : String(Math.round(Number(entered) * 60000))),
+};
+
+/** A day of whoever looks, for the time of the API when it begins. @type {Kindred} */
+const DAY = {
+  kind: "date",
+  read: (value) => {
+    const time = new Date(/^\d+$/.test(value) ? Number(value) * 1000 : value);
+    if (Number.isNaN(time.getTime())) return "";
+    const parts = [String(time.getFullYear()).padStart(4, "0"), time.getMonth() + 1, time.getDate()];
+    return parts.map((part) => String(part).padStart(2, "0")).join("-");
+  },
+  write: (entered) => {
+    const time = new Date(`${entered}T00:00`);
+    return Number.isNaN(time.getTime()) ? "" : time.toISOString().replace(".000", "");
+  },
+};
+
+/** @param {string} text */
+const same = (text) => text;
+
+/** What somebody types; it counts when they are done with it.
+ * @param {Props & { name: string, label: string, hint?: string, read?: (value: string) => string, write?: (entered: string) => string,
+ *   [attribute: string]: unknown }} props */
+function Entry({ choice, problem, name, read = same, write = same, ...more }) {
+  const value = choice.values[name] ?? "";
+  const seen = useRef(value);
+  const draft = useRef(/** @type {string | null} */ (null));
+  const [, redraw] = useState({});
+  if (seen.current !== value) { // not in an effect: what is typed before that runs would be lost
+    seen.current = value;
+    draft.current = null;
+  }
+  const type = (/** @type {string} */ text) => {
+    draft.current = text;
+    redraw({});
+  };
+  const finish = (/** @type {Event} */ event) => {
+    const wanted = write(/** @type {HTMLInputElement} */ (event.currentTarget).value.trim());
+    if (wanted !== value) go(withValue(choice, name, wanted));
+  };
+  return html`<${Field} value=${draft.current ?? read(value)} onInput=${type} onChange=${finish} error=${problem?.on(name)}
+    autocomplete="off" spellcheck=${false} ...${more} />`;
+}
+
+/** @param {Props & { name: string, label: string, options: Record<string, string>, usual: string }} props */
+function Select({ choice, problem, name, label, options, usual }) {
+  const value = choice.values[name] ?? usual;
+  return html`<${Field} kind="select" label=${label} value=${value} error=${problem?.on(name)}
+    onInput=${(/** @type {string} */ wanted) => go(withValue(choice, name, wanted === usual ? "" : wanted))}>
+    <${Options} of=${value in options ? options : { [value]: value, ...options }} chosen=${value} />
+  <//>`;
+}
+
+/** @param {Props & { empty: string | null }} props what stands for none */
+function Status({ choice, problem, empty }) {
+  const { status = "", tag, region } = choice.values;
+  // No index answers which deleted videos have a tag or region.
+  const names = STATUSES.filter((name) => name !== "deleted" || !(tag || region) || status === name);
+  const options = Object.fromEntries(names.map((name) => [name, name]));
+  return html`<${Select} choice=${choice} problem=${problem} name="status" label="Status" usual=""
+    options=${empty === null ? options : { "": empty, ...options }} />`;
+}
+
+/** @param {{ of: Record<string, string>, chosen: string }} props */
+function Options({ of, chosen }) {
+  return Object.entries(of).map(([value, text]) => html`<option key=${value} value=${value} selected=${value === chosen}>${text}</option>`);
+}
+
+/** @param {Props} props */
+function Region(props) {
+  const code = (props.choice.values.region ?? "").toUpperCase();
+  const name = regionName(code);
+  return html`<${Entry} ...${props} name="region" label="Region" hint=${name !== code ? name : "A country’s code, such as NZ"} />`;
+}
+
+/** A tag, with those in use to choose from. @param {Props} props */
+function Tag(props) {
+  // What is used can be typed as well, so nothing is said when it cannot be read.
+  const { value: tags } = useLoad(async (signal) => {
+    const { data } = await ask(api.GET("/v1/tags", { params: { query: { limit: 100 } }, signal }));
+    return data.items;
+  }, []);
+  const hint = tags && !tags.length ? "No published video has a tag yet" : undefined;
+  return html`<${Entry} ...${props} name="tag" label="Tag" list="library-tags" hint=${hint} />
+    <datalist id="library-tags">${tags?.map(({ tag }) => html`<option key=${tag} value=${tag}></option>`)}</datalist>
+    ${!props.choice.values.tag && tags && tags.length > 0 && html`<ul class="tags" role="list" aria-label="Tags in use">
+      ${tags.map(({ tag, count: number }) => html`<li key=${tag}>
+        <a class="button" href=${withValue(props.choice, "tag", tag)}><${Typed}>${tag}<//> <span class="number">${count(number)}</span></a>
+      </li>`)}
+    </ul>`}`;
+}
+
+/** Let `/` lead to the first control. @param {{ current: HTMLFormElement | null }} form */
+function useSlash(form) {
+  useEffect(() => {
+    const lead = (/** @type {KeyboardEvent} */ event) => {
+      if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey) return;
+      const target = /** @type {HTMLElement} */ (event.target);
+      if (target.closest("input, textarea, select, [contenteditable]") || document.querySelector("dialog[open]")) return;
+      const first = form.current?.querySelector("select");
+      if (!first) return;
+      event.preventDefault();
+      first.focus();
+    };
+    addEventListener("keydown", lead);
+    return () => removeEventListener("keydown", lead);
+  }, []);
+}

@@ -1,0 +1,110 @@
+// The posters, and moving among them by the keyboard: one of them has the focus, and arrow keys move it.
+
+import { html } from "htm/preact";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
+import { to } from "../core/route.js";
+import { counted, date, duration, time } from "../core/words.js";
+import { Poster, Status, Typed } from "../parts/parts.js";
+
+/** @typedef {import("../screens/library.js").Summary} Summary */
+
+const SKELETONS = Array.from({ length: 12 }, (_, index) => index);
+
+/** `back` is the video that somebody comes back from, who goes on there.
+ * @param {{ items: Summary[], isFirst: boolean, isDone: boolean, isMine: boolean, back: string | null,
+ *   onOpen: (videoId: string) => void }} props */
+export default function Grid({ items, isFirst, isDone, isMine, back, onOpen }) {
+  const list = useRef(/** @type {HTMLElement | null} */ (null));
+  const [current, setCurrent] = useState(back);
+  const place = Math.max(0, items.findIndex((item) => item.videoId === current));
+
+  useLayoutEffect(() => {
+    if (back) cards(list.current)[place]?.focus({ preventScroll: true });
+  }, []);
+
+  /** @param {KeyboardEvent} event */
+  const move = (event) => {
+    if (event.altKey || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    const all = cards(list.current);
+    const next = all[goal(event.key, all, place)];
+    if (!next) return;
+    event.preventDefault();
+    next.focus();
+    next.scrollIntoView({ block: "nearest" });
+  };
+
+  if (isFirst) {
+    return html`<ul class="grid library" aria-hidden="true">
+      ${SKELETONS.map((index) => html`<li key=${index} class="skeleton"><span class="poster"></span><span class="title"></span><span class="about"></span></li>`)}
+    </ul>`;
+  }
+  if (!items.length) return null;
+  return html`<ul class="grid library" ref=${list} role="list" aria-label="Videos" aria-describedby="library-keys" onKeyDown=${move}>
+      ${items.map((video, index) => html`<li key=${video.videoId} aria-posinset=${index + 1} aria-setsize=${isDone ? items.length : -1}>
+        <a class="card" href=${to(["videos", video.videoId])} tabindex=${index === place ? 0 : -1}
+          onFocus=${() => setCurrent(video.videoId)} onClick=${() => onOpen(video.videoId)}>
+          <${Card} video=${video} isMine=${isMine} />
+        </a>
+      </li>`)}
+    </ul>
+    <p class="hint keys" id="library-keys">Arrow keys, Home and End move among the videos, Enter opens one, / leads to the choice of videos.</p>`;
+}
+
+/** @param {{ video: Summary, isMine: boolean }} props */
+function Card({ video, isMine }) {
+  const { title, poster, userId, createdAt, viewCount, views } = video;
+  return html`
+    <${Typed} class="title" title=${title.length > 40 ? title : undefined}>${title}<//>
+    <span class="frame">
+      <${Poster} url=${poster} />
+      ${video.duration !== undefined && html`<span class="length">${duration(video.duration)}</span>`}
+    </span>
+    <span class="about">
+      <${State} video=${video} />
+      ${!isMine && html`<${Typed} class="owner">${userId}<//><span class="dot"> · </span>`}
+      <time datetime=${new Date(createdAt * 1000).toISOString()}>${date(createdAt)}</time>
+      ${views !== undefined
+        ? html`<span class="dot"> · </span>${counted(views, "view")}`
+        : viewCount !== undefined && html`<span class="dot"> · </span>${counted(viewCount, "view")}`}
+    </span>`;
+}
+
+/** Why not everybody sees a video, if so. @param {{ video: Summary }} props */
+function State({ video: { status, visibility, publishAt, expiresAt } }) {
+  const now = Date.now() / 1000;
+  if (status !== "ready") return html`<${Status} of=${status} /> `;
+  if (visibility !== "public") return html`<span class="status">private</span> `;
+  if (publishAt && publishAt > now) return html`<span class="status">from ${time(publishAt)}</span> `;
+  if (expiresAt && expiresAt <= now) return html`<span class="status">expired</span> `;
+  return null;
+}
+
+/** @param {HTMLElement | null} list @returns {HTMLElement[]} */
+function cards(list) {
+  return list ? [...list.querySelectorAll("a")] : [];
+}
+
+/** Where a key leads from a place in the grid; -1: nowhere.
+ * @param {string} key @param {HTMLElement[]} all @param {number} place */
+function goal(key, all, place) {
+  const top = all[0]?.getBoundingClientRect().top;
+  const columns = all.findIndex((card) => card.getBoundingClientRect().top !== top);
+  const width = columns < 1 ? all.length : columns;
+  const last = all.length - 1;
+  switch (key) {
+    case "ArrowRight":
+      return Math.min(place + 1, last);
+    case "ArrowLeft":
+      return Math.max(place - 1, 0);
+    case "ArrowUp":
+      return place - width;
+    case "ArrowDown":
+      return place + width <= last ? place + width : Math.floor(place / width) < Math.floor(last / width) ? last : -1;
+    case "Home":
+      return 0;
+    case "End":
+      return last;
+    default:
+      return -1;
+  }
+}

@@ -1,0 +1,179 @@
+// Videos whose jobs failed: why, and another attempt for one or for all that are shown.
+
+import { html } from "htm/preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { api, ask, Problem } from "../core/api.js";
+import { useEvery, usePages } from "../core/load.js";
+import { to } from "../core/route.js";
+import { counted, time } from "../core/words.js";
+import { Empty, Failure, Loading, News, Status, Typed } from "../parts/parts.js";
+import { nameOf } from "../video/names.js";
+import { Panel, ShowMore, useNews, VideoRow } from "./panel.js";
+
+/** @typedef {import("../core/api.js").Schemas["Job"]} Job */
+/** @typedef {import("../core/api.js").Schemas["VideoSummary"]} Summary */
+/** What is known of a video's jobs; `isWatched` after one of them was retried here.
+ * @typedef {{ jobs?: Job[], error?: unknown, isWatched?: boolean }} Known */
+/** Retrying all: how far it is, and what came of it.
+ * @typedef {{ all: number, done: number, retried: number, hopeless: number, refused: number, error?: unknown, isOver: boolean }} Run */
+
+const PAUSE_MS = 3000;
+
+/** @param {import("../screens/operations.js").PanelProps} props */
+export default function Failed({ changes }) {
+  const pages = usePages(async (cursor, signal) => {
+    const query = { status: /** @type {const} */ ("failed"), limit: 12, cursor };
+    const { data } = await ask(api.GET("/v1/videos", { params: { query }, signal }));
+    return { ...data, items: /** @type {Summary[]} */ (data.items) };
+  }, [], { key: ({ videoId }) => videoId });
+  const { known, read, retry, isWatching, look } = useJobs();
+  useEvery(look, PAUSE_MS, isWatching);
+  useNews(changes, pages, (videoIds) => videoIds.forEach((videoId) => known[videoId] && void read(videoId)));
+  const { run, start, stop } = useRun(read, retry);
+  return html`<${Panel} title="Failed videos" class="panel-wide" refresh=${pages.reload}>
+    <${News} pages=${pages} />
+    ${pages.items.length > 0 && html`<div class="panel-run">
+      ${run && !run.isOver
+        ? html`<button type="button" onClick=${stop}>Stop</button>`
+        : html`<button type="button" onClick=${() => start(pages.items)}>Retry all shown</button>`}
+      ${run && html`<${Progress} run=${run} />`}
+    </div>`}
+    ${run?.error && html`<${Failure} error=${run.error} />`}
+    ${pages.isDone && !pages.items.length && html`<${Empty}>No video has failed.<//>`}
+    <ul class="panel-rows">
+      ${pages.items.map((video) => html`<${VideoRow} key=${video.videoId} video=${video} seen=${() => void read(video.videoId)}>
+        <${Jobs} title=${video.title} known=${known[video.videoId]} retry=${(/** @type {Job} */ job) => retry(job)}
+          again=${() => void read(video.videoId)} />
+      <//>`)}
+    </ul>
+    <${ShowMore} pages=${pages} />
+  <//>`;
+}
+
+/** @param {{ run: Run }} props */
+function Progress({ run: { all, done, retried, hopeless, refused, isOver } }) {
+  const results = [
+    `${counted(retried, "job")} retried`,
+    hopeless && `${counted(hopeless, "video")} left out, which only another film can help`,
+    refused && `${counted(refused, "video")} refused`,
+  ].filter(Boolean).join(", ");
+  return html`<label class="panel-progress">
+    <progress max=${all} value=${done}></progress>
+    <span role="status">${isOver ? "Done" : "Retrying"}: ${done} of ${counted(all, "video")}; ${results}.</span>
+  </label>`;
+}
+
+/** @param {{ title: string, known?: Known, retry: (job: Job) => Promise<unknown>, again: () => void }} props */
+function Jobs({ title, known, retry, again }) {
+  if (!known?.jobs) return known?.error ? html`<${Failure} error=${known.error} retry=${again} />` : html`<${Loading} what="Loading the reason" />`;
+  const shown = known.jobs.filter(({ state }) => state === "failed" || known.isWatched);
+  return html`
+    ${!shown.length && html`<p class="hint">None of its jobs has failed: somebody set its status.</p>`}
+    ${shown.map((job) => html`<div class="panel-job" key=${job.kind}>
+      <p><${Typed}>${nameOf(job.kind)}<//> <${Status} of=${job.state} />
+        ${job.state === "running" && html` ${job.progress} %`}</p>
+      ${job.state === "failed" && html`
+        <p class="panel-reason"><${Typed}>${job.error?.reason ?? "No reason was given."}<//></p>
+        <p class="hint">${counted(job.attempts, "attempt")}, the last ${time(job.error?.at ?? job.updatedAt)}.
+          ${job.error?.final && " The film itself is the reason: only another film can help."}</p>
+        ${job.error?.final
+          ? html`<a class="button" href=${to(["upload"], { video: job.videoId })} aria-label=${`Upload another film: ${title}`}>Upload another film</a>`
+          : html`<button type="button" aria-label=${`Retry: ${nameOf(job.kind)}, ${title}`}
+              onClick=${() => retry(job).catch(() => undefined)}>Retry</button>`}`}
+    </div>`)}
+    <${Failure} error=${known.error} />`;
+}
+
+/** The jobs of videos, each asked for when somebody wants to know. */
+function useJobs() {
+  const [known, setKnown] = useState(/** @type {Record<string, Known>} */ ({}));
+  const isLooking = useRef(false);
+  const set = (/** @type {string} */ videoId, /** @type {Known} */ more) =>
+    setKnown((before) => ({ ...before, [videoId]: { ...before[videoId], ...more } }));
+
+  /** @param {string} videoId @returns {Promise<Job[]>} */
+  const read = async (videoId) => {
+    try {
+      const { data } = await ask(api.GET("/v1/videos/{videoId}/jobs", { params: { path: { videoId } } }));
+      set(videoId, { jobs: data.items, error: null });
+      return data.items;
+    } catch (error) {
+      set(videoId, { error });
+      throw error;
+    }
+  };
+  /** @param {Job} job */
+  const retry = async ({ videoId, kind }) => {
+    try {
+      const { data } = await ask(api.POST("/v1/videos/{videoId}/jobs/{kind}/retry", { params: { path: { videoId, kind } } }));
+      setKnown((before) => {
+        const jobs = before[videoId]?.jobs?.map((job) => (job.kind === kind ? data : job));
+        return { ...before, [videoId]: { jobs, error: null, isWatched: true } };
+      });
+    } catch (error) {
+      set(videoId, { error });
+      throw error;
+    }
+  };
+  const open = Object.entries(known).filter(([, { jobs, isWatched }]) => isWatched && jobs?.some(isOpen));
+  /** Follow those that were retried, one after another. */
+  const look = async () => {
+    if (isLooking.current) return;
+    isLooking.current = true;
+    for (const [videoId] of open) await read(videoId).catch(() => undefined); // it is shown, and asked again
+    isLooking.current = false;
+  };
+  return {
+    known, retry, look, isWatching: open.length > 0,
+    read: (/** @type {string} */ videoId) => read(videoId).catch(() => /** @type {Job[] | null} */ (null)),
+  };
+}
+
+/** @param {Job} job */
+function isOpen({ state }) {
+  return state === "queued" || state === "running";
+}
+
+/** Retries the failed jobs of videos one after another.
+ * @param {(videoId: string) => Promise<Job[] | null>} read @param {(job: Job) => Promise<unknown>} retry */
+function useRun(read, retry) {
+  const [run, setRun] = useState(/** @type {Run | null} */ (null));
+  const isStopped = useRef(false);
+  const stop = () => void (isStopped.current = true);
+  useEffect(() => stop, []);
+  /** @param {Summary[]} videos */
+  const start = async (videos) => {
+    isStopped.current = false;
+    /** @type {Run} */
+    let now = { all: videos.length, done: 0, retried: 0, hopeless: 0, refused: 0, isOver: false };
+    const show = (/** @type {Partial<Run>} */ more) => setRun((now = { ...now, ...more }));
+    show({});
+    for (const { videoId } of videos) {
+      if (isStopped.current) break;
+      const failed = (await read(videoId))?.filter(({ state }) => state === "failed");
+      const worth = failed?.filter(({ error }) => !error?.final) ?? [];
+      let isRefused = !failed;
+      for (const job of worth) {
+        try {
+          await retry(job);
+          show({ retried: now.retried + 1 });
+        } catch (error) {
+          isRefused = true;
+          // Without a connection, or with today's jobs used up, all others would fail as well.
+          if (!(error instanceof Problem) || [0, 429, 503].includes(error.status)) {
+            isStopped.current = true;
+            show({ error });
+            break;
+          }
+        }
+      }
+      show({
+        done: now.done + 1,
+        hopeless: now.hopeless + (failed?.length && !worth.length ? 1 : 0),
+        refused: now.refused + (isRefused ? 1 : 0),
+      });
+    }
+    show({ isOver: true });
+  };
+  return { run, start, stop };
+}

@@ -1,0 +1,31 @@
+// Whether the service answers.
+
+import { html } from "htm/preact";
+import { api, ask } from "../core/api.js";
+import { useEvery, useLoad } from "../core/load.js";
+import { Failure, Loading } from "../parts/parts.js";
+import { Panel } from "./panel.js";
+
+const PAUSE_MS = 30_000;
+const CLOCK = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
+
+export default function Health() {
+  // That it does not answer is an answer as well: it stays until there is another one.
+  const loaded = useLoad(async (signal) => {
+    const start = performance.now();
+    try {
+      const { data } = await ask(api.GET("/health", { signal }));
+      return { status: data.status, took: Math.round(performance.now() - start), at: Date.now() };
+    } catch (error) {
+      return { error };
+    }
+  }, []);
+  useEvery(loaded.reload, PAUSE_MS, true);
+  const { value } = loaded;
+  return html`<${Panel} title="Health" class="panel-wide" refresh=${loaded.reload}>
+    ${!value ? html`<${Loading} />`
+      : "error" in value ? html`<${Failure} error=${value.error} retry=${loaded.reload} />`
+        : html`<p class="health"><strong class="status status-ready">${value.status}</strong>
+          <span>The service and its table answer: in ${value.took} ms, at ${CLOCK.format(value.at)}.</span></p>`}
+  <//>`;
+}

@@ -1,0 +1,107 @@
+// What the panels are made of.
+
+import { html } from "htm/preact";
+import { useEffect, useId, useRef, useState } from "preact/hooks";
+import { to } from "../core/route.js";
+import { time } from "../core/words.js";
+import { Failure, Loading, Poster, Typed } from "../parts/parts.js";
+
+/** @typedef {import("../parts/parts.js").Children} Children */
+/** @typedef {import("../core/api.js").Schemas["VideoSummary"]} Summary */
+
+/** @param {{ title: string, refresh?: () => void, class?: string, children?: Children }} props */
+export function Panel({ title, refresh, class: name = "", children }) {
+  const id = useId();
+  return html`<section class=${`panel ${name}`} aria-labelledby=${id}>
+    <div class="panel-head">
+      <h2 id=${id}>${title}</h2>
+      ${refresh && html`<button type="button" class="quiet" aria-label=${`Refresh: ${title}`} onClick=${refresh}>Refresh</button>`}
+    </div>
+    ${children}
+  </section>`;
+}
+
+/** Follow changes in a list of videos: what came or left is offered, and `again` is called with those shown whose jobs changed.
+ * @param {import("../screens/operations.js").PanelProps["changes"]} changes
+ * @param {import("../core/load.js").Pages<Summary>} pages @param {(videoIds: string[]) => void} again */
+export function useNews(changes, pages, again) {
+  useEffect(() => {
+    if (!changes || changes.some(({ type }) => type.startsWith("video."))) pages.look().catch(() => undefined); // the next look may succeed
+    const worked = new Set(changes?.flatMap(({ type, videoId = "" }) => (type.startsWith("job.") ? [videoId] : [])));
+    again(pages.items.map(({ videoId }) => videoId).filter((videoId) => worked.has(videoId)));
+  }, [changes]);
+}
+
+/** Goes on with a list at a click: one that went on by itself would push the next panel away.
+ * @template T
+ * @param {{ pages: import("../core/load.js").Pages<T> }} props */
+export function ShowMore({ pages }) {
+  if (pages.error) return html`<${Failure} error=${pages.error} retry=${pages.items.length ? pages.more : pages.reload} />`;
+  if (pages.isLoading) return html`<${Loading} />`;
+  return pages.isDone ? null : html`<div class="actions"><button type="button" onClick=${pages.more}>Show more</button></div>`;
+}
+
+/** A video in a list: its poster, its title, whose it is; what is known of it below.
+ * @param {{ video: Summary, seen?: () => void, children?: Children }} props */
+export function VideoRow({ video, seen, children }) {
+  const row = useRef(/** @type {HTMLElement | null} */ (null));
+  useSeen(row, seen);
+  return html`<li class="panel-row" ref=${row}>
+    <${Poster} url=${video.poster} />
+    <div class="panel-text">
+      <a class="title" href=${to(["videos", video.videoId])}><${Typed}>${video.title}<//></a>
+      <p class="panel-facts">
+        <span>by <a href=${to(["operations"], { user: video.userId })}><${Typed}>${video.userId}<//></a></span>
+        <span>created ${time(video.createdAt)}</span>
+      </p>
+      ${children}
+    </div>
+  </li>`;
+}
+
+/** Calls `seen` once, when an element comes into view: what nobody looks at is not asked for.
+ * @param {{ current: HTMLElement | null }} element @param {() => void} [seen] */
+function useSeen(element, seen) {
+  const latest = useRef(seen);
+  latest.current = seen;
+  useEffect(() => {
+    if (!element.current) return;
+    const observer = new IntersectionObserver((entries) => {
+      if (!entries.some((entry) => entry.isIntersecting)) return;
+      observer.disconnect();
+      latest.current?.();
+    });
+    observer.observe(element.current);
+    return () => observer.disconnect();
+  }, []);
+}
+
+/** `value` is the length of the bar; `cells` are for the table, in the order of its columns.
+ * @typedef {{ key: string, name: string, href: string, value: number, cells: string[] }} Bar */
+
+/** Bars, or the same as a table.
+ * @param {{ caption: string, columns: string[], bars: Bar[] }} props */
+export function Chart({ caption, columns, bars }) {
+  const [isTable, setIsTable] = useState(false);
+  const longest = Math.max(1, ...bars.map(({ value }) => value));
+  const choice = (/** @type {string} */ name, /** @type {boolean} */ isIt) => html`<button type="button"
+    aria-pressed=${isTable === isIt ? "true" : "false"} onClick=${() => setIsTable(isIt)}>${name}</button>`;
+  const link = (/** @type {Bar} */ { name, href }) => html`<a href=${href}><${Typed}>${name}<//></a>`;
+  return html`<div class="chart">
+    <div class="chart-choice" role="group" aria-label=${`${caption}: how it is shown`}>${choice("Chart", false)}${choice("Table", true)}</div>
+    ${isTable ? html`<div class="chart-table" tabindex="0" role="region" aria-label=${caption}><table>
+        <caption>${caption}</caption>
+        <thead><tr>${columns.map((column) => html`<th scope="col">${column}</th>`)}</tr></thead>
+        <tbody>${bars.map((bar) => html`<tr key=${bar.key}>
+          <th scope="row">${link(bar)}</th>
+          ${bar.cells.map((cell) => html`<td>${cell}</td>`)}
+        </tr>`)}</tbody>
+      </table></div>` : html`<ol class="bars" aria-label=${caption}>
+        ${bars.map((bar) => html`<li key=${bar.key}>
+          <span class="bar-name">${link(bar)}</span>
+          <span class="bar-line"><span class="bar" style=${{ width: `${Math.max(0, bar.value) / longest * 100}%` }}></span></span>
+          <span class="bar-value">${bar.cells[0]}</span>
+        </li>`)}
+      </ol>`}
+  </div>`;
+}

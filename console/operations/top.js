@@ -1,0 +1,57 @@
+// The most viewed videos.
+
+import { html } from "htm/preact";
+import { useState } from "preact/hooks";
+import { api, ask } from "../core/api.js";
+import { useLoad } from "../core/load.js";
+import { to } from "../core/route.js";
+import { count, time } from "../core/words.js";
+import { Empty, Failure, Field, Loading } from "../parts/parts.js";
+import { Chart, Panel } from "./panel.js";
+
+/** @typedef {import("../core/api.js").Schemas["TopVideo"]} TopVideo */
+/** @typedef {"hour" | "day" | "week" | "month"} Span */
+/** @typedef {"-views" | "-rise" | "-viewCount"} Sort */
+
+/** @type {Span[]} */
+const SPANS = ["hour", "day", "week", "month"];
+/** What comes first, and the numbers of a video with the one that decides first.
+ * @type {Record<Sort, { name: string, columns: string[], of: (video: TopVideo) => number[] }>} */
+const SORTS = {
+  "-views": { name: "most views", columns: ["Views", "Before", "Rise", "Ever"], of: ({ views, viewsBefore, rise, viewCount }) => [views, viewsBefore, rise, viewCount] },
+  "-rise": { name: "largest rise", columns: ["Rise", "Views", "Before", "Ever"], of: ({ views, viewsBefore, rise, viewCount }) => [rise, views, viewsBefore, viewCount] },
+  "-viewCount": { name: "most views ever", columns: ["Ever", "Views", "Before", "Rise"], of: ({ views, viewsBefore, rise, viewCount }) => [viewCount, views, viewsBefore, rise] },
+};
+
+export default function Top() {
+  const [span, setSpan] = useState("day");
+  const [sort, setSort] = useState("-views");
+  const [text, setText] = useState("");
+  const [category, setCategory] = useState("");
+  const loaded = useLoad(async (signal) => {
+    const query = { window: /** @type {Span} */ (span), sort: /** @type {Sort} */ (sort), category: category || undefined };
+    return (await ask(api.GET("/v1/top", { params: { query }, signal }))).data;
+  }, [span, sort, category]);
+  const { columns, of, name } = SORTS[/** @type {Sort} */ (sort)];
+  const bars = (loaded.value?.items ?? []).map((video) => {
+    const numbers = of(video);
+    return { key: video.videoId, name: video.title, href: to(["videos", video.videoId]), value: numbers[0] ?? 0, cells: numbers.map(count) };
+  });
+  const { value } = loaded;
+  return html`<${Panel} title="Most viewed" refresh=${loaded.reload}>
+    <form class="panel-form" onSubmit=${(/** @type {SubmitEvent} */ event) => event.preventDefault()}>
+      <${Field} label="In the last" kind="select" value=${span} onInput=${setSpan}>
+        ${SPANS.map((name) => html`<option value=${name}>${name}</option>`)}
+      <//>
+      <${Field} label="First" kind="select" value=${sort} onInput=${setSort}>
+        ${Object.entries(SORTS).map(([key, { name: label }]) => html`<option value=${key}>${label}</option>`)}
+      <//>
+      <${Field} label="Category" value=${text} onInput=${setText} onChange=${() => setCategory(text.trim())} autocomplete="off" maxlength="100" />
+    </form>
+    ${loaded.error ? html`<${Failure} error=${loaded.error} retry=${loaded.reload} />` : !value && html`<${Loading} />`}
+    ${value && !loaded.error && html`
+      ${bars.length ? html`<${Chart} caption=${`Videos with the ${name}`} columns=${["Video", ...columns]} bars=${bars} />`
+        : html`<${Empty}>No published video was viewed.<//>`}
+      <p class="hint">${value.computedAt ? `Computed ${time(value.computedAt)}.` : "This list has not been computed yet."}</p>`}
+  <//>`;
+}

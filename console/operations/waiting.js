@@ -1,0 +1,68 @@
+// Videos that are in the making for longer than one would expect, and what they wait for.
+
+import { html } from "htm/preact";
+import { useEffect, useMemo, useState } from "preact/hooks";
+import { api, ask } from "../core/api.js";
+import { usePages } from "../core/load.js";
+import { counted, time } from "../core/words.js";
+import { Empty, Failure, Field, Loading, News, Status, Typed } from "../parts/parts.js";
+import { nameOf } from "../video/names.js";
+import { Panel, ShowMore, useNews, VideoRow } from "./panel.js";
+
+/** @typedef {import("../core/api.js").Schemas["VideoSummary"]} Summary */
+/** @typedef {import("../core/api.js").Schemas["Readiness"]} Readiness */
+
+/** Seconds, and how people call them. @type {[string, string][]} */
+const AGES = [["600", "10 minutes"], ["3600", "an hour"], ["86400", "a day"]];
+
+/** @param {import("../screens/operations.js").PanelProps} props */
+export default function Waiting({ changes }) {
+  const [age, setAge] = useState("600");
+  const [round, setRound] = useState(0);
+  const before = useMemo(() => Math.floor(Date.now() / 1000) - Number(age), [age, round]);
+  const pages = usePages(async (cursor, signal) => {
+    const query = { status: /** @type {const} */ ("processing"), order: /** @type {const} */ ("asc"), to: before, limit: 12, cursor };
+    const { data } = await ask(api.GET("/v1/videos", { params: { query }, signal }));
+    return { ...data, items: /** @type {Summary[]} */ (data.items) };
+  }, [before, round], { key: ({ videoId }) => videoId });
+  /** How often the jobs of videos changed since they are shown. */
+  const [rounds, setRounds] = useState(/** @type {Record<string, number>} */ ({}));
+  useNews(changes, pages, (videoIds) => {
+    if (videoIds.length) setRounds((known) => ({ ...known, ...Object.fromEntries(videoIds.map((id) => [id, (known[id] ?? 0) + 1])) }));
+  });
+  return html`<${Panel} title="Long in processing" class="panel-wide" refresh=${() => setRound((number) => number + 1)}>
+    <${Field} label="Created more than this long ago" kind="select" value=${age} onInput=${setAge}>
+      ${AGES.map(([value, name]) => html`<option value=${value}>${name}</option>`)}
+    <//>
+    <${News} pages=${pages} />
+    ${pages.isDone && !pages.items.length && html`<${Empty}>No video is in processing for so long.<//>`}
+    <ul class="panel-rows">
+      ${pages.items.map((video) => html`<${Row} key=${`${video.videoId} ${round}`} video=${video} round=${rounds[video.videoId] ?? 0} />`)}
+    </ul>
+    <${ShowMore} pages=${pages} />
+  <//>`;
+}
+
+/** @param {{ video: Summary, round: number }} props */
+function Row({ video, round }) {
+  const [why, setWhy] = useState(/** @type {Readiness | null} */ (null));
+  const [error, setError] = useState(/** @type {unknown} */ (null));
+  const { videoId } = video;
+  const look = () => {
+    setError(null);
+    ask(api.GET("/v1/videos/{videoId}/why-not-ready", { params: { path: { videoId } } })).then(({ data }) => setWhy(data), setError);
+  };
+  useEffect(() => {
+    if (why) look(); // what is not seen yet is not asked for
+  }, [round]);
+  const { blocker } = why ?? {};
+  return html`<${VideoRow} video=${video} seen=${look}>
+    ${error ? html`<${Failure} error=${error} retry=${look} />` : !why && html`<${Loading} what="Loading the reason" />`}
+    ${why && html`<p class="panel-reason"><${Typed}>${why.reason}<//></p>`}
+    ${blocker && html`<p class="panel-facts">
+      <${Typed}>${nameOf(blocker.kind)}<//> <${Status} of=${blocker.state} />
+      <span>${counted(blocker.attempts, "attempt")}</span>
+      <span>${blocker.state === "running" ? `${blocker.progress} %, since ${time(blocker.startedAt ?? blocker.queuedAt)}` : `since ${time(blocker.queuedAt)}`}</span>
+    </p>`}
+  <//>`;
+}

@@ -1,0 +1,173 @@
+// What all screens are made of.
+
+import { html } from "htm/preact";
+import { useEffect, useId, useRef, useState } from "preact/hooks";
+import { Problem } from "../core/api.js";
+import { isServed } from "../core/media.js";
+import { counted, span } from "../core/words.js";
+
+/** @typedef {import("preact").ComponentChildren} Children */
+
+/** Text that somebody typed: its direction does not spill over into what stands beside it.
+ * @param {{ children?: Children, class?: string, title?: string }} props */
+export function Typed(props) {
+  return html`<bdi ...${props}>${props.children}</bdi>`;
+}
+
+/** A problem, with a way to try again.
+ * @param {{ error: unknown, retry?: () => void }} props */
+export function Failure({ error, retry }) {
+  if (!error) return null;
+  const { title, detail } = inWords(error);
+  return html`<div class="failure" role="alert">
+    <strong>${title}</strong>
+    <p>${detail}</p>
+    ${retry && html`<button type="button" onClick=${retry}>Try again</button>`}
+  </div>`;
+}
+
+/** @param {unknown} error */
+export function inWords(error) {
+  if (error instanceof Problem) {
+    const wait = error.retryAfter ? ` Try again in ${span(error.retryAfter)}.` : "";
+    return { title: error.title, detail: error.message + wait };
+  }
+  return { title: "Something went wrong", detail: error instanceof Error ? error.message : String(error) };
+}
+
+/** @param {{ children?: Children }} props */
+export function Empty({ children }) {
+  return html`<div class="empty">${children}</div>`;
+}
+
+/** @param {{ what?: string }} props */
+export function Loading({ what = "Loading" }) {
+  return html`<p class="loading" role="status"><span class="spinner" aria-hidden="true"></span>${what} …</p>`;
+}
+
+/** A labelled input, with what is wrong with it. `kind` is an input's type, `textarea`, or `select` with `children`.
+ * @param {{ label: string, value: string, onInput: (value: string) => void, error?: string, hint?: string, kind?: string,
+ *   children?: Children, [attribute: string]: unknown }} props */
+export function Field({ label, value, onInput, error, hint, kind = "text", children, ...more }) {
+  const id = useId();
+  const described = [error && `${id}-error`, hint && `${id}-hint`].filter(Boolean).join(" ") || undefined;
+  const attributes = {
+    id, value, "aria-invalid": error ? "true" : undefined, "aria-describedby": described,
+    onInput: (/** @type {InputEvent} */ event) => onInput(/** @type {HTMLInputElement} */ (event.currentTarget).value),
+    ...more,
+  };
+  return html`<div class="field">
+    <label for=${id}>${label}</label>
+    ${kind === "textarea" ? html`<textarea dir="auto" ...${attributes}></textarea>`
+      : kind === "select" ? html`<select ...${attributes}>${children}</select>`
+        : html`<input type=${kind} dir=${kind === "text" ? "auto" : undefined} ...${attributes} />`}
+    ${hint && html`<p class="hint" id=${`${id}-hint`}>${hint}</p>`}
+    ${error && html`<p class="fault" id=${`${id}-error`}>${error}</p>`}
+  </div>`;
+}
+
+/** A dialog that is open as long as it is drawn; Escape asks to close it.
+ * @param {{ title: string, onClose?: () => void, children?: Children, class?: string }} props */
+export function Dialog({ title, onClose, children, ...more }) {
+  const id = useId();
+  const dialog = useRef(/** @type {HTMLDialogElement | null} */ (null));
+  useEffect(() => {
+    dialog.current?.showModal();
+    return () => dialog.current?.close();
+  }, []);
+  const cancel = (/** @type {Event} */ event) => {
+    event.preventDefault(); // whoever draws it decides
+    onClose?.();
+  };
+  const closed = () => {
+    if (!dialog.current?.isConnected) return;
+    dialog.current.showModal(); // at a second Escape browsers close it without asking
+    onClose?.();
+  };
+  return html`<dialog ref=${dialog} aria-labelledby=${id} onCancel=${cancel} onClose=${closed} ...${more}>
+    <h2 id=${id}>${title}</h2>
+    ${children}
+  </dialog>`;
+}
+
+/** The picture of a video, or where it will be. Beside its title, so it says nothing itself.
+ *
+ * What an owner wrote themselves may be an address that browsers cannot open, such as `s3://...`.
+ * @param {{ url?: string }} props */
+export function Poster({ url }) {
+  const [broken, setBroken] = useState("");
+  return html`<span class="poster">
+    ${url && url !== broken && isServed(url) && html`<img src=${url} alt="" loading="lazy" decoding="async" onError=${() => setBroken(url)} />`}
+  </span>`;
+}
+
+/** The status of a video or a job. @param {{ of: string }} props */
+export function Status({ of }) {
+  return html`<span class="status status-${of}">${of}</span>`;
+}
+
+/** Calls `more` when it comes near to what is seen, so that a list goes on; a button for whoever cannot scroll.
+ * @template T
+ * @param {{ pages: import("../core/load.js").Pages<T> }} props */
+export function More({ pages }) {
+  const end = useRef(/** @type {HTMLElement | null} */ (null));
+  const latest = useRef(pages);
+  latest.current = pages;
+  useEffect(() => {
+    if (!end.current) return;
+    const observer = new IntersectionObserver(
+      (entries) => {
+        const { error, more } = latest.current;
+        if (!error && entries.some((entry) => entry.isIntersecting)) more();
+      },
+      { rootMargin: "800px" },
+    );
+    observer.observe(end.current);
+    return () => observer.disconnect();
+  }, [pages.items.length, pages.isDone, pages.isLoading]); // anew after each page: one may bring nothing, and another follow
+  if (pages.error) return html`<${Failure} error=${pages.error} retry=${pages.more} />`;
+  if (pages.isDone) return null;
+  return html`<div class="more" ref=${end}>
+    ${pages.isLoading ? html`<${Loading} />` : html`<button type="button" onClick=${pages.more}>More</button>`}
+  </div>`;
+}
+
+/** Offers what has come into a list since it was read. It takes no room, so that nothing moves before somebody wants it to.
+ * With nothing below the list (`isLast`), it begins by itself what was empty.
+ * @template T
+ * @param {{ pages: import("../core/load.js").Pages<T>, noun?: string, isLast?: boolean, onShow?: () => void }} props */
+export function News({ pages, noun = "new change", isLast, onShow }) {
+  const place = useRef(/** @type {HTMLElement | null} */ (null));
+  useEffect(() => {
+    if (isLast && pages.news && !pages.items.length) pages.show();
+  });
+  const show = () => {
+    pages.show();
+    place.current?.focus({ preventScroll: true }); // the button goes, and the list begins here
+    onShow?.();
+  };
+  return html`<div class="news" role="status" ref=${place} tabindex="-1">
+    ${pages.news > 0 && html`<button type="button" class="primary" onClick=${show}>${counted(pages.news, noun)}: show</button>`}
+  </div>`;
+}
+
+/** @type {(text: string) => void} */
+let announce = () => undefined;
+
+/** Say something to everybody, such as that a change is saved; it goes away by itself.
+ * @param {string} text */
+export function say(text) {
+  announce(text);
+}
+
+/** Where `say` shows what was said. */
+export function Announcer() {
+  const [said, setSaid] = useState({ text: "", number: 0 });
+  announce = (text) => setSaid(({ number }) => ({ text, number: number + 1 }));
+  useEffect(() => {
+    const timer = setTimeout(() => setSaid(({ number }) => ({ text: "", number })), 6000);
+    return () => clearTimeout(timer);
+  }, [said.number]);
+  // A key for each time: readers say what is new, even if it was said before.
+  return html`<div class="announcer" role="status" aria-live="polite">${said.text && html`<span key=${said.number}>${said.text}</span>`}</div>`;
+}

@@ -1,0 +1,178 @@
+// The dialogs that make a playlist, change what it says of itself, and delete it.
+
+import { html } from "htm/preact";
+import { useState } from "preact/hooks";
+import { api, ask, Problem } from "../core/api.js";
+import { useAttempt, useLoad } from "../core/load.js";
+import { Dialog, Failure, Field, Loading, say, Typed } from "../parts/parts.js";
+import { useOnce } from "./once.js";
+
+/** @typedef {import("../core/api.js").Schemas["Playlist"]} Playlist */
+/** @typedef {"public" | "private"} Visibility */
+/** What people fill in; an empty description is none.
+ * @typedef {{ title: string, description: string, visibility: string }} Content */
+/** @typedef {{ title?: string, description?: string | null, visibility?: Visibility }} Patch */
+/** @typedef {{ playlist: Playlist, etag: string | null }} Version */
+
+/** @type {["title", "description", "visibility"]} */
+const FIELDS = ["title", "description", "visibility"];
+const LABELS = { title: "Title", description: "Description", visibility: "Who may see it" };
+
+/** @param {{ onClose: () => void, onSaved: (playlist: Playlist) => void }} props */
+export function Create({ onClose, onSaved }) {
+  const [content, setContent] = useState(/** @type {Content} */ ({ title: "", description: "", visibility: "private" }));
+  const once = useOnce();
+  const { error, isBusy, run } = useAttempt(async () => {
+    const { title, description } = content;
+    const body = { title, description: description || null, visibility: /** @type {Visibility} */ (content.visibility) };
+    const { data } = await once(body, (key) =>
+      ask(api.POST("/v1/playlists", { params: { header: { "Idempotency-Key": key } }, body })));
+    onSaved(data);
+  });
+  return html`<${Dialog} title="New playlist" onClose=${onClose}>
+    <${Form} content=${content} onInput=${setContent} error=${error} isBusy=${isBusy} onSubmit=${run}>
+      <button class="primary" disabled=${isBusy}>Create</button>
+      <button type="button" onClick=${onClose}>Cancel</button>
+    <//>
+  <//>`;
+}
+
+/** It begins with the playlist as it is now, whatever the page has shown: each change of an entry makes another version.
+ * @param {{ playlistId: string, onClose: () => void, onSaved: (playlist: Playlist) => void }} props */
+export function Edit({ playlistId, onClose, onSaved }) {
+  const fetched = useLoad((signal) => read(playlistId, signal), [playlistId]);
+  return html`<${Dialog} title="Edit playlist" onClose=${onClose}>
+    ${fetched.value ? html`<${EditForm} start=${fetched.value} onClose=${onClose} onSaved=${onSaved} />` : html`
+      ${fetched.error ? html`<${Failure} error=${fetched.error} retry=${fetched.reload} />` : html`<${Loading} />`}
+      <div class="actions"><button type="button" onClick=${onClose}>Cancel</button></div>`}
+  <//>`;
+}
+
+/** @param {{ start: Version, onClose: () => void, onSaved: (playlist: Playlist) => void }} props */
+function EditForm({ start, onClose, onSaved }) {
+  const { playlistId } = start.playlist;
+  const [base, setBase] = useState(start);
+  const [content, setContent] = useState(contentOf(start.playlist));
+  /** What others made of it while this form was open; null: nothing, or it is settled. */
+  const [theirs, setTheirs] = useState(/** @type {Patch | null} */ (null));
+
+  /** Save on condition that the playlist is as it was in `on`. @param {Version} on @returns {Promise<void>} */
+  const save = async (on) => {
+    const before = contentOf(on.playlist);
+    const body = patchBetween(before, content);
+    if (!Object.keys(body).length) return onSaved(on.playlist);
+    const header = { "If-Match": on.etag ?? undefined };
+    const headers = { "Content-Type": "application/merge-patch+json" };
+    try {
+      const params = { path: { playlistId }, header };
+      const { data } = await ask(api.PATCH("/v1/playlists/{playlistId}", { params, headers, body }));
+      say("The playlist is saved.");
+      onSaved(data);
+    } catch (error) {
+      if (!(error instanceof Problem && error.status === 412)) throw error;
+      const now = await read(playlistId);
+      const changes = patchBetween(before, contentOf(now.playlist));
+      if (!Object.keys(changes).length) return save(now); // entries that came and went are no reason to ask
+      setBase(now);
+      setTheirs(changes);
+      setContent({ ...contentOf(now.playlist), ...pick(content, Object.keys(body)) });
+    }
+  };
+  const { error, isBusy, run } = useAttempt(() => save(base));
+  const take = () => {
+    setContent(contentOf(base.playlist));
+    setTheirs(null);
+  };
+  return html`<${Form} content=${content} onInput=${setContent} error=${error} isBusy=${isBusy} onSubmit=${run}>
+    ${theirs && html`<${Conflict} theirs=${theirs} />`}
+    <button class="primary" disabled=${isBusy}>${theirs ? "Keep mine" : "Save"}</button>
+    ${theirs && html`<button type="button" disabled=${isBusy} onClick=${take}>Take theirs</button>`}
+    <button type="button" onClick=${onClose}>Cancel</button>
+  <//>`;
+}
+
+/** @param {{ theirs: Patch }} props */
+function Conflict({ theirs }) {
+  return html`<div class="failure conflict" role="alert">
+    <strong>Changed meanwhile</strong>
+    <p>Somebody else has saved the playlist. What you typed is still here.</p>
+    <dl>
+      ${FIELDS.filter((name) => name in theirs).map((name) => html`<div>
+        <dt>${LABELS[name]}</dt><dd>now <${Typed}>${theirs[name] || "empty"}<//></dd>
+      </div>`)}
+    </dl>
+  </div>`;
+}
+
+/** @param {{ playlist: Playlist, onClose: () => void, onDeleted: () => void }} props */
+export function Delete({ playlist: { playlistId, title }, onClose, onDeleted }) {
+  const { error, isBusy, run } = useAttempt(async () => {
+    try {
+      await ask(api.DELETE("/v1/playlists/{playlistId}", { params: { path: { playlistId } } }));
+    } catch (reason) {
+      if (!(reason instanceof Problem && reason.status === 404)) throw reason; // it is gone, as wanted
+    }
+    onDeleted();
+  });
+  return html`<${Dialog} title="Delete the playlist?" onClose=${onClose}>
+    <p>Nobody sees “<${Typed}>${title}<//>” any more; its videos stay. The history at this address brings it back, for a while.</p>
+    <${Failure} error=${error} />
+    <div class="actions">
+      <button type="button" class="primary" disabled=${isBusy} onClick=${run}>Delete</button>
+      <button type="button" onClick=${onClose}>Cancel</button>
+    </div>
+  <//>`;
+}
+
+/** While it is saved it takes no input, which would be lost when it closes; the focus stays where it is.
+ * @param {{ content: Content, onInput: (content: Content) => void, error: unknown, isBusy: boolean, onSubmit: () => void,
+ *   children?: import("../parts/parts.js").Children }} props */
+function Form({ content, onInput, error, isBusy, onSubmit, children }) {
+  const at = (/** @type {keyof Content} */ name) => (error instanceof Problem ? error.at(`/${name}`) : undefined);
+  const set = (/** @type {keyof Content} */ name) => (/** @type {string} */ value) => onInput({ ...content, [name]: value });
+  const isShown = FIELDS.some(at);
+  const submit = (/** @type {SubmitEvent} */ event) => {
+    event.preventDefault();
+    onSubmit();
+  };
+  return html`<form onSubmit=${submit}>
+    <${Field} label=${LABELS.title} value=${content.title} onInput=${set("title")} error=${at("title")}
+      autocomplete="off" readOnly=${isBusy} />
+    <${Field} label=${LABELS.description} kind="textarea" rows="4" readOnly=${isBusy}
+      value=${content.description} onInput=${set("description")} error=${at("description")} />
+    <${Field} label=${LABELS.visibility} kind="select" disabled=${isBusy}
+      value=${content.visibility} onInput=${set("visibility")} error=${at("visibility")}>
+      <option value="private">Only you (private)</option>
+      <option value="public">Everybody (public)</option>
+    <//>
+    ${!isShown && html`<${Failure} error=${error} />`}
+    <div class="actions">${children}</div>
+  </form>`;
+}
+
+/** @param {string} playlistId @param {AbortSignal} [signal] @returns {Promise<Version>} */
+export async function read(playlistId, signal) {
+  const { data, etag } = await ask(api.GET("/v1/playlists/{playlistId}", { params: { path: { playlistId } }, signal }));
+  return { playlist: data, etag };
+}
+
+/** @param {Playlist} playlist @returns {Content} */
+function contentOf({ title, description = "", visibility }) {
+  return { title, description, visibility };
+}
+
+/** The merge patch (RFC 7396) that makes `after` of `before`.
+ * @param {Content} before @param {Content} after */
+function patchBetween(before, after) {
+  /** @type {Patch} */
+  const patch = {};
+  if (after.title !== before.title) patch.title = after.title;
+  if (after.description !== before.description) patch.description = after.description || null;
+  if (after.visibility !== before.visibility) patch.visibility = /** @type {Visibility} */ (after.visibility);
+  return patch;
+}
+
+/** @param {Content} content @param {string[]} names @returns {Partial<Content>} */
+function pick(content, names) {
+  return Object.fromEntries(Object.entries(content).filter(([name]) => names.includes(name)));
+}

@@ -1,0 +1,153 @@
+// The entries of a playlist: shown in order, added, removed, and put into another order.
+
+import { html } from "htm/preact";
+import { useRef, useState } from "preact/hooks";
+import { api, ask, Problem } from "../core/api.js";
+import { usePages } from "../core/load.js";
+import { to } from "../core/route.js";
+import { counted, duration } from "../core/words.js";
+import { Empty, Failure, Loading, More, Poster, say, Status, Typed } from "../parts/parts.js";
+import Adding from "./adding.js";
+import { placed, useSorting } from "./sorting.js";
+
+/** @typedef {import("../core/api.js").Schemas["ListedEntry"]} Entry */
+/** @typedef {import("./sorting.js").Place} Place */
+/** What did not succeed, and how to try it again. @typedef {{ what: string, error: unknown, again: () => void }} Fault */
+
+/** `changed` gets by how many entries there are more.
+ * @param {{ playlistId: string, isOwner: boolean, count?: number, changed: (by: number) => void }} props */
+export default function Entries({ playlistId, isOwner, count, changed }) {
+  const pages = usePages(async (cursor, signal) => {
+    const params = { path: { playlistId }, query: { limit: 50, cursor } };
+    return (await ask(api.GET("/v1/playlists/{playlistId}/entries", { params, signal }))).data;
+  }, [playlistId]);
+  const [fault, setFault] = useState(/** @type {Fault | null} */ (null));
+  const heading = useRef(/** @type {HTMLElement | null} */ (null));
+  const entries = once(pages.items);
+
+  /** Moves and removals go out one after another, in the order in which they were made. */
+  const line = useRef(Promise.resolve());
+
+  /** Show it moved at once, and put it back if the service refuses. @param {Entry} entry @param {Place} place */
+  const move = (entry, place) => {
+    const index = entries.indexOf(entry);
+    /** @type {Place} */
+    const origin = { after: entries[index - 1]?.videoId ?? null };
+    setFault(null);
+    pages.change((items) => placed(items, entry, place, pages.isDone));
+    line.current = line.current.then(async () => {
+      const params = { path: { playlistId, videoId: entry.videoId } };
+      try {
+        await ask(api.PATCH("/v1/playlists/{playlistId}/entries/{videoId}", { params, body: place }));
+      } catch (error) {
+        pages.change((items) => placed(items, entry, origin, true));
+        sorting.keepFocus(entry.videoId);
+        setFault({ what: `“${entry.video.title}” is back in its place.`, error, again: againAfter(error, () => move(entry, place)) });
+      }
+    });
+  };
+  const sorting = useSorting({ entries, isDone: pages.isDone, more: pages.more, move });
+
+  /** @param {Entry} entry @returns {void} */
+  const remove = (entry) => {
+    setFault(null);
+    line.current = line.current.then(async () => {
+      const params = { path: { playlistId, videoId: entry.videoId } };
+      try {
+        await ask(api.DELETE("/v1/playlists/{playlistId}/entries/{videoId}", { params })).catch((error) => {
+          if (!(error instanceof Problem && error.status === 404)) throw error; // it is gone, as wanted
+        });
+        const isHere = document.activeElement?.closest("[data-video]")?.getAttribute("data-video") === entry.videoId;
+        pages.change((items) => items.filter(({ videoId }) => videoId !== entry.videoId));
+        changed(-1);
+        say("Removed from the playlist.");
+        if (isHere) heading.current?.focus({ preventScroll: true }); // what had the focus is gone
+      } catch (error) {
+        setFault({ what: `“${entry.video.title}” is still in the playlist.`, error, again: againAfter(error, () => remove(entry)) });
+      }
+    });
+  };
+
+  /** Another attempt; or a look at the list, if it is not what this page shows. @param {unknown} error @param {() => void} again */
+  const againAfter = (error, again) => {
+    const isStale = error instanceof Problem && [404, 422].includes(error.status);
+    return () => {
+      setFault(null);
+      (isStale ? pages.reload : again)();
+    };
+  };
+
+  const latest = useRef(pages);
+  latest.current = pages; // the end of the list may have come while a video was added
+  /** @param {Entry | null} entry */
+  const added = (entry) => {
+    changed(1);
+    if (!entry) pages.reload();
+    else if (latest.current.isDone) pages.change((items) => [...items, entry]);
+  };
+
+  const hidden = pages.isDone && count !== undefined ? count - entries.length : 0;
+  const isFirst = pages.isLoading && !entries.length;
+  const first = entries[0];
+  return html`<section class="entries">
+    <div class="entries-head">
+      <h2 tabindex="-1" ref=${heading}>Videos</h2>
+      ${first && html`<a class="button" href=${to(["videos", first.videoId])}>Play from the first</a>`}
+    </div>
+    ${isOwner && html`<${Adding} playlistId=${playlistId} added=${added} />`}
+    ${fault && html`<div class="entries-fault"><p>${fault.what}</p><${Failure} error=${fault.error} retry=${fault.again} /></div>`}
+    ${pages.isDone && !entries.length && html`<${Empty}>There are no videos in it${hidden > 0 ? " that can be shown" : ""}.<//>`}
+    ${isOwner && entries.length > 1 && html`<p class="hint" id="sorting-hint">
+      Drag a video by its handle. Or press the handle, move the video with the arrow keys, and drop it with Enter; Escape puts it back.
+    </p>`}
+    <ol class="entry-list" data-sorting=${sorting.isDragging ? "" : undefined}>
+      ${sorting.order.map((entry, index) => html`<${Row}
+        key=${entry.videoId} entry=${entry} number=${index + 1}
+        sorting=${isOwner && entries.length > 1 ? sorting : null} remove=${isOwner ? remove : null} />`)}
+    </ol>
+    ${isFirst ? html`<${Loading} />` : html`<${More} pages=${pages} />`}
+    ${hidden > 0 && html`<p class="hint">
+      ${counted(hidden, "more video")} ${hidden === 1 ? "is" : "are"} in the playlist, but deleted, or hidden from you.
+    </p>`}
+    <div class="sorting-said" aria-live="assertive">${sorting.said}</div>
+  </section>`;
+}
+
+/** @param {{ entry: Entry, number: number, sorting: import("./sorting.js").Sorting | null, remove: ((entry: Entry) => void) | null }} props */
+function Row({ entry, number, sorting, remove }) {
+  const { videoId, video } = entry;
+  const isLifted = sorting?.lifted === videoId;
+  return html`<li data-video=${videoId} data-shift=${sorting?.shiftOf(videoId)} class=${isLifted ? "lifted" : ""}>
+    ${sorting && html`<button type="button" class="handle" aria-label=${`Move ${video.title}`}
+      aria-describedby="sorting-hint" aria-pressed=${isLifted ? "true" : "false"} ...${sorting.handle(videoId)}>
+      <svg viewBox="0 0 16 16" width="20" height="20" aria-hidden="true"><path d="M2 4h12M2 8h12M2 12h12" stroke="currentColor" stroke-width="2" /></svg>
+    </button>`}
+    <span class="entry-number">${number}</span>
+    <a class="entry-video" href=${to(["videos", videoId])} draggable="false">
+      <${Poster} url=${video.poster} />
+      <span class="entry-text">
+        <${Typed} class="title">${video.title}<//>
+        <span class="entry-facts">
+          ${video.duration !== undefined && html`<span>${duration(video.duration)}</span>`}
+          <${Status} of=${video.status} />
+          ${video.visibility === "private" && html`<span>private</span>`}
+        </span>
+      </span>
+    </a>
+    ${sorting && isLifted && html`<span class="entry-moves">
+      <button type="button" onClick=${() => sorting.step(-1)}>Up</button>
+      <button type="button" onClick=${() => sorting.step(1)}>Down</button>
+      <button type="button" onClick=${sorting.drop}>Drop here</button>
+      <button type="button" onClick=${sorting.putBack}>Put back</button>
+    </span>`}
+    ${remove && !isLifted && html`<button type="button" class="quiet" aria-label=${`Remove ${video.title}`} onClick=${() => remove(entry)}>
+      <span class="entry-wide">Remove</span><span class="entry-narrow" aria-hidden="true">✕</span>
+    </button>`}
+  </li>`;
+}
+
+/** Each entry once: one that was moved behind the last one that is shown comes again with the next page.
+ * @param {Entry[]} items */
+function once(items) {
+  return [...new Map(items.toReversed().map((item) => [item.videoId, item])).values()].toReversed();
+}

@@ -1,0 +1,41 @@
+// The history of a playlist: who put what into it, moved it, took it out, and changed what it says of itself.
+
+import { html } from "htm/preact";
+import { useState } from "preact/hooks";
+import { useLoad, usePages } from "../core/load.js";
+import { Empty, Failure, Loading } from "../parts/parts.js";
+import { entriesOfPlaylist } from "../history/calls.js";
+import { Timeline } from "../history/entries.js";
+import { placedIn, useTitles } from "../history/subjects.js";
+
+/** Folded until somebody wants to see it. @param {{ playlistId: string }} props */
+export default function History({ playlistId }) {
+  const [isOpen, setOpen] = useState(false);
+  return html`<details class="history playlist-history" onToggle=${(/** @type {Event} */ event) => setOpen(/** @type {HTMLDetailsElement} */ (event.currentTarget).open)}>
+    <summary><h2>History</h2></summary>
+    ${isOpen && html`<${Entries} playlistId=${playlistId} />`}
+  </details>`;
+}
+
+/** The history of a playlist that is deleted, for whoever may bring it back. @param {{ playlistId: string }} props */
+export function Deleted({ playlistId }) {
+  const first = useLoad((signal) => entriesOfPlaylist(playlistId, undefined, signal), [playlistId]);
+  if (!first.value?.items.length) return null; // it never was, or is somebody else's
+  return html`<section class="history playlist-history" aria-label="History">
+    <h2>It is deleted</h2>
+    <p>Taking back the change set that deleted it brings it back with all that was in it, until it is removed for good.</p>
+    <${Entries} playlistId=${playlistId} />
+  </section>`;
+}
+
+/** @param {{ playlistId: string }} props */
+function Entries({ playlistId }) {
+  const pages = usePages((cursor, signal) => entriesOfPlaylist(playlistId, cursor, signal), [playlistId]);
+  const titles = useTitles(placedIn(pages.items));
+  return html`
+    <p><button type="button" onClick=${pages.reload}>Refresh</button></p>
+    ${pages.isDone && !pages.items.length && html`<${Empty}>Nothing is kept of its history.<//>`}
+    <${Timeline} entries=${pages.items} titles=${titles} />
+    <${Failure} error=${pages.error} retry=${pages.items.length ? pages.more : pages.reload} />
+    ${pages.isLoading ? html`<${Loading} />` : !pages.isDone && !pages.error && html`<button type="button" onClick=${pages.more}>More</button>`}`;
+}

@@ -1,0 +1,242 @@
+// Puts entries into another order: by dragging (mouse, pen or finger), by the keyboard, or by buttons.
+//
+// While something is dragged, rows only look moved: browsers end a drag whose element changes its place in the page.
+
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+
+/** @typedef {import("../core/api.js").Schemas["ListedEntry"]} Entry */
+/** Where the API puts an entry: behind another one, at the beginning, or at the end.
+ * @typedef {{ after: string | null } | { before: null }} Place */
+/** An entry that keys move: its index now, and where it came from. @typedef {{ id: string, from: number, at: number }} Lifted */
+/** An entry that a pointer drags, and the index it would have if it was dropped. @typedef {{ id: string, from: number, at: number }} Dragged */
+/** @typedef {ReturnType<typeof useSorting>} Sorting */
+
+/** So near to the upper or lower edge of the window, in pixels, a drag rolls the page. */
+const EDGE = 64;
+/** A pointer that moved no farther than this, in pixels, clicks. */
+const STILL = 4;
+
+/** @param {{ entries: Entry[], isDone: boolean, more: () => void, move: (entry: Entry, place: Place) => void }} given */
+export function useSorting({ entries, isDone, more, move }) {
+  const [lifted, setLifted] = useState(/** @type {Lifted | null} */ (null));
+  const [dragged, setDragged] = useState(/** @type {Dragged | null} */ (null));
+  const [said, setSaid] = useState("");
+  /** What has the focus after the rows have changed places: they lose it. */
+  const focus = useRef(/** @type {HTMLElement | null} */ (null));
+  const hasDragged = useRef(false);
+  const stopDragging = useRef(() => undefined);
+  useEffect(() => () => stopDragging.current(), []);
+  useLayoutEffect(() => {
+    focus.current?.focus();
+    focus.current = null;
+  });
+
+  const indexOf = (/** @type {string} */ id) => entries.findIndex(({ videoId }) => videoId === id);
+  const keepFocus = (/** @type {string} */ id) => {
+    const now = document.activeElement;
+    if (now === document.body || now === handleOf(id)) focus.current = handleOf(id);
+  };
+
+  const lift = (/** @type {string} */ id) => {
+    const from = indexOf(id);
+    setLifted({ id, from, at: from });
+    setSaid(`Lifted, at place ${from + 1} of ${entries.length}${isDone ? "" : " or more"}. Arrow keys move it, Enter drops it, Escape puts it back.`);
+  };
+  /** @param {number} at */
+  const hold = (at) => {
+    if (!lifted) return;
+    if (at >= entries.length && !isDone) more();
+    const place = Math.max(0, Math.min(at, entries.length - 1));
+    focus.current = /** @type {HTMLElement | null} */ (document.activeElement);
+    setLifted({ ...lifted, at: place });
+    setSaid(at >= entries.length && !isDone ? "More videos are loading." : `Place ${place + 1}.`);
+  };
+  const drop = () => {
+    if (!lifted) return;
+    focus.current = handleOf(lifted.id);
+    setLifted(null);
+    setSaid(`Dropped at place ${lifted.at + 1}.`);
+    commit(lifted.id, lifted.at);
+  };
+  const putBack = () => {
+    if (!lifted) return;
+    focus.current = handleOf(lifted.id);
+    setLifted(null);
+    setSaid(`Put back at place ${indexOf(lifted.id) + 1}.`);
+  };
+  /** To the end of the whole playlist, however much of it is shown. */
+  const dropAtEnd = () => {
+    const entry = lifted && entries[indexOf(lifted.id)];
+    if (!entry) return;
+    setLifted(null);
+    setSaid("Dropped at the end of the playlist.");
+    if (isDone) focus.current = handleOf(entry.videoId);
+    move(entry, { before: null });
+  };
+  /** @param {string} id @param {number} at */
+  const commit = (id, at) => {
+    const entry = entries[indexOf(id)];
+    if (!entry || at === indexOf(id)) return;
+    const others = entries.filter(({ videoId }) => videoId !== id);
+    move(entry, { after: others[at - 1]?.videoId ?? null });
+  };
+
+  /** @param {KeyboardEvent} event @param {string} id */
+  const press = (event, id) => {
+    if (lifted?.id !== id) return;
+    /** @type {Record<string, () => void>} */
+    const keys = {
+      ArrowUp: () => hold(lifted.at - 1),
+      ArrowDown: () => hold(lifted.at + 1),
+      Home: () => hold(0),
+      End: dropAtEnd,
+      Escape: putBack,
+    };
+    const does = keys[event.key];
+    if (!does) return;
+    event.preventDefault();
+    does();
+  };
+
+  /** @param {PointerEvent} event @param {string} id */
+  const grab = (event, id) => {
+    hasDragged.current = false;
+    if (event.button !== 0 || dragged) return;
+    const handle = /** @type {HTMLElement} */ (event.currentTarget);
+    const row = /** @type {HTMLElement} */ (handle.closest("li"));
+    const list = /** @type {HTMLElement} */ (row.parentElement);
+    handle.setPointerCapture(event.pointerId);
+    const listening = new AbortController();
+    const start = event.clientY + scrollY;
+    let { clientY: y } = event;
+    let at = -1;
+    let frame = 0;
+    const follow = () => {
+      const offset = y + scrollY - start;
+      if (!hasDragged.current) {
+        if (Math.abs(offset) <= STILL) return;
+        hasDragged.current = true;
+        setLifted(null);
+        list.style.setProperty("--row", `${row.offsetHeight + gapOf(list)}px`);
+      }
+      const rows = /** @type {HTMLElement[]} */ ([...list.children]);
+      // Within the list: beyond its end it would make the page longer, which would then roll on for ever.
+      const [first = row, last = row] = [rows[0], rows.at(-1)];
+      const shown = Math.max(first.offsetTop - row.offsetTop, Math.min(offset, last.offsetTop - row.offsetTop));
+      row.style.translate = `0 ${shown}px`;
+      const now = indexUnder(rows, row, offset);
+      if (now === at) return;
+      at = now;
+      setDragged({ id, from: rows.indexOf(row), at });
+    };
+    const roll = () => {
+      const beyond = y < EDGE ? y - EDGE : Math.max(0, y - (innerHeight - EDGE));
+      if (hasDragged.current && beyond) {
+        scrollBy(0, beyond / 4);
+        follow();
+      }
+      frame = requestAnimationFrame(roll);
+    };
+    const stop = () => {
+      listening.abort();
+      cancelAnimationFrame(frame);
+      row.style.translate = "";
+      setDragged(null);
+      stopDragging.current = () => undefined;
+    };
+    const { signal } = listening;
+    handle.addEventListener("pointermove", (moved) => {
+      y = moved.clientY;
+      follow();
+    }, { signal });
+    handle.addEventListener("pointerup", () => {
+      stop();
+      if (!hasDragged.current || at < 0) return;
+      focus.current = handle;
+      latest.current.commit(id, at);
+    }, { signal });
+    handle.addEventListener("lostpointercapture", stop, { signal });
+    addEventListener("keydown", (pressed) => pressed.key === "Escape" && stop(), { signal });
+    stopDragging.current = () => void stop();
+    roll();
+  };
+  const latest = useRef({ commit });
+  latest.current = { commit }; // the list may have grown while something was dragged
+
+  return {
+    /** The entries as they shall be shown. */
+    order: lifted ? moved(entries, indexOf(lifted.id), lifted.at) : entries,
+    /** The id of the entry that keys or buttons move. */
+    lifted: lifted?.id ?? "",
+    isDragging: dragged !== null,
+    /** For whoever does not see what moves. */
+    said,
+    drop, putBack, keepFocus,
+    step: (/** @type {1 | -1} */ by) => hold((lifted?.at ?? 0) + by),
+    /** What a row does while another one is dragged over it. @param {string} id @returns {"dragged" | "up" | "down" | undefined} */
+    shiftOf: (id) => {
+      if (!dragged) return undefined;
+      const index = indexOf(id);
+      if (id === dragged.id) return "dragged";
+      if (index > dragged.from && index <= dragged.at) return "up";
+      return index < dragged.from && index >= dragged.at ? "down" : undefined;
+    },
+    /** The attributes of an entry's handle. @param {string} id */
+    handle: (id) => ({
+      id: handleId(id),
+      onPointerDown: (/** @type {PointerEvent} */ event) => grab(event, id),
+      onKeyDown: (/** @type {KeyboardEvent} */ event) => press(event, id),
+      onClick: () => {
+        if (hasDragged.current) hasDragged.current = false;
+        else if (lifted?.id === id) drop();
+        else lift(id);
+      },
+    }),
+  };
+}
+
+/** The list with an entry at another place. At the end of a list that goes on, it is out of sight.
+ * @param {Entry[]} items @param {Entry} entry @param {Place} place @param {boolean} isDone */
+export function placed(items, entry, place, isDone) {
+  const others = items.filter(({ videoId }) => videoId !== entry.videoId);
+  if ("before" in place) return isDone ? [...others, entry] : others;
+  const index = others.findIndex(({ videoId }) => videoId === place.after);
+  if (place.after && index < 0) return items.includes(entry) ? items : [...items, entry];
+  return others.toSpliced(index + 1, 0, entry);
+}
+
+/** @param {Entry[]} items @param {number} from @param {number} at */
+function moved(items, from, at) {
+  const entry = items[from];
+  return entry ? items.toSpliced(from, 1).toSpliced(at, 0, entry) : items;
+}
+
+/** The index that a row would have if it was dropped `offset` pixels below its place.
+ * @param {HTMLElement[]} rows @param {HTMLElement} row @param {number} offset */
+function indexUnder(rows, row, offset) {
+  const middle = (/** @type {number} */ index) => {
+    const other = rows[index];
+    return other ? other.offsetTop + other.offsetHeight / 2 : NaN; // no number is above or below it
+  };
+  const upper = row.offsetTop + offset;
+  const lower = upper + row.offsetHeight;
+  let at = rows.indexOf(row);
+  while (lower > middle(at + 1)) at += 1;
+  while (upper < middle(at - 1)) at -= 1;
+  return at;
+}
+
+/** The space between rows, in pixels. @param {HTMLElement} list */
+function gapOf(list) {
+  return parseFloat(getComputedStyle(list).rowGap) || 0;
+}
+
+/** @param {string} id */
+function handleId(id) {
+  return `handle-${id}`;
+}
+
+/** @param {string} id */
+function handleOf(id) {
+  return document.getElementById(handleId(id));
+}

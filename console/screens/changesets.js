@@ -1,0 +1,81 @@
+// A change set: all that one request, or one run of an import, wrote; and taking it back. Its parts are in `history/`.
+
+import { html } from "htm/preact";
+import { useRef, useState } from "preact/hooks";
+import { Problem } from "../core/api.js";
+import { useEvery, usePages } from "../core/load.js";
+import { go, to } from "../core/route.js";
+import { Failure, Field, Loading, More } from "../parts/parts.js";
+import { entriesOfSet } from "../history/calls.js";
+import { Timeline } from "../history/entries.js";
+import { placedIn, Subject, useTitles } from "../history/subjects.js";
+import Undo from "../history/undo.js";
+import { By } from "../history/words.js";
+
+/** @typedef {import("../history/calls.js").Entry} Entry */
+
+const PERIOD_MS = 2000;
+/** How often it looks for a change set that is not there: it is listed some seconds after it was written. */
+const LOOKS = 5;
+
+/** @param {{ route: import("../core/route.js").Route }} props */
+export default function ChangeSets({ route }) {
+  const changesetId = route.path[1] ?? "";
+  if (!changesetId) return html`<${Which} />`;
+  return html`<${One} key=${changesetId} changesetId=${changesetId} query=${route.query} />`;
+}
+
+/** Leads to the change set of an id, such as an import prints. */
+function Which() {
+  const [id, setId] = useState("");
+  const show = (/** @type {Event} */ event) => {
+    event.preventDefault();
+    go(to(["changesets", id.trim()]));
+  };
+  return html`<h1 tabindex="-1">Change set</h1>
+    <form class="set-which" onSubmit=${show}>
+      <${Field} label="Id of the change set" value=${id} onInput=${setId} required maxlength="128" autocomplete="off" spellcheck=${false}
+        hint="An import prints it. Each entry of a history leads to its own." />
+      <button type="submit">Show</button>
+    </form>`;
+}
+
+/** @param {{ changesetId: string, query: URLSearchParams }} props */
+function One({ changesetId, query }) {
+  const pages = usePages((cursor, signal) => entriesOfSet(changesetId, cursor, signal), [changesetId]);
+  const [round, setRound] = useState(0);
+  const titles = useTitles([...pages.items, ...placedIn(pages.items)], round);
+  const [looks, setLooks] = useState(0);
+  const isMissing = pages.error instanceof Problem && pages.error.status === 404;
+  useEvery(() => {
+    setLooks((number) => number + 1);
+    pages.reload();
+  }, PERIOD_MS, isMissing && looks < LOOKS);
+  const first = pages.items[0];
+  const known = useRef(first);
+  known.current ??= first;
+  const head = html`<h1 tabindex="-1">Change set</h1>
+    <p class="set-facts"><code>${changesetId}</code>${known.current && html`<span>by <${By} by=${known.current.by} /></span>`}</p>`;
+  if (!known.current) {
+    return html`${head}
+      ${isMissing || looks ? html`<${Missing} isOver=${looks === LOOKS} />` : pages.isLoading && html`<${Loading} />`}
+      ${!isMissing && html`<${Failure} error=${pages.error} retry=${pages.reload} />`}`;
+  }
+  const about = (/** @type {Entry} */ entry) => html`<p><${Subject} of=${entry} titles=${titles} isSaid /></p>`;
+  return html`<article class="set">
+    ${head}
+    <${Undo} changesetId=${changesetId} query=${query} titles=${titles} undone=${() => setRound((number) => number + 1)} />
+    <section class="history" aria-label="What it changed">
+      <div class="set-head"><h2>What it changed</h2><button type="button" onClick=${pages.reload}>Refresh</button></div>
+      <${Timeline} entries=${pages.items} about=${about} titles=${titles} isOfSet />
+      <${More} pages=${pages} />
+    </section>
+  </article>`;
+}
+
+/** @param {{ isOver: boolean }} props */
+function Missing({ isOver }) {
+  return html`<p role="status">${isOver ? "There is no such change set, or nothing of it is yours."
+    : "Nothing is listed of it yet. What was written appears here some seconds later: it looks again …"}</p>
+    <p class="actions"><a class="button" href=${to([])}>To the library</a></p>`;
+}

@@ -1,0 +1,167 @@
+// The library: a grid of posters, of the videos that its address selects.
+
+import { html } from "htm/preact";
+import { useLayoutEffect, useMemo, useState } from "preact/hooks";
+import { api, ask, Problem } from "../core/api.js";
+import { useChanges } from "../core/changes.js";
+import { useEvery, usePages } from "../core/load.js";
+import { to } from "../core/route.js";
+import { visit } from "../core/visit.js";
+import { counted, time } from "../core/words.js";
+import Controls from "../library/controls.js";
+import { asked, chosen, countFilters, filtersOf, followed, selectorOf, withoutFilters } from "../library/choice.js";
+import Grid from "../library/grid.js";
+import { Empty, More, News } from "../parts/parts.js";
+
+/**
+ * @typedef {import("../core/api.js").Schemas["VideoSummary"] & { views?: number }} Summary
+ * @typedef {import("../core/session.js").User} User
+ * @typedef {import("../library/choice.js").Choice} Choice
+ * @typedef {import("../core/load.js").Kept<Summary>} Loaded
+ * @typedef {{ subject: string, list: Loaded | null, opened: string | null, computedAt: number | null, after?: string }} Kept
+ */
+
+const FIRST = 48; // as many as a large screen shows, so that they come soon
+const NEXT = 96;
+const WATCHED = 24;
+const LARGEST_BATCH = 100;
+const FRESH = 600; // seconds in which the film of a new video most likely comes
+
+/** @param {{ route: import("../core/route.js").Route, user: User }} props */
+export default function Library({ route, user }) {
+  const { here, choice } = useMemo(() => ({ here: visit(), choice: chosen(route.query) }), [route]);
+  const [error, setError] = useState(/** @type {unknown} */ (null));
+  return html`<h1 tabindex="-1">Library</h1>
+    <${Controls} choice=${choice} user=${user} problem=${error instanceof Problem ? error : null} />
+    <${List} key=${here.id} here=${here} choice=${choice} user=${user} onError=${setError} />`;
+}
+
+/** @param {{ here: import("../core/visit.js").Visit, choice: Choice, user: User, onError: (error: unknown) => void }} props */
+function List({ here, choice, user, onError }) {
+  const kept = useMemo(() => keptBy(here, user), []);
+  const query = asked(choice, user);
+  const pages = usePages(async (cursor, signal) => {
+    if (!query) return { items: /** @type {Summary[]} */ ([]), nextCursor: null };
+    if (choice.kind !== "top") return videos(query, cursor, signal);
+    const { data } = await ask(api.GET("/v1/top", { params: { query: { ...query, limit: 100 } }, signal }));
+    kept.computedAt = data.computedAt;
+    return { items: /** @type {Summary[]} */ (data.items), nextCursor: null };
+  }, [], { kept: kept.list, keep: (list) => (kept.list = list), key: ({ videoId }) => videoId });
+  const { items, error, isLoading, isDone } = pages;
+  useLayoutEffect(() => onError(error), [error]);
+  useStay(here);
+
+  /** Look at some videos again, and leave the others as they are. Those that are gone leave the list, but with `isStill` only
+   * where they move no others. @param {string[]} videoIds @param {boolean} [isStill] */
+  const refresh = async (videoIds, isStill = false) => {
+    const { data } = await ask(api.POST("/v1/videos/batch-get", { body: { videoIds } }));
+    const now = new Map(data.items.map((video) => [video.videoId, video]));
+    const isGone = (/** @type {Summary} */ { videoId, status }) =>
+      data.missing.includes(videoId) || (now.get(videoId)?.status === "deleted" && status !== "deleted");
+    pages.change((all) => {
+      const end = isStill ? all.findLastIndex((item) => !isGone(item)) : -1;
+      return all.filter((item, index) => index < end || !isGone(item)).map((item) => {
+        const video = now.get(item.videoId);
+        if (!video || isGone(item)) return item;
+        const { title, duration, status, visibility, publishAt, expiresAt, viewCount, thumbnails } = video;
+        return { ...item, title, duration, status, visibility, publishAt, expiresAt, viewCount, poster: thumbnails.poster?.url };
+      });
+    });
+  };
+  const changing = items.filter(isChanging).slice(0, WATCHED).map((item) => item.videoId);
+  const later = () => undefined; // the next look may succeed
+  const whose = followed(choice, user);
+  useEvery(() => void refresh(changing, whose !== null).catch(later), 5000, changing.length > 0);
+  // What is shown changes in its place; what would move it is offered.
+  useChanges(whose, async (changes) => {
+    const shown = new Set(items.map((item) => item.videoId));
+    const own = changes?.filter(({ type, videoId }) => type.startsWith("video.") && videoId);
+    const changed = new Set(own?.flatMap(({ videoId = "" }) => (shown.has(videoId) ? [videoId] : [])));
+    for (let ids = [...changed]; ids.length; ids = ids.slice(LARGEST_BATCH)) await refresh(ids.slice(0, LARGEST_BATCH), true);
+    if (!own || own.some(({ type, videoId = "" }) => type !== "video.changed" || !shown.has(videoId))) await pages.look();
+  }, kept);
+  useLayoutEffect(() => {
+    if (kept.list && kept.opened) void refresh([kept.opened]).catch(later);
+  }, []);
+
+  if (!query) return html`<${Empty}>Say which videos to show.<//>`;
+  const isFirst = isLoading && !items.length;
+  return html`
+    <p class="hint tally" role="status">${isFirst ? "Loading …" : error ? "" : tally(items.length, isDone, kept.computedAt)}</p>
+    <${News} pages=${pages} isLast onShow=${() => scrollTo(0, 0)} />
+    ${isDone && !items.length && html`<${Nothing} choice=${choice} user=${user} isComputed=${kept.computedAt !== null} />`}
+    <${Grid} items=${items} isFirst=${isFirst} isDone=${isDone} back=${kept.list ? kept.opened : null}
+      isMine=${choice.kind === "mine"} onOpen=${(/** @type {string} */ videoId) => (kept.opened = videoId)} />
+    ${isFirst ? null : isShownAbove(error, choice, user)
+      ? html`<${Empty}>The service does not take this choice. Change what is marked above.<//>`
+      : html`<${More} pages=${pages} />`}`;
+}
+
+/** @param {Record<string, string>} query @param {string | undefined} cursor @param {AbortSignal} signal */
+async function videos(query, cursor, signal) {
+  const { data } = await ask(api.GET("/v1/videos", {
+    params: { query: { ...query, limit: cursor ? NEXT : FIRST, cursor, include: ["stats"] } }, signal,
+  }));
+  return { items: /** @type {Summary[]} */ (data.items), nextCursor: data.nextCursor };
+}
+
+/** What was kept of an earlier visit, unless that was somebody else's.
+ * @param {import("../core/visit.js").Visit} here @param {User} user */
+function keptBy(here, { subject }) {
+  const before = /** @type {Kept | null} */ (here.kept);
+  if (before?.subject === subject) return before;
+  const kept = /** @type {Kept} */ ({ subject, list: null, opened: null, computedAt: null });
+  here.kept = kept;
+  return kept;
+}
+
+/** Come back to where the page was, and remember where it is. @param {import("../core/visit.js").Visit} here */
+function useStay(here) {
+  useLayoutEffect(() => {
+    if (here.scroll) scrollTo(0, here.scroll);
+    const follow = () => {
+      if (history.state?.visit === here.id) here.scroll = scrollY;
+    };
+    addEventListener("scroll", follow, { passive: true });
+    return () => removeEventListener("scroll", follow);
+  }, []);
+}
+
+/** Whether something is being made of a video, or soon will be. @param {Summary} video */
+function isChanging({ status, createdAt }) {
+  return status === "processing" || (status === "uploaded" && createdAt > Date.now() / 1000 - FRESH);
+}
+
+/** Whether a problem is one of controls that are there, which show it. @param {unknown} error @param {Choice} choice @param {User} user */
+function isShownAbove(error, choice, user) {
+  if (!(error instanceof Problem) || !error.errors.length) return false;
+  const shown = choice.kind === "top" ? ["window", "sort", "category"] : ["order", selectorOf(choice.kind), ...filtersOf(choice, user)];
+  return error.errors.every(({ parameter }) => shown.includes(parameter));
+}
+
+/** @param {number} number @param {boolean} isDone @param {number | null} computedAt */
+function tally(number, isDone, computedAt) {
+  const words = number ? counted(number, "video") : isDone ? "No videos" : "Looking further …";
+  return `${words}${number && !isDone ? " so far" : ""}${computedAt ? `, as of ${time(computedAt)}` : ""}`;
+}
+
+/** @param {{ choice: Choice, user: User, isComputed: boolean }} props */
+function Nothing({ choice, user, isComputed }) {
+  if (countFilters(choice, user)) {
+    return html`<${Empty}><p>No video here fits all the filters.</p><a class="button" href=${withoutFilters(choice)}>Clear the filters</a><//>`;
+  }
+  const upload = html`<a class="button primary" href=${to(["upload"])}>Upload a film</a>`;
+  switch (choice.kind) {
+    case "mine":
+      return html`<${Empty}><p>You have no videos yet.</p>${upload}<//>`;
+    case "everyone":
+      return html`<${Empty}><p>Nobody has published a video yet. Yours could be the first.</p>${upload}<//>`;
+    case "top":
+      return html`<${Empty}>
+        <p>${isComputed ? "Nothing was viewed in this time." : "Nothing is counted here yet. Views appear after some minutes."}</p>
+        <a class="button" href=${to([], { show: "everyone" })}>Everybody’s videos</a>
+      <//>`;
+    default:
+      return html`<${Empty}><p>No published video is selected by this.</p><a class="button" href=${to([], { show: "everyone" })}>Everybody’s videos</a><//>`;
+  }
+}

@@ -1,0 +1,38 @@
+// Operations: what needs an administrator, and how the service is doing. Its panels are in `operations/`.
+
+import { html } from "htm/preact";
+import { useErrorBoundary, useState } from "preact/hooks";
+import { EVERYBODY, useChanges } from "../core/changes.js";
+import { to } from "../core/route.js";
+import { Failure } from "../parts/parts.js";
+import Failed from "../operations/failed.js";
+import Health from "../operations/health.js";
+import Tags from "../operations/tags.js";
+import Top from "../operations/top.js";
+import Totals from "../operations/totals.js";
+import Waiting from "../operations/waiting.js";
+
+/** @typedef {import("../core/route.js").Route} Route */
+/** What panels get; `changes` are the latest ones, null when there were too many to tell.
+ * @typedef {{ route: Route, changes: import("../core/changes.js").Change[] | null }} PanelProps */
+
+/** @param {{ route: Route, user: import("../core/session.js").User }} props */
+export default function Operations({ route, user }) {
+  const [changes, setChanges] = useState(/** @type {PanelProps["changes"]} */ ([]));
+  useChanges(user.isAdmin ? EVERYBODY : null, setChanges);
+  if (!user.isAdmin) {
+    return html`<h1>Operations</h1>
+      <p>This page is for administrators. <a href=${to([])}>To the library</a></p>`;
+  }
+  return html`<h1>Operations</h1>
+    <div class="panels">
+      ${[Health, Failed, Waiting, Totals, Tags, Top].map((panel) => html`<${Guarded} key=${panel.name} panel=${panel} route=${route} changes=${changes} />`)}
+    </div>`;
+}
+
+/** A panel that takes no other along when it breaks. @param {{ panel: (props: PanelProps) => unknown } & PanelProps} props */
+function Guarded({ panel, ...props }) {
+  const [broken, reset] = useErrorBoundary();
+  if (broken) return html`<section class="panel"><${Failure} error=${broken} retry=${reset} /></section>`;
+  return html`<${panel} ...${props} />`;
+}

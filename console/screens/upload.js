@@ -1,0 +1,114 @@
+// Upload: choose films, say what they are, and watch them go and become videos.
+
+import { html } from "htm/preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { api, ask } from "../core/api.js";
+import { useLoad } from "../core/load.js";
+import { to } from "../core/route.js";
+import { Failure, Loading, Typed } from "../parts/parts.js";
+import Draft from "../upload/draft.js";
+import { useUploads } from "../upload/list.js";
+import { ACCEPTED, choose, submit } from "../upload/queue.js";
+import Row from "../upload/row.js";
+
+/** @typedef {import("../core/session.js").User} User */
+
+/** @param {{ route: import("../core/route.js").Route, user: User }} props */
+export default function Upload({ route, user }) {
+  const videoId = route.query.get("video");
+  const video = useLoad(async (signal) => {
+    if (!videoId) return null;
+    const { data } = await ask(api.GET("/v1/videos/{videoId}", { params: { path: { videoId }, query: { fields: ["title"] } }, signal }));
+    return { videoId, title: data.title ?? "" };
+  }, [videoId]);
+  if (video.error) return html`<h1>Upload</h1><${Failure} error=${video.error} retry=${video.reload} />`;
+  if (video.value?.videoId !== (videoId ?? undefined)) return html`<h1>Upload</h1><${Loading} />`;
+  return html`<${Uploads} user=${user} video=${video.value ?? undefined} key=${videoId} />`;
+}
+
+/** @param {{ user: User, video?: { videoId: string, title: string } }} props */
+function Uploads({ user, video }) {
+  const uploads = useUploads();
+  const [faults, setFaults] = useState(/** @type {string[]} */ ([]));
+  const title = useRef(/** @type {HTMLElement | null} */ (null));
+  /** What somebody sent last; of several, the first. */
+  const latest = useRef(/** @type {import("../upload/list.js").Upload | undefined} */ (undefined));
+  const drafts = uploads.filter(({ state }) => state === "draft");
+  const others = uploads.filter(({ state }) => state !== "draft");
+
+  const take = (/** @type {File[]} */ files) => {
+    const isTooMany = video && files.length > 1;
+    const before = new Set(uploads);
+    setFaults(isTooMany ? ["A video has one film: choose one file."] : choose(files, user.subject, video));
+    return before;
+  };
+  const isOver = useDrop(take);
+  const send = (/** @type {typeof uploads} */ sent) => {
+    latest.current = sent[0];
+    for (const upload of sent) void submit(upload);
+  };
+  const toTop = () => title.current?.focus();
+
+  return html`
+    <h1 tabindex="-1" ref=${title}>${video ? html`A new film for <${Typed}>${video.title}<//>` : "Upload"}</h1>
+    ${video && html`<p>It takes the place of the film that is there, once it has arrived. <a href=${to(["upload"])}>Upload a new video instead</a></p>`}
+    <div class=${`drop ${isOver ? "over" : ""}`}>
+      <p>${video ? "Drop a film anywhere on this page, or" : "Drop films anywhere on this page, or"}</p>
+      <${Choose} several=${!video} onChoose=${take} />
+      <p class="hint">MP4, MOV, MKV, WebM, AVI and others, up to 500 GB</p>
+    </div>
+    <div role="alert">${faults.length > 0 && html`<ul class="failure faults">
+      ${faults.map((fault) => html`<li><${Typed}>${fault}<//></li>`)}
+    </ul>`}</div>
+    ${drafts.length > 1 && html`<div class="actions">
+      <button type="button" class="primary" onClick=${() => send(drafts)}>Upload all ${drafts.length}</button>
+    </div>`}
+    <ul class="uploads">
+      ${drafts.map((upload) => html`<li key=${upload.id}><${Draft} upload=${upload} onSend=${() => send([upload])} onRemove=${toTop} /></li>`)}
+      ${others.map((upload) => html`<li key=${upload.id}><${Row} upload=${upload} takesFocus=${upload === latest.current} onRemove=${toTop} /></li>`)}
+    </ul>`;
+}
+
+/** @param {{ several: boolean, onChoose: (files: File[]) => void }} props */
+function Choose({ several, onChoose }) {
+  const change = (/** @type {Event} */ event) => {
+    const input = /** @type {HTMLInputElement} */ (event.currentTarget);
+    onChoose([...(input.files ?? [])]);
+    input.value = ""; // so that the same file can be chosen once more
+  };
+  return html`<label class="button primary file-button">${several ? "Choose films" : "Choose a film"}
+    <input type="file" multiple=${several} accept=${ACCEPTED} onChange=${change} />
+  </label>`;
+}
+
+/** Call `take` with the files that are dropped anywhere on the page; whether some are being dragged over it.
+ * @param {(files: File[]) => void} take */
+function useDrop(take) {
+  const [depth, setDepth] = useState(0);
+  const latest = useRef(take);
+  latest.current = take;
+  useEffect(() => {
+    const stop = new AbortController();
+    /** @param {"dragenter" | "dragover" | "dragleave" | "drop"} name @param {(event: DragEvent) => void} react */
+    const on = (name, react) => document.addEventListener(name, (event) => {
+      if (!event.dataTransfer?.types.includes("Files")) return;
+      event.preventDefault(); // else the browser shows the file in the place of this page
+      react(event);
+    }, { signal: stop.signal });
+    on("dragenter", () => setDepth((number) => number + 1)); // once more for each element inside
+    on("dragleave", () => setDepth((number) => Math.max(0, number - 1)));
+    on("dragover", () => undefined);
+    on("drop", ({ dataTransfer }) => {
+      setDepth(0);
+      latest.current(filesOf(dataTransfer));
+    });
+    return () => stop.abort();
+  }, []);
+  return depth > 0;
+}
+
+/** The files that were dropped, without folders. @param {DataTransfer | null} dropped */
+function filesOf(dropped) {
+  const items = [...(dropped?.items ?? [])].filter(({ kind }) => kind === "file");
+  return items.filter((item) => !item.webkitGetAsEntry()?.isDirectory).map((item) => item.getAsFile()).filter((file) => file !== null);
+}

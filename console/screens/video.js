@@ -1,0 +1,84 @@
+// A video: the player, what is being made of it, and what is known of it. Its parts are in `video/`.
+
+import { html } from "htm/preact";
+import { useRef, useState } from "preact/hooks";
+import { api, ask, Problem } from "../core/api.js";
+import { useChanges } from "../core/changes.js";
+import { useLoad } from "../core/load.js";
+import { to } from "../core/route.js";
+import { counted, date } from "../core/words.js";
+import { Failure, Loading, Status, Typed } from "../parts/parts.js";
+import Details from "../video/details.js";
+import Making from "../video/making.js";
+import Player from "../video/player.js";
+
+/** @typedef {import("../core/api.js").Schemas["FetchedVideo"]} Video */
+/** What each part of the screen gets. `changed` is called with the video after a change, or without one to read it again;
+ * `viewed` with the new count of views.
+ * @typedef {{ video: Video, etag: string | null, isOwner: boolean, user: import("../core/session.js").User,
+ *   changed: (video?: Video, etag?: string | null) => void, viewed: (count: number) => void,
+ *   route: import("../core/route.js").Route }} PartProps */
+
+/** @typedef {{ route: import("../core/route.js").Route, user: import("../core/session.js").User }} ScreenProps */
+
+/** @param {ScreenProps} props */
+export default function VideoScreen(props) {
+  return html`<${Shown} ...${props} key=${props.route.path[1]} />`;
+}
+
+/** @param {ScreenProps} props */
+function Shown({ route, user }) {
+  const videoId = route.path[1] ?? "";
+  const loaded = useLoad(async (signal) => {
+    const { data, etag } = await ask(api.GET("/v1/videos/{videoId}", { params: { path: { videoId } }, signal }));
+    return { video: /** @type {Video} */ (data), etag };
+  }, [videoId]);
+  const [viewed, setViewed] = useState(0);
+  const views = useRef(0);
+  const shown = loaded.value?.video;
+  useChanges(shown && owns(shown, user) ? shown.userId : null, (changes) => {
+    const isNewer = changes?.some(({ type, version = 0, ...change }) =>
+      change.videoId === videoId && type.startsWith("video.") && version > (shown?.version ?? 0));
+    if (!changes || isNewer) loaded.reload();
+  });
+  if (!loaded.value) return loaded.error ? html`<${Missing} error=${loaded.error} retry=${loaded.reload} />` : html`<${Loading} />`;
+  const { video, etag } = loaded.value;
+  // Answers to changes do not have the count, and none of another moment takes a view back.
+  views.current = Math.max(views.current, viewed, video.viewCount ?? 0);
+  const isOwner = owns(video, user);
+  /** @type {PartProps} */
+  const props = {
+    video, etag, user, route, isOwner,
+    changed: (after, tag = null) => (after ? loaded.set({ video: after, etag: tag }) : loaded.reload()),
+    viewed: setViewed,
+  };
+  return html`<article class="video">
+    <div class="watch">
+      <${Player} ...${props} />
+      <h1><${Typed}>${video.title}<//></h1>
+      <p class="facts">
+        ${isOwner && html`<${Status} of=${video.status} />`}
+        ${isOwner && video.status !== "deleted" && html`<span>${video.visibility}</span>`}
+        <span>${counted(views.current, "view")}</span>
+        <span>${date(video.createdAt)}</span>
+        <${Typed}>${video.userId}<//>
+      </p>
+    </div>
+    <${Making} ...${props} />
+    <div class="known"><${Details} ...${props} /></div>
+    ${loaded.error && html`<${Failure} error=${loaded.error} retry=${loaded.reload} />`}
+  </article>`;
+}
+
+/** @param {Video} video @param {import("../core/session.js").User} user */
+function owns({ userId }, { isAdmin, subject }) {
+  return isAdmin || userId === subject;
+}
+
+/** Why there is no video to see. @param {{ error: unknown, retry: () => void }} props */
+function Missing({ error, retry }) {
+  if (!(error instanceof Problem && error.status === 404)) return html`<h1>Video</h1><${Failure} error=${error} retry=${retry} />`;
+  return html`<h1>You cannot see this video</h1>
+    <p>${error.message} Or it is private, not ready, not published yet, or expired: then only its owner can see it.</p>
+    <p class="actions"><a class="button" href=${to([])}>To the library</a></p>`;
+}

@@ -1,0 +1,62 @@
+// A film that was chosen and is not being sent yet: what its video will be called.
+
+import { html } from "htm/preact";
+import { useEffect, useRef } from "preact/hooks";
+import { Problem } from "../core/api.js";
+import { size } from "../core/words.js";
+import { Failure, Field, Typed } from "../parts/parts.js";
+import { forget } from "./list.js";
+import { describe } from "./queue.js";
+
+/** @param {{ upload: import("./list.js").Upload, onSend: () => void, onRemove: () => void }} props */
+export default function Draft({ upload, onSend, onRemove }) {
+  const { about, details, error, isNew } = upload;
+  const form = useRef(/** @type {HTMLFormElement | null} */ (null));
+  const faults = faultsOf(error, details.tags);
+  const isElsewhere = error && !Object.values(faults).some(Boolean);
+  useEffect(() => {
+    if (error) /** @type {HTMLElement | null} */ (form.current?.querySelector("[aria-invalid]"))?.focus();
+  }, [error]);
+  const send = (/** @type {SubmitEvent} */ event) => {
+    event.preventDefault();
+    onSend();
+  };
+  const remove = () => {
+    forget([upload]);
+    onRemove();
+  };
+  return html`<form class="draft" ref=${form} onSubmit=${send} aria-label=${about.name}>
+    <p class="file"><${Typed} class="name">${about.name}<//> <span class="soft">${size(about.size)}</span></p>
+    ${isNew && html`<${Field} label="Title" value=${details.title} error=${faults.title} autocomplete="off"
+        onInput=${(/** @type {string} */ title) => describe(upload, { title })} />
+      <div class="side-by-side">
+        <${Field} label="Category" value=${details.category} error=${faults.category} autocomplete="off"
+          onInput=${(/** @type {string} */ category) => describe(upload, { category })} />
+        <${Field} label="Tags" value=${details.tags} error=${faults.tags} autocomplete="off" hint="Separated by commas"
+          onInput=${(/** @type {string} */ tags) => describe(upload, { tags })} />
+        <${Field} label="Who may see it" kind="select" value=${details.visibility} error=${faults.visibility}
+          onInput=${(/** @type {"public" | "private"} */ visibility) => describe(upload, { visibility })}>
+          <option value="private">Only you</option>
+          <option value="public">Everybody</option>
+        <//>
+      </div>`}
+    ${isElsewhere && html`<${Failure} error=${error} />`}
+    <div class="actions">
+      <button type="submit" class="primary">Upload</button>
+      <button type="button" onClick=${remove}>Remove</button>
+    </div>
+  </form>`;
+}
+
+/** What is wrong with each field. @param {unknown} error @param {string} tags as they were typed */
+function faultsOf(error, tags) {
+  if (!(error instanceof Problem)) return {};
+  const fault = error.errors.find(({ pointer }) => pointer?.startsWith("/tags"));
+  const tag = tags.split(",").map((text) => text.trim()).filter(Boolean)[Number(fault?.pointer?.split("/")[2])];
+  return {
+    title: error.at("/title"),
+    category: error.at("/category"),
+    visibility: error.at("/visibility"),
+    tags: fault && (tag ? `${tag}: ${fault.detail}` : fault.detail),
+  };
+}

@@ -1,0 +1,140 @@
+// An upload that was asked for: how far it is, and what can be done about it.
+
+import { html } from "htm/preact";
+import { useEffect, useId, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { Problem } from "../core/api.js";
+import { size, span } from "../core/words.js";
+import { Dialog, Failure, Poster, say, Typed } from "../parts/parts.js";
+import { forget } from "./list.js";
+import { cancel, give, pause, resume } from "./queue.js";
+import Steps from "./steps.js";
+
+/** @typedef {import("./list.js").Upload} Upload */
+/** @typedef {import("preact").ComponentChildren} Children */
+
+/** Percent between two announcements. */
+const STEP = 25;
+
+/** @param {{ upload: Upload, takesFocus: boolean, onRemove: () => void }} props */
+export default function Row({ upload, takesFocus, onRemove }) {
+  const [poster, setPoster] = useState(/** @type {string | undefined} */ (undefined));
+  const [isAsking, setAsking] = useState(false);
+  const id = useId();
+  const row = useRef(/** @type {HTMLElement | null} */ (null));
+  const heading = useRef(/** @type {HTMLElement | null} */ (null));
+  const { about, details, state } = upload;
+  useEffect(() => {
+    if (takesFocus) heading.current?.focus(); // the form where the focus was has gone
+  }, []);
+  const hadFocus = row.current?.contains(document.activeElement);
+  useLayoutEffect(() => {
+    if (hadFocus && !row.current?.contains(document.activeElement)) heading.current?.focus(); // what had it has gone
+  });
+  const remove = () => {
+    forget([upload]);
+    onRemove();
+  };
+  return html`<article class="row" aria-labelledby=${id} ref=${row}>
+    <${Poster} url=${poster} />
+    <div>
+      <h2 id=${id} tabindex="-1" ref=${heading}><${Typed} class="title">${details.title}<//></h2>
+      <p class="file soft"><${Typed} class="name">${about.name}<//> <span>${size(about.size)}</span></p>
+      ${state === "sent"
+        ? html`<${Steps} upload=${upload} onPoster=${setPoster} onDismiss=${remove} />`
+        : html`<${Sending} upload=${upload} onCancel=${() => setAsking(true)} />`}
+      ${isAsking && html`<${Cancelling} upload=${upload} onClose=${() => setAsking(false)} onGone=${onRemove} />`}
+    </div>
+  </article>`;
+}
+
+/** @param {{ upload: Upload, onCancel: () => void }} props */
+function Sending({ upload, onCancel }) {
+  const { about, error, loaded, state, trouble } = upload;
+  const id = useId();
+  const percent = Math.floor((loaded / about.size) * 100);
+  const isMoving = ["sending", "paused"].includes(state);
+  const canPause = ["waiting", "sending"].includes(state);
+  // One button for all of them: one that came and went would take the focus with it.
+  const act = canPause ? "Pause" : { paused: "Go on", failed: "Try again" }[/** @type {string} */ (state)];
+  return html`
+    ${isMoving && html`<label for=${id}>${state === "paused" ? "Paused" : "Sending"}</label>
+      <progress id=${id} max=${about.size} value=${loaded}></progress>
+      <p class="soft amount">${amount(upload)}</p>
+      <p class="heard" role="status">${heard(upload, percent)}</p>`}
+    ${trouble && html`<p class="trouble" role="status"><span class="spinner" aria-hidden="true"></span> ${trouble}</p>`}
+    ${["creating", "waiting"].includes(state) && html`<p class="soft">Waits for its turn.</p>`}
+    ${state === "interrupted" && html`<${Interrupted} upload=${upload} />`}
+    ${state === "failed" && html`<${Failed} error=${error} />`}
+    <div class="actions">
+      ${act && html`<button type="button" class=${canPause ? "" : "primary"} onClick=${() => (canPause ? pause : resume)(upload)}>${act}</button>`}
+      <button type="button" onClick=${onCancel}>Cancel</button>
+    </div>`;
+}
+
+/** Where to choose the file again. @param {{ upload: Upload }} props */
+function Interrupted({ upload }) {
+  const [fault, setFault] = useState(/** @type {string | undefined} */ (undefined));
+  const id = useId();
+  const choose = (/** @type {Event} */ event) => {
+    const [file] = /** @type {HTMLInputElement} */ (event.currentTarget).files ?? [];
+    if (file) setFault(give(upload, file));
+  };
+  return html`<p>This page was loaded again in the middle. Choose the same file to go on: only what is missing is sent.</p>
+    <label class="button primary file-button">Choose the file again
+      <input type="file" onChange=${choose} aria-describedby=${fault && id} />
+    </label>
+    ${fault && html`<p class="fault" id=${id} role="alert">${fault}</p>`}`;
+}
+
+/** @param {{ error: unknown }} props */
+function Failed({ error }) {
+  const faults = error instanceof Problem ? error.errors : [];
+  return html`<${Failure} error=${error} />
+    ${faults.length > 0 && html`<ul class="fault">${faults.map(({ detail }) => html`<li>${detail}</li>`)}</ul>`}`;
+}
+
+/** @param {{ upload: Upload, onClose: () => void, onGone: () => void }} props */
+function Cancelling({ upload, onClose, onGone }) {
+  const [withVideo, setWithVideo] = useState(upload.isNew);
+  const [isBusy, setBusy] = useState(false);
+  const [error, setError] = useState(/** @type {unknown} */ (null));
+  const confirm = async () => {
+    setBusy(true);
+    try {
+      const isGone = await cancel(upload, withVideo);
+      onClose();
+      if (isGone) onGone();
+      say(isGone ? "The upload is cancelled." : "It is too late to cancel: the film has arrived.");
+    } catch (problem) {
+      setError(problem);
+      setBusy(false);
+    }
+  };
+  return html`<${Dialog} title="Cancel this upload?" onClose=${onClose}>
+    <p>What was sent of <${Typed}>${upload.about.name}<//> is thrown away.</p>
+    ${upload.isNew && upload.videoId && html`<label class="check"><input type="checkbox" checked=${withVideo}
+      onChange=${() => setWithVideo(!withVideo)} /> Delete its video, too</label>`}
+    <${Failure} error=${error} />
+    <div class="actions">
+      <button type="button" class="primary" disabled=${isBusy} onClick=${confirm}>Cancel the upload</button>
+      <button type="button" disabled=${isBusy} onClick=${onClose}>Keep it</button>
+    </div>
+  <//>`;
+}
+
+/** Such as `12.0 MB of 40.0 MB, 3.1 MB a second, 9 seconds left`. @param {Upload} upload */
+function amount({ about, loaded, samples, state }) {
+  const text = `${size(loaded)} of ${size(about.size)}`;
+  const [first, last] = [samples[0], samples.at(-1)];
+  if (loaded === about.size) return `${text}: waits for the storage to say that it has all of it`;
+  if (state === "paused" || !first || !last) return text;
+  const speed = ((last.loaded - first.loaded) / (last.at - first.at)) * 1000;
+  if (!(speed > 0)) return text;
+  return `${text}, ${size(speed)} a second, ${span((about.size - loaded) / speed)} left`;
+}
+
+/** What those hear who do not see the bar: seldom, so that it does not disturb. @param {Upload} upload @param {number} percent */
+function heard({ about, state }, percent) {
+  if (state === "paused") return `${about.name} is paused.`;
+  return `${about.name}: ${Math.floor(percent / STEP) * STEP} percent sent.`;
+}

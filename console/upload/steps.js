@@ -1,0 +1,118 @@
+// What becomes of a film that was sent, step by step.
+
+import { html } from "htm/preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { api, ask, Problem } from "../core/api.js";
+import { useEvery, useLoad } from "../core/load.js";
+import { to } from "../core/route.js";
+import { Failure, Loading, say } from "../parts/parts.js";
+import { nameOf } from "../video/names.js";
+import { forPeople } from "../video/sentences.js";
+
+/**
+ * @typedef {import("../core/api.js").Schemas["FetchedVideo"]} Video
+ * @typedef {import("../core/api.js").Schemas["Job"]} Job
+ * @typedef {"done" | "running" | "waiting" | "failed"} State
+ * @typedef {{ name: string, state: State, note?: string | undefined }} Step
+ */
+
+/** Milliseconds between two looks: in the first minute, and then. */
+const SOON = 1_500, LATER = 5_000, FIRST = 60_000;
+const WORDS = { done: "done", running: "under way", waiting: "to come", failed: "failed" };
+const MARKS = { done: "✓", running: "…", waiting: "○", failed: "✕" };
+/** @type {Record<Job["state"], State>} */
+const STATES = { queued: "waiting", running: "running", done: "done", failed: "failed" };
+const RENDITION = "transcode.";
+
+/** @param {{ upload: import("./list.js").Upload, onPoster: (url: string) => void, onDismiss: () => void }} props */
+export default function Steps({ upload, onPoster, onDismiss }) {
+  const videoId = upload.videoId ?? "", uploadId = upload.uploadId ?? "";
+  const loaded = useLoad(async (signal) => {
+    const params = { path: { videoId } };
+    const [{ data: video }, { data: why }] = await Promise.all([
+      ask(api.GET("/v1/videos/{videoId}", { params: { ...params, query: { include: ["jobs"] } }, signal })),
+      ask(api.GET("/v1/videos/{videoId}/why-not-ready", { params, signal })),
+    ]);
+    return { video: /** @type {Video} */ (video), reason: why.reason };
+  }, [videoId, uploadId]);
+  const seen = loaded.value && progressOf(loaded.value.video, uploadId);
+  const isGone = loaded.error instanceof Problem && loaded.error.status === 404;
+  const isOver = isGone || (seen?.isOver ?? false);
+  const [since] = useState(() => performance.now());
+  useEvery(() => loaded.isLoading || loaded.reload(), performance.now() - since < FIRST ? SOON : LATER, !isOver);
+
+  const poster = seen?.poster;
+  useEffect(() => void (poster && onPoster(poster)), [poster]);
+  const wasGoing = useRef(false);
+  useEffect(() => {
+    if (seen && !isOver) wasGoing.current = true;
+    if (seen?.isOver && wasGoing.current) say(`${upload.details.title.slice(0, 80)}: ${seen.end}`);
+  }, [seen === null, isOver]);
+
+  const actions = html`<div class="actions">
+    ${seen?.hasFailed && html`<a class="button primary" href=${to(["upload"], { video: videoId })}>Upload another film</a>`}
+    <a class=${`button ${seen?.isReady ? "primary" : ""}`} href=${to(["videos", videoId])}>To the video</a>
+    <button type="button" onClick=${onDismiss}>Dismiss</button>
+  </div>`;
+  if (!seen || isGone) return html`${loaded.error ? html`<${Failure} error=${loaded.error} />` : html`<${Loading} />`}${actions}`;
+  return html`<ol class="steps">
+      ${seen.steps.map(({ name, state, note }) => html`<li key=${name} class=${state}>
+        <span class="mark" aria-hidden="true">${MARKS[state]}</span>
+        <span>${name}: ${WORDS[state]}${note && html`<span class="note">${note}</span>`}</span>
+      </li>`)}
+    </ol>
+    ${!isOver && html`<p class="soft">${forPeople(loaded.value?.reason ?? "")}</p>`}
+    ${seen.isReplaced && html`<p class="soft">A film that was uploaded later has taken its place.</p>`}
+    ${seen.isDeleted && html`<p>The video is deleted. For some time it can be restored on its page.</p>`}
+    ${seen.failure && html`<p class="fault">${seen.failure}</p>`}
+    ${actions}`;
+}
+
+/** How far a video is with the film of an upload.
+ * @param {Video} video
+ * @param {string} uploadId */
+function progressOf(video, uploadId) {
+  const { source, status } = video;
+  const hasArrived = (source?.uploadId ?? "") >= uploadId; // later uploads have higher ids
+  // Until they are wanted again, jobs tell of the film before.
+  const jobs = hasArrived ? (video.included?.jobs ?? []).filter(({ queuedAt }) => queuedAt >= (source?.arrivedAt ?? 0)) : [];
+  const isReady = hasArrived && status === "ready";
+  const hasFailed = status === "failed" && (hasArrived || !source);
+  const isDeleted = status === "deleted";
+  const renditions = jobs.filter(({ kind }) => kind.startsWith(RENDITION)).sort((one, other) => other.kind.localeCompare(one.kind, undefined, { numeric: true }));
+  /** @type {Step[]} */
+  const steps = [
+    { name: "Sent", state: "done" },
+    { name: "Arrived", state: hasArrived ? "done" : hasFailed ? "failed" : "running" },
+    ...["probe", "poster", "storyboard"].map((kind) => stepOf(nameOf(kind), jobs.find((job) => job.kind === kind))),
+    ...(renditions.length ? renditions.map((job) => stepOf(nameOf(job.kind), job)) : [stepOf("Versions", undefined)]),
+    { name: "Ready", state: isReady ? "done" : "waiting" },
+  ];
+  const reason = video.failure?.reason;
+  return {
+    // Nothing else is going to come of a film that failed, or whose video is deleted.
+    steps: hasFailed || isDeleted ? steps.filter(({ state }) => state === "done" || state === "failed") : steps,
+    isReady,
+    hasFailed,
+    isDeleted,
+    end: isReady ? "ready." : isDeleted ? "deleted." : "the film cannot be used.",
+    isReplaced: (source?.uploadId ?? "") > uploadId,
+    isOver: hasFailed || isDeleted || (isReady && jobs.length > 0 && jobs.every(({ state }) => ["done", "failed"].includes(state))),
+    failure: hasFailed && steps.every(({ note }) => note !== reason) ? reason : undefined,
+    poster: hasArrived && jobs.some(({ kind, state }) => kind === "poster" && state === "done") ? posterOf(video) : undefined,
+  };
+}
+
+/** @param {string} name @param {Job | undefined} job
+ * @returns {Step} */
+function stepOf(name, job) {
+  if (!job) return { name, state: "waiting" };
+  if (job.error && job.state !== "done") return { name, state: STATES[job.state], note: job.error.reason };
+  const note = job.state === "running" && job.progress ? `${job.progress} %` : undefined;
+  return { name, state: STATES[job.state], note };
+}
+
+/** @param {Video} video */
+function posterOf({ thumbnails }) {
+  return (thumbnails["poster-320.webp"] ?? thumbnails["poster"])?.url;
+}

@@ -1,0 +1,104 @@
+// The playlists that a video is in.
+
+import { html } from "htm/preact";
+import { useRef, useState } from "preact/hooks";
+import { api, ask, Problem } from "../core/api.js";
+import { useAttempt, usePages } from "../core/load.js";
+import { to } from "../core/route.js";
+import { counted } from "../core/words.js";
+import { Dialog, Empty, Failure, Field, More, say, Typed } from "../parts/parts.js";
+import { useOnce } from "../playlists/once.js";
+import { RemoveButton } from "./piece.js";
+
+/** @typedef {import("../core/api.js").Schemas["Playlist"]} Playlist */
+
+/** @param {import("../screens/video.js").PartProps} props */
+export default function Collected({ video, user }) {
+  const { videoId } = video;
+  const [isAdding, setAdding] = useState(false);
+  const pages = usePages(async (cursor, signal) => {
+    const params = { path: { videoId }, query: { limit: 50, cursor } };
+    return (await ask(api.GET("/v1/videos/{videoId}/playlists", { params, signal }))).data;
+  }, [videoId]);
+  const isIn = (/** @type {Playlist} */ { playlistId }) => pages.items.some((playlist) => playlist.playlistId === playlistId);
+  return html`<div class="above">
+      <h2>Playlists</h2>
+      ${video.status !== "deleted" && html`<button type="button" onClick=${() => setAdding(true)}>Add to a playlist</button>`}
+    </div>
+    ${pages.isDone && !pages.items.length && html`<${Empty}>It is in no playlist that you may see.<//>`}
+    <ul class="pieces">
+      ${pages.items.map((playlist) => html`<li key=${playlist.playlistId}>
+        <div><a href=${to(["playlists", playlist.playlistId])}><${Typed}>${playlist.title}<//></a>
+          <small>${playlist.userId === user.subject ? "yours" : html`of <${Typed}>${playlist.userId}<//>`}, ${playlist.visibility}</small></div>
+        ${(playlist.userId === user.subject || user.isAdmin) && html`<${RemoveButton} what=${`it from ${playlist.title}`}
+          onRemoved=${() => pages.change((items) => items.filter((other) => other !== playlist))}
+          remove=${() => ask(api.DELETE("/v1/playlists/{playlistId}/entries/{videoId}",
+            { params: { path: { playlistId: playlist.playlistId, videoId } } }))} />`}
+      </li>`)}
+    </ul>
+    <${More} pages=${pages} />
+    ${isAdding && html`<${Add} videoId=${videoId} userId=${user.subject} isIn=${isIn} onClose=${() => setAdding(false)}
+      onAdded=${(/** @type {Playlist} */ playlist) => {
+        setAdding(false);
+        pages.change((items) => [playlist, ...items.filter(({ playlistId }) => playlistId !== playlist.playlistId)]);
+      }} />`}`;
+}
+
+/** @param {{ videoId: string, userId: string, isIn: (playlist: Playlist) => boolean, onAdded: (playlist: Playlist) => void, onClose: () => void }} props */
+function Add({ videoId, userId, isIn, onAdded, onClose }) {
+  const [title, setTitle] = useState("");
+  /** Where it goes; null: into a new one. */
+  const chosen = useRef(/** @type {Playlist | null} */ (null));
+  const created = useRef(/** @type {Playlist | null} */ (null));
+  const pages = usePages(async (cursor, signal) =>
+    (await ask(api.GET("/v1/playlists", { params: { query: { userId, limit: 100, cursor } }, signal }))).data, [userId]);
+
+  const createOnce = useOnce(), addOnce = useOnce();
+  // When adding fails after the playlist was made, trying again must not make another.
+  const make = async () => (created.current ??= (await createOnce(title, (key) =>
+    ask(api.POST("/v1/playlists", { params: { header: { "Idempotency-Key": key } }, body: { title } })))).data);
+  const { error, isBusy, run } = useAttempt(async () => {
+    const playlist = chosen.current ?? await make();
+    const { playlistId } = playlist;
+    await addOnce(playlistId, (key) => {
+      const params = { path: { playlistId }, header: { "Idempotency-Key": key } };
+      return ask(api.POST("/v1/playlists/{playlistId}/entries", { params, body: { videoId } })).catch((reason) => {
+        if (!(reason instanceof Problem) || reason.kind !== "already-exists") throw reason; // it is as it should be
+      });
+    });
+    say(`Added to ${playlist.title}.`);
+    onAdded(playlist);
+  });
+  const add = (/** @type {Playlist | null} */ playlist) => {
+    chosen.current = playlist;
+    void run();
+  };
+  const submit = (/** @type {Event} */ event) => {
+    event.preventDefault();
+    add(null);
+  };
+  const fault = error instanceof Problem ? error.at("/title") : undefined;
+  return html`<${Dialog} title="Add to a playlist" onClose=${onClose}>
+    ${!fault && html`<${Failure} error=${error} />`}
+    ${pages.isDone && !pages.items.length && html`<p class="hint">You have no playlist yet.</p>`}
+    <ul class="pieces choices">
+      ${pages.items.map((playlist) => html`<li key=${playlist.playlistId}>
+        <div><${Typed}>${playlist.title}<//> <small>${playlist.entryCount !== undefined && counted(playlist.entryCount, "video")}</small></div>
+        <button type="button" disabled=${isIn(playlist)} aria-label=${`Add to ${playlist.title}`}
+          onClick=${() => add(playlist)}>${isIn(playlist) ? "In it" : "Add"}</button>
+      </li>`)}
+    </ul>
+    <${More} pages=${pages} />
+    <form onSubmit=${submit} aria-label="A new playlist">
+      <${Field} label="Or a new playlist" value=${title} error=${fault} autocomplete="off" placeholder="title"
+        onInput=${(/** @type {string} */ text) => {
+          created.current = null;
+          setTitle(text);
+        }} />
+      <div class="actions">
+        <button type="submit" class="primary" disabled=${isBusy}>Create and add</button>
+        <button type="button" onClick=${onClose}>Cancel</button>
+      </div>
+    </form>
+  <//>`;
+}

@@ -1,0 +1,69 @@
+// "Changed meanwhile": what I changed, what others changed, and where we have to decide.
+
+import { html } from "htm/preact";
+import { useRef, useState } from "preact/hooks";
+import { time } from "../core/words.js";
+import { Dialog, Typed } from "../parts/parts.js";
+import { compare, labelOf, merged } from "./fields.js";
+
+/** @typedef {import("./fields.js").Values} Values @typedef {import("./fields.js").Choice} Choice */
+
+/** @param {{ before: Values, mine: Values, theirs: Values, onResolved: (values: Values) => void, onClose: () => void }} props */
+export default function Conflict({ before, mine, theirs, onResolved, onClose }) {
+  const [choices, setChoices] = useState(/** @type {Map<string, Choice>} */ (new Map()));
+  const [isAsked, setAsked] = useState(false);
+  const list = useRef(/** @type {HTMLElement | null} */ (null));
+  const differences = compare(before, mine, theirs);
+  const disputed = differences.filter(({ by }) => by === "both");
+  const open = disputed.filter(({ pointer }) => !choices.has(pointer));
+  const choose = (/** @type {string} */ pointer, /** @type {Choice} */ choice) => setChoices(new Map(choices).set(pointer, choice));
+  const save = () => {
+    if (!open.length) return onResolved(merged(theirs, differences, choices));
+    setAsked(true);
+    const first = list.current?.querySelector("fieldset:not(:has(:checked)) input");
+    if (first instanceof HTMLElement) first.focus();
+  };
+
+  return html`<${Dialog} title="Changed meanwhile" class="merge" onClose=${onClose}>
+    <p>Somebody saved this video while you were at work.
+      ${disputed.length ? " Where both of you changed the same field, choose." : " You changed different fields: all of it can stay."}</p>
+    <div ref=${list}>
+      ${disputed.map(({ pointer, before: old, mine: my, theirs: their }) => html`<fieldset key=${pointer}>
+        <legend><${Typed}>${labelOf(pointer)}<//></legend>
+        <p class="hint">It was: <${Shown} pointer=${pointer} value=${old} /></p>
+        ${/** @type {[Choice, string, unknown][]} */ ([["mine", "Keep yours", my], ["theirs", "Take theirs", their]]).map(([choice, title, value]) => html`
+          <label class="choice">
+            <input type="radio" name=${pointer} checked=${choices.get(pointer) === choice} onChange=${() => choose(pointer, choice)} />
+            <span><strong>${title}:</strong> <${Shown} pointer=${pointer} value=${value} /></span>
+          </label>`)}
+        ${isAsked && !choices.has(pointer) && html`<p class="fault">Choose one.</p>`}
+      </fieldset>`)}
+      <${Agreed} title="You changed" rows=${differences.filter(({ by }) => by === "you").map((row) => ({ ...row, now: row.mine }))} />
+      <${Agreed} title="They changed" rows=${differences.filter(({ by }) => by === "them").map((row) => ({ ...row, now: row.theirs }))} />
+    </div>
+    <div class="actions">
+      <button type="button" class="primary" onClick=${save}>Save all of this</button>
+      <button type="button" onClick=${onClose}>Back to the form</button>
+    </div>
+  <//>`;
+}
+
+/** What merges by itself.
+ * @param {{ title: string, rows: { pointer: string, before: unknown, now: unknown }[] }} props */
+function Agreed({ title, rows }) {
+  if (!rows.length) return null;
+  return html`<h3>${title}</h3>
+    <dl>${rows.map(({ pointer, before, now }) => html`<div key=${pointer}>
+      <dt><${Typed}>${labelOf(pointer)}<//></dt>
+      <dd><del><${Shown} pointer=${pointer} value=${before} /></del> → <ins><${Shown} pointer=${pointer} value=${now} /></ins></dd>
+    </div>`)}</dl>`;
+}
+
+/** A value as people read it. @param {{ pointer: string, value: unknown }} props */
+export function Shown({ pointer, value }) {
+  if (value === undefined || value === "") return html`<em>nothing</em>`;
+  if (/^\/(publishAt|expiresAt|purgeAt|createdAt|updatedAt)$/.test(pointer) && typeof value === "number") return time(value);
+  if (Array.isArray(value)) return value.map((item, index) => html`${index > 0 && ", "}<${Shown} pointer="" value=${item} />`);
+  if (typeof value === "boolean") return value ? "yes" : "no";
+  return html`<${Typed} class="value">${typeof value === "object" ? JSON.stringify(value) : String(value)}<//>`;
+}

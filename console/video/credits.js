@@ -1,0 +1,139 @@
+// Who made the film, in the order of the credits.
+
+import { html } from "htm/preact";
+import { useState } from "preact/hooks";
+import { api, ask } from "../core/api.js";
+import { useLoad } from "../core/load.js";
+import { to } from "../core/route.js";
+import { Empty, Failure, Field, Loading, Typed } from "../parts/parts.js";
+import Person from "./person.js";
+import { faultBelow, faultIn, lines, PieceForm, RemoveButton } from "./piece.js";
+
+/**
+ * @typedef {import("../core/api.js").Schemas["Credit"]} Credit
+ * @typedef {{ id: number, category: string, job: string, characters: string }} Role As it is typed.
+ */
+
+/** The API lists credits by person: they are put into their own order once all are here. No film has more. */
+const MOST = 2000;
+
+/** @param {import("../screens/video.js").PartProps} props */
+export default function Credits({ video, isOwner, route }) {
+  const { videoId } = video;
+  const [edited, setEdited] = useState(/** @type {Credit | "new" | null} */ (null));
+  const list = useLoad((signal) => allCredits(videoId, signal), [videoId]);
+  const credits = list.value ?? [];
+  const mayEdit = isOwner && video.status !== "deleted";
+  const person = route.query.get("person");
+  const saved = () => {
+    setEdited(null);
+    list.reload();
+  };
+  return html`<div class="above">
+      <h2>Credits</h2>
+      ${mayEdit && html`<button type="button" onClick=${() => setEdited("new")}>Add a credit</button>`}
+    </div>
+    ${person && html`<${Person} personId=${person} name=${credits.find(({ personId }) => personId === person)?.name} videoId=${videoId} />`}
+    <${Failure} error=${list.error} retry=${list.reload} />
+    ${!list.value && list.isLoading && html`<${Loading} />`}
+    ${list.value && !credits.length && html`<${Empty}>Nobody is credited yet.<//>`}
+    <ol class="pieces">
+      ${credits.map((credit) => html`<li key=${credit.personId}>
+        <div>
+          <a href=${to(["videos", videoId], { tab: "credits", person: credit.personId })}><${Typed}>${credit.name ?? credit.personId}<//></a>
+          <ul class="plain">${credit.roles.map((role) => html`<li><${ShownRole} ...${role} /></li>`)}</ul>
+        </div>
+        ${mayEdit && html`<span class="buttons">
+          <button type="button" class="quiet" aria-label=${`Edit ${credit.name ?? credit.personId}`} onClick=${() => setEdited(credit)}>Edit</button>
+          <${RemoveButton} what=${credit.name ?? credit.personId} onRemoved=${list.reload} remove=${() => ask(api.DELETE(
+            "/v1/videos/{videoId}/credits/{personId}",
+            { params: { path: { videoId, personId: credit.personId }, header: { "If-Match": `"${credit.version}"` } } },
+          ))} />
+        </span>`}
+      </li>`)}
+    </ol>
+    ${edited && html`<${CreditForm} videoId=${videoId} credit=${edited === "new" ? null : edited}
+      next=${Math.max(0, ...credits.map(({ ordering }) => ordering)) + 1} onSaved=${saved} onClose=${() => setEdited(null)} />`}`;
+}
+
+/** @param {import("../core/api.js").Schemas["ShownRole"]} role */
+export function ShownRole({ category, job, characters }) {
+  return html`<${Typed}>${category}<//>${job && html` (<${Typed}>${job}<//>)`}${characters.length > 0 && html` as ${
+    characters.map((character, index) => html`${index > 0 && ", "}<${Typed}>${character}<//>`)}`}`;
+}
+
+/** @param {string} videoId @param {AbortSignal} signal */
+async function allCredits(videoId, signal) {
+  /** @type {Credit[]} */
+  const credits = [];
+  /** @type {string | undefined} */
+  let cursor;
+  do {
+    const params = { path: { videoId }, query: { limit: 100, cursor } };
+    const { data } = await ask(api.GET("/v1/videos/{videoId}/credits", { params, signal }));
+    credits.push(...data.items);
+    cursor = data.nextCursor ?? undefined;
+  } while (cursor && credits.length < MOST);
+  return credits.sort((one, other) => one.ordering - other.ordering);
+}
+
+/** @param {{ videoId: string, credit: Credit | null, next: number, onSaved: () => void, onClose: () => void }} props */
+function CreditForm({ videoId, credit, next, onSaved, onClose }) {
+  const [personId, setPersonId] = useState(credit?.personId ?? "");
+  const [name, setName] = useState(credit?.name ?? "");
+  const [ordering, setOrdering] = useState(String(credit?.ordering ?? next));
+  const [roles, setRoles] = useState(() => typed(credit));
+  const [problem, setProblem] = useState(/** @type {import("../core/api.js").Problem | null} */ (null));
+  const path = { videoId, personId: personId.trim() };
+  const take = (/** @type {Credit} */ theirs) => {
+    setName(theirs.name ?? "");
+    setOrdering(String(theirs.ordering));
+    setRoles(typed(theirs));
+  };
+  const save = (/** @type {Record<string, string>} */ header) => ask(api.PUT("/v1/videos/{videoId}/credits/{personId}", {
+    params: { path, header },
+    body: {
+      name: name || null,
+      ordering: /** @type {number} */ (/^\d+$/.test(ordering.trim()) ? Number(ordering) : ordering), // the API says what is wrong
+      roles: roles.map(({ category, job, characters }) => ({ category, job: job || null, characters: lines(characters) })),
+    },
+  }));
+  const fresh = async () => {
+    const { data } = await ask(api.GET("/v1/videos/{videoId}/credits/{personId}", { params: { path } }));
+    return { version: data.version, item: data };
+  };
+  const set = (/** @type {number} */ id, /** @type {Partial<Role>} */ part) =>
+    setRoles(roles.map((role) => (role.id === id ? { ...role, ...part } : role)));
+  return html`<${PieceForm} title=${credit ? "Edit a credit" : "Add a credit"} version=${credit?.version ?? null}
+    save=${save} fresh=${fresh} take=${take} onError=${setProblem} onSaved=${onSaved} onClose=${onClose}>
+    ${!credit && html`<${Field} label="Person" value=${personId} onInput=${setPersonId} error=${faultIn(problem, "personId")}
+      hint="The person's id, such as nm0000554." spellcheck=${false} autocomplete="off" required />`}
+    <${Field} label="Name" value=${name} onInput=${setName} error=${problem?.at("/name")} hint="As it is credited." autocomplete="off" />
+    <${Field} label="Place" value=${ordering} onInput=${setOrdering} error=${problem?.at("/ordering")} inputmode="numeric" />
+    ${roles.map((role, index) => html`<fieldset key=${role.id}>
+      <legend>Role ${index + 1}</legend>
+      <${Field} label="Category" value=${role.category} error=${problem?.at(`/roles/${index}/category`)}
+        onInput=${(/** @type {string} */ category) => set(role.id, { category })} hint="Such as actor, director or writer." />
+      <${Field} label="Job" value=${role.job} error=${problem?.at(`/roles/${index}/job`)}
+        onInput=${(/** @type {string} */ job) => set(role.id, { job })} hint="In more detail, if you like." />
+      <${Field} label="Characters" kind="textarea" rows="2" value=${role.characters} error=${faultBelow(problem, `/roles/${index}/characters`)}
+        onInput=${(/** @type {string} */ characters) => set(role.id, { characters })} hint="One a line." />
+      ${roles.length > 1 && html`<button type="button" onClick=${() => setRoles(roles.filter(({ id }) => id !== role.id))}>Remove role ${index + 1}</button>`}
+    </fieldset>`)}
+    ${problem?.at("/roles") && html`<p class="fault">${problem.at("/roles")}</p>`}
+    <button type="button" onClick=${() => setRoles([...roles, empty()])}>Add a role</button>
+  <//>`;
+}
+
+let last = 0;
+
+/** @returns {Role} */
+function empty() {
+  return { id: ++last, category: "", job: "", characters: "" };
+}
+
+/** @param {Credit | null} credit @returns {Role[]} */
+function typed(credit) {
+  if (!credit) return [empty()];
+  return credit.roles.map(({ category, job, characters }) => ({ id: ++last, category, job: job ?? "", characters: characters.join("\n") }));
+}

@@ -1,0 +1,59 @@
+// What is known of the video, and how that is changed.
+
+import { html } from "htm/preact";
+import { go, to } from "../core/route.js";
+import Collected from "./collected.js";
+import Credits from "./credits.js";
+import Facts from "./facts.js";
+import History from "./history.js";
+import Rating from "./rating.js";
+import { Deleted } from "./remove.js";
+import Titles from "./titles.js";
+
+/** @typedef {import("../screens/video.js").PartProps} PartProps */
+
+/** @type {{ name: string, title: string, Panel: (props: PartProps) => unknown, isForOwner?: boolean }[]} */
+const TABS = [
+  { name: "facts", title: "Facts", Panel: Facts },
+  { name: "credits", title: "Credits", Panel: Credits },
+  { name: "titles", title: "Titles", Panel: Titles },
+  { name: "playlists", title: "Playlists", Panel: Collected },
+  { name: "history", title: "History", Panel: History, isForOwner: true },
+];
+
+/** @param {PartProps} props */
+export default function Details(props) {
+  const { video, isOwner, route } = props;
+  const tabs = TABS.filter(({ isForOwner }) => isOwner || !isForOwner);
+  const asked = route.query.get("tab");
+  const shown = tabs.find(({ name }) => name === asked)?.name ?? "facts";
+  const place = (/** @type {string} */ name) => to(["videos", video.videoId], { tab: name });
+
+  const onKeyDown = (/** @type {KeyboardEvent} */ event) => {
+    // Where the focus is: the address, and with it what is shown, follows a moment later.
+    const at = tabs.findIndex(({ name }) => `tab-${name}` === document.activeElement?.id);
+    const next = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: -1 }[event.key];
+    const tab = next === undefined ? undefined : tabs.at(next % tabs.length);
+    if (!tab) return;
+    event.preventDefault();
+    go(place(tab.name), { replace: true });
+    document.getElementById(`tab-${tab.name}`)?.focus();
+  };
+
+  return html`<section class="details" aria-label="Details">
+    <${Deleted} ...${props} />
+    <div class="sides">
+      <div class="main">
+        <div class="tabs" role="tablist" aria-label="Details" onKeyDown=${onKeyDown}>
+          ${tabs.map(({ name, title }) => html`<a key=${name} id=${`tab-${name}`} role="tab" href=${place(name)}
+            aria-selected=${String(name === shown)} aria-controls=${`panel-${name}`} tabindex=${name === shown ? 0 : -1}>${title}</a>`)}
+        </div>
+        ${tabs.map(({ name, Panel }) => html`<div key=${name} id=${`panel-${name}`} class="tab-panel" role="tabpanel"
+          aria-labelledby=${`tab-${name}`} tabindex="0" hidden=${name !== shown}>
+          ${(name === shown || name === "facts") && html`<${Panel} ...${props} key=${video.videoId} />`/* the form may stay open behind */}
+        </div>`)}
+      </div>
+      ${video.status !== "deleted" && html`<${Rating} video=${video} />`}
+    </div>
+  </section>`;
+}

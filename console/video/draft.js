@@ -1,0 +1,96 @@
+// What somebody has typed into the form of a video: it becomes values only when it is compared or sent.
+
+import { keyOf, METADATA, pointerTo } from "./fields.js";
+
+/**
+ * @typedef {import("./fields.js").Values} Values
+ * @typedef {"text" | "number" | "boolean"} Kind
+ * @typedef {{ id: number, key: string, value: string, kind: Kind }} Pair A key of the metadata.
+ * @typedef {{ texts: Record<string, string>, tags: string[], tag: string, pairs: Pair[] }} Draft `tag` is the one being typed.
+ */
+
+const NUMBERS = ["releaseYear", "season", "episode"];
+const TIMES = ["publishAt", "expiresAt"];
+const TEXTS = ["title", "description", "category", "visibility", "language", "seriesId", ...NUMBERS, ...TIMES];
+
+let last = 0;
+
+/** @param {Values} values @returns {Draft} */
+export function draftOf(values) {
+  const texts = Object.fromEntries(TEXTS.map((name) => [name, textOf(name, values.get(`/${name}`))]));
+  const pairs = [...values].filter(([pointer]) => pointer.startsWith(METADATA)).map(([pointer, value]) => newPair(keyOf(pointer), value));
+  return { texts, tags: [.../** @type {string[]} */ (values.get("/tags") ?? [])], tag: "", pairs };
+}
+
+/** @param {string} [key] @param {unknown} [value] @returns {Pair} */
+export function newPair(key = "", value = "") {
+  const kind = typeof value === "number" || typeof value === "boolean" ? typeof value : "text";
+  return { id: ++last, key, value: String(value), kind: /** @type {Kind} */ (kind) };
+}
+
+/** What it stands for. A text that nobody touched stands for what it was made of, to the second.
+ * @param {Draft} draft @param {Values} before @returns {Values} */
+export function valuesIn(draft, before) {
+  /** @type {Values} */
+  const values = new Map();
+  for (const name of TEXTS) {
+    const old = before.get(`/${name}`);
+    const text = draft.texts[name] ?? "";
+    const value = text === textOf(name, old) ? old : parsed(name, text);
+    if (value !== undefined) values.set(`/${name}`, value);
+  }
+  const tags = withTag(draft).tags;
+  if (tags.length) values.set("/tags", tags);
+  for (const { key, value, kind } of draft.pairs.filter(isFilled)) {
+    values.set(pointerTo(key), kind === "text" ? value : kind === "boolean" ? value === "true" : Number(value || NaN));
+  }
+  return values;
+}
+
+/** The draft with the tag that is being typed as one of its tags. @param {Draft} draft @returns {Draft} */
+export function withTag(draft) {
+  const tag = draft.tag.trim();
+  const tags = tag && !draft.tags.includes(tag) ? [...draft.tags, tag] : draft.tags;
+  return { ...draft, tags, tag: "" };
+}
+
+/** What only this form can know to be wrong, by the id of the pair.
+ * @param {Draft} draft @returns {Map<number, string>} */
+export function faultsIn({ pairs }) {
+  const faults = new Map();
+  const keys = new Set();
+  for (const { id, key, value, kind } of pairs.filter(isFilled)) {
+    if (keys.has(key)) faults.set(id, "This key stands above already");
+    else if (kind === "number" && !Number.isFinite(Number(value.trim() || NaN))) faults.set(id, "This is not a number");
+    keys.add(key);
+  }
+  return faults;
+}
+
+/** @param {Pair} pair */
+function isFilled({ key, value, kind }) {
+  return Boolean(key || (kind !== "boolean" && value));
+}
+
+/** @param {string} name @param {unknown} value */
+function textOf(name, value) {
+  if (value === undefined) return "";
+  return TIMES.includes(name) && typeof value === "number" ? localTime(value) : String(value);
+}
+
+/** What cannot be parsed is sent as it is: the API says best what is wrong with it.
+ * @param {string} name @param {string} text */
+function parsed(name, text) {
+  if (name === "title") return text;
+  if (text.trim() === "") return undefined;
+  if (NUMBERS.includes(name)) return /^\d{1,15}$/.test(text.trim()) ? Number(text) : text;
+  if (TIMES.includes(name)) return Math.floor(new Date(text).getTime() / 1000);
+  return text;
+}
+
+/** As an input of the kind `datetime-local` has it. @param {number} seconds of the epoch */
+function localTime(seconds) {
+  const at = new Date(seconds * 1000);
+  const shifted = new Date(at.getTime() - at.getTimezoneOffset() * 60_000);
+  return shifted.toISOString().slice(0, 19);
+}

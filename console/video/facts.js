@@ -1,0 +1,147 @@
+// All fields of a video, and for those that were read from the film who filled them in.
+
+import { html } from "htm/preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { api, ask } from "../core/api.js";
+import { useLoad } from "../core/load.js";
+import { to } from "../core/route.js";
+import { count, duration, size, time } from "../core/words.js";
+import { Typed } from "../parts/parts.js";
+import Edit from "./edit.js";
+import Episodes from "./episodes.js";
+import { languageName } from "./names.js";
+import { Remove } from "./remove.js";
+
+/**
+ * @typedef {import("../screens/video.js").PartProps} PartProps
+ * @typedef {import("../screens/video.js").Video} Video
+ * @typedef {Omit<Video, "viewCount" | "updatedAt" | "schemaVersion"> & { viewCount?: number, updatedAt?: number }} Shown
+ *   of an earlier version not all is kept
+ */
+
+const ORIGINS = { person: "by a person", job: "read from the film", import: "imported" };
+
+/** @param {PartProps} props */
+export default function Facts({ video, etag, isOwner, route, changed }) {
+  const [isEdited, setEdited] = useState(false);
+  const [isRemoved, setRemoved] = useState(false);
+  const button = useRef(/** @type {HTMLButtonElement | null} */ (null));
+  const wasEdited = useRef(false);
+  useEffect(() => {
+    if (wasEdited.current && !isEdited) button.current?.focus(); // where it was before
+    wasEdited.current = isEdited;
+  }, [isEdited]);
+  const close = () => setEdited(false);
+  if (isEdited) {
+    return html`<h2>Edit</h2><${Edit} video=${video} etag=${etag} route=${route} onClose=${close}
+      onSaved=${(/** @type {Video | undefined} */ after, /** @type {string | null} */ tag) => {
+        changed(after, tag);
+        close();
+      }} />`;
+  }
+  return html`<div class="above">
+      <h2>Facts</h2>
+      ${isOwner && video.status !== "deleted" && html`<span class="buttons">
+        <button type="button" ref=${button} onClick=${() => setEdited(true)}>Edit</button>
+        <button type="button" onClick=${() => setRemoved(true)}>Delete</button>
+      </span>`}
+    </div>
+    ${isRemoved && html`<${Remove} video=${video} etag=${etag} changed=${changed} onClose=${() => setRemoved(false)} />`}
+    <${Known} video=${video} />
+    <${Episodes} video=${video} />`;
+}
+
+/** All that a video says, as it is or as it was. @param {{ video: Shown }} props */
+export function Known({ video }) {
+  return html`${video.description && html`<p class="description"><${Typed}>${video.description}<//></p>`}
+    <${About} video=${video} />
+    <${Film} video=${video} />
+    <${Record} video=${video} />`;
+}
+
+/** @param {{ video: Shown }} props */
+function About({ video }) {
+  const { tags = [], category, language, releaseYear, metadata } = video;
+  const keys = Object.entries(metadata);
+  return html`<dl class="fact-list">
+    <${Fact} label="Category">${category && html`<a href=${to([], { category })}><${Typed}>${category}<//></a>`}<//>
+    <${Fact} label="Tags">${tags.length > 0 && html`<ul class="chips">
+      ${tags.map((tag) => html`<li key=${tag}><a href=${to([], { tag })}><${Typed}>${tag}<//></a></li>`)}</ul>`}<//>
+    <${Fact} label="Language">${language && html`${languageName(language)} <small>${language}</small>`}<//>
+    <${Fact} label="Release year">${releaseYear}<//>
+    <${Fact} label="Series">${video.seriesId && html`<${Series} video=${video} />`}<//>
+    <${Fact} label="Visibility">${video.visibility}<//>
+    <${Fact} label="Published from">${video.publishAt !== undefined && html`<${Time} at=${video.publishAt} />`}<//>
+    <${Fact} label="Published until">${video.expiresAt !== undefined && html`<${Time} at=${video.expiresAt} />`}<//>
+    <${Fact} label="Removed for good">${video.purgeAt !== undefined && html`<${Time} at=${video.purgeAt} />`}<//>
+    <${Fact} label="Metadata" wide>${keys.length > 0 && html`<ul class="plain">
+      ${keys.map(([key, value]) => html`<li key=${key}><${Typed} class="key">${key}<//>: <${Typed}>${
+        typeof value === "boolean" ? (value ? "yes" : "no") : String(value)}<//></li>`)}</ul>`}<//>
+  </dl>`;
+}
+
+/** @param {{ video: Shown }} props */
+function Series({ video: { seriesId, season, episode } }) {
+  const series = useLoad(async (signal) => {
+    if (!seriesId) return null;
+    const call = api.GET("/v1/videos/{videoId}", { params: { path: { videoId: seriesId }, query: { fields: ["title"] } }, signal });
+    return (await ask(call)).data.title ?? null;
+  }, [seriesId]);
+  if (!seriesId) return null;
+  return html`<a href=${to(["videos", seriesId])}><${Typed}>${series.value ?? seriesId}<//></a>
+    ${season !== undefined && html` season ${count(season)}`}${episode !== undefined && html` episode ${count(episode)}`}`;
+}
+
+/** @param {{ video: Shown }} props */
+function Film({ video }) {
+  const { source, failure, frameRate } = video;
+  const renditions = Object.entries(video.resolutions);
+  const read = {
+    duration: video.duration !== undefined && duration(video.duration),
+    fileSize: video.fileSize !== undefined && size(video.fileSize),
+    format: video.format, resolution: video.resolution, videoCodec: video.videoCodec, audioCodec: video.audioCodec,
+    frameRate: frameRate !== undefined && `${Number(frameRate.toFixed(3))} a second`,
+  };
+  const labels = {
+    duration: "Duration", fileSize: "File size", format: "Format", resolution: "Resolution", videoCodec: "Video codec",
+    audioCodec: "Audio codec", frameRate: "Pictures",
+  };
+  const isKnown = source || failure || renditions.length > 0 || Object.values(read).some((value) => value !== undefined && value !== false);
+  return html`<h3>The film</h3>
+    ${!isKnown && html`<p class="hint">Nothing is known of the film yet.</p>`}
+    <dl class="fact-list">
+      ${/** @type {(keyof typeof read)[]} */ (Object.keys(read)).map((name) => {
+        const origin = video.origins?.[name];
+        return html`<${Fact} key=${name} label=${labels[name]}>
+          ${read[name] && html`<${Typed}>${read[name]}<//>${origin && html` <small class=${`origin origin-${origin}`}>${ORIGINS[origin]}</small>`}`}<//>`;
+      })}
+      <${Fact} label="Versions" wide>${renditions.length > 0 && html`<ul class="plain">
+        ${renditions.map(([name, address]) => html`<li key=${name}><strong>${name}</strong> <code>${address}</code></li>`)}</ul>`}<//>
+      <${Fact} label="Upload">${source && html`<${Typed}>${source.contentType}<//>, ${size(source.fileSize)}, <${Time} at=${source.arrivedAt} />`}<//>
+      <${Fact} label="Failure" wide>${failure && html`${failure.job}: <${Typed}>${failure.reason}<//> <small><${Time} at=${failure.at} /></small>`}<//>
+    </dl>`;
+}
+
+/** @param {{ video: Shown }} props */
+function Record({ video }) {
+  return html`<h3>The record</h3>
+    <dl class="fact-list">
+      <${Fact} label="Owner"><${Typed}>${video.userId}<//><//>
+      <${Fact} label="Views">${video.viewCount !== undefined && count(video.viewCount)}<//>
+      <${Fact} label="Created"><${Time} at=${video.createdAt} /><//>
+      <${Fact} label="Changed">${video.updatedAt !== undefined && html`<${Time} at=${video.updatedAt} /> `}<small>version ${count(video.version)}</small><//>
+      <${Fact} label="Id"><code>${video.videoId}</code><//>
+    </dl>`;
+}
+
+/** A field, if there is something in it.
+ * @param {{ label: string, wide?: boolean, children?: import("../parts/parts.js").Children }} props */
+function Fact({ label, wide, children }) {
+  const isThere = [children].flat().some((child) => child !== undefined && child !== null && child !== false && child !== "");
+  return isThere ? html`<div class=${wide && "wide"}><dt>${label}</dt><dd>${children}</dd></div>` : null;
+}
+
+/** @param {{ at: number }} props seconds of the epoch */
+function Time({ at }) {
+  return html`<time datetime=${new Date(at * 1000).toISOString()}>${time(at)}</time>`;
+}

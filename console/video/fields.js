@@ -1,0 +1,94 @@
+// The fields of a video that people change, and what becomes of them when two people do so at once.
+//
+// Values are told apart by JSON Pointer (RFC 6901), such as `/title` and `/metadata/camera`, as the API's problems tell them apart.
+
+/**
+ * @typedef {import("../screens/video.js").Video} Video
+ * @typedef {import("../core/api.js").Schemas["VideoPatch"]} Patch
+ * @typedef {Map<string, unknown>} Values What is not there is not in it.
+ * @typedef {"mine" | "theirs"} Choice
+ * @typedef {{ pointer: string, before: unknown, mine: unknown, theirs: unknown, by: "you" | "them" | "both" }} Difference
+ */
+
+/** @type {Record<string, string>} */
+const LABELS = {
+  title: "Title", description: "Description", category: "Category", tags: "Tags", visibility: "Visibility",
+  publishAt: "Published from", expiresAt: "Published until", language: "Language", releaseYear: "Release year",
+  seriesId: "Series", season: "Season", episode: "Episode",
+};
+export const METADATA = "/metadata/";
+
+/** @param {Video} video @returns {Values} */
+export function valuesOf(video) {
+  /** @type {Values} */
+  const values = new Map();
+  for (const [name, value] of Object.entries(video)) {
+    const isNothing = value === null || (Array.isArray(value) && !value.length);
+    if (name in LABELS && !isNothing) values.set(`/${name}`, value);
+  }
+  for (const [key, value] of Object.entries(video.metadata)) values.set(pointerTo(key), value);
+  return values;
+}
+
+/** The JSON Merge Patch (RFC 7396) that makes `after` of `before`, with nothing in it that stays.
+ * @param {Values} before @param {Values} after @returns {Patch} */
+export function patchOf(before, after) {
+  /** @type {Record<string, unknown>} */
+  const patch = {};
+  /** @type {Record<string, unknown>} */
+  const metadata = Object.create(null); // any key is a key, `__proto__` too
+  for (const pointer of new Set([...before.keys(), ...after.keys()])) {
+    if (isSame(before.get(pointer), after.get(pointer))) continue;
+    const value = after.get(pointer) ?? null;
+    if (pointer.startsWith(METADATA)) metadata[keyOf(pointer)] = value;
+    else patch[pointer.slice(1)] = value;
+  }
+  if (Object.keys(metadata).length) patch.metadata = metadata;
+  return patch;
+}
+
+/** What I changed, and what others changed meanwhile. What all agree on is not in it.
+ * @param {Values} before @param {Values} mine @param {Values} theirs @returns {Difference[]} */
+export function compare(before, mine, theirs) {
+  const differences = [];
+  for (const pointer of new Set([...before.keys(), ...mine.keys(), ...theirs.keys()])) {
+    const [old, my, their] = [before.get(pointer), mine.get(pointer), theirs.get(pointer)];
+    if (isSame(my, their)) continue;
+    const by = isSame(old, their) ? "you" : isSame(old, my) ? "them" : "both";
+    differences.push(/** @type {Difference} */ ({ pointer, before: old, mine: my, theirs: their, by }));
+  }
+  return differences;
+}
+
+/** Theirs with what I changed; where both of us did, as it was chosen.
+ * @param {Values} theirs @param {Difference[]} differences @param {Map<string, Choice>} choices @returns {Values} */
+export function merged(theirs, differences, choices) {
+  const values = new Map(theirs);
+  for (const { pointer, mine, by } of differences) {
+    if (by !== "you" && choices.get(pointer) !== "mine") continue;
+    if (mine === undefined) values.delete(pointer);
+    else values.set(pointer, mine);
+  }
+  return values;
+}
+
+/** What people call it. @param {string} pointer */
+export function labelOf(pointer) {
+  return pointer.startsWith(METADATA) ? `Metadata: ${keyOf(pointer)}` : LABELS[pointer.slice(1)] ?? pointer;
+}
+
+/** Where a key of the metadata is. @param {string} key */
+export function pointerTo(key) {
+  return METADATA + key.replaceAll("~", "~0").replaceAll("/", "~1");
+}
+
+/** @param {string} pointer into the metadata */
+export function keyOf(pointer) {
+  return pointer.slice(METADATA.length).replaceAll("~1", "/").replaceAll("~0", "~");
+}
+
+/** Tags are a set. @param {unknown} one @param {unknown} other */
+function isSame(one, other) {
+  if (!Array.isArray(one) || !Array.isArray(other)) return Object.is(one, other);
+  return one.length === other.length && one.every((tag) => other.includes(tag));
+}

@@ -1,0 +1,97 @@
+// The history of a video: its entries as a timeline, the video as it was, and what differs between two versions.
+
+import { html } from "htm/preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { useEvery, usePages } from "../core/load.js";
+import { to } from "../core/route.js";
+import { Empty, More } from "../parts/parts.js";
+import { entriesOf } from "../history/calls.js";
+import Compare, { Choice, Moment } from "../history/compare.js";
+import { keyOf, Timeline } from "../history/entries.js";
+import Revert from "../history/revert.js";
+import Was from "../history/was.js";
+
+/** @typedef {import("../screens/video.js").PartProps} PartProps @typedef {import("../history/calls.js").Entry} Entry */
+
+const PERIOD_MS = 1500;
+/** How often it looks for an entry that is on its way. */
+const LOOKS = 20;
+
+/** Fields that a revert can name. */
+const MOST = 100;
+
+/** @param {PartProps} props */
+export default function History(props) {
+  const { video, etag, route, changed } = props;
+  const [wanted, setWanted] = useState(/** @type {import("../history/revert.js").Wanted | null} */ (null));
+  const panel = useRef(/** @type {HTMLElement | null} */ (null));
+  const [version, asOf, from, until] = ["version", "asOf", "from", "to"].map((name) => numberIn(route.query.get(name)));
+  const place = `${version} ${asOf} ${from} ${until}`;
+  const last = useRef(place);
+  useEffect(() => {
+    if (last.current === place) return;
+    last.current = place;
+    panel.current?.querySelector("h2")?.focus(); // what led here is gone
+  }, [place]);
+  return html`<div class="history" ref=${panel}>
+    ${version || asOf ? html`<${Was} key=${place} video=${video} version=${version} asOf=${asOf} goBack=${setWanted} />`
+      : from ? html`<${Compare} key=${place} video=${video} from=${from} until=${until} goBack=${setWanted} />`
+        : html`<${Entries} video=${video} goBack=${setWanted} />`}
+    ${wanted && html`<${Revert} video=${video} etag=${etag} changed=${changed} wanted=${wanted} onClose=${() => setWanted(null)} />`}
+  </div>`;
+}
+
+/** @param {string | null} text */
+function numberIn(text) {
+  return text && /^[1-9]\d{0,14}$/.test(text) ? Number(text) : undefined;
+}
+
+/** @param {{ video: PartProps["video"], goBack: (wanted: import("../history/revert.js").Wanted) => void }} props */
+function Entries({ video: { videoId, version }, goBack }) {
+  const [order, setOrder] = useState(/** @type {"desc" | "asc"} */ ("desc"));
+  /** The versions that somebody picked, the last one last. */
+  const [picked, setPicked] = useState(/** @type {number[]} */ ([]));
+  /** How often it looked for the entry of a version. */
+  const looks = useRef({ version, number: 0 });
+  if (looks.current.version !== version) looks.current = { version, number: 0 };
+  const shown = useRef(order);
+  shown.current = order;
+  const read = (/** @type {string | undefined} */ cursor, /** @type {AbortSignal | undefined} */ signal) =>
+    entriesOf(videoId, { limit: 25, order, cursor }, signal);
+  const pages = usePages(read, [videoId, order]);
+
+  // An entry appears a moment after the change.
+  const isBehind = order === "desc" && !pages.isLoading && !pages.error
+    && !pages.items.some(({ entity, version: made = 0 }) => entity === "video" && made >= version);
+  useEvery(() => {
+    if (looks.current.number++ >= LOOKS) return;
+    read(undefined, undefined).then(({ items }) => shown.current === order && pages.change((before) => {
+      const known = new Set(before.map(keyOf));
+      return [...items.filter((entry) => !known.has(keyOf(entry))), ...before];
+    }), () => undefined); // it looks again
+  }, PERIOD_MS, isBehind);
+
+  const pick = (/** @type {number} */ number) =>
+    setPicked(picked.includes(number) ? picked.filter((other) => other !== number) : [...picked.slice(-1), number]);
+  const more = (/** @type {Entry} */ { entity, version: made, changes, by }) => entity === "video" && made && html`
+    <span class="version">version ${made}</span>
+    ${by.id !== "unknown" && html`
+      <a href=${to(["videos", videoId], { tab: "history", version: String(made) })} aria-label=${`The video as it was in version ${made}`}>As it was</a>
+      <button type="button" class="quiet" aria-label=${`Go back to this: version ${made}`} onClick=${() => goBack({ toVersion: made })}>Go back to this</button>
+      ${made > 1 && changes.length > 0 && changes.length <= MOST && html`<button type="button" class="quiet" aria-label=${`Undo this change: version ${made}`}
+        onClick=${() => goBack({ toVersion: made - 1, fields: changes.map(({ field }) => field) })}>Undo this change</button>`}
+      <label><input type="checkbox" aria-label=${`Compare version ${made}`} checked=${picked.includes(made)} onChange=${() => pick(made)} /> Compare</label>`}`;
+
+  return html`<div class="above">
+      <h2 tabindex="-1">History</h2>
+      <button type="button" onClick=${() => setOrder(order === "desc" ? "asc" : "desc")}>${order === "desc" ? "Oldest first" : "Newest first"}</button>
+    </div>
+    ${version > 1 && html`<div class="questions">
+      <${Choice} videoId=${videoId} present=${version} picked=${picked} />
+      <${Moment} videoId=${videoId} />
+    </div>`}
+    ${isBehind && looks.current.number < LOOKS && html`<p class="hint" role="status">The latest change is on its way …</p>`}
+    ${pages.isDone && !pages.items.length && html`<${Empty}>Nothing is kept of its history.<//>`}
+    <${Timeline} entries=${pages.items} more=${more} />
+    <${More} pages=${pages} />`;
+}

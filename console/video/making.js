@@ -1,0 +1,140 @@
+// What is being made of the film: its jobs, live, and why it is not ready; the choice of its poster; who watched it.
+
+import { html } from "htm/preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { api, ask } from "../core/api.js";
+import { useEvery, useLoad } from "../core/load.js";
+import { to } from "../core/route.js";
+import { counted } from "../core/words.js";
+import { Failure, Status, say } from "../parts/parts.js";
+import { nameOf } from "./names.js";
+import Posters from "./posters.js";
+import { forPeople } from "./sentences.js";
+import Views from "./views.js";
+
+/**
+ * @typedef {import("../screens/video.js").PartProps} PartProps
+ * @typedef {import("../core/api.js").Schemas["Job"]} Job
+ */
+
+/** How often one looks at what goes on, and whether something begins. */
+const LOOK_MS = 1500;
+const WAIT_MS = 3000;
+/** For how long a film may arrive, that was sent before the screen was opened. */
+const ARRIVAL_MS = 10 * 60_000;
+/** In the order in which they run. */
+const ORDER = ["probe", "poster", "storyboard"];
+
+/** @param {PartProps} props */
+export default function Making(props) {
+  return props.isOwner ? html`<${OwnersPart} ...${props} />` : null;
+}
+
+/** @param {PartProps} props */
+function OwnersPart(props) {
+  const { video, changed } = props;
+  const [pending, setPending] = useState(false);
+  const made = useMade(video, changed, pending);
+  const jobs = made.value?.jobs;
+  return html`<aside class="making" aria-label="For its owner">
+    ${jobs && html`<${Jobs} video=${video} jobs=${jobs} reason=${made.value?.reason} reload=${made.reload} />`}
+    <${Failure} error=${made.error} retry=${made.reload} />
+    <${Posters} video=${video} job=${jobs?.find(({ kind }) => kind === "poster")} setPending=${setPending} />
+    ${(video.status === "ready" || video.viewCount > 0) && html`<${Views} video=${video} />`}
+  </aside>`;
+}
+
+/** The jobs of a video, and why it is not ready; looks again and again as long as something goes on.
+ * @param {import("../screens/video.js").Video} video
+ * @param {() => void} changed
+ * @param {boolean} isPending whether a job is about to begin */
+function useMade(video, changed, isPending) {
+  const { videoId, status } = video;
+  const params = { path: { videoId } };
+  const loaded = useLoad(async (signal) => {
+    const [jobs, why] = await Promise.all([
+      ask(api.GET("/v1/videos/{videoId}/jobs", { params, signal })),
+      status === "ready" ? null : ask(api.GET("/v1/videos/{videoId}/why-not-ready", { params, signal })),
+    ]);
+    return { jobs: jobs.data.items.sort((one, other) => place(one) - place(other)), reason: why?.data.reason };
+  }, [videoId]);
+
+  const [opened] = useState(Date.now);
+  const isOpen = isPending || Boolean(loaded.value?.jobs.some(({ state }) => state === "queued" || state === "running"));
+  const isComing = status === "processing" || (status === "uploaded" && Date.now() - opened < ARRIVAL_MS);
+  useEvery(() => {
+    if (loaded.isLoading) return; // or a slow answer would never come
+    loaded.reload();
+    if (!isOpen && status === "processing") changed(); // the last job is done, so its status changes any moment
+  }, isOpen || status === "processing" ? LOOK_MS : WAIT_MS, isOpen || isComing);
+
+  const states = loaded.value?.jobs.map(({ kind, state, attempt, inputHash }) => `${kind} ${state} ${attempt} ${inputHash}`).join();
+  const before = useRef(states);
+  useEffect(() => {
+    if (before.current !== undefined && states !== undefined && states !== before.current) changed();
+    before.current = states ?? before.current;
+  }, [states]);
+  const lastStatus = useRef(status);
+  useEffect(() => {
+    if (loaded.value) loaded.reload();
+    if (lastStatus.current === "processing" && status === "ready") say("The video is ready.");
+    lastStatus.current = status;
+  }, [status]);
+  return loaded;
+}
+
+/** @param {Job} job */
+function place({ kind }) {
+  return ORDER.includes(kind) ? ORDER.indexOf(kind) : ORDER.length;
+}
+
+/** @param {{ video: import("../screens/video.js").Video, jobs: Job[], reason?: string, reload: () => void }} props */
+function Jobs({ video, jobs, reason, reload }) {
+  const left = jobs.filter(({ state }) => state !== "done").length;
+  // Only what was done before is folded: what somebody watches must not fold up at its end.
+  const [wasDone] = useState(jobs.length > 0 && left === 0);
+  // What failed says so itself; without a film, the place of the player does.
+  const isNews = video.status !== "ready" && video.source && !jobs.some(({ state }) => state === "failed");
+  if (!jobs.length && !isNews) return null;
+  return html`<section>
+    <h2>What is made of it</h2>
+    ${isNews && reason && html`<p class="reason">${forPeople(reason)}</p>`}
+    ${jobs.length > 0 && html`<details class="folded" open=${!wasDone}>
+      <summary><span role="status">${counted(jobs.length, "job")}, ${left ? `${left} not done` : "all done"}</span></summary>
+      <ul class="jobs">${jobs.map((job) => html`<${Work} key=${job.kind} job=${job} reload=${reload} />`)}</ul>
+    </details>`}
+  </section>`;
+}
+
+/** A job. @param {{ job: Job, reload: () => void }} props */
+function Work({ job, reload }) {
+  const [error, setError] = useState(/** @type {unknown} */ (null));
+  const [isBusy, setBusy] = useState(false);
+  const { videoId, kind, state, progress } = job;
+  const name = nameOf(kind);
+  const retry = async () => {
+    setBusy(true);
+    setError(null);
+    try {
+      await ask(api.POST("/v1/videos/{videoId}/jobs/{kind}/retry", { params: { path: { videoId, kind } } }));
+      say(`${name}: it begins again.`);
+      reload();
+    } catch (reason) {
+      setError(reason);
+    } finally {
+      setBusy(false);
+    }
+  };
+  return html`<li class="job">
+    <span class="name"><bdi>${name}</bdi></span> <${Status} of=${state} />
+    ${state === "running" && html`<progress max="100" value=${progress || undefined} aria-label=${`${name}: progress`}></progress>`}
+    ${state === "queued" && job.attempts > 1 && html`<p class="hint">Attempt ${job.attempts} follows. The last one: <bdi>${job.error?.reason}</bdi></p>`}
+    ${state === "failed" && html`
+      <p class="fault"><bdi>${job.error?.reason}</bdi></p>
+      ${job.error?.final
+        ? html`<p class="hint">Trying again cannot help: the film itself is the reason.</p>
+            <a class="button" href=${to(["upload"], { video: videoId })}>Upload another film</a>`
+        : html`<button type="button" disabled=${isBusy} aria-label=${`Try again: ${name}`} onClick=${retry}>Try again</button>`}`}
+    <${Failure} error=${error} />
+  </li>`;
+}

@@ -1,0 +1,31 @@
+// Languages, regions and jobs by name.
+
+const LANGUAGES = new Intl.DisplayNames(undefined, { type: "language" });
+const REGIONS = new Intl.DisplayNames(undefined, { type: "region" });
+/** @type {Record<string, string>} */
+const WIDER = { XWW: "Worldwide", XEU: "Europe", XAS: "Asia", XNA: "North America", XSA: "South America" };
+
+/** @param {string} tag of BCP 47 */
+export function languageName(tag) {
+  return named(LANGUAGES, tag);
+}
+
+/** @param {string} code of ISO 3166, or of film catalogues */
+export function regionName(code) {
+  return WIDER[code] ?? named(REGIONS, code);
+}
+
+/** What a job does, as a heading. @param {string} kind such as `transcode.720p` */
+export function nameOf(kind) {
+  if (kind.startsWith("transcode.")) return `Version in ${kind.slice("transcode.".length)}`;
+  return { probe: "Looking at the film", poster: "Poster", storyboard: "Storyboard" }[kind] ?? kind;
+}
+
+/** @param {Intl.DisplayNames} names @param {string} code */
+function named(names, code) {
+  try {
+    return names.of(code) ?? code;
+  } catch {
+    return code; // not all that the API takes has a name
+  }
+}

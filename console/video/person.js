@@ -1,0 +1,36 @@
+// The films of a person.
+
+import { html } from "htm/preact";
+import { api, ask, Problem } from "../core/api.js";
+import { usePages } from "../core/load.js";
+import { to } from "../core/route.js";
+import { More, Poster, Typed } from "../parts/parts.js";
+import { ShownRole } from "./credits.js";
+
+/** @param {{ personId: string, name?: string, videoId: string }} props */
+export default function Person({ personId, name, videoId }) {
+  const pages = usePages(async (cursor, signal) => {
+    try {
+      return (await ask(api.GET("/v1/people/{personId}/videos", { params: { path: { personId }, query: { limit: 50, cursor } }, signal }))).data;
+    } catch (error) {
+      // To the API a person is who has a film that is published.
+      if (error instanceof Problem && error.kind === "not-found") return { items: [], nextCursor: null };
+      throw error;
+    }
+  }, [personId]);
+  return html`<section class="person" aria-label="Films of a person">
+    <div class="above">
+      <h3>Films of <${Typed}>${name ?? pages.items[0]?.credit.name ?? personId}<//></h3>
+      <a class="button" href=${to(["videos", videoId], { tab: "credits" })}>Close</a>
+    </div>
+    ${pages.isDone && !pages.items.length && html`<p class="hint">None of their films is published.</p>`}
+    <ul class="films">
+      ${pages.items.map(({ video, releaseYear, credit }) => html`<li key=${video.videoId}><a href=${to(["videos", video.videoId])}>
+        <${Poster} url=${video.poster} />
+        <span><${Typed} class="title">${video.title}<//>
+          <small>${releaseYear} ${credit.roles.map((role, index) => html`${index > 0 && "; "}<${ShownRole} ...${role} />`)}</small></span>
+      </a></li>`)}
+    </ul>
+    <${More} pages=${pages} />
+  </section>`;
+}

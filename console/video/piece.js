@@ -1,0 +1,147 @@
+// What belongs to a video and is changed by itself, a credit or a release: its form, and how it is saved and removed.
+
+import { html } from "htm/preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { Problem } from "../core/api.js";
+import { useHold } from "../core/route.js";
+import { Dialog, Failure, say } from "../parts/parts.js";
+
+/** The dialog of a form. `save` gets the version to replace: null for what must not exist yet. When somebody else was
+ * faster, `fresh` reads what they saved; the form keeps what was typed until somebody decides.
+ * @template T
+ * @param {{ title: string, version: number | null, save: (condition: Record<string, string>) => Promise<unknown>,
+ *   fresh: () => Promise<{ version: number, item: T } | null>, take: (item: T) => void, onError: (problem: Problem | null) => void,
+ *   onSaved: () => void, onClose: () => void, children?: import("../parts/parts.js").Children }} props */
+export function PieceForm({ title, version, save, fresh, take, onError, onSaved, onClose, children }) {
+  const [error, setError] = useState(/** @type {unknown} */ (null));
+  const [isBusy, setBusy] = useState(false);
+  const [theirs, setTheirs] = useState(/** @type {{ version: number, item: T } | null} */ (null));
+  const [known, setKnown] = useState(version);
+  const [isTyped, setTyped] = useState(false);
+  const [isLeaving, setLeaving] = useState(false);
+  const form = useRef(/** @type {HTMLFormElement | null} */ (null));
+  useEffect(() => form.current?.querySelector("input")?.focus(), []);
+  useEffect(() => {
+    const first = error && !isBusy ? form.current?.querySelector('[aria-invalid="true"]') : null;
+    if (first instanceof HTMLElement) first.focus();
+  }, [error, isBusy]);
+
+  /** @param {number | null} replaced */
+  const run = async (replaced) => {
+    setBusy(true);
+    setTheirs(null);
+    setError(null);
+    onError(null);
+    try {
+      await save(replaced === null ? { "If-None-Match": "*" } : { "If-Match": `"${replaced}"` });
+      say("Saved.");
+      onSaved();
+    } catch (reason) {
+      await refused(reason).catch(setError);
+    } finally {
+      setBusy(false);
+    }
+  };
+
+  /** @param {unknown} reason */
+  const refused = async (reason) => {
+    if (reason instanceof Problem && reason.kind === "version-mismatch") {
+      const now = await fresh();
+      if (now) return setTheirs(now);
+      setKnown(null); // they removed it: the next save creates it
+    }
+    if (reason instanceof Problem) onError(reason);
+    setError(reason);
+  };
+
+  const submit = (/** @type {Event} */ event) => {
+    event.preventDefault();
+    if (!isBusy) void run(known);
+  };
+  const close = () => (isTyped ? setLeaving(true) : onClose());
+  useHold(isTyped ? () => {
+    setLeaving(true);
+    return true;
+  } : null);
+  return html`<${Dialog} title=${title} onClose=${close}>
+    <form ref=${form} onSubmit=${submit} onInput=${() => setTyped(true)} aria-label=${title} inert=${isBusy}>
+      ${children}
+      <${Failure} error=${error} />
+      ${theirs ? html`<div class="failure" role="alert">
+        <strong>Changed meanwhile</strong>
+        <p>${version === null ? "It is there already." : "Somebody saved it while you were at work."} What you typed is still here.</p>
+        <div class="actions">
+          <button type="button" onClick=${() => run(theirs.version)}>Keep yours</button>
+          <button type="button" onClick=${() => {
+            take(theirs.item);
+            setKnown(theirs.version);
+            setTheirs(null);
+          }}>Take theirs</button>
+        </div>
+      </div>` : html`<div class="actions">
+        <button type="submit" class="primary">${isBusy ? "Saving …" : "Save"}</button>
+        <button type="button" onClick=${close}>Cancel</button>
+      </div>`}
+    </form>
+    ${isLeaving && html`<${Leave} onStay=${() => setLeaving(false)} onLeave=${onClose} />`}
+  <//>`;
+}
+
+/** Asks before it throws away what somebody typed. @param {{ onStay: () => void, onLeave: () => void }} props */
+export function Leave({ onStay, onLeave }) {
+  return html`<${Dialog} title="Leave without saving?" onClose=${onStay}>
+    <p>What you typed is not saved.</p>
+    <div class="actions">
+      <button type="button" class="primary" onClick=${onStay}>Stay and go on</button>
+      <button type="button" onClick=${onLeave}>Throw my changes away</button>
+    </div>
+  <//>`;
+}
+
+/** A button that asks once more before it removes something.
+ * @param {{ what: string, remove: () => Promise<unknown>, onRemoved: () => void }} props */
+export function RemoveButton({ what, remove, onRemoved }) {
+  const [isAsked, setAsked] = useState(false);
+  const [error, setError] = useState(/** @type {unknown} */ (null));
+  const button = useRef(/** @type {HTMLElement | null} */ (null));
+  useEffect(() => {
+    const panel = /** @type {HTMLElement | null | undefined} */ (button.current?.closest("[role=tabpanel]"));
+    // With its row goes what had the focus: the next key must not begin at the top of the page.
+    return () => void requestAnimationFrame(() => document.activeElement === document.body && panel?.focus());
+  }, []);
+  const run = async () => {
+    setError(null);
+    try {
+      await remove();
+      setAsked(false);
+      say("Removed.");
+      onRemoved();
+    } catch (reason) {
+      setError(reason);
+    }
+  };
+  return html`<button type="button" class="quiet" ref=${button} aria-label=${`Remove ${what}`} onClick=${() => setAsked(true)}>Remove</button>
+    ${isAsked && html`<${Dialog} title=${`Remove ${what}?`} onClose=${() => setAsked(false)}>
+      <${Failure} error=${error} />
+      <div class="actions">
+        <button type="button" class="primary" onClick=${run}>Remove</button>
+        <button type="button" onClick=${() => setAsked(false)}>Keep</button>
+      </div>
+    <//>`}`;
+}
+
+/** The lines of a text that have something in them. @param {string} text */
+export function lines(text) {
+  return text.split("\n").map((line) => line.trim()).filter(Boolean);
+}
+
+/** What is wrong with a list that is typed one a line. @param {Problem | null} problem @param {string} pointer */
+export function faultBelow(problem, pointer) {
+  const faults = problem?.errors.filter((fault) => fault.pointer === pointer || fault.pointer?.startsWith(`${pointer}/`)) ?? [];
+  return faults.length ? faults.map(({ detail }) => detail).join(" ") : undefined;
+}
+
+/** What is wrong with a part of the address. @param {Problem | null} problem @param {string} name */
+export function faultIn(problem, name) {
+  return problem?.errors.find(({ parameter }) => parameter === name)?.detail;
+}

@@ -1,0 +1,171 @@
+// The player, with pictures of the storyboard on its scrubber.
+
+import { html } from "htm/preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { api, ask, Problem } from "../core/api.js";
+import { isServed } from "../core/media.js";
+import { to } from "../core/route.js";
+import { time } from "../core/words.js";
+import { Failure, Loading, Poster } from "../parts/parts.js";
+import { forPeople } from "./sentences.js";
+import { Showing, SOURCE } from "./showing.js";
+import { putOnScrubber, useStoryboard } from "./storyboard.js";
+
+/**
+ * @typedef {import("../screens/video.js").PartProps} PartProps
+ * @typedef {import("./showing.js").Quality} Quality
+ */
+
+/** Where a tab keeps the name by which it counts as one viewer. */
+const VIEWER = "viewer";
+const RATE = new Intl.NumberFormat(undefined, { maximumSignificantDigits: 2 });
+const SPEEDS = [0.5, 0.75, 1, 1.25, 1.5, 1.75, 2];
+/** Keys that the player would take as its own; an element says that it uses them itself. */
+const KEYS = "ArrowUp ArrowDown ArrowLeft ArrowRight Space Enter Escape c f k m";
+
+/** @param {PartProps} props */
+export default function Player(props) {
+  // Another film is another film, though the video is the same.
+  return html`<${Film} ...${props} key=${props.video.source?.uploadId} />`;
+}
+
+/** @param {PartProps} props */
+function Film({ video, isOwner, user, viewed }) {
+  const [, draw] = useState({});
+  const element = useRef(/** @type {HTMLVideoElement | null} */ (null));
+  const isOwn = video.userId === user.subject;
+  const began = () => {
+    if (!isOwn) count(video.videoId).then(viewed, () => undefined); // nobody watches worse for it
+  };
+  const [showing] = useState(() => new Showing(video.videoId, () => draw({}), began));
+  const isDefined = useChrome();
+  const made = Object.keys(video.resolutions ?? {}).join();
+  const { poster } = video.thumbnails ?? {};
+  useEffect(() => void showing.ask(), [video.status, video.visibility, video.expiresAt, video.publishAt, made, poster?.url]);
+  useEffect(() => () => showing.close(), []);
+
+  const { playback, error, current, broken, qualities } = showing;
+  const tiles = useStoryboard(playback?.storyboard?.url);
+  const isShown = isDefined && current !== null;
+  useEffect(() => {
+    if (isShown && tiles && element.current) putOnScrubber(element.current, tiles);
+  }, [isShown, tiles]);
+
+  const attach = useRef((/** @type {HTMLVideoElement | null} */ shown) => {
+    element.current = shown;
+    showing.attach(shown);
+  });
+  const style = { aspectRatio: poster?.width && poster.height ? Math.min(2.4, Math.max(4 / 3, poster.width / poster.height)) : 16 / 9 };
+  if (!isDefined || (!playback && !error)) {
+    return html`<div class="player-place" style=${style}><${Poster} url=${poster?.url} /><${Loading} what="Loading the film" /></div>`;
+  }
+  if (!playback) return html`<${Nothing} error=${error} video=${video} isOwn=${isOwner} retry=${() => showing.again()} style=${style} />`;
+  const playable = qualities.filter(({ name }) => !broken.has(name));
+  return html`
+    ${playable.length
+      ? html`<media-controller class="player" style=${style} lang="en" ...${showing.wishes}>
+          <video slot="media" playsinline preload="metadata" ref=${attach.current} ...${showing.handlers}></video>
+          ${poster && isServed(poster.url) && html`<media-poster-image slot="poster" src=${poster.url}></media-poster-image>`}
+          <media-loading-indicator slot="centered-chrome" noautohide></media-loading-indicator>
+          <media-control-bar class="scrubber"><media-time-range></media-time-range></media-control-bar>
+          <media-control-bar>
+            <media-play-button></media-play-button>
+            <media-seek-backward-button seekoffset="10"></media-seek-backward-button>
+            <media-seek-forward-button seekoffset="10"></media-seek-forward-button>
+            <media-mute-button></media-mute-button>
+            <media-volume-range></media-volume-range>
+            <media-time-display showduration notoggle></media-time-display>
+            <span class="gap"></span>
+            <${Speed} showing=${showing} />
+            <${Choice} showing=${showing} />
+            <media-pip-button></media-pip-button>
+            <media-fullscreen-button></media-fullscreen-button>
+          </media-control-bar>
+        </media-controller>`
+      : html`<div class="player-place" style=${style}>
+          <${Poster} url=${poster?.url} />
+          <div class="why" role="alert">
+            <p><strong>This film does not play here.</strong> ${unplayable(video, qualities)}</p>
+            <button type="button" onClick=${() => showing.again()}>Try again</button>
+          </div>
+        </div>`}
+    <p class="notice" role="status">${playable.length && current ? fallen(qualities, broken, current) : ""}</p>
+    <${Failure} error=${error} retry=${() => showing.again()} />
+    ${playback.whyHidden && video.status === "ready" && html`<p class="notice">Nobody else can play it now. ${hidden(video, playback.whyHidden)}</p>`}`;
+}
+
+/** How fast it plays: the component's own button is called otherwise than it reads. @param {{ showing: Showing }} props */
+function Speed({ showing }) {
+  const choose = (/** @type {Event} */ event) => showing.hurry(Number(/** @type {HTMLSelectElement} */ (event.currentTarget).value));
+  return html`<select class="player-choice speed" aria-label="Speed" keysused=${KEYS} value=${showing.speed} onChange=${choose}>
+    ${SPEEDS.map((speed) => html`<option value=${speed}>${speed}×</option>`)}
+  </select>`;
+}
+
+/** The choice among a film's qualities. @param {{ showing: Showing }} props */
+function Choice({ showing }) {
+  const { qualities, current, broken } = showing;
+  const choose = (/** @type {Event} */ event) => showing.choose(/** @type {HTMLSelectElement} */ (event.currentTarget).value);
+  return html`<select class="player-choice" aria-label="Quality" keysused=${KEYS} value=${current?.name} onChange=${choose}>
+    ${qualities.map((quality) => html`<option value=${quality.name} disabled=${broken.has(quality.name)}>${label(quality)}</option>`)}
+  </select>`;
+}
+
+/** Why there is no player.
+ * @param {{ error: unknown, video: import("../screens/video.js").Video, isOwn: boolean, retry: () => void, style: object }} props */
+function Nothing({ error, video, isOwn, retry, style }) {
+  const isExpected = error instanceof Problem && error.status === 409;
+  return html`<div class="player-place" style=${style}>
+    <${Poster} url=${video.thumbnails?.poster?.url} />
+    ${isExpected
+      ? html`<div class="why">
+          <p>${forPeople(error.message)}</p>
+          ${isOwn && !video.source && video.status !== "deleted" && html`<a class="button primary" href=${to(["upload"], { video: video.videoId })}>Upload a film</a>`}
+        </div>`
+      : html`<div class="why"><${Failure} error=${error} retry=${retry} /></div>`}
+  </div>`;
+}
+
+/** Whether the elements of media-chrome are defined; they are loaded when the first film is shown. */
+function useChrome() {
+  const [isDefined, setDefined] = useState(Boolean(customElements.get("media-controller")));
+  const [error, setError] = useState(/** @type {unknown} */ (null));
+  useEffect(() => {
+    if (!isDefined) import("media-chrome").then(() => setDefined(true), setError);
+  }, []);
+  if (error) throw error; // the screen says so
+  return isDefined;
+}
+
+/** Count one view of this tab's; resolves to the new count. @param {string} videoId */
+async function count(videoId) {
+  const viewerId = sessionStorage.getItem(VIEWER) ?? crypto.randomUUID();
+  sessionStorage.setItem(VIEWER, viewerId);
+  const { data } = await ask(api.POST("/v1/videos/{videoId}/views", { params: { path: { videoId } }, body: { viewerId } }));
+  return data.viewCount;
+}
+
+/** Such as `720p, 2.5 Mbit/s` or `240p, 440 kbit/s`. @param {Quality} quality */
+function label({ name, bitRate }) {
+  const shown = name === SOURCE ? "As uploaded" : name;
+  if (!bitRate) return shown;
+  return `${shown}, ${bitRate < 1e6 ? `${RATE.format(bitRate / 1e3)} kbit/s` : `${RATE.format(bitRate / 1e6)} Mbit/s`}`;
+}
+
+/** Why nothing plays, as far as one knows. @param {import("../screens/video.js").Video} video @param {Quality[]} qualities */
+function unplayable({ status }, qualities) {
+  const types = [...new Set(qualities.map(({ type }) => type))].join(", ");
+  const why = `Either this browser does not know its format (${types}), or it cannot be fetched now.`;
+  return status === "processing" ? `${why} Versions that every browser plays are being made.` : why;
+}
+
+/** What does not play, if something else does instead. @param {Quality[]} qualities @param {Set<string>} broken @param {Quality} current */
+function fallen(qualities, broken, current) {
+  const failed = qualities.filter(({ name }) => broken.has(name)).map(label);
+  return failed.length ? `This browser does not play ${failed.join(" and ")}. You see ${label(current)}.` : "";
+}
+
+/** @param {import("../screens/video.js").Video} video @param {string} why */
+function hidden({ publishAt, visibility }, why) {
+  return visibility === "public" && publishAt && publishAt > Date.now() / 1000 ? `It is published on ${time(publishAt)}.` : forPeople(why);
+}

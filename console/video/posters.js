@@ -1,0 +1,94 @@
+// The choice of the poster among the moments of the storyboard.
+
+import { html } from "htm/preact";
+import { useEffect, useId, useState } from "preact/hooks";
+import { api, ask } from "../core/api.js";
+import { duration } from "../core/words.js";
+import { Failure, Loading, say } from "../parts/parts.js";
+import { Picture, useStoryboard } from "./storyboard.js";
+
+/**
+ * @typedef {import("../screens/video.js").Video} Video
+ * @typedef {import("../core/api.js").Schemas["Job"]} Job
+ * @typedef {import("./storyboard.js").Tile} Tile
+ */
+
+/** For how long it may take until the job is there. */
+const BEGINS_MS = 20_000;
+
+/** @param {{ video: Video, job?: Job, setPending: (is: boolean) => void }} props */
+export default function Posters({ video, job, setPending }) {
+  const tiles = useStoryboard(video.thumbnails?.["storyboard.vtt"]?.url);
+  const poster = video.thumbnails?.poster;
+  const name = useId();
+  const [chosen, setChosen] = useState(/** @type {number | null} */ (null));
+  const [error, setError] = useState(/** @type {unknown} */ (null));
+  const [isBusy, setBusy] = useState(false);
+  /** The poster that is replaced. */
+  const [before, setBefore] = useState(/** @type {{ url?: string, attempt?: number } | null} */ (null));
+  const isOpen = job?.state === "queued" || job?.state === "running";
+
+  /** @param {string} text */
+  const end = (text) => {
+    setBefore(null);
+    setPending(false);
+    say(text);
+  };
+  useEffect(() => {
+    if (!before) return;
+    if (poster?.url !== before.url) return end("The new poster is there.");
+    if (isOpen) return;
+    if (job?.state === "failed" && job.attempt !== before.attempt) return end("The poster could not be made.");
+    const timer = setTimeout(() => end("The poster stays: it is the picture nearest to that moment."), BEGINS_MS);
+    return () => clearTimeout(timer);
+  }, [before, poster?.url, job?.state, job?.attempt]);
+  useEffect(() => () => setPending(false), []);
+
+  if (!tiles?.length || video.status === "deleted") return null;
+  const submit = async (/** @type {Event} */ event) => {
+    event.preventDefault();
+    const tile = tiles[chosen ?? -1];
+    if (!tile) return;
+    setBusy(true);
+    setError(null);
+    try {
+      const params = { path: { videoId: video.videoId } };
+      await ask(api.POST("/v1/videos/{videoId}/thumbnail", { params, body: { position: shownBy(tile, tiles) } }));
+      setBefore({ url: poster?.url, attempt: job?.attempt });
+      setPending(true);
+    } catch (reason) {
+      setError(reason);
+    } finally {
+      setBusy(false);
+    }
+  };
+  const now = poster?.time == null ? -1 : tiles.findIndex(({ end }) => end * 1000 > (poster.time ?? 0));
+  return html`<section>
+    <h2>Poster</h2>
+    <details class="folded">
+      <summary>Choose the moment that it shows</summary>
+      <form onSubmit=${submit}>
+        <fieldset class="moments">
+          <legend class="unseen">Moments of the film</legend>
+          ${tiles.map((tile, number) => html`<label key=${tile.start} class=${number === now ? "now" : ""}>
+            <input type="radio" name=${name} checked=${number === (chosen ?? now)} onChange=${() => setChosen(number)} />
+            <${Picture} tile=${tile} />
+            <span>${duration(tile.start * 1000)}${number === now && html`<span class="unseen">, the poster now</span>`}</span>
+          </label>`)}
+        </fieldset>
+        <div class="actions">
+          <button type="submit" class="primary" disabled=${chosen === null || isBusy || before !== null}>Use as poster</button>
+          ${before && html`<${Loading} what="The new poster is being made" />`}
+        </div>
+        <${Failure} error=${error} />
+      </form>
+    </details>
+  </section>`;
+}
+
+/** The moment that a tile shows, the middle of its time, in milliseconds; the last one may stand for more than it shows.
+ * @param {Tile} tile @param {Tile[]} tiles */
+function shownBy(tile, tiles) {
+  const [first = tile] = tiles;
+  return Math.round(Math.min(tile.start + (first.end - first.start) / 2, (tile.start + tile.end) / 2) * 1000);
+}

@@ -1,0 +1,80 @@
+// What people think of a video, and what I do.
+
+import { html } from "htm/preact";
+import { useRef, useState } from "preact/hooks";
+import { api, ask } from "../core/api.js";
+import { useLoad } from "../core/load.js";
+import { count, counted } from "../core/words.js";
+import { Failure, Loading, say } from "../parts/parts.js";
+
+/** @typedef {import("../core/api.js").Schemas["Rating"]} Totals @typedef {import("../core/api.js").Schemas["RatingContent"]} Wanted */
+
+const AVERAGE = new Intl.NumberFormat(undefined, { maximumFractionDigits: 1 });
+
+/** @param {{ video: import("../screens/video.js").Video }} props */
+export default function Rating({ video: { videoId } }) {
+  const path = { videoId };
+  const loaded = useLoad(async (signal) => (await ask(api.GET("/v1/videos/{videoId}/rating", { params: { path }, signal }))).data, [videoId]);
+  const [error, setError] = useState(/** @type {unknown} */ (null));
+  const [isBusy, setBusy] = useState(false);
+  const values = useRef(/** @type {HTMLElement | null} */ (null));
+  const rating = loaded.value;
+
+  /** @param {() => Promise<Totals>} change @param {string} told */
+  const run = async (change, told) => {
+    if (isBusy) return;
+    setBusy(true);
+    setError(null);
+    try {
+      loaded.set(await change());
+      say(told);
+    } catch (reason) {
+      setError(reason);
+    } finally {
+      setBusy(false);
+    }
+  };
+  const rate = (/** @type {Wanted} */ body, /** @type {string} */ told) =>
+    run(async () => (await ask(api.PUT("/v1/videos/{videoId}/rating", { params: { path }, body }))).data, told);
+  const remove = (/** @type {Totals} */ before) => run(async () => {
+    await ask(api.DELETE("/v1/videos/{videoId}/rating", { params: { path } }));
+    values.current?.focus(); // the button goes away
+    return without(before);
+  }, "Your rating is removed.");
+
+  return html`<aside class="rating" aria-label="Rating">
+    <h2>Rating</h2>
+    <${Failure} error=${loaded.error} retry=${loaded.reload} />
+    ${!rating && loaded.isLoading && html`<${Loading} />`}
+    ${rating && html`
+      <p class="rating-totals">
+        ${rating.average === null ? "Nobody has rated it yet." : html`<strong>${AVERAGE.format(rating.average)}</strong> of 10, ${counted(rating.votes, "vote")}`}
+        ${rating.likes + rating.dislikes > 0 && html`<br />${counted(rating.likes, "like")}, ${counted(rating.dislikes, "dislike")}`}
+        ${rating.imported && html`<br /><small>Imported: ${AVERAGE.format(rating.imported.average)} by ${counted(rating.imported.votes, "vote")}</small>`}
+      </p>
+      <div class="values" role="group" tabindex="-1" ref=${values} aria-label="Your rating, of 10">
+        ${Array.from({ length: 10 }, (_, index) => index + 1).map((value) => html`<button key=${value} type="button"
+          class=${value <= (rating.own?.value ?? 0) ? "is-in" : ""} aria-pressed=${String(rating.own?.value === value)}
+          onClick=${() => rate({ value }, `You rated it ${value} of 10.`)}>${count(value)}</button>`)}
+      </div>
+      <div class="actions">
+        <button type="button" aria-pressed=${String(rating.own?.like === true)} onClick=${() => rate({ like: true }, "You like it.")}>Like</button>
+        <button type="button" aria-pressed=${String(rating.own?.like === false)} onClick=${() => rate({ like: false }, "You do not like it.")}>Dislike</button>
+        ${rating.own && html`<button type="button" class="quiet" onClick=${() => remove(rating)}>Remove my rating</button>`}
+      </div>`}
+    <${Failure} error=${error} />
+  </aside>`;
+}
+
+/** The totals without one's own rating, which the service counts out a moment later. @param {Totals} before @returns {Totals} */
+function without({ own, ...totals }) {
+  if (!own || !totals.votes || totals.average === null) return totals;
+  const votes = totals.votes - 1;
+  return {
+    ...totals,
+    votes,
+    average: votes ? Math.min(10, Math.max(1, (totals.average * totals.votes - own.value) / votes)) : null,
+    likes: totals.likes - (own.like === true && totals.likes ? 1 : 0),
+    dislikes: totals.dislikes - (own.like === false && totals.dislikes ? 1 : 0),
+  };
+}

@@ -1,0 +1,7 @@
+// What the API says, for people.
+
+/** A sentence without the calls that it recommends to programs: here are buttons for them.
+ * @param {string} text */
+export function forPeople(text) {
+  return text.replace(/[.;:]\s[^.;:]*\b(?:GET|POST|PUT|PATCH|DELETE) \.{3}\/.*$/, ".");
+}

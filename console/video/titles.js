@@ -1,0 +1,122 @@
+// The titles of the film by region and language.
+
+import { html } from "htm/preact";
+import { useState } from "preact/hooks";
+import { api, ask } from "../core/api.js";
+import { usePages } from "../core/load.js";
+import { Empty, Field, More, Typed } from "../parts/parts.js";
+import { languageName, regionName } from "./names.js";
+import { faultBelow, faultIn, lines, PieceForm, RemoveButton } from "./piece.js";
+
+/**
+ * @typedef {import("../core/api.js").Schemas["Release"]} Release
+ * @typedef {import("../core/api.js").Schemas["Region"]} Region
+ * @typedef {{ id: number, title: string, types: string, attributes: string }} Title As it is typed.
+ */
+
+/** @param {import("../screens/video.js").PartProps} props */
+export default function Titles({ video, isOwner }) {
+  const { videoId } = video;
+  const [edited, setEdited] = useState(/** @type {Release | "new" | null} */ (null));
+  const pages = usePages(async (cursor, signal) => {
+    const params = { path: { videoId }, query: { limit: 50, cursor } };
+    return (await ask(api.GET("/v1/videos/{videoId}/releases", { params, signal }))).data;
+  }, [videoId]);
+  const mayEdit = isOwner && video.status !== "deleted";
+  const saved = () => {
+    setEdited(null);
+    pages.reload();
+  };
+  return html`<div class="above">
+      <h2>Titles</h2>
+      ${mayEdit && html`<button type="button" onClick=${() => setEdited("new")}>Add titles</button>`}
+    </div>
+    ${pages.isDone && !pages.items.length && html`<${Empty}>There are no titles for any region yet.<//>`}
+    <ul class="pieces">
+      ${pages.items.map((release) => html`<li key=${`${release.region} ${release.language ?? ""}`}>
+        <div>
+          <strong>${placeOf(release)}</strong> <small>${release.region}${release.language && ` ${release.language}`}</small>
+          <ul class="plain">${release.titles.map(({ title, types, attributes }) => html`<li><${Typed}>${title}<//>
+            ${[...types, ...attributes].length > 0 && html` <small>${
+              [...types, ...attributes].map((note, index) => html`${index > 0 && ", "}<${Typed}>${note}<//>`)}</small>`}</li>`)}</ul>
+        </div>
+        ${mayEdit && html`<span class="buttons">
+          <button type="button" class="quiet" aria-label=${`Edit the titles of ${placeOf(release)}`} onClick=${() => setEdited(release)}>Edit</button>
+          <${RemoveButton} what=${`the titles of ${placeOf(release)}`} remove=${() => remove(release)} onRemoved=${pages.reload} />
+        </span>`}
+      </li>`)}
+    </ul>
+    <${More} pages=${pages} />
+    ${edited && html`<${TitlesForm} videoId=${videoId} release=${edited === "new" ? null : edited} onSaved=${saved} onClose=${() => setEdited(null)} />`}`;
+}
+
+/** @param {Release} release */
+function placeOf({ region, language }) {
+  return language ? `${regionName(region)}, ${languageName(language)}` : regionName(region);
+}
+
+/** @param {Release} release */
+function remove({ videoId, region, language, version }) {
+  const header = { "If-Match": `"${version}"` };
+  return language
+    ? ask(api.DELETE("/v1/videos/{videoId}/releases/{region}/{language}", { params: { path: { videoId, region, language }, header } }))
+    : ask(api.DELETE("/v1/videos/{videoId}/releases/{region}", { params: { path: { videoId, region }, header } }));
+}
+
+/** @param {{ videoId: string, release: Release | null, onSaved: () => void, onClose: () => void }} props */
+function TitlesForm({ videoId, release, onSaved, onClose }) {
+  const [place, setPlace] = useState({ region: release?.region ?? "", language: release?.language ?? "" });
+  const [titles, setTitles] = useState(() => typed(release));
+  const [problem, setProblem] = useState(/** @type {import("../core/api.js").Problem | null} */ (null));
+  const region = /** @type {Region} */ (place.region.trim()); // whether it is one, the API says
+  const language = place.language.trim();
+  const save = (/** @type {Record<string, string>} */ header) => {
+    const body = { titles: titles.map(({ title, types, attributes }) => ({ title, types: lines(types), attributes: lines(attributes) })) };
+    return language
+      ? ask(api.PUT("/v1/videos/{videoId}/releases/{region}/{language}", { params: { path: { videoId, region, language }, header }, body }))
+      : ask(api.PUT("/v1/videos/{videoId}/releases/{region}", { params: { path: { videoId, region }, header }, body }));
+  };
+  const fresh = async () => {
+    const { data } = await ask(api.GET("/v1/videos/{videoId}/releases/{region}", { params: { path: { videoId, region }, query: { limit: 100 } } }));
+    const item = data.items.find((other) => (other.language ?? "").toLowerCase() === language.toLowerCase());
+    return item ? { version: item.version, item } : null;
+  };
+  const set = (/** @type {number} */ id, /** @type {Partial<Title>} */ part) =>
+    setTitles(titles.map((title) => (title.id === id ? { ...title, ...part } : title)));
+  return html`<${PieceForm} title=${release ? `Titles of ${placeOf(release)}` : "Add titles"} version=${release?.version ?? null}
+    save=${save} fresh=${fresh} take=${(/** @type {Release} */ theirs) => setTitles(typed(theirs))} onError=${setProblem}
+    onSaved=${onSaved} onClose=${onClose}>
+    ${!release && html`
+      <${Field} label="Region" value=${place.region} error=${faultIn(problem, "region")} autocomplete="off" spellcheck=${false} required
+        hint="A country of ISO 3166 such as NZ, or a code such as XWW for the whole world."
+        onInput=${(/** @type {string} */ typedRegion) => setPlace({ ...place, region: typedRegion })} />
+      <${Field} label="Language" value=${place.language} error=${faultIn(problem, "language")} autocomplete="off" spellcheck=${false}
+        hint="A tag such as en-NZ; leave it empty for titles in no particular language."
+        onInput=${(/** @type {string} */ typedLanguage) => setPlace({ ...place, language: typedLanguage })} />`}
+    ${titles.map((title, index) => html`<fieldset key=${title.id}>
+      <legend>Title ${index + 1}</legend>
+      <${Field} label="Title" value=${title.title} error=${problem?.at(`/titles/${index}/title`)} autocomplete="off"
+        onInput=${(/** @type {string} */ text) => set(title.id, { title: text })} />
+      <${Field} label="Types" kind="textarea" rows="2" value=${title.types} error=${faultBelow(problem, `/titles/${index}/types`)}
+        onInput=${(/** @type {string} */ types) => set(title.id, { types })} hint="Such as original or working; one a line." />
+      <${Field} label="Attributes" kind="textarea" rows="2" value=${title.attributes} error=${faultBelow(problem, `/titles/${index}/attributes`)}
+        onInput=${(/** @type {string} */ attributes) => set(title.id, { attributes })} hint="Such as literal title; one a line." />
+      ${titles.length > 1 && html`<button type="button" onClick=${() => setTitles(titles.filter(({ id }) => id !== title.id))}>Remove title ${index + 1}</button>`}
+    </fieldset>`)}
+    ${problem?.at("/titles") && html`<p class="fault">${problem.at("/titles")}</p>`}
+    <button type="button" onClick=${() => setTitles([...titles, empty()])}>Add a title</button>
+  <//>`;
+}
+
+let last = 0;
+
+/** @returns {Title} */
+function empty() {
+  return { id: ++last, title: "", types: "", attributes: "" };
+}
+
+/** @param {Release | null} release @returns {Title[]} */
+function typed(release) {
+  if (!release) return [empty()];
+  return release.titles.map(({ title, types, attributes }) => ({ id: ++last, title, types: types.join("\n"), attributes: attributes.join("\n") }));
+}

@@ -1,0 +1,134 @@
+// The dialogs that make a webhook, and change one.
+
+import { html } from "htm/preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { Problem } from "../core/api.js";
+import { useAttempt } from "../core/load.js";
+import { Dialog, Failure, Field, say } from "../parts/parts.js";
+import { useOnce } from "../playlists/once.js";
+import { create, patch, read } from "./calls.js";
+import { chosenOf, Types, typesIn } from "./types.js";
+
+/** @typedef {import("./calls.js").Webhook} Webhook @typedef {import("./calls.js").Version} Version */
+/** What people fill in; `whose` is only asked when a webhook is made.
+ * @typedef {{ url: string, description: string, chosen: import("./types.js").Chosen, whose: "own" | "everybody" | "user", userId: string }} Draft */
+
+/** @param {{ isAdmin: boolean, onClose: () => void, onCreated: (webhook: import("./calls.js").WithSecret) => void }} props */
+export function Create({ isAdmin, onClose, onCreated }) {
+  const [draft, setDraft] = useState(/** @type {Draft} */ ({ url: "", description: "", chosen: null, whose: "own", userId: "" }));
+  const once = useOnce();
+  const attempt = useAttempt(async () => {
+    refuseNone(draft);
+    const { url, description, chosen, whose, userId } = draft;
+    const body = {
+      url: url.trim(), types: typesIn(chosen), ...(description && { description }),
+      ...(whose !== "own" && { userId: whose === "everybody" ? "*" : userId.trim() }),
+    };
+    onCreated(await once(body, (key) => create(body, key)));
+  });
+  return html`<${Dialog} title="New webhook" class="webhook-form" onClose=${onClose}>
+    <${Form} draft=${draft} onInput=${setDraft} attempt=${attempt} isAdmin=${isAdmin} isNew>
+      <button class="primary" disabled=${attempt.isBusy}>${attempt.isBusy ? "Creating …" : "Create"}</button>
+      <button type="button" onClick=${onClose}>Cancel</button>
+    <//>
+  <//>`;
+}
+
+/** @param {{ start: Version, onClose: () => void, onSaved: (now: Version) => void }} props */
+export function Edit({ start, onClose, onSaved }) {
+  const [base, setBase] = useState(start);
+  const [draft, setDraft] = useState(() => draftOf(start.webhook));
+  const [isOutrun, setOutrun] = useState(false);
+  const attempt = useAttempt(async () => {
+    refuseNone(draft);
+    const { webhookId } = base.webhook;
+    const wanted = patchBetween(draftOf(base.webhook), draft);
+    if (!Object.keys(wanted).length) return onSaved(base);
+    try {
+      const now = await patch(webhookId, wanted, base.etag);
+      say("Saved.");
+      onSaved(now);
+    } catch (error) {
+      if (!(error instanceof Problem && error.status === 412)) throw error;
+      const now = await read(webhookId);
+      const theirs = patchBetween(draftOf(base.webhook), draftOf(now.webhook));
+      setBase(now);
+      setDraft({ ...draftOf(now.webhook), ...pick(draft, Object.keys(wanted)) });
+      setOutrun(Object.keys(theirs).length > 0);
+      // That it was paused, say, is no reason to ask.
+      if (!Object.keys(theirs).length) onSaved(await patch(webhookId, wanted, now.etag));
+    }
+  });
+  return html`<${Dialog} title="Edit webhook" class="webhook-form" onClose=${onClose}>
+    ${isOutrun && html`<div class="failure" role="alert"><strong>Changed meanwhile</strong>
+      <p>Somebody else has saved this webhook. What you typed is still here, and all else is as they left it.</p></div>`}
+    <${Form} draft=${draft} onInput=${setDraft} attempt=${attempt}>
+      <button class="primary" disabled=${attempt.isBusy}>${attempt.isBusy ? "Saving …" : "Save"}</button>
+      <button type="button" onClick=${onClose}>Cancel</button>
+    <//>
+  <//>`;
+}
+
+/** @param {{ draft: Draft, onInput: (draft: Draft) => void, attempt: { error: unknown, isBusy: boolean, run: () => Promise<void> },
+ *   isNew?: boolean, isAdmin?: boolean, children?: import("../parts/parts.js").Children }} props */
+function Form({ draft, onInput, attempt: { error, isBusy, run }, isNew = false, isAdmin = false, children }) {
+  const form = useRef(/** @type {HTMLFormElement | null} */ (null));
+  const at = (/** @type {string} */ pointer) => (error instanceof Problem ? error.at(pointer) : undefined);
+  const typesFault = error instanceof Problem ? error.errors.find(({ pointer }) => pointer?.match(/^\/types(\/|$)/))?.detail : undefined;
+  const isShown = ["/url", "/description"].some(at) || typesFault || (isAdmin && at("/userId"));
+  const set = (/** @type {Partial<Draft>} */ part) => onInput({ ...draft, ...part });
+  useEffect(() => form.current?.querySelector("input")?.focus(), []);
+  useEffect(() => {
+    const first = error && !isBusy ? form.current?.querySelector('[aria-invalid="true"]') : null;
+    if (first instanceof HTMLElement) first.focus();
+  }, [error, isBusy]);
+  return html`<form ref=${form} onSubmit=${(/** @type {Event} */ event) => {
+    event.preventDefault();
+    void run();
+  }}>
+    <${Field} label="URL" kind="url" value=${draft.url} onInput=${(/** @type {string} */ url) => set({ url })} error=${at("/url")} readOnly=${isBusy}
+      required autocomplete="off" spellcheck=${false} placeholder="https://example.com/changes" hint="Where changes are sent: https, on port 443 or 8443." />
+    <${Field} label="Description" value=${draft.description} onInput=${(/** @type {string} */ description) => set({ description })}
+      error=${at("/description")} readOnly=${isBusy} autocomplete="off" hint="For people: it is not sent." />
+    ${isNew && isAdmin && html`<${Field} label="Whose changes" kind="select" value=${draft.whose} disabled=${isBusy}
+        error=${draft.whose === "user" ? undefined : at("/userId")}
+        onInput=${(/** @type {Draft["whose"]} */ whose) => set({ whose })}>
+        <option value="own">Your own</option><option value="everybody">Everybody’s</option><option value="user">Those of one user</option>
+      <//>
+      ${draft.whose === "user" && html`<${Field} label="User" value=${draft.userId} error=${at("/userId")} readOnly=${isBusy} required
+        onInput=${(/** @type {string} */ userId) => set({ userId })} autocomplete="off" spellcheck=${false} />`}`}
+    <${Types} chosen=${draft.chosen} onChange=${(/** @type {Draft["chosen"]} */ chosen) => set({ chosen })} error=${typesFault} disabled=${isBusy} />
+    ${!isShown && html`<${Failure} error=${error} />`}
+    <div class="actions">${children}</div>
+  </form>`;
+}
+
+/** No type at all would stand for all of them. @param {Draft} draft */
+function refuseNone({ chosen }) {
+  if (!chosen || chosen.size) return;
+  const detail = "Choose at least one kind of change.";
+  throw new Problem({ status: 0, title: "Invalid content", detail, errors: [{ pointer: "/types", detail }] });
+}
+
+/** @param {Webhook} webhook @returns {Draft} */
+function draftOf({ url, description = "", types }) {
+  return { url, description, chosen: chosenOf(types), whose: "own", userId: "" };
+}
+
+/** The merge patch (RFC 7396) that makes `after` of `before`. @param {Draft} before @param {Draft} after */
+function patchBetween(before, after) {
+  /** @type {Record<string, any>} */
+  const changes = {};
+  if (after.url.trim() !== before.url) changes.url = after.url.trim();
+  if (after.description !== before.description) changes.description = after.description || null;
+  const types = typesIn(after.chosen);
+  if (types.join() !== typesIn(before.chosen).join()) changes.types = types;
+  return /** @type {import("./calls.js").Patch} */ (changes);
+}
+
+/** What somebody has typed of a draft. @param {Draft} draft @param {string[]} names of the patch @returns {Partial<Draft>} */
+function pick({ url, description, chosen }, names) {
+  return {
+    ...(names.includes("url") && { url }), ...(names.includes("description") && { description }), ...(names.includes("types") && { chosen }),
+  };
+}

@@ -1,0 +1,77 @@
+// What a webhook does and follows, in words.
+
+import { html } from "htm/preact";
+import { counted, time } from "../core/words.js";
+import { Typed } from "../parts/parts.js";
+
+/** @typedef {import("./calls.js").Webhook} Webhook */
+/** @typedef {{ word: string, look: "ready" | "processing" | "failed" | "", text: string }} State `look` is that of the same status of a video */
+
+/** @typedef {NonNullable<import("./calls.js").Content["types"]>[number]} Kind a type of changes, or all of a group such as `video.*` */
+
+/** In the order in which people read them: all that there are.
+ * @type {Record<Exclude<Kind, `${string}.*`>, true>} */
+const TYPES = {
+  "video.created": true, "video.changed": true, "video.deleted": true, "video.restored": true, "video.expired": true, "video.removed": true,
+  "job.queued": true, "job.done": true, "job.failed": true, "job.withdrawn": true,
+  "credit.created": true, "credit.changed": true, "credit.removed": true,
+  "release.created": true, "release.changed": true, "release.removed": true,
+  "rating.created": true, "rating.changed": true, "rating.removed": true,
+  "playlist.created": true, "playlist.changed": true, "playlist.deleted": true,
+  "playlist.restored": true, "playlist.expired": true, "playlist.removed": true,
+};
+const TITLES = { video: "Videos", job: "Jobs", credit: "Credits", release: "Titles", rating: "Imported ratings", playlist: "Playlists" };
+
+/** @typedef {{ all: Kind, title: string, types: Kind[] }} Group */
+
+/** @type {Group[]} */
+export const GROUPS = Object.entries(TITLES).map(([name, title]) => ({
+  all: /** @type {Kind} */ (`${name}.*`), title,
+  types: /** @type {Kind[]} */ (Object.keys(TYPES)).filter((type) => type.startsWith(`${name}.`)),
+}));
+
+/** The last part of a type, such as `created`. @param {string} type */
+export function actionOf(type) {
+  return type.slice(type.indexOf(".") + 1);
+}
+
+/** What people call a webhook. @param {Pick<Webhook, "url" | "description">} webhook */
+export function nameOf({ url, description }) {
+  return description || (URL.canParse(url) ? new URL(url).host : url);
+}
+
+/** @param {Webhook} webhook @returns {State} */
+export function stateOf({ paused, pausedBecause, failures = 0, behindSince, nextAttemptAt }) {
+  if (paused) {
+    return pausedBecause ? { word: "paused", look: "failed", text: pausedBecause }
+      : { word: "paused", look: "", text: "Nothing is sent until somebody resumes it. What changes meanwhile waits for 30 days." };
+  }
+  const behind = behindSince !== undefined ? `Behind since ${time(behindSince / 1000)}` : "";
+  if (failures) {
+    const tries = failures === 1 ? "The last attempt failed." : `The last ${counted(failures, "attempt")} failed.`;
+    const next = nextAttemptAt !== undefined ? `The next attempt is on ${time(nextAttemptAt)}.` : "";
+    return { word: "failing", look: "processing", text: [tries, behind && `${behind}.`, next].filter(Boolean).join(" ") };
+  }
+  return behind ? { word: "behind", look: "processing", text: `${behind}: what waits is being sent.` }
+    : { word: "delivering", look: "ready", text: "Nothing is known to wait." };
+}
+
+/** @param {{ state: State }} props */
+export function StateWord({ state: { word, look } }) {
+  return html`<span class=${`status ${look && `status-${look}`}`}>${word}</span>`;
+}
+
+/** Whose changes it follows. @param {{ webhook: Webhook, isOwn: boolean }} props */
+export function Followed({ webhook: { userId, follows }, isOwn }) {
+  if (follows === undefined) return "Everybody’s changes";
+  if (isOwn && follows === userId) return "Changes of your own videos and playlists";
+  return html`Changes of what belongs to <${Typed}>${follows}<//>`;
+}
+
+/** The types that are followed, each in words, such as `Videos: created`. @param {readonly string[]} types @returns {string[]} */
+export function typesInWords(types) {
+  return types.map((type) => {
+    const title = GROUPS.find((group) => group.all === type || group.types.some((one) => one === type))?.title;
+    return title ? `${title}: ${actionOf(type).replace("*", "all")}` : type;
+  });
+}

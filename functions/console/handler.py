@@ -1,0 +1,104 @@
+"""The console: its page, and the files that the page loads.
+
+It reads no data and needs no package, so it starts in a moment. Everything that the page shows it gets from the API, as
+any other client. infra/site.py puts the files together.
+"""
+
+import base64
+import gzip
+import json
+import os
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeAlias
+from urllib.parse import unquote
+
+Payload: TypeAlias = dict[str, Any]
+
+SITE = Path(__file__).parent / "site"
+"""The files, each compressed, under the names that pages ask for."""
+PAGE = "index.html"
+TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".txt": "text/plain; charset=utf-8",
+}
+FOR_GOOD = "public, max-age=31536000, immutable"
+"""For files below a folder that is named after what is in it."""
+ASK_AGAIN = "no-cache"
+"""For the page, which names that folder, and for what the deployment is like."""
+
+
+def policy(media_origins: Sequence[str], connect: str) -> str:
+    """The page's Content Security Policy; both are origins besides its own, the latter separated by blanks.
+
+    Scripts come from here alone, and none stands in the page. The player styles itself by style elements in its shadow
+    roots, which CSP takes for inline styles.
+    """
+    media = " ".join(media_origins)
+    return (
+        "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
+        f"img-src 'self' {media}; media-src 'self' {media}; connect-src 'self' {connect} {media}; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    )
+
+
+def lambda_handler(event: Mapping[str, Any], _context: object) -> Payload:
+    """GET /console, /console/ and /console/{file}: an event of API Gateway (payload 2.0), and the answer to it."""
+    headers = {name.lower(): value for name, value in (event.get("headers") or {}).items()}
+    file = (event.get("pathParameters") or {}).get("file")
+    if file is None and not event["rawPath"].endswith("/"):
+        # Relative, so that it holds behind a proxy that serves it below another path.
+        return _answer(301, {"Location": "console/"})
+    name = unquote(file or PAGE)
+    if name == "config.json":
+        return _answer(200, {"Content-Type": "application/json", "Cache-Control": ASK_AGAIN}, os.environ["CONFIG"])
+    content = _content(name)
+    if content is None:
+        problem = {
+            "type": "urn:video-metadata:problem:not-found",
+            "title": "Not found",
+            "status": 404,
+            "detail": "The console has no file of this name.",
+        }
+        # A page of an older release asks for files that are gone; no cache may keep that after a release is taken back.
+        kept = {"Content-Type": "application/problem+json", "Cache-Control": "no-store"}
+        return _answer(404, kept, json.dumps(problem))
+    kept = {"Content-Type": TYPES[Path(name).suffix], "Vary": "Accept-Encoding"}
+    if name != PAGE:
+        kept["Cache-Control"] = FOR_GOOD
+    else:
+        kept |= {
+            "Cache-Control": ASK_AGAIN,
+            "Content-Security-Policy": policy(json.loads(os.environ["CONFIG"])["media"], os.environ["CONNECT_ORIGINS"]),
+            "Referrer-Policy": "no-referrer",  # addresses of films carry signatures
+            "Permissions-Policy": "camera=(), microphone=(), geolocation=()",
+        }
+    if "gzip" in headers.get("accept-encoding", ""):
+        kept["Content-Encoding"] = "gzip"
+    else:
+        content = gzip.decompress(content)
+    return _answer(200, kept) | {"body": base64.b64encode(content).decode("ascii"), "isBase64Encoded": True}
+
+
+def _content(name: str) -> bytes | None:
+    """A file of the site, compressed; None if there is none of this name."""
+    return (SITE / f"{name}.gz").read_bytes() if name in _names(SITE) else None
+
+
+@cache
+def _names(site: Path) -> frozenset[str]:
+    """All that there is. Names in requests are only compared with these, so that none can lead anywhere else."""
+    return frozenset(file.relative_to(site).as_posix().removesuffix(".gz") for file in site.rglob("*.gz"))
+
+
+def _answer(status: int, headers: Mapping[str, str], body: str = "") -> Payload:
+    return {
+        "statusCode": status,
+        "headers": {"X-Content-Type-Options": "nosniff", **headers},
+        "body": body,
+        "isBase64Encoded": False,
+    }

@@ -1,0 +1,62 @@
+"""Takes back change sets that are too large for one request, a page at a time."""
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from shared.aws.dynamodb import Table, make_client
+from shared.aws.sqs import Message, Queue, process
+from shared.aws.sqs import make_client as make_sqs_client
+from shared.core.settings import (
+    LambdaHandler,
+    audit_table_name,
+    entry_point,
+    jobs_per_day,
+    reverts_queue_url,
+    table_name,
+)
+from shared.core.telemetry import logged, service_logger
+from shared.films.messages import RevertMessage, parse
+from shared.films.quota import QuotaStore
+from shared.history.trail import AuditStore
+from shared.history.undoing import ChangeSetReverts
+from shared.upkeep.dispatch import Sender
+
+if TYPE_CHECKING:
+    from aws_lambda_powertools.utilities.typing import LambdaContext
+
+SECONDS_TO_STOP = 20
+"""How long before its time-out it leaves the rest to another message: longer than one part of it may take."""
+
+
+def make(sets: ChangeSetReverts, queue: Sender, clock: Callable[[], float] = time.time) -> LambdaHandler:
+    """The handler over the stores; `queue` is its own, `clock` gives epoch seconds."""
+    logger = service_logger()
+
+    def handle(event: dict[str, Any], context: "LambdaContext") -> dict[str, Any]:
+        def in_time() -> bool:
+            return context.get_remaining_time_in_millis() > SECONDS_TO_STOP * 1000
+
+        def take(message: Message) -> None:
+            revert_id = parse(RevertMessage, message.body).revertId
+            pause = sets.carry_on(revert_id, clock, in_time)
+            if pause is None:
+                logger.info("nothing left to take back", extra={"revert_id": revert_id})
+            else:
+                # A message of its own, because receiving this one again and again would end in the DLQ.
+                queue.send(message.body, delay_seconds=pause)
+                logger.info("change set taken back in part", extra={"revert_id": revert_id})
+
+        return process(event, take)
+
+    return logged(handle)
+
+
+def _deployed() -> LambdaHandler:
+    client = make_client()
+    table, trail = Table(table_name(), client), AuditStore(Table(audit_table_name(), client))
+    sets = ChangeSetReverts(table, trail, QuotaStore(table, jobs_per_day()))
+    return make(sets, Queue(reverts_queue_url(), make_sqs_client()))
+
+
+lambda_handler = entry_point(_deployed)

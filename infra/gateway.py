@@ -1,0 +1,189 @@
+"""The HTTP API in front of the functions: its routes, its stage, and what the stage logs."""
+
+import json
+from collections.abc import Mapping
+from typing import cast
+
+import aws_cdk as cdk
+from aws_cdk import aws_apigatewayv2 as apigateway
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_logs as logs
+from aws_cdk.aws_apigatewayv2_authorizers import HttpJwtAuthorizer
+from aws_cdk.aws_apigatewayv2_integrations import HttpLambdaIntegration
+
+from infra.console import ROUTES as CONSOLE_ROUTES
+from infra.console import Console
+from infra.encryption import Encryption
+from infra.function import ServiceFunction
+from infra.nag import accept
+from infra.settings import Issuer, Settings
+from shared import routes
+
+REQUEST_HEADERS = (
+    "Authorization",
+    "Content-Type",
+    "If-Match",
+    "If-None-Match",
+    "Idempotency-Key",
+    "Accept-Language",
+)
+"""What a browser may send from another origin."""
+
+RESPONSE_HEADERS = ("ETag", "Location", "Link", "Retry-After", "Server-Timing")
+"""What a browser may read from another origin."""
+
+AT_ONCE = 5
+"""How many routes are made at a time: API Gateway takes ten changes a second of an account."""
+
+ACCESS_LOG = {
+    "requestId": "$context.requestId",
+    "time": "$context.requestTimeEpoch",
+    "route": "$context.routeKey",
+    "status": "$context.status",
+    "latency": "$context.responseLatency",
+    "length": "$context.responseLength",
+    "functionRequestId": "$context.integration.requestId",
+    "functionStatus": "$context.integration.status",
+    "functionLatency": "$context.integration.latency",
+    "functionError": "$context.integration.error",
+    "authorizerError": "$context.authorizer.error",
+    "error": "$context.error.message",
+}
+"""No address, user agent, token or path as it was typed: nothing here identifies a person."""
+
+
+class Gateway:
+    """Makes the parts of the API in a stack: the API, then its routes, then its stage.
+
+    Not a construct: CloudFormation knows each part by its place directly below the stack.
+    """
+
+    def __init__(self, stack: cdk.Stack, settings: Settings) -> None:
+        self._stack, self._settings = stack, settings
+        self.api = self._api()
+
+    def _api(self) -> apigateway.HttpApi:
+        settings = self._settings
+        return apigateway.HttpApi(
+            self._stack,
+            "HttpApi",
+            api_name=settings.stack_name("Api"),
+            create_default_stage=False,
+            cors_preflight=apigateway.CorsPreflightOptions(
+                allow_origins=list(settings.allow_origins),
+                allow_methods=[apigateway.CorsHttpMethod(method) for method in _methods()],
+                allow_headers=list(REQUEST_HEADERS),
+                expose_headers=list(RESPONSE_HEADERS),
+                max_age=cdk.Duration.hours(1),
+            )
+            if settings.allow_origins
+            else None,
+        )
+
+    def add_routes(self, functions: Mapping[str, ServiceFunction], console: Console, issuer: Issuer) -> None:
+        """The routes of shared/routes.py, and `$default` for all that is none of them.
+
+        The gateway checks the token and the function its scopes, because only the function can answer a
+        missing one in the service's own form.
+        """
+        audience = [*issuer.audience, *console.client_ids]
+        authorizer = HttpJwtAuthorizer("Tokens", issuer.url, jwt_audience=audience)
+        integrations = {folder: HttpLambdaIntegration(folder, function.alias) for folder, function in functions.items()}
+        for route in routes.ROUTES:
+            made = apigateway.HttpRoute(
+                self._stack,
+                route.operation,
+                http_api=self.api,
+                route_key=apigateway.HttpRouteKey.with_(route.gateway_path, apigateway.HttpMethod(route.method)),
+                integration=integrations[route.function],
+                authorizer=authorizer if route.scope else None,
+            )
+            if route.scope is None:
+                _acknowledge_public(made, f"{route.path} is public: it shows no data of the table.")
+        files = HttpLambdaIntegration("console", console.function.alias)
+        for name, path in CONSOLE_ROUTES.items():
+            made = apigateway.HttpRoute(
+                self._stack,
+                name,
+                http_api=self.api,
+                route_key=apigateway.HttpRouteKey.with_(path, apigateway.HttpMethod.GET),
+                integration=files,
+            )
+            _acknowledge_public(made, "The console is public; what it shows it asks the API for, with a token.")
+        default = apigateway.HttpRoute(
+            self._stack,
+            "default",
+            http_api=self.api,
+            route_key=apigateway.HttpRouteKey.DEFAULT,
+            integration=integrations[routes.DEFAULT_FUNCTION],
+        )
+        _acknowledge_public(default, "It only answers 404 and 405, which callers without a token must get as well.")
+        self._allow_before_calling()
+        self._make_few_at_once()
+
+    def _allow_before_calling(self) -> None:
+        """Lead requests to a function only once the gateway may call it for all of its routes.
+
+        Both change when something else is to be called, and the gateway answers 500 while it may not call.
+        """
+        made = self._stack.node.find_all()
+        permissions = [
+            (self._stack.resolve(permission.function_name), permission)
+            for permission in made
+            if isinstance(permission, lambda_.CfnPermission)
+        ]
+        for integration in (resource for resource in made if isinstance(resource, apigateway.CfnIntegration)):
+            called = self._stack.resolve(integration.integration_uri)
+            integration.node.add_dependency(*(permission for function, permission in permissions if function == called))
+
+    def _make_few_at_once(self) -> None:
+        """Let CloudFormation make some integrations and routes at a time, and the stage when they are there.
+
+        It makes all at once that depend on nothing of each other. To API Gateway these are changes of one API, and it
+        refuses some of them with a ConflictException, which fails the deployment.
+        """
+        made = self._stack.node.find_all()
+        for type_ in (apigateway.CfnIntegration, apigateway.CfnRoute):
+            resources = [resource for resource in made if isinstance(resource, type_)]
+            for before, after in zip(resources, resources[AT_ONCE:], strict=False):
+                after.node.add_dependency(before)
+
+    def add_stage(self, encryption: Encryption) -> None:
+        """The one stage, throttled for all callers together, with a log of the requests; once all routes are there."""
+        settings = self._settings
+        stage = apigateway.HttpStage(
+            self._stack,
+            "Stage",
+            http_api=self.api,
+            stage_name="$default",
+            auto_deploy=True,
+            throttle=apigateway.ThrottleSettings(
+                rate_limit=settings.throttle_rate, burst_limit=settings.throttle_burst
+            ),
+        )
+        # It deploys itself anew with each route that comes later.
+        stage.node.add_dependency(
+            *(made for made in self._stack.node.find_all() if isinstance(made, apigateway.CfnRoute))
+        )
+        log_group = logs.LogGroup(
+            self._stack,
+            "AccessLogs",
+            # Log groups under this prefix share one resource policy; elsewhere each takes of the account's ten.
+            log_group_name=f"/aws/vendedlogs/{settings.stack_name('Api')}",
+            encryption_key=encryption.logs,
+            retention=settings.log_retention,
+            removal_policy=cdk.RemovalPolicy.DESTROY,
+        )
+        # Set on the underlying resource, because the stage's own `access_log_settings` fails from Python.
+        resource = cast(apigateway.CfnStage, stage.node.default_child)
+        resource.access_log_settings = apigateway.CfnStage.AccessLogSettingsProperty(
+            destination_arn=log_group.log_group_arn, format=json.dumps(ACCESS_LOG)
+        )
+
+
+def _methods() -> list[str]:
+    return sorted({route.method for route in routes.ROUTES})
+
+
+def _acknowledge_public(route: apigateway.HttpRoute, reason: str) -> None:
+    accept(route, rule="AwsSolutions-APIG4", reason=reason)

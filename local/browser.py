@@ -1,0 +1,40 @@
+"""Debian's Chromium, driven by Playwright: for the tests of the console and for its pictures."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from playwright.sync_api import Browser, sync_playwright
+
+from local import LocalError
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+MACOS = "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"
+LAUNCH_MS = 120_000
+"""For the browser's start on a busy machine."""
+MISSING = "Chromium is missing, which shows the console: apt-get install chromium, or name one by CHROMIUM=<path>."
+
+
+def chromium() -> str:
+    """The browser's path; raises LocalError when there is none."""
+    found = os.environ.get("CHROMIUM") or next((path for name in NAMES if (path := shutil.which(name))), None)
+    if found is None and os.path.exists(MACOS):
+        found = MACOS
+    if found is None:
+        raise LocalError(MISSING)
+    return found
+
+
+@contextmanager
+def launched() -> Iterator[Browser]:
+    """A browser without a window; raises LocalError when there is none."""
+    path = chromium()
+    with sync_playwright() as playwright:
+        # The sandbox needs rights that containers do not give; all pages here are ours. Its /dev/shm may be tiny.
+        arguments = ["--no-sandbox", "--disable-dev-shm-usage", "--autoplay-policy=no-user-gesture-required"]
+        browser = playwright.chromium.launch(executable_path=path, args=arguments, timeout=LAUNCH_MS)
+        try:
+            yield browser
+        finally:
+            browser.close()

@@ -1,0 +1,172 @@
+"""`make screenshots`: the pictures of the console in the documents, each of a screen as it is.
+
+It has a MiniStack and a deployment of its own, with the films of local/scenes.py in it.
+"""
+
+import io
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from PIL import Image
+from playwright.sync_api import Browser, Locator, Page
+
+from local import ROOT, LocalError, exit_status
+from local.browser import launched
+from local.demo import Client, load_scenes, upload
+from local.deployment import Deployment, deploy
+from local.issuer import USERS, Issuer, Signer
+from local.ministack import MiniStack
+from local.ports import free_port
+from local.transcoder import Settings, Transcoder
+
+PICTURES = ROOT / "docs" / "pictures"
+WIDTH, HEIGHT = 1280, 800
+PATIENCE_MS = 60_000
+READY_SECONDS = 300.0
+"""For all films to be ready."""
+NO_FILM = b"This is a letter, and not a film.\n" * 100
+
+
+SOUGHT = """
+(video) => new Promise((done) => {
+  video.addEventListener("seeked", done, { once: true });
+  video.currentTime = 3;
+})
+"""
+"""Resolves once the film shows its fourth second."""
+
+
+@dataclass
+class Studio:
+    """A service to take pictures of, and what speaks to it as each user."""
+
+    base_url: str
+    clients: dict[str, Client]
+
+    def fill(self) -> list[str]:
+        """Put in what the pictures show; returns the ids of the films, once they are ready."""
+        films = load_scenes(self.clients["admin"], "alice")
+        self._await("ready", films)
+        for number, video_id in enumerate(films):
+            for _ in range(40 - 3 * number):
+                self._send("bob", "POST", f"/v1/videos/{video_id}/views")
+            self._send("bob", "PUT", f"/v1/videos/{video_id}/rating", {"value": 10 - number % 4})
+        people = {"nm0000101": ("Ada Mason", "director"), "nm0000102": ("Ilse Brandt", "cinematographer")}
+        for order, (person, (name, role)) in enumerate(people.items(), 1):
+            credit = {"name": name, "ordering": order, "roles": [{"category": role}]}
+            self._send("alice", "PUT", f"/v1/videos/{films[0]}/credits/{person}", credit)
+        playlist = self._send("alice", "POST", "/v1/playlists", {"title": "By the sea", "visibility": "public"})
+        for video_id in (films[0], films[9], films[1], films[11]):
+            entry = {"videoId": video_id}
+            self._send("alice", "POST", f"/v1/playlists/{playlist['playlistId']}/entries", entry)
+        broken = self._send("bob", "POST", "/v1/videos", {"title": "Letter from the archive"})["videoId"]
+        upload(self.clients["bob"], broken, NO_FILM)
+        self._await("failed", [broken])
+        return films
+
+    def _send(self, user: str, method: str, path: str, body: Any = None) -> Any:
+        answer = self.clients[user].send(method, path, **({} if body is None else {"json": body}))
+        if answer.status_code >= 400:
+            raise LocalError(f"{method} {path} was refused: {answer.status_code} {answer.text[:300]}")
+        return answer.json()
+
+    def _await(self, status: str, videos: list[str]) -> None:
+        deadline = time.monotonic() + READY_SECONDS
+        for video_id in videos:
+            while self._send("admin", "GET", f"/v1/videos/{video_id}?fields=status")["status"] != status:
+                if time.monotonic() > deadline:
+                    raise LocalError(f"The video {video_id} did not become {status} in {READY_SECONDS:.0f} seconds.")
+                time.sleep(0.5)  # nothing says when it is, so it has to be asked
+
+
+def take(studio: Studio) -> None:
+    """Take all pictures."""
+    films = studio.fill()
+    PICTURES.mkdir(exist_ok=True)
+    with launched() as browser:
+        with _signed_in(browser, studio, "alice") as page:
+            _keep(page, "library", _posters(page, 12))
+            _go(page, f"videos/{films[0]}")
+            page.locator("video").evaluate(SOUGHT)
+            page.locator("media-time-range").hover()
+            _keep(page, "video", [page.get_by_role("tabpanel"), page.locator("media-preview-thumbnail")])
+            _go(page, "upload")
+            _keep(page, "upload", [page.get_by_role("button", name="Choose films")])
+            _go(page, "playlists")
+            page.get_by_role("link", name="By the sea").click()
+            _keep(page, "playlist", [page.get_by_role("heading", name="By the sea"), *_posters(page, 4)])
+        with _signed_in(browser, studio, "alice", scheme="dark") as page:
+            _keep(page, "library-dark", _posters(page, 12))
+        with _signed_in(browser, studio, "admin") as page:
+            _go(page, "operations")
+            _keep(page, "operations", [page.get_by_text("The file is not a film").first])
+
+
+@contextmanager
+def _signed_in(
+    browser: Browser, studio: Studio, user: str, scheme: Literal["light", "dark"] = "light"
+) -> Iterator[Page]:
+    context = browser.new_context(
+        viewport={"width": WIDTH, "height": HEIGHT}, color_scheme=scheme, locale="en-GB", reduced_motion="reduce"
+    )
+    context.set_default_timeout(PATIENCE_MS)
+    page = context.new_page()
+    page.goto(f"{studio.base_url}/console/")
+    page.get_by_role("button", name="Sign in").click()
+    page.get_by_role("link", name=user, exact=True).click()
+    page.get_by_role("button", name="Sign out").wait_for()
+    yield page
+    context.close()
+
+
+def _go(page: Page, place: str) -> None:
+    page.evaluate("(place) => { location.hash = `#/${place}` }", place)
+
+
+def _posters(page: Page, number: int) -> list[Locator]:
+    return [page.locator(".poster img").nth(place) for place in range(number)]
+
+
+def _keep(page: Page, name: str, shown: Sequence[Locator]) -> None:
+    """Write what is seen once all of this is shown, pictures whole, as a WebP: a third of a PNG's size."""
+    for part in shown:
+        part.wait_for()
+        part.evaluate("(part) => part instanceof HTMLImageElement ? part.decode() : undefined")
+    with Image.open(io.BytesIO(page.screenshot(animations="disabled"))) as image:
+        image.convert("RGB").save(PICTURES / f"{name}.webp", quality=88, method=6)
+    print((PICTURES / f"{name}.webp").relative_to(ROOT), flush=True)
+
+
+def main() -> int:
+    """Take all pictures of a service of its own; the exit status."""
+    return exit_status(_of_a_service_of_its_own)
+
+
+def _of_a_service_of_its_own() -> None:
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="screenshots-")))
+        issuer = stack.enter_context(Issuer(0, Signer(folder / "key.pem")))
+        ministack = stack.enter_context(MiniStack(free_port(), folder / "ministack.log"))
+        deploy(ministack.endpoint, issuer.url, folder, print)
+        deployed = Deployment.load(folder / "deployment.json")
+        if deployed is None:
+            raise LocalError("The deploy left nothing to take pictures of.")
+        settings = Settings(
+            ministack.endpoint, deployed.transcode_queue_url, ministack.endpoint, issuer.url, str(folder / "key.pem")
+        )
+        stack.enter_context(Transcoder(settings, folder / "transcoder.log"))
+        clients = {
+            user: stack.enter_context(closing(Client(ministack.endpoint, issuer.mint(user, scopes))))
+            for user, scopes in USERS.items()
+        }
+        take(Studio(ministack.endpoint, clients))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,89 @@
+"""Pages of changes, read from one log or from several side by side, and cursors: a place in each."""
+
+import heapq
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from shared.core.deadline import has_time
+from shared.core.errors import Gone
+from shared.core.position import Position
+from shared.feed.change import Change, is_of
+from shared.feed.log import DAYS_KEPT, OLDEST, Feed, Place, Told
+
+MOST_EXAMINED = 1000
+"""Changes that a page looks at, at most, for those of the types that are asked for."""
+NO_LONGER_KEPT = (
+    f"What comes next is no longer kept: changes are, for {DAYS_KEPT} days. Take a cursor with `after=now`, read what you "
+    "follow anew (an export, or the lists), and go on from that cursor."
+)
+
+Places = dict[str, Place]
+"""Up to where each log was read."""
+
+
+@dataclass(frozen=True)
+class Changes:
+    """A page: changes as clients see them, where it goes on, and whether there was nothing more."""
+
+    items: list[Change]
+    places: Places
+    caught_up: bool
+
+
+def oldest(logs: Sequence[str]) -> Places:
+    """Before all that is kept."""
+    return dict.fromkeys(logs, OLDEST)
+
+
+def ends(feed: Feed, logs: Sequence[str]) -> Places:
+    """Behind all that there is; consistent."""
+    return {log: feed.end(log) for log in logs}
+
+
+def page(feed: Feed, places: Mapping[str, Place], types: Collection[str], limit: int) -> Changes:
+    """Up to `limit` changes of these types: those of each log in their order, and the logs merged by time.
+
+    Reads until the page is full, all logs have ended, MOST_EXAMINED were looked at, or time is up. Raises Gone.
+    """
+    left, reached = dict(places), dict(places)
+    shards = {log: shard for shard, log in enumerate(places)}
+    items: list[Change] = []
+    examined = 0
+    while True:
+        ended: set[str] = set()
+        read: list[list[tuple[str, Told]]] = []
+        for log, place in left.items():
+            try:
+                stretch = feed.read(log, place, MOST_EXAMINED if types else limit)
+            except Gone as gone:
+                raise Gone(NO_LONGER_KEPT) from gone
+            read.append([(log, told) for told in stretch.told])
+            if not stretch.told:
+                reached[log] = stretch.place
+            elif place == OLDEST:
+                # What is the oldest then may not be what it is now, for who comes back to it.
+                reached[log] = Place(stretch.told[0].place.first, 0)
+            if stretch.is_end:
+                ended.add(log)
+        for log, told in heapq.merge(*read, key=lambda one: (one[1].change["at"], one[0])):
+            if len(items) == limit or examined == MOST_EXAMINED:
+                return Changes(items, reached, caught_up=False)
+            reached[log], examined = told.place, examined + 1
+            if is_of(told.change, types):
+                items.append(told.change | {"shard": shards[log], "position": told.position})
+        left = {log: reached[log] for log in left if log not in ended}
+        if not left:
+            return Changes(items, reached, caught_up=True)
+        if len(items) == limit or examined == MOST_EXAMINED or not has_time():
+            return Changes(items, reached, caught_up=False)
+
+
+def position_of(places: Places) -> Position:
+    """Places as a cursor holds them, in the order of their logs."""
+    return Position(0, ",".join(f"{place.first}.{place.skip}" for place in places.values()))
+
+
+def places_of(logs: Sequence[str], position: Position) -> Places:
+    """The places in a cursor of these logs."""
+    pairs = (pair.split(".") for pair in position.id.split(","))
+    return {log: Place(int(first), int(skip)) for log, (first, skip) in zip(logs, pairs, strict=True)}

@@ -1,0 +1,1 @@
+"""What a video was, what changed, and taking a change back."""

@@ -1,0 +1,51 @@
+"""What clients send to revert something."""
+
+from typing import Annotated
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from shared.core.changes import parts_of
+from shared.core.fields import Pointer, whole
+from shared.core.limits import LARGEST_INTEGER
+from shared.videos.documents import FIELDS
+from shared.web.bodies import Content
+
+MOST_POINTERS = 100
+
+
+def _known(pointer: str) -> str:
+    if not set(parts_of(pointer)[:1]) <= {*FIELDS, "posterTime", "pictures"}:
+        raise ValueError("must begin with a field of a video")
+    return pointer
+
+
+Force = Annotated[
+    list[Pointer],
+    Field(
+        max_length=MOST_POINTERS,
+        description='Set these back, and all that is in them, though somebody else has changed them since; `""` is everything',
+    ),
+]
+
+
+class NewRevert(Content):
+    """The body of `POST /v1/changesets/{changesetId}/revert`."""
+
+    force: Force = Field(default=[])
+
+
+class Revert(Content):
+    """The body of `POST /v1/videos/{videoId}/revert`."""
+
+    toVersion: Annotated[
+        int,
+        Field(strict=True, ge=1, le=LARGEST_INTEGER, description="A version that the video had"),
+        BeforeValidator(whole),
+    ]
+    fields: list[Annotated[Pointer, AfterValidator(_known)]] = Field(
+        default=[""],
+        min_length=1,
+        max_length=MOST_POINTERS,
+        description="Set back only these, and what is in them: JSON Pointers into the video, as the audit trail names fields",
+    )
+    force: Force = Field(default=[])

@@ -1,0 +1,206 @@
+"""Takes back what change sets did beside videos: to their credits, releases and imported ratings."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from shared.aws.dynamodb import Key, Table
+from shared.aws.records import contended
+from shared.core.attributes import Item, Value
+from shared.core.caller import Caller
+from shared.core.changes import changes_between, parts_of, placed, plain
+from shared.core.errors import IllegalTransition, NotFound, VersionMismatch
+from shared.history.entries import CREDIT_FIELDS, RATING_FIELDS, RELEASE_FIELDS, UNKNOWN
+from shared.history.later import Later, is_done, is_followed
+from shared.history.outcome import Outcome
+from shared.history.plan import Plan, Skipped, keeper, without_set
+from shared.history.runs import Wish
+from shared.history.was import STREAM_SECONDS
+from shared.relations.credits import RelationStore
+from shared.relations.ratings import RatingStore
+from shared.schema import CREDIT, RATING_TOTALS, RELEASE, VIDEO
+from shared.videos.access import owned_by
+from shared.videos.catalogue import CHANGE_ATTEMPTS
+from shared.videos.entries import NO_LANGUAGE
+
+
+class BesideReverts(ABC):
+    """Takes back what was done to one kind of what lies beside a video."""
+
+    fields: Sequence[str]
+    """The attributes that the trail follows."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+
+    def take_back(self, entries: Sequence[Item], wish: Wish, now: int, later: Later) -> Outcome:
+        """Take back what the entries of one change set, the newest first, did to the one that they are about.
+
+        One conditional write, planned again when others write meanwhile. What an earlier try of the run did counts as
+        reverted. Raises ServiceError: one of PASSING is worth another try.
+        """
+        for _ in range(CHANGE_ATTEMPTS):
+            video_key = VIDEO.key(videoId=entries[0]["videoId"])
+            stored, present = self.table.get_all([video_key, self.key(entries[0])], consistent=True)
+            video = owned_by(stored, wish.caller, now)
+            known = later.of(entries[0], partial(self.is_followed, item=present, own=wish.own, now=now))
+            planned = self._planned(self.state(present), entries, known, wish)
+            if not planned.changes:
+                back = planned.already if is_done(known, present, wish.own) else []
+                return Outcome.of(back, planned.skipped)
+            if wish.dry_run:
+                if video["status"] == "deleted" and not later.revived:
+                    raise IllegalTransition("The video is deleted; restore it first.")
+                return Outcome.of(_fields(planned), planned.skipped)
+            try:
+                self.write(entries[0], planned.state, present, wish.caller, now)
+            except (NotFound, VersionMismatch):
+                continue  # it was written meanwhile; if it is the video that is gone, the next look says so
+            return Outcome.of(_fields(planned), planned.skipped)
+        raise contended("the video")
+
+    def _planned(self, state: Item, entries: Sequence[Item], known: Sequence[Item], wish: Wish) -> Plan:
+        if state and not self.is_writable(wish.caller):
+            return Plan(state, skipped=[Skipped(f"/{name}", "notWritable") for name in self.fields])
+        if entries[-1]["action"] != "created":
+            return without_set(state, entries, known, wish.own, writable=lambda _: True, force=wish.force)
+        if not state:
+            return Plan(state, already=[change["field"] for change in entries[-1]["changes"]])
+        if "" not in wish.force:
+            kept = keeper(entries, known, wish.own)
+            if kept is None and state != _written(known):
+                kept = Skipped("", "changedSince", UNKNOWN)  # the trail lacks for good what was done to it
+            if kept:
+                return Plan(state, skipped=[kept])
+        return Plan({}, list(changes_between(state, {})))
+
+    def state(self, present: Item | None) -> Item:
+        """What the trail follows of an item, as plain values; nothing of none."""
+        return {name: plain(present[name]) for name in self.fields if name in present} if present else {}
+
+    def is_followed(self, known: Sequence[Item], *, item: Item | None, own: str, now: int) -> bool:
+        """Whether the trail has all that was done to the present item."""
+        return is_followed(known, item=item, own=own, now=now)
+
+    def is_writable(self, caller: Caller) -> bool:
+        """Whether the caller, whose video it is, may write it."""
+        return True
+
+    @abstractmethod
+    def key(self, entry: Item) -> Key:
+        """The key of the item that an entry is about."""
+
+    @abstractmethod
+    def write(self, entry: Item, state: Item, present: Item | None, caller: Caller, now: int) -> None:
+        """Put this state in place of the present item; an empty one removes it. Raises VersionMismatch or NotFound when it is
+        not as it was read.
+        """
+
+
+class CreditReverts(BesideReverts):
+    """Takes back what was done to credits."""
+
+    fields = CREDIT_FIELDS
+
+    def __init__(self, table: Table) -> None:
+        super().__init__(table)
+        self._store = RelationStore(table)
+
+    def key(self, entry: Item) -> Key:
+        return CREDIT.key(videoId=entry["videoId"], personId=entry["personId"])
+
+    def write(self, entry: Item, state: Item, present: Item | None, caller: Caller, now: int) -> None:
+        from shared.relations.models import CreditContent
+
+        names, as_read = (entry["videoId"], entry["personId"]), _AsRead(present)
+        if state:
+            self._store.put_credit(*names, CreditContent.read(state), caller, now, as_read)
+        else:
+            self._store.delete_credit(*names, caller, now, as_read)
+
+
+class ReleaseReverts(BesideReverts):
+    """Takes back what was done to releases."""
+
+    fields = RELEASE_FIELDS
+
+    def __init__(self, table: Table) -> None:
+        super().__init__(table)
+        self._store = RelationStore(table)
+
+    def key(self, entry: Item) -> Key:
+        language = entry.get("language", NO_LANGUAGE)
+        return RELEASE.key(videoId=entry["videoId"], region=entry["region"], language=language)
+
+    def write(self, entry: Item, state: Item, present: Item | None, caller: Caller, now: int) -> None:
+        from shared.relations.models import ReleaseContent
+
+        names, as_read = (entry["videoId"], entry["region"], entry.get("language")), _AsRead(present)
+        if state:
+            self._store.put_release(*names, ReleaseContent.read(state), caller, now, as_read)
+        else:
+            self._store.delete_release(*names, caller, now, as_read)
+
+
+class RatingReverts(BesideReverts):
+    """Takes back what imports, which are for admins, said of a video's ratings elsewhere."""
+
+    fields = RATING_FIELDS
+
+    def __init__(self, table: Table) -> None:
+        super().__init__(table)
+        self._store = RatingStore(table)
+
+    def key(self, entry: Item) -> Key:
+        return RATING_TOTALS.key(videoId=entry["videoId"])
+
+    def is_followed(self, known: Sequence[Item], *, item: Item | None, own: str, now: int) -> bool:
+        """By what it says: the totals beside it are written by others, and have a version of their own."""
+        state = self.state(item)
+        if not known or (item and now - item["updatedAt"] >= STREAM_SECONDS):
+            return True
+        return all(_at(state, change["field"]) == change.get("to") for change in known[0]["changes"])
+
+    def is_writable(self, caller: Caller) -> bool:
+        return caller.is_admin
+
+    def write(self, entry: Item, state: Item, present: Item | None, caller: Caller, now: int) -> None:
+        read = present.get("imported") if present else None
+        if not self._store.replace_imported(entry["videoId"], read, state.get("imported"), caller, now):
+            raise VersionMismatch("The imported rating was changed meanwhile.")
+
+
+KINDS: Mapping[str, type[BesideReverts]] = {"credit": CreditReverts, "release": ReleaseReverts, "rating": RatingReverts}
+"""By what entries name them."""
+
+
+class _AsRead:
+    """The condition that what is there is what was read."""
+
+    def __init__(self, read: Item | None) -> None:
+        self._read = read
+
+    def __call__(self, present: Item | None) -> bool:
+        if present is None or self._read is None:
+            return present is self._read
+        return bool(present["writeId"] == self._read["writeId"])
+
+
+def _written(entries: Sequence[Item]) -> Item:
+    """What the entries, the newest first, made of what was not there before."""
+    state: Item = {}
+    for entry in reversed(entries):
+        for change in entry["changes"]:
+            state = placed(state, parts_of(change["field"]), change.get("to"), there="to" in change)
+    return state
+
+
+def _fields(planned: Plan) -> list[str]:
+    return [change["field"] for change in planned.changes]
+
+
+def _at(state: Value, field: str) -> Value:
+    """The value at a JSON Pointer; None where there is nothing."""
+    for part in parts_of(field):
+        state = state.get(part) if isinstance(state, Mapping) else None
+    return state

@@ -1,0 +1,169 @@
+"""Runs: how far a large change set is taken back, kept where every worker, and whoever asked for it, can read it.
+
+A run is one item, and each part of the set that was left alone, failed or has to wait is another beside it. All that a
+worker has to say of a page is one transaction on condition of the run's `turn`: so a page counts once, however often
+it was worked on, and a run goes on exactly where the last transaction has left it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from shared.aws.dynamodb import Table
+from shared.aws.expressions import Expression, change_between
+from shared.aws.failures import ConditionFailed
+from shared.aws.records import ABSENT, is_ours, key_of, new_write_id, signed
+from shared.core.attributes import Item, decode_item
+from shared.core.caller import Caller
+from shared.core.errors import NotFound
+from shared.core.position import Page, Position
+from shared.routes import ADMIN, READ, WRITE
+from shared.schema import PARTITION_KEY, REVERT, REVERT_PART, SORT_KEY, TTL_ATTRIBUTE
+
+DAYS_KEPT = 30
+"""How long a run can be asked for."""
+RUNNING, DONE = "running", "done"
+COUNTS = ("examined", "reverted", "unchanged", "skipped", "failed", "waiting")
+"""What a run counts: entries that were looked at, and what became of the parts that they belong to."""
+DOCUMENT = ("changesetId", "revertId", "dryRun", "state", *COUNTS)
+
+_REPORTED, _WAITING = "part-", "waits-"
+"""What the sort keys of parts begin with."""
+
+
+@dataclass(frozen=True)
+class Wish:
+    """Who wants a change set taken back, and how."""
+
+    caller: Caller
+    """Acting for the run: its correlation id is the run's own id, and so the change set of all that is written."""
+    force: tuple[str, ...] = ()
+    """JSON Pointers of the fields that come back though others changed them since."""
+    dry_run: bool = False
+    attended: bool = False
+    """Whether who asks carries the run on in their own process, so that no worker is to."""
+
+    @property
+    def own(self) -> str:
+        """The run's own id."""
+        return self.caller.correlation_id or ""
+
+
+class RunStore:
+    """Runs and their parts in the table."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+
+    def begin(self, changeset_id: str, wish: Wish, now: int) -> Item:
+        """Write a run that has everything before it; the stream sets it going. One PutItem."""
+        content = {
+            **REVERT.key(revertId=wish.own),
+            "revertId": wish.own,
+            "changesetId": changeset_id,
+            "userId": wish.caller.subject,
+            "isAdmin": wish.caller.is_admin,
+            "dryRun": wish.dry_run,
+            "force": list(wish.force),
+            "attended": wish.attended,
+            "state": RUNNING,
+            **dict.fromkeys(COUNTS, 0),
+            **dict.fromkeys(("turn", "last", "stalls"), 0),
+            "writeId": new_write_id(),
+            TTL_ATTRIBUTE: now + DAYS_KEPT * 86_400,
+        }
+        run = signed(content, wish.caller, now)
+        try:
+            self.table.write(self.table.put(run, condition=ABSENT))
+        except ConditionFailed as failure:
+            if not is_ours(failure.item, run):
+                raise
+        return run
+
+    def read(self, revert_id: str) -> Item | None:
+        """A run as it is at this moment, if it is there."""
+        return self.table.get(REVERT.key(revertId=revert_id), consistent=True)
+
+    def seen_by(self, changeset_id: str, revert_id: str, caller: Caller, now: int) -> Item:
+        """A run, for who asked for it and admins; raises NotFound."""
+        run = self.read(revert_id)
+        if (
+            run is None
+            or run["changesetId"] != changeset_id
+            or run[TTL_ATTRIBUTE] <= now
+            or not caller.owns(run["userId"])
+        ):
+            raise NotFound("There is no such run.")
+        return run
+
+    def reported(self, revert_id: str, limit: int, after: Position | None) -> Page[Item]:
+        """A page of the parts that were left alone at least in part, or failed, in the order in which they were worked on."""
+        return self._parts(revert_id, _REPORTED, limit, after)
+
+    def waiting(self, revert_id: str, limit: int, after: Position | None) -> Page[Item]:
+        """A page of the parts that wait, likewise; consistent."""
+        return self._parts(revert_id, _WAITING, limit, after, consistent=True)
+
+    def _parts(
+        self, revert_id: str, prefix: str, limit: int, after: Position | None, *, consistent: bool = False
+    ) -> Page[Item]:
+        pk = REVERT.key(revertId=revert_id)[PARTITION_KEY]
+        page = self.table.query(
+            index=None,
+            condition=Expression.of("#pk = :pk AND begins_with(#sk, :prefix)", pk=pk, prefix=prefix),
+            limit=limit,
+            start={PARTITION_KEY: pk, SORT_KEY: after.id} if after else None,
+            consistent=consistent,
+        )
+        resume = Position(0, decode_item(page.last_key)[SORT_KEY]) if page.last_key else None
+        return Page(page.items, resume)
+
+    def advance(
+        self,
+        run: Item,
+        new: Item,
+        now: int,
+        *,
+        reports: Sequence[Mapping[str, Any]] = (),
+        waits: Sequence[Mapping[str, Any]] = (),
+        settled: Sequence[Item] = (),
+    ) -> None:
+        """Write what a turn made of a run, with reports of parts, parts that have to wait from now on, and without `settled`,
+        which have waited until now.
+
+        All or nothing; raises ConditionFailed when another worker took the turn.
+        """
+        caller = caller_of(run)
+        new = signed(new | {"turn": run["turn"] + 1, "writeId": new_write_id()}, caller, now)
+        still = Expression.of("#turn = :read AND #state = :running", read=run["turn"], running=RUNNING)
+        writes = [self.table.update(key_of(run), change_between(run, new), condition=still)]
+        parts = [(_REPORTED, {"report": report}) for report in reports] + [(_WAITING, dict(wait)) for wait in waits]
+        for place, (prefix, content) in enumerate(parts):
+            key = REVERT_PART.key(revertId=run["revertId"], part=f"{prefix}{new['turn']:08}-{place:03}")
+            content |= {**key, "revertId": run["revertId"], TTL_ATTRIBUTE: run[TTL_ATTRIBUTE]}
+            writes.append(self.table.put(signed(content, caller, now)))
+        writes += [self.table.remove(key_of(part)) for part in settled]
+        try:
+            if len(writes) == 1:
+                self.table.write(writes[0])
+            else:
+                self.table.transact(writes)
+        except ConditionFailed as failure:
+            if not is_ours(failure.item, new):
+                raise
+
+
+def caller_of(run: Item) -> Caller:
+    """Who asked for a run, as the run acts."""
+    scopes = frozenset({READ, WRITE, *([ADMIN] if run["isAdmin"] else [])})
+    return Caller(run["userId"], scopes, correlation_id=run["revertId"])
+
+
+def wish_of(run: Item) -> Wish:
+    """What was asked for with a run."""
+    return Wish(caller_of(run), tuple(run["force"]), run["dryRun"])
+
+
+def run_document(run: Mapping[str, Any]) -> dict[str, Any]:
+    """A run as clients see it, without its parts."""
+    return {name: run[name] for name in DOCUMENT}

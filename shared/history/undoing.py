@@ -1,0 +1,209 @@
+"""Takes change sets back: small ones at once, large ones turn by turn."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from shared.aws.dynamodb import LARGEST_TRANSACTION, Table
+from shared.aws.failures import ConditionFailed
+from shared.aws.records import key_of
+from shared.core.attributes import Item
+from shared.core.errors import PASSING
+from shared.core.position import Position
+from shared.core.telemetry import service_logger
+from shared.films.quota import QuotaStore
+from shared.history.changesets import ChangeSets, no_such_set, position_of
+from shared.history.outcome import Outcome
+from shared.history.parts import Became, InTime, Part, PartReverts, parts_of
+from shared.history.runs import COUNTS, DONE, RUNNING, RunStore, Wish, run_document, wish_of
+from shared.history.trail import AuditStore
+from shared.schema import PARTITION_KEY, SORT_KEY
+
+AT_ONCE = 100
+"""Entries of the largest change set that one request takes back; what is larger becomes a run."""
+TURN = LARGEST_TRANSACTION - 1
+"""Entries that one turn of a run takes back: each may be a part to report, in one transaction with the run itself."""
+WAITING_TURN = TURN // 2
+"""Parts that waited, of one turn: each may have to be reported and removed."""
+
+MOST_STALLS = 20
+"""How often all parts that wait are tried in vain before they have failed: within some 20 minutes."""
+FIRST_PAUSE, LONGEST_PAUSE = 5, 60
+"""Seconds before parts that wait are tried again."""
+
+Done = tuple[Part, Outcome]
+
+
+class ChangeSetReverts:
+    """Takes change sets back. What anybody changed since is left alone, unless it is forced."""
+
+    def __init__(self, table: Table, trail: AuditStore, quota: QuotaStore) -> None:
+        self._sets = ChangeSets(trail.table)
+        self._runs = RunStore(table)
+        self._parts = PartReverts(table, trail, quota)
+
+    def revert(self, changeset_id: str, wish: Wish, now: int, in_time: InTime) -> tuple[dict[str, Any], bool]:
+        """Take a change set back at once if it has at most AT_ONCE entries, else begin a run; returns what there is to report
+        by now, and whether that is all.
+
+        Raises NotFound; and what passes by itself, such as TrailBehind, before anything is written.
+        """
+        places = self._sets.places(changeset_id, wish.caller, now, limit=AT_ONCE, after=None, in_time=in_time)
+        if places.resume is not None:
+            if not places.items and not in_time():  # of a very large set nothing was found that is the caller's
+                raise no_such_set()
+            return run_document(self._runs.begin(changeset_id, wish, now)) | {"items": []}, False
+        entries = self._sets.entries(map(key_of, places.items))
+        if not entries:
+            raise no_such_set()
+        parts = parts_of(entries)
+        became = self._parts.take_back(parts, replace(wish, dry_run=True), now, in_time)
+        for outcome in became:
+            if isinstance(outcome, PASSING):
+                raise outcome
+        if not wish.dry_run:
+            became = self._parts.take_back(parts, wish, now, in_time)
+        done = [(part, _ended(outcome)) for part, outcome in zip(parts, became, strict=True)]
+        run = {"changesetId": changeset_id, "revertId": wish.own, "dryRun": wish.dry_run, "state": DONE}
+        run |= _counted(dict.fromkeys(COUNTS, 0), done) | {"examined": len(entries)}
+        return run_document(run) | {"items": [part.report(outcome) for part, outcome in done]}, True
+
+    def carry_on(
+        self,
+        revert_id: str,
+        clock: Callable[[], float],
+        in_time: InTime,
+        told: Callable[[Item], object] = lambda run: None,
+    ) -> int | None:
+        """Go on with a run until it is done, or time is up; returns in how many seconds there is more to do, if there is.
+
+        `told` is called with the run as it is before each turn.
+
+        None as well when another worker is at it. It can break off anywhere and be repeated: what an earlier try took
+        back counts as taken back by the one that reports it. Raises the errors of shared.core.errors.
+        """
+        while (run := self._runs.read(revert_id)) and run["state"] != DONE:
+            told(run)
+            if not in_time():
+                return 0
+            turn = self._try_again if run.get("walked") else self._walk
+            try:
+                pause = turn(run, int(clock()), in_time)
+            except ConditionFailed:
+                service_logger().info("turn taken by another worker", extra={"revert_id": revert_id})
+                return None
+            if pause:
+                return pause
+        return None
+
+    def _walk(self, run: Item, now: int, in_time: InTime) -> int:
+        """Take back the next page of the set; returns the pause before the next turn, in seconds."""
+        wish = wish_of(run)
+        places = self._sets.places(run["changesetId"], wish.caller, now, limit=TURN, after=_place(run))
+        items, resume = places.items, places.resume
+        # What is left of the last video or playlist may be on the next page, and is best taken back together.
+        whole = [place for place in items if place[PARTITION_KEY] != items[-1][PARTITION_KEY]]
+        if resume and whole:
+            items, resume = whole, position_of(whole[-1])
+        entries = self._sets.entries(map(key_of, items))
+        parts = parts_of(entries)
+        # What is left of the last video stays as long as anything waits, which may belong to it.
+        kept = [part for part in parts if part.rank > 0 and run["waiting"] and _begins_in(run, part)]
+        tried = [part for part in parts if part not in kept]
+        done, waits = _told_apart(tried, self._parts.take_back(tried, wish, now, in_time))
+        waits += kept
+        new = _at(run, resume) | _counted(run, done)
+        new["last"] = run["last"] + sum(part.rank > 0 for part in waits)
+        new |= {"examined": run["examined"] + len(entries), "waiting": run["waiting"] + len(waits)}
+        if resume is None:
+            new |= {"walked": True, "state": RUNNING if new["waiting"] else DONE}
+        self._runs.advance(run, new, now, reports=_worth_reporting(done), waits=list(map(_wait, waits)))
+        return FIRST_PAUSE if resume is None and new["waiting"] else 0
+
+    def _try_again(self, run: Item, now: int, in_time: InTime) -> int:
+        """Try the next parts that wait; returns the pause before the next turn, in seconds."""
+        page = self._runs.waiting(run["revertId"], WAITING_TURN, _place(run))
+        keys = [{PARTITION_KEY: wait["of"], SORT_KEY: sort_key} for wait in page.items for sort_key in wait["entries"]]
+        entries = {(entry[PARTITION_KEY], entry[SORT_KEY]): entry for entry in self._sets.entries(keys)}
+        waits: list[Item] = []
+        parts: list[Part] = []
+        # Videos that may be deleted are the last: nothing that belongs to them can be changed after that.
+        their_turn = [wait for wait in page.items if run["waiting"] == run["last"] or not wait["last"]]
+        for wait in their_turn:
+            places = [(wait["of"], sort_key) for sort_key in wait["entries"]]
+            if there := tuple(entries[place] for place in places if place in entries):
+                waits.append(wait)
+                parts.append(Part(there))
+        expired = [wait for wait in their_turn if wait not in waits]
+        became = self._parts.take_back(parts, wish_of(run), now, in_time)
+        if run["stalls"] >= MOST_STALLS:
+            became = list(map(_ended, became))
+        done, _ = _told_apart(parts, became)
+        settled = [wait for wait, outcome in zip(waits, became, strict=True) if isinstance(outcome, Outcome)] + expired
+        new = _at(run, page.resume) | _counted(run, done)
+        new["waiting"] -= len(settled)
+        new["last"] = run["last"] - sum(wait["last"] for wait in settled)
+        new["moved"] = run.get("moved", False) or bool(settled)
+        if page.resume is None:
+            stalls = 0 if new["moved"] else run["stalls"] + 1
+            new |= {"stalls": stalls, "moved": False, "state": RUNNING if new["waiting"] else DONE}
+        self._runs.advance(run, new, now, reports=_worth_reporting(done), settled=settled)
+        if page.resume or new["state"] == DONE:
+            return 0
+        return min(FIRST_PAUSE << int(new["stalls"]), LONGEST_PAUSE)
+
+
+def _place(run: Item) -> Position | None:
+    """Where a run goes on; None: at the beginning."""
+    return Position(0, run["after"]) if "after" in run else None
+
+
+def _at(run: Item, place: Position | None) -> Item:
+    """A run that goes on somewhere else."""
+    moved = {name: value for name, value in run.items() if name != "after"}
+    return moved | ({"after": place.id} if place else {})
+
+
+def _begins_in(run: Item, part: Part) -> bool:
+    """Whether a part belongs to the video or playlist that the page before ended in."""
+    return str(run.get("after", "")).startswith(f"{part.partition}#")
+
+
+def _told_apart(parts: Sequence[Part], became: Sequence[Became]) -> tuple[list[Done], list[Part]]:
+    """The parts that are done, and those that have to wait."""
+    done: list[Done] = []
+    waits: list[Part] = []
+    for part, outcome in zip(parts, became, strict=True):
+        if isinstance(outcome, Outcome):
+            done.append((part, outcome))
+        else:
+            waits.append(part)
+    return done, waits
+
+
+def _ended(became: Became) -> Outcome:
+    """What became of a part that is not tried again."""
+    return became if isinstance(became, Outcome) else Outcome.failed(became)
+
+
+def _counted(counts: Mapping[str, Any], done: Iterable[Done]) -> dict[str, Any]:
+    """Counts to which what became of these parts was added."""
+    new = {name: counts[name] for name in COUNTS}
+    for _, outcome in done:
+        new[outcome.result] += 1
+    return new
+
+
+def _worth_reporting(done: Iterable[Done]) -> list[dict[str, Any]]:
+    return [
+        part.report(outcome) for part, outcome in done if outcome.skipped or outcome.result in ("skipped", "failed")
+    ]
+
+
+def _wait(part: Part) -> dict[str, Any]:
+    """What is kept of a part that has to wait."""
+    return {
+        "of": part.partition,
+        "entries": [entry[SORT_KEY] for entry in part.entries],
+        "last": part.rank > 0,
+    }

@@ -1,0 +1,1 @@
+"""Changes that are sent to the addresses that their followers name."""

@@ -1,0 +1,160 @@
+"""Where webhooks may lead: to https on the public internet, and nowhere into a network of ours or of our cloud."""
+
+import re
+from ipaddress import AddressValueError, IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import NamedTuple
+
+LONGEST_URL = 2048
+PORTS = (443, 8443)
+
+_KINDS = {
+    "an unspecified address": "0.0.0.0/8 ::/128",
+    "a loopback address": "127.0.0.0/8 ::1/128",
+    "a private address": "10.0.0.0/8 172.16.0.0/12 192.168.0.0/16 fc00::/7 fec0::/10",
+    # Where clouds keep the credentials of a machine; Azure does at an address that is not reserved for anything, and
+    # others in their private and shared networks.
+    "a link-local address": "169.254.0.0/16 fe80::/10",
+    "an address within a cloud": "168.63.129.16/32",
+    "a shared address": "100.64.0.0/10",
+    "a multicast address": "224.0.0.0/4 ff00::/8",
+    "a documentation address": "192.0.2.0/24 198.51.100.0/24 203.0.113.0/24 2001:db8::/32 3fff::/20",
+    "a benchmarking address": "198.18.0.0/15 2001:2::/48",
+    "a reserved address": "192.0.0.0/24 240.0.0.0/4 100::/64 2001:10::/28 2001:20::/28 5f00::/16",
+    # They lead to an IPv4 address by way of others.
+    "an address of a tunnel": "192.88.99.0/24 2001::/32 2002::/16 ::/96 ::ffff:0:0:0/96 64:ff9b:1::/48",
+}
+_NETWORKS = [(ip_network(network), kind) for kind, networks in _KINDS.items() for network in networks.split()]
+"""What must not be called, and what to say of it.
+https://www.iana.org/assignments/iana-ipv4-special-registry, https://www.iana.org/assignments/iana-ipv6-special-registry
+"""
+_GLOBAL = IPv6Network("2000::/3")
+"""All that is given to anybody of IPv6 (RFC 4291, section 2.4)."""
+_EMBEDDING = (IPv6Network("::ffff:0:0/96"), IPv6Network("64:ff9b::/96"))
+"""An IPv4 address in its last 32 bits: mapped (RFC 4291), and as NAT64 leads to it (RFC 6052)."""
+_WITHIN = ("localhost", "local", "internal")
+"""Last labels of names that are looked up within a network."""
+
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/?#]*)([^#]*)(#.*)?")
+_CHARACTERS = re.compile(r"[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=%]*")
+"""Of a URL (RFC 3986, section 2)."""
+_AUTHORITY = re.compile(r"(\[[^\]]*\]|[^:]*)(?::([0-9]{1,5}))?")
+_LABEL = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)")
+_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
+"""A last label by which programs take a name for an IPv4 address (https://url.spec.whatwg.org/#ends-in-a-number-checker)."""
+
+
+class Forbidden(ValueError):
+    """A URL or an address that is not called; the text is a sentence for whoever gave it."""
+
+
+class Receiver(NamedTuple):
+    """Where a URL leads."""
+
+    is_secure: bool
+    host: str
+    """A name, or an IP address, without brackets."""
+    is_name: bool
+    port: int
+    path: str
+    """With the query."""
+
+    @property
+    def authority(self) -> str:
+        """The header `host`."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == (443 if self.is_secure else 80) else f"{host}:{self.port}"
+
+
+def fault_of(url: str, *, local: bool) -> str | None:
+    """What is wrong with the URL of a webhook, as a sentence; `local` also allows http, every port, and this machine."""
+    try:
+        receiver_of(url, local=local)
+    except Forbidden as error:
+        return str(error)
+    return None
+
+
+def receiver_of(url: str, *, local: bool) -> Receiver:
+    """The one reading of a URL, by which it is checked and called; raises Forbidden."""
+    if len(url) > LONGEST_URL:
+        raise Forbidden(f"A URL has at most {LONGEST_URL} characters.")
+    if not url.isascii():
+        raise Forbidden("Write a URL in ASCII: a name of other letters as xn--..., other characters as %....")
+    if not _CHARACTERS.fullmatch(url):
+        raise Forbidden("A URL has no spaces, backslashes, quotes or control characters: write them as %....")
+    parts = _URL.fullmatch(url)
+    if not parts:
+        raise Forbidden("The URL of a webhook begins with https://.")
+    scheme, authority, path, fragment = parts.groups()
+    if scheme.lower() not in (("https", "http") if local else ("https",)):
+        raise Forbidden("The URL of a webhook begins with https://.")
+    if fragment:
+        raise Forbidden("The URL of a webhook has no fragment (#).")
+    if "@" in authority:
+        raise Forbidden("The URL of a webhook has no user name and no password.")
+    place = _AUTHORITY.fullmatch(authority)
+    if not place:
+        raise Forbidden("After the host of a URL comes nothing but a port, in one to five digits.")
+    is_secure = scheme.lower() == "https"
+    port = int(place[2] or (443 if is_secure else 80))
+    if not (1 <= port <= 65_535 if local else port in PORTS):
+        raise Forbidden(f"The port of a webhook is {' or '.join(map(str, PORTS))}.")
+    host = place[1].lower()
+    address = _address_of(host)
+    if address is None:
+        _check_name(host, local=local)
+    elif kind := forbidden(str(address), local=local):
+        raise Forbidden(kind)
+    return Receiver(
+        is_secure, host if address is None else str(address), address is None, port, f"/{path.removeprefix('/')}"
+    )
+
+
+def _address_of(host: str) -> IPv4Address | IPv6Address | None:
+    """The IP address that a host is, in its only spelling that is taken; raises Forbidden for any other."""
+    try:
+        if host.startswith("["):
+            if "%" in host:
+                raise Forbidden("An IPv6 address in a URL has no zone (%).")
+            return IPv6Address(host[1:-1])
+        return IPv4Address(host) if _NUMBER.fullmatch(host.removesuffix(".").rpartition(".")[2]) else None
+    except AddressValueError:
+        raise Forbidden(
+            "The host is neither a name nor an IP address: write four decimal numbers, or IPv6 in brackets."
+        ) from None
+
+
+def _check_name(host: str, *, local: bool) -> None:
+    labels = host.split(".")
+    if len(host) > 253 or not all(_LABEL.fullmatch(label) for label in labels):
+        raise Forbidden(
+            "The host is not a name: parts of 1 to 63 letters, digits and hyphens with dots between them, 253 characters in all."
+        )
+    if local and labels[-1] == "localhost":
+        return
+    if len(labels) == 1 or labels[-1] in _WITHIN:
+        raise Forbidden("The host is a name within a network; a webhook calls public names only, such as example.com.")
+
+
+def forbidden(address: str, *, local: bool) -> str | None:
+    """Why an IP address must not be called, as a sentence that does not repeat it; `local` allows loopback."""
+    try:
+        number = ip_address(address)
+    except ValueError:
+        return "The receiver has no valid address."
+    if isinstance(number, IPv6Address):
+        if number.scope_id:
+            return _sentence("an address of one network only")
+        if any(number in network for network in _EMBEDDING):
+            number = IPv4Address(int(number) & 0xFFFF_FFFF)
+    if local and number.is_loopback:
+        return None
+    for network, kind in _NETWORKS:
+        if number in network:
+            return _sentence(kind)
+    is_given = isinstance(number, IPv4Address) or number in _GLOBAL
+    return None if is_given and number.is_global else _sentence("a reserved address")
+
+
+def _sentence(kind: str) -> str:
+    return f"The receiver has {kind}; a webhook calls public addresses only."

@@ -1,0 +1,67 @@
+"""An event bus of EventBridge that all changes are put on, for followers that are on AWS."""
+
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import orjson
+
+from shared.aws.client import AnswerLost, Client, NotSent, Refused
+from shared.core.attributes import Item
+from shared.feed.change import Change
+from shared.webhooks.carriers import Try
+from shared.webhooks.sending import Answer
+
+LARGEST_PUT = 10
+"""Events of one PutEvents."""
+SOURCE = "video-metadata"
+
+
+class EventBus:
+    """Puts changes on a bus: its name or ARN. It is a Carrier."""
+
+    def __init__(self, name: str, client: Client, clock: Callable[[], float] = time.time) -> None:
+        self.name = name
+        self._client = client
+        self._clock = clock
+
+    def carry(self, _: Item, groups: Sequence[Sequence[Change]], in_time: Callable[[], bool]) -> list[Try]:
+        """As Carrier says; ten in one request, each of another group, as any of them may be refused by itself."""
+        tries: list[Try] = []
+        left = deque(deque(group) for group in groups)
+        while left and in_time():
+            several = [left.popleft() for _ in range(min(LARGEST_PUT, len(left)))]
+            put = self._put([group.popleft() for group in several])
+            tries += put
+            if not all(tried.is_taken for tried in put):
+                break
+            left.extend(group for group in several if group)
+        return tries
+
+    def _put(self, changes: Sequence[Change]) -> list[Try]:
+        begun = self._clock()
+        try:
+            entries = self._client.put_events(Entries=[self._entry(change) for change in changes])["Entries"]
+            errors = [entry.get("ErrorCode") for entry in entries]
+        except Refused as refusal:
+            errors = [refusal.response["Error"]["Code"]] * len(changes)
+        except (NotSent, AnswerLost):
+            errors = ["nothing"] * len(changes)
+        ms = round((self._clock() - begun) * 1000)
+        return [Try(change, int(begun * 1000), _answer(code, ms)) for change, code in zip(changes, errors, strict=True)]
+
+    def _entry(self, change: Change) -> dict[str, Any]:
+        return {
+            "Time": change["at"] / 1000,
+            "Source": SOURCE,
+            "DetailType": change["type"],
+            "Detail": orjson.dumps(change).decode(),
+            "EventBusName": self.name,
+        }
+
+
+def _answer(code: str | None, ms: int) -> Answer:
+    """What the bus answered: a code, unless it took the event."""
+    error = f"The bus answered {code}." if code else None
+    return Answer(None if code else 200, ms, b"", error, is_forbidden=False, retry_after=None)

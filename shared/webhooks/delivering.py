@@ -1,0 +1,384 @@
+"""Delivers changes to who follows them: each until it is taken, those of one thing in their order.
+
+A webhook has a place in the logs of the feed (shared/webhooks/places.py). A worker reads on from there, sends, and writes the place
+anew; so what is not written down is sent again, and nothing is skipped. What lets a webhook go on, whatever happens:
+
+- A change was appended: the message of its stream batch becomes one for each that follows it, and comes again until it did.
+- A worker dies, or the table is too busy: its message comes again, when the lease is over.
+- A message finds the webhook leased: whoever has the lease looks for more changes after giving it back.
+- The receiver fails, or the webhook was created, changed or replayed: its place stands in the index as due. So the sweeper sends a
+  message, if none was sent or it was lost.
+- The worker's time is nearly up: it sends a message itself, after giving the lease back.
+- The webhook is paused: its owner resumes it, which makes it due.
+"""
+
+import math
+import random
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from heapq import merge
+
+from shared.aws.failures import ConditionFailed
+from shared.aws.records import contended
+from shared.core.attributes import Item
+from shared.core.errors import Gone, Unavailable
+from shared.core.telemetry import log_failure, service_logger
+from shared.feed.change import Change, is_of
+from shared.feed.log import OLDEST, Feed, Place, Told, shard_logs
+from shared.webhooks.attempt import shown
+from shared.webhooks.carriers import Carrier, Try
+from shared.webhooks.places import LEASE_SECONDS, PlaceStore, TurnTaken, due, idle, plain
+from shared.webhooks.schedule import MOST_BUS_DELAY, delay_after, is_due, reason_to_pause
+
+BUS = "event-bus"
+"""What stands for the id of a webhook where the event bus follows everybody's changes. It has a place, and nothing else."""
+
+MOST_DELIVERED = 64
+"""Changes of one page: what is sent again at most when a worker dies, and what a failing one holds up at most."""
+MOST_EXAMINED = 5000
+"""Changes that are read for one page, when few or none of them are of the webhook's types."""
+SECONDS_TO_STOP = 40
+"""How long before its time-out a worker begins no more requests: the last may take 10 seconds, and the table may be busy."""
+SECONDS_TO_SAVE = 15
+"""How long before its time-out it no longer tries to write down what was delivered."""
+INDEX_SECONDS = 5
+"""How long the index may not have a webhook that was created or resumed; no message about a change reaches it until then."""
+
+LONGEST_DELAY = 900
+"""Seconds that SQS keeps a message back at most."""
+FRESH_MS = 60_000
+"""By how many milliseconds a change may be older than the end of the log that it stands behind."""
+TURNS_LOST = 5
+"""How often a worker begins anew with what somebody else wrote meanwhile."""
+
+GONE = "What this webhook has not sent is no longer kept; read the lists or take an export, then replay."
+
+Wake = Callable[[str, int], None]
+"""Sends the worker a message about a webhook, with a delay in seconds; raises Unavailable."""
+
+
+@dataclass
+class Delivered:
+    """What came of some attempts."""
+
+    done: int = 0
+    failed: int = 0
+    paused: int = 0
+    lag: int | None = None
+    """Milliseconds from the slowest change to its delivery, of changes that were new and taken at the first attempt."""
+    wait: int | None = None
+    """Seconds for which a webhook could have been told of a change, and no worker was at it; or for which the bus has failed."""
+
+
+@dataclass
+class _Page:
+    """What was read from some places on."""
+
+    matching: list[Change]
+    """Of the webhook's types."""
+    places: dict[str, Place]
+    """Of the logs of which something was read, behind all of it."""
+    last: int
+    """When the last change was made (epoch milliseconds)."""
+    is_end: bool
+
+
+class Deliverer:
+    """Delivers to webhooks by `receivers`, and to the event bus by `bus`, if there is one.
+
+    `measure` takes what comes of attempts; `chance` returns a number between two, for the jitter.
+    """
+
+    def __init__(
+        self,
+        places: PlaceStore,
+        feed: Feed,
+        receivers: Carrier,
+        wake: Wake,
+        *,
+        bus: Carrier | None = None,
+        measure: Callable[[Delivered], None] = lambda _: None,
+        clock: Callable[[], float] = time.time,
+        chance: Callable[[float, float], float] = random.uniform,
+    ) -> None:
+        self.places = places
+        self.feed = feed
+        self.receivers = receivers
+        self.bus = bus
+        self.wake = wake
+        self.measure = measure
+        self.clock = clock
+        self.chance = chance
+
+    def followers(self, owners: Sequence[str]) -> list[str]:
+        """The ids of all that follow the changes of these owners, or everybody's; the bus among them."""
+        ids = [id_ for owner in (None, *owners) for id_ in self.places.followers(owner)]
+        return [*dict.fromkeys(ids), *([BUS] if self.bus else [])]
+
+    def deliver(self, webhook_id: str, seconds_left: Callable[[], float]) -> None:
+        """Deliver what there is, until the end is reached, the receiver fails, or the time is nearly up.
+
+        Does nothing for a webhook that is paused, deleted, leased or not due. Raises Unavailable, WriteContention: the message
+        must come again then.
+        """
+        for _ in range(TURNS_LOST):
+            try:
+                _Run(self, webhook_id, seconds_left).carry_on()
+            except TurnTaken:
+                # By another worker, which may have looked for changes before the one that this message is about; or by the owner.
+                continue
+            return
+        raise contended("how far the webhook is")
+
+
+class _Run:
+    """A worker at one webhook, from one look at its place to the next."""
+
+    def __init__(self, deliverer: Deliverer, webhook_id: str, seconds_left: Callable[[], float]) -> None:
+        self.to = deliverer
+        self.webhook_id = webhook_id
+        self.is_bus = webhook_id == BUS
+        self.seconds_left = seconds_left
+        self.hook: Item = {}
+        self.place: Item = {}
+        """As it was read or written last."""
+
+    def in_time(self) -> bool:
+        """Whether there is time for another request."""
+        return self.seconds_left() > SECONDS_TO_STOP
+
+    def carry_on(self) -> None:
+        """Deliver page by page. Raises TurnTaken."""
+        if not self._look_up():
+            return
+        try:
+            while self._round():
+                pass
+        except Gone:
+            self._pause(self.place, GONE)
+
+    def _look_up(self) -> bool:
+        """Learn what is to be delivered and where; whether this worker may."""
+        places, now = self.to.places, self.to.clock()
+        place = places.read(self.webhook_id)
+        if not self.is_bus:
+            hook = self._webhook()  # after its place: see PlaceStore.webhook
+        elif self.to.bus:
+            hook = {"types": []}
+            if place is None:
+                places.begin(BUS, dict.fromkeys(shard_logs(), OLDEST))
+                place = places.read(BUS)
+        else:
+            hook = None
+        if place is None or hook is None or hook.get("paused"):
+            return False
+        if _is_leased(place, now) or not is_due(place.get("nextAttemptAt", 0), now):
+            return False
+        self.place, self.hook = place, hook
+        return True
+
+    def _webhook(self) -> Item | None:
+        return self.to.places.webhook(self.webhook_id)
+
+    def _round(self) -> bool:
+        """Deliver all that there is; whether to look once more, because others may have left changes to this worker."""
+        told, was_leased = self._told(), False
+        while True:
+            page = self._read_page(told)
+            known = self.place.get("delivered", ())
+            wanted = [change for change in page.matching if change["id"] not in known]
+            if wanted:
+                was_leased = True
+                if not self._send(wanted):
+                    return False
+            is_over = page.is_end or not self.in_time()
+            if page.places or "leaseUntil" in self.place or "nextAttemptAt" in self.place:
+                self._save(self._behind(page, is_over=is_over))
+            if not is_over:
+                continue
+            if not page.is_end:
+                self.to.wake(self.webhook_id, 0)
+            elif not was_leased and self.hook.get("updatedAt", 0) + INDEX_SECONDS >= self.to.clock():
+                self.to.wake(self.webhook_id, INDEX_SECONDS)
+            return page.is_end and was_leased
+
+    # Reading --------------------------------------------------------------------------------------------------------
+
+    def _told(self) -> Iterator[tuple[str, Told]]:
+        """All changes behind the place, by the logs they stand in: those of one log in their order, all about in that of time.
+
+        They are read consistently: who looks after giving back the lease must see what was appended before.
+        """
+        logs = [self._of_log(log, Place(*place)) for log, place in self.place["places"].items()]
+        return merge(*logs, key=lambda told: told[1].change["at"])
+
+    def _of_log(self, log: str, place: Place) -> Iterator[tuple[str, Told]]:
+        is_end = False
+        while not is_end:
+            try:
+                stretch = self.to.feed.read(log, place, sys.maxsize, consistent=True)
+            except Gone:
+                if not self.is_bus or place == OLDEST:
+                    raise
+                # Nobody could let it go on.
+                service_logger().error("changes no longer kept", extra={"webhook_id": self.webhook_id, "log": log})
+                place = OLDEST
+                continue
+            for told in stretch.told:
+                yield log, told
+            place, is_end = stretch.place, stretch.is_end
+
+    def _read_page(self, told: Iterator[tuple[str, Told]]) -> _Page:
+        page = _Page([], {}, 0, is_end=False)
+        for examined, (log, one) in enumerate(told, 1):
+            page.places[log], page.last = one.place, one.change["at"]
+            if is_of(one.change, self.hook["types"]):
+                page.matching.append(one.change)
+            if len(page.matching) == MOST_DELIVERED or examined == MOST_EXAMINED:
+                return page
+        page.is_end = True
+        return page
+
+    # Sending --------------------------------------------------------------------------------------------------------
+
+    def _send(self, wanted: Sequence[Change]) -> bool:
+        """Send changes; whether all were taken. If not, it is written down what was, and when the webhook goes on."""
+        before, is_first = self.place, not _is_leased(self.place, self.to.clock())
+        if is_first:
+            self._save(before | {"leaseUntil": int(self.to.clock()) + LEASE_SECONDS})
+        groups: dict[str, list[Change]] = {}
+        for change in wanted:
+            groups.setdefault(change.get("videoId") or change["playlistId"], []).append(change)
+        # What failed before comes last: one change that is never taken does not keep back the others.
+        counts = before.get("tried", {})
+        ordered = sorted(groups.values(), key=lambda group: counts.get(group[0]["id"], 0))
+        carrier = self.to.bus if self.is_bus and self.to.bus else self.to.receivers
+        tries = sorted(carrier.carry(self.hook, ordered, self.in_time), key=lambda tried: tried.at)
+        self._report(before, wanted, tries, is_first=is_first)
+        taken = [tried.change["id"] for tried in tries if tried.is_taken]
+        left = [change for change in wanted if change["id"] not in taken]
+        if not left:
+            return True
+        failed = [tried for tried in tries if not tried.is_taken]
+        new = self.place | {
+            "delivered": [*self.place.get("delivered", ()), *taken],
+            "oldestWaiting": min(change["at"] for change in left),
+        }
+        if failed:
+            self._failed(new, failed, has_taken=bool(taken))
+        else:
+            self._save(idle(_without(new, *_FAILURES) if taken else new))
+            self.to.wake(self.webhook_id, 0)
+        return False
+
+    def _failed(self, new: Item, failed: Sequence[Try], *, has_taken: bool) -> None:
+        """Pause the webhook, or write down when it is tried again."""
+        now = int(self.to.clock())
+        tried = {
+            change_id: count for change_id, count in new.get("tried", {}).items() if change_id not in new["delivered"]
+        }
+        tried |= {one.change["id"]: tried.get(one.change["id"], 0) + 1 for one in failed}
+        # A receiver that takes other changes has not failed for long; it takes MOST_DELIVERED at most without this one.
+        if has_taken or "failingSince" not in new:
+            new = _without(new, "failures") | {"failingSince": now}
+        new = _without(new, "caughtUpAt") | {"failures": new.get("failures", 0) + 1, "tried": tried}
+        answers = [one.answer for one in failed]
+        because = None if self.is_bus else reason_to_pause(answers, now - new["failingSince"])
+        if because:
+            self._pause(new, because)
+            return
+        delay = delay_after(new["failures"], answers, self.to.chance, longest=MOST_BUS_DELAY if self.is_bus else None)
+        self._save(due(_without(new, "leaseUntil"), now + delay))
+        if delay <= LONGEST_DELAY:
+            try:
+                self.to.wake(self.webhook_id, delay)
+            except Unavailable as error:  # the sweeper finds that it is due
+                log_failure("message not sent", error, webhook_id=self.webhook_id)
+
+    def _pause(self, new: Item, because: str) -> None:
+        hook: Item | None = self.hook
+        for _ in range(TURNS_LOST):
+            if hook is None:
+                return  # it was deleted
+            try:
+                self.to.places.pause(self.place, new, hook, because, int(self.to.clock()))
+            except ConditionFailed:  # it was changed in some other way, such as its description
+                hook = self._webhook()
+                continue
+            service_logger().warning("webhook paused", extra={"webhook_id": self.webhook_id, "reason": because})
+            self.to.measure(Delivered(paused=1))
+            return
+        raise contended("the webhook")
+
+    def _report(self, before: Item, wanted: Sequence[Change], tries: Sequence[Try], *, is_first: bool) -> None:
+        """Keep for the webhook's owner what was tried, and measure it."""
+        now, counts = self.to.clock(), before.get("tried", {})
+        since = max(before.get("updatedAt", 0), before.get("nextAttemptAt", 0), min(one["at"] for one in wanted) / 1000)
+        if self.is_bus:  # its failures are ours
+            since = before.get("failingSince", since)
+        fresh = before.get("caughtUpAt", math.inf) - FRESH_MS
+        lags = [
+            max(0, tried.at + tried.answer.ms - tried.change["at"])
+            for tried in tries
+            if tried.is_taken and tried.change["at"] >= fresh and tried.change["id"] not in counts
+        ]
+        done = sum(tried.is_taken for tried in tries)
+        self.to.measure(
+            Delivered(
+                done=done,
+                failed=len(tries) - done,
+                lag=max(lags, default=None),
+                wait=max(0, int(tries[0].at / 1000 - since)) if is_first and tries else None,
+            )
+        )
+        if not tries or self.is_bus:
+            return
+        attempts = [_attempt(tried, counts.get(tried.change["id"], 0) + 1) for tried in tries]
+        try:
+            self.to.places.add_attempts(self.webhook_id, int(now * 1000), self.place["turn"], attempts)
+        except Unavailable as error:  # what was delivered is written down all the same
+            log_failure("attempts not kept", error, webhook_id=self.webhook_id)
+
+    # Writing down ---------------------------------------------------------------------------------------------------
+
+    def _save(self, new: Item) -> None:
+        self.place = self.to.places.save(
+            self.place, new, int(self.to.clock()), lambda: self.seconds_left() > SECONDS_TO_SAVE
+        )
+
+    def _behind(self, page: _Page, *, is_over: bool) -> Item:
+        """The place behind a page of which all is delivered."""
+        new = _without(idle(self.place), *_FAILURES, "delivered", "tried", "oldestWaiting")
+        new["places"] = self.place["places"] | plain(page.places)
+        if page.is_end:
+            return new | {"caughtUpAt": int(self.to.clock() * 1000)}
+        # Some may stand behind the page, if it has more types than when they were delivered.
+        there = {change["id"] for change in page.matching}
+        if beyond := [id_ for id_ in self.place.get("delivered", ()) if id_ not in there]:
+            new["delivered"] = beyond
+        if is_over:
+            return new | {"oldestWaiting": page.last}  # what waits is about as old, or newer
+        return new | ({"leaseUntil": self.place["leaseUntil"]} if "leaseUntil" in self.place else {})
+
+
+_FAILURES = ("failures", "failingSince")
+
+
+def _is_leased(place: Item, now: float) -> bool:
+    """Whether another worker is at it; not by a clock that was ahead of this one."""
+    until: float = place.get("leaseUntil", 0)
+    return now < until <= now + LEASE_SECONDS + 1
+
+
+def _attempt(tried: Try, number: int) -> Mapping[str, object]:
+    """What the owner of a webhook sees of an attempt."""
+    about: dict[str, object] = {
+        name: tried.change[name] for name in ("type", "videoId", "playlistId") if name in tried.change
+    }
+    return {"at": tried.at, "changeId": tried.change["id"], **about, **shown(tried.answer), "attempt": number}
+
+
+def _without(item: Item, *names: str) -> Item:
+    return {name: value for name, value in item.items() if name not in names}

@@ -1,0 +1,207 @@
+"""How far webhooks are, who works on them, and what their receivers answered.
+
+A place is one item. Each write of it takes the next `turn`, on condition that the turn is the one that was read. So whoever replays,
+patches, pauses or deletes a webhook takes the turn of the worker that is at it, and of two workers only one gets to write.
+"""
+
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+import orjson
+
+from shared.aws.dynamodb import Table
+from shared.aws.expressions import Expression, change_between
+from shared.aws.failures import ConditionFailed
+from shared.aws.listing import Lists, Window, unsharded
+from shared.aws.records import ABSENT, at_version, is_ours, key_of, new_write_id, stamped
+from shared.core.attributes import Item, decode_item
+from shared.core.caller import Caller
+from shared.core.errors import PASSING
+from shared.core.limits import LAST_SECOND
+from shared.core.position import Page, Position
+from shared.feed.log import Place
+from shared.schema import (
+    DUE,
+    PARTITION_KEY,
+    SORT_KEY,
+    TTL_ATTRIBUTE,
+    WEBHOOK,
+    WEBHOOK_ATTEMPTS,
+    WEBHOOK_PLACE,
+    follower_relation,
+)
+
+LEASE_SECONDS = 120
+"""How long a worker has a webhook to itself: as long as it may run at most, and less than its message stays hidden. So the message
+of a worker that died comes again when the lease is over."""
+DAYS_KEPT = 7
+"""How long attempts are kept."""
+LARGEST_READ = 25
+"""Items of attempts that one Query reads: each has at least one of them, and up to a page of the feed."""
+_INDEXED = ("rel", "relShard", "relSort", "relId")
+_WORKER = Caller.job("deliveries")
+
+
+class TurnTaken(Exception):
+    """Somebody else has written the place since it was read, or has deleted it: what was found out about it counts for nothing."""
+
+
+class PlaceStore:
+    """The places of webhooks in the table, and the attempts beside them."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+
+    def followers(self, user_id: str | None) -> Iterator[str]:
+        """The ids of the webhooks that follow one owner's changes, or everybody's (None), and are not paused.
+
+        The index lags behind by a second or so: whoever puts a webhook there has it looked at a little later.
+        """
+        relation, window = unsharded(follower_relation(user_id)), Window(0, LAST_SECOND + 1, ascending=True, limit=100)
+        while True:
+            page = Lists(self.table).related(relation, window)
+            yield from (entry["relId"] for entry in page.items)
+            if page.resume is None:
+                return
+            window = replace(window, after=page.resume)
+
+    def read(self, webhook_id: str) -> Item | None:
+        """How far a webhook is, at this moment."""
+        return self.table.get(WEBHOOK_PLACE.key(webhookId=webhook_id), consistent=True)
+
+    def webhook(self, webhook_id: str) -> Item | None:
+        """The webhook itself, at this moment.
+
+        Read after its place it is as new as that: whoever changes what it delivers, or where, takes the turn in the same transaction.
+        """
+        return self.table.get(WEBHOOK.key(webhookId=webhook_id), consistent=True)
+
+    def begin(self, webhook_id: str, places: Mapping[str, Place]) -> None:
+        """Write where a follower begins that is not a webhook of anybody's, unless it has begun."""
+        place = {**WEBHOOK_PLACE.key(webhookId=webhook_id), "webhookId": webhook_id, "turn": 1, "places": plain(places)}
+        with suppress(ConditionFailed):
+            self.table.write(self.table.put(place, condition=ABSENT))
+
+    def save(self, place: Item, new: Item, now: int, in_time: Callable[[], bool] = lambda: False) -> Item:
+        """Write what a turn made of a place, and return it as it is then; while the table is busy, again and again while `in_time`.
+
+        Raises TurnTaken; Unavailable.
+        """
+        new = _next(place, new, now)
+        write = self.table.update(key_of(place), change_between(place, new), condition=_still(place))
+        while True:
+            try:
+                self.table.write(write)
+            except ConditionFailed as failure:
+                # By its turn too, as those who take it leave the writeId alone.
+                if not is_ours(failure.item, new) or failure.item is None or failure.item["turn"] != new["turn"]:
+                    raise TurnTaken from failure
+            except PASSING:
+                if not in_time():
+                    raise
+                self.table.rest(1)
+                continue
+            return new
+
+    def pause(self, place: Item, new: Item, hook: Item, because: str, now: int) -> None:
+        """Pause a webhook with a reason, a sentence, and write what the last turn made of its place: one transaction.
+
+        Raises TurnTaken; ConditionFailed when the webhook was changed since it was read, but not what it delivers, or where.
+        """
+        new = _next(place, idle(new), now)
+        paused = _without(hook, *_INDEXED) | {"paused": True, "pausedBecause": because}
+        paused = stamped(paused, _WORKER, now, version=hook["version"] + 1)
+        try:
+            self.table.transact(
+                [
+                    self.table.update(key_of(place), change_between(place, new), condition=_still(place)),
+                    self.table.update(key_of(hook), change_between(hook, paused), condition=at_version(hook)),
+                ]
+            )
+        except ConditionFailed as failure:
+            if failure.position == 0:
+                raise TurnTaken from failure
+            raise
+
+    def add_attempts(self, webhook_id: str, at: int, turn: int, attempts: Sequence[Mapping[str, Any]]) -> None:
+        """Keep what was tried in a turn until `at` (epoch milliseconds), in this order, for DAYS_KEPT days."""
+        item = {
+            **WEBHOOK_ATTEMPTS.key(webhookId=webhook_id, at=f"{at:013}", turn=turn),
+            "attempts": zlib.compress(orjson.dumps(attempts)),
+            TTL_ATTRIBUTE: at // 1000 + DAYS_KEPT * 86_400,
+        }
+        with suppress(ConditionFailed):  # it is there: the answer of an earlier attempt to write it was lost
+            self.table.write(self.table.put(item, condition=ABSENT))
+
+    def attempts(self, webhook_id: str, now: int, *, limit: int, after: Position | None = None) -> Page[dict[str, Any]]:
+        """A page of a webhook's attempts, the latest first, as `add_attempts` was given them.
+
+        A Position is the time of an item in epoch milliseconds, with its turn and how many of its attempts were shown.
+        """
+        turn, _, shown = after.id.partition("/") if after else ("", "", "0")
+        newest = _sort_key(after.at, turn) if after else f"{_ATTEMPTS}:"  # behind all digits
+        condition = Expression.of(
+            "#pk = :pk AND #sk BETWEEN :oldest AND :newest",
+            pk=WEBHOOK_ATTEMPTS.key(webhookId=webhook_id, at="", turn="")[PARTITION_KEY],
+            oldest=_ATTEMPTS,
+            newest=newest,
+        )
+        kept = Expression.of("#purgeAt > :now", now=now)
+        found: list[tuple[dict[str, Any], Position]] = []
+        start: Item | None = None
+        while True:
+            page = self.table.query(
+                index=None, condition=condition, keep=kept, ascending=False, limit=LARGEST_READ, start=start
+            )
+            for item in page.items:
+                attempts = orjson.loads(zlib.decompress(item["attempts"]))[::-1]
+                skipped = int(shown) if after and item[SORT_KEY] == newest else 0
+                at, turn = item[SORT_KEY].split("#")[1:]
+                found += [
+                    (attempt, Position(int(at), f"{turn}/{place}"))
+                    for place, attempt in enumerate(attempts[skipped:], skipped + 1)
+                ]
+            if len(found) > limit:
+                return Page([attempt for attempt, _ in found[:limit]], found[limit - 1][1])
+            if page.last_key is None:
+                return Page([attempt for attempt, _ in found], None)
+            start = decode_item(page.last_key)
+
+
+_ATTEMPTS = WEBHOOK_ATTEMPTS.sk.partition("{")[0]
+
+
+def _sort_key(at: int, turn: int | str) -> str:
+    """Of the attempts of one run: `at` in epoch milliseconds."""
+    return WEBHOOK_ATTEMPTS.key(webhookId="", at=f"{at:013}", turn=turn)[SORT_KEY]
+
+
+def plain(places: Mapping[str, Place]) -> Item:
+    """Places of logs as they are stored."""
+    return {log: list(place) for log, place in places.items()}
+
+
+def due(place: Item, at: int) -> Item:
+    """The place of a webhook that is looked at next at a time (epoch seconds), by the sweeper if by nobody before."""
+    entry = {"rel": DUE, "relShard": 0, "relSort": at, "relId": place["webhookId"]}
+    return place | entry | {"nextAttemptAt": at}
+
+
+def idle(place: Item) -> Item:
+    """The place of a webhook that nobody works on, and that waits for changes alone."""
+    return _without(place, *_INDEXED, "nextAttemptAt", "leaseUntil")
+
+
+def _next(place: Item, new: Item, now: int) -> Item:
+    return new | {"turn": place["turn"] + 1, "updatedAt": now, "writeId": new_write_id()}
+
+
+def _still(place: Item) -> Expression:
+    return Expression.of("#turn = :read", read=place["turn"])
+
+
+def _without(item: Item, *names: str) -> Item:
+    return {name: value for name, value in item.items() if name not in names}

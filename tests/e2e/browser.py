@@ -1,0 +1,224 @@
+"""The console in a real browser: Debian's Chromium, driven by Playwright.
+
+Whatever a test does, the page may ask nobody but the service and its issuer, break no rule of its Content Security Policy,
+and leave no error behind: `Console.close` looks for all of that. With CONSOLE_LIVE=1 pages load the files of this checkout
+instead of those that are deployed.
+"""
+
+import mimetypes
+import os
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import lru_cache
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, Route, expect
+
+from infra.site import CONSOLE, PACKAGES, site
+from local import LocalError, browser
+from local.browser import chromium
+from tests.e2e.conftest import PATIENCE, Service, eventually
+
+PATIENCE_MS = PATIENCE * 1000
+"""For what a page shows at last."""
+
+_FILE = re.compile(r"/console/[0-9a-f]{16}/(.+)$")
+"""A file of the console in a URL."""
+
+AXE = PACKAGES / "axe-core" / "axe.min.js"
+SERIOUS = """
+async () => {
+  const { violations } = await axe.run(document, { resultTypes: ["violations"] });
+  return violations.filter(({ impact }) => ["serious", "critical"].includes(impact))
+    .map(({ id, help, nodes }) => `${id}: ${help}: ${nodes.map((node) => node.html).join(" ")}`);
+}
+"""
+
+LISTEN = """
+window.said = [];
+new MutationObserver(() => {
+  const text = document.querySelector(".announcer[role=status]")?.textContent;
+  if (text && text !== window.said.at(-1)) window.said.push(text);
+}).observe(document, { subtree: true, childList: true, characterData: true });
+"""
+"""Keeps what a page announces, which goes away after some seconds."""
+GO_ON = """
+(text) => {
+  if (document.querySelector("main")?.textContent.includes(text)) return true;
+  document.querySelector(".more")?.scrollIntoView();
+  return false;
+}
+"""
+
+
+def seek(page: Page, text: str) -> None:
+    """Go on with the list that a page shows until a text is in it: what other tests made since may stand before it."""
+    page.wait_for_function(GO_ON, arg=text)
+
+
+def announced(page: Page, text: str) -> None:
+    """Wait until a page has announced a text, even if it is no longer there."""
+    page.wait_for_function("(text) => window.said.includes(text)", arg=text)
+
+
+def wait_until(page: Page, condition: Callable[[], object]) -> None:
+    """Wait for what handlers of a page's events note, such as its requests: they run only while the page is asked something."""
+    eventually(lambda: (page.context.cookies(), condition())[1])
+
+
+class Hold:
+    """All requests of a page that a pattern fits hang on their way, until they are let go."""
+
+    def __init__(self, page: Page, pattern: str | re.Pattern[str]) -> None:
+        self.page = page
+        self.held: list[Route] = []
+        self.is_open = False
+        page.route(pattern, self._meet)
+
+    def wait_for(self, count: int) -> None:
+        """Wait until this many requests hang."""
+        wait_until(self.page, lambda: len(self._waiting()) >= count)
+
+    def clear(self) -> None:
+        """Hold nothing from now on."""
+        self.is_open = True  # to end the routing would let go of what hangs, at a time of its own
+
+    def let_go(self) -> None:
+        """Let all go on that the page has not given up meanwhile."""
+        self.clear()
+        for route in self._waiting():
+            route.fallback()
+
+    def cut(self) -> None:
+        """Lose the connection, and with it all that hangs."""
+        self.page.context.set_offline(True)
+        self.clear()
+        for route in self._waiting():
+            route.abort("internetdisconnected")
+
+    def _waiting(self) -> list[Route]:
+        """What hangs, but for what the page gave up by itself."""
+        return [route for route in self.held if route.request.failure is None]
+
+    def _meet(self, route: Route) -> None:
+        if self.is_open:
+            route.fallback()
+        else:
+            self.held.append(route)
+
+
+def serious(page: Page) -> list[str]:
+    """What axe finds on a page as it is now that is serious or critical: the rule, and the elements that break it."""
+    if not page.evaluate("'axe' in window"):
+        page.evaluate(AXE.read_text(encoding="utf-8"))  # the page's own policy lets no script tag in
+    found: list[str] = page.evaluate(SERIOUS)
+    return found
+
+
+def _checkout() -> dict[str, bytes]:
+    """The console's files as they are in the checkout now, put together once for all requests between two changes."""
+    return _put_together(max(file.stat().st_mtime_ns for file in CONSOLE.rglob("*")))
+
+
+@lru_cache(maxsize=1)
+def _put_together(_changed: int) -> dict[str, bytes]:
+    return site()
+
+
+@contextmanager
+def launched() -> Iterator[Browser]:
+    """A browser; without one the tests are skipped, or fail where nobody would see that."""
+    try:
+        chromium()
+    except LocalError as error:
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(str(error))
+    with browser.launched() as launched_browser:
+        yield launched_browser
+
+
+@dataclass
+class Console:
+    """A browser of its own at the console; several pages of it share a session as tabs do."""
+
+    service: Service
+    context: BrowserContext
+    issuer: str
+    errors: list[str] = field(default_factory=list)
+    """What went wrong in any page: scripts that failed, and what broke its policy."""
+    foreign: list[str] = field(default_factory=list)
+    """Requests to anybody but the service and its issuer."""
+    pages: list[Page] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.context.set_default_timeout(PATIENCE_MS)
+        self.context.add_init_script(LISTEN)
+        expect.set_options(timeout=PATIENCE_MS)
+        if os.environ.get("CONSOLE_LIVE"):
+            self.context.route(_FILE, self._serve)
+        self.context.on("request", self._note)
+        self.context.on("page", self._watch)
+
+    def _serve(self, route: Route) -> None:
+        """Answer with a file as it is in the checkout now: while one works on it, nothing has to be deployed."""
+        name = _FILE.split(route.request.url)[1]
+        content = next((content for file, content in _checkout().items() if file.partition("/")[2] == name), None)
+        kind, _ = mimetypes.guess_type(name)
+        route.fulfill(status=404 if content is None else 200, body=content or b"", content_type=kind)
+
+    def _watch(self, page: Page) -> None:
+        self.pages.append(page)
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+        page.on("console", self._hear)
+
+    def _hear(self, message: ConsoleMessage) -> None:
+        """Keep what breaks the page's policy, in whichever document: the browser says so on its console."""
+        if "Content Security Policy" in message.text:
+            self.errors.append(message.text)
+
+    def _note(self, request: Request) -> None:
+        url = urlsplit(request.url)
+        if url.scheme in ("http", "https") and f"{url.scheme}://{url.netloc}" not in (
+            self.service.base_url,
+            self.issuer,
+        ):
+            self.foreign.append(request.url)
+
+    def open(self, place: str = "", user: str | None = "alice") -> Page:
+        """A page at a place of the console, such as `upload`, where somebody signed in; with None nobody has."""
+        page = self.context.new_page()
+        # Not until all of it is loaded: a page whose files were refused loads itself again, which would break that off.
+        page.goto(f"{self.service.base_url}/console/#/{place}", wait_until="commit")
+        if user is not None:
+            self.sign_in(page, user)
+        return page
+
+    def sign_in(self, page: Page, user: str) -> None:
+        """Sign in as people do: by a click here, and one at the issuer."""
+        page.get_by_role("button", name="Sign in", exact=True).click()
+        page.get_by_role("link", name=user, exact=True).click()
+        expect(page.get_by_role("button", name="Sign out")).to_be_visible()
+
+    def sign_out(self, page: Page, button: str = "Sign out") -> None:
+        """Sign out, and wait until the issuer has sent the page back: what is asked of a page that leaves fails."""
+        with page.expect_navigation(url=f"{self.service.base_url}/console/**"):
+            page.get_by_role("button", name=button, exact=True).click()
+        expect(page.get_by_role("button", name="Sign in", exact=True)).to_be_visible()
+
+    def close(self) -> None:
+        """Close it, and see that nothing went wrong that no test looked for."""
+        # A handler that is fetching an answer fails at the end of its page, and the next test would be told of that.
+        for page in self.context.pages:
+            page.unroute_all(behavior="ignoreErrors")
+        self.context.unroute_all(behavior="ignoreErrors")
+        self.context.close()
+        assert (self.foreign, self.errors) == ([], [])
+
+
+def new_console(browser: Browser, service: Service, *, width: int = 1280, height: int = 800) -> Console:
+    """A console in a window of this many pixels; close it at the end."""
+    answer = service.http.get(f"{service.base_url}/console/config.json")
+    context = browser.new_context(viewport={"width": width, "height": height}, locale="en-GB", reduced_motion="reduce")
+    return Console(service, context, re.sub(r"(?<=[^:/])/.*", "", answer.json()["issuer"]))

@@ -1,0 +1,214 @@
+"""Changes that go out: to a receiver on this machine, signed, and through the feed."""
+
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+from standardwebhooks import Webhook
+
+from local.ports import LOOPBACK
+from tests.e2e.conftest import Service, eventually
+
+pytestmark = pytest.mark.xdist_group("e2e")
+
+
+@dataclass
+class Receiver:
+    """What a webhook leads to: it answers 200 and keeps what it gets."""
+
+    received: list[tuple[Mapping[str, str], bytes]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        received = self.received
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                received.append(({name.lower(): value for name, value in self.headers.items()}, body))
+                self.send_response(200)
+                self.send_header("Content-Length", "5")
+                self.end_headers()
+                self.wfile.write(b"taken")
+
+            def log_message(self, *_: object) -> None:
+                """Say nothing."""
+
+        self.server = ThreadingHTTPServer((LOOPBACK, 0), Handler)
+
+    @property
+    def url(self) -> str:
+        return f"http://{LOOPBACK}:{self.server.server_address[1]}/changes"
+
+    def ids(self, video_id: str) -> list[str]:
+        """The ids of what came about a video, in its order."""
+        return [headers["webhook-id"] for headers, body in [*self.received] if video_id in body.decode()]
+
+    def verified(self, secret: str, video_id: str) -> list[dict[str, Any]]:
+        """What came about a video; raises WebhookVerificationError for what this secret has not signed."""
+        return [
+            Webhook(secret).verify(body, dict(headers))
+            for headers, body in [*self.received]
+            if video_id in body.decode()
+        ]
+
+
+@pytest.fixture
+def receiver(service: Service) -> Iterator[Receiver]:
+    """A receiver on this machine, which only a service on it can reach."""
+    assert service.endpoint
+    made = Receiver()
+    thread = threading.Thread(target=made.server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    try:
+        yield made
+    finally:
+        made.server.shutdown()
+        thread.join()
+        made.server.server_close()
+
+
+@pytest.fixture
+def hook(service: Service, receiver: Receiver) -> Iterator[dict[str, Any]]:
+    """A webhook of alice's for her videos, with its secret."""
+    wanted = {"url": receiver.url, "types": ["video.*"], "description": "A test"}
+    made = service.request("POST", "/v1/webhooks", json=wanted)
+    assert made.status_code == 201, made.text
+    hook: dict[str, Any] = made.json()
+    yield hook
+    assert service.request("DELETE", _path(hook)).status_code == 204
+
+
+def _path(hook: Mapping[str, Any], below: str = "") -> str:
+    return f"/v1/webhooks/{hook['webhookId']}{below}"
+
+
+def _post(service: Service, hook: Mapping[str, Any], below: str, body: Mapping[str, Any] | None = None) -> Any:
+    reply = service.request("POST", _path(hook, below), json=body)
+    assert reply.status_code == 200, reply.text
+    return reply.json()
+
+
+def _changed(service: Service, *titles: str) -> str:
+    """A video of alice's that gets these titles, one after the other; its id."""
+    video_id = str(service.create()["videoId"])
+    for title in titles:
+        reply = service.request("PATCH", f"/v1/videos/{video_id}", json={"title": title})
+        assert reply.status_code == 200, reply.text
+    return video_id
+
+
+class TestWebhook:
+    def test_tells_its_receiver_of_each_change_signed_and_in_order(
+        self, service: Service, receiver: Receiver, hook: dict[str, Any]
+    ) -> None:
+        video_id = _changed(service, "Two", "Three")
+        eventually(lambda: len({*receiver.ids(video_id)}) == 3)
+        told = list({event["data"]["id"]: event for event in receiver.verified(hook["secret"], video_id)}.values())
+        assert [(event["type"], event["data"]["version"]) for event in told] == [
+            ("video.created", 1),
+            ("video.changed", 2),
+            ("video.changed", 3),
+        ]
+        assert "/title" in told[1]["data"]["fields"]
+
+    def test_shows_its_owner_what_was_delivered(
+        self, service: Service, receiver: Receiver, hook: dict[str, Any]
+    ) -> None:
+        video_id = _changed(service)
+
+        def shown() -> list[dict[str, Any]]:
+            items = service.request("GET", _path(hook, "/deliveries?limit=100")).json()["items"]
+            return [attempt for attempt in items if attempt.get("videoId") == video_id]
+
+        (attempt, *_) = eventually(shown)
+        assert (attempt["changeId"], attempt["type"]) == (receiver.ids(video_id)[0], "video.created")
+        assert (attempt["status"], attempt["answer"]) == (200, "taken")
+        assert service.request("GET", _path(hook, "/deliveries"), "bob").status_code == 404
+
+    def test_can_be_tried(self, service: Service, receiver: Receiver, hook: dict[str, Any]) -> None:
+        tried = _post(service, hook, "/test")
+        assert (tried["delivered"], tried["status"], tried["answer"]) == (True, 200, "taken")
+        (event,) = receiver.verified(hook["secret"], hook["webhookId"])
+        assert event["type"] == "webhook.test"
+
+    def test_tells_again_what_was_changed_since_a_time(
+        self, service: Service, receiver: Receiver, hook: dict[str, Any]
+    ) -> None:
+        began = int(time.time()) - 1
+        video_id = _changed(service, "Two")
+        eventually(lambda: len({*receiver.ids(video_id)}) == 2)
+        before = receiver.ids(video_id)
+        _post(service, hook, "/replay", {"from": began})
+        eventually(lambda: len(receiver.ids(video_id)) >= len(before) + 2)
+        # A receiver knows by the id what it has had.
+        assert {*receiver.ids(video_id)} == {*before}
+
+    def test_signs_with_both_secrets_for_a_day_after_a_rotation(
+        self, service: Service, receiver: Receiver, hook: dict[str, Any]
+    ) -> None:
+        rotated = _post(service, hook, "/rotate")
+        assert rotated["secret"] != hook["secret"]
+        _post(service, hook, "/test")
+        for secret in (hook["secret"], rotated["secret"]):
+            assert len(receiver.verified(secret, hook["webhookId"])) == 1
+
+    def test_tells_nothing_while_it_is_paused_and_all_of_it_afterwards(
+        self, service: Service, receiver: Receiver, hook: dict[str, Any]
+    ) -> None:
+        def pause(paused: bool) -> None:
+            assert service.request("PATCH", _path(hook), json={"paused": paused}).status_code == 200
+
+        pause(True)
+        video_id = _changed(service)
+        cursor = _now(service)
+        _followed(service, cursor, _changed(service))  # by then the first has been in the feed for a while
+        assert receiver.ids(video_id) == []
+        pause(False)
+        eventually(lambda: receiver.ids(video_id))
+
+
+class TestFeed:
+    def test_has_a_change_of_ones_own_from_now_on(self, service: Service) -> None:
+        """In dense positions, so that who polls can prove that nothing is missing."""
+        cursor = _now(service)
+        video_id = _changed(service, "Two")
+        changes = _followed(service, cursor, video_id)
+        positions = [change["position"] for change in changes]
+        assert positions == list(range(positions[0], positions[0] + len(positions)))
+        own = [(change["type"], change["version"]) for change in changes if change.get("videoId") == video_id]
+        assert own == [("video.created", 1), ("video.changed", 2)]
+
+    def test_of_everybody_is_for_admins_and_followers(self, service: Service) -> None:
+        assert service.request("GET", "/v1/changes", params={"after": "now"}).status_code == 403
+        assert service.request("GET", "/v1/changes", "admin", params={"after": "now"}).status_code == 200
+
+
+def _now(service: Service) -> str:
+    """A cursor of alice's own changes from here on."""
+    return str(_page(service, "now")["nextCursor"])
+
+
+def _followed(service: Service, cursor: str, video_id: str) -> list[dict[str, Any]]:
+    """What changed of alice's from a cursor on, as far as a video is now."""
+    version = service.request("GET", f"/v1/videos/{video_id}").json()["version"]
+    seen: list[dict[str, Any]] = []
+
+    def is_there() -> bool:
+        nonlocal cursor
+        page = _page(service, cursor)
+        cursor = page["nextCursor"]
+        seen.extend(page["items"])
+        return any(change.get("videoId") == video_id and change.get("version") == version for change in seen)
+
+    eventually(is_there)
+    return seen
+
+
+def _page(service: Service, after: str) -> Any:
+    reply = service.request("GET", "/v1/changes", params={"userId": "alice", "after": after, "limit": 100})
+    assert reply.status_code == 200, reply.text
+    return reply.json()

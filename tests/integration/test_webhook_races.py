@@ -1,0 +1,148 @@
+"""Requests about webhooks that meet, or that break off: a user has at most 20, and each is whole or not there."""
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import pytest
+
+from shared.aws.dynamodb import Table
+from shared.schema import WEBHOOK, WEBHOOK_PLACE, WEBHOOKS
+from shared.webhooks.store import MOST_WEBHOOKS
+from tests.harness import NOW, Api, Clock, Reply, create_audit_table, make_api
+from tests.integration import faults
+from tests.integration.contents import items_of
+from tests.integration.faults import Incident, Killed, Line
+from tests.integration.together import Instance, Request, at_once
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+NEW = {"url": "https://hooks.acme.com/"}
+
+
+@pytest.fixture(scope="module")
+def audit(client: "DynamoDBClient") -> Iterator[Table]:
+    """A table of the feed, in which nothing is."""
+    name = f"audit-{uuid4()}"
+    create_audit_table(client, name)
+    client.get_waiter("table_exists").wait(TableName=name)
+    yield Table(name, client, sleep=lambda _: None)
+    client.delete_table(TableName=name)
+
+
+@pytest.fixture
+def instance(table: Table, audit: Table, clock: Clock) -> Instance:
+    """Makes instances of the service over the tables."""
+    return lambda: make_api(table, clock, audit=audit)
+
+
+@pytest.fixture
+def api(instance: Instance) -> Api:
+    """One of them."""
+    return instance()
+
+
+def create(api: Api) -> str:
+    """The path of a new webhook."""
+    reply = api.post("/v1/webhooks", NEW)
+    assert reply.status == 201, reply.body
+    return f"/v1/{reply.headers['location']}"
+
+
+def checked(table: Table) -> set[str]:
+    """The webhooks that are there, once each is known to have its place, and to be in the list, and nothing else."""
+    items = items_of(table)
+    webhooks = {item["webhookId"] for item in items if item["sk"] == WEBHOOK.sk}
+    listed = (table.get(WEBHOOKS.key(userId="alice"), consistent=True) or {}).get("ids", set())
+    assert {item["webhookId"] for item in items if item["sk"] == WEBHOOK_PLACE.sk} == webhooks == listed
+    return webhooks
+
+
+def test_of_many_that_are_created_at_once_as_many_are_as_a_user_may_have(
+    api: Api, table: Table, instance: Instance
+) -> None:
+    for _ in range(MOST_WEBHOOKS - 4):
+        create(api)
+    requests: list[Request] = [lambda api: api.post("/v1/webhooks", NEW)] * 8
+    replies = at_once(instance, requests)
+    while busy := [reply for reply in replies if "retry-after" in reply.headers]:
+        replies = [reply for reply in replies if reply not in busy] + [
+            request(api) for request in requests[: len(busy)]
+        ]
+    assert sorted(reply.status for reply in replies) == [201] * 4 + [409] * 4
+    assert {reply.json["type"] for reply in replies if reply.status == 409} == {
+        "urn:video-metadata:problem:limit-reached"
+    }
+    assert len(checked(table)) == MOST_WEBHOOKS
+
+
+def test_creates_changes_and_deletes_at_once_leave_whole_ones(api: Api, table: Table, instance: Instance) -> None:
+    path = create(api)
+    requests: list[Request] = [
+        lambda api: api.post("/v1/webhooks", NEW),
+        lambda api: api.post("/v1/webhooks", NEW),
+        lambda api: api.patch(path, {"paused": True}),
+        lambda api: api.patch(path, {"description": "d"}),
+        lambda api: api.post(f"{path}/rotate"),
+        lambda api: api.post(f"{path}/replay", {"from": NOW}),
+        lambda api: api.delete(path),
+        lambda api: api.delete(path),
+    ]
+    replies = at_once(instance, requests)
+    assert {reply.status for reply in replies} <= {200, 201, 204, 404, 409}
+    left = checked(table)
+    assert (path.rpartition("/")[2] in left) == (204 not in {reply.status for reply in replies[6:]})
+    assert len(left - {path.rpartition("/")[2]}) == [reply.status for reply in replies].count(201)
+
+
+OPERATIONS: dict[str, Callable[[Api, str], Reply]] = {
+    "create": lambda api, _: api.post("/v1/webhooks", NEW),
+    "create with a key": lambda api, path: api.post("/v1/webhooks", NEW, headers={"Idempotency-Key": path}),
+    "pause": lambda api, path: api.patch(path, {"paused": True}),
+    "describe": lambda api, path: api.patch(path, {"description": "d"}),
+    "rotate": lambda api, path: api.post(f"{path}/rotate"),
+    "replay": lambda api, path: api.post(f"{path}/replay", {"from": NOW}),
+    "delete": lambda api, path: api.delete(path),
+}
+
+
+@pytest.mark.parametrize("incident", [faults.request_lost, faults.answer_lost, faults.throttled, faults.failing])
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_a_call_that_breaks_is_made_again_and_counts_once(
+    api: Api, table: Table, audit: Table, tapped: tuple["DynamoDBClient", Line], operation: str, incident: Incident
+) -> None:
+    client, line = tapped
+    tables = [Table(name, client, sleep=lambda _: None) for name in (table.name, audit.name)]
+    broken = made = 0
+    while broken <= made:
+        path = create(api)
+        before = len(checked(table))
+        line.arm(incident, at=broken)
+        reply = OPERATIONS[operation](make_api(tables[0], audit=tables[1]), path)
+        line.disarm()
+        made = len(line.calls)
+        assert reply.status < 300, reply.body
+        assert len(checked(table)) == before + (reply.status == 201) - (reply.status == 204)
+        shown = api.get(path)
+        version = 1 if operation.startswith("create") else 2
+        assert (shown.status, shown.json.get("version")) == ((404, None) if reply.status == 204 else (200, version))
+        broken += 1
+    assert broken > 2
+
+
+@pytest.mark.parametrize("incident", [faults.killed_before, faults.killed_after])
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_what_is_killed_leaves_a_whole_webhook_or_none(
+    api: Api, table: Table, audit: Table, tapped: tuple["DynamoDBClient", Line], operation: str, incident: Incident
+) -> None:
+    client, line = tapped
+    tables = [Table(name, client, sleep=lambda _: None) for name in (table.name, audit.name)]
+    for call in range(4):
+        path = create(api)
+        line.arm(incident, at=call)
+        with suppress(Killed):
+            OPERATIONS[operation](make_api(tables[0], audit=tables[1]), path)
+        line.disarm()
+        checked(table)

@@ -1,0 +1,34 @@
+"""Changes as tests make them, and the feed that is told of them."""
+
+import hashlib
+from collections.abc import Collection
+from typing import Any
+
+from shared.feed.change import Change
+from shared.feed.log import Feed
+from tests.harness import NOW
+
+VIDEO = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
+
+
+def change(number: int = 1, **fields: Any) -> Change:
+    """A change with this number, of a video of alice's unless `fields` say otherwise."""
+    made: Change = {
+        "id": f"change-{number:04}",
+        "type": "video.changed",
+        "videoId": VIDEO,
+        "version": number,
+        "at": NOW * 1000 + number,
+        "by": {"kind": "person", "id": "alice"},
+        "correlationId": hashlib.sha256(str(number).encode()).hexdigest()[:32],
+        "userId": "alice",
+        "fields": ["/title"],
+    }
+    return made | fields
+
+
+def tell(feed: Feed, *changes: Change, repeated: Collection[str] = ()) -> None:
+    """Have changes appended, as the audit function does."""
+    for made in changes:
+        feed.prepare(made)
+    feed.append(changes, repeated)

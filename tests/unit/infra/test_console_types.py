@@ -1,0 +1,47 @@
+"""`make lint` refuses a call of the console that the API does not have. Starts Node, as the CDK does."""
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from local import console
+from tests.unit.infra.templates import ROOT
+
+CALL = """
+import createClient from "openapi-fetch";
+/** @type {import("openapi-fetch").Client<import("#api").paths>} */
+const api = createClient({});
+const { data } = await api.GET("/v1/videos/{videoId}", { params: { path: { videoId: "1" } } });
+"""
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A checkout with the configuration and the packages of this one, and no modules yet."""
+    (tmp_path / "console").mkdir()
+    shutil.copy(ROOT / "console" / "tsconfig.json", tmp_path / "console")
+    (tmp_path / "node_modules").symlink_to(ROOT / "node_modules")
+    return tmp_path
+
+
+def test_each_call_is_held_to_the_openapi_document(checkout: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    shown = "export const title = data?.title;\nexport const heading = data?.heading;\n"
+    (checkout / "console" / "call.js").write_text(CALL + shown)
+    assert console.main(checkout) != 0
+    said = capfd.readouterr().out
+    assert re.findall(r"call\.js.*?error TS\d+: (Property '\w+' does not exist)", said) == [
+        "Property 'heading' does not exist"
+    ]
+    assert said.count("error TS") == 1
+    assert "Success:" not in said
+
+
+def test_without_a_description_nothing_is_checked(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Else an older one would be taken for the present one."""
+    monkeypatch.setattr(console, "document", dict)
+    assert console.main(checkout) != 0
+    assert "Success:" not in capfd.readouterr().out

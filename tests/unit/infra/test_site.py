@@ -1,0 +1,248 @@
+"""The console's files: our modules and their libraries, in a folder that is named after all of them."""
+
+import gzip
+import os
+import re
+import shutil
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from infra import site as site_module
+from infra.console import site_code
+from infra.settings import Misconfigured
+from infra.site import LIBRARIES, LibraryMissing, bundle_site, site
+from tests.unit.infra.templates import ROOT
+
+FIRST_SCREEN_BYTES = 150_000
+Write = Callable[[str, str], None]
+
+PAGE = """<!doctype html>
+<html lang="en">
+  <head>
+    <link rel="stylesheet" href="./style.css">
+    <link rel="stylesheet" href="./core/more.css">
+    <script type="module" src="./start.js"></script>
+  </head>
+</html>
+"""
+
+
+@pytest.fixture(scope="module")
+def shipped() -> dict[str, bytes]:
+    """What is deployed, by name below its folder; the page has its own name."""
+    return _by_name(site())
+
+
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
+    """Writes a file of a small console, whose page and stylesheet are there already."""
+    monkeypatch.setattr(site_module, "CONSOLE", tmp_path)
+
+    def write(name: str, content: str) -> None:
+        file = tmp_path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(content, encoding="utf-8")
+
+    write("index.html", PAGE)
+    write("style.css", "")
+    write("core/more.css", "")
+    write("start.js", 'import("./app.js");')
+    write("app.js", "")
+    return write
+
+
+def _by_name(files: dict[str, bytes]) -> dict[str, bytes]:
+    return {name.partition("/")[2] or name: content for name, content in files.items()}
+
+
+def _folder() -> str:
+    (folder,) = {name.partition("/")[0] for name in site() if "/" in name}
+    return folder
+
+
+def _preloaded(page: bytes) -> list[str]:
+    return re.findall(r'<link rel="modulepreload" href="[0-9a-f]{16}/([^"]+)">', page.decode())
+
+
+class TestImports:
+    @pytest.mark.parametrize(
+        ("where", "written", "shipped_as"),
+        [
+            ("app.js", 'import { h } from "preact";', 'import { h } from "./vendor/preact.js";'),
+            ("a/b/c.js", "import { h } from 'preact';", "import { h } from '../../vendor/preact.js';"),
+            ("a/b.js", 'export * from "preact/hooks";', 'export * from "../vendor/preact-hooks.js";'),
+            ("app.js", 'import "media-chrome";', 'import "./vendor/media-chrome.js";'),
+            ("app.js", 'await import("oauth4webapi")', 'await import("./vendor/oauth4webapi.js")'),
+            ("app.js", 'import{h}from"preact";', 'import{h}from"./vendor/preact.js";'),
+            ("app.js", 'import {\n  h,\n} from "preact";', 'import {\n  h,\n} from "./vendor/preact.js";'),
+        ],
+    )
+    def test_of_libraries_become_paths(self, write: Write, where: str, written: str, shipped_as: str) -> None:
+        write(where, written)
+        assert _by_name(site())[where].decode() == shipped_as
+
+    @pytest.mark.parametrize(
+        "written",
+        [
+            'import { a } from "./other.js";',
+            'await import("../other.js")',
+            'const from = "preact";',
+            'import x from "unknown";',
+        ],
+    )
+    def test_of_others_and_other_text_stay(self, write: Write, written: str) -> None:
+        write("app.js", "")
+        write("other.js", written)
+        assert _by_name(site())["other.js"].decode() == written
+
+    def test_lead_to_files_that_are_shipped(self, shipped: dict[str, bytes]) -> None:
+        """In libraries as well, whose comments may name anything."""
+        for name in (name for name in shipped if name.endswith(".js")):
+            for _, _, specifier in site_module._IMPORTED.findall(_code(shipped[name])):
+                if re.fullmatch(r"[\w@./-]+", specifier):  # else it is a sentence of an error
+                    assert os.path.normpath(Path(name).parent / specifier) in shipped, f"{name}: {specifier}"
+
+
+def _code(module: bytes) -> str:
+    """A module without its comments: those that begin a line, or stand between slashes and stars."""
+    return re.sub(r"/\*.*?\*/|^\s*//.*?$", "", module.decode(), flags=re.DOTALL | re.MULTILINE)
+
+
+class TestThePage:
+    def test_names_all_modules_that_are_needed_at_once_and_no_other(self, write: Write) -> None:
+        write(
+            "app.js", 'import "./core/a.js"; import { h } from "htm/preact"; const later = () => import("./later.js");'
+        )
+        write("core/a.js", 'export * from "./b.js"; import "../app.js";')
+        write("core/b.js", "")
+        write("later.js", 'import "./much-later.js";')
+        write("much-later.js", "")
+        assert sorted(_preloaded(site()["index.html"])) == [
+            "app.js",
+            "core/a.js",
+            "core/b.js",
+            "start.js",
+            "vendor/htm-preact.js",
+            "vendor/htm.js",
+            "vendor/preact.js",
+        ]
+
+    def test_leads_to_the_folder(self, write: Write) -> None:
+        write("app.js", "")
+        page, folder = site()["index.html"].decode(), _folder()
+        wanted = {f"{folder}/{name}" for name in ("style.css", "start.js", "app.js")}
+        assert set(re.findall(r'(?:href|src)="([^"]*)"', page)) == wanted
+
+    def test_has_one_stylesheet_with_all_rules_in_their_order(self, write: Write) -> None:
+        write("style.css", "p { color: red }")
+        write("core/more.css", "p { color: blue }")
+        files = _by_name(site())
+        assert [name for name in files if name.endswith(".css")] == ["style.css"]
+        assert files["style.css"] == b"p { color: red }\np { color: blue }"
+
+    def test_leads_to_files_that_are_shipped(self, shipped: dict[str, bytes]) -> None:
+        linked = re.findall(r'(?:href|src)="[0-9a-f]{16}/([^"]*)"', shipped["index.html"].decode())
+        assert "app.js" in linked
+        assert set(linked) <= shipped.keys()
+
+    def test_has_no_script_and_no_style_in_it_and_nothing_of_other_origins(self, shipped: dict[str, bytes]) -> None:
+        """Its policy would refuse them."""
+        page = shipped["index.html"].decode()
+        assert re.findall(r"<script[^>]*>([^<]+)", page) == []
+        assert not re.search(r"<style|\son\w+=|\sstyle=|https?:", page)
+
+    def test_loads_little_before_it_shows_something(self, shipped: dict[str, bytes]) -> None:
+        page = shipped["index.html"]
+        linked = {*re.findall(r'(?:href|src)="[0-9a-f]{16}/([^"]*)"', page.decode())}
+        assert sum(len(gzip.compress(shipped[name])) for name in {"index.html", *linked}) < FIRST_SCREEN_BYTES
+        assert "vendor/media-chrome.js" not in linked
+
+
+class TestTheFolder:
+    @pytest.mark.parametrize("changed", ["index.html", "style.css", "app.js", "core/new.js"])
+    def test_has_another_name_when_a_byte_is_different(self, write: Write, changed: str) -> None:
+        before = _folder()
+        write(changed, f"{PAGE} ")
+        assert _folder() != before
+
+    def test_has_another_name_when_a_library_is_another(
+        self, write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        packages = tmp_path / "packages"
+        for package in {source.partition("/")[0] for source in LIBRARIES.values()}:
+            shutil.copytree(site_module.PACKAGES / package, packages / package)
+        before = _folder()
+        monkeypatch.setattr(site_module, "PACKAGES", packages)
+        assert _folder() == before
+        module = packages / "preact/dist/preact.mjs"
+        module.write_text(f" {module.read_text(encoding='utf-8')}", encoding="utf-8")
+        assert _folder() != before
+
+    def test_has_the_same_name_when_nothing_that_is_shipped_is_different(self, write: Write) -> None:
+        before = _folder()
+        write("app.js", "")
+        write("tsconfig.json", "{}")
+        assert _folder() == before
+
+    def test_has_another_name_when_a_file_has(self, write: Write) -> None:
+        write("a.js", "1")
+        before = _folder()
+        (site_module.CONSOLE / "a.js").rename(site_module.CONSOLE / "b.js")
+        assert _folder() != before
+
+
+class TestLibraries:
+    def test_are_all_shipped_with_their_licences(self, shipped: dict[str, bytes]) -> None:
+        licences = shipped["vendor/licences.txt"].decode()
+        for package in {source.partition("/")[0] for source in LIBRARIES.values()}:
+            (_, text) = licences.split(f"{package}\n\n", 1)
+            assert re.search(r"Permission is hereby granted|Apache License", text.partition("\n\n\n")[0])
+
+    def test_are_those_that_package_json_pins_for_the_console(self) -> None:
+        pinned = re.search(r'"dependencies": \{(.*?)\}', (ROOT / "package.json").read_text(encoding="utf-8"), re.DOTALL)
+        assert pinned
+        names = set(re.findall(r'"([\w-]+)":', pinned[1]))
+        assert names == {source.partition("/")[0] for source in LIBRARIES.values()}
+
+    def test_come_without_maps_that_are_not_there(self, shipped: dict[str, bytes]) -> None:
+        assert not [name for name, content in shipped.items() if b"sourceMappingURL" in content]
+
+    def test_that_are_missing_are_named_before_anything_is_made(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        monkeypatch.setattr(site_module, "PACKAGES", tmp_path)
+        for make, refusal in ((site_code, Misconfigured), (site, LibraryMissing)):
+            with pytest.raises(refusal, match=r"^preact is missing, which the console needs: npm install$"):
+                make()
+
+
+class TestTheAsset:
+    @pytest.fixture
+    def asset(self, tmp_path: Path) -> Path:
+        output = tmp_path / "asset"
+        bundle_site(output)
+        return output
+
+    def test_is_the_function_and_its_files_compressed(self, asset: Path) -> None:
+        folder = asset / "functions" / "console"
+        assert (folder / "handler.py").read_bytes() == (ROOT / "functions/console/handler.py").read_bytes()
+        packed = {
+            file.relative_to(folder / "site").as_posix().removesuffix(".gz"): gzip.decompress(file.read_bytes())
+            for file in (folder / "site").rglob("*.gz")
+        }
+        assert packed == site()
+        others = {path.relative_to(asset).as_posix() for path in asset.rglob("*.py")} - {"functions/console/handler.py"}
+        assert others == {"functions/__init__.py", "functions/console/__init__.py"}
+
+    def test_is_the_same_at_another_time(self, asset: Path, tmp_path: Path) -> None:
+        again = tmp_path / "again"
+        bundle_site(again)
+        files = [path.relative_to(asset) for path in asset.rglob("*") if path.is_file()]
+        assert [file for file in files if (asset / file).read_bytes() != (again / file).read_bytes()] == []
+
+    def test_can_be_read_by_everybody(self, asset: Path) -> None:
+        modes = {stat.S_IMODE(path.stat().st_mode) for path in asset.rglob("*") if path.is_file()}
+        assert modes == {0o644}

@@ -1,0 +1,106 @@
+"""What differs between two items: as pointers, cut to a size, and taken back."""
+
+import string
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.core.changes import (
+    LONGEST_WHEN_CUT,
+    Cut,
+    changes_between,
+    covers,
+    cut_fields,
+    escaped,
+    fitting,
+    json_of,
+    overlap,
+    parts_of,
+    plain,
+    taken_back,
+)
+
+NAMES = st.text(alphabet="ab/~.#", min_size=1, max_size=3)
+LEAVES = st.none() | st.booleans() | st.integers(-5, 5) | st.text(string.ascii_letters, max_size=3)
+VALUES = st.recursive(
+    LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3), max_leaves=8
+)
+ITEMS = st.dictionaries(NAMES, VALUES, max_size=4)
+
+
+class TestTakingBack:
+    @given(ITEMS, ITEMS)
+    def test_all_changes_taken_back_lead_to_the_item_before(self, old: dict[str, Any], new: dict[str, Any]) -> None:
+        state = new
+        for change in reversed(list(changes_between(old, new))):
+            state = taken_back(state, change)
+        assert plain(state) == plain(old)
+        assert list(changes_between(state, old)) == []
+
+    @given(ITEMS)
+    def test_nothing_differs_from_itself(self, item: dict[str, Any]) -> None:
+        assert list(changes_between(item, item)) == []
+
+    def test_the_item_that_it_is_taken_back_in_stays_as_it_is(self) -> None:
+        new = {"map": {"a": 1}}
+        assert taken_back(new, {"field": "/map/a", "from": 2, "to": 1}) == {"map": {"a": 2}}
+        assert new == {"map": {"a": 1}}
+
+    def test_a_value_that_was_cut_is_known_to_be_and_so_is_what_lay_in_it(self) -> None:
+        state = taken_back({"map": "text"}, {"field": "/map", "from": "{", "fromBytes": 5000, "to": "text"})
+        state = taken_back(state, {"field": "/map/a", "from": 1, "to": 2})
+        assert isinstance(state["map"], Cut)
+        assert list(cut_fields(state)) == ["/map"]
+
+    def test_a_map_that_is_always_there_is_no_news_when_it_comes_or_goes_empty(self) -> None:
+        assert list(changes_between({}, {"metadata": {}}, always=("metadata",))) == []
+        assert list(changes_between({"metadata": {}}, {}, always=("metadata",))) == []
+        assert list(changes_between({}, {"metadata": {}})) == [{"field": "/metadata", "to": {}}]
+
+
+class TestPointers:
+    @given(st.lists(NAMES, max_size=4))
+    def test_its_parts_are_those_that_it_was_made_of(self, parts: list[str]) -> None:
+        assert parts_of("".join(f"/{escaped(part)}" for part in parts)) == parts
+
+    @pytest.mark.parametrize(
+        ("field", "other", "is_covered"),
+        [("", "/a", True), ("/a", "/a", True), ("/a", "/a/b", True), ("/a/b", "/a", False), ("/a", "/ab", False)],
+    )
+    def test_one_covers_its_own_place_and_all_in_it(self, field: str, other: str, is_covered: bool) -> None:
+        assert covers(field, other) == is_covered
+        assert overlap(field, other) == overlap(other, field) == (is_covered or covers(other, field))
+
+
+class TestFitting:
+    @given(
+        st.lists(st.tuples(st.integers(0, 9000), st.integers(0, 9000)), min_size=1, max_size=8),
+        st.integers(6000, 30_000),
+    )
+    def test_an_item_never_has_more_than_it_may_and_says_what_it_lacks(
+        self, lengths: list[tuple[int, int]], largest: int
+    ) -> None:
+        changes = [
+            {"field": f"/{number}", "from": "f" * before, "to": "t" * after}
+            for number, (before, after) in enumerate(lengths)
+        ]
+        item: dict[str, Any] = {"pk": "VIDEO#1", "changes": changes}
+        made = fitting(item, largest)
+        assert len(json_of(made)) <= largest
+        assert len(made["changes"]) + made.get("omitted", 0) == len(changes)
+        for change, whole in zip(made["changes"], changes, strict=False):
+            for side in ("from", "to"):
+                is_cut = f"{side}Bytes" in change
+                assert change[side] == (whole[side][:LONGEST_WHEN_CUT] if is_cut else whole[side])
+        assert item["changes"] == changes
+
+    @pytest.mark.parametrize("count", [9, 10, 11, 99, 100, 101, 999, 1000, 1001])
+    def test_what_is_omitted_leaves_room_to_say_so(self, count: int) -> None:
+        changes = [{"field": f"/{number:04}", "to": 0} for number in range(count)]
+        whole = len(json_of({"changes": changes}))
+        for largest in range(whole - 80, whole + 1):
+            made = fitting({"changes": changes}, largest)
+            assert len(json_of(made)) <= largest
+            assert len(made["changes"]) + made.get("omitted", 0) == count

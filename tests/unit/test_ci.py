@@ -1,0 +1,122 @@
+"""`.ci/run` brings the browser where it can, and then runs what a laptop runs."""
+
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+UPDATE = "apt-get -qq -o DPkg::Lock::Timeout=300 update"
+INSTALL = "apt-get -qq -o DPkg::Lock::Timeout=300 install --yes --no-install-recommends chromium"
+TEST = "make test"
+
+
+@dataclass
+class Machine:
+    """A machine with a checkout, whose programs write down that they were called, and do nothing."""
+
+    folder: Path
+    called: list[str] = field(default_factory=list)
+    settings: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.bin = self.folder / "bin"
+        self.bin.mkdir()
+        (self.folder / ".ci").mkdir()
+        shutil.copy(ROOT / ".ci" / "run", self.folder / ".ci")
+        for name in ("bash", "dirname", "env"):
+            path = shutil.which(name)
+            assert path
+            (self.bin / name).symlink_to(path)
+        self.has("timeout", 'shift; "$@"')  # not every laptop has one
+        self.has("make")
+
+    def has(self, name: str, then: str = "") -> None:
+        """Give it a program; `then` is what it does besides."""
+        program = self.bin / name
+        program.write_text(f'#!{self.bin}/bash\necho "{name} $*" >>{self.folder}/called\n{then}\n')
+        program.chmod(0o755)
+
+    def is_used_by(self, number: int) -> None:
+        """Let it be used by a user of this number; 0: root."""
+        self.has("id", f"echo {number}")
+
+    def run(self) -> int:
+        """Run it; the exit status."""
+        done = subprocess.run(
+            [str(self.bin / "bash"), ".ci/run"],
+            cwd=self.folder,
+            env={"PATH": str(self.bin), **self.settings},
+            capture_output=True,
+            check=False,
+        )
+        log = self.folder / "called"
+        lines = log.read_text().splitlines() if log.exists() else []
+        self.called = [line for line in lines if not line.startswith(("id ", "timeout "))]
+        return done.returncode
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    """Debian, as root, without a browser."""
+    made = Machine(tmp_path)
+    made.has("apt-get")
+    made.is_used_by(0)
+    return made
+
+
+def test_the_browser_is_installed_where_there_is_none(machine: Machine) -> None:
+    assert machine.run() == 0
+    assert machine.called == [UPDATE, INSTALL, TEST]
+
+
+@pytest.mark.parametrize("name", ["chromium", "google-chrome"])
+def test_a_browser_that_is_there_will_do(machine: Machine, name: str) -> None:
+    machine.has(name)
+    machine.run()
+    assert machine.called == [TEST]
+
+
+def test_so_will_one_that_is_named(machine: Machine) -> None:
+    machine.settings["CHROMIUM"] = "/opt/chromium"
+    machine.run()
+    assert machine.called == [TEST]
+
+
+def test_who_is_not_root_asks_sudo_which_asks_nobody(machine: Machine) -> None:
+    machine.is_used_by(1000)
+    machine.has("sudo", 'shift; "$@"')
+    machine.run()
+    assert [line for line in machine.called if not line.startswith("sudo -n env ")] == [UPDATE, INSTALL, TEST]
+    assert len(machine.called) == 5
+
+
+def test_without_leave_to_install_the_tests_run_and_say_what_is_missing(machine: Machine) -> None:
+    machine.is_used_by(1000)
+    assert machine.run() == 0
+    assert machine.called == [TEST]
+
+
+def test_a_failed_installation_does_not_keep_the_tests_from_running(machine: Machine) -> None:
+    machine.has("apt-get", "exit 100")
+    assert machine.run() == 0
+    assert machine.called == [UPDATE, TEST]
+
+
+def test_where_there_is_no_apt_nothing_is_installed(machine: Machine) -> None:
+    os.remove(machine.bin / "apt-get")
+    machine.run()
+    assert machine.called == [TEST]
+
+
+def test_its_status_is_that_of_the_tests(machine: Machine) -> None:
+    machine.has("make", "exit 3")
+    assert machine.run() == 3
+
+
+def test_the_tests_know_that_nobody_watches(machine: Machine) -> None:
+    machine.has("make", 'test "$CI" = true')
+    assert machine.run() == 0

@@ -1,0 +1,167 @@
+"""The function that serves the console: its page, the files that the page loads, and nothing else."""
+
+import base64
+import gzip
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urljoin
+
+import pytest
+
+from functions.console import handler
+from tests.harness import Context
+
+FOLDER = "0123456789abcdef"
+FILES = {
+    "index.html": "<!doctype html><title>é</title>",
+    f"{FOLDER}/app.js": "export default 1;",
+    f"{FOLDER}/style.css": ":root {}",
+    f"{FOLDER}/icon.svg": "<svg/>",
+    f"{FOLDER}/vendor/licences.txt": "MIT",
+}
+CONFIG = {
+    "issuer": "https://issuer.example",
+    "clientId": "console",
+    "scopes": "videos/read",
+    "media": ["https://pictures.example", "https://films.example"],
+}
+
+
+@dataclass(frozen=True)
+class Reply:
+    """An answer as a browser sees it, but for its compression."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+
+@pytest.fixture(autouse=True)
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A small site; beside it a file that is not part of it."""
+    folder = tmp_path / "site"
+    for name, content in FILES.items():
+        file = folder / f"{name}.gz"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(gzip.compress(content.encode()))
+    (tmp_path / "handler.py.gz").write_bytes(gzip.compress(b"secret"))
+    monkeypatch.setattr(handler, "SITE", folder)
+    monkeypatch.setenv("CONFIG", json.dumps(CONFIG))
+    monkeypatch.setenv("CONNECT_ORIGINS", "https://issuer.example")
+    return folder
+
+
+def get(file: str | None, path: str | None = None, headers: dict[str, str] | None = None) -> Reply:
+    """What a GET is answered with; None for `file`: the gateway's route has no such parameter."""
+    event: dict[str, Any] = {"rawPath": path or f"/console/{file}", "headers": headers}
+    if file is not None:
+        event["pathParameters"] = {"file": file}
+    answer = handler.lambda_handler(event, Context())
+    body = base64.b64decode(answer["body"]) if answer["isBase64Encoded"] else answer["body"].encode()
+    return Reply(answer["statusCode"], {name.lower(): value for name, value in answer["headers"].items()}, body)
+
+
+class TestThePage:
+    @pytest.mark.parametrize(("file", "path"), [("index.html", None), (None, "/console/"), ("", "/console/")])
+    def test_is_at_its_name_and_at_the_folder_s(self, file: str | None, path: str | None) -> None:
+        reply = get(file, path)
+        assert (reply.status, reply.headers["content-type"]) == (200, "text/html; charset=utf-8")
+        assert reply.body.decode() == FILES["index.html"]
+
+    def test_is_asked_for_again_at_each_visit(self) -> None:
+        assert get("index.html").headers["cache-control"] == "no-cache"
+
+    def test_may_load_and_ask_just_this(self) -> None:
+        assert get("index.html").headers["content-security-policy"].split("; ") == [
+            "default-src 'none'",
+            "script-src 'self'",
+            "style-src 'self' 'unsafe-inline'",
+            "img-src 'self' https://pictures.example https://films.example",
+            "media-src 'self' https://pictures.example https://films.example",
+            "connect-src 'self' https://issuer.example https://pictures.example https://films.example",
+            "base-uri 'none'",
+            "form-action 'none'",
+            "frame-ancestors 'none'",
+        ]
+
+    def test_hands_no_address_on_and_uses_no_device(self) -> None:
+        headers = get("index.html").headers
+        assert headers["referrer-policy"] == "no-referrer"
+        assert headers["permissions-policy"] == "camera=(), microphone=(), geolocation=()"
+
+    def test_is_where_its_address_without_a_slash_leads(self) -> None:
+        reply = get(None, "/console")
+        assert (reply.status, reply.body) == (301, b"")
+        assert urljoin("https://api.example/stage/console", reply.headers["location"]) == (
+            "https://api.example/stage/console/"
+        )
+
+
+class TestFiles:
+    @pytest.mark.parametrize(
+        ("name", "kind"),
+        [
+            ("app.js", "text/javascript; charset=utf-8"),
+            ("style.css", "text/css; charset=utf-8"),
+            ("icon.svg", "image/svg+xml"),
+            ("vendor/licences.txt", "text/plain; charset=utf-8"),
+        ],
+    )
+    def test_have_their_type_and_are_kept_for_good(self, name: str, kind: str) -> None:
+        reply = get(f"{FOLDER}/{name}")
+        assert (reply.status, reply.headers["content-type"]) == (200, kind)
+        assert reply.body.decode() == FILES[f"{FOLDER}/{name}"]
+        assert reply.headers["cache-control"] == "public, max-age=31536000, immutable"
+
+    def test_travel_compressed_where_that_is_understood(self) -> None:
+        packed = get(f"{FOLDER}/app.js", headers={"Accept-Encoding": "br, gzip"})
+        plain = get(f"{FOLDER}/app.js", headers={"accept-encoding": "identity"})
+        assert packed.headers["content-encoding"] == "gzip"
+        assert "content-encoding" not in plain.headers
+        assert gzip.decompress(packed.body) == plain.body == FILES[f"{FOLDER}/app.js"].encode()
+        assert packed.headers["vary"] == plain.headers["vary"] == "Accept-Encoding"
+
+    @pytest.mark.parametrize(
+        "file",
+        [
+            "absent.js",
+            FOLDER,
+            f"{FOLDER}/",
+            f"{FOLDER}/app.js.gz",
+            "../handler.py",
+            f"{FOLDER}/../../handler.py",
+            f"{FOLDER}/../index.html",
+            "..%2Fhandler.py",
+            "%2e%2e/handler.py",
+            "..%252Fhandler.py",
+            "/etc/passwd",
+            "%2Fetc%2Fpasswd",
+            "..\\handler.py",
+            "app.js\0",
+            "%00",
+            "\ud800",
+            "x" * 5000,
+        ],
+        ids=ascii,
+    )
+    def test_are_all_that_can_be_had(self, file: str) -> None:
+        reply = get(file)
+        assert (reply.status, reply.headers["content-type"]) == (404, "application/problem+json")
+        assert json.loads(reply.body)["type"] == "urn:video-metadata:problem:not-found"
+
+    def test_that_are_absent_are_not_remembered_as_such(self) -> None:
+        """A release that is taken back brings them again."""
+        assert get("absent.js").headers["cache-control"] == "no-store"
+
+
+def test_the_configuration_is_that_of_the_deployment_and_asked_for_again() -> None:
+    reply = get("config.json")
+    assert (reply.status, json.loads(reply.body)) == (200, CONFIG)
+    assert (reply.headers["content-type"], reply.headers["cache-control"]) == ("application/json", "no-cache")
+
+
+@pytest.mark.parametrize("file", ["index.html", f"{FOLDER}/app.js", "config.json", "absent.js"])
+def test_browsers_take_each_answer_for_what_it_says_it_is(file: str) -> None:
+    assert get(file).headers["x-content-type-options"] == "nosniff"

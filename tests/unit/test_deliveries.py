@@ -1,0 +1,786 @@
+"""What webhooks and the event bus are told of changes: when, in which order, how often, and when no longer."""
+
+import json
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from shared.aws.dynamodb import Table
+from shared.core.errors import Unavailable
+from shared.feed.log import DAYS_KEPT, owner_log
+from shared.films.messages import changed_message, deliver_message
+from shared.webhooks import delivering as delivering_module
+from shared.webhooks.bus import EventBus
+from shared.webhooks.carriers import AT_A_TIME, Receivers
+from shared.webhooks.delivering import BUS, GONE, MOST_DELIVERED
+from shared.webhooks.event import body_of
+from shared.webhooks.places import LEASE_SECONDS
+from shared.webhooks.schedule import DAYS_FAILING, DELAYS, GONE_FOR_GOOD, delay_after, is_due
+from shared.webhooks.sending import Answer
+from tests.delivering import ALICE, ROOT, URL, Delivering, always, answered
+from tests.harness import MASTER, NOW, Clock, ShortContext, recorded
+from tests.integration.faults import Line, meanwhile, throttled
+from tests.wire import come_between
+
+DAY = 86_400
+WRITES = {"PutItem", "UpdateItem", "TransactWriteItems"}
+
+
+@pytest.fixture
+def service(table: Table) -> Delivering:
+    return Delivering(table, Clock())
+
+
+def failing(status: int = 500, **said: Any) -> Callable[[dict[str, Any]], Answer]:
+    return lambda _: answered(status, **said)
+
+
+def only_failing(*ids: str, status: int = 500) -> Callable[[dict[str, Any]], Answer]:
+    return lambda event: answered(status if event["data"]["id"] in ids else 204)
+
+
+class TestWhoIsWoken:
+    def test_those_who_follow_the_owner_and_those_who_follow_everybody(self, service: Delivering) -> None:
+        service.create("mine")
+        service.create("theirs", ROOT)
+        service.create("all", ROOT, everybody=True)
+        service.create("paused", paused=True)
+        assert service.tell("alice") == ["all", "mine"]
+        assert service.tell("alice", "root") == ["all", "mine", "theirs"]
+        assert service.tell() == ["all"]
+
+    def test_the_bus_too_if_there_is_one(self, service: Delivering) -> None:
+        service.worker = service.make(bus=Bus(service))
+        assert service.tell("alice") == [BUS]
+
+    def test_a_message_that_cannot_be_done_comes_again(self, service: Delivering) -> None:
+        assert not service.handle({"schema": "unknown", "webhookId": "hook"})
+        assert not service.handle({"schema": "video-metadata/changed/1"})
+        service.create()
+        service.change("a")
+        Line(service.table.client).arm(throttled)
+        assert not service.handle(changed_message(["alice"]))
+        assert not service.deliver()
+
+    def test_one_that_was_just_resumed_is_looked_at_again_when_the_index_has_it(self, service: Delivering) -> None:
+        """A change that came meanwhile woke nobody."""
+        service.create(paused=True)
+        service.resume()
+        service.deliver()
+        service.change("a")
+        assert service.queue.delays == [5]
+        service.clock.advance(5)
+        service.work()
+        assert service.receiver.ids == ["a"]
+        service.clock.advance(5)
+        service.work()
+        assert service.queue.waiting == []
+
+
+class TestWhatIsSent:
+    def test_each_change_once_signed_and_in_order(self, service: Delivering) -> None:
+        service.create()
+        changes = [service.change(f"c{number}") for number in range(5)]
+        service.deliver()
+        assert [(url, body) for url, _, body in service.receiver.got] == [(URL, body_of(change)) for change in changes]
+        assert all(headers["webhook-signature"].startswith("v1,") for _, headers, _ in service.receiver.got)
+        service.deliver()
+        assert len(service.receiver.got) == 5
+        assert service.is_caught_up()
+
+    def test_what_came_before_the_webhook_is_not_sent(self, service: Delivering) -> None:
+        service.change("before")
+        service.create()
+        service.change("after")
+        service.deliver()
+        assert service.receiver.ids == ["after"]
+
+    def test_everybodys_changes_or_those_of_one_owner(self, service: Delivering) -> None:
+        service.create("mine")
+        service.create("all", ROOT, everybody=True, url="https://all.example")
+        for number in range(9):
+            service.change(f"c{number}", f"v{number}", user="alice" if number % 3 else "bob")
+        service.deliver("mine")
+        service.deliver("all")
+        got = {"mine": set[str](), "all": set[str]()}
+        for url, headers, _ in service.receiver.got:
+            got["all" if "all" in url else "mine"].add(headers["webhook-id"])
+        assert got["all"] == {f"c{number}" for number in range(9)}
+        assert got["mine"] == got["all"] - {"c0", "c3", "c6"}
+
+    def test_only_of_its_types(self, service: Delivering) -> None:
+        service.create(types=["video.deleted", "credit.*"])
+        for type_ in ("video.changed", "video.deleted", "credit.created", "rating.changed"):
+            service.change(type_, type_=type_)
+        service.deliver()
+        assert service.receiver.ids == ["video.deleted", "credit.created"]
+        assert service.is_caught_up()
+
+    def test_videos_are_told_of_side_by_side_and_the_changes_of_each_one_after_the_other(
+        self, service: Delivering
+    ) -> None:
+        """Each request waits until as many are under way as may be; of one video, there are never two."""
+        service.create()
+        for number in range(AT_A_TIME * 2):
+            service.change(f"c{number}", f"v{number % AT_A_TIME}")
+        barrier, under_way = threading.Barrier(AT_A_TIME, timeout=10), set[str]()
+
+        def answer(event: dict[str, Any]) -> Answer:
+            video = event["data"]["videoId"]
+            assert video not in under_way
+            under_way.add(video)
+            barrier.wait()
+            under_way.discard(video)
+            return answered()
+
+        service.receiver.answer = answer
+        assert service.deliver()
+        assert len(service.receiver.ids) == AT_A_TIME * 2
+
+    def test_page_by_page(self, service: Delivering) -> None:
+        service.create()
+        for number in range(2 * MOST_DELIVERED + 1):
+            service.change(f"c{number}")
+        service.deliver()
+        assert service.receiver.ids == [f"c{number}" for number in range(2 * MOST_DELIVERED + 1)]
+        assert service.is_caught_up()
+
+    def test_ten_thousand_changes_of_other_types_are_passed_over_with_few_writes(self, service: Delivering) -> None:
+        service.create(types=["playlist.*"])
+        for batch in range(10):
+            service.changes(*[f"{batch}-{number}" for number in range(1000)])
+        with recorded(service.table.client) as seen:
+            service.deliver()
+        written = [operation for operation in seen if operation.name in WRITES]
+        assert len(written) <= 3
+        assert len(seen) <= 20
+        assert service.receiver.got == []
+        assert service.is_caught_up()
+
+    def test_nothing_new_writes_nothing(self, service: Delivering) -> None:
+        service.create(everybody=True, caller=ROOT)
+        with recorded(service.table.client) as seen:
+            service.deliver()
+        assert [operation.name for operation in seen] == ["GetItem", "GetItem", *["Query"] * 4]
+
+    def test_what_a_change_costs(self, service: Delivering) -> None:
+        service.create()
+        service.change("a")
+        with recorded(service.table.client) as seen:
+            service.deliver()
+        names = [operation.name for operation in seen]
+        assert names == ["GetItem", "GetItem", "Query", "UpdateItem", "PutItem", "UpdateItem", "Query"]
+
+
+class TestWhatFails:
+    def test_is_sent_again_later_and_nothing_of_its_video_before(self, service: Delivering) -> None:
+        service.create()
+        for id_ in "abc":
+            service.change(id_)
+        service.receiver.answer = only_failing("b")
+        service.deliver()
+        assert service.receiver.ids == ["a", "b"]
+        service.deliver()
+        assert service.receiver.ids == ["a", "b"], "it is not due yet"
+        service.receiver.answer = only_failing()
+        service.wait()
+        assert service.receiver.ids == ["a", "b", "b", "c"]
+        assert service.is_caught_up()
+
+    def test_what_was_taken_is_not_sent_again(self, service: Delivering) -> None:
+        """Other videos go on behind it, until a page of them is taken."""
+        service.create()
+        for number in range(MOST_DELIVERED + 9):
+            service.change(f"c{number}", f"v{number}")
+        service.receiver.answer = only_failing("c0")
+        service.deliver()
+        service.wait()
+        service.wait()
+        again = [id_ for id_ in service.receiver.ids if id_ != "c0"]
+        assert len(again) == len(set(again)) == MOST_DELIVERED - 1
+        service.receiver.answer = only_failing()
+        service.wait()
+        taken = [id_ for id_ in service.receiver.ids if id_ != "c0"]
+        assert len(taken) == len(set(taken)) == MOST_DELIVERED + 8
+
+    def test_the_waits_grow_to_eight_hours_and_end_after_three_days(self, service: Delivering) -> None:
+        service.create()
+        service.change("a")
+        service.receiver.answer = failing()
+        service.deliver()
+        begun, waits = service.clock(), []
+        while not service.hook()["paused"]:
+            waits.append(service.wait())
+        planned = [*DELAYS, *[DELAYS[-1]] * len(waits)]
+        assert all(0.8 * delay <= wait <= 1.2 * delay + 1 for wait, delay in zip(waits, planned, strict=False))
+        assert DAYS_FAILING * DAY <= service.clock() - begun <= (DAYS_FAILING + 0.5) * DAY
+        assert service.hook()["pausedBecause"] == (
+            "The receiver has not taken a change for 3 days; the last answer was 500."
+        )
+        assert "rel" not in service.hook()
+        assert "rel" not in service.place()
+
+    def test_an_error_is_named_when_there_was_no_answer(self, service: Delivering) -> None:
+        service.create()
+        service.change("a")
+        service.receiver.answer = failing(None, error="The receiver refused the connection.")  # type: ignore[arg-type]
+        service.deliver()
+        service.clock.advance(DAYS_FAILING * DAY)
+        service.deliver()
+        assert service.hook()["pausedBecause"] == (
+            "The receiver has not taken a change for 3 days. The receiver refused the connection."
+        )
+
+    def test_a_receiver_that_takes_some_is_tried_again_soon(self, service: Delivering) -> None:
+        service.create()
+        for number in range(3):
+            service.change(f"c{number}")
+        service.receiver.answer = failing()
+        service.deliver()
+        service.wait()
+        assert service.place()["failures"] == 2
+        service.receiver.answer = only_failing("c1")
+        service.wait()
+        assert service.place()["failures"] == 1
+        assert service.place()["failingSince"] == int(service.clock())
+        assert service.queue.delays[0] <= 6
+
+    def test_one_video_that_is_never_taken_does_not_hide_behind_others_for_good(
+        self, service: Delivering, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(delivering_module, "MOST_DELIVERED", 4)
+        service.create()
+        service.receiver.answer = only_failing("poison")
+        service.change("poison", "bad")
+        service.deliver()
+        for number in range(20):
+            service.change(f"c{number}", f"v{number}")
+            service.wait()
+            if service.hook()["paused"]:
+                break
+        assert service.hook()["paused"]
+        assert len(set(service.receiver.ids)) == 4
+
+    @pytest.mark.parametrize(
+        ("asked", "longest"), [(None, 6), (3, 6), (60, 60), (7200, 7200), (10**6, 28_800)], ids=str
+    )
+    def test_a_receiver_may_ask_for_more_time(self, asked: int | None, longest: int) -> None:
+        delay = delay_after(1, [answered(429, retry_after=asked), answered(500)], lambda low, high: high)
+        assert delay == longest
+
+    def test_the_waits_are_spread(self) -> None:
+        waits = [delay_after(3, [answered(500)], chance) for chance in (min, max)]
+        assert waits == [96, 144]
+
+    @pytest.mark.parametrize("status", [301, 400, 404, 429, 500])
+    def test_every_answer_but_a_success_is_a_failure(self, service: Delivering, status: int) -> None:
+        service.create()
+        service.change("a")
+        service.receiver.answer = failing(status)
+        service.deliver()
+        assert service.place()["failures"] == 1
+        assert not service.hook()["paused"]
+
+    @pytest.mark.parametrize(
+        ("answer", "because"),
+        [
+            (answered(410), GONE_FOR_GOOD),
+            (answered(None, is_forbidden=True, error="It may not be called."), "It may not be called."),
+        ],
+        ids=["gone", "forbidden"],
+    )
+    def test_some_answers_pause_it_at_once_and_its_owner_resumes_it(
+        self, service: Delivering, answer: Answer, because: str
+    ) -> None:
+        service.create()
+        for id_ in "abc":
+            service.change(id_)
+        service.receiver.answer = lambda event: answer if event["data"]["id"] == "b" else answered()
+        service.deliver()
+        assert service.hook()["pausedBecause"] == because
+        service.clock.advance(DAY)
+        assert service.sweep() == 0
+        assert service.deliver()
+        assert service.receiver.ids == ["a", "b"]
+        service.receiver.answer = only_failing()
+        service.resume()
+        assert "pausedBecause" not in service.hook()
+        service.deliver()
+        assert service.receiver.ids == ["a", "b", "b", "c"]
+
+    def test_it_is_paused_also_if_its_description_changes_meanwhile(self, service: Delivering) -> None:
+        service.create()
+        service.change("a")
+
+        def answer(_: Any) -> Answer:
+            service.hooks.change("hook", {"description": "mine"}, ALICE, NOW, always)
+            return answered(410)
+
+        service.receiver.answer = answer
+        assert service.deliver()
+        assert (service.hook()["paused"], service.hook()["description"]) == (True, "mine")
+
+    def test_what_is_no_longer_kept_pauses_it(self, service: Delivering) -> None:
+        service.create()
+        for day in range(3):
+            service.changes(*[f"{day}-{number}" for number in range(500)])
+            service.clock.advance(DAY)
+        service.clock.advance((DAYS_KEPT - 2.5) * DAY)
+        service.deliver()
+        assert service.hook()["pausedBecause"] == GONE
+        assert service.receiver.got == []
+
+
+class TestWhatWakesIt:
+    """Messages are lost, come twice or late; workers die."""
+
+    def test_a_failure_is_retried_by_a_message_or_by_the_sweeper_if_that_is_lost(self, service: Delivering) -> None:
+        service.create()
+        service.change("a")
+        service.receiver.answer = failing()
+        service.deliver()
+        assert service.sweep() == 0
+        (message,) = service.queue.waiting
+        assert message[1] == deliver_message("hook")
+        service.queue.waiting.clear()
+        service.clock.advance(6)
+        assert service.sweep() == 1
+        service.receiver.answer = only_failing()
+        service.work()
+        assert service.is_caught_up()
+        assert service.sweep() == 0
+
+    def test_the_sweeper_sends_ever_more_rarely(self, service: Delivering) -> None:
+        service.create()
+        service.change("a")
+        service.receiver.answer = failing()
+        service.deliver()
+        service.clock.advance(6)
+        sent = []
+        for _ in range(20):
+            sent.append(service.sweep())
+            service.clock.advance(60)
+        assert [minute for minute, count in enumerate(sent) if count] == [0, 1, 2, 4, 8, 16]
+
+    def test_long_waits_are_the_sweepers(self, service: Delivering) -> None:
+        service.create()
+        service.change("a")
+        service.receiver.answer = failing(503, retry_after=3600)
+        service.deliver()
+        assert service.queue.waiting == []
+        service.clock.advance(3600)
+        assert service.sweep() == 1
+
+    def test_a_queue_that_is_busy_leaves_it_to_the_sweeper(
+        self, service: Delivering, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        service.create()
+        service.change("a")
+        service.receiver.answer = failing()
+
+        def busy(*_: object, **__: object) -> None:
+            raise Unavailable
+
+        monkeypatch.setattr(service.queue, "send", busy)
+        assert service.deliver()
+        monkeypatch.undo()
+        service.clock.advance(6)
+        assert service.sweep() == 1
+
+    def test_a_new_webhook_is_due_until_the_worker_has_seen_it(self, service: Delivering) -> None:
+        content = {"url": URL, "types": [], "paused": False, "follows": "alice"}
+        log = owner_log("alice")
+        service.hooks.create("hook", content, {log: service.feed.end(log)}, ALICE, NOW)
+        assert service.sweep() == 1
+        service.work()
+        assert service.sweep() == 0
+
+    def test_one_worker_at_a_time_and_it_looks_again_for_those_it_kept_away(self, service: Delivering) -> None:
+        service.create()
+        service.change("a")
+
+        def answer(event: dict[str, Any]) -> Answer:
+            if event["data"]["id"] == "a":
+                service.change("b")
+                assert service.deliver(), "the message is done, though nothing was sent for it"
+                assert service.receiver.ids == ["a"]
+            return answered()
+
+        service.receiver.answer = answer
+        service.deliver()
+        assert service.receiver.ids == ["a", "b"]
+
+    def test_a_change_that_comes_while_it_gives_the_lease_back_is_seen(self, service: Delivering) -> None:
+        service.create()
+        service.change("a")
+        writes: list[str] = []
+
+        def between(operation: str, parameters: Any, send: Any) -> Any:
+            if operation == "UpdateItem":
+                writes.append(operation)
+                if len(writes) == 2:
+                    undo()
+                    service.change("b")
+                    assert service.deliver()
+            return send()
+
+        undo = come_between(service.table.client, between)
+        service.deliver()
+        assert service.receiver.ids == ["a", "b"]
+        assert service.is_caught_up()
+
+    def test_of_two_that_pass_over_changes_the_later_begins_anew(self, service: Delivering) -> None:
+        """The first took the turn without a lease, and did not see what the second was woken for."""
+        service.create(types=["video.deleted"])
+        service.change("a")
+        line = Line(service.table.client)
+
+        def first_is_faster() -> None:
+            line.disarm()
+            service.change("b", type_="video.deleted")
+            service.deliver()
+            service.change("c", type_="video.deleted")
+
+        line.arm(meanwhile(first_is_faster), at=3)
+        service.deliver()
+        assert line.calls[3] == "UpdateItem"
+        assert service.receiver.ids == ["b", "c"]
+
+    def test_the_message_of_a_worker_that_died_finds_the_lease_over(self, service: Delivering) -> None:
+        service.create()
+        service.change("a")
+        service.receiver.answer = died
+        with pytest.raises(Died):
+            service.deliver()
+        service.receiver.answer = only_failing()
+        service.clock.advance(LEASE_SECONDS - 1)
+        service.deliver()
+        assert service.receiver.ids == ["a"]
+        service.clock.advance(1)
+        service.deliver()
+        assert service.receiver.ids == ["a", "a"]
+        assert service.is_caught_up()
+
+    @pytest.mark.parametrize("hours", [1, 1000])
+    def test_a_clock_that_was_ahead_locks_nobody_out(self, service: Delivering, hours: int) -> None:
+        service.create()
+        service.change("a")
+        service.clock.advance(hours * 3600)
+        service.receiver.answer = died
+        with pytest.raises(Died):
+            service.deliver()
+        service.clock.advance(-hours * 3600)
+        service.receiver.answer = only_failing()
+        service.deliver()
+        assert service.is_caught_up()
+        assert not is_due(NOW + 28_800, NOW)
+        assert is_due(NOW + 40_000, NOW)
+
+    def test_when_its_time_is_up_the_rest_is_for_another_message(self, service: Delivering) -> None:
+        service.create()
+        for number in range(10):
+            service.change(f"c{number}")
+        service.deliver(context=ShortContext(4))
+        assert service.receiver.ids == [f"c{number}" for number in range(len(service.receiver.ids))]
+        assert 0 < len(service.receiver.ids) < 10
+        assert "leaseUntil" not in service.place()
+        service.work()
+        assert service.receiver.ids == [f"c{number}" for number in range(10)]
+
+    def test_also_between_two_pages(self, service: Delivering, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(delivering_module, "MOST_DELIVERED", 2)
+        service.create()
+        for number in range(6):
+            service.change(f"c{number}")
+        service.deliver(context=ShortContext(2))
+        assert service.receiver.ids == ["c0", "c1"]
+        assert service.place()["oldestWaiting"] <= service.clock() * 1000
+        service.work()
+        assert len(service.receiver.ids) == 6
+
+    def test_a_busy_table_keeps_nothing_that_was_taken_from_being_written_down(self, service: Delivering) -> None:
+        service.create()
+        service.change("a")
+        calls: list[str] = []
+        line = Line(service.table.client)
+
+        def refuse(send: Any) -> Any:
+            # The attempts are not kept at all; the place is, in the end.
+            calls.append(line.calls[-1])
+            if len(line.calls) > 20:
+                return None
+            return throttled(send)
+
+        service.receiver.answer = lambda _: line.arm(refuse) or answered()  # type: ignore[func-returns-value]
+        assert service.deliver()
+        line.disarm()
+        assert service.is_caught_up()
+        assert service.attempts() == []
+        service.deliver()
+        assert service.receiver.ids == ["a"]
+
+
+class Died(BaseException):
+    """The worker's process is gone."""
+
+
+def died(_: dict[str, Any]) -> Answer:
+    raise Died
+
+
+class TestWhoeverMeddles:
+    """A worker whose webhook is changed in the middle of a page ends that page, and writes nothing."""
+
+    @pytest.fixture
+    def meddled(self, service: Delivering) -> Callable[[Callable[[], object]], None]:
+        service.create()
+        for id_ in "abc":
+            service.change(id_)
+
+        def deliver(meddle: Callable[[], object]) -> None:
+            def answer(event: dict[str, Any]) -> Answer:
+                if event["data"]["id"] == "b":
+                    service.receiver.answer = only_failing()
+                    meddle()
+                return answered()
+
+            service.receiver.answer = answer
+            assert service.deliver()
+
+        return deliver
+
+    def test_a_replay_begins_where_it_says(self, service: Delivering, meddled: Any) -> None:
+        log = owner_log("alice")
+        start = service.feed.at_time(log, 0)
+        meddled(lambda: service.hooks.replay("hook", {log: start}, ALICE, NOW, always))
+        service.deliver()
+        assert service.receiver.ids == ["a", "b", "c", "a", "b", "c"]
+        assert service.is_caught_up()
+
+    def test_another_address_gets_all_that_is_not_written_down(self, service: Delivering, meddled: Any) -> None:
+        meddled(lambda: service.hooks.change("hook", {"url": "https://other.example"}, ALICE, NOW, always))
+        service.deliver()
+        assert [url for url, _, _ in service.receiver.got] == [URL] * 3 + ["https://other.example"] * 3
+
+    def test_a_pause_leaves_it_where_it_was(self, service: Delivering, meddled: Any) -> None:
+        before = service.place()["places"]
+        meddled(lambda: service.hooks.change("hook", {"paused": True}, ALICE, NOW, always))
+        assert service.place()["places"] == before
+        service.deliver()
+        assert len(service.receiver.got) == 3
+
+    def test_what_is_deleted_stays_deleted(self, service: Delivering, meddled: Any) -> None:
+        meddled(lambda: service.hooks.delete("hook", ALICE, NOW, always))
+        assert (service.hook(), service.place()) == ({}, {})
+        assert service.deliver()
+
+    def test_more_types_do_not_repeat_what_was_taken(self, service: Delivering) -> None:
+        service.create(types=["video.changed"])
+        for number in range(2 * MOST_DELIVERED):
+            service.change(f"c{number}", f"v{number}", type_="video.deleted" if number % 2 else "video.changed")
+        service.receiver.answer = only_failing("c0")
+        service.deliver()
+        service.wait()
+        assert len(set(service.receiver.ids)) == MOST_DELIVERED
+        service.hooks.change("hook", {"types": []}, ALICE, int(service.clock()), always)
+        service.receiver.answer = only_failing()
+        service.deliver()
+        taken = [id_ for id_ in service.receiver.ids if id_ != "c0"]
+        assert len(taken) == len(set(taken)) == 2 * MOST_DELIVERED - 1
+        assert service.is_caught_up()
+
+
+class TestWhatItsOwnerSees:
+    def test_each_attempt_with_its_answer(self, service: Delivering) -> None:
+        service.create()
+        service.change("a")
+        service.receiver.answer = failing(500, body=b"out of order")
+        service.deliver()
+        service.receiver.answer = only_failing()
+        service.wait()
+        first, second = service.attempts()
+        about = {"changeId": "a", "type": "video.changed", "videoId": "v", "ms": 7}
+        assert first == about | {"at": first["at"], "status": 500, "answer": "out of order", "attempt": 1}
+        assert second == about | {"at": int(service.clock() * 1000), "status": 204, "attempt": 2}
+
+    def test_since_when_it_is_behind_and_when_it_is_tried_again(self, service: Delivering) -> None:
+        service.create()
+        made = service.change("a")
+        service.clock.advance(60)
+        service.change("b")
+        service.receiver.answer = failing()
+        service.deliver()
+        document = service.hooks.read_for("hook", ALICE).document(int(service.clock()))
+        assert (document["behindSince"], document["failures"]) == (made["at"], 1)
+        assert document["nextAttemptAt"] > service.clock()
+        service.receiver.answer = only_failing()
+        service.wait()
+        document = service.hooks.read_for("hook", ALICE).document(int(service.clock()))
+        assert document.keys() & {"behindSince", "failures", "nextAttemptAt"} == set()
+
+
+class TestWhatIsMeasured:
+    @pytest.fixture
+    def metrics(self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[[], Any]:
+        monkeypatch.setenv("ENVIRONMENT", "test")
+
+        def emitted() -> list[dict[str, Any]]:
+            lines = [json.loads(line) for line in capsys.readouterr().out.splitlines() if '"_aws"' in line]
+            return [{name: line[name] for name in line if name not in ("_aws", "environment")} for line in lines]
+
+        return emitted
+
+    def test_what_was_taken_and_how_long_that_took(self, service: Delivering, metrics: Any) -> None:
+        service.create()
+        service.change("a")
+        service.clock.advance(3)
+        service.deliver()
+        assert metrics() == [{"DeliveriesDone": 1, "DeliveryLag": 3007, "DeliveryWait": 3}]
+
+    def test_what_failed_is_its_owners_business_and_not_waiting(self, service: Delivering, metrics: Any) -> None:
+        service.create()
+        service.change("a")
+        service.receiver.answer = failing()
+        service.deliver()
+        for _ in range(5):
+            service.wait()
+        service.receiver.answer = failing(410)
+        service.wait()
+        assert metrics() == [{"DeliveriesFailed": 1}] * 7 + [{"WebhooksPaused": 1}]
+
+    def test_a_replay_is_no_lateness(self, service: Delivering, metrics: Any) -> None:
+        service.create()
+        service.change("a")
+        service.deliver()
+        service.clock.advance(10 * DAY)
+        metrics()
+        log = owner_log("alice")
+        service.hooks.replay("hook", {log: service.feed.at_time(log, 0)}, ALICE, int(service.clock()), always)
+        service.deliver()
+        assert metrics() == [{"DeliveriesDone": 1}]
+
+    def test_a_bus_that_fails_is(self, service: Delivering, metrics: Any) -> None:
+        bus = Bus(service)
+        service.worker = service.make(bus=bus)
+        service.change("a")
+        bus.codes = ["InternalFailure"] * 2
+        service.deliver(BUS)
+        metrics()
+        service.clock.advance(1000)
+        service.deliver(BUS)
+        assert metrics() == [{"DeliveriesFailed": 1, "DeliveryWait": 1000}]
+
+
+class Bus(EventBus):
+    """An event bus that answers as it is told to, and keeps what it takes."""
+
+    def __init__(self, service: Delivering) -> None:
+        super().__init__("the-bus", self, service.clock)  # type: ignore[arg-type]
+        self.puts: list[list[dict[str, Any]]] = []
+        self.codes: list[str | None] = []
+        """The errors of the next entries; then there are none."""
+
+    def put_events(self, Entries: list[dict[str, Any]]) -> dict[str, Any]:
+        self.puts.append(Entries)
+        codes = [self.codes.pop(0) if self.codes else None for _ in Entries]
+        return {"Entries": [{"ErrorCode": code} if code else {"EventId": "e"} for code in codes]}
+
+    @property
+    def ids(self) -> list[str]:
+        return [json.loads(entry["Detail"])["id"] for put in self.puts for entry in put]
+
+
+class TestTheBus:
+    @pytest.fixture
+    def bus(self, service: Delivering) -> Bus:
+        bus = Bus(service)
+        service.worker = service.make(bus=bus)
+        return bus
+
+    def test_gets_everybodys_changes_from_the_oldest_on(self, service: Delivering, bus: Bus) -> None:
+        made = service.change("a", user="bob")
+        service.deliver(BUS)
+        service.deliver(BUS)
+        assert bus.puts == [
+            [
+                {
+                    "Time": made["at"] / 1000,
+                    "Source": "video-metadata",
+                    "DetailType": "video.changed",
+                    "Detail": json.dumps(made, separators=(",", ":")),
+                    "EventBusName": "the-bus",
+                }
+            ]
+        ]
+
+    def test_that_of_an_empty_service_gets_nothing_and_comes_to_rest(self, service: Delivering, bus: Bus) -> None:
+        service.deliver(BUS)
+        assert bus.puts == []
+        assert service.queue.waiting == []
+
+    def test_ten_at_a_time_and_of_a_video_one(self, service: Delivering, bus: Bus) -> None:
+        for number in range(26):
+            service.change(f"c{number}", f"v{number % 13}")
+        service.deliver(BUS)
+        assert sorted(bus.ids, key=lambda id_: int(id_[1:])) == [f"c{number}" for number in range(26)]
+        assert max(len(put) for put in bus.puts) == 10
+        for put in bus.puts:
+            videos = [json.loads(entry["Detail"])["videoId"] for entry in put]
+            assert len(videos) == len(set(videos))
+        assert all(bus.ids.index(f"c{number}") < bus.ids.index(f"c{number + 13}") for number in range(13))
+
+    def test_what_it_refuses_is_put_again_and_nothing_else(self, service: Delivering, bus: Bus) -> None:
+        for id_ in "abc":
+            service.change(id_, id_)
+        bus.codes = [None, "ThrottlingException"]
+        service.deliver(BUS)
+        refused = bus.ids[1]
+        service.clock.advance(6)
+        service.work()
+        assert bus.ids.count(refused) == 2
+        assert len(bus.ids) == 4
+
+    def test_it_is_never_paused(self, service: Delivering, bus: Bus) -> None:
+        service.change("a")
+        bus.codes = ["InternalFailure"] * 12
+        service.deliver(BUS)
+        for _ in range(11):
+            service.clock.advance(DAY)
+            service.deliver(BUS)
+        assert len(bus.ids) == 12
+        assert service.place(BUS)["nextAttemptAt"] - service.clock() <= 600
+        service.clock.advance(600)
+        service.deliver(BUS)
+        assert service.sweep() == 0
+
+    def test_it_goes_on_with_what_is_kept(self, service: Delivering, bus: Bus) -> None:
+        service.change("a")
+        service.deliver(BUS)
+        for day in range(3):
+            service.changes(*[f"{day}-{number}" for number in range(300)])
+            service.clock.advance(DAY)
+        service.clock.advance((DAYS_KEPT - 2.5) * DAY)
+        service.deliver(BUS)
+        assert bus.ids[:2] == ["a", "1-0"]
+        assert bus.ids[-1] == "2-299"
+
+    def test_without_one_its_messages_are_done(self, service: Delivering) -> None:
+        assert service.deliver(BUS)
+        assert service.place(BUS) == {}
+
+
+def test_nothing_is_sent_when_the_secret_cannot_be_read(service: Delivering) -> None:
+    def unreadable() -> str:
+        raise Unavailable
+
+    service.create()
+    service.change("a")
+    service.worker = service.make(Receivers(unreadable, send=service.receiver, clock=service.clock))
+    assert not service.deliver()
+    assert service.receiver.got == []
+    service.worker = service.make(Receivers(lambda: MASTER, send=service.receiver, clock=service.clock))
+    service.clock.advance(LEASE_SECONDS)
+    service.deliver()
+    assert service.receiver.ids == ["a"]

@@ -1,0 +1,253 @@
+"""A receiver that fails, hangs, closes early and says it is gone gets every event, in each video's order, whatever happens to us."""
+
+import random
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+from standardwebhooks import Webhook
+
+from shared.aws.dynamodb import Table
+from shared.core.settings import LambdaHandler
+from shared.feed.change import Change
+from shared.feed.log import shard_logs
+from shared.films.messages import changed_message, deliver_message
+from shared.webhooks.carriers import Receivers
+from shared.webhooks.places import LEASE_SECONDS
+from shared.webhooks.sending import send
+from shared.webhooks.signing import secret_of, spelled
+from tests.delivering import ROOT, Delivering, always
+from tests.harness import MASTER, Clock
+from tests.integration import faults
+from tests.integration.faults import Killed, Line
+from tests.wire import come_between
+
+VIDEOS, VERSIONS = 15, 16
+HIDDEN = 720
+"""Seconds until a message that was not done comes again."""
+SHORT = 0.3
+"""Seconds within which the receiver has to answer."""
+WRITES = {"PutItem", "UpdateItem", "TransactWriteItems"}
+SECRET = Webhook(spelled(secret_of(MASTER, "hook", 1)))
+
+
+class BadReceiver(ThreadingHTTPServer):
+    """Takes less than two thirds of what it is sent, and checks all of it. What it has to say against us is in `faults`."""
+
+    daemon_threads = True
+
+    def __init__(self, chance: random.Random) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.chance = chance
+        self.lock = threading.Lock()
+        self.taken: defaultdict[str, list[int]] = defaultdict(list)
+        """By video, the versions in the order in which each was first taken."""
+        self.outcomes: Counter[str] = Counter()
+        self.faults: list[str] = []
+        self.is_well = False
+
+    def judge(self, headers: dict[str, str], body: bytes) -> str:
+        """What to do with a request; whatever that is, it must be ours, and not come before what is older."""
+        with self.lock:
+            try:
+                event = SECRET.verify(body, headers)
+            except Exception as error:  # whatever it says about the request
+                self.faults.append(f"not verified: {error!r}")
+                return "taken"
+            change = event["data"]
+            if headers["webhook-id"] != change["id"] or event["type"] != "video.changed":
+                self.faults.append("not what was changed")
+            versions = self.taken[change["videoId"]]
+            if change["version"] > len(versions) + 1:
+                self.faults.append(f"version {change['version']} came before {len(versions) + 1} was taken")
+            outcome = "taken" if self.is_well else self._outcome()
+            self.outcomes[outcome] += 1
+            if outcome in ("taken", "lost") and change["version"] == len(versions) + 1:
+                versions.append(change["version"])
+            return outcome
+
+    def _outcome(self) -> str:
+        outcomes = {"taken": 59, "failed": 30, "cut": 4, "lost": 4, "hung": 2, "gone": 2}
+        return self.chance.choices([*outcomes], [*outcomes.values()])[0]
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: BadReceiver
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["content-length"]))
+        outcome = self.server.judge({name.lower(): value for name, value in self.headers.items()}, body)
+        match outcome:
+            case "hung":
+                assert self.connection.recv(1) == b""
+            case "cut":
+                self.wfile.write(b"HTTP/1.1 2")
+            case "lost":  # it took the event, but nobody will know
+                pass
+            case _:
+                self.send_response({"taken": 204, "failed": 500, "gone": 410}[outcome])
+                self.end_headers()
+        self.close_connection = True
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def receiver() -> Iterator[BadReceiver]:
+    with BadReceiver(random.Random(7)) as server:
+        thread = threading.Thread(target=partial(server.serve_forever, poll_interval=0.01))
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+class Trouble:
+    """Kills workers before or after their writes. One request reaches the table at a time, as moto knows no other way."""
+
+    def __init__(self, table: Table, chance: random.Random) -> None:
+        self.chance = chance
+        self.is_over = False
+        self.kills = 0
+        self._lock = threading.RLock()
+        self._worker = threading.local()
+        come_between(table.client, self._between)
+
+    def _between(self, operation: str, _: Any, send: Callable[[], Any]) -> Any:
+        with self._lock:
+            is_at_risk = getattr(self._worker, "is_at_risk", False) and operation in WRITES and not self.is_over
+            fate = self.chance.random() if is_at_risk else 1
+            if fate < 0.06:
+                self.kills += 1
+                raise Killed
+            answer = send()
+            if fate < 0.12:
+                self.kills += 1
+                raise Killed
+            return answer
+
+    def let(self, work: Callable[[], bool]) -> bool:
+        """Whether a worker has done its work, and lives."""
+        self._worker.is_at_risk = True
+        try:
+            return work()
+        except Killed:
+            return False
+        finally:
+            self._worker.is_at_risk = False
+
+
+def test_whatever_happens_each_event_is_taken_and_in_the_order_of_its_video(
+    table: Table, receiver: BadReceiver
+) -> None:
+    chance = random.Random(18)
+    service = Delivering(table, Clock())
+    service.create(caller=ROOT, everybody=True, url=f"http://127.0.0.1:{receiver.server_port}/in")
+    trouble = Trouble(table, chance)
+
+    def worker() -> LambdaHandler:
+        # Signed by the real time, which receivers compare; an instance of its own, as what was killed remembers nothing.
+        return service.make(Receivers(lambda: MASTER, local=True, send=partial(send, seconds=SHORT), clock=time.time))
+
+    def hand_over(message: dict[str, Any]) -> None:
+        if not trouble.let(lambda: service.handle(message, worker())):
+            service.queue.waiting.append((service.clock() + HIDDEN, message))
+
+    versions = [video for video in range(VIDEOS) for _ in range(VERSIONS)]
+    chance.shuffle(versions)
+    made: Counter[int] = Counter()
+    expected = {f"v{video}": list(range(1, VERSIONS + 1)) for video in range(VIDEOS)}
+    resumed = rounds = 0
+    replay_at = len(versions) // 2
+    with ThreadPoolExecutor(3) as workers:
+        while versions or not service.is_caught_up() or service.queue.waiting:
+            rounds += 1
+            assert rounds < 3000, f"it is stuck: {service.place()}"
+            trouble.is_over = receiver.is_well = rounds > 400
+            messages = service.queue.take()
+            messages += [message for message in messages if chance.random() < 0.2]
+            chance.shuffle(messages)
+            late = len(messages) // 10
+            for message in messages[:late]:
+                service.queue.send(message, 60)
+            under_way = [workers.submit(hand_over, message) for message in messages[late:]]
+            # The feed grows while they work.
+            for _ in range(min(len(versions), chance.randint(0, 5))):
+                video = versions.pop()
+                made[video] += 1
+                append(service, f"v{video}", made[video])
+                if chance.random() < 0.7:  # else the message is lost: the next one makes up for it
+                    service.queue.send(changed_message(["alice"]))
+            if not versions and rounds % 50 == 0:  # another change of theirs, of which nothing else is told
+                service.queue.send(deliver_message("hook"))
+            for done in under_way:
+                done.result()
+            if service.hook()["paused"]:
+                assert service.hook()["pausedBecause"] == "The receiver answered 410 Gone."
+                service.hooks.change("hook", {"paused": False}, ROOT, int(service.clock()), always)
+                resumed += 1
+            if len(versions) < replay_at:
+                replay_at = -1
+                places = {log: service.feed.at_time(log, 0) for log in shard_logs()}
+                service.hooks.replay("hook", places, ROOT, int(service.clock()), always)
+            service.clock.advance(chance.choice([0, 1, 10, LEASE_SECONDS]))
+            service.sweep()
+    assert receiver.faults == []
+    assert receiver.taken == expected
+    assert trouble.kills > 5
+    assert resumed > 0
+    assert receiver.outcomes.keys() == {"taken", "failed", "cut", "lost", "hung", "gone"}
+
+
+CALLS = ["GetItem", "GetItem", "Query", "UpdateItem", "PutItem", "UpdateItem", "Query"]
+"""What a worker asks of the tables to deliver a page."""
+
+
+@pytest.mark.parametrize("incident", [faults.killed_before, faults.killed_after], ids=["before", "after"])
+@pytest.mark.parametrize("at", range(len(CALLS)), ids=lambda at: f"{at}-{CALLS[at]}")
+def test_killed_at_any_call_it_skips_nothing_and_repeats_only_what_was_not_written_down(
+    table: Table, at: int, incident: faults.Incident
+) -> None:
+    service = Delivering(table, Clock())
+    service.create()
+    for number in range(6):
+        service.change(f"c{number}", f"v{number % 2}")
+    line = Line(table.client)
+    line.arm(incident, at)
+    with suppress(Killed):
+        service.deliver()
+    assert line.calls == CALLS[: at + 1]
+    line.disarm()
+    service.clock.advance(HIDDEN)
+    service.deliver()
+    assert service.is_caught_up()
+    place = 5  # of the write that ends the page
+    is_repeated = 3 < at < place or (at, incident) == (place, faults.killed_before)
+    assert len(service.receiver.ids) == (12 if is_repeated else 6)
+    for video in range(2):
+        own = [id_ for id_ in service.receiver.ids if int(id_[1:]) % 2 == video]
+        assert own == [f"c{number}" for number in range(video, 6, 2)] * (2 if is_repeated else 1)
+
+
+def append(service: Delivering, video: str, version: int) -> None:
+    """Let a video be changed."""
+    at = int(service.clock() * 1000)
+    made: Change = {
+        "id": f"{video}-{version}",
+        "type": "video.changed",
+        "videoId": video,
+        "userId": "alice",
+        "version": version,
+        "at": at,
+        "fields": [],
+    }
+    service.feed.prepare(made)
+    service.feed.append([made])

@@ -1,0 +1,600 @@
+"""The feed: every change once in its logs, at the next position, whoever appends it and whatever breaks; and how it is read."""
+
+import json
+import random
+from collections.abc import Callable, Sequence
+from typing import Any, Unpack
+from urllib.parse import quote
+
+import jsonschema_rs
+import pytest
+
+from functions.audit import handler as audit
+from shared.aws.dynamodb import Asked, QueryPage, Table
+from shared.core.attributes import Item
+from shared.core.change_types import TYPES
+from shared.core.errors import Gone, Unavailable
+from shared.feed import following, log
+from shared.feed.change import LONGEST_FIELDS, Change, change_of, is_of
+from shared.feed.log import DAYS_KEPT, OLDEST, Feed, Place, logs_of, owner_log, shard_logs
+from shared.history.trail import AuditStore
+from shared.openapi.document import document
+from shared.routes import CHANGES, READ
+from shared.schema import AUDIT_TABLE_NAME, VIDEO, shard_of
+from tests import streams
+from tests.backstage import FakeQueue
+from tests.harness import NOW, Api, Clock, Context, Reply, recorded
+from tests.integration import faults
+from tests.integration.contents import items_of
+from tests.integration.faults import Incident, Killed, Line
+from tests.logs import metrics
+from tests.told import change, tell
+from tests.trail import DAYS, NoArchive
+
+ALICES = owner_log("alice")
+FILMS = [f"{number:08d}-0000-4000-8000-000000000000" for number in range(40)]
+EVERYTHING = f"{READ} {CHANGES}"
+INCIDENTS = (
+    faults.throttled,
+    faults.failing,
+    faults.request_lost,
+    faults.killed_before,
+    faults.answer_lost,
+    faults.killed_after,
+)
+DAY = 86_400
+
+
+@pytest.fixture
+def trail(table: Table) -> Table:
+    """The table of the trail, of which the feed is a part; nothing is tried twice by itself."""
+    return Table(AUDIT_TABLE_NAME, table.client, attempts=1, sleep=lambda _: None)
+
+
+@pytest.fixture
+def feed(trail: Table, clock: Clock) -> Feed:
+    """A feed, and whoever appends to it."""
+    return Feed(trail, clock)
+
+
+@pytest.fixture
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tails that are closed after two or three changes."""
+    monkeypatch.setattr(log, "LARGEST_TAIL", 300)
+
+
+def told(feed: Feed, name: str = ALICES, place: Place = OLDEST, step: int = 1000) -> list[tuple[int, str]]:
+    """Positions and ids of all that comes after a place, read `step` changes at a time."""
+    found: list[tuple[int, str]] = []
+    while True:
+        stretch = feed.read(name, place, step)
+        found += [(one.position, one.change["id"]) for one in stretch.told]
+        place = stretch.place
+        if stretch.is_end:
+            return found
+
+
+def dense(*numbers: int) -> list[tuple[int, str]]:
+    """These changes at the positions 1, 2, 3 ..."""
+    return [(position, change(number)["id"]) for position, number in enumerate(numbers, 1)]
+
+
+def blocks_of(trail: Table, name: str = ALICES) -> list[Item]:
+    """What is stored of a log, the tail last."""
+    return sorted((item for item in items_of(trail) if item["pk"] == name), key=lambda item: str(item["sk"]))
+
+
+class TestAChange:
+    def test_stands_in_the_log_of_its_thing_and_in_that_of_its_owner(self) -> None:
+        assert logs_of(change()) == (shard_logs()[shard_of(change()["videoId"])], ALICES)
+        nobodys = change(playlistId=FILMS[0])
+        del nobodys["videoId"], nobodys["userId"]
+        assert logs_of(nobodys) == (shard_logs()[shard_of(FILMS[0])],)
+
+    def test_says_which_fields_were_changed_and_not_to_what(self) -> None:
+        entry = {"pk": "p", "sk": "s", "entity": "video", "action": "changed", "owner": "alice", "videoId": "v"}
+        made = change_of(entry | {"changes": [{"field": "/title", "from": "secret", "to": "secret"}]})
+        assert (made["type"], made["userId"], made["fields"]) == ("video.changed", "alice", ["/title"])
+        assert "secret" not in json.dumps(made)
+        assert "fieldsOmitted" not in made
+        assert made == change_of(entry | {"changes": [{"field": "/title"}]}), "the same entry makes the same"
+
+    @pytest.mark.parametrize(
+        ("lengths", "named"), [([LONGEST_FIELDS], 1), ([LONGEST_FIELDS + 1], 0), ([600, 400], 2), ([600, 401, 1], 1)]
+    )
+    def test_names_fields_of_a_thousand_characters_together(self, lengths: list[int], named: int) -> None:
+        entry = {"pk": "p", "sk": "s", "entity": "video", "action": "changed"}
+        made = change_of(entry | {"changes": [{"field": "x" * length} for length in lengths]})
+        assert len(made["fields"]) == named
+        assert made.get("fieldsOmitted", False) == (named < len(lengths))
+
+    def test_of_an_entry_that_was_cut_says_so(self) -> None:
+        entry = {"pk": "p", "sk": "s", "entity": "video", "action": "changed", "changes": [], "omitted": 3}
+        assert change_of(entry)["fieldsOmitted"]
+
+    def test_has_an_id_of_its_entry_alone(self) -> None:
+        ids = {change_of({"pk": "p", "sk": str(n), "entity": "video", "action": "changed"})["id"] for n in range(100)}
+        assert len(ids) == 100
+        assert {len(id_) for id_ in ids} == {20}
+
+    def test_is_of_its_type_and_of_its_group(self) -> None:
+        assert is_of(change(), ())
+        assert is_of(change(), ("video.changed",))
+        assert is_of(change(), ("job.done", "video.*"))
+        assert not is_of(change(), ("video.created", "playlist.*"))
+
+
+@pytest.mark.usefixtures("small_blocks")
+class TestAppending:
+    def test_positions_are_dense_across_blocks(self, feed: Feed, trail: Table) -> None:
+        for number in range(1, 31):
+            tell(feed, change(number))
+        assert told(feed) == dense(*range(1, 31))
+        assert len(blocks_of(trail)) > 5
+
+    @pytest.mark.parametrize("step", [1, 2, 3, 7])
+    def test_reading_in_steps_finds_the_same(self, feed: Feed, step: int) -> None:
+        for number in range(1, 31):
+            tell(feed, change(number))
+        assert told(feed, step=step) == dense(*range(1, 31))
+
+    def test_a_batch_is_one_write_for_each_log(self, feed: Feed, trail: Table) -> None:
+        tell(feed, change(1))
+        with recorded(trail.client) as operations:
+            tell(feed, *(change(number) for number in range(2, 12)))
+        # Two logs: of each its tail is closed, and begins anew with all ten.
+        assert [operation.name for operation in operations] == ["PutItem"] * 4
+        assert told(feed) == dense(*range(1, 12))
+
+    def test_a_hundred_large_changes_fit_into_one_item(self, feed: Feed, trail: Table) -> None:
+        large = [
+            change(number, fields=["/" + random.Random(number).randbytes(LONGEST_FIELDS).hex()[: LONGEST_FIELDS - 1]])
+            for number in range(100)
+        ]
+        tell(feed, *large)
+        tell(feed, change(100))
+        assert max(len(item["changes"]) for item in blocks_of(trail)) < 400_000
+        assert told(feed) == dense(*range(101))
+
+    def test_many_who_append_side_by_side_take_turns(self, trail: Table, clock: Clock) -> None:
+        chance, writers = random.Random(1), [Feed(trail, clock) for _ in range(5)]
+        for number in range(1, 101):
+            tell(chance.choice(writers), change(number))
+        assert told(writers[0]) == dense(*range(1, 101))
+
+    def test_one_who_is_behind_closes_a_tail_with_less_and_that_replaces_nothing(
+        self, trail: Table, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        name = logs_of(change())[0]  # the first that is appended to
+        ahead, behind = Feed(trail, clock), Feed(trail, clock)
+        tell(ahead, change(1))
+        behind.prepare(change(9))  # it knows one change
+        monkeypatch.setattr(log, "LARGEST_TAIL", 10_000)
+        tell(ahead, change(2))
+        tell(ahead, change(3))
+        monkeypatch.setattr(log, "LARGEST_TAIL", 1)
+        with monkeypatch.context() as patch:
+            patch.setattr(behind, "_since", _kill)
+            with pytest.raises(Killed):
+                behind.append([change(9)])  # it has written its block, and not the tail
+        block, tail = blocks_of(trail, name)
+        assert (block["count"], tail["count"]) == (1, 3)
+        assert told(ahead, name) == dense(1, 2, 3), "the block and the tail begin at the same position"
+        assert told(ahead, name, step=2) == dense(1, 2, 3)
+        tell(ahead, change(4))
+        assert blocks_of(trail, name)[0]["count"] == 3, "more replaces less"
+        behind.append([change(9)])
+        assert blocks_of(trail, name)[0]["count"] == 3, "less never replaces more"
+        assert told(ahead, name) == dense(1, 2, 3, 4, 9)
+
+    @pytest.mark.parametrize("call", range(8))
+    @pytest.mark.parametrize("incident", INCIDENTS, ids=lambda incident: incident.__name__)
+    def test_whatever_breaks_at_a_call_what_is_delivered_again_is_appended_once(
+        self, feed: Feed, trail: Table, clock: Clock, incident: Incident, call: int
+    ) -> None:
+        tell(feed, change(1), change(2))
+        line = Line(trail.client)
+        line.arm(incident, call)
+        batch = [change(3), change(4)]
+        for writer in (Feed(trail, clock), Feed(trail, clock)):
+            try:
+                tell(writer, *batch, repeated=[made["id"] for made in batch] if line.calls else ())
+            except (Killed, Unavailable):
+                continue
+            break
+        line.disarm()
+        tell(Feed(trail, clock), *batch, repeated=[made["id"] for made in batch])
+        for name in logs_of(change()):
+            assert told(feed, name) == dense(1, 2, 3, 4)
+
+    def test_what_was_delivered_before_is_found_far_back(self, feed: Feed, trail: Table, clock: Clock) -> None:
+        for number in range(1, 201):
+            tell(feed, change(number))
+        again = [change(1), change(150), change(201)]
+        with recorded(trail.client) as operations:
+            tell(Feed(trail, clock), *again, repeated=[made["id"] for made in again])
+        assert told(feed) == dense(*range(1, 202))
+        assert "Query" in [operation.name for operation in operations]
+
+
+def _kill(*_: object) -> Any:
+    raise Killed
+
+
+@pytest.mark.usefixtures("small_blocks")
+class TestReading:
+    def test_a_tail_that_closes_in_the_middle_of_a_query_is_read_again(
+        self, feed: Feed, trail: Table, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        tell(feed, change(1))
+        stretch = feed.read(ALICES, OLDEST, 1)
+        query, hidden = trail.query, list[str]()
+
+        def miss_a_block(**asked: Unpack[Asked]) -> QueryPage:
+            page = query(**asked)
+            if hidden:
+                return page
+            hidden.append("once")
+            return QueryPage([item for item in page.items if item["sk"] == "TAIL"], page.examined, None)
+
+        for number in range(2, 8):
+            tell(feed, change(number))
+        monkeypatch.setattr(trail, "query", miss_a_block)
+        assert told(feed, place=stretch.place) == dense(*range(1, 8))[1:]
+        assert hidden
+
+    @pytest.mark.parametrize("place", [OLDEST, Place(1, 0), Place(1, 2)])
+    def test_a_tail_that_closes_behind_a_query_is_not_passed_over(
+        self, feed: Feed, trail: Table, monkeypatch: pytest.MonkeyPatch, place: Place
+    ) -> None:
+        tell(feed, *(change(number) for number in range(1, 6)))
+        query, asked_before = trail.query, list[str]()
+
+        def late(**asked: Unpack[Asked]) -> QueryPage:
+            page = query(**asked)
+            if not asked_before:  # the Query has passed the place of the block when that is written
+                asked_before.append("once")
+                for number in range(6, 10):
+                    tell(Feed(Table(trail.name, trail.client)), change(number))
+                page = query(**asked)
+                page.items[:] = [item for item in page.items if item["sk"] == "TAIL"]
+            return page
+
+        monkeypatch.setattr(trail, "query", late)
+        assert told(feed, place=place) == dense(*range(1, 10))[place.skip :]
+
+    def test_a_block_missing_after_others_ends_what_is_read_at_once(
+        self, feed: Feed, trail: Table, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for number in range(1, 21):
+            tell(feed, change(number))
+        query, missing = trail.query, blocks_of(trail)[2]["sk"]
+
+        def miss_a_block(**asked: Unpack[Asked]) -> QueryPage:
+            page = query(**asked)
+            items = page.items if asked.get("consistent") else [item for item in page.items if item["sk"] != missing]
+            return QueryPage(items, page.examined, page.last_key)
+
+        monkeypatch.setattr(trail, "query", miss_a_block)
+        assert not feed.read(ALICES, OLDEST, 1000).is_end
+        assert told(feed) == dense(*range(1, 21))
+
+    def test_what_is_past_its_time_is_gone_though_dynamodb_has_it_still(self, feed: Feed, clock: Clock) -> None:
+        tell(feed, change(1))
+        place = feed.read(ALICES, OLDEST, 1000).place
+        for number in range(2, 12):
+            tell(feed, change(number))
+        clock.advance(DAYS_KEPT * DAY + 1)
+        with pytest.raises(Gone, match="30 days"):
+            feed.read(ALICES, place, 1000)
+
+    def test_the_tail_of_an_idle_log_is_never_lost(self, feed: Feed, clock: Clock, trail: Table) -> None:
+        for number in range(1, 12):
+            tell(feed, change(number))
+        end = feed.end(ALICES)
+        clock.advance(400 * DAY)
+        for item in blocks_of(trail)[:-1]:
+            trail.delete({name: item[name] for name in ("pk", "sk")})
+        first = blocks_of(trail)[0]["first"]
+        assert told(feed) == dense(*range(1, 12))[first - 1 :]
+        assert told(feed, place=end) == []
+        tell(Feed(trail, clock), change(12))
+        assert told(feed, place=end) == [(12, "change-0012")]
+
+    def test_the_oldest_is_found_behind_many_blocks_that_are_past_their_time(self, feed: Feed, clock: Clock) -> None:
+        for number in range(1, 161):
+            tell(feed, change(number))
+        clock.advance(DAYS_KEPT * DAY - 10)
+        for number in range(161, 171):
+            tell(feed, change(number))
+        clock.advance(11)
+        found = told(feed)
+        assert found == dense(*range(1, 171))[-len(found) :]
+        assert 10 <= len(found) < 20
+
+    def test_a_place_that_a_restored_log_has_not_reached_is_gone(self, feed: Feed) -> None:
+        tell(feed, change(1), change(2))
+        assert feed.read(ALICES, Place(1, 2), 1).is_end
+        with pytest.raises(Gone):
+            feed.read(ALICES, Place(1, 3), 1)
+
+    def test_who_began_before_the_first_change_is_told_when_that_is_no_longer_kept(
+        self, feed: Feed, clock: Clock
+    ) -> None:
+        place = feed.read(ALICES, OLDEST, 1000).place
+        for number in range(1, 12):
+            tell(feed, change(number))
+        assert told(feed, place=place) == dense(*range(1, 12))
+        clock.advance(DAYS_KEPT * DAY + 1)
+        with pytest.raises(Gone):
+            feed.read(ALICES, place, 1000)
+
+    def test_a_place_is_found_by_a_time(self, feed: Feed, clock: Clock) -> None:
+        assert feed.at_time(ALICES, NOW * 1000) == feed.end(ALICES)
+        times = []
+        for number in range(1, 41):
+            clock.advance(60)
+            times.append(int(clock() * 1000))
+            tell(feed, change(number))
+        for number, at in enumerate(times, 1):
+            found = [position for position, _ in told(feed, place=feed.at_time(ALICES, at))]
+            assert number in found, "none is missing"
+            assert len(found) < 40 - number + 5, "and few come again"
+        assert feed.at_time(ALICES, times[-1] + 1) == feed.end(ALICES)
+        assert told(feed, place=feed.at_time(ALICES, 0)) == dense(*range(1, 41))
+
+
+Ask = Callable[..., Reply]
+
+
+@pytest.fixture
+def ask(api: Api) -> Ask:
+    """GET /v1/changes as somebody who may follow everything, unless the test says otherwise."""
+
+    def send(query: str = "", user: str = "search", scopes: str = EVERYTHING) -> Reply:
+        return api.get("/v1/changes", query=query, user=user, scopes=scopes)
+
+    return send
+
+
+def followed(ask: Ask, query: str = "", **options: Any) -> list[dict[str, Any]]:
+    """All items, page by page, until there are no more."""
+    items: list[dict[str, Any]] = []
+    cursor = ""
+    while True:
+        page = ask(f"{query}{cursor}", **options).json
+        items += page["items"]
+        cursor = f"&after={page['nextCursor']}"
+        if page["caughtUp"]:
+            return items
+
+
+@pytest.mark.usefixtures("small_blocks")
+class TestFollowing:
+    @pytest.fixture
+    def told_of(self, feed: Feed) -> list[Change]:
+        """Changes of forty videos of alice's and bob's, as they were told."""
+        made = [
+            change(number, videoId=FILMS[number % 40], userId=("alice", "bob")[number % 2], type=TYPES[number % 7])
+            for number in range(1, 121)
+        ]
+        for one in made:
+            tell(feed, one)
+        return made
+
+    @pytest.mark.parametrize("limit", [1, 7, 25, 100])
+    def test_pages_have_all_once_in_the_order_of_each_shard(self, ask: Ask, told_of: list[Change], limit: int) -> None:
+        items = followed(ask, f"limit={limit}")
+        assert sorted(item["id"] for item in items) == [made["id"] for made in told_of]
+        for shard in range(4):
+            own = [item for item in items if item["shard"] == shard]
+            assert [item["position"] for item in own] == list(range(1, len(own) + 1))
+            assert [item["id"] for item in own] == [
+                made["id"] for made in told_of if shard_of(made["videoId"]) == shard
+            ]
+
+    def test_a_page_is_in_the_order_of_time(self, ask: Ask, told_of: list[Change]) -> None:
+        assert [item["id"] for item in ask("limit=100").json["items"]] == [made["id"] for made in told_of[:100]]
+
+    def test_it_says_all_of_the_change_and_where_it_stands(self, ask: Ask, told_of: list[Change]) -> None:
+        (first,) = ask("limit=1").json["items"]
+        assert first == told_of[0] | {"shard": shard_of(FILMS[1]), "position": 1}
+
+    def test_owners_have_a_log_of_their_own(self, ask: Ask, told_of: list[Change]) -> None:
+        items = followed(ask, "userId=alice&limit=7", user="alice", scopes=READ)
+        assert [item["id"] for item in items] == [made["id"] for made in told_of if made["userId"] == "alice"]
+        assert [(item["shard"], item["position"]) for item in items] == [(0, n) for n in range(1, 61)]
+
+    @pytest.mark.parametrize("types", ["video.created", "video.created,video.expired", "credit.*", "video.*,credit.*"])
+    def test_types_and_groups_select(self, ask: Ask, told_of: list[Change], types: str) -> None:
+        items = followed(ask, f"types={types}&limit=5")
+        wanted = sorted(made["id"] for made in told_of if is_of(made, types.split(",")))
+        assert sorted(item["id"] for item in items) == wanted
+
+    def test_a_page_ends_short_when_it_has_looked_at_many(
+        self, ask: Ask, told_of: list[Change], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(following, "MOST_EXAMINED", 10)
+        page = ask("types=video.created").json
+        assert len(page["items"]) < 10
+        assert not page["caughtUp"]
+        wanted = sorted(made["id"] for made in told_of if made["type"] == "video.created")
+        assert sorted(item["id"] for item in followed(ask, "types=video.created")) == wanted
+
+    def test_it_is_caught_up_only_when_nothing_was_cut_off(self, ask: Ask, told_of: list[Change]) -> None:
+        page = ask("limit=100").json
+        assert (len(page["items"]), page["caughtUp"]) == (100, False)
+        rest = ask(f"limit=20&after={page['nextCursor']}").json
+        assert len(rest["items"]) == len(told_of) - 100
+        again = ask(f"after={rest['nextCursor']}").json
+        assert (again["items"], again["caughtUp"]) == ([], True)
+
+    @pytest.mark.usefixtures("told_of")
+    def test_from_now_on_begins_behind_all_that_there_is(self, ask: Ask, feed: Feed) -> None:
+        page = ask("after=now").json
+        assert (page["items"], page["caughtUp"]) == ([], True)
+        tell(feed, change(999))
+        (item,) = ask(f"after={page['nextCursor']}").json["items"]
+        assert item["id"] == "change-0999"
+
+    def test_a_cursor_of_an_empty_feed_leads_on(self, ask: Ask, feed: Feed) -> None:
+        pages = [ask(query).json["nextCursor"] for query in ("", "after=now")]
+        tell(feed, change())
+        for cursor in pages:
+            assert len(ask(f"after={cursor}").json["items"]) == 1
+
+    @pytest.mark.usefixtures("told_of")
+    def test_the_next_page_is_linked(self, ask: Ask) -> None:
+        reply = ask("limit=3&types=video.*")
+        assert reply.headers["link"] == (
+            f'<?limit=3&types=video.%2A&after={quote(reply.json["nextCursor"], safe="")}>; rel="next"'
+        )
+
+    @pytest.mark.usefixtures("told_of")
+    @pytest.mark.parametrize(
+        ("user", "query"),
+        [("other", ""), ("search", "types=video.*"), ("search", "userId=alice"), ("search", "userId=bob")],
+    )
+    def test_a_cursor_is_good_for_one_caller_and_one_query(self, ask: Ask, user: str, query: str) -> None:
+        cursor = ask().json["nextCursor"]
+        reply = ask(f"{query}&after={cursor}", user=user)
+        assert (reply.status, reply.json["type"].rpartition(":")[2]) == (400, "invalid-cursor")
+
+    @pytest.mark.usefixtures("told_of")
+    def test_the_order_of_types_does_not_matter_to_a_cursor(self, ask: Ask) -> None:
+        cursor = ask("types=video.*,job.done").json["nextCursor"]
+        assert ask(f"types=job.done,video.*&after={cursor}").status == 200
+
+    def test_a_cursor_is_good_for_as_long_as_what_follows_is_kept(self, ask: Ask, feed: Feed, clock: Clock) -> None:
+        tell(feed, change(1))
+        cursor = ask().json["nextCursor"]
+        clock.advance(DAYS_KEPT * DAY - 1)
+        for number in range(2, 12):
+            tell(feed, change(number))
+        assert len(ask(f"after={cursor}").json["items"]) == 10
+        clock.advance(DAYS_KEPT * DAY + 1)
+        reply = ask(f"after={cursor}")
+        assert reply.status == 410
+        assert "`after=now`" in reply.json["detail"]
+        assert "export" in reply.json["detail"]
+        begun = ask("after=now").json["nextCursor"]
+        assert ask(f"after={begun}").json["caughtUp"]
+
+    @pytest.mark.parametrize(
+        ("query", "parameter"),
+        [
+            *((f"types={types}", "types") for types in ("video.exploded", "videos.*", "*", "video", "")),
+            ("limit=0", "limit"),
+            ("limit=101", "limit"),
+            ("cursor=x", "cursor"),
+            ("userId=%0a", "userId"),
+        ],
+    )
+    def test_a_bad_parameter_is_refused_by_name(self, ask: Ask, query: str, parameter: str) -> None:
+        reply = ask(query)
+        assert reply.status == 400
+        assert [fault["parameter"] for fault in reply.json["errors"]] == [parameter]
+
+    @pytest.mark.parametrize("query", ["", "limit=1", "after=now"])
+    def test_pages_are_as_the_openapi_document_says(self, ask: Ask, told_of: list[Change], query: str) -> None:
+        schema = {"$ref": "#/components/schemas/ChangePage", "components": document()["components"]}
+        jsonschema_rs.Draft202012Validator(schema).validate(ask(query).json)
+
+    @pytest.mark.parametrize(
+        ("user", "scopes", "query", "status"),
+        [
+            ("alice", READ, "userId=alice", 200),
+            ("alice", READ, "", 403),
+            ("alice", READ, "userId=bob", 403),
+            ("search", EVERYTHING, "", 200),
+            ("search", EVERYTHING, "userId=alice", 200),
+            ("search", CHANGES, "", 403),
+            ("root", "videos/read videos/admin", "", 200),
+            ("root", "videos/read videos/admin", "userId=alice", 200),
+        ],
+    )
+    def test_everybodys_changes_take_a_scope(self, ask: Ask, user: str, scopes: str, query: str, status: int) -> None:
+        assert ask(query, user=user, scopes=scopes).status == status
+
+
+class BrokenQueue(FakeQueue):
+    """Takes nothing for a while."""
+
+    def __init__(self, failures: int = 0) -> None:
+        super().__init__()
+        self.failures = failures
+
+    def send(self, body: Any, delay_seconds: int = 0) -> None:
+        """Keep a message, or fail."""
+        if self.failures:
+            self.failures -= 1
+            raise Unavailable
+        super().send(body, delay_seconds)
+
+
+def records(count: int) -> list[streams.Raw]:
+    """The records of videos that are created."""
+    return [
+        streams.change(
+            None,
+            VIDEO.key(videoId=film) | {"videoId": film, "userId": "alice", "title": "t", "version": 1},
+            sequence=number,
+        )
+        for number, film in enumerate(FILMS[:count], 1)
+    ]
+
+
+class TestTheAuditFunction:
+    def invoke(self, trail: Table, clock: Clock, queue: FakeQueue, raws: Sequence[streams.Raw]) -> None:
+        """Run an instance of its own over records."""
+        function = audit.make(AuditStore(trail), NoArchive(), DAYS, Feed(trail, clock), queue)
+        assert function(streams.event(*raws), Context()) == {"batchItemFailures": []}
+
+    def test_appends_what_it_keeps_and_wakes_whoever_follows(self, trail: Table, clock: Clock, feed: Feed) -> None:
+        queue = FakeQueue()
+        self.invoke(trail, clock, queue, records(3))
+        assert [position for position, _ in told(feed)] == [1, 2, 3]
+        assert queue.sent == [{"schema": "video-metadata/changed/1", "owners": ["alice"]}]
+
+    def test_does_nothing_for_a_batch_without_changes(self, trail: Table, clock: Clock) -> None:
+        queue = FakeQueue()
+        item = VIDEO.key(videoId=FILMS[0]) | {"videoId": FILMS[0], "userId": "alice", "version": 1}
+        self.invoke(trail, clock, queue, [streams.change(item, item | {"rel": "X"})])
+        assert (queue.sent, items_of(trail)) == ([], [])
+
+    @pytest.mark.parametrize("call", range(14))
+    @pytest.mark.parametrize("incident", INCIDENTS, ids=lambda incident: incident.__name__)
+    def test_whatever_breaks_at_a_call_each_change_is_told_once(
+        self, trail: Table, clock: Clock, feed: Feed, incident: Incident, call: int
+    ) -> None:
+        queue, line = FakeQueue(), Line(trail.client)
+        line.arm(incident, call)
+        function = audit.make(AuditStore(trail), NoArchive(), DAYS, Feed(trail, clock), queue)
+        given_up = streams.deliver(records(3), lambda event: function(event, Context()), retries=5)
+        line.disarm()
+        assert given_up == []
+        assert [position for position, _ in told(feed)] == [1, 2, 3]
+        assert len({id_ for _, id_ in told(feed)}) == 3
+        assert queue.sent
+
+    def test_wakes_them_again_when_it_could_not_say_so(self, trail: Table, clock: Clock, feed: Feed) -> None:
+        queue = BrokenQueue(failures=1)
+        with pytest.raises(Unavailable):
+            self.invoke(trail, clock, queue, records(2))
+        self.invoke(trail, clock, queue, records(2))
+        assert len(told(feed)) == 2
+        assert len(queue.sent) == 1
+
+    def test_counts_a_change_once_though_it_cannot_be_appended(
+        self, trail: Table, clock: Clock, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(Feed, "append", _unavailable)
+            with pytest.raises(Unavailable):
+                self.invoke(trail, clock, FakeQueue(), records(2))
+        self.invoke(trail, clock, FakeQueue(), records(2))
+        assert [line["VideosCreated"] for line in metrics(capsys) if "VideosCreated" in line] == [2]
+
+
+def _unavailable(*_: object) -> None:
+    raise Unavailable

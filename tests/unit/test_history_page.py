@@ -1,0 +1,119 @@
+"""docs/history.md says what the service answers: its story is carried out, and the answers on the page are the real ones."""
+
+import json
+import re
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shared.core.caller import Caller
+from shared.history.plan import REASONS
+from shared.videos.video import patched
+from tests.harness import ADMIN_SCOPES, Api
+from tests.undoing import Undoing
+
+PAGE = (Path(__file__).parents[2] / "docs" / "history.md").read_text(encoding="utf-8")
+DIFF, UNDO, RUN = (json.loads(block) for block in re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL))
+IDS = [f"{number:08x}-0000-4000-8000-000000000000" for number in range(500)]
+CORRECTED = IDS[::10]
+HUNDREDS = [range(start, start + 100) for start in range(0, 500, 100)]
+NAMES = ("changesetId", "revertId")
+
+
+class Story(Undoing):
+    """500 films of Alice's."""
+
+    def __init__(self, api: Api) -> None:
+        super().__init__(api)
+        for hundred in HUNDREDS:
+            films = ({"videoId": IDS[n], "userId": "alice", "title": f"Film {n}"} for n in hundred)
+            self._batch([{"op": "create", "video": film} for film in films], "admin")
+
+    def _batch(self, operations: list[dict[str, Any]], user: str) -> None:
+        self.write("POST", "/v1/videos/batch", {"operations": operations}, user=user)
+
+    def rename(self) -> None:
+        """What the script does."""
+        for hundred in HUNDREDS:
+            self._batch(
+                [{"op": "patch", "videoId": IDS[n], "patch": {"title": f"film_{n}.mov"}} for n in hundred], "alice"
+            )
+
+    def rename_by_import(self) -> None:
+        """The same as one change set."""
+        importer = Caller.job("import").acting_for(RUN["changesetId"])
+        for n, video_id in enumerate(IDS):
+            self.videos.change(video_id, importer, self.now, partial(patched, patch={"title": f"film_{n}.mov"}))
+        self.settle()
+
+    def correct(self) -> None:
+        """What Bob does."""
+        for video_id in CORRECTED:
+            self.write("PATCH", f"/v1/videos/{video_id}", {"title": "Right"}, user="bob", scopes=ADMIN_SCOPES)
+
+    def titles(self) -> dict[str, str]:
+        """The title of each film."""
+        return {video_id: self.item(video_id)["title"] for video_id in IDS}
+
+    @staticmethod
+    def assert_undone(titles: dict[str, str]) -> None:
+        """450 are as before, and 50 as Bob left them."""
+        assert titles == {video_id: "Right" if video_id in CORRECTED else f"Film {n}" for n, video_id in enumerate(IDS)}
+
+
+@pytest.fixture
+def story(api: Api) -> Story:
+    """The story before the mistake."""
+    return Story(api)
+
+
+def shown(answer: dict[str, Any]) -> dict[str, Any]:
+    """An answer without what is another each time, and without its items."""
+    return {name: value for name, value in answer.items() if name not in (*NAMES, "items", "nextCursor")}
+
+
+def untimed(item: dict[str, Any]) -> dict[str, Any]:
+    """A part of a report, whatever the time."""
+    return item | {"skipped": [left | {"at": 0} for left in item["skipped"]]}
+
+
+def test_the_script_and_its_undo(story: Story) -> None:
+    story.rename()
+    story.correct()
+    film = f"/v1/videos/{IDS[0]}"
+    assert story.api.get(f"{film}/diff", query="from=1&to=2").json == DIFF
+
+    sets = [story.entries(IDS[hundred[1]])[0]["correlationId"] for hundred in HUNDREDS]
+    dry = story.undone(sets[0], user="alice", query="dryRun=true")
+    assert shown(dry) == shown(UNDO)
+    two = [item for item in dry["items"] if item["videoId"] in (IDS[0], IDS[1])]
+    assert list(map(untimed, two)) == list(map(untimed, UNDO["items"]))
+    for changeset in sets:
+        assert shown(story.undone(changeset, user="alice")) == shown(UNDO) | {"dryRun": False}
+    story.assert_undone(story.titles())
+
+    again = story.undone(sets[0], user="alice")
+    assert (again["reverted"], again["unchanged"], again["skipped"]) == (0, 90, 10)
+    assert "`reverted` is 0 then, `unchanged` 90, `skipped` the same 10" in PAGE
+
+    last = json.loads(re.findall(r"^`(\{\"toVersion\".*\})`", PAGE, re.MULTILINE)[0])
+    assert story.revert(IDS[0], last.pop("toVersion"), **last).status == 200
+    assert story.item(IDS[0])["title"] == "Film 0"
+
+
+def test_the_same_by_an_import(story: Story) -> None:
+    story.rename_by_import()
+    story.correct()
+    begun = story.undo(RUN["changesetId"], user="alice")
+    assert (begun.status, begun.headers["location"]) == (202, f"reverts/{begun.json['revertId']}")
+    story.work()
+    answer = story.run(RUN["changesetId"], begun.json["revertId"], user="alice").json
+    assert shown(answer) == shown(RUN)
+    assert {item["videoId"] for item in answer["items"]} == set(CORRECTED)
+    story.assert_undone(story.titles())
+
+
+def test_every_reason_is_explained() -> None:
+    assert set(REASONS) <= set(re.findall(r"^\| `(\w+)` \|", PAGE, re.MULTILINE))

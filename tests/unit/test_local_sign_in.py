@@ -1,0 +1,297 @@
+"""Signing in at the development issuer: authorization code with PKCE, as at any other."""
+
+import hashlib
+import re
+from base64 import urlsafe_b64encode
+from collections.abc import Iterator
+from html import unescape
+from typing import Any
+from urllib.parse import parse_qs, urljoin, urlsplit
+
+import httpx
+import jwt
+import pytest
+
+from local import AUDIENCE, CONSOLE_CLIENT
+from local.issuer import CODE_SECONDS, LARGEST_FORM, SESSION, USERS, Issuer, Signer
+from tests.harness import Clock
+
+BACK = "http://127.0.0.1:4566/console/"
+VERIFIER = "a-verifier-of-forty-three-characters-or-more"
+ALL = "videos/read videos/write videos/admin"
+
+
+def challenge(verifier: str) -> str:
+    """What is sent ahead of a verifier (RFC 7636, section 4.2)."""
+    return urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
+
+
+REQUEST = {
+    "client_id": CONSOLE_CLIENT,
+    "redirect_uri": BACK,
+    "response_type": "code",
+    "scope": ALL,
+    "code_challenge": challenge(VERIFIER),
+    "code_challenge_method": "S256",
+    "state": "a&b",
+}
+
+
+class People:
+    """Browsers at an issuer."""
+
+    def __init__(self, issuer: Issuer, http: httpx.Client) -> None:
+        self.issuer = issuer
+        self.http = http
+
+    def authorize(self, **changed: str) -> httpx.Response:
+        """The issuer's page; a parameter that is given as empty text is left out."""
+        return self.http.get(f"{self.issuer.url}/authorize", params=_given(REQUEST | changed))
+
+    def choose(self, user: str, **changed: str) -> httpx.Response:
+        """What a click on a user is answered with."""
+        page = self.authorize(**changed)
+        links = re.findall(r'href="([^"]+)">(\w+)</a>', page.text)
+        (link,) = (link for link, name in links if name == user)
+        return self.http.get(urljoin(str(page.url), unescape(link)))
+
+    def code(self, user: str = "alice", **changed: str) -> str:
+        """The code that somebody comes back with."""
+        (code,) = parse_qs(urlsplit(self.choose(user, **changed).headers["location"]).query)["code"]
+        return code
+
+    def redeem(self, code: str, **changed: str) -> httpx.Response:
+        """The answer to the request for the code's tokens."""
+        form = {
+            "grant_type": "authorization_code",
+            "client_id": CONSOLE_CLIENT,
+            "code": code,
+            "redirect_uri": BACK,
+            "code_verifier": VERIFIER,
+        }
+        return self.token(form | changed)
+
+    def refresh(self, token: str) -> httpx.Response:
+        """The answer to the request for the next tokens."""
+        return self.token({"grant_type": "refresh_token", "client_id": CONSOLE_CLIENT, "refresh_token": token})
+
+    def token(self, form: dict[str, str]) -> httpx.Response:
+        """The answer of the token endpoint."""
+        return self.http.post(f"{self.issuer.url}/token", data=_given(form))
+
+
+def _given(parameters: dict[str, str]) -> dict[str, str]:
+    return {name: value for name, value in parameters.items() if value}
+
+
+def claims(answer: httpx.Response) -> dict[str, Any]:
+    """Those of the access token in an answer."""
+    return dict(jwt.decode(answer.json()["access_token"], options={"verify_signature": False}))
+
+
+@pytest.fixture(scope="module")
+def signer(tmp_path_factory: pytest.TempPathFactory) -> Signer:
+    """One key for all tests here: making one takes a while."""
+    return Signer(tmp_path_factory.mktemp("issuer") / "key.pem")
+
+
+@pytest.fixture(scope="module")
+def http() -> Iterator[httpx.Client]:
+    """One browser for all tests here: it remembers nothing."""
+    with httpx.Client(trust_env=False) as client:
+        yield client
+
+
+@pytest.fixture
+def people(signer: Signer, clock: Clock, http: httpx.Client) -> Iterator[People]:
+    """People at an issuer of the test's own, whose clock is the test's."""
+    with Issuer(0, signer, clock) as issuer:
+        yield People(issuer, http)
+
+
+def is_refused(answer: httpx.Response, error: str) -> bool:
+    """Whether no token was given, for this reason (RFC 6749, section 5.2)."""
+    return (answer.status_code, answer.json()) == (400, {"error": error})
+
+
+class TestSigningIn:
+    def test_the_page_offers_everybody_there_is(self, people: People) -> None:
+        page = people.authorize()
+        assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
+        assert re.findall(r">(\w+)</a>", page.text) == [*USERS]
+
+    def test_somebody_comes_back_with_a_code_and_the_state_that_was_sent(self, people: People) -> None:
+        answer = people.choose("alice")
+        address, _, query = answer.headers["location"].partition("?")
+        assert (answer.status_code, address, parse_qs(query)["state"]) == (302, BACK, ["a&b"])
+
+    def test_a_code_becomes_tokens_that_the_service_accepts(self, people: People) -> None:
+        answer = people.redeem(people.code("admin"))
+        keys = jwt.PyJWKSet.from_dict(people.http.get(f"{people.issuer.url}/.well-known/jwks.json").json())
+        token = answer.json()["access_token"]
+        key = keys[jwt.get_unverified_header(token)["kid"]]
+        verified = jwt.decode(token, key, algorithms=["RS256"], audience=AUDIENCE, issuer=people.issuer.url)
+        assert (verified["sub"], verified["scope"], verified["client_id"]) == ("admin", ALL, CONSOLE_CLIENT)
+        assert (answer.json()["token_type"], answer.json()["expires_in"]) == ("Bearer", SESSION)
+
+    @pytest.mark.parametrize(
+        ("user", "asked", "granted"),
+        [
+            ("alice", ALL, "videos/read videos/write"),
+            ("admin", ALL, ALL),
+            ("admin", "videos/read", "videos/read"),
+            ("bob", "videos/transcode other", ""),
+        ],
+    )
+    def test_the_scopes_are_those_that_were_asked_for_and_the_user_has(
+        self, people: People, user: str, asked: str, granted: str
+    ) -> None:
+        answer = people.redeem(people.code(user, scope=asked))
+        assert answer.json()["scope"] == claims(answer)["scope"] == granted
+
+    def test_tokens_are_not_cached(self, people: People) -> None:
+        assert people.redeem(people.code()).headers["cache-control"] == "no-store"
+
+
+class TestCodes:
+    @pytest.mark.parametrize(
+        "changed",
+        [{"code_verifier": "another"}, {"code_verifier": ""}, {"redirect_uri": f"{BACK}index.html"}],
+        ids=str,
+    )
+    def test_need_their_verifier_and_their_address(self, people: People, changed: dict[str, str]) -> None:
+        assert is_refused(people.redeem(people.code(), **changed), "invalid_grant")
+
+    def test_cannot_be_guessed(self, people: People) -> None:
+        assert is_refused(people.redeem("guessed"), "invalid_grant")
+        assert people.code() != people.code()
+
+    def test_are_good_for_one_use(self, people: People) -> None:
+        code = people.code()
+        assert people.redeem(code).status_code == 200
+        assert is_refused(people.redeem(code), "invalid_grant")
+
+    def test_are_used_up_by_a_wrong_verifier(self, people: People) -> None:
+        code = people.code()
+        people.redeem(code, code_verifier="guessed")
+        assert is_refused(people.redeem(code), "invalid_grant")
+
+    def test_expire(self, people: People, clock: Clock) -> None:
+        in_time, late = people.code(), people.code()
+        clock.advance(CODE_SECONDS)
+        assert people.redeem(in_time).status_code == 200
+        clock.advance(1)
+        assert is_refused(people.redeem(late), "invalid_grant")
+
+    def test_are_of_one_client(self, people: People) -> None:
+        assert is_refused(people.redeem(people.code(), client_id="another"), "invalid_client")
+
+    def test_are_the_only_thing_that_is_redeemed_beside_refresh_tokens(self, people: People) -> None:
+        assert is_refused(people.redeem(people.code(), grant_type="password"), "unsupported_grant_type")
+
+
+class TestRefreshTokens:
+    def test_give_new_tokens_of_the_same_user_with_the_same_scopes(self, people: People) -> None:
+        first = people.redeem(people.code("bob", scope="videos/read"))
+        second = people.refresh(first.json()["refresh_token"])
+        assert (claims(second)["sub"], claims(second)["scope"]) == ("bob", "videos/read")
+        assert claims(second)["jti"] != claims(first)["jti"]
+
+    def test_are_good_for_one_use(self, people: People) -> None:
+        first = people.redeem(people.code()).json()["refresh_token"]
+        second = people.refresh(first).json()["refresh_token"]
+        assert is_refused(people.refresh(first), "invalid_grant")
+        assert people.refresh(second).status_code == 200
+
+
+class TestRequests:
+    @pytest.mark.parametrize(
+        "address",
+        [
+            "https://127.0.0.1/console/",
+            "http://evil.example/console/",
+            "http://127.0.0.1.evil.example/",
+            "http://127.0.0.1@evil.example/",
+            "http://evil.example\\@127.0.0.1/",
+            "http://127.0.0.1:4566/\r\nSet-Cookie: a=b",
+            "http://127.0.0.1:4566/\n",
+            "http://127.0.0.1:4566/?x=y",
+            "http://127.0.0.1:4566/#x",
+            "//evil.example/",
+            "javascript:alert(1)",
+            "",
+        ],
+    )
+    def test_lead_nobody_to_another_machine(self, people: People, address: str) -> None:
+        assert people.authorize(redirect_uri=address).text == "invalid_request\n"
+        with_user = people.http.get(f"{people.issuer.url}/authorize/alice", params=REQUEST | {"redirect_uri": address})
+        signed_out = people.http.get(f"{people.issuer.url}/logout", params={"post_logout_redirect_uri": address})
+        for answer in (with_user, signed_out):
+            assert (answer.status_code, "location" in answer.headers) == (400, False)
+
+    @pytest.mark.parametrize("address", ["http://localhost:8000/console/index.html", "http://127.0.0.1/", BACK])
+    def test_may_come_from_any_port_of_this_one(self, people: People, address: str) -> None:
+        assert people.choose("alice", redirect_uri=address).headers["location"].startswith(f"{address}?code=")
+        signed_out = people.http.get(f"{people.issuer.url}/logout", params={"post_logout_redirect_uri": address})
+        assert (signed_out.status_code, signed_out.headers["location"]) == (302, address)
+
+    @pytest.mark.parametrize(
+        ("changed", "error"),
+        [
+            ({"client_id": "another"}, "unauthorized_client"),
+            ({"response_type": "token"}, "unsupported_response_type"),
+            ({"code_challenge": ""}, "invalid_request"),
+            ({"code_challenge_method": "plain"}, "invalid_request"),
+        ],
+        ids=str,
+    )
+    def test_of_another_kind_are_refused(self, people: People, changed: dict[str, str], error: str) -> None:
+        answer = people.authorize(**changed)
+        assert (answer.status_code, answer.text) == (400, f"{error}\n")
+
+    def test_are_shown_as_text_in_the_page(self, people: People) -> None:
+        assert '"><script>' not in people.authorize(state='"><script>alert(1)</script>').text
+
+
+class TestOtherPages:
+    """What web pages elsewhere may do with an issuer on somebody's machine."""
+
+    @pytest.mark.parametrize("path", ["/.well-known/openid-configuration", "/authorize", "/authorize/admin", "/token"])
+    def test_cannot_reach_it_by_a_name_of_their_own(self, people: People, path: str) -> None:
+        """DNS rebinding."""
+        for method in ("GET", "POST"):
+            answer = people.http.request(
+                method, f"{people.issuer.url}{path}", params=REQUEST, headers={"Host": "evil.example"}
+            )
+            assert (answer.status_code, answer.content) == (403, b"")
+
+    def test_may_read_what_it_publishes_and_the_answer_for_a_code(self, people: People) -> None:
+        answers = [people.http.get(f"{people.issuer.url}/.well-known/openid-configuration"), people.redeem("x")]
+        assert [answer.headers["access-control-allow-origin"] for answer in answers] == ["*", "*"]
+
+    def test_may_not_read_its_page_or_a_code(self, people: People) -> None:
+        for answer in (people.authorize(), people.choose("alice")):
+            assert "access-control-allow-origin" not in answer.headers
+
+
+class TestForms:
+    def test_that_are_too_large_are_not_read(self, people: People) -> None:
+        answer = people.redeem("x" * LARGEST_FORM)
+        assert (answer.status_code, answer.content, answer.headers["connection"]) == (400, b"", "close")
+
+    def test_without_a_length_are_not_read(self, people: People) -> None:
+        answer = people.http.post(f"{people.issuer.url}/token", content=iter([b"grant_type=x"]))
+        assert (answer.status_code, answer.headers["connection"]) == (400, "close")
+
+    def test_elsewhere_are_not_read(self, people: People) -> None:
+        answer = people.http.post(f"{people.issuer.url}/authorize", data=REQUEST)
+        assert (answer.status_code, answer.headers["connection"]) == (404, "close")
+
+
+def test_discovery_says_all_that_a_client_needs(people: People) -> None:
+    """https://openid.net/specs/openid-connect-discovery-1_0.html#ProviderMetadata"""
+    document = people.http.get(f"{people.issuer.url}/.well-known/openid-configuration").json()
+    assert document["authorization_endpoint"] == f"{people.issuer.url}/authorize"
+    assert document["token_endpoint"] == f"{people.issuer.url}/token"
+    assert document["code_challenge_methods_supported"] == ["S256"]
+    assert document["token_endpoint_auth_methods_supported"] == ["none"]

@@ -1,0 +1,509 @@
+"""Reverting a video to a version it had: what comes back, what is left alone, and what is refused."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import jsonschema_rs
+import pytest
+
+from shared.core.attributes import Item
+from shared.core.changes import plain
+from shared.core.errors import IllegalTransition, InvalidContent
+from shared.openapi.document import document
+from shared.schema import VIDEO
+from shared.videos.documents import audited
+from shared.videos.models import VideoContent
+from shared.videos.video import deleted, is_writable, new_item, patched, restored, reverted
+from tests.backstage import MEDIA
+from tests.harness import NOW, Api, recorded
+from tests.trailed import Trailed
+from tests.wire import come_between
+
+MISSING = "00000000-0000-4000-8000-000000000000"
+WRITES = {"PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems"}
+
+
+@pytest.fixture
+def past(api: Api) -> Trailed:
+    """The service with its audit trail."""
+    return Trailed(api)
+
+
+def item_of(**fields: Any) -> Item:
+    """A video's item before anything else happened to it."""
+    status = fields.pop("status", "uploaded")
+    content = {"title": "A film", "visibility": "private"} | fields
+    return new_item(content, video_id=MISSING, owner="alice", created_at=NOW, status=status)
+
+
+def state_of(item: Item) -> Item:
+    """The item as the audit trail has it."""
+    state: Item = plain(audited(item)) | {"videoId": item["videoId"]}
+    return state
+
+
+class TestTheItem:
+    """`reverted`: what is stored when a video is as in a state of the trail."""
+
+    @pytest.mark.parametrize(
+        "earlier",
+        [
+            {"title": "Another"},
+            {"tags": ["a", "b"]},
+            {"metadata": {"k": 1, "nested/key~": "x", "half": 0.5, "yes": True}},
+            {"metadata": {}},
+            {"description": "", "category": "c", "releaseYear": 1999, "language": "de"},
+            {"thumbnails": {"poster": {"url": "https://a.example/p.jpg", "width": 3}, "b": {"url": "s3://bucket/b"}}},
+            {"resolutions": {"1080p": "s3://bucket/f.mp4"}},
+            {"seriesId": MISSING, "season": 0, "episode": 7},
+            {"publishAt": 0, "expiresAt": NOW + 1, "visibility": "public"},
+        ],
+        ids=lambda earlier: ",".join(earlier),
+    )
+    def test_every_kind_of_value_comes_back_and_goes_again(self, earlier: Item) -> None:
+        one = item_of(**earlier)
+        other = item_of(tags=["z"], metadata={"k": 2, "gone": "x"}, thumbnails={"b": {"url": "s3://bucket/c"}})
+        assert reverted(other, state_of(one), NOW) == one
+        assert reverted(one, state_of(other), NOW) == other
+
+    def test_what_people_do_not_write_stays_as_it_is(self) -> None:
+        item = item_of(title="New") | {"source": {"media": MEDIA}, "pictures": {"poster": {"url": "s3://m/p"}}}
+        state = state_of(item) | {
+            "title": "Old",
+            "source": {"media": {}},
+            "pictures": {},
+            "userId": "bob",
+            "purgeAt": 1,
+        }
+        assert reverted(item, state, NOW) == item | {"title": "Old"}
+
+    def test_all_that_a_client_can_send_and_nothing_else_is_written_by_people(self) -> None:
+        item = item_of() | {"source": {}, "pictures": {}, "failure": {}, "purgeAt": 1}
+        writable = {name for name in (*item, *VideoContent.model_fields, "posterTime") if is_writable(f"/{name}/x")}
+        assert writable == {*VideoContent.model_fields, "status", "posterTime"}
+        assert not is_writable("")
+
+    def test_a_value_that_a_person_sets_back_is_a_persons(self) -> None:
+        now = item_of(duration=5, format="mp4") | {"origins": {"duration": "job", "format": "job"}}
+        state = {name: value for name, value in state_of(now).items() if name != "format"} | {"duration": 4}
+        assert reverted(now, state, NOW)["origins"] == {"duration": "person"}
+
+    def test_an_older_item_gets_origins_as_by_a_patch(self) -> None:
+        older = {name: value for name, value in item_of().items() if name != "origins"}
+        assert "origins" not in reverted(older, state_of(older) | {"title": "Old"}, NOW)
+        assert reverted(older, state_of(older) | {"duration": 4}, NOW) == patched(older, {"duration": 4})
+
+    @pytest.mark.parametrize(
+        ("now", "then"), [("ready", "processing"), ("processing", "failed"), ("failed", "uploaded")]
+    )
+    def test_a_status_goes_back_where_a_patch_could_set_it(self, now: str, then: str) -> None:
+        assert reverted(item_of(status=now), state_of(item_of(status=then)), NOW) == item_of(status=then)
+
+    def test_and_nowhere_else(self) -> None:
+        with pytest.raises(IllegalTransition, match="ready can become processing, not uploaded"):
+            reverted(item_of(status="ready"), state_of(item_of()), NOW)
+
+    def test_a_status_that_is_no_failure_any_more_has_none(self) -> None:
+        failed = item_of(status="failed") | {"failure": {"job": "probe", "reason": "broken", "at": NOW}}
+        assert "failure" not in reverted(failed, state_of(item_of(status="processing")), NOW)
+
+    def test_a_deletion_comes_and_goes_with_all_else(self) -> None:
+        live = item_of(title="New", status="ready")
+        gone = deleted(live, NOW)
+        assert reverted(live, state_of(gone), NOW) == gone
+        assert reverted(gone, state_of(live), NOW) == restored(gone) == live
+        assert reverted(live, state_of(gone) | {"title": "Old"}, NOW) == gone | {"title": "Old"}
+        assert reverted(gone, state_of(live) | {"title": "Old"}, NOW) == live | {"title": "Old"}
+        assert reverted(gone, state_of(live) | {"status": "processing"}, NOW) == live | {"status": "processing"}
+
+    def test_what_is_deleted_and_stays_so_is_not_changed(self) -> None:
+        gone = deleted(item_of(title="New"), NOW)
+        with pytest.raises(IllegalTransition, match="restore it first"):
+            reverted(gone, state_of(gone) | {"title": "Old"}, NOW)
+
+    def test_an_older_video_that_is_not_valid_any_more_can_still_be_deleted_and_restored(self) -> None:
+        odd = item_of(title="")
+        assert reverted(odd, state_of(deleted(odd, NOW)), NOW) == deleted(odd, NOW)
+        assert reverted(deleted(odd, NOW), state_of(odd), NOW) == odd
+
+    @pytest.mark.parametrize(
+        ("state", "pointer"),
+        [
+            ({"title": ""}, "/title"),
+            ({"metadata": {"k": [1]}}, "/metadata/k"),
+            ({"thumbnails": {"poster": {"width": 1}}}, "/thumbnails/poster/url"),
+            ({"releaseYear": -1}, "/releaseYear"),
+            ({"season": 1}, ""),
+            ({"posterTime": 60_000}, "/posterTime"),
+        ],
+        ids=lambda value: value if isinstance(value, str) else ",".join(value),
+    )
+    def test_what_todays_model_refuses_is_named(self, state: Item, pointer: str) -> None:
+        item = item_of(title="New") | {"source": {"media": MEDIA}}
+        with pytest.raises(InvalidContent) as refused:
+            reverted(item, state_of(item) | state, NOW)
+        assert [error["pointer"] for error in refused.value.errors] == [pointer]
+
+    def test_a_moment_needs_a_film(self) -> None:
+        with pytest.raises(InvalidContent) as refused:
+            reverted(item_of(), state_of(item_of()) | {"posterTime": 0}, NOW)
+        assert refused.value.errors == [{"pointer": "/posterTime", "detail": "needs a film"}]
+
+
+class TestWhatComesBack:
+    def test_all_that_differs_in_one_ordinary_change(self, past: Trailed) -> None:
+        video_id = past.create(title="First", tags=["a"], metadata={"k": 1, "l": 2})
+        before = past.shown(video_id)
+        past.patch(video_id, title="Second", tags=None, metadata={"k": None, "m": 3}, category="new")
+        past.patch(video_id, title="Third")
+        reply = past.revert(video_id, 1)
+        assert reply.status == 200
+        assert [change["field"] for change in reply.json["changes"]] == [
+            "/category",
+            "/metadata/k",
+            "/metadata/m",
+            "/tags",
+            "/title",
+        ]
+        assert reply.json["changes"][-1] == {"field": "/title", "from": "Third", "to": "First"}
+        assert (reply.json["skipped"], reply.json["dryRun"]) == ([], False)
+        assert past.shown(video_id) == before
+        assert reply.json["video"] == {
+            name: value for name, value in past.api.get(f"/v1/videos/{video_id}").json.items() if name != "viewCount"
+        }
+        made = past.entries(video_id)[0]
+        assert (made["version"], made["by"]["id"], made["changes"]) == (4, "alice", reply.json["changes"])
+
+    def test_the_answer_is_what_the_openapi_document_says(self, past: Trailed) -> None:
+        video_id = past.create(title="First", tags=["a"])
+        past.patch(video_id, user="admin", tags=["b"])
+        past.patch(video_id, title="Second")
+        reply = past.revert(video_id, 1)
+        assert len(reply.json["skipped"]) == 1
+        schema = {"$ref": "#/components/schemas/RevertedVideo", "components": document()["components"]}
+        jsonschema_rs.Draft202012Validator(schema).validate(reply.json)
+        assert reply.etag.startswith('"4.')
+
+    def test_only_the_fields_that_are_asked_for_and_what_is_in_them(self, past: Trailed) -> None:
+        video_id = past.create(title="First", metadata={"k": 1, "l": 1, "m": 1})
+        past.patch(video_id, title="Second", category="new", metadata={"k": 2, "l": 2, "m": 2})
+        reply = past.revert(video_id, 1, fields=["/category", "/metadata/k"])
+        assert [change["field"] for change in reply.json["changes"]] == ["/category", "/metadata/k"]
+        assert past.shown(video_id)["metadata"] == {"k": 1, "l": 2, "m": 2}
+        past.revert(video_id, 1, fields=["/metadata"])
+        assert past.shown(video_id)["metadata"] == {"k": 1, "l": 1, "m": 1}
+        assert past.shown(video_id)["title"] == "Second"
+
+    def test_a_revert_can_be_reverted(self, past: Trailed) -> None:
+        video_id = past.create(title="First")
+        past.patch(video_id, title="Second")
+        past.revert(video_id, 1)
+        past.revert(video_id, 2)
+        assert past.shown(video_id)["title"] == "Second"
+
+    def test_a_deleted_video_is_live_or_deleted_as_it_was(self, past: Trailed) -> None:
+        video_id = past.create(title="First")
+        path = f"/v1/videos/{video_id}"
+        past.write("DELETE", path)
+        past.write("POST", f"{path}/restore")
+        past.patch(video_id, title="Second")
+        reply = past.revert(video_id, 2)
+        assert reply.json["video"]["status"] == "deleted"
+        assert reply.json["video"]["purgeAt"] > NOW
+        assert past.revert(video_id, 4).json["video"]["status"] == "uploaded"
+        assert past.item(video_id).keys() & {"purgeAt", "deletedAt", "statusBeforeDelete"} == set()
+        assert past.entries(video_id)[0]["action"] == "restored"
+
+    def test_a_tag_is_found_again(self, past: Trailed) -> None:
+        video_id = past.api.publish(tags=["old"])["videoId"]
+        past.settle()
+        past.patch(video_id, tags=["new"])
+        past.revert(video_id, 1)
+        found = {tag: past.api.get("/v1/videos", query=f"tag={tag}").json["items"] for tag in ("old", "new")}
+        assert [item["videoId"] for item in found["old"]] == [video_id]
+        assert found["new"] == []
+
+    def test_a_picture_that_the_service_serves_is_shown_at_its_address(self, past: Trailed) -> None:
+        url = "https://pictures.example/thumbnails/a/poster.webp"
+        video_id = past.create(thumbnails={"p": {"url": url}})
+        past.patch(video_id, thumbnails=None)
+        assert past.revert(video_id, 1).json["video"]["thumbnails"] == {"p": {"url": url}}
+
+
+class TestThePoster:
+    def test_another_moment_makes_a_new_poster_as_choosing_it_does(self, past: Trailed) -> None:
+        video_id = past.uploaded_film(past.api)
+        for position in (1000, 2000):
+            past.write("POST", f"/v1/videos/{video_id}/thumbnail", {"position": position})
+        first = past.item(video_id)["version"] - 1
+        reply = past.revert(video_id, first)
+        assert reply.json["changes"] == [{"field": "/posterTime", "from": 2000, "to": 1000}]
+        assert past.job(video_id, "poster")["input"]["time"] == 1000
+        past.revert(video_id, first - 1)
+        assert "time" not in past.job(video_id, "poster")["input"]
+
+    def test_it_counts_as_a_job_of_the_day(self, past: Trailed) -> None:
+        video_id = past.uploaded_film(past.api)
+        past.write("POST", f"/v1/videos/{video_id}/thumbnail", {"position": 1000})
+        past.spend_quota("alice")
+        version = past.item(video_id)["version"] - 1
+        assert past.revert(video_id, version, query="dryRun=true").status == 200
+        assert past.revert(video_id, version).status == 429
+        assert past.item(video_id)["posterTime"] == 1000
+
+
+class TestWhatIsLeftAlone:
+    def test_what_somebody_else_changed_since_is_named(self, past: Trailed) -> None:
+        video_id = past.create(title="First", category="first", metadata={"k": 1})
+        past.patch(video_id, title="Second", category="second", metadata={"k": 2})
+        past.patch(video_id, user="admin", title="Correct", metadata={"k": 3})
+        at = past.clock.now * 1000
+        past.patch(video_id, description="by alice")
+        reply = past.revert(video_id, 1)
+        assert [change["field"] for change in reply.json["changes"]] == ["/category", "/description"]
+        by_admin = {"reason": "changedSince", "by": {"kind": "person", "id": "admin"}, "at": at, "version": 3}
+        assert reply.json["skipped"] == [{"field": "/metadata/k", **by_admin}, {"field": "/title", **by_admin}]
+        assert past.shown(video_id)["title"] == "Correct"
+
+    def test_unless_force_covers_it(self, past: Trailed) -> None:
+        video_id = past.create(title="First", metadata={"k": 1, "l": 1})
+        past.patch(video_id, user="admin", title="Second", metadata={"k": 2, "l": 2})
+        assert past.revert(video_id, 1, force=["/metadata"]).json["skipped"][0]["field"] == "/title"
+        assert past.shown(video_id)["metadata"] == {"k": 1, "l": 1}
+        assert past.revert(video_id, 1, force=[""]).json["skipped"] == []
+        assert past.shown(video_id)["title"] == "First"
+
+    def test_what_somebody_else_changed_inside_of_it_counts(self, past: Trailed) -> None:
+        video_id = past.create(thumbnails={"p": {"url": "https://a.example/1", "width": 1}})
+        past.patch(video_id, user="admin", thumbnails={"p": {"width": 2}})
+        past.patch(video_id, thumbnails={"p": None})
+        reply = past.revert(video_id, 1)
+        assert (reply.json["changes"], reply.json["skipped"][0]["field"]) == ([], "/thumbnails/p")
+
+    def test_what_somebody_else_wrote_and_is_as_it_was_needs_no_mention(self, past: Trailed) -> None:
+        video_id = past.create(title="First", category="first")
+        past.patch(video_id, user="admin", title="Second")
+        past.patch(video_id, user="admin", title="First")
+        past.patch(video_id, category="second")
+        assert past.revert(video_id, 1).json["skipped"] == []
+
+    def test_what_a_job_changed_counts_as_somebody_elses(self, past: Trailed) -> None:
+        video_id = past.create()
+        past.arrive(video_id)
+        past.probe(video_id)
+        reply = past.revert(video_id, 1)
+        assert {left["field"]: left["by"]["id"] for left in reply.json["skipped"]} == {
+            "/duration": "job:probe",
+            "/format": "job:probe",
+            "/resolution": "job:probe",
+            "/status": "job:arrivals",
+        }
+        assert reply.json["changes"] == []
+
+    def test_an_edit_behind_the_services_back_is_nobodys_known(self, past: Trailed) -> None:
+        video_id = past.create(title="First")
+        past.patch(video_id, category="new")
+        past.put(past.item(video_id) | {"title": "By hand"})
+        past.settle()
+        reply = past.revert(video_id, 1)
+        assert [change["field"] for change in reply.json["changes"]] == ["/category"]
+        (left,) = reply.json["skipped"]
+        assert (left["field"], left["by"]) == ("/title", {"kind": "service", "id": "unknown"})
+
+    def test_what_only_the_service_writes_is_named_where_it_is_asked_for(self, past: Trailed) -> None:
+        video_id = past.create()
+        past.arrive(video_id)
+        assert "/source" not in {left["field"] for left in past.revert(video_id, 1).json["skipped"]}
+        reply = past.revert(video_id, 1, fields=["/source"], force=[""])
+        assert reply.json["skipped"] == [{"field": "/source", "reason": "notWritable"}]
+
+
+class TestWriting:
+    def test_a_dry_run_says_the_same_and_writes_nothing(self, past: Trailed) -> None:
+        video_id = past.create(title="First")
+        past.patch(video_id, title="Second")
+        before = past.item(video_id)
+        with recorded(past.table.client) as operations:
+            dry = past.revert(video_id, 1, query="dryRun=true").json
+        assert not WRITES & {operation.name for operation in operations}
+        assert past.item(video_id) == before
+        wet = past.revert(video_id, 1).json
+        assert (dry["dryRun"], dry["changes"], dry["skipped"]) == (True, wet["changes"], wet["skipped"])
+        assert dry["video"] | {"updatedAt": 0} == wet["video"] | {"updatedAt": 0}
+
+    def test_the_second_time_nothing_is_written_and_the_answer_says_so(self, past: Trailed) -> None:
+        video_id = past.create(title="First")
+        past.patch(video_id, title="Second")
+        past.revert(video_id, 1)
+        with recorded(past.table.client) as operations:
+            reply = past.revert(video_id, 1)
+        assert not WRITES & {operation.name for operation in operations}
+        assert (reply.status, reply.json["changes"], reply.json["video"]["version"]) == (200, [], 3)
+
+    def test_if_match_is_honoured(self, past: Trailed) -> None:
+        video_id = past.create(title="First")
+        past.patch(video_id, title="Second")
+        path, body = f"/v1/videos/{video_id}/revert", {"toVersion": 1}
+        assert past.api.post(path, body, headers={"If-Match": '"1"'}).status == 412
+        assert past.api.post(path, body, query="dryRun=true", headers={"If-Match": '"1"'}).status == 412
+        assert past.api.post(path, body, headers={"If-Match": '"2"'}).status == 200
+
+    def test_a_race_that_is_lost_is_planned_again(self, past: Trailed) -> None:
+        video_id = past.create(title="First", category="first")
+        past.patch(video_id, title="Second", category="second")
+        undo = come_between(
+            past.table.client, self._overtaking(past, lambda: past.patch(video_id, "admin", title="Correct"))
+        )
+        reply = past.revert(video_id, 1)
+        undo()
+        assert [change["field"] for change in reply.json["changes"]] == ["/category"]
+        assert [(left["field"], left["version"]) for left in reply.json["skipped"]] == [("/title", 3)]
+        assert past.shown(video_id)["title"] == "Correct"
+
+    def test_and_waits_for_the_trail_then(self, past: Trailed) -> None:
+        video_id = past.create(title="First")
+        past.patch(video_id, title="Second")
+
+        def overtake() -> None:
+            assert past.api.patch(f"/v1/videos/{video_id}", {"title": "Third"}).status == 200
+
+        undo = come_between(past.table.client, self._overtaking(past, overtake))
+        path = f"/v1/videos/{video_id}/revert"
+        assert past.api.post(path, {"toVersion": 1}).status == 503
+        undo()
+        past.settle()
+        assert past.api.post(path, {"toVersion": 1}).status == 200
+
+    @staticmethod
+    def _overtaking(past: Trailed, work: Callable[[], object]) -> Callable[..., Any]:
+        """Do something right before the next write of the video."""
+        due = [work]
+
+        def between(operation: str, parameters: Any, send: Callable[..., Any]) -> Any:
+            if operation == "UpdateItem" and due:
+                due.pop()()
+            return send()
+
+        return between
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        ("body", "pointer"),
+        [
+            ({}, "/toVersion"),
+            ({"toVersion": 0}, "/toVersion"),
+            ({"toVersion": 2**53}, "/toVersion"),
+            ({"toVersion": "1"}, "/toVersion"),
+            ({"toVersion": True}, "/toVersion"),
+            ({"toVersion": 1, "fields": []}, "/fields"),
+            ({"toVersion": 1, "fields": ["title"]}, "/fields/0"),
+            ({"toVersion": 1, "fields": ["/title", "/a~2"]}, "/fields/1"),
+            ({"toVersion": 1, "fields": ["/nothing"]}, "/fields/0"),
+            ({"toVersion": 1, "fields": ["/metadata/" + "x" * 300]}, "/fields/0"),
+            ({"toVersion": 1, "fields": ["/title"] * 101}, "/fields"),
+            ({"toVersion": 1, "force": [None]}, "/force/0"),
+            ({"toVersion": 1, "force": ["/title"] * 101}, "/force"),
+            ({"toVersion": 1, "force": None}, "/force"),
+            ({"toVersion": 1, "title": "x"}, "/title"),
+        ],
+        ids=lambda value: value if isinstance(value, str) else json.dumps(value)[:50],
+    )
+    def test_a_body_that_is_not_valid(self, past: Trailed, body: Item, pointer: str) -> None:
+        reply = past.api.post(f"/v1/videos/{MISSING}/revert", body)
+        assert reply.status == 422
+        assert [error["pointer"] for error in reply.json["errors"]] == [pointer]
+
+    def test_a_whole_number_may_have_a_point(self, past: Trailed) -> None:
+        video_id = past.create()
+        assert past.api.post(f"/v1/videos/{video_id}/revert", {"toVersion": 1.0}).status == 200
+
+    def test_another_parameter_or_choice(self, past: Trailed) -> None:
+        path, body = f"/v1/videos/{MISSING}/revert", {"toVersion": 1}
+        assert [past.api.post(path, body, query=query).status for query in ("dryRun=1", "dry=true")] == [400, 400]
+
+    def test_a_version_that_never_was(self, past: Trailed) -> None:
+        video_id = past.create()
+        past.patch(video_id, title="Second")
+        assert past.revert(video_id, 3).json["detail"] == "The video never had a version 3."
+        assert past.revert(video_id, 3).status == 404
+
+    def test_a_strangers_video_as_elsewhere(self, past: Trailed) -> None:
+        private, published = past.create(), past.api.publish("alice")["videoId"]
+        past.settle()
+        statuses = [past.revert(video_id, 1, user="bob").status for video_id in (private, published, MISSING)]
+        assert statuses == [404, 403, 404]
+
+    def test_one_who_may_only_read(self, past: Trailed) -> None:
+        video_id = past.create()
+        reply = past.api.post(f"/v1/videos/{video_id}/revert", {"toVersion": 1}, scopes="videos/read")
+        assert reply.status == 403
+
+    def test_a_video_that_is_gone_for_good(self, past: Trailed) -> None:
+        video_id = past.create()
+        past.table.delete(VIDEO.key(videoId=video_id))
+        past.settle()
+        assert [past.revert(video_id, 1, user=user).status for user in ("alice", "admin", "bob")] == [410, 410, 404]
+
+    def test_a_deleted_video_is_restored_first(self, past: Trailed) -> None:
+        video_id = past.create(title="First")
+        past.patch(video_id, title="Second")
+        past.write("DELETE", f"/v1/videos/{video_id}")
+        reply = past.revert(video_id, 1, fields=["/title"])
+        assert (reply.status, reply.json["detail"]) == (409, "The video is deleted; restore it first.")
+
+    def test_a_status_that_no_step_leads_back_to(self, past: Trailed) -> None:
+        video_id = past.create(title="First")
+        past.patch(video_id, status="processing", title="Second")
+        assert past.revert(video_id, 1).status == 409
+        assert past.revert(video_id, 1, fields=["/title"]).status == 200
+
+    def test_a_state_that_todays_model_refuses(self, past: Trailed) -> None:
+        video_id = past.create(category="fine")
+        past.put(past.item(video_id) | {"category": "x" * 101, "version": 2, "writeId": "an-earlier-release"})
+        past.settle()
+        past.patch(video_id, user="admin", category="fine")
+        reply = past.revert(video_id, 2, force=[""])
+        assert reply.status == 422
+        assert reply.json["errors"] == [{"pointer": "/category", "detail": "String should have at most 100 characters"}]
+
+    def test_while_the_trail_is_behind(self, past: Trailed) -> None:
+        video_id = past.create()
+        assert past.api.patch(f"/v1/videos/{video_id}", {"title": "Second"}).status == 200
+        reply = past.api.post(f"/v1/videos/{video_id}/revert", {"toVersion": 1})
+        assert (reply.status, reply.headers["retry-after"]) == (503, "2")
+
+    def test_when_the_trail_does_not_go_back_that_far(self, past: Trailed) -> None:
+        video_id = past.create()
+        for title in ("Second", "Third"):
+            past.patch(video_id, title=title)
+        expired = past.entries(video_id)[1]
+        past.trail.table.delete({name: expired[name] for name in ("pk", "sk")})
+        past.clock.advance(3 * 86400)
+        reply = past.revert(video_id, 1)
+        assert reply.status == 410
+        assert "version 2" in reply.json["detail"]
+
+    def test_when_the_trail_has_only_the_beginning_of_a_value(self, past: Trailed) -> None:
+        video_id = past.create(title="First", description="long")
+        past.patch(video_id, title="Second", description="short")
+        made = past.entries(video_id)[0]
+        changes = [
+            change | ({"fromBytes": 5000} if change["field"] == "/description" else {}) for change in made["changes"]
+        ]
+        past.trail.table.write(past.trail.table.put(made | {"changes": changes}))
+        reply = past.revert(video_id, 1)
+        assert (reply.status, reply.json["errors"][0]["pointer"]) == (410, "/description")
+        assert past.revert(video_id, 1, fields=["/title"]).status == 200
+        assert past.shown(video_id)["title"] == "First"
+
+    def test_the_largest_video_there_can_be_fits_the_answer(self, past: Trailed) -> None:
+        metadata = {f"{n:064}": '"' * 512 for n in range(50)}
+        thumbnails = {f"{n:064}": {"url": "https://a.example/" + "x" * 1000} for n in range(20)}
+        video_id = past.create(metadata=metadata, thumbnails=thumbnails, description='"' * 5000)
+        past.patch(video_id, metadata=None, thumbnails=None, description=None)
+        reply = past.revert(video_id, 1)
+        assert reply.status == 200
+        assert len(json.dumps(reply.body.decode())) < 6_000_000
+        assert past.shown(video_id)["metadata"] == metadata

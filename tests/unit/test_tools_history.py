@@ -1,0 +1,279 @@
+"""`python -m tools history`: a video's trail in words, and the video as it was."""
+
+import json
+from typing import Any
+
+import pytest
+
+from shared.aws.dynamodb import Table
+from shared.aws.stream import Record
+from shared.core.attributes import Item
+from shared.history.entries import FIELDS, UNKNOWN, entry
+from shared.history.trail import AuditStore
+from shared.schema import AUDIT_TABLE_NAME, CHANGESET, VIDEO
+from tests.harness import NOW, Api
+from tests.streams import EXPIRY, change
+from tools import ToolError, pace
+from tools.__main__ import main
+from tools.history import LONGEST, Histories, told, told_change
+
+DAYS = 36_500
+"""How long entries are kept here: the command goes by today's clock."""
+MISSING = "00000000-0000-4000-8000-000000000000"
+
+
+class Trail:
+    """The service, and its trail as far as a test lets it follow."""
+
+    def __init__(self, api: Api) -> None:
+        self.api = api
+        self.store = AuditStore(Table(AUDIT_TABLE_NAME, api.table.client, sleep=lambda _: None))
+        self._known: dict[str, Item] = {}
+        self._sequence = 0
+
+    def follow(self, video_id: str, **options: Any) -> None:
+        """Keep an entry of how the video differs from when it was last looked at."""
+        old, new = self._known.get(video_id), self.api.table.get(VIDEO.key(videoId=video_id), consistent=True)
+        self._sequence += 1
+        made = entry(Record(change(old, new, sequence=self._sequence, at=self.api.clock.now, **options)), DAYS)
+        assert made is not None
+        self.store.add(made)
+        if new:
+            self._known[video_id] = new
+
+    def create(self) -> str:
+        """A video of one entry."""
+        video_id = str(self.api.create(title="A film", tags=["noir"])["videoId"])
+        self.follow(video_id)
+        return video_id
+
+    def patch(self, video_id: str, **fields: Any) -> None:
+        """Change the video an hour later, as an admin."""
+        self.api.clock.advance(3600)
+        assert self.api.patch(f"/v1/videos/{video_id}", fields, user="admin").status == 200
+        self.follow(video_id)
+
+
+@pytest.fixture
+def trail(api: Api) -> Trail:
+    """The service with an empty trail."""
+    return Trail(api)
+
+
+def command(video_id: str, *options: str) -> list[str]:
+    """The arguments that ask for a video of the table."""
+    return ["history", video_id, "--table", "VideoMetadata", *options]
+
+
+class TestTheTrail:
+    def test_says_who_changed_what_and_when_the_newest_last(
+        self, trail: Trail, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        video_id = trail.create()
+        trail.patch(video_id, title="A better film", tags=["drama", "noir"], releaseYear=1994)
+        assert main(command(video_id)) == 0
+        created, *_, heading, tags, title = _without_year(capsys.readouterr().out.splitlines())
+        change_set = trail.api.table.get(VIDEO.key(videoId=video_id))["updatedFor"]  # type: ignore[index]
+        assert created.startswith("2025-06-15 15:06:40Z  alice  created, version 1  [change set ")
+        assert heading == f"2025-06-15 16:06:40Z  admin  changed, version 2  [change set {change_set}]"
+        assert tags == '    tags: ["noir"] -> ["drama", "noir"]'
+        assert title == "    title: A film -> A better film"
+
+    def test_says_that_it_was_deleted_and_is_removed(self, trail: Trail, capsys: pytest.CaptureFixture[str]) -> None:
+        video_id = trail.create()
+        assert trail.api.delete(f"/v1/videos/{video_id}").status == 204
+        trail.follow(video_id)
+        trail.api.table.delete(VIDEO.key(videoId=video_id))
+        trail.follow(video_id, identity=EXPIRY)
+        assert main(command(video_id)) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert any(line.startswith("2025-06-15 15:06:40Z  alice  deleted, version 2  [change set ") for line in lines)
+        assert "    status: uploaded -> deleted" in lines
+        assert any(line.startswith("    purgeAt: set to 2025-09-13 15:06:40Z") for line in lines)
+        assert "2025-06-15 15:06:40Z  DynamoDB  removed, as its time was up, version 2" in lines
+
+    def test_shows_the_newest_and_that_there_are_older_ones(
+        self, trail: Trail, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        video_id = trail.create()
+        for number in range(3):
+            trail.patch(video_id, title=f"Film {number}")
+        assert main(command(video_id, "--limit", "2")) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert [line for line in lines if "title" in line] == [
+            "    title: Film 0 -> Film 1",
+            "    title: Film 1 -> Film 2",
+        ]
+        assert lines[-1] == "These are the newest 2; --limit 4 shows older ones too."
+
+    def test_has_no_colours_in_a_file(self, trail: Trail, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(command(trail.create())) == 0
+        assert "\x1b" not in capsys.readouterr().out
+
+    def test_is_for_programs_the_entries_as_the_api_shows_them(
+        self, trail: Trail, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        video_id = trail.create()
+        trail.patch(video_id, title="Élan")
+        assert main(command(video_id, "--json")) == 0
+        entries = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+        shown = trail.api.get(f"/v1/videos/{video_id}/audit", query="order=asc").json["items"]
+        assert entries == shown
+        assert entries[1]["changes"] == [{"field": "/title", "from": "A film", "to": "Élan"}]
+        assert all(entry.keys() <= set(FIELDS) for entry in entries)
+
+    def test_of_a_video_that_never_was_is_an_error(self, table: Table, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(command(MISSING)) == 1
+        assert capsys.readouterr().err == f"There is no video {MISSING}, and the trail knows of none.\n"
+
+    def test_that_has_nothing_yet_is_no_error(self, api: Api, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(command(api.create()["videoId"])) == 0
+        assert capsys.readouterr().out.startswith("The trail has nothing of it: it may be some seconds behind")
+
+    def test_of_another_table_is_not_this_ones(self, table: Table, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["history", MISSING, "--table", AUDIT_TABLE_NAME]) == 1
+        assert capsys.readouterr().err == (
+            "The table VideoAudit has no audit trail: that is beside the one named VideoMetadata.\n"
+        )
+
+
+class TestThePast:
+    def test_is_the_document_as_it_was(self, trail: Trail, capsys: pytest.CaptureFixture[str]) -> None:
+        video_id = trail.create()
+        before = trail.api.get(f"/v1/videos/{video_id}").json
+        trail.patch(video_id, title="A better film", description="Better.")
+        trail.patch(video_id, tags=None)
+        assert main(command(video_id, "--version", "1")) == 0
+        document = json.loads(capsys.readouterr().out)
+        without = document.pop("without")
+        assert document == {name: value for name, value in before.items() if name not in without}
+
+    def test_differs_by_these_changes(self, trail: Trail, capsys: pytest.CaptureFixture[str]) -> None:
+        video_id = trail.create()
+        trail.patch(video_id, title="A better film", description="Better.")
+        trail.patch(video_id, title="The best film")
+        assert main(command(video_id, "--diff", "1", "3")) == 0
+        assert capsys.readouterr().out.splitlines() == [
+            "description: set to Better.",
+            "title: A film -> The best film",
+        ]
+        assert main(command(video_id, "--diff", "3", "1", "--json")) == 0
+        assert json.loads(capsys.readouterr().out) == {
+            "videoId": video_id,
+            "from": 3,
+            "to": 1,
+            "changes": [
+                {"field": "/description", "from": "Better."},
+                {"field": "/title", "from": "The best film", "to": "A film"},
+            ],
+        }
+
+    def test_is_the_same_without_a_difference(self, trail: Trail, capsys: pytest.CaptureFixture[str]) -> None:
+        video_id = trail.create()
+        assert main(command(video_id, "--diff", "1", "1")) == 0
+        assert capsys.readouterr().out == "Versions 1 and 1 are the same.\n"
+
+    @pytest.mark.parametrize("options", [("--version", "2"), ("--diff", "1", "2")])
+    def test_has_no_version_that_never_was(
+        self, trail: Trail, capsys: pytest.CaptureFixture[str], options: tuple[str, ...]
+    ) -> None:
+        assert main(command(trail.create(), *options)) == 1
+        assert capsys.readouterr().err == "The video never had a version 2.\n"
+
+    def test_of_a_video_that_is_gone_is_not_guessed(self, table: Table, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(command(MISSING, "--version", "1")) == 1
+        assert capsys.readouterr().err == "There is no such video.\n"
+
+    def test_names_the_field_of_which_the_trail_has_only_the_beginning(
+        self, trail: Trail, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        monkeypatch.setattr("shared.history.entries.LARGEST_ENTRY", 4000)
+        video_id = trail.create()
+        trail.patch(video_id, description="x" * 4500)
+        trail.patch(video_id, description="y" * 4500)
+        assert main(command(video_id, "--version", "2")) == 1
+        assert "only the beginning of what was at /description" in capsys.readouterr().err
+
+    def test_waits_for_a_trail_that_is_behind(self, trail: Trail, capsys: pytest.CaptureFixture[str]) -> None:
+        video_id = trail.create()
+        assert trail.api.patch(f"/v1/videos/{video_id}", {"title": "New"}).status == 200
+        waits: list[float] = []
+
+        def wait(seconds: float) -> None:
+            waits.append(seconds)
+            if len(waits) == 2:
+                trail.follow(video_id)
+
+        histories = Histories(trail.api.table, trail.store, trail.api.clock, wait)
+        assert histories.version(video_id, 1)["title"] == "A film"
+        assert waits == [pace.WAIT_SECONDS] * 2
+        assert capsys.readouterr().err == "The audit trail is some seconds behind: waiting for it.\n"
+
+    def test_does_not_wait_for_ever(self, trail: Trail) -> None:
+        video_id = trail.create()
+        assert trail.api.patch(f"/v1/videos/{video_id}", {"title": "New"}).status == 200
+        histories = Histories(trail.api.table, trail.store, trail.api.clock, lambda _: None)
+        with pytest.raises(ToolError, match="still behind after 120 seconds"):
+            histories.version(video_id, 1)
+
+
+def made(**attributes: Any) -> Item:
+    """An entry as the trail keeps it."""
+    base = {"videoId": MISSING, "entity": "video", "action": "changed", "at": NOW * 1000, "changes": []}
+    return base | {"by": {"kind": "person", "id": "alice"}} | attributes
+
+
+@pytest.mark.parametrize(
+    ("attributes", "heading"),
+    [
+        ({"entity": "credit", "personId": "nm123", "action": "removed"}, "alice  credit of nm123 removed"),
+        ({"entity": "release", "region": "NZ", "action": "created"}, "alice  release for NZ created"),
+        (
+            {"entity": "release", "region": "NZ", "language": "mi", "action": "changed"},
+            "alice  release for NZ in mi changed",
+        ),
+        ({"entity": "rating", "action": "changed"}, "alice  imported rating changed"),
+        (
+            {
+                "entity": "job",
+                "kind": "poster",
+                "action": "done",
+                "attempt": 2,
+                "by": {"kind": "job", "id": "job:poster"},
+            },
+            "job:poster  job poster done, attempt 2",
+        ),
+        ({"by": UNKNOWN, "version": 3}, "unknown (past the service)  changed, version 3"),
+        ({CHANGESET: "import-7", "version": 2}, "alice  changed, version 2  [change set import-7]"),
+    ],
+)
+def test_each_kind_of_entry_is_said_in_words(attributes: dict[str, Any], heading: str) -> None:
+    (line,) = told(made(**attributes))
+    assert line.plain == f"2025-06-15 15:06:40Z  {heading}"
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"from": "A film", "to": "B"}, "f: A film -> B"),
+        ({"to": 7}, "f: set to 7"),
+        ({"from": None}, "f: removed, was null"),
+        ({"from": "", "to": " a"}, 'f: "" -> " a"'),
+        ({"from": {"a": [1, True]}, "to": {}}, 'f: {"a": [1, true]} -> {}'),
+        ({"to": "a\x1b[31m\nb"}, r'f: set to "a\u001b[31m\nb"'),
+        ({"to": "\N{RIGHT-TO-LEFT OVERRIDE}a"}, r'f: set to "\u202ea"'),
+        ({"to": "Amélie [red]"}, "f: set to Amélie [red]"),
+        ({"to": "x" * 200, "toBytes": 9000}, f"f: set to {'x' * (LONGEST - 1)}… (9000 bytes, cut)"),
+    ],
+)
+def test_a_value_is_one_line_and_harmless(changed: dict[str, Any], words: str) -> None:
+    assert told_change({"field": "/f", **changed}).plain == words
+
+
+def test_that_changes_were_left_out_is_said() -> None:
+    lines = [line.plain for line in told(made(omitted=3))]
+    assert lines[-1] == "    and 3 more, too large to keep"
+
+
+def _without_year(lines: list[str]) -> list[str]:
+    return [line for line in lines if "releaseYear" not in line]

@@ -1,0 +1,395 @@
+"""`python -m tools listen`: a receiver that shows what is verified, and leaves no webhook behind, however it ends."""
+
+import json
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socket import create_server
+from typing import Any, cast
+
+import pytest
+from rich.text import Text
+
+from shared.feed.change import Change
+from shared.webhooks import event
+from shared.webhooks.sending import Answer, send
+from shared.webhooks.signing import spelled
+from tools import listening
+from tools.__main__ import main
+
+SECRET, OTHER = b"s" * 32, b"o" * 32
+CHANGE: Change = {
+    "id": "Zm9vYmFyYmF6cXV4cXV1eA",
+    "type": "video.changed",
+    "videoId": "3f2504e0-4f89-41d3-9a0c-0305e82c3301",
+    "version": 3,
+    "at": 1_795_384_206_007,
+    "by": {"id": "alice", "kind": "person"},
+    "userId": "alice",
+    "fields": ["/title", "/tags"],
+}
+LINE = "2026-11-22 21:50:06Z  video.changed  3f2504e0-4f89-41d3-9a0c-0305e82c3301  version 3  by alice  /title /tags"
+
+Deliver = Callable[["Fake", str], None]
+"""What a service does with the URL of a webhook, once it is made."""
+
+
+class Fake(ThreadingHTTPServer):
+    """The API of webhooks, with one secret for all of them."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.hooks: dict[str, dict[str, Any]] = {}
+        self.made: list[dict[str, Any]] = []
+        self.tokens: set[str] = set()
+        self.answers: list[Answer] = []
+        """Of the listener, to what was delivered."""
+        self.deliver: Deliver = lambda fake, url: fake.tell(url, CHANGE)
+        self.refusal: tuple[int, dict[str, Any]] | None = None
+        self.is_mute = False
+        """Whether it makes a webhook, but its answer is lost."""
+        self.threads: list[threading.Thread] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+    def tell(self, url: str, change: Change, *, secret: bytes = SECRET, late: float = 0, body: bytes = b"") -> None:
+        """Deliver a change as the service does."""
+        content = event.body_of(change)
+        headers = event.headers_of(change["id"], content, [secret], time.time() - late)
+        self.answers.append(send(url, headers, body or content, local=True))
+
+    def handle_error(self, *_: object) -> None:
+        """A listener that ends may leave an answer unread."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    def handle_one_request(self) -> None:
+        self.fake = cast(Fake, self.server)
+        super().handle_one_request()
+
+    def do_POST(self) -> None:
+        content = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        if self.fake.refusal:
+            return self._end(*self.fake.refusal)
+        hook = content | {"webhookId": f"hook-{len(self.fake.made)}", "paused": False}
+        self.fake.made.append(hook)
+        self.fake.hooks[hook["webhookId"]] = hook
+        if not self.fake.is_mute:
+            self._end(201, hook | {"secret": spelled(SECRET)})
+            self.fake.threads.append(threading.Thread(target=self.fake.deliver, args=(self.fake, hook["url"])))
+            self.fake.threads[-1].start()
+        return None
+
+    def do_GET(self) -> None:
+        id_ = self.path.removeprefix("/v1/webhooks").removeprefix("/")
+        if not id_:
+            self._end(200, {"items": list(self.fake.hooks.values()), "nextCursor": None})
+        elif id_ in self.fake.hooks:
+            self._end(200, self.fake.hooks[id_])
+        else:
+            self._end(404, {"detail": "There is no such webhook."})
+
+    def do_DELETE(self) -> None:
+        gone = self.fake.hooks.pop(self.path.removeprefix("/v1/webhooks/"), None)
+        self._end(204 if gone else 404, None)
+
+    def _end(self, status: int, body: dict[str, Any] | None) -> None:
+        self.fake.tokens.add(self.headers["authorization"])
+        content = json.dumps(body).encode() if body is not None else b""
+        self.send_response(status)
+        self.send_header("content-length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[Fake]:
+    monkeypatch.setattr(listening, "mint", lambda subject, scopes: f"{subject} may {scopes}")
+    monkeypatch.setattr(listening, "POLL", 0.02)
+    with Fake() as service:
+        monkeypatch.setattr(listening, "running_service", lambda: {"baseUrl": service.url})
+        thread = threading.Thread(target=service.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield service
+        service.shutdown()
+        thread.join()
+        for delivering in service.threads:
+            delivering.join()
+
+
+@pytest.fixture
+def ended_after(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Lets something happen in the terminal once this many events were shown: by default, Ctrl-C."""
+
+    def end(events: int, how: Callable[[], object] = lambda: signal.raise_signal(signal.SIGINT)) -> None:
+        told, shown = listening.told, []
+
+        def count(*arguments: Any, **options: Any) -> Text:
+            shown.append(told(*arguments, **options))
+            if len(shown) > events:
+                how()
+            return shown[-1]
+
+        monkeypatch.setattr(listening, "told", count)
+
+    return end
+
+
+def deliver(*changes: Change) -> Deliver:
+    """Deliver some changes, and one more, at which the listener ends."""
+
+    def tell(fake: Fake, url: str) -> None:
+        for change in (*changes, CHANGE | {"id": "last"}):
+            fake.tell(url, change)
+
+    return tell
+
+
+class TestWhatItShows:
+    @pytest.fixture(autouse=True)
+    def _ends(self, ended_after: Callable[..., None]) -> None:
+        ended_after(1)
+
+    def test_an_event_that_is_verified_is_one_line(self, fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
+        fake.deliver = deliver(CHANGE)
+        assert main(["listen"]) == 0
+        out = capsys.readouterr().out
+        assert f"\n{LINE}\n" in out
+        assert fake.answers[0].status == 204
+        assert f"Listening at {fake.made[0]['url']} to changes of everybody's videos, of all types." in out
+
+    def test_what_others_signed_or_nobody_or_long_ago_is_refused(
+        self, fake: Fake, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        def tell(fake: Fake, url: str) -> None:
+            fake.tell(url, CHANGE, secret=OTHER)
+            fake.tell(url, CHANGE, late=301)
+            fake.tell(url, CHANGE, body=b"{}")
+            for headers in ({}, {"webhook-id": "a", "webhook-timestamp": "1", "webhook-signature": "v1"}):
+                fake.answers.append(send(url, headers, b"\xff", local=True))
+            deliver(CHANGE)(fake, url)
+
+        fake.deliver = tell
+        assert main(["listen"]) == 0
+        out = capsys.readouterr().out
+        assert [answer.status for answer in fake.answers[:6]] == [401] * 5 + [204]
+        assert out.count("refused: ") == 5
+        assert "refused: Message timestamp too old" in out
+        assert out.count("video.changed") == 1
+
+    def test_what_is_sent_elsewhere_is_not_taken(self, fake: Fake) -> None:
+        def tell(fake: Fake, url: str) -> None:
+            fake.tell(f"{url}/else", CHANGE)
+            fake.answers.append(send(url, {"transfer-encoding": "chunked"}, b"x" * 1_000_001, local=True))
+            deliver(CHANGE)(fake, url)
+
+        fake.deliver = tell
+        assert main(["listen"]) == 0
+        assert [answer.status for answer in fake.answers[:1]] == [404]
+        assert fake.answers[1].status in (413, None)  # or it closes before all was sent
+
+    def test_nothing_that_somebody_typed_reaches_the_terminal_but_printable_characters(
+        self, fake: Fake, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        bad = "\x1b[2J\x07[red]\r\n"
+        fake.deliver = deliver(CHANGE | {"fields": [bad], "personId": bad, "by": {"id": bad, "kind": "person"}})
+        assert main(["listen"]) == 0
+        line = next(line for line in capsys.readouterr().out.splitlines() if "video.changed" in line)
+        assert line.isprintable()
+        assert line.count(r"\u001b[2J\u0007[red]\r\n") == 3
+
+    def test_a_test_is_shown_too(self, fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
+        fake.deliver = deliver(event.test_change("hook-0", 1_795_384_206.5))
+        assert main(["listen"]) == 0
+        assert "\n2026-11-22 21:50:06Z  webhook.test\n" in capsys.readouterr().out
+
+
+def test_what_is_sent_again_is_marked(
+    fake: Fake, ended_after: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    ended_after(2)
+    fake.deliver = deliver(CHANGE, CHANGE)
+    assert main(["listen"]) == 0
+    assert f"{LINE}\n{LINE}  (sent again)\n3 events came; the webhook is deleted." in capsys.readouterr().out
+
+
+class TestItsWebhook:
+    @pytest.fixture(autouse=True)
+    def _ends(self, ended_after: Callable[..., None]) -> None:
+        ended_after(0)
+
+    def test_is_of_all_changes_and_of_nobody_who_has_others(self, fake: Fake) -> None:
+        assert main(["listen"]) == 0
+        (made,) = fake.made
+        assert made["url"].startswith("http://127.0.0.1:")
+        assert (made["userId"], "types" in made) == ("*", False)
+        assert fake.tokens == {"Bearer tools-listen may videos/read videos/write videos/changes"}
+
+    def test_is_of_what_was_asked_for(self, fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["listen", "--types", "video.*, job.done", "--user-id", "alice"]) == 0
+        (made,) = fake.made
+        assert (made["userId"], made["types"]) == ("alice", ["job.done", "video.*"])
+        assert "to changes of the videos of alice, of job.done, video.*." in capsys.readouterr().out
+
+    def test_leads_through_a_tunnel(self, fake: Fake) -> None:
+        with create_server(("127.0.0.1", 0)) as listener:
+            port = listener.getsockname()[1]
+        fake.deliver = lambda fake, url: fake.tell(
+            url.replace("https://tunnel.example.com", f"http://127.0.0.1:{port}"), CHANGE
+        )
+        assert main(["listen", "--url", "https://tunnel.example.com/", "--port", str(port)]) == 0
+        assert fake.made[0]["url"].startswith("https://tunnel.example.com/")
+
+    def test_may_be_one_of_a_deployed_service(self, fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+        fake.deliver = lambda fake, url: fake.tell(url, CHANGE)
+        monkeypatch.setenv("TOKEN", "mine")
+        with create_server(("127.0.0.1", 0)) as listener:
+            port = listener.getsockname()[1]
+        # Here the tunnel begins where it ends.
+        assert main(["listen", "--api", fake.url, "--url", f"http://127.0.0.1:{port}", "--port", str(port)]) == 0
+        assert fake.tokens == {"Bearer mine"}
+        assert "userId" not in fake.made[0]
+
+
+class TestNoWebhookIsLeft:
+    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
+    def test_after_a_signal(
+        self,
+        fake: Fake,
+        ended_after: Callable[..., None],
+        number: signal.Signals,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        before = signal.getsignal(number)
+        ended_after(0, lambda: signal.raise_signal(number))
+        assert main(["listen"]) == 0
+        assert (len(fake.made), fake.hooks) == (1, {})
+        assert "\n1 event came; the webhook is deleted.\n" in capsys.readouterr().out
+        assert signal.getsignal(number) == before
+
+    def test_after_an_error(self, fake: Fake, ended_after: Callable[..., None]) -> None:
+        def fail() -> None:
+            raise ZeroDivisionError
+
+        ended_after(0, fail)
+        with pytest.raises(ZeroDivisionError):
+            main(["listen"])
+        assert (len(fake.made), fake.hooks) == (1, {})
+
+    def test_when_the_answer_of_its_creation_was_lost(self, fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
+        fake.is_mute = True
+        fake.hooks["mine"] = {"webhookId": "mine", "url": "https://example.com/in"}
+        assert main(["listen"]) == 1
+        assert (len(fake.made), list(fake.hooks)) == (1, ["mine"])
+        assert "does not answer" in capsys.readouterr().err
+
+    def test_of_a_listener_that_was_killed(self, fake: Fake, ended_after: Callable[..., None]) -> None:
+        ended_after(0)
+        with create_server(("127.0.0.1", 0)) as listener:
+            dead = listener.getsockname()[1]
+        with create_server(("127.0.0.1", 0)) as listener:
+            alive = listener.getsockname()[1]
+            urls = {
+                "dead": f"http://127.0.0.1:{dead}/a",
+                "alive": f"http://127.0.0.1:{alive}/a",
+                "portless": "http://127.0.0.1/a",
+                "tunnel": f"https://tunnel.example.com:{dead}/a",
+            }
+            fake.hooks = {id_: {"webhookId": id_, "url": url} for id_, url in urls.items()}
+            assert main(["listen"]) == 0
+        assert list(fake.hooks) == ["alive", "portless", "tunnel"]
+
+
+class TestItSays:
+    def test_that_the_service_is_gone(self, fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
+        def end(fake: Fake, url: str) -> None:
+            fake.tell(url, CHANGE)
+            fake.socket.close()
+
+        fake.deliver = end
+        assert main(["listen"]) == 1
+        said = capsys.readouterr()
+        assert LINE in said.out
+        assert f"The service at {fake.url}" in said.err
+        assert "So the webhook hook-0 is still there. The next `listen` deletes it." in said.err
+        assert said.err.count("\n") == 1
+
+    def test_that_somebody_has_deleted_the_webhook(self, fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
+        fake.deliver = lambda fake, _: fake.hooks.clear()
+        assert main(["listen"]) == 1
+        assert "Somebody has deleted the webhook." in capsys.readouterr().err
+
+    def test_that_the_webhook_is_paused_and_why(
+        self,
+        fake: Fake,
+        ended_after: Callable[..., None],
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        ended_after(0)
+        said = threading.Event()
+        say = listening.Listener._say
+
+        def notice(listener: listening.Listener, text: str) -> None:
+            say(listener, text)
+            if "paused" in text:
+                said.set()
+
+        monkeypatch.setattr(listening.Listener, "_say", notice)
+
+        def pause(fake: Fake, url: str) -> None:
+            fake.hooks["hook-0"] |= {"paused": True, "pausedBecause": "The receiver answered 410 Gone."}
+            assert said.wait(10)
+            fake.tell(url, CHANGE)
+
+        fake.deliver = pause
+        assert main(["listen"]) == 0
+        assert capsys.readouterr().out.count("The webhook is paused. The receiver answered 410 Gone.") == 1
+
+    def test_why_there_is_no_webhook(self, fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
+        detail = "There is no type video.seen."
+        fake.refusal = (422, {"detail": "No.", "errors": [{"pointer": "/types/0", "detail": detail}]})
+        assert main(["listen", "--types", "video.seen"]) == 1
+        assert capsys.readouterr().err == f"The service made no webhook: /types/0: {detail}\n"
+
+    def test_that_its_port_is_taken(self, fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["listen", "--port", str(fake.server_port)]) == 1
+        assert f"Port {fake.server_port} cannot be listened to: " in capsys.readouterr().err
+        assert fake.made == []
+
+    @pytest.mark.parametrize(
+        ("arguments", "sentence"),
+        [
+            (["--url", "https://a.example.com"], "--url needs --port, where the tunnel ends."),
+            (
+                ["--api", "https://a.example.com"],
+                "--api needs --url: a deployed service calls no address of this machine.",
+            ),
+            (
+                ["--api", "https://a.example.com", "--url", "https://b.example.com", "--port", "1"],
+                "Put a token for https://a.example.com into the variable TOKEN: it needs videos/read and videos/write.",
+            ),
+        ],
+    )
+    def test_what_is_missing(
+        self, arguments: list[str], sentence: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        monkeypatch.delenv("TOKEN", raising=False)
+        assert main(["listen", *arguments]) == 1
+        assert capsys.readouterr().err == f"{sentence}\n"
+
+    def test_that_no_service_runs(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Any, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        monkeypatch.setattr("local.running_service.__defaults__", (tmp_path / "service.json",))
+        assert main(["listen"]) == 1
+        assert "The service is not running: start it with `make run`" in capsys.readouterr().err

@@ -1,0 +1,366 @@
+"""`python -m tools undo`: a change set is taken back, what was changed since is named, and nothing counts twice."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shared.aws.dynamodb import Table
+from shared.core.attributes import Item
+from shared.films.quota import QuotaStore
+from shared.history.changesets import ChangeSets
+from shared.history.entries import UNKNOWN
+from shared.history.runs import RunStore, Wish
+from shared.history.undoing import ChangeSetReverts
+from shared.schema import CHANGESET
+from tests.harness import NOW, Api, remove_video
+from tests.trailed import Trailed
+from tools import ToolError
+from tools.__main__ import main
+from tools.pace import WAIT_SECONDS
+from tools.progress import Advance, Bars
+from tools.undo import UNDOER, Remembered, Undo, entries_of, told
+
+LATER = "2025-06-15 15:06:4"
+"""Seconds after the beginning of the tests' present."""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, empty. The trail keeps its entries for good here, because the command goes by today's clock."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("tests.trailed.DAYS", 36_500)
+    # moto copies all its tables for each transaction, and puts the copy back when that fails.
+    monkeypatch.setattr("shared.history.parts.SIDE_BY_SIDE", 1)
+    return tmp_path
+
+
+@pytest.fixture
+def films(api: Api) -> Trailed:
+    """The service with an empty trail."""
+    return Trailed(api)
+
+
+def retitled(films: Trailed, count: int) -> tuple[list[str], str]:
+    """Videos that one request has given a wrong title, and the change set of that."""
+    videos = [films.create(title=f"Film {number}") for number in range(count)]
+    operations = [{"op": "patch", "videoId": video_id, "patch": {"title": "Untitled"}} for video_id in videos]
+    films.write("POST", "/v1/videos/batch", {"operations": operations})
+    return videos, str(films.entries(videos[0])[0][CHANGESET])
+
+
+def titles(films: Trailed, videos: list[str]) -> list[str]:
+    """What the videos are called now."""
+    return [films.item(video_id)["title"] for video_id in videos]
+
+
+class Terminal:
+    """What a person at the terminal sees of a command."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self._capsys = capsys
+        self.out: list[str] = []
+        self.err: list[str] = []
+
+    def run(self, changeset_id: str, *options: str) -> int:
+        """Take a change set of the table back; the exit status."""
+        self._capsys.readouterr()  # the log lines of the service
+        status = main(["undo", changeset_id, "--table", "VideoMetadata", *options])
+        said = self._capsys.readouterr()
+        self.out, self.err = said.out.splitlines(), said.err.splitlines()
+        return status
+
+
+@pytest.fixture
+def terminal(capsys: pytest.CaptureFixture[str]) -> Terminal:
+    """One on which nothing stands."""
+    return Terminal(capsys)
+
+
+@pytest.fixture
+def small_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What has more than 2 entries is large, and taken back 2 at a time."""
+    monkeypatch.setattr("shared.history.undoing.AT_ONCE", 2)
+    monkeypatch.setattr("shared.history.undoing.TURN", 2)
+
+
+class Counting(Bars):
+    """Bars that remember how far they came."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.total: int | None = None
+        self.done: list[int] = []
+
+    @contextmanager
+    def bar(self, title: str, total: int | None, *, counted: bool = False) -> Iterator[Advance]:
+        """One that shows nothing."""
+        self.total = total
+        yield self.done.append
+
+
+def undone(films: Trailed, changeset_id: str, bars: Bars | None = None, **options: Any) -> Mapping[str, Any]:
+    """What became of a change set that was taken back by the tests' clock."""
+    wish = Wish(UNDOER.acting_for("undo-1"), attended=True)
+    reverts = ChangeSetReverts(films.table, films.trail, QuotaStore(films.table, 100))
+    undo = Undo(RunStore(films.table), reverts, changeset_id, wish, bars=bars or Bars(), clock=films.clock, **options)
+    return undo.run(entries_of(ChangeSets(films.trail.table), changeset_id, int(films.clock())))
+
+
+def stop_after(patch: pytest.MonkeyPatch, writes: int) -> None:
+    """Let a process end right after it has written this often."""
+    left = [writes]
+
+    def counted(write: Callable[..., Any]) -> Callable[..., Any]:
+        def write_or_stop(*arguments: Any, **options: Any) -> Any:
+            if left[0] == 0:
+                raise KeyboardInterrupt
+            answer = write(*arguments, **options)
+            left[0] -= 1
+            if left[0] == 0:
+                raise KeyboardInterrupt
+            return answer
+
+        return write_or_stop
+
+    for name in ("write", "transact"):
+        patch.setattr(Table, name, counted(getattr(Table, name)))
+
+
+class TestSmall:
+    def test_comes_back_but_for_what_was_changed_since(self, films: Trailed, terminal: Terminal, folder: Path) -> None:
+        videos, changeset_id = retitled(films, 3)
+        films.patch(videos[1], "admin", title="A good title")
+        assert terminal.run(changeset_id) == 0
+        assert titles(films, videos) == ["Film 0", "A good title", "Film 2"]
+        *parts, counts, hint, own = terminal.out
+        (left,) = [line for line in parts if "left alone" in line]
+        assert left.startswith(f"video {videos[1]}: left alone: title, changed since by admin at {LATER}")
+        assert sorted(line for line in parts if line != left) == sorted(
+            f"video {video_id}: came back: title" for video_id in (videos[0], videos[2])
+        )
+        assert counts == "2 taken back, 0 as they were before, 1 left alone, 0 failed."
+        assert hint == "With --force FIELD also comes back what was changed since."
+        assert own.endswith(" --table VideoMetadata")
+        assert list(folder.iterdir()) == []
+
+    def test_comes_back_in_part(self, films: Trailed, terminal: Terminal) -> None:
+        video_id = films.create(title="A film", tags=["noir"])
+        films.patch(video_id, title="Untitled", tags=["todo"])
+        changeset_id = str(films.entries(video_id)[0][CHANGESET])
+        films.patch(video_id, "admin", tags=["drama"])
+        assert terminal.run(changeset_id) == 0
+        back, left, counts, *_ = terminal.out
+        assert back == f"video {video_id}: came back: title"
+        assert left.startswith(f"video {video_id}: left alone: tags, changed since by admin at {LATER}")
+        assert counts == "1 taken back (1 only in part), 0 as they were before, 0 left alone, 0 failed."
+
+    def test_is_a_change_set_itself(self, films: Trailed, terminal: Terminal) -> None:
+        videos, changeset_id = retitled(films, 2)
+        assert terminal.run(changeset_id) == 0
+        films.settle()
+        newest = films.entries(videos[0])[0]
+        own = newest[CHANGESET]
+        assert newest["by"] == {"kind": "person", "id": "tools:undo"}
+        assert terminal.out[-1] == (
+            f"This is the change set {own} itself. Take it back: python -m tools undo {own} --table VideoMetadata"
+        )
+        assert terminal.run(own) == 0
+        assert titles(films, videos) == ["Untitled", "Untitled"]
+
+    def test_changes_nothing_the_second_time(self, films: Trailed, terminal: Terminal) -> None:
+        videos, changeset_id = retitled(films, 2)
+        assert terminal.run(changeset_id) == 0
+        films.settle()
+        before = [films.item(video_id) for video_id in videos]
+        assert terminal.run(changeset_id) == 0
+        assert terminal.out == ["0 taken back, 2 as they were before, 0 left alone, 0 failed."]
+        assert [films.item(video_id) for video_id in videos] == before
+
+    def test_can_be_rehearsed(self, films: Trailed, terminal: Terminal, folder: Path) -> None:
+        videos, changeset_id = retitled(films, 1)
+        before = films.item(videos[0])
+        assert terminal.run(changeset_id, "--dry-run") == 0
+        assert terminal.out == [
+            f"video {videos[0]}: would come back: title",
+            "1 would be taken back, 0 as they were before, 0 left alone, 0 failed.",
+        ]
+        assert films.item(videos[0]) == before
+        assert list(folder.iterdir()) == []
+
+    @pytest.mark.parametrize("field", ["title", "/title", ""])
+    def test_comes_back_by_force(self, films: Trailed, terminal: Terminal, field: str) -> None:
+        videos, changeset_id = retitled(films, 1)
+        films.patch(videos[0], "admin", title="A good title")
+        assert terminal.run(changeset_id, "--force", field) == 0
+        assert titles(films, videos) == ["Film 0"]
+
+    def test_fails_where_the_video_is_gone(self, films: Trailed, terminal: Terminal) -> None:
+        videos, changeset_id = retitled(films, 2)
+        remove_video(films.table, videos[0])
+        films.settle()
+        assert terminal.run(changeset_id) == 1
+        assert any(line.startswith(f"video {videos[0]}: failed: ") for line in terminal.out)
+        assert "1 taken back, 0 as they were before, 0 left alone, 1 failed." in terminal.out
+        assert films.item(videos[1])["title"] == "Film 1"
+
+    @pytest.mark.usefixtures("table")
+    def test_that_nobody_knows_is_an_error(self, terminal: Terminal, folder: Path) -> None:
+        assert terminal.run("nothing") == 1
+        assert terminal.err == [
+            "There is no change set nothing: the trail has nothing of it, or not yet, or not any more."
+        ]
+        assert list(folder.iterdir()) == []
+
+    def test_waits_for_a_trail_that_is_behind(self, films: Trailed, capsys: pytest.CaptureFixture[str]) -> None:
+        videos, changeset_id = retitled(films, 1)
+        films.api.patch(f"/v1/videos/{videos[0]}", {"category": "new"}, user="admin")
+        waits: list[float] = []
+
+        def sleep(seconds: float) -> None:
+            waits.append(seconds)
+            films.settle()
+
+        assert undone(films, changeset_id, sleep=sleep)["reverted"] == 1
+        assert waits == [WAIT_SECONDS]
+        assert capsys.readouterr().err == "The audit trail is some seconds behind: waiting for it.\n"
+
+
+@pytest.mark.usefixtures("small_turns")
+class TestLarge:
+    def test_says_in_the_end_what_was_left_alone(self, films: Trailed, terminal: Terminal) -> None:
+        videos, changeset_id = retitled(films, 5)
+        films.patch(videos[3], "admin", title="A good title")
+        assert terminal.run(changeset_id) == 0
+        assert titles(films, videos) == ["Film 0", "Film 1", "Film 2", "A good title", "Film 4"]
+        left, counts, *_ = terminal.out
+        assert left.startswith(f"video {videos[3]}: left alone: title, changed since by admin at {LATER}")
+        assert counts == "4 taken back, 0 as they were before, 1 left alone, 0 failed."
+
+    def test_leaves_nothing_to_the_workers(self, films: Trailed, terminal: Terminal) -> None:
+        _, changeset_id = retitled(films, 3)
+        assert terminal.run(changeset_id) == 0
+        films.settle()
+        assert films.queues["reverts"].take() == []
+
+    @pytest.mark.parametrize("written", range(1, 10))
+    def test_goes_on_where_it_was_stopped_and_counts_nothing_twice(
+        self, films: Trailed, terminal: Terminal, folder: Path, monkeypatch: pytest.MonkeyPatch, written: int
+    ) -> None:
+        videos, changeset_id = retitled(films, 5)
+        with monkeypatch.context() as stopping:
+            stop_after(stopping, written)
+            assert terminal.run(changeset_id) == 1
+        assert terminal.err == ["Stopped; run the same command again to continue."]
+        assert [path.name for path in folder.iterdir()] == [f"undo-{changeset_id}.state"]
+        assert terminal.run(changeset_id) == 0
+        assert titles(films, videos) == [f"Film {number}" for number in range(5)]
+        assert terminal.out[0] == "5 taken back, 0 as they were before, 0 left alone, 0 failed."
+        assert [films.item(video_id)["version"] for video_id in videos] == [3] * 5
+        assert list(folder.iterdir()) == []
+
+    def test_moves_a_bar(self, films: Trailed) -> None:
+        _, changeset_id = retitled(films, 5)
+        bars = Counting()
+        undone(films, changeset_id, bars)
+        assert bars.total == 5
+        assert bars.done == sorted(bars.done)
+        assert (bars.done[0], bars.done[-1]) == (0, 5)
+
+    def test_waits_for_a_trail_that_is_behind(self, films: Trailed, capsys: pytest.CaptureFixture[str]) -> None:
+        videos, changeset_id = retitled(films, 3)
+        films.api.patch(f"/v1/videos/{videos[0]}", {"category": "new"}, user="admin")
+
+        def sleep(seconds: float) -> None:
+            films.clock.advance(seconds)
+            films.settle()
+
+        assert undone(films, changeset_id, sleep=sleep)["reverted"] == 3
+        assert titles(films, videos) == ["Film 0", "Film 1", "Film 2"]
+        assert capsys.readouterr().err == (
+            "Waiting for the audit trail, or for others who change the same videos: 1 left to try again.\n"
+        )
+
+
+SETTINGS = {"changeset": "c"}
+
+
+class TestTheStateFile:
+    def test_has_one_id_until_all_is_done(self, folder: Path) -> None:
+        path = folder / "undo.state"
+        first = Remembered(path, SETTINGS).id()
+        assert Remembered(path, SETTINGS).id() == first
+        Remembered(path, SETTINGS).forget()
+        assert not path.exists()
+        assert Remembered(path, SETTINGS).id() != first
+
+    def test_belongs_to_one_command(self, folder: Path) -> None:
+        path = folder / "undo.state"
+        Remembered(path, SETTINGS).id()
+        with pytest.raises(ToolError, match="belongs to an undo with other options"):
+            Remembered(path, {"changeset": "d"}).id()
+
+    @pytest.mark.parametrize("content", ["", "[]", "{}", '"x"'])
+    def test_of_something_else_is_left_alone(self, folder: Path, content: str) -> None:
+        path = folder / "undo.state"
+        path.write_text(content, encoding="utf-8")
+        with pytest.raises(ToolError, match="is not the state file of an undo"):
+            Remembered(path, SETTINGS).id()
+        assert path.read_text(encoding="utf-8") == content
+
+
+def part(**attributes: Any) -> Item:
+    """What became of a part of a change set, as the service reports it."""
+    return {"entity": "video", "videoId": "v", "result": "reverted", "fields": [], "skipped": []} | attributes
+
+
+BY = {"by": {"kind": "person", "id": "bob"}, "at": NOW * 1000}
+
+
+@pytest.mark.parametrize(
+    ("report", "lines"),
+    [
+        (part(result="unchanged"), []),
+        (part(fields=["/title", "/metadata/a.b"]), ["video v: came back: title, metadata/a.b"]),
+        (part(entity="credit", personId="nm1"), ["credit of nm1, video v: came back"]),
+        (
+            part(entity="playlist", playlistId="p", fields=["/entries/v/rank"]),
+            ["playlist p: came back: entries/v/rank"],
+        ),
+        (
+            part(result="skipped", skipped=[{"field": "/tags", "reason": "changedSince", **BY}]),
+            ["video v: left alone: tags, changed since by bob at 2025-06-15 15:06:40Z"],
+        ),
+        (
+            part(skipped=[{"field": "/tags", "reason": "changedSince", "by": UNKNOWN}], fields=["/title"]),
+            ["video v: came back: title", "video v: left alone: tags, changed since by unknown (past the service)"],
+        ),
+        (
+            part(
+                entity="playlist", playlistId="p", result="skipped", skipped=[{"field": "/entries/v", "reason": "gone"}]
+            ),
+            ["playlist p: left alone: entries/v, whose video is removed for good"],
+        ),
+        (
+            part(result="skipped", skipped=[{"field": "/description", "reason": "notKept"}]),
+            ["video v: left alone: description, of which the trail keeps only the beginning"],
+        ),
+        (
+            part(
+                result="failed",
+                problem={"detail": "1 field is not valid.", "errors": [{"pointer": "/title", "detail": "is too long"}]},
+            ),
+            ["video v: failed: 1 field is not valid. (title: is too long)"],
+        ),
+        (part(fields=["/title"], omitted=3), ["video v: came back: title", "video v: and 3 fields more"]),
+    ],
+)
+def test_each_outcome_is_said_in_words(report: Item, lines: list[str]) -> None:
+    assert [line.plain for line in told(report, is_rehearsal=False)] == lines
+
+
+def test_a_rehearsal_says_what_would_be() -> None:
+    lines = [line.plain for line in told(part(fields=["/title"]), is_rehearsal=True)]
+    assert lines == ["video v: would come back: title"]

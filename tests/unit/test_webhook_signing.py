@@ -1,0 +1,115 @@
+"""What a receiver gets is signed so that any library of Standard Webhooks can verify it."""
+
+import json
+import re
+import time
+from base64 import b64decode
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+from standardwebhooks import Webhook, WebhookVerificationError
+
+from local import ROOT
+from shared.feed.change import Change
+from shared.webhooks import event
+from shared.webhooks.event import TEST_TYPE, body_of, headers_of
+from shared.webhooks.signing import secret_of, signature, spelled
+
+MASTER = "the service's own"
+CHANGE: Change = {
+    "id": "Zm9vYmFyYmF6cXV4cXV1eA",
+    "type": "video.changed",
+    "videoId": "v",
+    "version": 3,
+    "at": 1_795_384_206_007,
+    "userId": "alice",
+    "fields": ["/title", "/tags/Ünïcode"],
+}
+CURRENT, PREVIOUS, STRANGE = (secret_of(MASTER, "hook", generation) for generation in (2, 1, 3))
+
+
+def test_a_library_verifies_what_is_sent() -> None:
+    body = body_of(CHANGE)
+    headers = headers_of("Zm9v", body, [CURRENT], time.time())
+    assert Webhook(spelled(CURRENT)).verify(body, headers)["type"] == "video.changed"
+
+
+def test_both_secrets_verify_for_a_day_after_a_rotation_and_no_other_does() -> None:
+    body = body_of(CHANGE)
+    headers = headers_of("Zm9v", body, [CURRENT, PREVIOUS], time.time())
+    assert Webhook(spelled(CURRENT)).verify(body, headers) == Webhook(spelled(PREVIOUS)).verify(body, headers)
+    with pytest.raises(WebhookVerificationError):
+        Webhook(spelled(STRANGE)).verify(body, headers)
+
+
+@pytest.mark.parametrize("header", ["webhook-id", "webhook-timestamp", "webhook-signature"])
+def test_what_was_altered_on_its_way_is_not_verified(header: str) -> None:
+    body, now = body_of(CHANGE), time.time()
+    headers = headers_of("Zm9v", body, [CURRENT], now)
+    altered = headers_of("Zm9w", body + b" ", [CURRENT], now - 1)[header]
+    for data, sent in ((body, headers | {header: altered}), (body + b" ", headers)):
+        with pytest.raises(WebhookVerificationError):
+            Webhook(spelled(CURRENT)).verify(data, sent)
+
+
+def example(name: str) -> Callable[..., Any]:
+    """A function of the page about webhooks."""
+    page = (ROOT / "docs" / "webhooks.md").read_text(encoding="utf-8")
+    (code,) = (block for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if f"def {name}(" in block)
+    defined: dict[str, Any] = {}
+    exec(code, defined)  # noqa: S102 - our own page
+    return cast(Callable[..., Any], defined[name])
+
+
+def test_the_examples_of_the_page_verify_what_is_sent_and_nothing_else() -> None:
+    receive, is_ours = example("receive"), example("is_ours")
+    body, now = body_of(CHANGE), time.time()
+    headers = headers_of("Zm9v", body, [CURRENT, PREVIOUS], now)
+    for secret in (CURRENT, PREVIOUS):
+        assert receive(spelled(secret), headers, body)["data"]["videoId"] == "v"
+        assert is_ours(spelled(secret), headers, body)
+    late = headers_of("Zm9v", body, [CURRENT], now - 301)
+    for secret, sent, content in ((STRANGE, headers, body), (CURRENT, headers, body + b" "), (CURRENT, late, body)):
+        assert not is_ours(spelled(secret), sent, content)
+        with pytest.raises(WebhookVerificationError):
+            receive(spelled(secret), sent, content)
+
+
+def test_the_signature_is_that_of_the_specification() -> None:
+    """Its own example, from the tests of its libraries."""
+    secret = b64decode("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+    signed = signature([secret], "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, b'{"test": 2432232314}')
+    assert signed == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
+
+
+def test_each_webhook_and_each_rotation_has_a_secret_of_its_own() -> None:
+    secrets = {
+        secret_of(master, webhook, generation) for master in ("a", "b") for webhook in "xy" for generation in (1, 2)
+    }
+    assert len(secrets) == 8
+    assert {len(secret) for secret in secrets} == {32}
+    assert secret_of("a", "x", 1) in secrets
+
+
+def test_the_body_has_the_change_and_when_it_was_made() -> None:
+    sent = json.loads(body_of(CHANGE))
+    assert list(sent) == ["type", "timestamp", "data"]
+    assert sent["timestamp"] == "2026-11-22T21:50:06.007Z"
+    assert {"type": sent["type"], **sent["data"]} == CHANGE
+
+
+def test_the_same_change_has_the_same_body_and_id_however_often_it_is_sent() -> None:
+    first, later = (headers_of(CHANGE["id"], body_of(CHANGE), [CURRENT], now) for now in (1000.9, 2000))
+    assert (first["webhook-id"], first["webhook-timestamp"]) == (later["webhook-id"], "1000")
+    assert first["webhook-signature"] != later["webhook-signature"]
+
+
+def test_each_test_is_an_event_of_its_own() -> None:
+    one, two = (event.test_change("hook", 1000.25) for _ in range(2))
+    assert one["id"] != two["id"]
+    assert json.loads(body_of(one)) == {
+        "type": TEST_TYPE,
+        "timestamp": "1970-01-01T00:16:40.250Z",
+        "data": {"id": one["id"], "webhookId": "hook", "at": 1_000_250},
+    }

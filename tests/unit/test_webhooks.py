@@ -1,0 +1,983 @@
+"""Webhooks as their owners manage them: who may have which, where they lead, their secrets, and where they go on."""
+
+import json
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import jsonschema_rs
+import pytest
+
+from functions.webhooks import handler as webhooks
+from shared.aws.client import AnswerLost
+from shared.aws.dynamodb import Table
+from shared.aws.failures import TransactionConflict
+from shared.aws.stream import Record
+from shared.core.attributes import Item
+from shared.core.change_types import GROUPS, TYPES
+from shared.core.errors import Unavailable
+from shared.feed.change import Change
+from shared.feed.log import DAYS_KEPT, Feed, Place, owner_log, shard_logs
+from shared.history.entries import entry
+from shared.openapi.document import document
+from shared.routes import CHANGES, READ, WRITE
+from shared.schema import (
+    AUDIT_TABLE_NAME,
+    DUE,
+    WEBHOOK,
+    WEBHOOKS,
+    follower_relation,
+)
+from shared.web.cursors import Cursors
+from shared.webhooks.event import TEST_TYPE
+from shared.webhooks.places import PlaceStore, TurnTaken, due, plain
+from shared.webhooks.sending import Answer
+from shared.webhooks.signing import secret_of, signature, spelled
+from shared.webhooks.store import MOST_WEBHOOKS, OVERLAP_SECONDS, WebhookStore, secrets_of
+from tests.backstage import Backstage
+from tests.harness import MASTER, NOW, Api, Clock, Reply, recorded
+from tests.wire import come_between
+
+URL = "https://hooks.acme.com/changes"
+MISSING = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
+KEY = {"Idempotency-Key": "k1"}
+FOLLOWER = f"{READ} {WRITE} {CHANGES}"
+"""The scopes of somebody who may follow the changes of all."""
+DAY = 86_400
+
+
+class Receiver:
+    """Stands for the one that a webhook leads to: answers as it is told to, and keeps what it was sent."""
+
+    def __init__(self) -> None:
+        self.answer = Answer(204, 7, b"", None, is_forbidden=False, retry_after=None)
+        self.got: list[tuple[str, Mapping[str, str], bytes]] = []
+
+    def __call__(self, url: str, headers: Mapping[str, str], body: bytes, *, local: bool) -> Answer:
+        assert not local
+        self.got.append((url, headers, body))
+        return self.answer
+
+
+class Service:
+    """The function, what it asks, and what it tells."""
+
+    def __init__(self, table: Table, clock: Clock) -> None:
+        self.table = table
+        self.clock = clock
+        self.feed = Feed(Table(AUDIT_TABLE_NAME, table.client, sleep=lambda _: None), clock)
+        self.places = PlaceStore(table)
+        self.receiver = Receiver()
+        self.woken: list[tuple[str, int]] = []
+        self.queue_is_busy = False
+        handler = webhooks.make(
+            WebhookStore(table),
+            self.feed,
+            Cursors(lambda: "a secret of the tests"),
+            lambda: MASTER,
+            self._wake,
+            clock,
+            send=self.receiver,
+        )
+        self.api = Api(table, {"webhooks": handler}, clock)
+
+    def _wake(self, webhook_id: str, delay_seconds: int) -> None:
+        if self.queue_is_busy:
+            raise Unavailable("The queue is busy; try again.")
+        self.woken.append((webhook_id, delay_seconds))
+
+    def create(self, user: str = "alice", **fields: Any) -> dict[str, Any]:
+        """The document of a new webhook, with its secret."""
+        reply = self.post("", {"url": URL} | fields, user=user)
+        assert reply.status == 201, reply.body
+        created: dict[str, Any] = reply.json
+        return created
+
+    def get(self, path: str = "", **options: Any) -> Reply:
+        return self.api.get(f"/v1/webhooks{path}", **options)
+
+    def post(self, path: str, body: Any = None, **options: Any) -> Reply:
+        return self.api.post(f"/v1/webhooks{path}", body, **options)
+
+    def patch(self, webhook_id: str, body: Any, **options: Any) -> Reply:
+        return self.api.patch(f"/v1/webhooks/{webhook_id}", body, **options)
+
+    def delete(self, webhook_id: str, **options: Any) -> Reply:
+        return self.api.delete(f"/v1/webhooks/{webhook_id}", **options)
+
+    def ids(self, **options: Any) -> list[str]:
+        """The webhooks of a user, as they are listed."""
+        return [item["webhookId"] for item in self.get(**options).json["items"]]
+
+    def hook(self, webhook_id: str) -> Item:
+        """A webhook as it is stored."""
+        return self.table.get(WEBHOOK.key(webhookId=webhook_id), consistent=True) or {}
+
+    def place(self, webhook_id: str) -> Item:
+        """How far a webhook is, as it is stored."""
+        return self.places.read(webhook_id) or {}
+
+    def change(self, number: int, user: str = "alice") -> Change:
+        """Let something be changed; returns the change."""
+        made: Change = {"id": f"c{number}", "type": "video.changed", "videoId": MISSING, "userId": user}
+        made |= {"at": int(self.clock() * 1000), "fields": []}
+        self.feed.prepare(made)
+        self.feed.append([made])
+        return made
+
+    def next_change(self, webhook_id: str, log: str) -> str | None:
+        """The id of the change with which a webhook goes on in a log."""
+        told = self.feed.read(log, Place(*self.place(webhook_id)["places"][log]), 1).told
+        return str(told[0].change["id"]) if told else None
+
+    def work(self, webhook_id: str) -> "Worker":
+        """Let a worker take the webhook."""
+        return Worker(self, webhook_id)
+
+    def fail(self, webhook_id: str, because: str | None = None) -> None:
+        """Leave behind what a worker does whose attempts fail, until it pauses the webhook."""
+        place = self.place(webhook_id)
+        failing = place | {"failures": 3, "failingSince": NOW, "tried": {"c1": 3}, "oldestWaiting": NOW * 1000}
+        if because is None:
+            self.places.save(place, due(failing, NOW + 600), NOW)
+        else:
+            self.places.pause(place, failing, self.hook(webhook_id), because, NOW)
+
+
+class Worker:
+    """One that has taken the lease of a webhook."""
+
+    def __init__(self, service: Service, webhook_id: str) -> None:
+        self.places = service.places
+        place = service.place(webhook_id)
+        self.place = self.places.save(place, place | {"leaseUntil": NOW + 60}, NOW)
+
+    def save(self, places: Mapping[str, Place]) -> bool:
+        """Whether how far it has come counts."""
+        try:
+            self.place = self.places.save(self.place, self.place | {"places": plain(places)}, NOW)
+        except TurnTaken:
+            return False
+        return True
+
+
+@pytest.fixture
+def service(table: Table, clock: Clock) -> Service:
+    """The function over empty tables."""
+    return Service(table, clock)
+
+
+def _slug(reply: Reply) -> str:
+    return str(reply.json["type"]).rpartition(":")[2]
+
+
+def _faults(reply: Reply) -> dict[str, str]:
+    assert (reply.status, _slug(reply)) == (422, "invalid-content"), reply.body
+    return {fault["pointer"]: fault["detail"] for fault in reply.json["errors"]}
+
+
+def _conforms(name: str, content: Any) -> None:
+    schema = {"$ref": f"#/components/schemas/{name}", "components": document()["components"]}
+    jsonschema_rs.Draft202012Validator(schema).validate(content)
+
+
+@contextmanager
+def _lost(table: Table, operation: str) -> Iterator[list[str]]:
+    """Carry out the first request of an operation, and lose its answer."""
+    seen: list[str] = []
+
+    def between(asked: str, _: Mapping[str, Any], send: Callable[..., Any]) -> Any:
+        seen.extend([asked] * (asked == operation))
+        answer = send()
+        if seen == [asked]:
+            raise AnswerLost
+        return answer
+
+    undo = come_between(table.client, between)
+    try:
+        yield seen
+    finally:
+        undo()
+
+
+@contextmanager
+def _meanwhile(table: Table, operation: str, act: Callable[[], object]) -> Iterator[None]:
+    """Do something before the first request of an operation is carried out."""
+    left = [operation]
+
+    def between(asked: str, _: Mapping[str, Any], send: Callable[..., Any]) -> Any:
+        if asked in left:
+            left.clear()
+            act()
+        return send()
+
+    undo = come_between(table.client, between)
+    try:
+        yield
+    finally:
+        undo()
+    assert not left
+
+
+class TestCreate:
+    def test_a_webhook_is_its_creators_and_sends_their_own_changes(self, service: Service) -> None:
+        reply = service.post("", {"url": URL, "description": "The index"})
+        created = reply.json
+        assert reply.status == 201
+        assert reply.headers["location"] == f"webhooks/{created['webhookId']}"
+        _conforms("WebhookWithSecret", created)
+        secret = created.pop("secret")
+        assert secret == spelled(secret_of(MASTER, created["webhookId"], 1))
+        assert {name: value for name, value in created.items() if name != "webhookId"} == {
+            "userId": "alice",
+            "url": URL,
+            "types": [],
+            "follows": "alice",
+            "description": "The index",
+            "paused": False,
+            "createdAt": NOW,
+            "updatedAt": NOW,
+            "version": 1,
+        }
+
+    def test_only_that_answer_shows_the_secret(self, service: Service) -> None:
+        created = service.create()
+        path = f"/{created['webhookId']}"
+        others = [service.get(path), service.get(), service.patch(created["webhookId"], {"description": "d"})]
+        others += [service.post(f"{path}/test"), service.post(f"{path}/replay", {"from": NOW})]
+        secret = created["secret"].removeprefix("whsec_")
+        assert [reply.status for reply in others] == [200] * 5
+        assert not any(secret in reply.body.decode() or '"secret"' in reply.body.decode() for reply in others)
+        assert secret not in str([service.hook(created["webhookId"]), service.place(created["webhookId"])])
+
+    def test_it_begins_behind_what_was_changed_before(self, service: Service) -> None:
+        service.change(1)
+        webhook_id = service.create()["webhookId"]
+        assert service.next_change(webhook_id, owner_log("alice")) is None
+        service.change(2)
+        assert service.next_change(webhook_id, owner_log("alice")) == "c2"
+
+    def test_what_is_changed_while_it_is_created_is_sent(self, service: Service, table: Table) -> None:
+        with _meanwhile(table, "TransactWriteItems", lambda: service.change(1)):
+            webhook_id = service.create()["webhookId"]
+        assert service.next_change(webhook_id, owner_log("alice")) == "c1"
+
+    def test_one_that_follows_everybody_has_a_place_in_each_log(self, service: Service) -> None:
+        created = service.create("admin", userId="*")
+        assert "follows" not in created
+        _conforms("WebhookWithSecret", created)
+        assert tuple(service.place(created["webhookId"])["places"]) == shard_logs()
+
+    def test_it_is_found_by_whose_changes_it_follows(self, service: Service) -> None:
+        own, others = service.create(), service.create("admin", userId="*")
+        for created, relation in ((own, follower_relation("alice")), (others, follower_relation(None))):
+            hook = service.hook(created["webhookId"])
+            assert (hook["rel"], hook["relShard"], hook["relSort"]) == (relation, 0, NOW)
+            assert hook["relId"] == created["webhookId"]
+
+    def test_the_worker_is_woken_once_the_index_has_it(self, service: Service) -> None:
+        # A change just before may have been told to those only who stood in the index.
+        webhook_id = service.create()["webhookId"]
+        assert service.woken == [(webhook_id, webhooks.INDEX_SECONDS)]
+
+    def test_when_the_message_is_lost_the_sweeper_finds_it(self, service: Service) -> None:
+        service.queue_is_busy = True
+        webhook_id = service.create()["webhookId"]
+        place = service.place(webhook_id)
+        assert (place["rel"], place["relSort"], place["relId"]) == (DUE, NOW, webhook_id)
+        assert place["nextAttemptAt"] == NOW
+
+    def test_one_that_is_created_paused_waits(self, service: Service) -> None:
+        webhook_id = service.create(paused=True)["webhookId"]
+        assert service.woken == []
+        assert "rel" not in service.hook(webhook_id)
+        assert "rel" not in service.place(webhook_id)
+
+    @pytest.mark.parametrize("user_id", ["*", "bob"])
+    def test_to_follow_others_needs_a_scope(self, service: Service, table: Table, user_id: str) -> None:
+        with recorded(table.client) as operations:
+            refused = service.post("", {"url": URL, "userId": user_id})
+        assert (refused.status, _slug(refused), operations) == (403, "forbidden", [])
+        assert CHANGES in refused.json["detail"]
+        for user, scopes in (("alice", FOLLOWER), ("admin", None)):
+            reply = service.post("", {"url": URL, "userId": user_id}, user=user, scopes=scopes)
+            assert (reply.status, reply.json["userId"]) == (201, user)
+            assert reply.json.get("follows") == (None if user_id == "*" else user_id)
+
+    def test_an_admin_who_names_nobody_follows_their_own_changes(self, service: Service) -> None:
+        assert service.create("admin")["follows"] == "admin"
+
+    def test_with_a_key_there_is_one_however_often_it_is_sent(self, service: Service) -> None:
+        first, again = (service.post("", {"url": URL}, headers=KEY) for _ in range(2))
+        assert (again.status, again.body, again.etag) == (201, first.body, first.etag)
+        assert service.ids() == [first.json["webhookId"]]
+        other = service.post("", {"url": f"{URL}/other"}, headers=KEY)
+        assert (other.status, _slug(other)) == (422, "idempotency-key-reused")
+
+    def test_the_record_of_the_key_does_not_have_the_secret(self, service: Service, table: Table) -> None:
+        with recorded(table.client) as operations:
+            secret = service.post("", {"url": URL}, headers=KEY).json["secret"]
+        record = operations[-1].parameters["TransactItems"][0]["Put"]["Item"]
+        answer = zlib.decompress(record["answer"]["B"]).decode()
+        assert json.loads(answer)["generation"] == 1
+        assert secret.removeprefix("whsec_") not in answer
+
+    def test_neither_trail_nor_jobs_take_notice_of_it(self, service: Service, table: Table, clock: Clock) -> None:
+        backstage = Backstage(table, clock)
+        webhook_id = service.create()["webhookId"]
+        service.patch(webhook_id, {"paused": True})
+        service.delete(webhook_id)
+        backstage.settle()
+        assert backstage.seen
+        assert {entry(Record(record), days=1) is None for record in backstage.seen} == {True}
+        assert not any(queue.sent for queue in backstage.queues.values())
+
+
+class TestLimit:
+    """A user has at most 20."""
+
+    @pytest.fixture
+    def nearly(self, service: Service) -> Service:
+        """A user has one less."""
+        for _ in range(MOST_WEBHOOKS - 1):
+            service.create()
+        return service
+
+    def test_one_more_is_refused(self, nearly: Service) -> None:
+        last = nearly.create()["webhookId"]
+        refused = nearly.post("", {"url": URL})
+        assert (refused.status, _slug(refused)) == (409, "limit-reached")
+        assert len(nearly.ids()) == MOST_WEBHOOKS
+        assert nearly.create("bob")["userId"] == "bob"
+        assert nearly.delete(last).status == 204
+        assert nearly.post("", {"url": URL}).status == 201
+
+    def test_of_two_at_a_time_one_is_refused(self, nearly: Service, table: Table) -> None:
+        replies: list[Reply] = []
+        with _meanwhile(table, "TransactWriteItems", lambda: replies.append(nearly.post("", {"url": URL}))):
+            replies.append(nearly.post("", {"url": URL}))
+        assert [reply.status for reply in replies] == [201, 409]
+        assert len(nearly.ids()) == MOST_WEBHOOKS
+
+    def test_a_lost_answer_makes_no_second_one(self, nearly: Service, table: Table) -> None:
+        with _lost(table, "TransactWriteItems") as tries:
+            created = nearly.create()
+        assert len(tries) == 2
+        assert created["webhookId"] in nearly.ids()
+        assert len(nearly.ids()) == MOST_WEBHOOKS
+
+    def test_a_key_that_was_used_is_answered_also_at_the_limit(self, nearly: Service) -> None:
+        first, again = (nearly.post("", {"url": URL}, headers=KEY) for _ in range(2))
+        assert (again.status, again.body) == (201, first.body)
+
+    def test_admins_do_not_delete_from_their_own_list(self, nearly: Service) -> None:
+        last = nearly.create()["webhookId"]
+        assert nearly.delete(last, user="admin").status == 204
+        listed = nearly.table.get(WEBHOOKS.key(userId="alice")) or {}
+        assert len(listed["ids"]) == MOST_WEBHOOKS - 1
+        assert nearly.create()["webhookId"]
+
+
+BAD_URLS = [
+    "",
+    "hooks",
+    "http://hooks.acme.com/",
+    "ftp://hooks.acme.com/",
+    "javascript:alert(1)",
+    "https://user@hooks.acme.com/",
+    "https://user:password@hooks.acme.com/",
+    "https://hooks.acme.com/#part",
+    "https://hooks.acme.com:80/",
+    "https://hooks.acme.com:22/",
+    "https://hooks.acme.com:65536/",
+    "https://hooks.acme.com/a b",
+    "https://hooks.acme.com\\@evil.example/",
+    "https://hooks.acme.com/\r\nHost: evil.example",
+    "https://b\N{LATIN SMALL LETTER U WITH DIAERESIS}cher.example/",
+    "https://hooks\N{FULLWIDTH FULL STOP}acme.com/",
+    "https://\N{CIRCLED LATIN SMALL LETTER E}xample.com/",
+    "https://a..b/",
+    "https:///a",
+    "https://localhost/",
+    "https://metadata.google.internal/",
+    "https://127.0.0.1/",
+    "https://2130706433/",
+    "https://0x7f.1/",
+    "https://017700000001/",
+    "https://127.1/",
+    "https://10.0.0.1/",
+    "https://169.254.169.254/latest/meta-data/",
+    "https://100.64.0.1/",
+    "https://224.0.0.1/",
+    "https://0.0.0.0/",
+    "https://[::1]/",
+    "https://[::ffff:127.0.0.1]/",
+    "https://[::ffff:7f00:1]/",
+    "https://[64:ff9b::7f00:1]/",
+    "https://[2002:7f00:1::]/",
+    "https://[fe80::1%25eth0]/",
+    "https://[fd00:ec2::254]/",
+    f"https://hooks.acme.com/{'x' * 2048}",
+]
+"""What tests/unit/test_webhook_addresses.py has more of."""
+
+
+class TestBadInput:
+    @pytest.mark.parametrize("url", BAD_URLS, ids=lambda url: repr(url[:40]))
+    def test_a_url_that_must_not_be_called_is_pointed_at(self, service: Service, table: Table, url: str) -> None:
+        with recorded(table.client) as operations:
+            replies = [service.post("", {"url": url}), service.patch(MISSING, {"url": url})]
+        for reply in replies:
+            ((pointer, detail),) = _faults(reply).items()
+            assert pointer == "/url"
+            assert detail
+        assert operations == []
+
+    @pytest.mark.parametrize("url", ["https://hooks.acme.com", "https://xn--bcher-kva.example:8443/a?b=%20&c=d"])
+    def test_other_urls_are_kept_as_they_were_sent(self, service: Service, url: str) -> None:
+        assert service.get(f"/{service.create(url=url)['webhookId']}").json["url"] == url
+
+    @pytest.mark.parametrize(
+        ("field", "value", "pointer"),
+        [
+            ("url", None, "/url"),
+            ("url", 1, "/url"),
+            ("types", "video.*", "/types"),
+            ("types", ["video.created", "video.viewed"], "/types/1"),
+            ("types", ["*"], "/types/0"),
+            ("types", ["video"], "/types/0"),
+            ("types", ["job.running"], "/types/0"),
+            ("types", [1], "/types/0"),
+            ("types", ["video.*", "video.*"], "/types"),
+            ("types", ["video.*"] * 1000, "/types"),
+            ("description", "", "/description"),
+            ("description", "a\nb", "/description"),
+            ("description", "x" * 301, "/description"),
+            ("paused", "true", "/paused"),
+            ("paused", None, "/paused"),
+            ("secret", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "/secret"),
+            ("webhookId", MISSING, "/webhookId"),
+            ("follows", "bob", "/follows"),
+            ("version", 1, "/version"),
+            ("pausedBecause", "x", "/pausedBecause"),
+            ("rel", "FOLLOWERS", "/rel"),
+        ],
+    )
+    def test_a_bad_field_is_pointed_at(
+        self, service: Service, table: Table, field: str, value: Any, pointer: str
+    ) -> None:
+        with recorded(table.client) as operations:
+            created = service.post("", {"url": URL} | {field: value})
+            changed = service.patch(MISSING, {field: value})
+        assert list(_faults(created)) == [pointer]
+        assert list(_faults(changed)) == [pointer]
+        assert operations == []
+
+    def test_all_types_and_groups_are_known(self, service: Service) -> None:
+        assert service.create(types=[*TYPES, *GROUPS])["types"] == [*TYPES, *GROUPS]
+
+    @pytest.mark.parametrize("user_id", ["", "a\nb", "x" * 256, 1])
+    def test_a_bad_user_is_pointed_at(self, service: Service, user_id: Any) -> None:
+        assert list(_faults(service.post("", {"url": URL, "userId": user_id}, user="admin"))) == ["/userId"]
+
+    def test_a_patch_says_why_it_cannot_have_a_secret_or_a_user(self, service: Service) -> None:
+        webhook_id = service.create()["webhookId"]
+        faults = _faults(service.patch(webhook_id, {"secret": "whsec_x", "userId": "bob"}))
+        assert "rotate" in faults["/secret"]
+        assert "create another" in faults["/userId"]
+
+    @pytest.mark.parametrize(
+        "start", [NOW + 1, NOW - DAYS_KEPT * DAY - 1, -1, "yesterday", "2025-06-15", None, 1.5, []]
+    )
+    def test_a_replay_begins_within_what_is_kept(self, service: Service, start: Any) -> None:
+        webhook_id = service.create()["webhookId"]
+        before = service.place(webhook_id)
+        assert list(_faults(service.post(f"/{webhook_id}/replay", {"from": start}))) == ["/from"]
+        assert service.place(webhook_id) == before
+
+    @pytest.mark.parametrize("action", ["rotate", "test"])
+    def test_what_needs_no_body_takes_none(self, service: Service, action: str) -> None:
+        webhook_id = service.create()["webhookId"]
+        assert list(_faults(service.post(f"/{webhook_id}/{action}", {"secret": "whsec_x"}))) == ["/secret"]
+        assert service.get(f"/{webhook_id}").json["version"] == 1
+
+    def test_a_path_that_names_no_uuid(self, service: Service) -> None:
+        assert service.get("/no-uuid").status == 400
+
+
+class TestRead:
+    def test_a_list_is_the_callers_own_and_newest_first(self, service: Service, clock: Clock) -> None:
+        first = service.create()
+        clock.advance(1)
+        second, _ = service.create(), service.create("bob")
+        listed = service.get().json
+        _conforms("WebhookPage", listed)
+        assert listed["nextCursor"] is None
+        assert [item["webhookId"] for item in listed["items"]] == [second["webhookId"], first["webhookId"]]
+
+    def test_only_admins_see_the_list_of_another(self, service: Service) -> None:
+        webhook_id = service.create()["webhookId"]
+        assert service.ids(query="userId=alice") == [webhook_id]
+        assert service.ids(query="userId=alice", user="admin") == [webhook_id]
+        refused = service.get(query="userId=alice", user="bob")
+        assert (refused.status, _slug(refused)) == (403, "forbidden")
+        assert service.get(query="userId=alice", user="bob", scopes=FOLLOWER).status == 403
+
+    @pytest.mark.parametrize("scopes", [None, FOLLOWER])
+    def test_to_others_it_does_not_exist(self, service: Service, scopes: str | None) -> None:
+        webhook_id = service.create()["webhookId"]
+        before = service.hook(webhook_id), service.place(webhook_id)
+        path, as_bob = f"/{webhook_id}", {"user": "bob", "scopes": scopes}
+        replies = [
+            service.get(path, **as_bob),
+            service.patch(webhook_id, {"paused": True}, **as_bob),
+            service.delete(webhook_id, **as_bob),
+            service.post(f"{path}/rotate", **as_bob),
+            service.post(f"{path}/replay", {"from": NOW}, **as_bob),
+            service.post(f"{path}/test", **as_bob),
+            service.get(f"{path}/deliveries", **as_bob),
+        ]
+        absent = service.get(f"/{MISSING}")
+        assert {(reply.status, reply.body) for reply in replies} == {(404, absent.body)}
+        assert (service.hook(webhook_id), service.place(webhook_id)) == before
+        assert service.receiver.got == []
+
+    def test_admins_may_do_everything_with_it(self, service: Service) -> None:
+        webhook_id = service.create()["webhookId"]
+        path = f"/{webhook_id}"
+        replies = [
+            service.get(path, user="admin"),
+            service.patch(webhook_id, {"paused": True}, user="admin"),
+            service.patch(webhook_id, {"paused": False}, user="admin"),
+            service.post(f"{path}/rotate", user="admin"),
+            service.post(f"{path}/replay", {"from": NOW}, user="admin"),
+            service.post(f"{path}/test", user="admin"),
+            service.get(f"{path}/deliveries", user="admin"),
+        ]
+        assert [reply.status for reply in replies] == [200] * 7
+        assert service.get(path).json["userId"] == "alice"
+        assert service.delete(webhook_id, user="admin").status == 204
+        assert service.ids() == []
+
+    def test_it_shows_how_far_behind_it_is_and_why(self, service: Service) -> None:
+        webhook_id = service.create()["webhookId"]
+        service.fail(webhook_id)
+        shown = service.get(f"/{webhook_id}").json
+        _conforms("Webhook", shown)
+        assert (shown["behindSince"], shown["nextAttemptAt"], shown["failures"]) == (NOW * 1000, NOW + 600, 3)
+        service.fail(webhook_id, because="The receiver answered 410 Gone.")
+        paused = service.get(f"/{webhook_id}").json
+        _conforms("Webhook", paused)
+        assert (paused["paused"], paused["pausedBecause"]) == (True, "The receiver answered 410 Gone.")
+
+    def test_an_etag_saves_sending_the_same_again(self, service: Service) -> None:
+        path = f"/{service.create()['webhookId']}"
+        assert service.get(path, headers={"If-None-Match": service.get(path).etag}).status == 304
+
+
+class TestChange:
+    def test_a_patch_replaces_and_null_removes(self, service: Service) -> None:
+        webhook_id = service.create(types=["video.*"], description="The index")["webhookId"]
+        reply = service.patch(webhook_id, {"url": f"{URL}/2", "types": None, "description": None})
+        _conforms("Webhook", reply.json)
+        assert (reply.json["url"], reply.json["types"], "description" in reply.json) == (f"{URL}/2", [], False)
+        assert (reply.json, reply.etag) == ((read := service.get(f"/{webhook_id}")).json, read.etag)
+
+    def test_one_that_changes_nothing_writes_nothing(self, service: Service, table: Table) -> None:
+        webhook_id = service.create(types=["video.*"])["webhookId"]
+        with recorded(table.client) as operations:
+            reply = service.patch(webhook_id, {"url": URL, "types": ["video.*"], "paused": False})
+        assert reply.json["version"] == 1
+        assert [operation.name for operation in operations] == ["BatchGetItem"]
+
+    @pytest.mark.parametrize(
+        ("tag", "status"), [('"1"', 200), ('"2"', 412), ('"1.0f1e2d3c4b5a6978"', 200), ("*", 200), ('W/"1"', 412)]
+    )
+    def test_if_match_is_kept(self, service: Service, tag: str, status: int) -> None:
+        headers = {"If-Match": tag}
+        requests: list[Callable[[str], Reply]] = [
+            lambda webhook_id: service.patch(webhook_id, {"paused": True}, headers=headers),
+            lambda webhook_id: service.post(f"/{webhook_id}/rotate", headers=headers),
+            lambda webhook_id: service.post(f"/{webhook_id}/replay", {"from": NOW}, headers=headers),
+        ]
+        assert [send(service.create()["webhookId"]).status for send in requests] == [status] * 3
+        assert service.delete(service.create()["webhookId"], headers=headers).status == (204 if status == 200 else 412)
+
+    def test_a_lost_race_is_run_again_on_what_is_there_then(self, service: Service, table: Table) -> None:
+        webhook_id = service.create()["webhookId"]
+        rival = {"types": ["video.*"]}
+        with _meanwhile(table, "UpdateItem", lambda: service.patch(webhook_id, rival)):
+            reply = service.patch(webhook_id, {"description": "mine"})
+        assert (reply.json["types"], reply.json["description"], reply.json["version"]) == (["video.*"], "mine", 3)
+        with _meanwhile(table, "UpdateItem", lambda: service.patch(webhook_id, {"types": []})):
+            assert service.patch(webhook_id, {"description": "late"}, headers={"If-Match": '"3"'}).status == 412
+
+    @pytest.mark.parametrize("patch", [{"description": "d"}, {"url": f"{URL}/2"}])
+    def test_a_lost_answer_is_made_good(self, service: Service, table: Table, patch: dict[str, str]) -> None:
+        webhook_id = service.create()["webhookId"]
+        turn = service.place(webhook_id)["turn"]
+        operation = "TransactWriteItems" if "url" in patch else "UpdateItem"
+        with _lost(table, operation) as tries:
+            reply = service.patch(webhook_id, patch, headers={"If-Match": '"1"'})
+        assert (reply.status, reply.json["version"], len(tries)) == (200, 2, 2)
+        assert service.place(webhook_id)["turn"] == turn + ("url" in patch)
+
+    def test_others_always_in_the_way_are_a_conflict(
+        self, service: Service, table: Table, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        webhook_id = service.create()["webhookId"]
+
+        def conflict(*_: Any) -> None:
+            raise TransactionConflict
+
+        monkeypatch.setattr(table, "transact", conflict)
+        assert _slug(service.post("", {"url": URL})) == "write-contention"
+        assert _slug(service.post("", {"url": URL}, headers=KEY)) == "request-in-flight"
+        assert _slug(service.patch(webhook_id, {"paused": True})) == "write-contention"
+        assert _slug(service.delete(webhook_id)) == "write-contention"
+
+    @pytest.mark.parametrize("patch", [{"url": f"{URL}/2"}, {"types": ["video.*"]}, {"paused": True}])
+    def test_a_worker_that_is_delivering_loses_its_turn(self, service: Service, patch: dict[str, Any]) -> None:
+        webhook_id = service.create()["webhookId"]
+        worker = service.work(webhook_id)
+        assert service.patch(webhook_id, patch).status == 200
+        assert not worker.save({owner_log("alice"): Place(1, 1)})
+        assert "leaseUntil" not in service.place(webhook_id)  # so that the next one need not wait for its end
+
+    def test_a_description_leaves_the_worker_alone(self, service: Service) -> None:
+        webhook_id = service.create()["webhookId"]
+        worker = service.work(webhook_id)
+        service.woken.clear()
+        assert service.patch(webhook_id, {"description": "d"}).status == 200
+        assert service.woken == []
+        assert worker.save({owner_log("alice"): Place(1, 1)})
+
+    @pytest.mark.parametrize("patch", [{"url": f"{URL}/2"}, {"types": ["video.*"]}])
+    def test_another_receiver_is_tried_at_once(self, service: Service, patch: dict[str, Any]) -> None:
+        webhook_id = service.create()["webhookId"]
+        service.fail(webhook_id)
+        service.woken.clear()
+        shown = service.patch(webhook_id, patch).json
+        assert {"failures", "nextAttemptAt"}.isdisjoint(shown)
+        assert service.woken == [(webhook_id, 0)]
+        assert service.place(webhook_id)["nextAttemptAt"] == NOW
+
+    def test_who_may_follow_others_no_more_can_only_pause_or_delete_it(self, service: Service) -> None:
+        reply = service.post("", {"url": URL, "userId": "*"}, scopes=FOLLOWER)
+        path = f"/{reply.json['webhookId']}"
+        for patch in ({"url": f"{URL}/2"}, {"description": "d"}):
+            assert service.patch(reply.json["webhookId"], patch).status == 403
+        assert [service.post(f"{path}/replay", {"from": NOW}).status, service.post(f"{path}/rotate").status] == [
+            403
+        ] * 2
+        assert service.patch(reply.json["webhookId"], {"paused": True}).status == 200
+        assert service.patch(reply.json["webhookId"], {"paused": False}).status == 403
+        assert service.patch(reply.json["webhookId"], {"paused": False}, scopes=FOLLOWER).status == 200
+        assert service.delete(reply.json["webhookId"]).status == 204
+
+
+class TestPause:
+    def test_one_that_is_paused_is_told_nothing(self, service: Service) -> None:
+        webhook_id = service.create()["webhookId"]
+        service.woken.clear()
+        assert service.patch(webhook_id, {"paused": True}).json["paused"]
+        assert "rel" not in service.hook(webhook_id)
+        assert {"rel", "nextAttemptAt"}.isdisjoint(service.place(webhook_id))
+        assert service.woken == []
+
+    def test_one_that_its_owner_pauses_has_no_reason(self, service: Service) -> None:
+        webhook_id = service.create()["webhookId"]
+        assert "pausedBecause" not in service.patch(webhook_id, {"paused": True}).json
+
+    def test_it_goes_on_where_it_was(self, service: Service) -> None:
+        webhook_id = service.create()["webhookId"]
+        service.patch(webhook_id, {"paused": True})
+        service.change(1)
+        service.woken.clear()
+        assert not service.patch(webhook_id, {"paused": False}).json["paused"]
+        assert service.woken == [(webhook_id, 0)]
+        assert service.hook(webhook_id)["rel"] == follower_relation("alice")
+        assert service.place(webhook_id)["rel"] == DUE
+        assert service.next_change(webhook_id, owner_log("alice")) == "c1"
+
+    def test_reason_and_failures_are_forgotten(self, service: Service) -> None:
+        webhook_id = service.create()["webhookId"]
+        service.fail(webhook_id, because="The receiver answered 410 Gone.")
+        still = service.patch(webhook_id, {"description": "d"}).json
+        assert (still["pausedBecause"], still["failures"]) == ("The receiver answered 410 Gone.", 3)
+        shown = service.patch(webhook_id, {"paused": False}).json
+        assert {"pausedBecause", "failures", "nextAttemptAt"}.isdisjoint(shown)
+        assert {"failures", "failingSince", "tried"}.isdisjoint(service.place(webhook_id))
+
+    def test_another_address_does_not_wake_one_that_is_paused(self, service: Service) -> None:
+        webhook_id = service.create(paused=True)["webhookId"]
+        assert service.patch(webhook_id, {"url": f"{URL}/2"}).json["paused"]
+        assert service.woken == []
+        assert "rel" not in service.place(webhook_id)
+
+
+class TestSecrets:
+    def test_a_rotation_shows_another_secret_once(self, service: Service) -> None:
+        created = service.create()
+        reply = service.post(f"/{created['webhookId']}/rotate")
+        _conforms("WebhookWithSecret", reply.json)
+        assert reply.json["secret"] == spelled(secret_of(MASTER, created["webhookId"], 2))
+        assert (reply.json["version"], reply.json["previousSecretUntil"]) == (2, NOW + DAY)
+        read = service.get(f"/{created['webhookId']}").json
+        assert {**read, "secret": reply.json["secret"]} == reply.json
+
+    def test_both_are_good_for_a_day_and_the_new_one_comes_first(self, service: Service, clock: Clock) -> None:
+        webhook_id = service.create()["webhookId"]
+        first, second, third = (secret_of(MASTER, webhook_id, generation) for generation in (1, 2, 3))
+
+        def secrets() -> list[bytes]:
+            return secrets_of(MASTER, service.hook(webhook_id), int(clock()))
+
+        assert secrets() == [first]
+        service.post(f"/{webhook_id}/rotate")
+        clock.advance(OVERLAP_SECONDS - 1)
+        assert secrets() == [second, first]
+        clock.advance(1)
+        assert secrets() == [second]
+        assert "previousSecretUntil" not in service.get(f"/{webhook_id}").json
+        service.post(f"/{webhook_id}/rotate")
+        assert secrets() == [third, second]
+
+    def test_with_a_key_a_rotation_that_is_sent_again_keeps_the_secret_that_receivers_have(
+        self, service: Service
+    ) -> None:
+        webhook_id = service.create()["webhookId"]
+        first, again = (service.post(f"/{webhook_id}/rotate", headers=KEY) for _ in range(2))
+        assert (again.status, again.body, again.etag) == (200, first.body, first.etag)
+        assert service.hook(webhook_id)["generation"] == 2
+
+    @pytest.mark.parametrize(("headers", "operation"), [({}, "UpdateItem"), (KEY, "TransactWriteItems")])
+    def test_a_lost_answer_rotates_once(
+        self, service: Service, table: Table, headers: dict[str, str], operation: str
+    ) -> None:
+        webhook_id = service.create()["webhookId"]
+        with _lost(table, operation):
+            reply = service.post(f"/{webhook_id}/rotate", headers=headers)
+        assert reply.json["secret"] == spelled(secret_of(MASTER, webhook_id, 2))
+        assert service.hook(webhook_id)["generation"] == 2
+
+    def test_two_rotations_at_a_time_are_two(self, service: Service, table: Table) -> None:
+        webhook_id = service.create()["webhookId"]
+        secrets: list[str] = []
+
+        def rotate() -> None:
+            secrets.append(service.post(f"/{webhook_id}/rotate").json["secret"])
+
+        with _meanwhile(table, "UpdateItem", rotate):
+            rotate()
+        assert secrets == [spelled(secret_of(MASTER, webhook_id, generation)) for generation in (2, 3)]
+
+
+class TestReplay:
+    def test_it_goes_back_to_a_time(self, service: Service, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("shared.feed.log.LARGEST_TAIL", 200)  # so that some of them have left the tail
+        log = owner_log("alice")
+        for number in range(40):
+            service.change(number)
+            clock.advance(10)
+        webhook_id = service.create()["webhookId"]
+        service.woken.clear()
+        start = NOW + 250
+        reply = service.post(f"/{webhook_id}/replay", {"from": start})
+        _conforms("Webhook", reply.json)
+        assert service.woken == [(webhook_id, 0)]
+        told = service.feed.read(log, Place(*service.place(webhook_id)["places"][log]), 40).told
+        again = [change.change["at"] // 1000 for change in told]
+        assert [at for at in again if at >= start] == [NOW + 10 * number for number in range(25, 40)]
+
+    @pytest.mark.parametrize("start", ["2025-06-15T15:06:40Z", "2025-06-15T17:06:40.999+02:00", NOW, float(NOW)])
+    def test_a_time_may_be_written_as_elsewhere(self, service: Service, clock: Clock, start: object) -> None:
+        service.change(1)
+        clock.advance(60)
+        webhook_id = service.create()["webhookId"]
+        assert service.post(f"/{webhook_id}/replay", {"from": start}).status == 200
+        assert service.next_change(webhook_id, owner_log("alice")) == "c1"
+
+    @pytest.mark.parametrize("start", [NOW, NOW - DAYS_KEPT * DAY])
+    def test_now_and_all_that_is_kept(self, service: Service, start: int) -> None:
+        assert service.post(f"/{service.create()['webhookId']}/replay", {"from": start}).status == 200
+
+    def test_one_that_follows_everybody_goes_back_in_all_logs(self, service: Service, clock: Clock) -> None:
+        service.change(1, user="bob")
+        clock.advance(60)
+        webhook_id = service.create("admin", userId="*")["webhookId"]
+        service.post(f"/{webhook_id}/replay", {"from": NOW}, user="admin")
+        assert tuple(service.place(webhook_id)["places"]) == shard_logs()
+        assert [service.next_change(webhook_id, log) for log in shard_logs()].count("c1") == 1
+
+    def test_what_was_known_of_the_place_before_is_forgotten(self, service: Service) -> None:
+        webhook_id = service.create()["webhookId"]
+        service.fail(webhook_id)
+        place = service.place(webhook_id)
+        service.places.save(place, place | {"delivered": ["c1"], "caughtUpAt": NOW}, NOW)
+        shown = service.post(f"/{webhook_id}/replay", {"from": NOW}).json
+        assert {"failures", "nextAttemptAt", "behindSince"}.isdisjoint(shown)
+        known = {"delivered", "caughtUpAt", "oldestWaiting", "failures", "failingSince", "tried"}
+        assert known.isdisjoint(service.place(webhook_id))
+
+    def test_a_worker_that_is_delivering_does_not_undo_it(self, service: Service, clock: Clock) -> None:
+        service.change(1)
+        clock.advance(60)
+        webhook_id = service.create()["webhookId"]
+        worker = service.work(webhook_id)
+        service.change(2)
+        assert service.post(f"/{webhook_id}/replay", {"from": NOW}).status == 200
+        assert not worker.save({owner_log("alice"): Place(1, 2)})
+        assert service.next_change(webhook_id, owner_log("alice")) == "c1"
+        assert service.work(webhook_id).save({owner_log("alice"): Place(1, 1)})
+
+    def test_a_worker_that_takes_it_in_between_does_not_undo_it_either(
+        self, service: Service, clock: Clock, table: Table
+    ) -> None:
+        service.change(1)
+        clock.advance(60)
+        webhook_id = service.create()["webhookId"]
+        workers: list[Worker] = []
+        with _meanwhile(table, "TransactWriteItems", lambda: workers.append(service.work(webhook_id))):
+            assert service.post(f"/{webhook_id}/replay", {"from": NOW}).status == 200
+        assert not workers[0].save({owner_log("alice"): Place(1, 1)})
+        assert service.next_change(webhook_id, owner_log("alice")) == "c1"
+
+    def test_one_that_is_paused_stays_so_and_begins_there_later(self, service: Service, clock: Clock) -> None:
+        service.change(1)
+        clock.advance(60)
+        webhook_id = service.create(paused=True)["webhookId"]
+        assert service.post(f"/{webhook_id}/replay", {"from": NOW}).json["paused"]
+        assert service.woken == []
+        assert "rel" not in service.place(webhook_id)
+        service.patch(webhook_id, {"paused": False})
+        assert service.next_change(webhook_id, owner_log("alice")) == "c1"
+
+
+class TestTest:
+    def test_an_event_is_sent_as_changes_are(self, service: Service) -> None:
+        webhook_id = service.create()["webhookId"]
+        service.post(f"/{webhook_id}/rotate")
+        reply = service.post(f"/{webhook_id}/test")
+        _conforms("WebhookTest", reply.json)
+        ((url, headers, body),) = service.receiver.got
+        id_ = headers["webhook-id"]
+        assert reply.json == {"id": id_, "delivered": True, "status": 204, "ms": 7}
+        assert (url, json.loads(body)["type"], json.loads(body)["data"]["webhookId"]) == (URL, TEST_TYPE, webhook_id)
+        secrets = [secret_of(MASTER, webhook_id, generation) for generation in (2, 1)]
+        assert headers["webhook-signature"] == signature(secrets, id_, NOW, body)
+
+    @pytest.mark.parametrize(
+        ("answer", "shown"),
+        [
+            (
+                Answer(500, 9, b"\xff" + b"x" * 600, None, is_forbidden=False, retry_after=None),
+                {"status": 500, "ms": 9, "answer": "\N{REPLACEMENT CHARACTER}" + "x" * 511},
+            ),
+            (Answer(302, 9, b"", None, is_forbidden=False, retry_after=None), {"status": 302, "ms": 9}),
+            (
+                Answer(None, 9, b"", "The receiver refused the connection.", is_forbidden=False, retry_after=None),
+                {"error": "The receiver refused the connection.", "ms": 9},
+            ),
+        ],
+    )
+    def test_what_is_not_taken_is_shown(self, service: Service, answer: Answer, shown: dict[str, Any]) -> None:
+        webhook_id = service.create()["webhookId"]
+        service.receiver.answer = answer
+        reply = service.post(f"/{webhook_id}/test")
+        _conforms("WebhookTest", reply.json)
+        del reply.json["id"]
+        assert {name: value for name, value in reply.json.items() if name != "id"} == shown | {"delivered": False}
+
+    def test_it_leaves_the_place_as_it_is_also_of_one_that_is_paused(self, service: Service) -> None:
+        webhook_id = service.create(paused=True)["webhookId"]
+        before = service.hook(webhook_id), service.place(webhook_id)
+        assert service.post(f"/{webhook_id}/test").json["delivered"]
+        assert (service.hook(webhook_id), service.place(webhook_id)) == before
+        assert service.get(f"/{webhook_id}/deliveries").json["items"] == []
+
+
+class TestDeliveries:
+    @pytest.fixture
+    def webhook_id(self, service: Service) -> str:
+        """A webhook with three runs of three attempts each."""
+        webhook_id = str(service.create()["webhookId"])
+        for run in range(3):
+            at = NOW * 1000 + run * DAY * 1000
+            attempts = [
+                {"at": at, "changeId": f"c{run}.{number}", "type": "video.created", "videoId": MISSING, "status": 204}
+                | {"ms": 5, "attempt": 1}
+                for number in range(3)
+            ]
+            service.places.add_attempts(webhook_id, at, run, attempts)
+        return webhook_id
+
+    @pytest.mark.parametrize("limit", [1, 2, 3, 4, 8, 9, 100])
+    def test_all_of_them_are_listed_latest_first_page_by_page(
+        self, service: Service, webhook_id: str, limit: int
+    ) -> None:
+        pages: list[list[str]] = []
+        cursor = ""
+        while True:
+            reply = service.get(f"/{webhook_id}/deliveries", query=f"limit={limit}{cursor}").json
+            _conforms("DeliveryPage", reply)
+            pages.append([attempt["changeId"] for attempt in reply["items"]])
+            if reply["nextCursor"] is None:
+                break
+            cursor = f"&cursor={reply['nextCursor']}"
+        everything = [f"c{run}.{number}" for run in (2, 1, 0) for number in (2, 1, 0)]
+        assert pages == [everything[start : start + limit] for start in range(0, 9, limit)]
+
+    def test_what_comes_meanwhile_does_not_move_the_pages(self, service: Service, webhook_id: str) -> None:
+        first = service.get(f"/{webhook_id}/deliveries", query="limit=4").json
+        service.places.add_attempts(webhook_id, (NOW + 9 * DAY) * 1000, 9, [{"changeId": "new"}])
+        second = service.get(f"/{webhook_id}/deliveries", query=f"limit=4&cursor={first['nextCursor']}").json
+        assert [attempt["changeId"] for attempt in second["items"]] == ["c1.1", "c1.0", "c0.2", "c0.1"]
+
+    def test_what_is_past_its_time_is_gone_though_dynamodb_removes_it_late(
+        self, service: Service, webhook_id: str, clock: Clock
+    ) -> None:
+        clock.advance(8 * DAY)
+        shown = service.get(f"/{webhook_id}/deliveries").json["items"]
+        assert [attempt["changeId"] for attempt in shown] == ["c2.2", "c2.1", "c2.0"]
+
+
+class TestDelete:
+    def test_nothing_is_left_but_what_dynamodb_removes(self, service: Service) -> None:
+        webhook_id = service.create()["webhookId"]
+        assert service.delete(webhook_id).status == 204
+        assert (service.hook(webhook_id), service.place(webhook_id), service.ids()) == ({}, {}, [])
+        path = f"/{webhook_id}"
+        gone = [service.get(path), service.delete(webhook_id), service.get(f"{path}/deliveries")]
+        assert [reply.status for reply in gone] == [404] * 3
+
+    def test_a_worker_that_is_delivering_does_not_bring_it_back(self, service: Service) -> None:
+        webhook_id = service.create()["webhookId"]
+        worker = service.work(webhook_id)
+        assert service.delete(webhook_id).status == 204
+        assert not worker.save({owner_log("alice"): Place(1, 1)})
+        assert service.place(webhook_id) == {}
+
+    def test_a_lost_answer_is_made_good(self, service: Service, table: Table) -> None:
+        webhook_id = service.create()["webhookId"]
+        with _lost(table, "TransactWriteItems") as tries:
+            assert service.delete(webhook_id).status == 204
+        assert len(tries) == 2
+        assert service.ids() == []
+
+    def test_a_change_that_comes_too_late_does_not_bring_it_back(self, service: Service, table: Table) -> None:
+        webhook_id = service.create()["webhookId"]
+        with _meanwhile(table, "TransactWriteItems", lambda: service.delete(webhook_id)):
+            assert service.patch(webhook_id, {"paused": True}).status == 404
+        assert (service.hook(webhook_id), service.place(webhook_id)) == ({}, {})
+
+    def test_one_that_was_changed_meanwhile_is_deleted_only_if_any_version_will_do(
+        self, service: Service, table: Table
+    ) -> None:
+        webhook_id = service.create()["webhookId"]
+        with _meanwhile(table, "TransactWriteItems", lambda: service.patch(webhook_id, {"description": "d"})):
+            assert service.delete(webhook_id, headers={"If-Match": '"1"'}).status == 412
+        with _meanwhile(table, "TransactWriteItems", lambda: service.patch(webhook_id, {"description": "e"})):
+            assert service.delete(webhook_id).status == 204
+        assert service.ids() == []

@@ -1,0 +1,227 @@
+"""A video's trail in words: who changed what and when, in which change set; and the video as it was.
+
+What a value holds was typed by somebody: nothing of it reaches the terminal but printable characters.
+"""
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from shared.aws.dynamodb import Table
+from shared.core.attributes import Item, Value
+from shared.core.caller import Caller
+from shared.core.changes import Change
+from shared.core.errors import Gone, LimitReached, NotFound
+from shared.history.entries import UNKNOWN, document
+from shared.history.trail import LARGEST_QUERY, AuditStore
+from shared.history.was import Past
+from shared.routes import ADMIN, READ
+from shared.schema import CHANGESET, VIDEO
+from tools import ToolError
+from tools.pace import with_patience
+
+READER = Caller("tools:history", frozenset({READ, ADMIN}))
+"""In whose name the past is read: nobody's video is hidden from the operator."""
+
+NEWEST = 50
+"""Entries that are shown unless another number is asked for."""
+
+LONGEST = 100
+"""Characters of a value, after which it is cut; --json has all of it."""
+
+TIMES = ("createdAt", "updatedAt", "publishAt", "expiresAt", "purgeAt", "deletedAt", "addedAt")
+"""Fields that hold epoch seconds."""
+
+INDENT = "    "
+
+
+class Histories:
+    """What the tables know of the past of videos."""
+
+    def __init__(
+        self,
+        table: Table,
+        trail: AuditStore,
+        clock: Callable[[], float] = time.time,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._table = table
+        self._trail = trail
+        self._clock = clock
+        self._sleep = sleep
+
+    def newest(self, video_id: str, limit: int) -> tuple[list[Item], bool]:
+        """The newest entries of a video, the newest last, and whether the trail goes on before them.
+
+        Raises ToolError for a video of which neither table has anything.
+        """
+        entries: list[Item] = []
+        now, after = int(self._clock()), None
+        while len(entries) < limit:
+            wanted = min(limit - len(entries), LARGEST_QUERY)
+            page = self._trail.of_video(video_id, now, limit=wanted, after=after)
+            entries += page.items
+            after = page.resume
+            if after is None:
+                break
+        if not entries and self._table.get(VIDEO.key(videoId=video_id)) is None:
+            raise ToolError(f"There is no video {video_id}, and the trail knows of none.")
+        return entries[::-1], after is not None
+
+    def version(self, video_id: str, number: int) -> dict[str, Any]:
+        """The document as it was in a version; waits for a trail that is behind.
+
+        Raises ToolError for a version that never was, or that nobody knows any more.
+        """
+        return self._asked(lambda past, now: past.read(video_id, READER, now, version=number)[0])
+
+    def changes(self, video_id: str, start: int, end: int) -> dict[str, Any]:
+        """What leads from one version to another, as the API says it; otherwise as `version`."""
+        return self._asked(lambda past, now: past.changes(video_id, READER, now, start, end))
+
+    def _asked(self, read: Callable[[Past, int], dict[str, Any]]) -> dict[str, Any]:
+        past = Past(self._table, self._trail)
+        try:
+            return with_patience(lambda: read(past, int(self._clock())), self._sleep)
+        except (NotFound, Gone, LimitReached) as error:
+            raise ToolError(error.detail) from error
+
+
+def show_trail(histories: Histories, video_id: str, *, limit: int, as_json: bool) -> int:
+    """Print the newest entries of a video, the newest last; the exit status."""
+    entries, has_older = histories.newest(video_id, limit)
+    if as_json:
+        for entry in entries:
+            print(json.dumps(document(entry), ensure_ascii=False))
+        return 0
+    console = Console(highlight=False, soft_wrap=True)
+    for entry in entries:
+        for line in told(entry):
+            console.print(line)
+    if not entries:
+        print("The trail has nothing of it: it may be some seconds behind, or all of it has expired.")
+    if has_older:
+        print(f"These are the newest {len(entries)}; --limit {2 * limit} shows older ones too.")
+    return 0
+
+
+def show_version(histories: Histories, video_id: str, number: int) -> int:
+    """Print the document as it was, as JSON; the exit status."""
+    print(json.dumps(histories.version(video_id, number), indent=2, ensure_ascii=False))
+    return 0
+
+
+def show_difference(histories: Histories, video_id: str, start: int, end: int, *, as_json: bool) -> int:
+    """Print what leads from one version to another; the exit status."""
+    difference = histories.changes(video_id, start, end)
+    if as_json:
+        print(json.dumps(difference, ensure_ascii=False))
+        return 0
+    console = Console(highlight=False, soft_wrap=True)
+    for change in difference["changes"]:
+        console.print(told_change(change))
+    if not difference["changes"]:
+        print(f"Versions {start} and {end} are the same.")
+    return 0
+
+
+def told(entry: Mapping[str, Any]) -> Iterator[Text]:
+    """An entry in words: a line that says when, who and what, and one for each change."""
+    line = Text()
+    line.append(moment(entry["at"] // 1000), "dim")
+    line.append(f"  {who(entry['by'])}", "bold")
+    line.append(f"  {_deed(entry)}")
+    if entry["entity"] == "video" and "version" in entry:
+        line.append(f", version {entry['version']}")
+    if CHANGESET in entry:
+        line.append(f"  [change set {shown(entry[CHANGESET])}]", "cyan")
+    yield line
+    for change in entry["changes"]:
+        yield Text(INDENT) + told_change(change)
+    if entry.get("omitted"):
+        yield Text(f"{INDENT}and {entry['omitted']} more, too large to keep")
+
+
+def told_change(change: Change) -> Text:
+    """A change in words, such as `title: A film -> A better film`."""
+    name = named(str(change["field"]))
+    line = Text(f"{name}: ", "bold")
+    if "to" not in change:
+        line.append("removed, was ")
+        line.append(_value(change, "from"), "red")
+    elif "from" not in change:
+        line.append("set to ")
+        line.append(_value(change, "to"), "green")
+    else:
+        line.append(_value(change, "from"), "red")
+        line.append(" -> ")
+        line.append(_value(change, "to"), "green")
+    return line
+
+
+def subject(entry: Mapping[str, Any]) -> str:
+    """What an entry is about, as a person calls it: its video, or what lies beside it."""
+    match entry["entity"]:
+        case "credit":
+            return f"credit of {shown(entry['personId'])}"
+        case "release":
+            language = f" in {shown(entry['language'])}" if entry.get("language") else ""
+            return f"release for {shown(entry['region'])}{language}"
+        case "rating":
+            return "imported rating"
+        case "playlist":
+            return f"playlist {shown(entry['playlistId'])}"
+        case "job":
+            return f"job {shown(entry['kind'])}"
+        case _:
+            return f"video {shown(entry['videoId'])}"
+
+
+def who(author: Mapping[str, Any]) -> str:
+    """Who made a change, as a person calls them."""
+    if author == UNKNOWN:
+        return "unknown (past the service)"
+    return "DynamoDB" if author["kind"] == "service" else shown(author["id"])
+
+
+def named(pointer: str) -> str:
+    """A field as it is typed: its JSON Pointer without the first slash."""
+    return shown(pointer.removeprefix("/")) or "everything"
+
+
+def moment(seconds: int) -> str:
+    """A time, in UTC."""
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}Z"
+
+
+def shown(value: Value) -> str:
+    """A value on one line, and harmless: text as it is if it is printable, everything else as JSON."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    if not text.isprintable():
+        text = json.dumps(value)
+    if text != text.strip() or text == "":
+        text = json.dumps(text)
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+
+
+def _deed(entry: Mapping[str, Any]) -> str:
+    action = str(entry["action"])
+    if action == "expired":
+        action = "removed, as its time was up"
+    if entry["entity"] == "video":
+        return action
+    attempt = f", attempt {entry['attempt']}" if "attempt" in entry else ""
+    return f"{subject(entry)} {action}{attempt}"
+
+
+def _value(change: Change, side: str) -> str:
+    value = change[side]
+    if isinstance(value, int) and str(change["field"]).rpartition("/")[2] in TIMES:
+        return moment(value)
+    size = change.get(f"{side}Bytes")
+    return shown(value) + (f" ({size} bytes, cut)" if size else "")

@@ -1,0 +1,297 @@
+"""A receiver of webhooks in the terminal: with a webhook of its own, which it deletes when it ends."""
+
+import os
+import secrets
+import socket
+import socketserver
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+import httpx
+from rich.console import Console
+from rich.text import Text
+from standardwebhooks import Webhook, WebhookVerificationError
+
+from local import LocalError, running_service
+from local.demo import reason
+from local.mint import mint
+from shared.routes import CHANGES, READ, WRITE
+from tools import ToolError
+from tools.history import moment, shown, who
+
+LOOPBACK = "127.0.0.1"
+SUBJECT = "tools-listen"
+"""In whose name a local webhook is made: one's own webhooks are not counted with it."""
+EVERYBODY = "*"
+TOKEN = "TOKEN"  # noqa: S105 - the name of a variable
+SECONDS = 30
+"""For one answer of the service."""
+POLL = 5
+"""Seconds without an event, after which the service is asked whether the webhook is still there."""
+MISSES = 3
+"""Polls without an answer after which the service counts as gone."""
+LARGEST = 1_000_000
+"""Bytes of a request."""
+
+
+@dataclass(frozen=True)
+class Listening:
+    """What to listen to, and where."""
+
+    types: tuple[str, ...] = ()
+    """None: all."""
+    user_id: str | None = None
+    """Whose changes; None: everybody's, or at a deployed service one's own."""
+    url: str | None = None
+    """Where a tunnel to this machine begins."""
+    port: int = 0
+    """Where it ends; 0: any."""
+
+
+class Service:
+    """The API whose webhooks are listened to."""
+
+    def __init__(self, base_url: str, token: Callable[[], str], *, is_local: bool) -> None:
+        self.is_local = is_local
+        self._token = token
+        self._http = httpx.Client(base_url=base_url.rstrip("/"), timeout=SECONDS, trust_env=not is_local)
+
+    def ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> httpx.Response:
+        """An answer, whatever its status; raises ToolError without one."""
+        headers = {"Authorization": f"Bearer {self._token()}"}
+        try:
+            return self._http.request(method, f"/v1/webhooks{path}", json=body, headers=headers)
+        except (httpx.TransportError, httpx.InvalidURL) as error:
+            raise Unreachable(f"The service at {self._http.base_url} does not answer ({error}).") from error
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+
+class Unreachable(ToolError):
+    """The service does not answer."""
+
+
+def local_service() -> Service:
+    """The one of the running `make run`; raises ToolError if there is none."""
+    try:
+        base_url = str(running_service()["baseUrl"])
+        mint(SUBJECT, READ)
+    except LocalError as error:
+        raise ToolError(str(error)) from error
+    return Service(base_url, lambda: mint(SUBJECT, f"{READ} {WRITE} {CHANGES}"), is_local=True)
+
+
+def deployed_service(api: str) -> Service:
+    """The one at a URL, with the token that the environment has; raises ToolError without one."""
+    token = os.environ.get(TOKEN)
+    if not token:
+        raise ToolError(f"Put a token for {api} into the variable {TOKEN}: it needs {READ} and {WRITE}.")
+    return Service(api, lambda: token, is_local=False)
+
+
+class Receiver(ThreadingHTTPServer):
+    """Takes requests on loopback, and puts into `came` what each was: an event, or why it is none."""
+
+    daemon_threads = True
+
+    def __init__(self, port: int) -> None:
+        super().__init__((LOOPBACK, port), _Handler)
+        self.path = f"/{secrets.token_urlsafe(9)}"
+        """Nobody else's, so that what is sent to another webhook at the same address is not taken for this one's."""
+        self.secret = Future[str]()
+        """What is signed with, once the webhook is made."""
+        self.came = SimpleQueue[Mapping[str, Any] | str]()
+
+    def server_bind(self) -> None:
+        # The inherited one asks the name service for this machine's name, which can take seconds.
+        socketserver.TCPServer.server_bind(self)
+        self.server_name, self.server_port = LOOPBACK, int(self.server_address[1])
+
+    def handle_error(self, *_: object) -> None:
+        """Say what broke in one line; the inherited one prints where."""
+        self.came.put(f"a request that could not be read ({sys.exception()})")
+
+
+class _Handler(BaseHTTPRequestHandler):
+    timeout = 10
+
+    def do_POST(self) -> None:
+        receiver = cast(Receiver, self.server)
+        length = self.headers.get("content-length", "")
+        if self.path != receiver.path:
+            self._end(404)
+        elif not (length.isascii() and length.isdigit() and int(length[:9]) <= LARGEST):
+            self._end(413)
+        else:
+            body = self.rfile.read(int(length))
+            try:
+                # An event may come before the answer that has the secret.
+                event = Webhook(receiver.secret.result(SECONDS)).verify(body, dict(self.headers.items()))
+            except (WebhookVerificationError, ValueError) as error:  # also a header that is not of the form
+                receiver.came.put(str(error))
+                self._end(401)
+            else:
+                receiver.came.put(event)  # before the answer, after which the next one may come
+                self._end(204)
+
+    def _end(self, status: int) -> None:
+        self.send_response(status)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing: what comes is shown."""
+
+
+@contextmanager
+def receiving(port: int) -> Iterator[Receiver]:
+    """A receiver that runs inside the block; raises ToolError for a port that is taken."""
+    try:
+        receiver = Receiver(port)
+    except (OSError, OverflowError) as error:
+        raise ToolError(f"Port {port} cannot be listened to: {error}.") from error
+    with receiver:
+        thread = Thread(target=receiver.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        try:
+            yield receiver
+        finally:
+            receiver.shutdown()
+            thread.join()
+
+
+class Listener:
+    """One webhook, from its creation to its end."""
+
+    def __init__(self, service: Service, wish: Listening, console: Console) -> None:
+        self._service, self._wish, self._console = service, wish, console
+        self._webhook_id: str | None = None
+        self._is_paused = False
+        self._ids: set[str] = set()
+        self._events = 0
+
+    def run(self) -> None:
+        """Show what comes until KeyboardInterrupt; the webhook is deleted then, and also after an error. Raises ToolError."""
+        with receiving(self._wish.port) as receiver:
+            place = (self._wish.url or f"http://{LOOPBACK}:{receiver.server_port}").rstrip("/")
+            url = f"{place}{receiver.path}"
+            if self._service.is_local:
+                self._remove_left_over()
+            try:
+                self._create(receiver, url)
+                self._show_all(receiver)
+            except KeyboardInterrupt:
+                pass
+            finally:
+                self._delete(url)
+        many = "1 event" if self._events == 1 else f"{self._events} events"
+        self._say(f"{many} came; the webhook is deleted.")
+
+    def _create(self, receiver: Receiver, url: str) -> None:
+        whose = self._wish.user_id or (EVERYBODY if self._service.is_local else None)
+        content: dict[str, Any] = {"url": url, "description": f"python -m tools listen, on {socket.gethostname()}"}
+        content |= {"types": list(self._wish.types)} if self._wish.types else {}
+        content |= {"userId": whose} if whose else {}
+        answer = self._service.ask("POST", "", content)
+        if answer.status_code != 201:
+            raise ToolError(f"The service made no webhook: {shown(reason(answer))}")
+        made = answer.json()
+        self._webhook_id = str(made["webhookId"])
+        receiver.secret.set_result(str(made["secret"]))
+        kinds = ", ".join(self._wish.types) or "all types"
+        of = {None: "your own videos", EVERYBODY: "everybody's videos"}.get(whose, f"the videos of {whose}")
+        self._say(f"Listening at {url} to changes of {of}, of {kinds}. Ctrl-C ends it.")
+
+    def _show_all(self, receiver: Receiver) -> None:
+        misses = 0
+        while True:
+            try:
+                came = receiver.came.get(timeout=POLL)
+            except Empty:
+                try:
+                    self._look()
+                    misses = 0
+                except Unreachable:
+                    misses += 1
+                    if misses == MISSES:
+                        raise
+                continue
+            if isinstance(came, str):
+                self._console.print(Text(f"refused: {shown(came)}", "red"))
+                continue
+            self._events += 1
+            id_ = str(came["data"]["id"])
+            self._console.print(told(came, is_again=id_ in self._ids))
+            self._ids.add(id_)
+
+    def _look(self) -> None:
+        """Say when the webhook is paused; raises ToolError when somebody has deleted it."""
+        answer = self._service.ask("GET", f"/{self._webhook_id}")
+        if answer.status_code == 404:
+            raise ToolError("Somebody has deleted the webhook.")
+        is_paused = answer.status_code == 200 and bool(answer.json()["paused"])
+        if is_paused and not self._is_paused:
+            self._say(f"The webhook is paused. {shown(answer.json().get('pausedBecause', 'Somebody has paused it.'))}")
+        self._is_paused = is_paused
+
+    def _delete(self, url: str) -> None:
+        """Delete the webhook, also one of whose creation the answer has not come."""
+        try:
+            ids = [self._webhook_id] if self._webhook_id else [id_ for id_, at in self._all() if at == url]
+            for id_ in ids:
+                answer = self._service.ask("DELETE", f"/{id_}")
+                if answer.status_code not in (204, 404):
+                    raise ToolError(f"The webhook {id_} is still there: {shown(reason(answer))}")
+        except Unreachable as error:
+            later = " The next `listen` deletes it." if self._service.is_local else ""
+            which = f"the webhook {self._webhook_id} is" if self._webhook_id else "a webhook may be"
+            raise ToolError(f"{error} So {which} still there.{later}") from error
+
+    def _remove_left_over(self) -> None:
+        """Delete what was left by a listener that was killed: webhooks to ports of this machine where nobody listens."""
+        for id_, url in self._all():
+            place = urlsplit(url)
+            if place.hostname != LOOPBACK or place.port is None:
+                continue
+            with socket.socket() as probe:
+                if probe.connect_ex((LOOPBACK, place.port)):
+                    self._service.ask("DELETE", f"/{id_}")
+
+    def _all(self) -> list[tuple[str, str]]:
+        """The id and the URL of each webhook of whom the token is for."""
+        answer = self._service.ask("GET", "")
+        return (
+            [(str(hook["webhookId"]), str(hook["url"])) for hook in answer.json()["items"]] if answer.is_success else []
+        )
+
+    def _say(self, text: str) -> None:
+        self._console.print(Text(text, "bold"))
+
+
+def told(event: Mapping[str, Any], *, is_again: bool) -> Text:
+    """An event on one line, such as `2026-11-22 21:50:06Z  video.changed  3f25...  version 3  by alice  /title`."""
+    data: Mapping[str, Any] = event["data"]
+    line = Text(f"{moment(int(data['at']) // 1000)}  ")
+    line.append(shown(event["type"]), "bold")
+    ids = [data[name] for name in ("videoId", "playlistId", "personId", "region", "language", "kind") if name in data]
+    for value in ids:
+        line.append(f"  {shown(value)}")
+    if "version" in data:
+        line.append(f"  version {shown(data['version'])}")
+    if "by" in data:
+        line.append(f"  by {who(data['by'])}", "cyan")
+    if data.get("fields"):
+        line.append(f"  {shown(' '.join(data['fields']))}", "green")
+    if is_again:
+        line.append("  (sent again)", "yellow")
+    return line

@@ -1,0 +1,218 @@
+"""Takes a change set back in this process, by the code that the service runs, and says what became of it.
+
+A large one is a run as the service keeps it, in the table: so it goes on where it was stopped, and counts nothing twice.
+All that has to be remembered here is the run's id, which a state file does.
+"""
+
+import json
+import shlex
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from shared.core.attributes import Item
+from shared.core.caller import Caller
+from shared.history.changesets import ChangeSets
+from shared.history.runs import DONE, RunStore, Wish, run_document
+from shared.history.undoing import ChangeSetReverts
+from shared.routes import ADMIN, READ, WRITE
+from tools import ToolError
+from tools.history import moment, named, shown, subject, who
+from tools.pace import with_patience
+from tools.progress import Advance, Bars
+
+UNDOER = Caller("tools:undo", frozenset({READ, WRITE, ADMIN}))
+"""In whose name change sets are taken back here: a person, as far as rules go, so that it can be taken back as well."""
+
+COUNTED = 1000
+"""Entries of a change set that are counted at a time."""
+SHARED_SECONDS = 1
+"""How long to wait where somebody else works on the same run."""
+
+
+class Undo:
+    """One change set that is to be taken back."""
+
+    def __init__(
+        self,
+        runs: RunStore,
+        reverts: ChangeSetReverts,
+        changeset_id: str,
+        wish: Wish,
+        *,
+        bars: Bars,
+        clock: Callable[[], float] = time.time,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._runs = runs
+        self._reverts = reverts
+        self._id = changeset_id
+        self._wish = wish
+        self._bars = bars
+        self._clock = clock
+        self._sleep = sleep
+
+    def run(self, total: int) -> dict[str, Any]:
+        """Take the set, of `total` entries, back from where an earlier try was stopped; returns the run's document, with the
+        parts to report.
+
+        Raises ToolError when the trail stays behind.
+        """
+        with self._bars.bar("Entries", total, counted=True) as advance:
+            if self._runs.read(self._wish.own) is None:
+                report, is_done = with_patience(
+                    lambda: self._reverts.revert(self._id, self._wish, self._now(), lambda: True), self._sleep
+                )
+                if is_done:
+                    advance(total)
+                    return report
+            run = self._carried_on(advance)
+        return run_document(run) | {"items": list(self._reported())}
+
+    def _carried_on(self, advance: Advance) -> Item:
+        has_waited = False
+        while True:
+            pause = self._reverts.carry_on(
+                self._wish.own, self._clock, lambda: True, lambda run: advance(run["examined"])
+            )
+            run = self._runs.read(self._wish.own)
+            if run is None:
+                raise ToolError("The run is not in the table any more: somebody has removed it.")
+            advance(run["examined"])
+            if run["state"] == DONE:
+                return run
+            if pause and not has_waited:
+                has_waited = True
+                print(
+                    "Waiting for the audit trail, or for others who change the same videos: "
+                    f"{run['waiting']} left to try again.",
+                    file=sys.stderr,
+                )
+            self._sleep(pause or SHARED_SECONDS)
+
+    def _reported(self) -> Iterator[Item]:
+        after = None
+        while True:
+            page = self._runs.reported(self._wish.own, COUNTED, after)
+            yield from (item["report"] for item in page.items)
+            after = page.resume
+            if after is None:
+                return
+
+    def _now(self) -> int:
+        return int(self._clock())
+
+
+def entries_of(sets: ChangeSets, changeset_id: str, now: int) -> int:
+    """How many entries a change set has; raises ToolError if it has none."""
+    total, after = 0, None
+    while True:
+        page = sets.places(changeset_id, UNDOER, now, limit=COUNTED, after=after)
+        total, after = total + len(page.items), page.resume
+        if after is None:
+            break
+    if not total:
+        raise ToolError(
+            f"There is no change set {shown(changeset_id)}: the trail has nothing of it, or not yet, or not any more."
+        )
+    return total
+
+
+class Remembered:
+    """The id of the run that a command began, in a file: so that the same command goes on with it."""
+
+    def __init__(self, path: Path, settings: Mapping[str, object]) -> None:
+        self._path = path
+        self._settings = json.dumps(settings, sort_keys=True)
+
+    def id(self) -> str:
+        """The id, a new one if nothing was begun; raises ToolError for the file of another command."""
+        if not self._path.exists():
+            begun = {"settings": self._settings, "revertId": f"undo-{uuid.uuid4()}"}
+            part = self._path.with_name(f"{self._path.name}.part")
+            part.write_text(json.dumps(begun), encoding="utf-8")
+            part.replace(self._path)
+        try:
+            begun = json.loads(self._path.read_text(encoding="utf-8"))
+            settings, revert_id = begun["settings"], str(begun["revertId"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise ToolError(f"{self._path} is not the state file of an undo.") from error
+        if settings != self._settings:
+            raise ToolError(
+                f"{self._path} belongs to an undo with other options, which was interrupted: use those again, delete it, "
+                "or name another with --state."
+            )
+        return revert_id
+
+    def forget(self) -> None:
+        """All is done."""
+        self._path.unlink(missing_ok=True)
+
+
+def show(report: Mapping[str, Any], target: Sequence[str]) -> int:
+    """Print what became of a change set; the exit status, 1 if anything failed. `target` names the table again."""
+    console = Console(highlight=False, soft_wrap=True)
+    is_rehearsal = bool(report["dryRun"])
+    for part in report["items"]:
+        for line in told(part, is_rehearsal=is_rehearsal):
+            console.print(line)
+    would = "would be " if is_rehearsal else ""
+    parted = sum(part["result"] == "reverted" and bool(part["skipped"]) for part in report["items"])
+    print(
+        f"{report['reverted']} {would}taken back{f' ({parted} only in part)' if parted else ''}, "
+        f"{report['unchanged']} as they were before, "
+        f"{report['skipped']} left alone, {report['failed']} failed."
+    )
+    if any(left["reason"] == "changedSince" for part in report["items"] for left in part["skipped"]):
+        print("With --force FIELD also comes back what was changed since.")
+    if report["reverted"] and not is_rehearsal:
+        own = shlex.join(["python", "-m", "tools", "undo", str(report["revertId"]), *target])
+        print(f"This is the change set {report['revertId']} itself. Take it back: {own}")
+    return 1 if report["failed"] else 0
+
+
+def told(part: Mapping[str, Any], *, is_rehearsal: bool) -> Iterator[Text]:
+    """What became of a part, in words: a line for what came back, one for each field left alone, one if it failed."""
+    name = subject(part)
+    if part["entity"] not in ("video", "playlist"):
+        name = f"{name}, video {shown(part['videoId'])}"
+    if part["fields"]:
+        fields = ", ".join(map(named, part["fields"]))
+        yield _line(name, "would come back: " if is_rehearsal else "came back: ", fields, "green")
+    elif part["result"] == "reverted":
+        yield _line(name, "would come back" if is_rehearsal else "came back", "", "green")
+    for left in part["skipped"]:
+        yield _line(name, "left alone: ", f"{named(left['field'])}, {_reason(left)}", "yellow")
+    if part["result"] == "failed":
+        problem = part["problem"]
+        wrong = "; ".join(
+            f"{named(error['pointer'])}: {shown(error['detail'])}"
+            for error in problem.get("errors", ())
+            if "pointer" in error
+        )
+        yield _line(name, "failed: ", shown(problem["detail"]) + (f" ({wrong})" if wrong else ""), "red")
+    if part.get("omitted"):
+        yield _line(name, f"and {part['omitted']} fields more", "", "dim")
+
+
+def _reason(left: Mapping[str, Any]) -> str:
+    match left["reason"]:
+        case "notKept":
+            return "of which the trail keeps only the beginning"
+        case "notWritable":
+            return "which people cannot write"
+        case "gone":
+            return "whose video is removed for good"
+        case _:
+            at = f" at {moment(left['at'] // 1000)}" if "at" in left else ""
+            return f"changed since by {who(left['by'])}{at}"
+
+
+def _line(name: str, what: str, rest: str, style: str) -> Text:
+    return Text.assemble((f"{name}: ", "bold"), what, (rest, style))
