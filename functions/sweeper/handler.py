@@ -22,7 +22,10 @@ SECONDS_TO_STOP = 10
 """How long before its time-out it leaves the rest to the next minute: longer than one DynamoDB request may take."""
 
 SECONDS_FOR_JOBS = 30
-"""How much of its time is left to the jobs, however many videos are to be sent for before."""
+"""How much of its time is left to the jobs, however many videos and webhooks are to be sent for before."""
+
+SECONDS_FOR_WEBHOOKS = 5
+"""How much more is left to webhooks, however many videos are to be sent for before."""
 
 METRICS = {"JobsRequeued": "requeued", "JobsResent": "resent", "JobsGivenUp": "failed", "JobsSkipped": "skipped"}
 """What is counted of a sweep, and the outcome that it is the count of."""
@@ -34,21 +37,21 @@ def make(
     """The handler over a store and two queues; `clock` gives epoch seconds."""
 
     def handle(_: dict[str, Any], context: "LambdaContext") -> dict[str, Any]:
-        def in_time() -> bool:
-            return context.get_remaining_time_in_millis() > SECONDS_TO_STOP * 1000
-
-        def early() -> bool:
-            return context.get_remaining_time_in_millis() > SECONDS_FOR_JOBS * 1000
+        def until(seconds_left: int) -> Callable[[], bool]:
+            return lambda: context.get_remaining_time_in_millis() > seconds_left * 1000
 
         try:
-            scheduled = send_for_scheduled(lists, aggregates, int(clock()), early)
+            in_time = until(SECONDS_FOR_JOBS + SECONDS_FOR_WEBHOOKS)
+            scheduled = send_for_scheduled(lists, aggregates, int(clock()), in_time)
         finally:
             try:
-                due = send_for_due(lists, deliveries, int(clock()), early)
+                due = send_for_due(lists, deliveries, int(clock()), until(SECONDS_FOR_JOBS))
+                if due.late:
+                    emit({"DeliveryWait": due.late})
             finally:
-                swept = sweep(store, int(clock()), in_time)
+                swept = sweep(store, int(clock()), until(SECONDS_TO_STOP))
                 _measure(swept)
-        return {**swept.counts, "scheduled": scheduled, "due": due}
+        return {**swept.counts, "scheduled": scheduled, "due": due.sent}
 
     return logged(handle)
 

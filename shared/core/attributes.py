@@ -16,6 +16,11 @@ AttributeValue: TypeAlias = dict[str, Any]
 AttributeMap: TypeAlias = dict[str, AttributeValue]
 
 
+def without(item: Mapping[str, Value], *names: str) -> Item:
+    """An item without some of its attributes."""
+    return {name: value for name, value in item.items() if name not in names}
+
+
 def encode_item(item: Mapping[str, Value]) -> AttributeMap:
     """Plain Python values to attribute values; raises TypeError on what DynamoDB cannot hold."""
     return {name: {"S": value} if type(value) is str else encode(value) for name, value in item.items()}

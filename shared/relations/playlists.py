@@ -17,7 +17,7 @@ from shared.aws.expressions import Expression, change_between
 from shared.aws.failures import ConditionFailed
 from shared.aws.listing import Lists, Window, hydrated, unsharded
 from shared.aws.records import ABSENT, again, at_version, new_write_id, signing, stamped
-from shared.core.attributes import Item, Value
+from shared.core.attributes import Item, Value, without
 from shared.core.caller import Caller
 from shared.core.errors import Forbidden, LimitReached, NotFound, ServiceError, VersionMismatch
 from shared.core.limits import LAST_SECOND
@@ -170,7 +170,7 @@ class PlaylistStore:
             revision = plan(playlist)
             if not revision.writes and not change_between(playlist, revision.playlist).text:
                 return document(playlist) if revision.answer is None else revision.answer
-            content = _without(revision.playlist, MOVES) | ({MOVES: [*revision.moves]} if revision.moves else {})
+            content = without(revision.playlist, MOVES) | ({MOVES: [*revision.moves]} if revision.moves else {})
             new = stamped(content, caller, now, version=playlist["version"] + 1, write_id=write_id)
             answer = document(new) if revision.answer is None else revision.answer
             update = self.table.update(key, change_between(playlist, new), condition=at_version(playlist))
@@ -194,7 +194,7 @@ class PlaylistStore:
             playlist = _owned_by(self.table.get(key, consistent=True), caller)
             _check_version(playlist, matches)
             gone = {DELETED_AT: now, TTL_ATTRIBUTE: now + RESTORABLE_DAYS * 86_400}
-            content = _without(playlist, MOVES, *place_of_playlist(playlist)) | gone
+            content = without(playlist, MOVES, *place_of_playlist(playlist)) | gone
             new = stamped(content, caller, now, version=playlist["version"] + 1, write_id=write_id)
             update = self.table.update(key, change_between(playlist, new), condition=at_version(playlist))
             writes = [update, self._counted(playlist["userId"], -1, caller, now)]
@@ -218,7 +218,7 @@ class PlaylistStore:
             _check_version(playlist, matches)
             if DELETED_AT not in playlist:
                 return document(playlist)
-            content = _without(playlist, MOVES, DELETED_AT, TTL_ATTRIBUTE) | place_of_playlist(playlist)
+            content = without(playlist, MOVES, DELETED_AT, TTL_ATTRIBUTE) | place_of_playlist(playlist)
             new = stamped(content, caller, now, version=playlist["version"] + 1, write_id=write_id)
             update = self.table.update(key, change_between(playlist, new), condition=at_version(playlist))
             writes = [update, self._counted(playlist["userId"], 1, caller, now)]
@@ -295,10 +295,6 @@ def _check_version(item: Item, matches: Callable[[int], bool]) -> None:
         raise VersionMismatch(
             f'The playlist is at version {item["version"]}; If-Match takes its ETag, or "{item["version"]}".'
         )
-
-
-def _without(item: Item, *names: str) -> Item:
-    return {name: value for name, value in item.items() if name not in names}
 
 
 def _is_seen(item: Item, caller: Caller) -> bool:

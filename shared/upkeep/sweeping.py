@@ -4,6 +4,7 @@ sends for videos whose time to enter or leave the lists comes, and for webhooks 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from shared.aws.listing import Lists, Window, sharded, unsharded
 from shared.core.attributes import Item, Value
@@ -112,14 +113,23 @@ def send_for_scheduled(lists: Lists, queue: Sender, now: int, in_time: Callable[
     return sent
 
 
-def send_for_due(lists: Lists, queue: Sender, now: int, in_time: Callable[[], bool]) -> int:
-    """Send for each webhook that is due, in case no message was sent for it, or it was lost; returns how many. Raises Unavailable."""
-    sent = 0
+class Due(NamedTuple):
+    """What a sweep found of webhooks: for how many it sent, and for how many seconds the first has been due."""
+
+    sent: int
+    late: int
+
+
+def send_for_due(lists: Lists, queue: Sender, now: int, in_time: Callable[[], bool]) -> Due:
+    """Send for each webhook that is due, in case no message was sent for it, or it was lost. Raises Unavailable."""
+    sent = late = 0
     for entry in _soon(lists, unsharded(DUE), now + 1, in_time):
-        if _is_sent(now - int(entry["relSort"])):
+        seconds = now - int(entry["relSort"])
+        late = max(late, seconds)
+        if _is_sent(seconds):
             queue.send(deliver_message(entry["relId"]))
             sent += 1
-    return sent
+    return Due(sent, late)
 
 
 def _soon(

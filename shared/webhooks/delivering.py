@@ -6,9 +6,10 @@ anew; so what is not written down is sent again, and nothing is skipped. What le
 - A change was appended: the message of its stream batch becomes one for each that follows it, and comes again until it did.
 - A worker dies, or the table is too busy: its message comes again, when the lease is over.
 - A message finds the webhook leased: whoever has the lease looks for more changes after giving it back.
+- The webhook is changed or replayed while it is leased: whoever has the lease learns it at its next write, and goes on from there.
 - The receiver fails, or the webhook was created, changed or replayed: its place stands in the index as due. So the sweeper sends a
-  message, if none was sent or it was lost.
-- The worker's time is nearly up: it sends a message itself, after giving the lease back.
+  message, if none was sent or it was lost; also a minute later, as the index of followers may have had the webhook too late for a change.
+- The worker's turn or its time is over: it sends a message itself, after giving the lease back.
 - The webhook is paused: its owner resumes it, which makes it due.
 """
 
@@ -21,15 +22,15 @@ from dataclasses import dataclass
 from heapq import merge
 
 from shared.aws.failures import ConditionFailed
-from shared.aws.records import contended
-from shared.core.attributes import Item
+from shared.aws.records import contended, new_write_id
+from shared.core.attributes import Item, without
 from shared.core.errors import Gone, Unavailable
 from shared.core.telemetry import log_failure, service_logger
 from shared.feed.change import Change, is_of
 from shared.feed.log import OLDEST, Feed, Place, Told, shard_logs
 from shared.webhooks.attempt import shown
 from shared.webhooks.carriers import Carrier, Try
-from shared.webhooks.places import LEASE_SECONDS, PlaceStore, TurnTaken, due, idle, plain
+from shared.webhooks.places import LEASE, LEASE_SECONDS, PlaceStore, TurnTaken, due, idle, plain, seen_at
 from shared.webhooks.schedule import MOST_BUS_DELAY, delay_after, is_due, reason_to_pause
 
 BUS = "event-bus"
@@ -39,11 +40,13 @@ MOST_DELIVERED = 64
 """Changes of one page: what is sent again at most when a worker dies, and what a failing one holds up at most."""
 MOST_EXAMINED = 5000
 """Changes that are read for one page, when few or none of them are of the webhook's types."""
+TURN_SECONDS = 10
+"""How long a worker begins requests for one webhook, before others that wait get their turn: a slow receiver keeps it twice as long."""
 SECONDS_TO_STOP = 40
 """How long before its time-out a worker begins no more requests: the last may take 10 seconds, and the table may be busy."""
 SECONDS_TO_SAVE = 15
 """How long before its time-out it no longer tries to write down what was delivered."""
-INDEX_SECONDS = 5
+INDEX_SECONDS = 60
 """How long the index may not have a webhook that was created or resumed; no message about a change reaches it until then."""
 
 LONGEST_DELAY = 900
@@ -123,34 +126,38 @@ class Deliverer:
         Does nothing for a webhook that is paused, deleted, leased or not due. Raises Unavailable, WriteContention: the message
         must come again then.
         """
+        run = _Run(self, webhook_id, seconds_left)
         for _ in range(TURNS_LOST):
             try:
-                _Run(self, webhook_id, seconds_left).carry_on()
+                run.carry_on()
             except TurnTaken:
-                # By another worker, which may have looked for changes before the one that this message is about; or by the owner.
+                # By the owner; or by another worker, which may have looked for changes before the one that this message is about.
                 continue
             return
         raise contended("how far the webhook is")
 
 
 class _Run:
-    """A worker at one webhook, from one look at its place to the next."""
+    """A worker at one webhook."""
 
     def __init__(self, deliverer: Deliverer, webhook_id: str, seconds_left: Callable[[], float]) -> None:
         self.to = deliverer
         self.webhook_id = webhook_id
         self.is_bus = webhook_id == BUS
         self.seconds_left = seconds_left
+        self.begun = deliverer.clock()
+        self.lease = new_write_id()
+        """What it writes into the place that it leases."""
         self.hook: Item = {}
         self.place: Item = {}
         """As it was read or written last."""
 
     def in_time(self) -> bool:
         """Whether there is time for another request."""
-        return self.seconds_left() > SECONDS_TO_STOP
+        return self.seconds_left() > SECONDS_TO_STOP and self.to.clock() < self.begun + TURN_SECONDS
 
     def carry_on(self) -> None:
-        """Deliver page by page. Raises TurnTaken."""
+        """Deliver page by page, from what the place says now. Raises TurnTaken."""
         if not self._look_up():
             return
         try:
@@ -172,19 +179,25 @@ class _Run:
                 place = places.read(BUS)
         else:
             hook = None
-        if place is None or hook is None or hook.get("paused"):
-            return False
-        if _is_leased(place, now) or not is_due(place.get("nextAttemptAt", 0), now):
+        if place is None or hook is None:
             return False
         self.place, self.hook = place, hook
-        return True
+        if hook.get("paused"):
+            if self._is_holder():  # it was paused while this worker was sending
+                self._save(idle(place))
+            return False
+        is_free = self._is_holder() or not _is_leased(place, now)
+        return is_free and is_due(place.get("nextAttemptAt", 0), now)
+
+    def _is_holder(self) -> bool:
+        return self.place.get("lease") == self.lease
 
     def _webhook(self) -> Item | None:
         return self.to.places.webhook(self.webhook_id)
 
     def _round(self) -> bool:
         """Deliver all that there is; whether to look once more, because others may have left changes to this worker."""
-        told, was_leased = self._told(), False
+        told, was_leased = self._told(), self._is_holder()
         while True:
             page = self._read_page(told)
             known = self.place.get("delivered", ())
@@ -194,14 +207,12 @@ class _Run:
                 if not self._send(wanted):
                     return False
             is_over = page.is_end or not self.in_time()
-            if page.places or "leaseUntil" in self.place or "nextAttemptAt" in self.place:
+            if page.places or self._is_holder() or self.place.get("relSort", math.inf) <= self.to.clock():
                 self._save(self._behind(page, is_over=is_over))
             if not is_over:
                 continue
             if not page.is_end:
                 self.to.wake(self.webhook_id, 0)
-            elif not was_leased and self.hook.get("updatedAt", 0) + INDEX_SECONDS >= self.to.clock():
-                self.to.wake(self.webhook_id, INDEX_SECONDS)
             return page.is_end and was_leased
 
     # Reading --------------------------------------------------------------------------------------------------------
@@ -245,9 +256,9 @@ class _Run:
 
     def _send(self, wanted: Sequence[Change]) -> bool:
         """Send changes; whether all were taken. If not, it is written down what was, and when the webhook goes on."""
-        before, is_first = self.place, not _is_leased(self.place, self.to.clock())
+        before, is_first = self.place, not self._is_holder()
         if is_first:
-            self._save(before | {"leaseUntil": int(self.to.clock()) + LEASE_SECONDS})
+            self._save(before | {"lease": self.lease, "leaseUntil": int(self.to.clock()) + LEASE_SECONDS})
         groups: dict[str, list[Change]] = {}
         for change in wanted:
             groups.setdefault(change.get("videoId") or change["playlistId"], []).append(change)
@@ -269,7 +280,7 @@ class _Run:
         if failed:
             self._failed(new, failed, has_taken=bool(taken))
         else:
-            self._save(idle(_without(new, *_FAILURES) if taken else new))
+            self._save(idle(without(new, *_FAILURES) if taken else new))
             self.to.wake(self.webhook_id, 0)
         return False
 
@@ -282,15 +293,15 @@ class _Run:
         tried |= {one.change["id"]: tried.get(one.change["id"], 0) + 1 for one in failed}
         # A receiver that takes other changes has not failed for long; it takes MOST_DELIVERED at most without this one.
         if has_taken or "failingSince" not in new:
-            new = _without(new, "failures") | {"failingSince": now}
-        new = _without(new, "caughtUpAt") | {"failures": new.get("failures", 0) + 1, "tried": tried}
+            new = without(new, "failures") | {"failingSince": now}
+        new = without(new, "caughtUpAt") | {"failures": new.get("failures", 0) + 1, "tried": tried}
         answers = [one.answer for one in failed]
         because = None if self.is_bus else reason_to_pause(answers, now - new["failingSince"])
         if because:
             self._pause(new, because)
             return
         delay = delay_after(new["failures"], answers, self.to.chance, longest=MOST_BUS_DELAY if self.is_bus else None)
-        self._save(due(_without(new, "leaseUntil"), now + delay))
+        self._save(due(without(new, *LEASE), now + delay))
         if delay <= LONGEST_DELAY:
             try:
                 self.to.wake(self.webhook_id, delay)
@@ -350,17 +361,19 @@ class _Run:
 
     def _behind(self, page: _Page, *, is_over: bool) -> Item:
         """The place behind a page of which all is delivered."""
-        new = _without(idle(self.place), *_FAILURES, "delivered", "tried", "oldestWaiting")
+        new = without(idle(self.place), *_FAILURES, "delivered", "tried", "oldestWaiting")
         new["places"] = self.place["places"] | plain(page.places)
         if page.is_end:
-            return new | {"caughtUpAt": int(self.to.clock() * 1000)}
+            new["caughtUpAt"] = int(self.to.clock() * 1000)
+            settled = self.hook.get("updatedAt", 0) + INDEX_SECONDS
+            return seen_at(new, settled) if settled > self.to.clock() else new
         # Some may stand behind the page, if it has more types than when they were delivered.
         there = {change["id"] for change in page.matching}
         if beyond := [id_ for id_ in self.place.get("delivered", ()) if id_ not in there]:
             new["delivered"] = beyond
         if is_over:
             return new | {"oldestWaiting": page.last}  # what waits is about as old, or newer
-        return new | ({"leaseUntil": self.place["leaseUntil"]} if "leaseUntil" in self.place else {})
+        return new | {name: self.place[name] for name in LEASE if name in self.place}
 
 
 _FAILURES = ("failures", "failingSince")
@@ -378,7 +391,3 @@ def _attempt(tried: Try, number: int) -> Mapping[str, object]:
         name: tried.change[name] for name in ("type", "videoId", "playlistId") if name in tried.change
     }
     return {"at": tried.at, "changeId": tried.change["id"], **about, **shown(tried.answer), "attempt": number}
-
-
-def _without(item: Item, *names: str) -> Item:
-    return {name: value for name, value in item.items() if name not in names}

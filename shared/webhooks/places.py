@@ -17,7 +17,7 @@ from shared.aws.expressions import Expression, change_between
 from shared.aws.failures import ConditionFailed
 from shared.aws.listing import Lists, Window, unsharded
 from shared.aws.records import ABSENT, at_version, is_ours, key_of, new_write_id, stamped
-from shared.core.attributes import Item, decode_item
+from shared.core.attributes import Item, decode_item, without
 from shared.core.caller import Caller
 from shared.core.errors import PASSING
 from shared.core.limits import LAST_SECOND
@@ -41,7 +41,12 @@ DAYS_KEPT = 7
 """How long attempts are kept."""
 LARGEST_READ = 25
 """Items of attempts that one Query reads: each has at least one of them, and up to a page of the feed."""
-_INDEXED = ("rel", "relShard", "relSort", "relId")
+INDEXED = ("rel", "relShard", "relSort", "relId")
+"""What puts an item into the index."""
+WAITING = (*INDEXED, "nextAttemptAt")
+"""What a place says while it is due, now or later."""
+LEASE = ("lease", "leaseUntil")
+"""What a place says while a worker has the webhook: the id of its lease, and until when in epoch seconds."""
 _WORKER = Caller.job("deliveries")
 
 
@@ -112,7 +117,7 @@ class PlaceStore:
         Raises TurnTaken; ConditionFailed when the webhook was changed since it was read, but not what it delivers, or where.
         """
         new = _next(place, idle(new), now)
-        paused = _without(hook, *_INDEXED) | {"paused": True, "pausedBecause": because}
+        paused = without(hook, *INDEXED) | {"paused": True, "pausedBecause": because}
         paused = stamped(paused, _WORKER, now, version=hook["version"] + 1)
         try:
             self.table.transact(
@@ -185,14 +190,18 @@ def plain(places: Mapping[str, Place]) -> Item:
 
 
 def due(place: Item, at: int) -> Item:
-    """The place of a webhook that is looked at next at a time (epoch seconds), by the sweeper if by nobody before."""
-    entry = {"rel": DUE, "relShard": 0, "relSort": at, "relId": place["webhookId"]}
-    return place | entry | {"nextAttemptAt": at}
+    """The place of a webhook that is to be looked at from a time on (epoch seconds), by the sweeper if by nobody else, and not before."""
+    return seen_at(place, at) | {"nextAttemptAt": at}
+
+
+def seen_at(place: Item, at: int) -> Item:
+    """The place of a webhook that the sweeper sends for at a time (epoch seconds), and that changes may wake before."""
+    return place | {"rel": DUE, "relShard": 0, "relSort": at, "relId": place["webhookId"]}
 
 
 def idle(place: Item) -> Item:
     """The place of a webhook that nobody works on, and that waits for changes alone."""
-    return _without(place, *_INDEXED, "nextAttemptAt", "leaseUntil")
+    return without(place, *WAITING, *LEASE)
 
 
 def _next(place: Item, new: Item, now: int) -> Item:
@@ -201,7 +210,3 @@ def _next(place: Item, new: Item, now: int) -> Item:
 
 def _still(place: Item) -> Expression:
     return Expression.of("#turn = :read", read=place["turn"])
-
-
-def _without(item: Item, *names: str) -> Item:
-    return {name: value for name, value in item.items() if name not in names}

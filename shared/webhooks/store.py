@@ -13,7 +13,7 @@ from shared.aws.dynamodb import Table, Write
 from shared.aws.expressions import Expression, change_between
 from shared.aws.failures import ConditionFailed
 from shared.aws.records import ABSENT, again, at_version, new_write_id, signing, stamped
-from shared.core.attributes import Item, Value
+from shared.core.attributes import Item, Value, without
 from shared.core.caller import Caller
 from shared.core.errors import Forbidden, LimitReached, NotFound, VersionMismatch
 from shared.feed.log import Place
@@ -21,7 +21,7 @@ from shared.routes import ADMIN, CHANGES
 from shared.schema import WEBHOOK, WEBHOOK_PLACE, WEBHOOKS, follower_relation
 from shared.videos.video import merge_patch
 from shared.web.idempotency import Once, carry_out
-from shared.webhooks.places import due, plain
+from shared.webhooks.places import INDEXED, WAITING, due, plain
 from shared.webhooks.signing import secret_of
 
 MOST_WEBHOOKS = 20
@@ -45,7 +45,6 @@ FIELDS = (
 """What the document has of the item, in this order."""
 DELIVERED_BY = ("url", "types", "paused")
 """What decides where and what is delivered."""
-_INDEXED = ("rel", "relShard", "relSort", "relId")
 _WHAT = "the webhook"
 
 
@@ -167,7 +166,7 @@ class WebhookStore:
 
         def plan(hook: Item) -> Item:
             changed = {"types": [], **merge_patch(hook, patch)}
-            return changed if changed["paused"] == hook["paused"] else _without(changed, "pausedBecause")
+            return changed if changed["paused"] == hook["paused"] else without(changed, "pausedBecause")
 
         return self._revise(webhook_id, caller, now, plan, matches)
 
@@ -249,7 +248,7 @@ class WebhookStore:
                 return followed.document(now)
             if not new["paused"]:
                 require_following(new.get("follows"), caller)
-            new = _without(new, *_INDEXED) | place_of_webhook(new)
+            new = without(new, *INDEXED) | place_of_webhook(new)
             new = stamped(new, caller, now, version=hook["version"] + 1, write_id=write_id)
             writes = [self.table.update(key, change_between(hook, new), condition=at_version(hook))]
             if places is not None or any(new[name] != hook[name] for name in DELIVERED_BY):
@@ -257,7 +256,7 @@ class WebhookStore:
                 turn = change_between(dict.fromkeys(forgotten), said) + Expression.of("ADD #turn :one", one=1)
                 # A worker may write it at any time; that the webhook is as it was read guards the transaction.
                 writes.append(self.table.update(WEBHOOK_PLACE.key(webhookId=webhook_id), turn))
-                place = _without(place, *forgotten) | said
+                place = without(place, *forgotten) | said
             answer = Followed(new, place).document(now) | {name: new[name] for name in shown}
             return carry_out(self.table, writes, new, answer, once, what=_WHAT)
 
@@ -280,9 +279,12 @@ def require_following(user_id: str | None, caller: Caller) -> None:
 def _turned(
     webhook_id: str, now: int, *, paused: bool, places: Mapping[str, Place] | None
 ) -> tuple[Item, Sequence[str]]:
-    """What the place of a webhook is to say when the worker's turn is taken, and what it is to say no more."""
+    """What the place of a webhook is to say when the worker's turn is taken, and what it is to say no more.
+
+    A worker that is sending keeps its lease: it goes on with what is said here, so no other one sends at the same time.
+    """
     said = {} if paused else due({"webhookId": webhook_id}, now)
-    forgotten = ["leaseUntil", *([*_INDEXED, "nextAttemptAt"] if paused else ())]
+    forgotten = [*WAITING] if paused else []
     if not paused or places is not None:
         forgotten += ["failures", "failingSince", "tried"]
     if places is not None:
@@ -296,7 +298,3 @@ def _check_version(hook: Item, matches: Callable[[int], bool]) -> None:
         raise VersionMismatch(
             f'The webhook is at version {hook["version"]}; If-Match takes its ETag, or "{hook["version"]}".'
         )
-
-
-def _without(item: Item, *names: str) -> Item:
-    return {name: value for name, value in item.items() if name not in names}

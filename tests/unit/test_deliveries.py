@@ -7,20 +7,24 @@ from typing import Any
 
 import pytest
 
+from functions.sweeper import handler as sweeper
 from shared.aws.dynamodb import Table
+from shared.aws.listing import Lists
 from shared.core.errors import Unavailable
 from shared.feed.log import DAYS_KEPT, owner_log
+from shared.films.jobs import JobStore
 from shared.films.messages import changed_message, deliver_message
 from shared.webhooks import delivering as delivering_module
 from shared.webhooks.bus import EventBus
 from shared.webhooks.carriers import AT_A_TIME, Receivers
-from shared.webhooks.delivering import BUS, GONE, MOST_DELIVERED
+from shared.webhooks.delivering import BUS, GONE, INDEX_SECONDS, MOST_DELIVERED
 from shared.webhooks.event import body_of
-from shared.webhooks.places import LEASE_SECONDS
+from shared.webhooks.places import LEASE, LEASE_SECONDS, WAITING
 from shared.webhooks.schedule import DAYS_FAILING, DELAYS, GONE_FOR_GOOD, delay_after, is_due
 from shared.webhooks.sending import Answer
+from tests.backstage import FakeQueue
 from tests.delivering import ALICE, ROOT, URL, Delivering, always, answered
-from tests.harness import MASTER, NOW, Clock, ShortContext, recorded
+from tests.harness import MASTER, NOW, Clock, Context, ShortContext, recorded
 from tests.integration.faults import Line, meanwhile, throttled
 from tests.wire import come_between
 
@@ -35,6 +39,14 @@ def service(table: Table) -> Delivering:
 
 def failing(status: int = 500, **said: Any) -> Callable[[dict[str, Any]], Answer]:
     return lambda _: answered(status, **said)
+
+
+class TimeLeft(Context):
+    """An invocation that has some seconds left."""
+
+    def __init__(self, seconds: int) -> None:
+        super().__init__()
+        self.get_remaining_time_in_millis = lambda: seconds * 1000  # type: ignore[method-assign]
 
 
 def only_failing(*ids: str, status: int = 500) -> Callable[[dict[str, Any]], Answer]:
@@ -70,13 +82,12 @@ class TestWhoIsWoken:
         service.resume()
         service.deliver()
         service.change("a")
-        assert service.queue.delays == [5]
-        service.clock.advance(5)
+        assert service.sweep() == 0
+        service.clock.advance(INDEX_SECONDS)
+        assert service.sweep() == 1
         service.work()
         assert service.receiver.ids == ["a"]
-        service.clock.advance(5)
-        service.work()
-        assert service.queue.waiting == []
+        assert service.is_caught_up()
 
 
 class TestWhatIsSent:
@@ -364,6 +375,16 @@ class TestWhatWakesIt:
             service.clock.advance(60)
         assert [minute for minute, count in enumerate(sent) if count] == [0, 1, 2, 4, 8, 16]
 
+    def test_time_is_left_for_it_however_many_videos_the_sweeper_sends_for(self, service: Delivering) -> None:
+        service.create()
+        service.change("a")
+        service.receiver.answer = failing()
+        service.deliver()
+        service.clock.advance(10)
+        videos = FakeQueue()
+        sweep = sweeper.make(JobStore(service.table), Lists(service.table), videos, service.queue, service.clock)
+        assert sweep({}, TimeLeft(sweeper.SECONDS_FOR_JOBS + sweeper.SECONDS_FOR_WEBHOOKS))["due"] == 1
+
     def test_long_waits_are_the_sweepers(self, service: Delivering) -> None:
         service.create()
         service.change("a")
@@ -396,6 +417,20 @@ class TestWhatWakesIt:
         assert service.sweep() == 1
         service.work()
         assert service.sweep() == 0
+        service.clock.advance(INDEX_SECONDS)
+        assert service.sweep() == 1
+        service.work()
+        assert service.is_caught_up()
+
+    def test_changes_wake_a_new_webhook_at_once(self, service: Delivering) -> None:
+        content = {"url": URL, "types": [], "paused": False, "follows": "alice"}
+        log = owner_log("alice")
+        service.hooks.create("hook", content, {log: service.feed.end(log)}, ALICE, NOW)
+        service.deliver()
+        service.change("a")
+        service.deliver()
+        service.deliver()
+        assert service.receiver.ids == ["a"]
 
     def test_one_worker_at_a_time_and_it_looks_again_for_those_it_kept_away(self, service: Delivering) -> None:
         service.create()
@@ -489,6 +524,23 @@ class TestWhatWakesIt:
         service.work()
         assert service.receiver.ids == [f"c{number}" for number in range(10)]
 
+    def test_a_slow_receiver_lets_others_have_their_turn(self, service: Delivering) -> None:
+        """A worker begins no more requests after ten seconds, and its message comes behind those that wait."""
+        service.create()
+        for number in range(40):
+            service.change(f"c{number}")
+
+        def slowly(_: dict[str, Any]) -> Answer:
+            service.clock.advance(3)
+            return answered()
+
+        service.receiver.answer = slowly
+        service.deliver()
+        assert (len(service.receiver.got), service.queue.delays) == (4, [0])
+        service.work()
+        assert service.receiver.ids == [f"c{number}" for number in range(40)]
+        assert service.is_caught_up()
+
     def test_also_between_two_pages(self, service: Delivering, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(delivering_module, "MOST_DELIVERED", 2)
         service.create()
@@ -531,7 +583,8 @@ def died(_: dict[str, Any]) -> Answer:
 
 
 class TestWhoeverMeddles:
-    """A worker whose webhook is changed in the middle of a page ends that page, and writes nothing."""
+    """A worker whose webhook is changed in the middle of a page ends that page, writes nothing about it, and goes on with what is
+    wanted now. It keeps its lease meanwhile, so that two workers never send at once."""
 
     @pytest.fixture
     def meddled(self, service: Delivering) -> Callable[[Callable[[], object]], None]:
@@ -555,21 +608,61 @@ class TestWhoeverMeddles:
         log = owner_log("alice")
         start = service.feed.at_time(log, 0)
         meddled(lambda: service.hooks.replay("hook", {log: start}, ALICE, NOW, always))
-        service.deliver()
         assert service.receiver.ids == ["a", "b", "c", "a", "b", "c"]
         assert service.is_caught_up()
 
     def test_another_address_gets_all_that_is_not_written_down(self, service: Delivering, meddled: Any) -> None:
         meddled(lambda: service.hooks.change("hook", {"url": "https://other.example"}, ALICE, NOW, always))
-        service.deliver()
         assert [url for url, _, _ in service.receiver.got] == [URL] * 3 + ["https://other.example"] * 3
 
     def test_a_pause_leaves_it_where_it_was(self, service: Delivering, meddled: Any) -> None:
         before = service.place()["places"]
         meddled(lambda: service.hooks.change("hook", {"paused": True}, ALICE, NOW, always))
-        assert service.place()["places"] == before
+        assert (service.place()["places"], service.place().keys() & {*LEASE, *WAITING}) == (before, set())
         service.deliver()
         assert len(service.receiver.got) == 3
+
+    @pytest.mark.parametrize("again", ["replay", "url", "pause and resume"])
+    def test_no_other_worker_begins_while_it_is_sending(self, service: Delivering, meddled: Any, again: str) -> None:
+        log, now = owner_log("alice"), int(service.clock())
+        start = service.feed.at_time(log, 0)
+
+        def meddle() -> None:
+            if again == "replay":
+                service.hooks.replay("hook", {log: start}, ALICE, now, always)
+            elif again == "url":
+                service.hooks.change("hook", {"url": "https://other.example"}, ALICE, now, always)
+            else:
+                service.hooks.change("hook", {"paused": True}, ALICE, now, always)
+                service.resume()
+            sent = len(service.receiver.got)
+            assert service.deliver(), "the message is done: the worker that is sending goes on itself"
+            assert len(service.receiver.got) == sent
+
+        meddled(meddle)
+        assert service.receiver.ids == [*"abc", *"abc"]
+        service.clock.advance(INDEX_SECONDS)
+        service.deliver()
+        assert service.is_caught_up()
+
+    def test_if_that_worker_dies_the_sweeper_sends_when_its_lease_is_over(self, service: Delivering) -> None:
+        service.create()
+        service.change("a")
+
+        def answer(_: dict[str, Any]) -> Answer:
+            service.hooks.change("hook", {"url": "https://other.example"}, ALICE, int(service.clock()), always)
+            raise Died
+
+        service.receiver.answer = answer
+        with pytest.raises(Died):
+            service.deliver()
+        service.receiver.answer = only_failing()
+        assert service.deliver()
+        assert len(service.receiver.got) == 1
+        service.clock.advance(LEASE_SECONDS)
+        assert service.sweep() == 1
+        service.work()
+        assert [url for url, _, _ in service.receiver.got] == [URL, "https://other.example"]
 
     def test_what_is_deleted_stays_deleted(self, service: Delivering, meddled: Any) -> None:
         meddled(lambda: service.hooks.delete("hook", ALICE, NOW, always))
@@ -589,6 +682,8 @@ class TestWhoeverMeddles:
         service.deliver()
         taken = [id_ for id_ in service.receiver.ids if id_ != "c0"]
         assert len(taken) == len(set(taken)) == 2 * MOST_DELIVERED - 1
+        service.clock.advance(INDEX_SECONDS)
+        service.deliver()
         assert service.is_caught_up()
 
 
@@ -649,6 +744,19 @@ class TestWhatIsMeasured:
         service.receiver.answer = failing(410)
         service.wait()
         assert metrics() == [{"DeliveriesFailed": 1}] * 7 + [{"WebhooksPaused": 1}]
+
+    def test_one_that_no_worker_takes_is_the_sweepers_to_measure(self, service: Delivering, metrics: Any) -> None:
+        service.create()
+        service.change("a")
+        service.receiver.answer = failing()
+        service.deliver()
+        service.clock.advance(service.place()["nextAttemptAt"] - service.clock())
+        metrics()
+        sweep = sweeper.make(JobStore(service.table), Lists(service.table), FakeQueue(), service.queue, service.clock)
+        assert (sweep({}, Context())["due"], metrics()) == (1, [])
+        service.clock.advance(1000)
+        sweep({}, Context())
+        assert metrics() == [{"DeliveryWait": 1000}]
 
     def test_a_replay_is_no_lateness(self, service: Delivering, metrics: Any) -> None:
         service.create()

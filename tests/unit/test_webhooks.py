@@ -151,7 +151,7 @@ class Worker:
     def __init__(self, service: Service, webhook_id: str) -> None:
         self.places = service.places
         place = service.place(webhook_id)
-        self.place = self.places.save(place, place | {"leaseUntil": NOW + 60}, NOW)
+        self.place = self.places.save(place, place | {"lease": "worker", "leaseUntil": NOW + 60}, NOW)
 
     def save(self, places: Mapping[str, Place]) -> bool:
         """Whether how far it has come counts."""
@@ -643,7 +643,7 @@ class TestChange:
         worker = service.work(webhook_id)
         assert service.patch(webhook_id, patch).status == 200
         assert not worker.save({owner_log("alice"): Place(1, 1)})
-        assert "leaseUntil" not in service.place(webhook_id)  # so that the next one need not wait for its end
+        assert service.place(webhook_id)["lease"] == "worker"  # which goes on, so that no other one sends meanwhile
 
     def test_a_description_leaves_the_worker_alone(self, service: Service) -> None:
         webhook_id = service.create()["webhookId"]
