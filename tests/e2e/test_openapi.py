@@ -154,7 +154,7 @@ def after_call(context, case, response):
     # A user may have few webhooks, and tests that run beside this one need theirs.
     if case.operation.label == "POST /v1/webhooks" and response.status_code == 201:
         sent = response.request
-        path = f"{sent.url}/{response.json()['webhookId']}"
+        path = f"{sent.url.partition('?')[0]}/{response.json()['webhookId']}"
         token = {"Authorization": sent.headers["Authorization"]}
         requests.delete(path, headers=token, timeout=60).raise_for_status()
 """
