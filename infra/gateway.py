@@ -32,6 +32,9 @@ REQUEST_HEADERS = (
 RESPONSE_HEADERS = ("ETag", "Location", "Link", "Retry-After", "Server-Timing")
 """What a browser may read from another origin."""
 
+TESTS_RATE, TESTS_BURST = 5, 10
+"""Tests of webhooks a second that the gateway lets through, of all callers together: each may hold a function for 10 seconds."""
+
 AT_ONCE = 5
 """How many routes are made at a time: API Gateway takes ten changes a second of an account."""
 
@@ -149,7 +152,8 @@ class Gateway:
                 after.node.add_dependency(before)
 
     def add_stage(self, encryption: Encryption) -> None:
-        """The one stage, throttled for all callers together, with a log of the requests; once all routes are there."""
+        """The one stage, throttled for all callers together, tests of webhooks more; with a log of the requests; once all routes
+        are there."""
         settings = self._settings
         stage = apigateway.HttpStage(
             self._stack,
@@ -179,6 +183,15 @@ class Gateway:
         resource.access_log_settings = apigateway.CfnStage.AccessLogSettingsProperty(
             destination_arn=log_group.log_group_arn, format=json.dumps(ACCESS_LOG)
         )
+        # CloudFormation takes these as they are: the CDK does not spell their names.
+        resource.route_settings = {
+            route.key: {
+                "ThrottlingRateLimit": min(TESTS_RATE, settings.throttle_rate),
+                "ThrottlingBurstLimit": min(TESTS_BURST, settings.throttle_burst),
+            }
+            for route in routes.ROUTES
+            if route.operation == "testWebhook"
+        }
 
 
 def _methods() -> list[str]:

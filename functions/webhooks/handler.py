@@ -158,6 +158,7 @@ class Webhooks:
         request.require_no_content()
         hook = self.store.read_for(_webhook_id(request), request.caller).hook
         change = test_change(hook["webhookId"], request.now)
+        self.places.begin_test(hook["webhookId"], change["id"], request.now)
         body = body_of(change)
         headers = headers_of(change["id"], body, secrets_of(self.master(), hook, request.now), request.now)
         answer = self.send(hook["url"], headers, body, local=self.local)

@@ -26,6 +26,7 @@
     ├── InvalidContent 422
     │   └── KeyReused
     ├── QuotaExceeded 429
+    ├── TooSoon 429
     ├── InternalError 500
     └── Unavailable 503
         ├── NotApplied
@@ -233,6 +234,12 @@ class QuotaExceeded(ServiceError):
     """The owner has used up today's jobs; `Retry-After` is the time to the next day."""
 
     status, title, slug = 429, "Quota exceeded", "quota-exceeded"
+
+
+class TooSoon(ServiceError):
+    """The same was done a moment ago; `Retry-After` says when it may be done again."""
+
+    status, title, slug = 429, "Too soon", "too-soon"
 
 
 class InternalError(ServiceError):

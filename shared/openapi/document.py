@@ -79,6 +79,8 @@ _GATEWAY: dict[int, tuple[str, str]] = {
     503: ("The function did not answer in time", "Service Unavailable"),
 }
 """What API Gateway answers by itself, as `{"message": ...}`."""
+_WAIT = {errors.RequestInFlight, errors.WriteContention, errors.QuotaExceeded, errors.TooSoon}
+"""What says in `Retry-After` when to try again, besides 503."""
 
 
 _ERRORS: Schema = {
@@ -203,7 +205,7 @@ def _error_response(status: int, kinds: Sequence[type[ServiceError]], *, from_ga
         what.append(f"{description} (gateway)")
         content[JSON] = {"schema": ref("GatewayError"), "example": {"message": message}}
     response: Schema = {"description": "; or ".join(what), "content": content}
-    if status == 503 or {errors.RequestInFlight, errors.WriteContention, errors.QuotaExceeded} & set(kinds):
+    if status == 503 or _WAIT & set(kinds):
         response["headers"] = {
             "Retry-After": {"description": "Seconds to wait", "schema": {"type": "string", "pattern": "^[0-9]+$"}}
         }

@@ -29,6 +29,7 @@ from shared.web.requests import JSON, MERGE_PATCH
 from shared.webhooks.attempt import LARGEST_SHOWN
 from shared.webhooks.event import TEST_TYPE
 from shared.webhooks.models import NewWebhook, Replay, WebhookPatch
+from shared.webhooks.places import SECONDS_BETWEEN_TESTS
 from shared.webhooks.store import MOST_WEBHOOKS
 
 _ID = "0b7e4a52-58c1-4b7e-9d61-2f3c8a9d1e47"
@@ -182,9 +183,10 @@ OPERATIONS: dict[str, Operation] = {
     "testWebhook": Operation(
         "Send a test event",
         f"One event of the type `{TEST_TYPE}`, at once and as changes are sent, also for a paused webhook. The answer shows what "
-        "the receiver answered within 10 seconds.",
+        f"the receiver answered within 10 seconds. A webhook can be tested once in {SECONDS_BETWEEN_TESTS} seconds; sooner is refused "
+        "with 429, and nothing is sent.",
         {200: {"description": "What came of it", **json_content(ref("WebhookTest"), _TESTED)}},
-        (*BODY_ERRORS, *_ERRORS),
+        (*BODY_ERRORS, *_ERRORS, errors.WriteContention, errors.TooSoon),
         (_WEBHOOK_ID,),
         EMPTY_BODY,
     ),

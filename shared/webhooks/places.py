@@ -19,7 +19,7 @@ from shared.aws.listing import Lists, Window, unsharded
 from shared.aws.records import ABSENT, at_version, is_ours, key_of, new_write_id, stamped
 from shared.core.attributes import Item, decode_item, without
 from shared.core.caller import Caller
-from shared.core.errors import PASSING
+from shared.core.errors import PASSING, NotFound, TooSoon
 from shared.core.limits import LAST_SECOND
 from shared.core.position import Page, Position
 from shared.feed.log import Place
@@ -39,6 +39,8 @@ LEASE_SECONDS = 120
 of a worker that died comes again when the lease is over."""
 DAYS_KEPT = 7
 """How long attempts are kept."""
+SECONDS_BETWEEN_TESTS = 10
+"""As long as a test may take: so one webhook's tests hold one function at most."""
 LARGEST_READ = 25
 """Items of attempts that one Query reads: each has at least one of them, and up to a page of the feed."""
 INDEXED = ("rel", "relShard", "relSort", "relId")
@@ -130,6 +132,32 @@ class PlaceStore:
             if failure.position == 0:
                 raise TurnTaken from failure
             raise
+
+    def begin_test(self, webhook_id: str, test_id: str, now: int) -> None:
+        """Note that a test begins at `now` (epoch seconds), by the id of what it sends.
+
+        Beside the worker, whose turn it leaves alone: that writes only what it has changed. Raises TooSoon while the last test is
+        less than SECONDS_BETWEEN_TESTS ago; NotFound when the webhook is gone.
+        """
+        write = self.table.update(
+            WEBHOOK_PLACE.key(webhookId=webhook_id),
+            Expression.of("SET #testedAt = :now, #testId = :id", now=now, id=test_id),
+            condition=Expression.of(
+                "attribute_exists(#pk) AND (attribute_not_exists(#testedAt) OR #testedAt <= :last)",
+                last=now - SECONDS_BETWEEN_TESTS,
+            ),
+        )
+        try:
+            self.table.write(write)
+        except ConditionFailed as failure:
+            if failure.item is None:
+                raise NotFound("There is no such webhook.") from failure
+            if failure.item["testId"] == test_id:
+                return  # the answer to an earlier attempt was lost
+            wait = failure.item["testedAt"] + SECONDS_BETWEEN_TESTS - now
+            raise TooSoon(
+                f"A webhook can be tested once in {SECONDS_BETWEEN_TESTS} seconds.", headers={"Retry-After": str(wait)}
+            ) from failure
 
     def add_attempts(self, webhook_id: str, at: int, turn: int, attempts: Sequence[Mapping[str, Any]]) -> None:
         """Keep what was tried in a turn until `at` (epoch milliseconds), in this order, for DAYS_KEPT days."""

@@ -176,6 +176,7 @@ def stored(table: Table, clock: Clock, objects: Objects, tmp_path: Path) -> Attr
     runs.advance(run, still, int(clock()), reports=[{"result": "skipped"}], waits=[waits])
     hook = api.post("/v1/webhooks", {"url": "https://hooks.acme.com/", "description": "The index"}).json["webhookId"]
     assert api.post(f"/v1/webhooks/{hook}/rotate").status == 200
+    assert api.post(f"/v1/webhooks/{hook}/test").status == 200
     places = PlaceStore(table)
     place, webhook = places.read(hook), places.webhook(hook)
     assert place

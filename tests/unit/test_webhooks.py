@@ -744,6 +744,19 @@ class TestSecrets:
         service.post(f"/{webhook_id}/rotate")
         assert secrets() == [third, second]
 
+    def test_a_second_rotation_within_the_day_ends_the_first_secret_at_once(
+        self, service: Service, clock: Clock
+    ) -> None:
+        webhook_id = service.create()["webhookId"]
+        service.post(f"/{webhook_id}/rotate")
+        clock.advance(60)
+        service.post(f"/{webhook_id}/rotate")
+        assert service.get(f"/{webhook_id}").json["previousSecretUntil"] == NOW + 60 + DAY
+        service.post(f"/{webhook_id}/test")
+        ((_, headers, body),) = service.receiver.got
+        second_and_third = [secret_of(MASTER, webhook_id, generation) for generation in (3, 2)]
+        assert headers["webhook-signature"] == signature(second_and_third, headers["webhook-id"], NOW + 60, body)
+
     def test_with_a_key_a_rotation_that_is_sent_again_keeps_the_secret_that_receivers_have(
         self, service: Service
     ) -> None:
@@ -890,12 +903,54 @@ class TestTest:
         del reply.json["id"]
         assert {name: value for name, value in reply.json.items() if name != "id"} == shown | {"delivered": False}
 
-    def test_it_leaves_the_place_as_it_is_also_of_one_that_is_paused(self, service: Service) -> None:
+    def test_of_its_place_it_notes_the_time_alone_also_of_one_that_is_paused(self, service: Service) -> None:
         webhook_id = service.create(paused=True)["webhookId"]
         before = service.hook(webhook_id), service.place(webhook_id)
-        assert service.post(f"/{webhook_id}/test").json["delivered"]
-        assert (service.hook(webhook_id), service.place(webhook_id)) == before
+        tested = service.post(f"/{webhook_id}/test").json
+        assert tested["delivered"]
+        noted = {"testedAt": NOW, "testId": tested["id"]}
+        assert (service.hook(webhook_id), service.place(webhook_id)) == (before[0], before[1] | noted)
         assert service.get(f"/{webhook_id}/deliveries").json["items"] == []
+
+    def test_there_is_one_in_ten_seconds_whoever_asks(self, service: Service, clock: Clock) -> None:
+        webhook_id, other = service.create()["webhookId"], service.create()["webhookId"]
+        assert service.post(f"/{webhook_id}/test").status == 200
+        clock.advance(3)
+        refused = service.post(f"/{webhook_id}/test", user="admin")
+        assert (refused.status, _slug(refused), refused.headers["retry-after"]) == (429, "too-soon", "7")
+        assert "once in 10 seconds" in refused.json["detail"]
+        assert len(service.receiver.got) == 1
+        assert service.post(f"/{other}/test").status == 200
+        clock.advance(7)
+        assert service.post(f"/{webhook_id}/test").status == 200
+
+    def test_of_two_at_a_time_one_is_sent(self, service: Service, table: Table) -> None:
+        webhook_id = service.create()["webhookId"]
+        replies: list[Reply] = []
+        with _meanwhile(table, "UpdateItem", lambda: replies.append(service.post(f"/{webhook_id}/test"))):
+            replies.append(service.post(f"/{webhook_id}/test"))
+        assert [reply.status for reply in replies] == [200, 429]
+        assert len(service.receiver.got) == 1
+
+    def test_a_lost_answer_of_the_table_does_not_refuse_it(self, service: Service, table: Table) -> None:
+        webhook_id = service.create()["webhookId"]
+        with _lost(table, "UpdateItem") as tries:
+            assert service.post(f"/{webhook_id}/test").json["delivered"]
+        assert len(tries) == 2
+
+    def test_of_one_that_is_deleted_meanwhile_nothing_is_sent(self, service: Service, table: Table) -> None:
+        webhook_id = service.create()["webhookId"]
+        with _meanwhile(table, "UpdateItem", lambda: service.delete(webhook_id)):
+            assert service.post(f"/{webhook_id}/test").status == 404
+        assert (service.receiver.got, service.place(webhook_id)) == ([], {})
+
+    def test_neither_it_nor_a_worker_undoes_what_the_other_writes(self, service: Service) -> None:
+        webhook_id = service.create()["webhookId"]
+        worker = service.work(webhook_id)
+        assert service.post(f"/{webhook_id}/test").status == 200
+        assert worker.save({owner_log("alice"): Place(1, 0)})
+        assert service.place(webhook_id)["testedAt"] == NOW
+        assert service.post(f"/{webhook_id}/test").status == 429
 
 
 class TestDeliveries:

@@ -200,6 +200,11 @@ class TestGateway:
         settings = prod.one("AWS::ApiGatewayV2::Stage")["Properties"]["DefaultRouteSettings"]
         assert settings == {"ThrottlingRateLimit": 500, "ThrottlingBurstLimit": 1000}
 
+    def test_throttles_what_may_hold_a_function_for_long_by_itself(self, prod: Templates) -> None:
+        (test,) = [route.key for route in routes.ROUTES if route.operation == "testWebhook"]
+        settings = prod.one("AWS::ApiGatewayV2::Stage")["Properties"]["RouteSettings"]
+        assert settings == {test: {"ThrottlingRateLimit": 5, "ThrottlingBurstLimit": 10}}
+
     def test_logs_every_request_as_json(self, aws: Templates) -> None:
         log = aws.one("AWS::ApiGatewayV2::Stage")["Properties"]["AccessLogSettings"]
         assert json.loads(log["Format"]) == ACCESS_LOG
