@@ -20,9 +20,12 @@ from infra.settings import Misconfigured, Settings
 HERE = Path(__file__).resolve().parent
 
 
-def add_stacks(app: cdk.App) -> None:
-    """What must not be lost, what can be built again, who may call unless that is given, and what watches over it."""
-    settings = Settings.from_context(app.node)
+def add_stacks(app: cdk.App, region: str | None = None) -> None:
+    """What must not be lost, what can be built again, who may call unless that is given, and what watches over it.
+
+    `region` is where they go, if that is known.
+    """
+    settings = Settings.from_context(app.node, region)
     tags = settings.tags
     data = DataStack(app, settings.stack_name("Data"), settings=settings, tags=tags)
     media = MediaStack(app, settings.stack_name("Media"), settings=settings, encryption=data.encryption, tags=tags)
@@ -76,7 +79,7 @@ def main() -> None:
     """Write the CloudFormation templates and what they refer to."""
     app = new_app()
     try:
-        add_stacks(app)
+        add_stacks(app, os.environ.get("CDK_DEFAULT_REGION"))  # which the CDK's command line sets
     except Misconfigured as error:
         sys.exit(f"{error}")
     if app.node.try_get_context("target") != "local" and os.environ.get("CDK_VALIDATION") != "false":

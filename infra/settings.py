@@ -140,8 +140,10 @@ class Settings:
     """The name or ARN of a bus of EventBridge that all changes are put on; None: none."""
 
     @classmethod
-    def from_context(cls, node: Node) -> "Settings":
+    def from_context(cls, node: Node, region: str | None = None) -> "Settings":
         """Read the context; raises Misconfigured, which says what is wrong with it.
+
+        `region` is where the stacks go; None: nobody knows yet.
 
         What is given by itself (`-c name=value`, or in cdk.json) comes before what `environments` in cdk.json says for
         the present `env`; an environment that is not listed there is made like the default one.
@@ -196,7 +198,7 @@ class Settings:
             kms_key=_key(context.get("kmsKey")),
             indexes=_indexes(context.get("indexes")),
             stream_arn=_stream(context.get("streamArn")),
-            event_bus=_bus(context.get("eventBus")),
+            event_bus=_bus(context.get("eventBus"), region),
             architecture=_choice("architecture", context.get("architecture") or "arm64", get_args(Architecture)),
         )
         context.check_names()
@@ -337,11 +339,17 @@ def _stream(text: str | None) -> str | None:
     return text or None
 
 
-def _bus(text: str | None) -> str | None:
+def _bus(text: str | None, region: str | None) -> str | None:
     if not text or text == "none":
         return None
-    if not re.fullmatch(r"(arn:aws[\w-]*:events:[\w-]+:\d{12}:event-bus/)?[\w./-]{1,256}", text, re.ASCII):
+    matched = re.fullmatch(r"(?:arn:aws[\w-]*:events:([\w-]+):\d{12}:event-bus/)?[\w./-]{1,256}", text, re.ASCII)
+    if matched is None:
         raise Misconfigured(f"Context 'eventBus' must be none, or the name or ARN of an event bus, not {text!r}.")
+    if region and matched[1] and matched[1] != region:
+        raise Misconfigured(
+            f"Context 'eventBus' names a bus in {matched[1]}, but the service is deployed to {region}, and puts events on "
+            f"buses of its own region only. Name a bus in {region}; a rule of that bus can pass events on."
+        )
     return text
 
 

@@ -423,6 +423,17 @@ class TestSettings:
     def test_a_bus_is_named_or_given_by_its_arn(self, bus: str) -> None:
         assert _settings({"eventBus": bus}).event_bus == bus
 
+    def test_a_bus_must_be_in_the_region_that_is_deployed_to(self) -> None:
+        bus, node = "arn:aws:events:eu-west-1:123456789012:event-bus/changes", cdk.App(context=CONTEXT).node
+        node.set_context("eventBus", bus)
+        assert Settings.from_context(node, "eu-west-1").event_bus == bus
+        with pytest.raises(Misconfigured, match="names a bus in eu-west-1, but the service is deployed to us-east-1"):
+            Settings.from_context(node, "us-east-1")
+
+    def test_a_bus_that_is_named_is_one_of_the_region(self) -> None:
+        node = cdk.App(context={**CONTEXT, "eventBus": "changes"}).node
+        assert Settings.from_context(node, "us-east-1").event_bus == "changes"
+
     def test_no_bus_is_said_in_two_ways(self) -> None:
         assert _settings({"eventBus": "none"}).event_bus is _settings({}).event_bus is None
 
