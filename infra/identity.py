@@ -74,7 +74,8 @@ class IdentityStack(cdk.Stack):
                 flows=cognito.OAuthFlows(client_credentials=True), scopes=[scopes[routes.TRANSCODE]]
             ),
         )
-        # A search engine, a site, a cache: it may follow everybody's changes, read what people may see, and change nothing.
+        # A search engine, a site, a cache: it may read the feed of everybody's changes and what people may see, and change nothing.
+        # So it makes no webhook: that takes `videos/write`, with which it could create videos and upload films.
         follower = pool.add_client(
             "Follower",
             generate_secret=True,
@@ -107,7 +108,7 @@ class IdentityStack(cdk.Stack):
                 transcoder.user_pool_client_id,
             ),
             "FollowerClientId": (
-                "Client for a system that follows all changes, and changes nothing",
+                "Client for a system that reads the feed of all changes, and changes nothing",
                 follower.user_pool_client_id,
             ),
         }
