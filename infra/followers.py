@@ -47,10 +47,11 @@ def webhook_environment(settings: Settings, data: DataStack, deliveries: sqs.IQu
 
 
 def allow_webhooks(webhooks: ServiceFunction, data: DataStack, deliveries: sqs.IQueue) -> None:
-    """Write webhooks and where they are, list a user's, and wake the worker."""
+    """Write webhooks and where they are, list a user's and who follows, and wake the worker."""
     webhooks.allow_items("BatchGetItem", "DeleteItem", "PutItem", "Query", "UpdateItem", of=[schema.WEBHOOK])
     webhooks.allow_items("GetItem", "UpdateItem", of=[schema.WEBHOOKS], attributes=attributes.USER_WEBHOOKS)
     webhooks.allow_items("GetItem", "PutItem", of=[schema.IDEMPOTENCY])
+    webhooks.allow_queries(schema.RELATION_INDEX)
     allow_following(webhooks, data)
     webhooks.allow_secret(data.webhook_secret)
     webhooks.allow_send(deliveries)

@@ -11,6 +11,8 @@ from shared.web.cursors import LONGEST
 from shared.web.paging import LONGEST_PAGE, Paged
 from shared.web.parameters import Choice, Integer, Names, Order, Query, Region, Text, Time, TimeZone, UserId
 
+EVERYBODY = "*"
+"""What stands for the changes of everybody's things, where a user would be named."""
 FROM_NOW = "now"
 """The cursor that leads past all that there is."""
 SECTIONS = ("credits", "releases", "ratings", "tags", "jobs")
@@ -218,10 +220,21 @@ class ListPlaylists(Paged):
     ascending = Order("By createdAt")
 
 
-class ListWebhooks(Query):
+class Follows(UserId):
+    """Whose changes webhooks send: a userId, or `*` for everybody's."""
+
+    def __init__(self, description: str) -> None:
+        super().__init__(description)
+        self.name = "follows"
+
+
+class ListWebhooks(Paged):
     """GET /v1/webhooks"""
 
     user_id = UserId("Whose; the caller's when left out, another user's for admins")
+    follows = Follows(
+        f"For admins, in place of `userId`: all that send this user's changes, or everybody's (`{EVERYBODY}`), and are not paused"
+    )
 
 
 class ListDeliveries(Paged):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from shared.aws.dynamodb import Table, make_client
 from shared.core.attributes import Item
-from shared.core.errors import Forbidden, InvalidContent, Unavailable
+from shared.core.errors import Forbidden, InvalidContent, InvalidParameter, Unavailable
 from shared.core.settings import (
     LambdaHandler,
     audit_table_name,
@@ -21,7 +21,7 @@ from shared.core.settings import (
 )
 from shared.core.telemetry import service_logger
 from shared.feed.log import DAYS_KEPT, Feed, owner_log, shard_logs
-from shared.queries import ListDeliveries, ListWebhooks
+from shared.queries import EVERYBODY, ListDeliveries, ListWebhooks
 from shared.web.answers import Answer, no_content, respond
 from shared.web.cursors import Cursors, secret_reader
 from shared.web.http import Handler
@@ -88,7 +88,7 @@ class Webhooks:
 
     def create(self, request: Request) -> Answer:
         """POST /v1/webhooks"""
-        from shared.webhooks.models import EVERYBODY, NewWebhook
+        from shared.webhooks.models import NewWebhook
 
         wanted = NewWebhook.parse(request.content(JSON))
         self._check_url(wanted.url)
@@ -105,11 +105,19 @@ class Webhooks:
 
     def list(self, request: Request) -> Answer:
         """GET /v1/webhooks"""
-        owner = request.parameters(ListWebhooks).user_id or request.caller.subject
-        if not request.caller.owns(owner):
+        query = request.parameters(ListWebhooks)
+        owner, follows = query.user_id or request.caller.subject, query.follows
+        if query.user_id is not None and follows is not None:
+            raise InvalidParameter.named("follows", "must not be given together with `userId`")
+        asked = self.pages.asked(request, query, "webhooks", owner, follows)
+        if not request.caller.is_admin and (follows is not None or not request.caller.owns(owner)):
             raise Forbidden("Only admins see the webhooks of others.")
-        items = [followed.document(request.now) for followed in self.store.of_user(owner)]
-        return respond(200, {"items": items, "nextCursor": None})
+        if follows is None:
+            page = self.store.owned(owner, limit=asked.limit, after=asked.after)
+        else:
+            whose = None if follows == EVERYBODY else follows
+            page = self.store.following(whose, limit=asked.limit, after=asked.after)
+        return asked.answer([followed.document(request.now) for followed in page.items], page.resume)
 
     def read(self, request: Request) -> Answer:
         """GET /v1/webhooks/{webhookId}"""

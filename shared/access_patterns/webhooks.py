@@ -41,6 +41,15 @@ WEBHOOKS_PATTERNS = (
         beyond="Consistent, so that who creates one sees it; beside each is how far it is.",
     ),
     AccessPattern(
+        "Webhooks that follow everybody's changes, or a user's",
+        "GET /v1/webhooks?follows=*",
+        ("Query", "BatchGetItem"),
+        RELATION_INDEX,
+        f"rel = {follower_relation(None)}, or rel = {follower_relation('{userId}')}; relShard = 0; then {_BOTH} of each, consistent",
+        "0.5 RRU, 2 more with each webhook",
+        beyond="The index has their ids alone; beside each is how far it is.",
+    ),
+    AccessPattern(
         "Read a webhook",
         "GET /v1/webhooks/{webhookId}",
         ("BatchGetItem",),

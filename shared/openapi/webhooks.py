@@ -115,15 +115,18 @@ OPERATIONS: dict[str, Operation] = {
         {"required": True, "content": {JSON: {"schema": ref("NewWebhook"), "example": NEW_WEBHOOK}}},
     ),
     "listWebhooks": Operation(
-        "List a user's webhooks, newest first",
-        "All of them on one page. Only admins see those of others.",
+        "List a user's webhooks, or who follows, newest first",
+        f"A user's {MOST_WEBHOOKS} at most stand on one page, unless `limit` is less. Only admins see those of others; with `follows` "
+        "they see all that follow a user or everybody, to pause or delete those that must not any more. That list has a new one "
+        "after a second or so, and its pages may be short.",
         {
             200: {
-                "description": "All of them",
+                "description": "A page",
+                "headers": LINK,
                 **json_content(ref("WebhookPage"), {"items": [WEBHOOK], "nextCursor": None}),
             }
         },
-        (errors.InvalidParameter, errors.Forbidden),
+        (errors.InvalidParameter, errors.InvalidCursor, errors.Forbidden),
         query(ListWebhooks),
     ),
     "getWebhook": Operation(
@@ -261,12 +264,7 @@ def schemas() -> Schema:
     return model_schemas(NewWebhook, WebhookPatch, Replay) | {
         "Webhook": object_of(webhook, optional=optional),
         "WebhookWithSecret": object_of({**secret, **webhook}, optional=optional),
-        "WebhookPage": object_of(
-            {
-                "items": {"type": "array", "items": ref("Webhook"), "maxItems": MOST_WEBHOOKS},
-                "nextCursor": {"type": "null"},
-            }
-        ),
+        "WebhookPage": page_of("Webhook"),
         "WebhookTest": object_of(test, optional=not_always),
         "Delivery": object_of(attempt, optional=("videoId", "playlistId", *not_always)),
         "DeliveryPage": page_of("Delivery"),

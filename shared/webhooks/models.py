@@ -14,8 +14,6 @@ from shared.web.bodies import Content
 from shared.web.parameters import rfc3339
 from shared.webhooks.address import LONGEST_URL
 
-EVERYBODY = "*"
-"""What stands for the changes of everybody's things, where a user would be named."""
 LONGEST_DESCRIPTION = 300
 """Characters."""
 

@@ -12,10 +12,13 @@ from typing import Any
 from shared.aws.dynamodb import Table, Write
 from shared.aws.expressions import Expression, change_between
 from shared.aws.failures import ConditionFailed
+from shared.aws.listing import Lists, Window, unsharded
 from shared.aws.records import ABSENT, again, at_version, new_write_id, signing, stamped
 from shared.core.attributes import Item, Value, without
 from shared.core.caller import Caller
 from shared.core.errors import Forbidden, LimitReached, NotFound, VersionMismatch
+from shared.core.limits import LAST_SECOND
+from shared.core.position import Page, Position
 from shared.feed.log import Place
 from shared.routes import ADMIN, CHANGES
 from shared.schema import WEBHOOK, WEBHOOK_PLACE, WEBHOOKS, follower_relation
@@ -154,6 +157,25 @@ class WebhookStore:
         hooks.sort(key=lambda hook: (hook["createdAt"], hook["webhookId"]), reverse=True)
         return [Followed(hook, places[hook["webhookId"]]) for hook in hooks if hook["webhookId"] in places]
 
+    def owned(self, user_id: str, *, limit: int, after: Position | None = None) -> Page[Followed]:
+        """A page of `of_user`."""
+        left = [one for one in self.of_user(user_id) if after is None or _position(one) < after]
+        return Page(left[:limit], _position(left[limit - 1]) if len(left) > limit else None)
+
+    def following(self, user_id: str | None, *, limit: int, after: Position | None = None) -> Page[Followed]:
+        """A page of all users' webhooks that follow one user's changes, or everybody's (None), and are not paused, the newest first.
+
+        By the index, which has a new one after a second or so. It may still have what was deleted or paused since: that is left
+        out, so a page may be short.
+        """
+        window = Window(0, LAST_SECOND + 1, limit=limit, after=after)
+        entries = Lists(self.table).related(unsharded(follower_relation(user_id)), window)
+        ids = dict.fromkeys(entry["relId"] for entry in entries.items)
+        keys = [entity.key(webhookId=webhook_id) for webhook_id in ids for entity in (WEBHOOK, WEBHOOK_PLACE)]
+        read = self.table.get_all(keys, consistent=True)
+        followed = [Followed(hook, place) for hook, place in zip(read[::2], read[1::2], strict=True) if hook and place]
+        return Page([one for one in followed if not one.hook["paused"]], entries.resume)
+
     def change(
         self, webhook_id: str, patch: Mapping[str, Value], caller: Caller, now: int, matches: Callable[[int], bool]
     ) -> dict[str, Any]:
@@ -268,6 +290,10 @@ class WebhookStore:
         """The write that puts a webhook into the list of a user's (`ADD`), or takes it out (`DELETE`)."""
         change = Expression.of(f"{how} #ids :ids", ids={webhook_id}) + signing({}, caller, now)
         return self.table.update(WEBHOOKS.key(userId=user_id), change, condition=condition)
+
+
+def _position(followed: Followed) -> Position:
+    return Position(followed.hook["createdAt"], followed.hook["webhookId"])
 
 
 def require_following(user_id: str | None, caller: Caller) -> None:

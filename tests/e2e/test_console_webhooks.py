@@ -235,12 +235,12 @@ class TestWebhook:
         click(page, "Send a test")
         tested = page.get_by_role("status").filter(has_text="The test was not taken.")
         expect(tested).to_contain_text("503")
+        click(page, "Send a test")
+        expect(page.get_by_role("alert")).to_contain_text("A webhook can be tested once in 10 seconds. Try again in")
         receiver.status = 200
         click(page, "Pause")
         click(page, "Resume")  # it tries again at once
         expect(state(page)).to_contain_text("Nothing is known to wait.")
-        click(page, "Send a test")
-        expect(page.get_by_text("The test was taken.")).to_be_visible()
 
     def test_that_its_receiver_gave_up_says_why_it_is_paused(
         self, console: Console, receiver: Receiver, named: str

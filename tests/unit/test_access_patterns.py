@@ -507,6 +507,10 @@ CALLS: dict[str, tuple[Callable[[Api], str], Callable[[Api, str], Reply]]] = {
     "the stream: the audit trail": (_told, _audit),
     "POST /v1/webhooks": (lambda _: "", lambda api, _: api.post("/v1/webhooks", WEBHOOK)),
     "GET /v1/webhooks": (_with_webhook, lambda api, _: api.get("/v1/webhooks")),
+    "GET /v1/webhooks?follows=*": (
+        lambda api: str(api.post("/v1/webhooks", WEBHOOK | {"userId": "*"}, user="admin").status),
+        lambda api, _: api.get("/v1/webhooks", query="follows=*", user="admin"),
+    ),
     "GET /v1/webhooks/{webhookId}": (_with_webhook, lambda api, path: api.get(path)),
     "PATCH /v1/webhooks/{webhookId} (description)": (
         _with_webhook,

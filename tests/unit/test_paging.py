@@ -100,6 +100,8 @@ def lists(api: Api, table: Table, clock: Clock) -> dict[str, list[List]]:
         for turn in range(2):
             key = WEBHOOK_ATTEMPTS.key(webhookId=webhooks[-1], at=f"{NOW * 1000:013}", turn=turn)
             table.write(table.put(key | {"attempts": zlib.compress(b"[{}]"), TTL_ATTRIBUTE: NOW + 9}))
+    for _ in range(2):
+        api.post("/v1/webhooks", {"url": "https://hooks.acme.com/", "userId": "*"}, user="admin")
     Backstage(table, clock).settle_totals()
     of_films = {
         kind: [f"/v1/videos/{film}/{kind}" for film in (FILM, OTHER_FILM)]
@@ -125,6 +127,7 @@ def lists(api: Api, table: Table, clock: Clock) -> dict[str, list[List]]:
         "listTags": [("/v1/tags", "")],
         "listPlaylists": [("/v1/playlists", query) for query in ("userId=alice", "userId=alice&order=asc")],
         "listEntries": [(f"/v1/playlists/{playlist}/entries", "") for playlist in playlists],
+        "listWebhooks": [("/v1/webhooks", query) for query in ("userId=alice", "follows=alice", "follows=*")],
         "listDeliveries": [(f"/v1/webhooks/{webhook}/deliveries", "") for webhook in webhooks],
         "listVideoPlaylists": [(path, query) for path in of_films["playlists"] for query in ("", "order=asc")],
     }

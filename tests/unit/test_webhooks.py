@@ -87,9 +87,9 @@ class Service:
             raise Unavailable("The queue is busy; try again.")
         self.woken.append((webhook_id, delay_seconds))
 
-    def create(self, user: str = "alice", **fields: Any) -> dict[str, Any]:
+    def create(self, user: str = "alice", *, scopes: str | None = None, **fields: Any) -> dict[str, Any]:
         """The document of a new webhook, with its secret."""
-        reply = self.post("", {"url": URL} | fields, user=user)
+        reply = self.post("", {"url": URL} | fields, user=user, scopes=scopes)
         assert reply.status == 201, reply.body
         created: dict[str, Any] = reply.json
         return created
@@ -524,6 +524,13 @@ class TestRead:
         assert (refused.status, _slug(refused)) == (403, "forbidden")
         assert service.get(query="userId=alice", user="bob", scopes=FOLLOWER).status == 403
 
+    def test_pages_of_a_list_are_asked_for_one_after_the_other(self, service: Service) -> None:
+        created = {service.create()["webhookId"] for _ in range(3)}
+        first = service.get(query="limit=2").json
+        second = service.get(query=f"limit=2&cursor={first['nextCursor']}").json
+        assert [len(first["items"]), len(second["items"]), second["nextCursor"]] == [2, 1, None]
+        assert {item["webhookId"] for item in first["items"] + second["items"]} == created
+
     @pytest.mark.parametrize("scopes", [None, FOLLOWER])
     def test_to_others_it_does_not_exist(self, service: Service, scopes: str | None) -> None:
         webhook_id = service.create()["webhookId"]
@@ -574,6 +581,65 @@ class TestRead:
     def test_an_etag_saves_sending_the_same_again(self, service: Service) -> None:
         path = f"/{service.create()['webhookId']}"
         assert service.get(path, headers={"If-None-Match": service.get(path).etag}).status == 304
+
+
+class TestFollowers:
+    """Who follows everybody, or a user: for admins, who may have to end it."""
+
+    def test_admins_see_the_webhooks_of_all_that_follow_everybody(self, service: Service, clock: Clock) -> None:
+        service.create()
+        bobs = service.create("bob", scopes=FOLLOWER, userId="*")["webhookId"]
+        clock.advance(1)
+        own = service.create("admin", userId="*")["webhookId"]
+        listed = service.get(query="follows=*", user="admin").json
+        _conforms("WebhookPage", listed)
+        assert listed["items"] == [service.get(f"/{id_}", user="admin").json for id_ in (own, bobs)]
+
+    def test_or_a_user(self, service: Service) -> None:
+        own, bobs = service.create(), service.create("bob", scopes=FOLLOWER, userId="alice")
+        service.create("bob")
+        followers = service.ids(query="follows=alice", user="admin")
+        assert {*followers} == {own["webhookId"], bobs["webhookId"]}
+
+    def test_what_is_paused_or_deleted_sends_nothing_and_is_not_among_them(self, service: Service) -> None:
+        paused, deleted, left = (service.create("bob", scopes=FOLLOWER, userId="*")["webhookId"] for _ in range(3))
+        assert service.patch(paused, {"paused": True}, user="admin").status == 200
+        assert service.delete(deleted, user="admin").status == 204
+        assert service.ids(query="follows=*", user="admin") == [left]
+
+    def test_nor_what_the_index_still_has_of_them(self, service: Service, table: Table) -> None:
+        paused, deleted = (service.create("bob", scopes=FOLLOWER, userId="*")["webhookId"] for _ in range(2))
+
+        def end() -> None:
+            service.patch(paused, {"paused": True}, user="admin")
+            service.delete(deleted, user="admin")
+
+        with _meanwhile(table, "BatchGetItem", end):
+            listed = service.get(query="follows=*", user="admin").json
+        assert listed == {"items": [], "nextCursor": None}
+
+    def test_all_of_them_are_found_page_by_page(self, service: Service) -> None:
+        created = {service.create("bob", scopes=FOLLOWER, userId="*")["webhookId"] for _ in range(5)}
+        found: list[str] = []
+        cursor = ""
+        while True:
+            page = service.get(query=f"follows=*&limit=2{cursor}", user="admin").json
+            found += [item["webhookId"] for item in page["items"]]
+            if page["nextCursor"] is None:
+                break
+            cursor = f"&cursor={page['nextCursor']}"
+        assert (len(found), {*found}) == (5, created)
+
+    @pytest.mark.parametrize("query", ["follows=*", "follows=bob", "follows=alice"])
+    @pytest.mark.parametrize("scopes", [None, FOLLOWER])
+    def test_nobody_else_sees_them(self, service: Service, table: Table, query: str, scopes: str | None) -> None:
+        with recorded(table.client) as operations:
+            refused = service.get(query=query, scopes=scopes)
+        assert (refused.status, _slug(refused), operations) == (403, "forbidden", [])
+
+    def test_they_are_asked_for_by_one_of_both(self, service: Service) -> None:
+        refused = service.get(query="follows=*&userId=alice", user="admin")
+        assert (refused.status, refused.json["errors"][0]["parameter"]) == (400, "follows")
 
 
 class TestChange:

@@ -134,6 +134,7 @@ ALLOWED = {
             f"dynamodb:{action} Table WEBHOOK#*"
             for action in ("BatchGetItem", "DeleteItem", "PutItem", "Query", "UpdateItem")
         ),
+        "dynamodb:Query Table/index/RelationIndex",
         "dynamodb:GetItem Table IDEMPOTENCY#*",
         "dynamodb:PutItem Table IDEMPOTENCY#*",
         _only("dynamodb:GetItem Table USER#*", "ids", STAMP),

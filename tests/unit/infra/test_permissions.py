@@ -532,6 +532,8 @@ def what_followers_are_told(service: Service) -> None:
     assert api.get(f"/v1/webhooks/{everybody}", user="admin").json["paused"]
     assert api.get(f"/v1/webhooks/{hook}/deliveries").json["items"]
     assert api.post(f"/v1/webhooks/{hook}/rotate", headers=key).status == 200
+    assert api.post(f"/v1/webhooks/{hook}/test").status == 200
+    assert len(api.get("/v1/webhooks", query="follows=alice", user="admin").json["items"]) == 1
     for query in ("after=now", "", "userId=alice&after=now", "userId=alice"):
         assert api.get("/v1/changes", query=query, user="admin").status == 200
 
