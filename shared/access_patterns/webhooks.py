@@ -46,7 +46,7 @@ WEBHOOKS_PATTERNS = (
         ("Query", "BatchGetItem"),
         RELATION_INDEX,
         f"rel = {follower_relation(None)}, or rel = {follower_relation('{userId}')}; relShard = 0; then {_BOTH} of each, consistent",
-        "0.5 RRU, 2 more with each webhook",
+        "2.5 RRU for one webhook; 2 more with each further one",
         beyond="The index has their ids alone; beside each is how far it is.",
     ),
     AccessPattern(

@@ -939,7 +939,7 @@ def test_only_these_write_what_is_counted_of_views_and_the_purge_removes_it(aws:
         ("videos", {"UserIdIndex", "CategoryIndex", "RelationIndex"}),
         *(
             (folder, {"RelationIndex"})
-            for folder in ("relations", "playlists", "totals", "purge", "sweeper", "rankings", "deliveries")
+            for folder in ("relations", "playlists", "totals", "purge", "sweeper", "rankings", "deliveries", "webhooks")
         ),
     ],
 )
@@ -950,7 +950,7 @@ def test_others_than_these_query_no_index(roles: dict[str, Role], folder: str, i
     allowed = {name: {role for role in roles if roles[role].refusal(access) is None} for name, access in asking.items()}
     assert {name for name, who in allowed.items() if folder in who} == indexes
     assert set().union(*allowed.values()) == {
-        *("videos", "relations", "playlists", "totals", "purge", "sweeper", "rankings", "deliveries")
+        *("videos", "relations", "playlists", "totals", "purge", "sweeper", "rankings", "deliveries", "webhooks")
     }
 
 
