@@ -116,9 +116,9 @@ OPERATIONS: dict[str, Operation] = {
     ),
     "listWebhooks": Operation(
         "List a user's webhooks, or who follows, newest first",
-        f"A user's {MOST_WEBHOOKS} at most stand on one page, unless `limit` is less. Only admins see those of others; with `follows` "
-        "they see all that follow a user or everybody, to pause or delete those that must not any more. That list has a new one "
-        "after a second or so, and its pages may be short.",
+        f"A user's webhooks, {MOST_WEBHOOKS} at most, are on one page unless `limit` is less. Only admins see those of others; with "
+        "`follows` they see all that follow a user or everybody, to pause or delete those that no longer should. That list has a new "
+        "one after a second or so, and its pages may be short.",
         {
             200: {
                 "description": "A page",
