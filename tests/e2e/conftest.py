@@ -25,6 +25,7 @@ from local.ministack import MiniStack
 from local.ports import free_port
 from local.transcoder import Settings, Transcoder
 from shared.routes import TRANSCODE
+from tests.e2e.receiving import Receiver, receiving
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -178,6 +179,14 @@ def _forged(token: str) -> dict[str, str]:
 def unique() -> str:
     """A word that no other test uses: the service is shared by all."""
     return uuid.uuid4().hex
+
+
+@pytest.fixture
+def receiver(service: Service) -> Iterator[Receiver]:
+    """What a test lets webhooks lead to."""
+    assert service.endpoint  # what is deployed elsewhere cannot reach this machine
+    with receiving() as made:
+        yield made
 
 
 @pytest.fixture(scope="session")

@@ -1,74 +1,23 @@
 """Webhooks in the console, and its lists that change as the feed says."""
 
 import re
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import suppress
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Literal
 
 import pytest
 from playwright.sync_api import Locator, Page, Route, expect
 from standardwebhooks import Webhook
 
-from local.ports import LOOPBACK
-from tests.e2e.browser import Console, serious
+from tests.e2e.browser import Console, Hold, serious
 from tests.e2e.conftest import Service, eventually
+from tests.e2e.receiving import Receiver
 
 HOSTILE = '<img src=x onerror="window.hit=1">\u202e\u0645\u064a\u0646\u0627\u0621 \U0001f3ac ' + "W" * 150
 SHOWN: tuple[tuple[Literal["light", "dark"], int], ...] = (("light", 360), ("dark", 1280), ("light", 2560))
 TITLES = ["release.*"]
 """What webhooks of these tests follow: few other tests change titles of alice's videos meanwhile."""
 FEED = re.compile("/v1/changes")
-
-
-@dataclass
-class Receiver:
-    """What webhooks lead to: it keeps what comes, and answers what it is told to."""
-
-    status: int = 200
-    said: bytes = b"taken"
-    received: list[tuple[dict[str, str], bytes]] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        receiver = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                receiver.received.append(({name.lower(): value for name, value in self.headers.items()}, body))
-                self.send_response(receiver.status)
-                self.send_header("Content-Length", str(len(receiver.said)))
-                self.end_headers()
-                with suppress(ConnectionError):  # who asked may have gone
-                    self.wfile.write(receiver.said)
-
-            def log_message(self, *_: object) -> None:
-                """Say nothing."""
-
-        self.server = ThreadingHTTPServer((LOOPBACK, 0), Handler)
-        self.url = f"http://{LOOPBACK}:{self.server.server_address[1]}/changes"
-
-    def about(self, text: str) -> list[tuple[dict[str, str], bytes]]:
-        """What came whose body has a text."""
-        return [(headers, body) for headers, body in [*self.received] if text in body.decode()]
-
-
-@pytest.fixture
-def receiver(service: Service) -> Iterator[Receiver]:
-    """A receiver on this machine, which only a service on it can reach."""
-    assert service.endpoint
-    made = Receiver()
-    thread = threading.Thread(target=made.server.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    try:
-        yield made
-    finally:
-        made.server.shutdown()
-        thread.join()
-        made.server.server_close()
 
 
 @pytest.fixture
@@ -122,6 +71,13 @@ def tries(page: Page, video_id: str) -> Locator:
     return page.get_by_role("region", name="Deliveries").get_by_role("listitem").filter(has=link)
 
 
+def show_news(page: Page, within: Locator, noun: str) -> None:
+    """From now on show what a list offers as soon as it does; what other tests made may be offered first. Open no dialog after it."""
+    page.add_locator_handler(
+        within.get_by_role("button", name=re.compile(f"new {noun}s?: show")), lambda button: button.click()
+    )
+
+
 def click(page: Page, name: str) -> None:
     """Press a button, in the dialog if one is open."""
     page.locator("dialog[open], :root:not(:has(dialog[open]))").get_by_role("button", name=name, exact=True).click()
@@ -158,8 +114,7 @@ class TestWebhook:
         video_id = released(console.service)
         (headers, body), *_ = eventually(lambda: receiver.about(video_id))
         assert Webhook(secret).verify(body, headers)["type"] == "release.created"
-        shows = page.get_by_role("button", name=re.compile("new tr(y|ies): show"))
-        page.add_locator_handler(shows, lambda button: button.click())
+        show_news(page, page.get_by_role("region", name="Deliveries"), "attempt")
         expect(tries(page, video_id)).to_contain_text("Titles: created")
         expect(tries(page, video_id)).to_contain_text(re.compile(r"200.* \d+ ms"))
         expect(state(page)).to_contain_text("delivering")
@@ -180,8 +135,9 @@ class TestWebhook:
         page.keyboard.press("Escape")
         expect(page.get_by_text(named)).to_have_count(0)
 
-    def test_is_paused_changed_and_deleted_by_keyboard(self, console: Console, named: str) -> None:
-        hook = hooked(console.service, "https://example.com/one", named)
+    def test_is_paused_changed_and_deleted_by_keyboard(self, console: Console, receiver: Receiver, named: str) -> None:
+        hook = hooked(console.service, receiver.url, named)
+        moved = f"{receiver.url}/moved"
         path = f"/v1/webhooks/{hook['webhookId']}"
 
         def press(name: str) -> None:
@@ -194,12 +150,12 @@ class TestWebhook:
         press("Resume")
         expect(state(page)).to_contain_text("delivering")
         press("Edit")
-        page.get_by_label("URL").fill("https://example.com/two")
+        page.get_by_label("URL").fill(moved)
         page.get_by_label("All kinds of changes").check()
         page.get_by_label("Description").press("Enter")
-        expect(page.get_by_text("https://example.com/two")).to_be_visible()
+        expect(page.get_by_text(moved)).to_be_visible()
         changed = console.service.request("GET", path).json()
-        assert (changed["url"], changed["types"], changed["description"]) == ("https://example.com/two", [], named)
+        assert (changed["url"], changed["types"], changed["description"]) == (moved, [], named)
         press("Delete …")
         press("Cancel")
         expect(page.get_by_role("heading", name=named)).to_be_visible()
@@ -210,7 +166,7 @@ class TestWebhook:
         assert console.service.request("GET", path).status_code == 404
 
     def test_keeps_what_somebody_else_changed_meanwhile(self, console: Console, named: str) -> None:
-        hook = hooked(console.service, "https://example.com/one", named)
+        hook = hooked(console.service, "https://example.com/one", named, paused=True)
         path = f"/v1/webhooks/{hook['webhookId']}"
         page = opened(console, hook)
         click(page, "Edit")
@@ -228,7 +184,8 @@ class TestWebhook:
         page = opened(console, hooked(console.service, receiver.url, named))
         video_id = released(console.service)
         expect(state(page)).to_contain_text(re.compile("failing.*Behind since .*The next attempt is on"))
-        answered = tries(page, video_id).first
+        show_news(page, page.get_by_role("region", name="Deliveries"), "attempt")
+        answered = tries(page, video_id).last  # later ones come before it
         expect(answered).to_contain_text("503")
         answered.get_by_text("What it answered").click()
         expect(answered.get_by_text("Closed for the night.")).to_be_visible()
@@ -287,16 +244,18 @@ class TestWebhook:
         for secret in (new, hook["secret"]):
             assert Webhook(secret).verify(body, headers)["type"] == "webhook.test"
 
-    def test_of_everybodys_changes_is_for_administrators(self, console: Console, named: str) -> None:
+    def test_of_everybodys_changes_is_for_administrators(
+        self, console: Console, receiver: Receiver, named: str
+    ) -> None:
         page = console.open("webhooks", "admin")
         click(page, "New webhook")
-        page.get_by_label("URL").fill("https://example.com/all")
+        page.get_by_label("URL").fill(receiver.url)
         page.get_by_label("Description").fill(named)
         page.get_by_label("Whose changes").select_option("everybody")
         click(page, "Create")
         click(page, "I have kept it")
         expect(page.get_by_text(re.compile("^Everybody.s changes"))).to_be_visible()
-        hooked(console.service, "https://example.com/own", f"{named} of alice")
+        hooked(console.service, receiver.url, f"{named} of alice")
         page.get_by_role("link", name="Webhooks").first.click()
         page.get_by_role("textbox", name="Webhooks of a user").fill("alice")
         click(page, "Show")
@@ -407,7 +366,7 @@ class TestListsThatFollowTheFeed:
         failures = page.get_by_role("region", name="Failed videos")
         expect(failures.get_by_role("listitem").first).to_be_visible()
         console.service.create("admin", title=unique, status="failed")
-        failures.get_by_role("button", name=re.compile("new changes?: show")).click()
+        show_news(page, failures, "change")
         expect(failures.get_by_role("link", name=unique)).to_be_visible()
 
 
@@ -514,25 +473,37 @@ def watched(
     page = console.context.new_page()
     page.clock.install()
     page.route(FEED, note)
+    hold = Hold(page, FEED)
     page.goto(f"{console.service.base_url}/console/#/{place}")
-    with page.expect_response(FEED):
-        console.sign_in(page, "alice")
+    console.sign_in(page, "alice")
+    hold.wait_for(1)
     expect(page.locator("h1")).to_be_visible()
     expect(page.locator(".loading, .skeleton")).to_have_count(0)
-    page.clock.pause_at(page.evaluate("Date.now() / 1000 + 1"))
+    # It waits for its first answer until its clock stands still, however long that takes: nothing is due by then.
+    page.clock.pause_at(page.evaluate("Date.now() / 1000 + 60"))
+    answer_taken(page, hold.let_go)
     return page, asked
 
 
 def looks(page: Page, asked: list[str], within: int) -> int:
     """Let time go on until the page asks the feed, within milliseconds, and takes what it answers; how often it has asked."""
     before = len(asked)
-    with page.expect_response(FEED) as answer:
+
+    def go_on() -> None:
         for _ in range(within // 500):
             if len(asked) == before:
                 page.clock.run_for(500)
+
+    answer_taken(page, go_on)
+    return len(asked)
+
+
+def answer_taken(page: Page, act: Callable[[], object]) -> None:
+    """Do what lets the page ask the feed, and wait until it has taken the answer."""
+    with page.expect_response(FEED) as answer:
+        act()
     answer.value.finished()
     page.evaluate("fetch('config.json').then((answer) => answer.text())")  # its answer comes after the feed's
-    return len(asked)
 
 
 def hide(page: Page, is_hidden: bool) -> None:

@@ -1,0 +1,67 @@
+"""What webhooks of the tests lead to: a receiver on this machine, which only a service on it can reach."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from standardwebhooks import Webhook
+
+from local.ports import LOOPBACK
+
+
+@dataclass
+class Receiver:
+    """It keeps what comes, and answers what it is told to."""
+
+    status: int = 200
+    said: bytes = b"taken"
+    received: list[tuple[dict[str, str], bytes]] = field(default_factory=list)
+    """Headers, with their names in lower case, and bodies."""
+
+    def __post_init__(self) -> None:
+        receiver = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                receiver.received.append(({name.lower(): value for name, value in self.headers.items()}, body))
+                with suppress(ConnectionError):  # who asked may have gone
+                    self.send_response(receiver.status)
+                    self.send_header("Content-Length", str(len(receiver.said)))
+                    self.end_headers()
+                    self.wfile.write(receiver.said)
+
+            def log_message(self, *_: object) -> None:
+                """Say nothing."""
+
+        self.server = ThreadingHTTPServer((LOOPBACK, 0), Handler)
+        self.url = f"http://{LOOPBACK}:{self.server.server_address[1]}/changes"
+
+    def about(self, text: str) -> list[tuple[dict[str, str], bytes]]:
+        """What came whose body has a text, such as the id of a video: changes of other tests' videos come as well."""
+        return [(headers, body) for headers, body in [*self.received] if text in body.decode()]
+
+    def ids(self, text: str) -> list[str]:
+        """The ids of what came about something, in its order."""
+        return [headers["webhook-id"] for headers, _ in self.about(text)]
+
+    def verified(self, secret: str, text: str) -> list[dict[str, Any]]:
+        """The events that came about something; raises WebhookVerificationError for what this secret has not signed."""
+        return [Webhook(secret).verify(body, headers) for headers, body in self.about(text)]
+
+
+@contextmanager
+def receiving() -> Iterator[Receiver]:
+    """A receiver that answers inside the block."""
+    made = Receiver()
+    thread = threading.Thread(target=made.server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    try:
+        yield made
+    finally:
+        made.server.shutdown()
+        thread.join()
+        made.server.server_close()
