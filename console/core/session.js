@@ -5,7 +5,7 @@
 /**
  * @typedef {{ issuer: string, clientId: string | null, scopes: string, audience: string | null, media?: string[] }} Config
  * @typedef {{ accessToken: string, refreshToken: string | null }} Tokens
- * @typedef {{ subject: string, isAdmin: boolean }} User
+ * @typedef {{ subject: string, isAdmin: boolean, followsAll: boolean }} User `followsAll`: may follow the changes of everybody's videos
  * @typedef {import("oauth4webapi").AuthorizationServer} Server
  */
 
@@ -42,7 +42,8 @@ export function user() {
   if (!tokens) return null;
   const claims = claimsOf(tokens.accessToken);
   const scopes = String(claims.scope ?? "").split(" ");
-  return { subject: String(claims.sub ?? ""), isAdmin: scopes.includes("videos/admin") };
+  const isAdmin = scopes.includes("videos/admin");
+  return { subject: String(claims.sub ?? ""), isAdmin, followsAll: isAdmin || scopes.includes("videos/changes") };
 }
 
 /** The access token for a request; null: nobody is signed in. */

@@ -42,7 +42,7 @@ function List({ owner, user }) {
     ${!loaded.value && loaded.isLoading && html`<${Loading} />`}
     ${loaded.value?.length === 0 && html`<${Empty}>${isOwn ? "You have no webhooks yet." : "This user has no webhooks."}<//>`}
     <ul class="webhooks">${loaded.value?.map((webhook) => html`<li key=${webhook.webhookId}><${Card} webhook=${webhook} isOwn=${isOwn} /></li>`)}</ul>
-    ${isCreating && html`<${Create} isAdmin=${user.isAdmin} onClose=${() => setCreating(false)}
+    ${isCreating && html`<${Create} followsAll=${user.followsAll} onClose=${() => setCreating(false)}
       onCreated=${(/** @type {import("../webhooks/calls.js").WithSecret} */ webhook) => {
         setCreating(false);
         setMade(webhook);

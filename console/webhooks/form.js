@@ -13,8 +13,9 @@ import { chosenOf, Types, typesIn } from "./types.js";
 /** What people fill in; `whose` is only asked when a webhook is made.
  * @typedef {{ url: string, description: string, chosen: import("./types.js").Chosen, whose: "own" | "everybody" | "user", userId: string }} Draft */
 
-/** @param {{ isAdmin: boolean, onClose: () => void, onCreated: (webhook: import("./calls.js").WithSecret) => void }} props */
-export function Create({ isAdmin, onClose, onCreated }) {
+/** `followsAll` is whether whoever makes it may choose whose changes it follows.
+ * @param {{ followsAll: boolean, onClose: () => void, onCreated: (webhook: import("./calls.js").WithSecret) => void }} props */
+export function Create({ followsAll, onClose, onCreated }) {
   const [draft, setDraft] = useState(/** @type {Draft} */ ({ url: "", description: "", chosen: null, whose: "own", userId: "" }));
   const once = useOnce();
   const attempt = useAttempt(async () => {
@@ -27,7 +28,7 @@ export function Create({ isAdmin, onClose, onCreated }) {
     onCreated(await once(body, (key) => create(body, key)));
   });
   return html`<${Dialog} title="New webhook" class="webhook-form" onClose=${onClose}>
-    <${Form} draft=${draft} onInput=${setDraft} attempt=${attempt} isAdmin=${isAdmin} isNew>
+    <${Form} draft=${draft} onInput=${setDraft} attempt=${attempt} choosesWhose=${followsAll}>
       <button class="primary" disabled=${attempt.isBusy}>${attempt.isBusy ? "Creating …" : "Create"}</button>
       <button type="button" onClick=${onClose}>Cancel</button>
     <//>
@@ -70,12 +71,12 @@ export function Edit({ start, onClose, onSaved }) {
 }
 
 /** @param {{ draft: Draft, onInput: (draft: Draft) => void, attempt: { error: unknown, isBusy: boolean, run: () => Promise<void> },
- *   isNew?: boolean, isAdmin?: boolean, children?: import("../parts/parts.js").Children }} props */
-function Form({ draft, onInput, attempt: { error, isBusy, run }, isNew = false, isAdmin = false, children }) {
+ *   choosesWhose?: boolean, children?: import("../parts/parts.js").Children }} props */
+function Form({ draft, onInput, attempt: { error, isBusy, run }, choosesWhose = false, children }) {
   const form = useRef(/** @type {HTMLFormElement | null} */ (null));
   const at = (/** @type {string} */ pointer) => (error instanceof Problem ? error.at(pointer) : undefined);
   const typesFault = error instanceof Problem ? error.errors.find(({ pointer }) => pointer?.match(/^\/types(\/|$)/))?.detail : undefined;
-  const isShown = ["/url", "/description"].some(at) || typesFault || (isAdmin && at("/userId"));
+  const isShown = ["/url", "/description"].some(at) || typesFault || (choosesWhose && at("/userId"));
   const set = (/** @type {Partial<Draft>} */ part) => onInput({ ...draft, ...part });
   useEffect(() => form.current?.querySelector("input")?.focus(), []);
   useEffect(() => {
@@ -90,7 +91,7 @@ function Form({ draft, onInput, attempt: { error, isBusy, run }, isNew = false, 
       required autocomplete="off" spellcheck=${false} placeholder="https://example.com/changes" hint="Where changes are sent: https, on port 443 or 8443." />
     <${Field} label="Description" value=${draft.description} onInput=${(/** @type {string} */ description) => set({ description })}
       error=${at("/description")} readOnly=${isBusy} autocomplete="off" hint="For people: it is not sent." />
-    ${isNew && isAdmin && html`<${Field} label="Whose changes" kind="select" value=${draft.whose} disabled=${isBusy}
+    ${choosesWhose && html`<${Field} label="Whose changes" kind="select" value=${draft.whose} disabled=${isBusy}
         error=${draft.whose === "user" ? undefined : at("/userId")}
         onInput=${(/** @type {Draft["whose"]} */ whose) => set({ whose })}>
         <option value="own">Your own</option><option value="everybody">Everybody’s</option><option value="user">Those of one user</option>

@@ -1,6 +1,8 @@
 """Webhooks in the console, and its lists that change as the feed says."""
 
+import json
 import re
+from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from typing import Any, Literal
@@ -9,6 +11,7 @@ import pytest
 from playwright.sync_api import Locator, Page, Route, expect
 from standardwebhooks import Webhook
 
+from shared.routes import CHANGES, READ, WRITE
 from tests.e2e.browser import Console, Hold, serious
 from tests.e2e.conftest import Service, eventually
 from tests.e2e.receiving import Receiver
@@ -267,6 +270,31 @@ class TestWebhook:
         expect(page.get_by_label("URL")).to_be_visible()
         expect(page.get_by_label("Whose changes")).to_have_count(0)
 
+    def test_of_everybodys_changes_is_for_followers_too(self, console: Console) -> None:
+        """Nobody signs in here with just their scope, so the page gets a token of the test's, and the test's answers."""
+        sent: list[Any] = []
+
+        def answer(route: Route) -> None:
+            if route.request.method == "POST":
+                sent.append(route.request.post_data_json)
+                route.fulfill(status=503, json={"title": "Unavailable", "status": 503})
+            else:
+                route.fulfill(json={"items": [], "nextCursor": None})
+
+        page = console.open("webhooks", None)
+        page.route("**/v1/webhooks", answer)
+        page.evaluate(
+            "tokens => sessionStorage.setItem('tokens', JSON.stringify(tokens))", token_of(READ, WRITE, CHANGES)
+        )
+        page.reload()
+        click(page, "New webhook")
+        page.get_by_label("URL").fill("https://example.com/all")
+        page.get_by_label("Whose changes").select_option("everybody")
+        click(page, "Create")
+        expect(page.get_by_role("alert")).to_contain_text("Unavailable")
+        assert sent[0]["userId"] == "*"
+        assert page.get_by_role("search").count() == 0  # the webhooks of others are for administrators
+
     def test_is_for_everybody_at_any_width(self, console: Console, receiver: Receiver, named: str) -> None:
         receiver.said = HOSTILE.encode()
         hook = hooked(console.service, f"{receiver.url}?{'w' * 300}", f"{HOSTILE} {named}"[:300])
@@ -287,6 +315,12 @@ class TestWebhook:
         page.get_by_text("How a receiver checks a change").click()
         looks_well(page)
         assert page.evaluate("window.hit") is None
+
+
+def token_of(*scopes: str) -> dict[str, str | None]:
+    """What a page keeps of somebody who signed in with these scopes; no service takes the token."""
+    claims = urlsafe_b64encode(json.dumps({"sub": "follower", "scope": " ".join(scopes)}).encode()).decode().rstrip("=")
+    return {"accessToken": f"header.{claims}.signature", "refreshToken": None}
 
 
 def looks_well(page: Page) -> None:
