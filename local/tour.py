@@ -21,7 +21,11 @@ _VARYING = (
     (re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"), "<uuid>"),
     (re.compile(r'"(createdAt|updatedAt|purgeAt|ratedAt|addedAt)":\d+'), r'"\1":<time>'),
     (re.compile(r'"(\d+)\.[0-9a-f]{16}"'), r'"\1.<hash>"'),
-    (re.compile(r'"(sequence|at|to)":"?\d{10,}"?'), r'"\1":<time>'),
+    (re.compile(r'"(sequence|at|to)": ?"?\d{10,}"?'), r'"\1":<time>'),
+    (re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ"), "<time>"),
+    (re.compile(r'"id": "[\w-]{20}"'), '"id": <change>'),
+    (re.compile(r'"position": \d+'), '"position": <number>'),
+    (re.compile(r"^\d+ events came", re.MULTILINE), "<number> events came"),
     (re.compile(r"(https?|s3)://[^\s\"]+?/(thumbnails|renditions)/"), r"\1://<bucket>/\2/"),
     (re.compile(r"/[0-9a-f]{32}/"), "/<hash>/"),
     (re.compile(r'"personId":"nm\d+"'), '"personId":<person>'),
@@ -58,7 +62,7 @@ def played(page: str, environment: Mapping[str, str]) -> str:
 
 
 def masked(text: str) -> str:
-    """The text without what differs from run to run: ids, times and hashes."""
+    """The text without what differs from run to run: ids, times, hashes, and counts of what others do meanwhile."""
     for pattern, replacement in _VARYING:
         text = pattern.sub(replacement, text)
     return text

@@ -108,6 +108,13 @@ def test_masking_hides_what_varies_and_nothing_else() -> None:
     assert tour.masked(line) == '{"videoId":"<uuid>","createdAt":<time>,"viewCount":2} "3.<hash>"'
     entry = '{"sequence":"000000000001234567890","at":1717645200000,"changes":[{"to":1717645200},{"to":3}]}'
     assert tour.masked(entry) == '{"sequence":<time>,"at":<time>,"changes":[{"to":<time>},{"to":3}]}'
+    change = '{"id": "OdJ1ZKyxEpQNWYIvafT2", "at": 1795405541000, "by": {"id": "alice"}, "shard": 0, "position": 56}'
+    assert tour.masked(change) == (
+        '{"id": <change>, "at":<time>, "by": {"id": "alice"}, "shard": 0, "position": <number>}'
+    )
+    assert tour.masked("2026-11-23 03:45:41Z  version 2\n12 events came; it is deleted.") == (
+        "<time>  version 2\n<number> events came; it is deleted."
+    )
     places = (
         '"http://127.0.0.1:4566/media/thumbnails/v/9f86d081884c7d659a2feaa0c55ad015/a.jpg","s3://b/renditions/v/720p"'
     )
