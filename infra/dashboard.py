@@ -75,8 +75,8 @@ class OperationsDashboard(Construct):
                 self._pipeline(functions, queues),
             ),
             (
-                "## Followers\nWhat webhooks and the event bus are told of changes. Receivers that fail are tried again for three "
-                "days, then their webhook is paused; that is theirs to mend. A wait is one of receivers that do not fail.",
+                "## Webhooks and the event bus\nChanges that were sent, and how late. A receiver that fails is tried again for three "
+                "days, then its webhook is paused: its owner has to mend it. Waits are of receivers that do not fail, and of the bus.",
                 self._followers(),
             ),
             (

@@ -24,7 +24,7 @@ LATE = {
     "aggregates": "The totals of users and tags are out of date",
     "tallies": "Views of viewers and ratings are not in the counts yet",
     "reverts": "Large change sets are not taken back",
-    "deliveries": "Webhooks and the event bus are not told of changes",
+    "deliveries": "Webhooks and the event bus get no changes",
 }
 """What it means for users when the queue's oldest job or message is too old."""
 
@@ -37,7 +37,7 @@ LOST = {
     "aggregates": "The totals of a user or a tag are wrong",
     "tallies": "The view count or the rating of a video is wrong",
     "reverts": "A change set was taken back in part; its run stays as it is until the message is moved back",
-    "deliveries": "A webhook may be told of changes only after the next ones",
+    "deliveries": "A webhook may send some changes only together with the next one",
 }
 """What it means for users that a message is in the dead-letter queue."""
 
@@ -105,7 +105,7 @@ class OperationsStack(cdk.Stack):
         )
         alarms.watch_stream_reader(
             jobs.functions["audit"],
-            late="The audit trail and the feed do not show the newest changes, and webhooks are not told of them",
+            late="The audit trail and the feed do not show the newest changes, and webhooks do not send them",
             lost="The audit trail and the feed lack a change",
         )
         for name, queue in {"arrivals": media.arrivals_queue, **jobs.queues}.items():

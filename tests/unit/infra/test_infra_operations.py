@@ -401,7 +401,7 @@ class TestDashboard:
             "## Users",
             "## Business",
             "## Pipeline",
-            "## Followers",
+            "## Webhooks and the event bus",
             "## Functions",
             "## Table",
             "## Newest errors and warnings",
