@@ -146,14 +146,18 @@ class Feed:
         `repeated` are the ids of those that were in the trail already: they may have been appended long ago, so they are
         looked for. Raises Unavailable; WriteContention when others got in the way at every attempt.
         """
-        by_log: dict[str, list[Change]] = {}
+        by_log: dict[str, dict[str, Change]] = {}
         for change in changes:
             for log in logs_of(change):
-                by_log.setdefault(log, []).append(change)
-        for log, own in by_log.items():
-            again = [change for change in own if change["id"] in repeated]
-            present = self._ids_since(log, min(change["at"] for change in again) - SKEW_MS) if again else set()
-            self._append(log, [change for change in own if change["id"] not in present])
+                by_log.setdefault(log, {})[change["id"]] = change
+        try:
+            for log, own in by_log.items():
+                present = self._present(log, [change for id_, change in own.items() if id_ in repeated])
+                self._append(log, [change for id_, change in own.items() if id_ not in present])
+        except Exception:
+            # All of it comes again, and is prepared again: a tail that a restored table does not have would fail forever.
+            self._tails.clear()
+            raise
         # Not before: what was prepared needs its tail as it was then.
         if len(self._tails) > MOST_TAILS:
             self._tails.clear()
@@ -168,9 +172,9 @@ class Feed:
             try:
                 self._tails[log] = self._extend(log, tail, changes)
             except ConditionFailed as error:
-                newer, self._tails[log] = self._since(log, tail, error.item)
-                present = {change["id"] for change in newer}
-                changes = [change for change in changes if change["id"] not in present]
+                missing = {change["id"] for change in changes}
+                self._tails[log] = self._caught_up(log, tail, error.item, missing)
+                changes = [change for change in changes if change["id"] in missing]
             else:
                 return
         raise WriteContention("Others append to the same log; try again.")
@@ -198,45 +202,74 @@ class Feed:
         item = self.table.get({PARTITION_KEY: log, SORT_KEY: TAIL}, consistent=True)
         return _Block.of(item) if item else _EMPTY
 
-    def _since(self, log: str, known: _Block, item: Item | None) -> tuple[list[Change], _Block]:
-        """What was appended after a tail as it was known, and the tail as it is; `item` is the tail that stood in the way."""
+    def _caught_up(self, log: str, known: _Block, item: Item | None, missing: set[str]) -> _Block:
+        """The tail as it is, without all ids from `missing` that were appended since it was as it is known.
+
+        `item` is the tail that stood in the way.
+        """
         if item and item["first"] == known.first:
             tail = _Block.of(item)
-            return list(tail.changes[len(known.changes) :]), tail
-        place, newer = known.end, list[Change]()
+            missing.difference_update(change["id"] for change in tail.changes[len(known.changes) :])
+            return tail
+        place = known.end
         while True:
             stretch = self.read(log, place, sys.maxsize, consistent=True)
-            newer += [told.change for told in stretch.told]
+            missing.difference_update(told.change["id"] for told in stretch.told)
             place = stretch.place
             if stretch.is_end:
                 tail = self._tail(log)
                 if tail.end == place:
-                    return newer, tail
+                    return tail
 
-    def _ids_since(self, log: str, at: int) -> set[str]:
-        """The ids of what was appended from a time on (epoch milliseconds), and of some before."""
-        ids: set[str] = set()
-        for block in self._back(log):
-            ids.update(change["id"] for change in block.changes)
-            if block.at < at:
+    def _present(self, log: str, again: Sequence[Change]) -> set[str]:
+        """The ids of those of these changes that the log has: reads until all are found, or they can stand nowhere else."""
+        ids = {change["id"] for change in again}
+        missing = set(ids)
+        blocks = self._likely(log, min(change["at"] for change in again)) if again else ()
+        for block in blocks:
+            missing.difference_update(change["id"] for change in block.changes)
+            if not missing:
                 break
-        return ids
+        return ids - missing
 
-    def _back(self, log: str) -> Iterator[_Block]:
-        start: Item | None = None
-        while True:
-            page = self.table.query(
-                index=None,
-                condition=Expression.of("#pk = :log", log=log),
-                ascending=False,
-                limit=MOST_BLOCKS,
-                start=start,
-                consistent=True,
-            )
-            yield from map(_Block.of, page.items)
-            if page.last_key is None:
+    def _likely(self, log: str, at: int) -> Iterator[_Block]:
+        """All blocks that a change of a time (epoch milliseconds) or later may stand in, the likely ones first.
+
+        1. The newest, one Query: what comes again mostly failed a moment ago.
+        2. From its time on. When a reader of the stream starts over, all of a day comes again, batch by batch. To read back
+           to each from the end would be quadratic; from its time on, its changes stand in the first blocks, so that
+           a batch takes as many reads however long the log is, but for one more at each doubling.
+        3. The rest up to the newest, for a change whose function died first: it was appended much later, or never.
+        4. Up to SKEW_MS before its time, for one that was appended by a clock that is behind.
+        """
+        newest, is_all = self._back(log, None)
+        yield from newest
+        if is_all or newest[-1].at < at - SKEW_MS:
+            return
+        first = begun = min(self.at_time(log, at).first, newest[-1].first)
+        while first < newest[-1].first:
+            blocks, _ = self._blocks(log, first, MOST_BLOCKS, consistent=True)
+            yield from blocks
+            first = blocks[-1].next
+        is_all = False
+        while not is_all:
+            older, is_all = self._back(log, begun)
+            yield from older
+            if older and older[-1].at < at - SKEW_MS:
                 return
-            start = {PARTITION_KEY: log, SORT_KEY: page.items[-1][SORT_KEY]}
+            begun = older[-1].first if older else begun
+
+    def _back(self, log: str, before: int | None) -> tuple[list[_Block], bool]:
+        """The newest blocks, or the newest before a position, from new to old, and whether there are none older."""
+        page = self.table.query(
+            index=None,
+            condition=Expression.of("#pk = :log", log=log),
+            ascending=False,
+            limit=MOST_BLOCKS,
+            start=None if before is None else {PARTITION_KEY: log, SORT_KEY: _sortable(before)},
+            consistent=True,
+        )
+        return [_Block.of(item) for item in page.items], page.last_key is None
 
     def read(self, log: str, place: Place, limit: int, *, consistent: bool = False) -> Stretch:
         """Up to `limit` changes behind a place, which may be fewer though there are more.
@@ -273,7 +306,7 @@ class Feed:
                     return Stretch(told, place, is_end=False)
                 position, place = place.first + place.skip, Place(place.first, place.skip + 1)
                 told.append(Told(position, change, place))
-        if is_end and blocks and place.skip > len(blocks[-1].changes):
+        if is_end and place > (blocks[-1].end if blocks else _EMPTY.end):
             return None  # the log has not reached this place: the table was set back to an earlier time
         return Stretch(told, place, is_end=is_end)
 

@@ -174,7 +174,7 @@ class TestAppending:
         tell(ahead, change(3))
         monkeypatch.setattr(log, "LARGEST_TAIL", 1)
         with monkeypatch.context() as patch:
-            patch.setattr(behind, "_since", _kill)
+            patch.setattr(behind, "_caught_up", _kill)
             with pytest.raises(Killed):
                 behind.append([change(9)])  # it has written its block, and not the tail
         block, tail = blocks_of(trail, name)
@@ -207,14 +207,111 @@ class TestAppending:
         for name in logs_of(change()):
             assert told(feed, name) == dense(1, 2, 3, 4)
 
-    def test_what_was_delivered_before_is_found_far_back(self, feed: Feed, trail: Table, clock: Clock) -> None:
-        for number in range(1, 201):
+    def test_the_same_change_twice_in_a_batch_is_appended_once(self, feed: Feed) -> None:
+        tell(feed, change(1), change(2), change(1), repeated=[change(1)["id"]])
+        assert told(feed) == dense(1, 2)
+
+    def test_one_who_knew_more_of_a_log_than_a_restored_table_has_looks_again(self, feed: Feed, trail: Table) -> None:
+        for number in range(1, 12):
             tell(feed, change(number))
-        again = [change(1), change(150), change(201)]
-        with recorded(trail.client) as operations:
-            tell(Feed(trail, clock), *again, repeated=[made["id"] for made in again])
-        assert told(feed) == dense(*range(1, 202))
-        assert "Query" in [operation.name for operation in operations]
+        for item in items_of(trail):
+            trail.delete({name: item[name] for name in ("pk", "sk")})
+        with pytest.raises(Gone):
+            tell(feed, change(12))
+        tell(feed, change(12), repeated=[change(12)["id"]])
+        assert told(feed) == dense(12)
+
+
+@pytest.mark.usefixtures("small_blocks")
+class TestWhatIsDeliveredAgain:
+    """One change a minute, of which some are delivered again; a Query reads five blocks of two or three."""
+
+    @pytest.fixture(autouse=True)
+    def small_pages(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(log, "MOST_BLOCKS", 5)
+
+    @pytest.fixture
+    def reads(self, trail: Table, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+        """How many items each Query of ALICES has read."""
+        counted: list[int] = []
+        query = trail.query
+
+        def count(**asked: Unpack[Asked]) -> QueryPage:
+            page = query(**asked)
+            if asked["condition"].values[":log"] == ALICES:
+                counted.append(page.examined)
+            return page
+
+        monkeypatch.setattr(trail, "query", count)
+        return counted
+
+    def made(self, number: int) -> Change:
+        """The change of a minute."""
+        return change(number, at=(NOW + 60 * number) * 1000)
+
+    def fill(self, feed: Feed, clock: Clock, numbers: Sequence[int]) -> None:
+        """Append these changes at the time of each."""
+        for number in numbers:
+            clock.now = max(clock.now, NOW + 60 * number)
+            tell(feed, self.made(number))
+
+    def again(self, trail: Table, clock: Clock, *numbers: int) -> None:
+        """Deliver changes again to an instance that knows nothing."""
+        ids = [self.made(number)["id"] for number in numbers]
+        tell(Feed(trail, clock), *map(self.made, numbers), repeated=ids)
+
+    @pytest.mark.parametrize("count", [60, 120, 240])
+    def test_each_batch_of_a_stream_that_starts_over_reads_as_much_however_long_the_log_is(
+        self, feed: Feed, trail: Table, clock: Clock, reads: list[int], count: int
+    ) -> None:
+        self.fill(feed, clock, range(1, count + 1))
+        reads.clear()
+        batches = range(1, count + 1, 6)
+        for first in batches:
+            self.again(trail, clock, *range(first, first + 6))
+        assert told(feed) == dense(*range(1, count + 1))
+        # One Query back, a search by time (one block for each doubling), and one or two forward.
+        doublings = count.bit_length()
+        assert len(reads) <= len(batches) * (doublings + 4)
+        assert sum(reads) <= len(batches) * (doublings + 4 * log.MOST_BLOCKS)
+
+    def test_a_retry_of_a_moment_ago_is_one_query(
+        self, feed: Feed, trail: Table, clock: Clock, reads: list[int]
+    ) -> None:
+        self.fill(feed, clock, range(1, 61))
+        reads.clear()
+        self.again(trail, clock, 58, 59, 60)
+        assert reads == [5]
+
+    @pytest.mark.parametrize("at", [2, 20, 40, 59, 60])
+    def test_what_was_appended_long_after_its_time_is_found_there(
+        self, feed: Feed, trail: Table, clock: Clock, at: int
+    ) -> None:
+        self.fill(feed, clock, [1, *range(3, at + 1)])
+        self.again(trail, clock, 2)  # whoever put it into the trail died then, and it is appended only now
+        self.fill(feed, clock, range(at + 1, 61))
+        expected = told(feed)
+        assert sorted(expected, key=lambda one: one[1]) != expected or at == 2
+        for _ in range(2):
+            self.again(trail, clock, 1, 2, 3)
+            assert told(feed) == expected
+
+    def test_what_was_never_appended_is_appended_at_the_end(self, feed: Feed, trail: Table, clock: Clock) -> None:
+        self.fill(feed, clock, [1, *range(3, 61)])
+        self.again(trail, clock, 1, 2, 3)
+        assert told(feed) == dense(1, *range(3, 61), 2)
+        self.again(trail, clock, 1, 2, 3)
+        assert told(feed) == dense(1, *range(3, 61), 2)
+
+    def test_what_was_appended_by_a_clock_that_is_behind_is_found_before_its_time(
+        self, feed: Feed, trail: Table, clock: Clock
+    ) -> None:
+        self.fill(feed, clock, range(1, 30))
+        tell(feed, self.made(34))
+        self.fill(feed, clock, [*range(30, 34), *range(35, 61)])
+        expected = told(feed)
+        self.again(trail, clock, 34)
+        assert told(feed) == expected
 
 
 def _kill(*_: object) -> Any:
