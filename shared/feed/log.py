@@ -14,6 +14,7 @@ import zlib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import orjson
@@ -91,36 +92,45 @@ class _Block:
     """Changes with the positions `first`, `first + 1` ..., the last of which was appended at `at` (epoch milliseconds)."""
 
     first: int
-    changes: tuple[Change, ...]
+    count: int
+    packed: bytes
     at: int
     is_closed: bool = False
     """Whether it is a block, and not the tail."""
 
     @classmethod
     def of(cls, item: Item) -> "_Block":
-        changes = orjson.loads(zlib.decompress(item["changes"]))
-        return cls(item["first"], tuple(changes), item["at"], item[SORT_KEY] != TAIL)
+        return cls(item["first"], item["count"], item["changes"], item["at"], item[SORT_KEY] != TAIL)
+
+    @classmethod
+    def made(cls, first: int, changes: Sequence[Change], at: int) -> "_Block":
+        return cls(first, len(changes), zlib.compress(orjson.dumps(changes)), at)
+
+    @cached_property
+    def changes(self) -> tuple[Change, ...]:
+        """Unpacked when they are asked for: a search by time asks for none."""
+        return tuple(orjson.loads(zlib.decompress(self.packed)))
 
     def item(self, log: str, sort_key: str) -> Item:
         return {
             PARTITION_KEY: log,
             SORT_KEY: sort_key,
             "first": self.first,
-            "count": len(self.changes),
+            "count": self.count,
             "at": self.at,
-            "changes": _packed(self.changes),
+            "changes": self.packed,
         }
 
     @property
     def next(self) -> int:
-        return self.first + len(self.changes)
+        return self.first + self.count
 
     @property
     def end(self) -> Place:
-        return Place(self.first, len(self.changes))
+        return Place(self.first, self.count)
 
 
-_EMPTY = _Block(1, (), 0)
+_EMPTY = _Block.made(1, (), 0)
 
 
 class Feed:
@@ -182,19 +192,19 @@ class Feed:
     def _extend(self, log: str, tail: _Block, changes: Sequence[Change]) -> _Block:
         """Write the tail with more changes; raises ConditionFailed when it is no longer as it was read."""
         at = max(int(self._clock() * 1000), tail.at)
-        longer = _Block(tail.first, (*tail.changes, *changes), at)
-        if tail.changes and len(_packed(longer.changes)) > LARGEST_TAIL:
+        longer = _Block.made(tail.first, (*tail.changes, *changes), at)
+        if tail.count and len(longer.packed) > LARGEST_TAIL:
             self._close(log, tail)
-            longer = _Block(tail.next, tuple(changes), at)
-        as_read = Expression.of("#first = :read AND #count = :held", read=tail.first, held=len(tail.changes))
-        self.table.write(self.table.put(longer.item(log, TAIL), condition=as_read if tail.changes else ABSENT))
+            longer = _Block.made(tail.next, changes, at)
+        as_read = Expression.of("#first = :read AND #count = :held", read=tail.first, held=tail.count)
+        self.table.write(self.table.put(longer.item(log, TAIL), condition=as_read if tail.count else ABSENT))
         return longer
 
     def _close(self, log: str, tail: _Block) -> None:
         """Write what a tail holds to its block. One who has missed that it grew writes less, which does no harm: more replaces it
         before the tail begins anew, and less never replaces more."""
         item = tail.item(log, _sortable(tail.first)) | {TTL_ATTRIBUTE: tail.at // 1000 + DAYS_KEPT * 86_400}
-        shorter = Expression.of("attribute_not_exists(#pk) OR #count < :held", held=len(tail.changes))
+        shorter = Expression.of("attribute_not_exists(#pk) OR #count < :held", held=tail.count)
         with suppress(ConditionFailed):  # it is there
             self.table.write(self.table.put(item, condition=shorter))
 
@@ -209,7 +219,7 @@ class Feed:
         """
         if item and item["first"] == known.first:
             tail = _Block.of(item)
-            missing.difference_update(change["id"] for change in tail.changes[len(known.changes) :])
+            missing.difference_update(change["id"] for change in tail.changes[known.count :])
             return tail
         place = known.end
         while True:
@@ -375,7 +385,3 @@ def _may_hide_a_block(oldest: _Block) -> bool:
 
 def _sortable(position: int) -> str:
     return f"{position:012}"
-
-
-def _packed(changes: Sequence[Change]) -> bytes:
-    return zlib.compress(orjson.dumps(changes))

@@ -25,6 +25,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -98,10 +99,7 @@ class InMemory(Table):
             order, rows = (SORT_KEY,), list(self.items[str(values.get(":pk", values.get(":log")))].values())
         for name, relation, value in bounds:
             rows = [item for item in rows if item[name] == value or (relation == ">=" and item[name] > value)]
-
-        def place(item: Item) -> tuple[Any, ...]:
-            return tuple(item[name] for name in order)
-
+        place = itemgetter(*order)
         rows.sort(key=place, reverse=not ascending)
         if start := asked.get("start"):
             rows = [item for item in rows if (place(item) > place(start) if ascending else place(item) < place(start))]
@@ -355,7 +353,7 @@ def _number(raw: Raw) -> int:
 
 
 @pytest.fixture(scope="module")
-def world() -> Iterator[World]:
+def world() -> World:
     """The feed of all that became of a catalogue, and who followed it."""
     made = World(18)
     logging.disable(logging.WARNING)  # a fifth of the time
@@ -363,7 +361,7 @@ def world() -> Iterator[World]:
         made.run()
     finally:
         logging.disable(logging.NOTSET)
-    yield made
+    return made
 
 
 def test_the_stream_was_disturbed(world: World) -> None:
