@@ -37,7 +37,7 @@ function List({ owner, user }) {
       ${user.isAdmin && html`<${Whose} owner=${isOwn ? "" : owner} />`}
     </div>
     ${!isOwn && html`<p><a href=${to(["webhooks"])}>To your own webhooks</a></p>`}
-    <p class="hint">A webhook tells another system of every change, signed and in the order of each video, as soon as it happens.</p>
+    <p class="hint">A webhook sends each change to another system as it happens, signed, and those of one video in their order.</p>
     <${Failure} error=${loaded.error} retry=${loaded.reload} />
     ${!loaded.value && loaded.isLoading && html`<${Loading} />`}
     ${loaded.value?.length === 0 && html`<${Empty}>${isOwn ? "You have no webhooks yet." : "This user has no webhooks."}<//>`}

@@ -19,7 +19,7 @@ export default function Deliveries({ webhookId }) {
   useEvery(() => void pages.look().catch(() => undefined), PERIOD_MS, !pages.isLoading && !pages.error); // the next look may succeed
   return html`<section class="deliveries" aria-label="Deliveries">
     <h2>Deliveries</h2>
-    <p class="hint">Every try of the last 7 days, the newest first.</p>
+    <p class="hint">Every attempt of the last 7 days, the newest first.</p>
     <${News} pages=${pages} noun="new attempt" isLast />
     ${pages.isDone && !pages.items.length && html`<${Empty}>Nothing was sent in the last 7 days.<//>`}
     <ol class="delivery-list">${pages.items.map((delivery) => html`<li key=${keyOf(delivery)}>
@@ -34,7 +34,7 @@ export default function Deliveries({ webhookId }) {
   </section>`;
 }
 
-/** What no two tries share. @param {Delivery} delivery */
+/** What no two attempts share. @param {Delivery} delivery */
 function keyOf({ at, changeId, attempt }) {
   return `${at} ${changeId} ${attempt}`;
 }
