@@ -296,6 +296,8 @@ class _Run:
             new = without(new, "failures") | {"failingSince": now}
         new = without(new, "caughtUpAt") | {"failures": new.get("failures", 0) + 1, "tried": tried}
         answers = [one.answer for one in failed]
+        if self.is_bus:  # of which no owner sees an attempt
+            service_logger().error("event bus refused changes", extra={"reason": answers[-1].error})
         because = None if self.is_bus else reason_to_pause(answers, now - new["failingSince"])
         if because:
             self._pause(new, because)

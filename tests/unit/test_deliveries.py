@@ -26,6 +26,7 @@ from tests.backstage import FakeQueue
 from tests.delivering import ALICE, ROOT, URL, Delivering, always, answered
 from tests.harness import MASTER, NOW, Clock, Context, ShortContext, recorded
 from tests.integration.faults import Line, meanwhile, throttled
+from tests.logs import log_lines
 from tests.wire import come_between
 
 DAY = 86_400
@@ -774,7 +775,9 @@ class TestWhatIsMeasured:
         service.worker = service.make(bus=bus)
         service.change("a")
         bus.codes = ["InternalFailure"] * 2
-        service.deliver(BUS)
+        with log_lines() as lines:
+            service.deliver(BUS)
+        assert [line["reason"] for line in lines if line["level"] == "ERROR"] == ["The bus answered InternalFailure."]
         metrics()
         service.clock.advance(1000)
         service.deliver(BUS)
