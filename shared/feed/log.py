@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import NamedTuple
 
 import orjson
@@ -43,6 +43,7 @@ LOOKS = 3
 """How often a block that is missing is looked for: the tail may become one in the middle of a Query."""
 
 
+@cache
 def shard_logs() -> tuple[str, ...]:
     """The logs that together have everybody's changes, by their shard."""
     return tuple(CHANGES.key(shard=shard, position="")[PARTITION_KEY] for shard in range(SHARDS))
