@@ -674,6 +674,24 @@ class TestTheAuditFunction:
         assert len({id_ for _, id_ in told(feed)}) == 3
         assert queue.sent
 
+    @pytest.mark.parametrize("after", range(5))
+    def test_one_that_gets_the_same_batch_meanwhile_tells_of_it_instead(
+        self, trail: Table, clock: Clock, feed: Feed, monkeypatch: pytest.MonkeyPatch, after: int
+    ) -> None:
+        write, done = trail.write, list[Item]()
+
+        def overtaken(*asked: Any, **options: Any) -> Item:
+            done.append(write(*asked, **options))
+            if len(done) == after + 1:
+                self.invoke(Table(trail.name, trail.client), clock, FakeQueue(), records(3))
+            return done[-1]
+
+        monkeypatch.setattr(trail, "write", overtaken)
+        self.invoke(trail, clock, FakeQueue(), records(3))
+        assert len(done) > after
+        assert [position for position, _ in told(feed)] == [1, 2, 3]
+        assert len({id_ for _, id_ in told(feed)}) == 3
+
     def test_wakes_them_again_when_it_could_not_say_so(self, trail: Table, clock: Clock, feed: Feed) -> None:
         queue = BrokenQueue(failures=1)
         with pytest.raises(Unavailable):

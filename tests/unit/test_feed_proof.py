@@ -65,7 +65,7 @@ OWNERS = ("alice", "bob", "carol")
 BATCH = 40
 DANGER = 0.003
 """How likely it is that a request to the table of the feed is cut."""
-OVERTAKEN = 0.003
+OVERTAKEN = 0.002
 """How likely it is that another function does the same batch before a request."""
 
 
