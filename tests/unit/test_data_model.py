@@ -189,7 +189,7 @@ def stored(table: Table, clock: Clock, objects: Objects, tmp_path: Path) -> Attr
         "delivered": ["c"],
         "tried": {"d": 3},
     }
-    place = places.save(place, due(place | tried | {"leaseUntil": 1}, 1), int(clock()))
+    place = places.save(place, due(place | tried | {"lease": "worker", "leaseUntil": 1}, 1), int(clock()))
     note(*items_of(table))
     places.add_attempts(hook, 1, 1, [])
     places.pause(place, place, webhook, "The receiver answered 410 Gone.", int(clock()))
