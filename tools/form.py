@@ -17,7 +17,7 @@ from shared.core.errors import ServiceError
 from shared.core.fields import Language, Milliseconds, Name, Seconds, UserId, VideoId, whole
 from shared.core.limits import BEST_RATING, LARGEST_INTEGER
 from shared.core.regions import language, region
-from shared.relations.credits import OWNER, REMOVING
+from shared.relations.beside import OWNER, REMOVING
 from shared.relations.models import (
     CreditContent,
     NewPlaylist,

@@ -16,7 +16,8 @@ from shared.aws.records import ABSENT, unchanged
 from shared.core.attributes import Item, encode
 from shared.core.caller import UPDATED_FOR, Caller, done_for
 from shared.core.errors import ContentTooLarge, InternalError, NotApplied
-from shared.relations.credits import OWNER, PLACING_ATTRIBUTES
+from shared.relations.beside import OWNER
+from shared.relations.credits import PLACING_ATTRIBUTES
 from shared.relations.mover import EntryMover
 from shared.relations.playlist_entries import MOST_ENTRIES
 from shared.relations.playlists import DELETED_AT, place_of_playlist

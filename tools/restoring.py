@@ -18,7 +18,7 @@ from shared.aws.records import ABSENT
 from shared.core.attributes import Item, Value, decode_item, encode
 from shared.core.caller import Caller
 from shared.core.errors import LimitReached, NotFound, WriteContention
-from shared.relations.credits import OWNER, REMOVING
+from shared.relations.beside import OWNER, REMOVING
 from shared.relations.playlist_entries import moved_entry
 from shared.relations.playlists import DELETED_AT, MOVES, PlaylistStore
 from shared.relations.ratings import RatingStore

@@ -12,8 +12,8 @@ from shared.core.attributes import Item
 from shared.core.errors import InvalidParameter
 from shared.core.settings import LambdaHandler, cursor_secret_arn, entry_point, media_bucket, media_url, table_name
 from shared.queries import ListPersonVideos
+from shared.relations.beside import Allows
 from shared.relations.credits import (
-    Allows,
     RelationStore,
     credit_document,
     credits_list,

@@ -10,7 +10,7 @@ from shared.core.errors import LimitReached, TrailBehind
 from shared.history.entries import UNKNOWN
 from shared.history.trail import FARTHEST, LARGEST_BACK, AuditStore
 from shared.history.was import STREAM_SECONDS
-from shared.relations.credits import REMOVING
+from shared.relations.beside import REMOVING
 from shared.schema import PARTITION_KEY, SORT_KEY
 
 NAMES = ("entity", "videoId", "personId", "region", "language", "playlistId")

@@ -5,20 +5,21 @@ the year that a credit is sorted by, and its owner, who is shown what the audit 
 shared/relations/mover.py moves them when the video's place changes.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from shared.aws.dynamodb import Key, Table, Write
+from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression, change_between
 from shared.aws.failures import ConditionFailed
 from shared.aws.listing import Lists, Window, hydrated, unsharded
-from shared.aws.records import contended, is_ours, key_of, new_write_id, stamped, unchanged
+from shared.aws.records import contended, key_of, stamped
 from shared.core.attributes import Item
-from shared.core.caller import UPDATED_FOR, Caller
-from shared.core.errors import IllegalTransition, NotFound, VersionMismatch
+from shared.core.caller import Caller
+from shared.core.errors import NotFound
 from shared.core.limits import LAST_YEAR
 from shared.core.position import Page, Position
+from shared.relations.beside import OWNER, Allows, BesideStore
 from shared.relations.children import children_of, prefix_of, region_prefix
 from shared.relations.mover import unmoved
 from shared.schema import (
@@ -27,7 +28,7 @@ from shared.schema import (
     VIDEO,
     person_relation,
 )
-from shared.videos.access import VISIBILITY_ATTRIBUTES, is_published, owned_by, seen_by
+from shared.videos.access import VISIBILITY_ATTRIBUTES, is_published
 from shared.videos.catalogue import CHANGE_ATTEMPTS
 from shared.videos.documents import SUMMARY_FIELDS, summary
 from shared.videos.entries import NO_LANGUAGE, as_read, placed
@@ -39,17 +40,8 @@ ROLE_FIELDS = ("category", "job", "characters")
 TITLE_FIELDS = ("title", "types", "attributes")
 """In the order of shared/relations/models.py: DynamoDB keeps none in a map, and the same thing must have the same ETag."""
 _NO_CREDIT, _NO_RELEASE = "There is no such credit.", "There is no such release."
-OWNER = "owner"
-"""Attribute: whose video it is. Those that were written before the trail followed them have none."""
-REMOVING = "removing"
-"""Attribute of one that is removed next: a removal itself says neither who asked for it nor for which request."""
-_STAMPS = ("version", "schemaVersion", "updatedAt", "updatedBy", UPDATED_FOR, "writeId", OWNER)
-
 PLACING_ATTRIBUTES = ("videoId", "userId", "createdAt", "releaseYear", "rel", "version")
 """What shared.videos.entries.placed and as_read read of a video, and whose it is."""
-
-Allows = Callable[[Item | None], bool]
-"""The caller's own condition (If-Match, If-None-Match) on what is there; None: there is nothing."""
 
 
 def credit_item(
@@ -114,11 +106,11 @@ def releases_list(video_id: str, region: str | None = None) -> tuple[object, ...
     return "releases", video_id, region
 
 
-class RelationStore:
+class RelationStore(BesideStore):
     """Credits, releases and people in the table. Methods raise the errors of shared.core.errors."""
 
     def __init__(self, table: Table) -> None:
-        self.table = table
+        super().__init__(table)
         self.lists = Lists(table)
 
     def put_credit(
@@ -194,25 +186,6 @@ class RelationStore:
         prefix = region_prefix(region) if region else prefix_of(RELEASE)
         return children_of(self.table, video_id, prefix, limit=limit, after=after)
 
-    def _own(self, key: Key, video_id: str, caller: Caller, now: int) -> tuple[Item, Item | None]:
-        """A video whose relations the caller may write, and the one of them that has this key."""
-        item, present = self.table.get_all([VIDEO.key(videoId=video_id), key], consistent=True)
-        video = owned_by(item, caller, now)
-        if video["status"] == "deleted":
-            raise IllegalTransition("The video is deleted; restore it first.")
-        return video, present
-
-    def _seen(self, key: Key, video_id: str, caller: Caller, now: int, absent: str) -> Item:
-        """What has this key beside a video; raises NotFound when the caller may not see that, or there is nothing."""
-        video, present = self.table.get_all([VIDEO.key(videoId=video_id), key])
-        seen_by(video, caller, now)
-        if present is None:
-            raise NotFound(absent)
-        return present
-
-    def _visible(self, video_id: str, caller: Caller, now: int) -> None:
-        seen_by(self.table.get(VIDEO.key(videoId=video_id), attributes=VISIBILITY_ATTRIBUTES), caller, now)
-
     def _put_in_place(self, item: Item, present: Item | None, allows: Allows) -> tuple[Item, bool]:
         item, created = self._put(item, present, allows)
         key = VIDEO.key(videoId=item["videoId"])
@@ -231,50 +204,6 @@ class RelationStore:
             else:
                 return item, created
         raise contended("the video")
-
-    def _put(self, item: Item, present: Item | None, allows: Allows) -> tuple[Item, bool]:
-        for _ in range(CHANGE_ATTEMPTS):
-            _require(allows, present)
-            if present and _content(present) == _content(item):
-                return present, False
-            new = item | {"version": present["version"] + 1 if present else 1}
-            try:
-                self._write_once(self.table.put(new, condition=unchanged(present)), new)
-            except ConditionFailed as failure:
-                present = failure.item
-            else:
-                return new, present is None
-        raise contended("the video")
-
-    def _delete(self, key: Key, video_id: str, caller: Caller, now: int, allows: Allows, absent: str) -> None:
-        _, present = self._own(key, video_id, caller, now)
-        if present is None:
-            raise NotFound(absent)
-        for _ in range(CHANGE_ATTEMPTS):
-            _require(allows, present)
-            # First who removes it, which the stream shows with what was removed. All else stays as it was, also its time:
-            # whoever finds it like this, because the next write never came, sees no other version of it.
-            leaving = caller.signed(present) | {"writeId": new_write_id(), REMOVING: True}
-            try:
-                sign = self.table.update(key, change_between(present, leaving), condition=unchanged(present))
-                self._write_once(sign, leaving)
-                self.table.write(self.table.remove(key, condition=unchanged(leaving)))
-            except ConditionFailed as failure:
-                # Gone by now, by another's hand or by an attempt of ours whose answer was lost.
-                if failure.item is None:
-                    return
-                present = failure.item
-            else:
-                return
-        raise contended("the video")
-
-    def _write_once(self, write: Write, new: Item) -> None:
-        """Carry out the write that makes `new` of an item; raises ConditionFailed."""
-        try:
-            self.table.write(write)
-        except ConditionFailed as failure:
-            if not is_ours(failure.item, new):
-                raise
 
     def _videos_of(self, person_id: str, now: int, window: Window) -> Page[dict[str, Any]]:
         relation = unsharded(person_relation(person_id))
@@ -317,20 +246,6 @@ def _appearance(video: Item, credit: Item) -> dict[str, Any]:
         **_picked(video, ("releaseYear",)),
         "credit": _picked(credit_document(credit), ("name", "ordering", "roles")),
     }
-
-
-def _content(item: Item) -> Item:
-    return {name: value for name, value in item.items() if name not in _STAMPS}
-
-
-def _require(allows: Allows, present: Item | None) -> None:
-    if allows(present):
-        return
-    if present is None:
-        raise VersionMismatch("It does not exist yet, so no If-Match fits; leave that header out to create it.")
-    raise VersionMismatch(
-        f'It exists, at version {present["version"]}; to change it, send its ETag, or "{present["version"]}", as If-Match.'
-    )
 
 
 def _picked(item: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
