@@ -15,7 +15,7 @@ from infra.followers import allow_following, allow_webhooks, webhook_environment
 from infra.function import ServiceFunction
 from infra.gateway import Gateway
 from infra.identity import IdentityStack
-from infra.media_stack import RENDITIONS, MediaStack
+from infra.media_stack import CAPTIONS, RENDITIONS, MediaStack
 from infra.release import GradualShift
 from infra.settings import Issuer, Settings
 from infra.undo import allow_undo, undo_environment
@@ -54,6 +54,7 @@ class ApiStack(cdk.Stack):
             "undo": self._undo(),
             "webhooks": self._webhooks(deliveries),
             "relations": self._relations(),
+            "captions": self._captions(),
             "ratings": self._ratings(),
             "playlists": self._playlists(),
             "totals": self._totals(),
@@ -132,6 +133,18 @@ class ApiStack(cdk.Stack):
         relations.allow_items("UpdateItem", of=[schema.CREDIT, schema.RELEASE], attributes=attributes.RELATION)
         relations.allow_queries(schema.RELATION_INDEX)
         return relations
+
+    def _captions(self) -> ServiceFunction:
+        """Captions and chapters, which lie beside their videos. The texts of captions are objects."""
+        secret, media = self._data.cursor_secret, self._media.media
+        captions = self._function(
+            "captions", {"CURSOR_SECRET_ARN": secret.secret_arn, "MEDIA_BUCKET": media.bucket_name}
+        )
+        captions.allow_secret(secret)
+        captions.allow_items("BatchGetItem", "DeleteItem", "GetItem", "PutItem", "Query", of=[schema.VIDEO])
+        captions.allow_items("UpdateItem", of=[schema.CAPTION, schema.CHAPTERS], attributes=attributes.LEAVING)
+        captions.allow_objects("GetObject", "PutObject", bucket=media, below=(CAPTIONS,))
+        return captions
 
     def _ratings(self) -> ServiceFunction:
         """Ratings, which lie in partitions of their own. It reads videos and totals, and cannot write them."""
@@ -227,7 +240,8 @@ class ApiStack(cdk.Stack):
         media, sources = self._media.media, self._media.sources
         playback = self._function("playback", {"MEDIA_BUCKET": media.bucket_name, "MEDIA_URL": self._media.media_url})
         playback.allow_items("GetItem", of=[schema.VIDEO], attributes=attributes.PLAYBACK)
-        playback.allow_objects("GetObject", bucket=media, below=(RENDITIONS,))
+        playback.allow_items("Query", of=[schema.CAPTION, schema.CHAPTERS])
+        playback.allow_objects("GetObject", bucket=media, below=(RENDITIONS, CAPTIONS))
         playback.allow_objects("GetObject", bucket=sources)
         return playback
 

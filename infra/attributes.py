@@ -53,8 +53,11 @@ UPLOAD = ("state",)
 ENTRY = (*_RELATION, "writeId")
 """Where a credit or release stands, if it still is as it was read."""
 
-RELATION = (*ENTRY, "removing", "updatedBy", "updatedFor")
-"""The same, and who removes it next."""
+LEAVING = ("removing", "updatedBy", "updatedFor", "writeId")
+"""Who removes what lies beside a video next."""
+
+RELATION = (*ENTRY, *LEAVING[:-1])
+"""Where a credit or release stands, and who removes it next."""
 
 USER_VIDEOS = ("uploaded", "processing", "ready", "failed", "deleted", "bytes", "milliseconds")
 USER_PLAYLISTS = ("playlists",)

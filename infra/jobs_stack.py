@@ -12,7 +12,7 @@ from infra import attributes
 from infra.data_stack import DataStack
 from infra.followers import DELIVERIES_AT_A_TIME, DELIVERIES_TIMEOUT, allow_appending, deliveries
 from infra.function import ServiceFunction
-from infra.media_stack import ARRIVALS_TIMEOUT, PICTURES, RENDITIONS, MediaStack
+from infra.media_stack import ARRIVALS_TIMEOUT, CAPTIONS, PICTURES, RENDITIONS, MediaStack
 from infra.queue import WorkQueue
 from infra.scheduled import add_scheduled
 from infra.settings import Settings, Target
@@ -85,11 +85,11 @@ def _partitions_of(*entities: schema.Entity) -> Mapping[str, Any]:
     return {"Keys": {"pk": {"S": [{"prefix": entity.partition_prefix} for entity in entities]}}}
 
 
+BESIDE = (schema.CREDIT, schema.RELEASE, schema.CAPTION, schema.CHAPTERS)
+"""What lies beside a video and is in the trail."""
 _WRITTEN = ["INSERT", "MODIFY"]
 _JOB_ITEM = {"Keys": {"sk": {"S": [{"prefix": schema.JOB.sk.partition("{")[0]}]}}}
-_RELATION_ITEM = {
-    "Keys": {"sk": {"S": [{"prefix": entity.sk.partition("{")[0]} for entity in (schema.CREDIT, schema.RELEASE)]}}
-}
+_RELATION_ITEM = {"Keys": {"sk": {"S": [{"prefix": entity.sk.partition("{")[0]} for entity in BESIDE]}}}
 
 ROUTER_FILTERS: tuple[Mapping[str, Any], ...] = (
     # A video: what is to be made of it, or what is counted of it, may have changed; a playlist that is gone; a change set
@@ -109,7 +109,7 @@ AUDIT_FILTERS: tuple[Mapping[str, Any], ...] = (
     {"dynamodb": _meta_of(schema.VIDEO, schema.PLAYLIST)},
     # Not `running`: those are heartbeats.
     {"dynamodb": {**_JOB_ITEM, "NewImage": {"state": {"S": ["queued", "done", "failed", "withdrawn"]}}}},
-    # A credit or release that is written, or that somebody takes out: not one that goes with its video.
+    # A credit, a release, captions or chapters that are written, or that somebody takes out: not one that goes with its video.
     {"eventName": _WRITTEN, "dynamodb": _RELATION_ITEM},
     {"eventName": ["REMOVE"], "dynamodb": {**_RELATION_ITEM, "OldImage": {"removing": {"BOOL": [True]}}}},
     # What was imported of ratings: not what is counted of a user's.
@@ -319,9 +319,9 @@ class JobsStack(cdk.Stack):
         purge.allow_queries(schema.RELATION_INDEX)
         purge.allow_send(queue)
         purge.allow_listing(sources)
-        purge.allow_listing(media, below=(PICTURES, RENDITIONS))
+        purge.allow_listing(media, below=(PICTURES, RENDITIONS, CAPTIONS))
         purge.allow_objects("DeleteObject", bucket=sources)
-        purge.allow_objects("DeleteObject", bucket=media, below=(PICTURES, RENDITIONS))
+        purge.allow_objects("DeleteObject", bucket=media, below=(PICTURES, RENDITIONS, CAPTIONS))
         return purge
 
     def _aggregates(self, queue: sqs.IQueue) -> ServiceFunction:

@@ -20,6 +20,7 @@ PICTURES = "thumbnails/*"
 """What everybody may see of the media bucket. A picture's address holds its video's id and a hash."""
 
 RENDITIONS = "renditions/*"
+CAPTIONS = "captions/*"
 """What transcoders make, in the same bucket: only signed URLs show it."""
 
 ARRIVALS_TIMEOUT = cdk.Duration.seconds(30)

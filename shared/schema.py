@@ -97,6 +97,8 @@ RATING_TOTALS = Entity("Rating totals", "VIDEO#{videoId}", "#RATING")
 MARKER = Entity("What totals have counted of a video", "VIDEO#{videoId}", "AGG")
 CREDIT = Entity("Credit", "VIDEO#{videoId}", "CREDIT#{personId}")
 RELEASE = Entity("Release", "VIDEO#{videoId}", "RELEASE#{region}#{language}")
+CAPTION = Entity("Captions of a video in a language", "VIDEO#{videoId}", "CAPTION#{language}")
+CHAPTERS = Entity("Chapters of a video", "VIDEO#{videoId}", "CHAPTERS")
 TAG = Entity("Tag of a listed video", "VIDEO#{videoId}", "TAG#{tag}")
 EPISODE = Entity("Place of a listed video in its series", "VIDEO#{videoId}", "SERIES")
 SCHEDULE = Entity("When a video's place in the lists changes", "VIDEO#{videoId}", "SCHEDULE")
@@ -125,6 +127,8 @@ ENTITIES = (
     JOB,
     CREDIT,
     RELEASE,
+    CAPTION,
+    CHAPTERS,
     TAG,
     EPISODE,
     SCHEDULE,

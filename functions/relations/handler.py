@@ -7,7 +7,6 @@ from typing import Any
 
 from shared.aws.dynamodb import Table, make_client
 from shared.aws.listing import Window
-from shared.core import regions
 from shared.core.attributes import Item
 from shared.core.errors import InvalidParameter
 from shared.core.settings import LambdaHandler, cursor_secret_arn, entry_point, media_bucket, media_url, table_name
@@ -26,11 +25,10 @@ from shared.web.cursors import Cursors, secret_reader
 from shared.web.http import Handler
 from shared.web.http import make_handler as make_http_handler
 from shared.web.paging import Paged, Pages
-from shared.web.parameters import region_of
+from shared.web.parameters import language_of, region_of
 from shared.web.requests import JSON, Request
 
 PERSON = r"[A-Za-z0-9._-]{1,64}"
-LANGUAGE = r"(?=.{1,35}$)[A-Za-z]{1,8}(-[A-Za-z0-9]{1,8})*"
 
 
 class Relations:
@@ -146,10 +144,7 @@ def _region(request: Request) -> str:
 
 
 def _language(request: Request) -> str:
-    tag = request.path["language"]
-    if not re.fullmatch(LANGUAGE, tag):
-        raise InvalidParameter.named("language", "must be a BCP 47 tag such as en-NZ; without one, leave it out")
-    return regions.language(tag)
+    return language_of("language", request.path["language"])
 
 
 def _language_if_any(request: Request) -> str | None:

@@ -10,6 +10,8 @@ ACTIONS: Mapping[str, tuple[str, ...]] = {
     "video": _LIVES,
     "credit": (*_CHANGED, "removed"),
     "release": (*_CHANGED, "removed"),
+    "captions": (*_CHANGED, "removed"),
+    "chapters": (*_CHANGED, "removed"),
     "rating": (*_CHANGED, "removed"),
     "playlist": _LIVES,
     "job": JOB_STATES,

@@ -18,7 +18,9 @@ from shared.relations.children import prefix_of
 from shared.relations.playlists import DELETED_AT, MOVES
 from shared.schema import (
     AUDIT,
+    CAPTION,
     CHANGESET,
+    CHAPTERS,
     CREDIT,
     JOB,
     PLAYLIST,
@@ -36,6 +38,8 @@ JOB_FIELDS = ("state", "attempt", "inputHash", "input", "output", "error")
 """What is audited of a job; the rest are times, its place in the index, and heartbeats."""
 CREDIT_FIELDS = ("name", "ordering", "roles")
 RELEASE_FIELDS = ("titles",)
+CAPTION_FIELDS = ("text", "cues", "size", "origin")
+CHAPTERS_FIELDS = ("chapters",)
 RATING_FIELDS = ("imported",)
 """What is audited of a video's ratings: what users of this service think is their own, and in no trail."""
 PLAYLIST_FIELDS = ("title", "description", "visibility")
@@ -140,7 +144,7 @@ def _since(record: Record, old: Item, new: Item) -> int:
 def _of_relation(
     entity: str, names: Sequence[str], fields: Sequence[str], record: Record, old: Item, new: Item
 ) -> Item | None:
-    """Of a credit or release; `names` are those that distinguish it from others of its video."""
+    """Of a credit, a release, captions or chapters; `names` are those that distinguish it from others of its video."""
     # One that nobody took out goes with its video, whose removal is audited.
     if not new and not old.get(REMOVING):
         return None
@@ -223,6 +227,8 @@ _OF_A_VIDEO: Mapping[str, _Describe] = {
     _JOB_PREFIX: _of_job,
     prefix_of(CREDIT): partial(_of_relation, "credit", ("personId",), CREDIT_FIELDS),
     prefix_of(RELEASE): partial(_of_relation, "release", ("region", "language"), RELEASE_FIELDS),
+    prefix_of(CAPTION): partial(_of_relation, "captions", ("language",), CAPTION_FIELDS),
+    CHAPTERS.sk: partial(_of_relation, "chapters", (), CHAPTERS_FIELDS),
 }
 """What says of a change of a video, and of what lies beside it, by what its sort key begins with."""
 

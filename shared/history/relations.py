@@ -1,4 +1,4 @@
-"""Takes back what change sets did beside videos: to their credits, releases and imported ratings."""
+"""Takes back what change sets did beside videos: to their credits, releases, captions, chapters and imported ratings."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -6,11 +6,19 @@ from functools import partial
 
 from shared.aws.dynamodb import Key, Table
 from shared.aws.records import contended
+from shared.captions.store import CaptionStore
 from shared.core.attributes import Item, Value
 from shared.core.caller import Caller
 from shared.core.changes import changes_between, parts_of, placed, plain
 from shared.core.errors import IllegalTransition, NotFound, VersionMismatch
-from shared.history.entries import CREDIT_FIELDS, RATING_FIELDS, RELEASE_FIELDS, UNKNOWN
+from shared.history.entries import (
+    CAPTION_FIELDS,
+    CHAPTERS_FIELDS,
+    CREDIT_FIELDS,
+    RATING_FIELDS,
+    RELEASE_FIELDS,
+    UNKNOWN,
+)
 from shared.history.later import Later, is_done, is_followed
 from shared.history.outcome import Outcome
 from shared.history.plan import Plan, Skipped, keeper, without_set
@@ -18,7 +26,7 @@ from shared.history.runs import Wish
 from shared.history.was import STREAM_SECONDS
 from shared.relations.credits import RelationStore
 from shared.relations.ratings import RatingStore
-from shared.schema import CREDIT, RATING_TOTALS, RELEASE, VIDEO
+from shared.schema import CAPTION, CHAPTERS, CREDIT, RATING_TOTALS, RELEASE, VIDEO
 from shared.videos.access import owned_by
 from shared.videos.catalogue import CHANGE_ATTEMPTS
 from shared.videos.entries import NO_LANGUAGE
@@ -142,6 +150,48 @@ class ReleaseReverts(BesideReverts):
             self._store.delete_release(*names, caller, now, as_read)
 
 
+class CaptionReverts(BesideReverts):
+    """Takes back what was done to captions. Every text that they had is kept as long as the video."""
+
+    fields = CAPTION_FIELDS
+
+    def __init__(self, table: Table) -> None:
+        super().__init__(table)
+        self._store = CaptionStore(table)
+
+    def key(self, entry: Item) -> Key:
+        return CAPTION.key(videoId=entry["videoId"], language=entry["language"])
+
+    def write(self, entry: Item, state: Item, present: Item | None, caller: Caller, now: int) -> None:
+        names, as_read = (entry["videoId"], entry["language"]), _AsRead(present)
+        if state:
+            self._store.put(*names, state, caller, now, as_read)
+        else:
+            self._store.delete(*names, caller, now, as_read)
+
+
+class ChaptersReverts(BesideReverts):
+    """Takes back what was done to chapters."""
+
+    fields = CHAPTERS_FIELDS
+
+    def __init__(self, table: Table) -> None:
+        super().__init__(table)
+        self._store = CaptionStore(table)
+
+    def key(self, entry: Item) -> Key:
+        return CHAPTERS.key(videoId=entry["videoId"])
+
+    def write(self, entry: Item, state: Item, present: Item | None, caller: Caller, now: int) -> None:
+        from shared.captions.models import ChaptersContent
+
+        as_read = _AsRead(present)
+        if state:
+            self._store.put_chapters(entry["videoId"], ChaptersContent.read(state), caller, now, as_read)
+        else:
+            self._store.delete_chapters(entry["videoId"], caller, now, as_read)
+
+
 class RatingReverts(BesideReverts):
     """Takes back what imports, which are for admins, said of a video's ratings elsewhere."""
 
@@ -170,7 +220,13 @@ class RatingReverts(BesideReverts):
             raise VersionMismatch("The imported rating was changed meanwhile.")
 
 
-KINDS: Mapping[str, type[BesideReverts]] = {"credit": CreditReverts, "release": ReleaseReverts, "rating": RatingReverts}
+KINDS: Mapping[str, type[BesideReverts]] = {
+    "credit": CreditReverts,
+    "release": ReleaseReverts,
+    "captions": CaptionReverts,
+    "chapters": ChaptersReverts,
+    "rating": RatingReverts,
+}
 """By what entries name them."""
 
 

@@ -60,6 +60,7 @@ _TAGS = {
     "views": "Count views",
     "ratings": "Rate videos",
     "relations": "Credits, people, and titles in regions and languages",
+    "captions": "Captions and chapters",
     "playlists": "Collect videos in an order",
     "totals": "The most used tags, and what a user has",
     "history": "Who changed what",

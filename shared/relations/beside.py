@@ -29,12 +29,16 @@ class BesideStore:
     def __init__(self, table: Table) -> None:
         self.table = table
 
+    def require_own(self, video_id: str, caller: Caller, now: int) -> None:
+        """Raise NotFound, Forbidden or IllegalTransition unless the caller may write what lies beside a video."""
+        owned = self.table.get(VIDEO.key(videoId=video_id), consistent=True)
+        _require_there(owned_by(owned, caller, now))
+
     def _own(self, key: Key, video_id: str, caller: Caller, now: int) -> tuple[Item, Item | None]:
         """A video whose relations the caller may write, and the one of them that has this key."""
         item, present = self.table.get_all([VIDEO.key(videoId=video_id), key], consistent=True)
         video = owned_by(item, caller, now)
-        if video["status"] == "deleted":
-            raise IllegalTransition("The video is deleted; restore it first.")
+        _require_there(video)
         return video, present
 
     def _seen(self, key: Key, video_id: str, caller: Caller, now: int, absent: str) -> Item:
@@ -91,6 +95,11 @@ class BesideStore:
         except ConditionFailed as failure:
             if not is_ours(failure.item, new):
                 raise
+
+
+def _require_there(video: Item) -> None:
+    if video["status"] == "deleted":
+        raise IllegalTransition("The video is deleted; restore it first.")
 
 
 def _content(item: Item) -> Item:

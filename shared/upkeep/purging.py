@@ -7,6 +7,7 @@ from shared.aws.dynamodb import Key, Table
 from shared.aws.expressions import Expression
 from shared.aws.listing import Lists, Window, sharded, unsharded
 from shared.aws.records import key_of
+from shared.captions.store import captions_folder
 from shared.core.attributes import Item, Value
 from shared.core.caller import Caller
 from shared.core.limits import LAST_SECOND
@@ -145,11 +146,12 @@ class Purge:
             self.table.delete(key)
 
     def _objects(self, video_id: str, in_time: InTime) -> bool:
-        """Remove the films, pictures and renditions."""
+        """Remove the films, pictures, renditions and captions."""
         for bucket, prefix in (
             (self.sources_bucket, f"{video_id}/"),
             (self.media_bucket, f"thumbnails/{video_id}/"),
             (self.media_bucket, f"renditions/{video_id}/"),
+            (self.media_bucket, captions_folder(video_id)),
         ):
             if not in_time():
                 return False

@@ -309,6 +309,16 @@ def region_of(name: str, text: str) -> str:
     return region
 
 
+LANGUAGE = r"(?=.{1,35}$)[A-Za-z]{1,8}(-[A-Za-z0-9]{1,8})*"
+
+
+def language_of(name: str, text: str) -> str:
+    """A language as it is usually written; raises InvalidParameter unless it is a BCP 47 tag."""
+    if not re.fullmatch(LANGUAGE, text):
+        raise InvalidParameter.named(name, "must be a BCP 47 tag such as en-NZ")
+    return regions.language(text)
+
+
 def _is_zone(name: str) -> bool:
     # Imported here, because other requests need no time zones.
     from zoneinfo import ZoneInfo

@@ -1,0 +1,154 @@
+"""Captions of videos, in WebVTT and SubRip, and their chapters."""
+
+import time
+from collections.abc import Callable
+from typing import Any, Literal
+
+from shared.aws.dynamodb import Table, make_client
+from shared.aws.s3 import ObjectGone, Objects
+from shared.aws.s3 import make_client as make_s3_client
+from shared.captions.store import (
+    TYPE,
+    CaptionStore,
+    captions_document,
+    captions_list,
+    chapters_document,
+    text_hash,
+    text_key,
+    text_uri,
+)
+from shared.core.attributes import Item
+from shared.core.errors import InvalidContent, NotFound
+from shared.core.settings import LambdaHandler, cursor_secret_arn, entry_point, media_bucket, table_name
+from shared.relations.beside import Allows
+from shared.web import etags
+from shared.web.answers import Answer, etag, no_content, respond, text
+from shared.web.cursors import Cursors, secret_reader
+from shared.web.http import Handler
+from shared.web.http import make_handler as make_http_handler
+from shared.web.paging import Paged, Pages
+from shared.web.parameters import language_of
+from shared.web.requests import JSON, Request
+
+SUBRIP = "application/x-subrip"
+FORMATS: dict[str, Literal["vtt", "srt"]] = {TYPE: "vtt", SUBRIP: "srt"}
+"""What captions may be sent as, by their media types. SubRip has no registered one; this is what players use."""
+
+
+class Captions:
+    """The handlers, one for each operation."""
+
+    def __init__(self, store: CaptionStore, pages: Pages, objects: Objects, bucket: str) -> None:
+        self.store = store
+        self.pages = pages
+        self.objects = objects
+        self.bucket = bucket
+
+    def handlers(self) -> dict[str, Handler]:
+        """The handlers by operation."""
+        return {
+            "listCaptions": self.list,
+            "getCaptions": self.read,
+            "putCaptions": self.put,
+            "deleteCaptions": self.delete,
+            "getChapters": self.chapters,
+            "putChapters": self.put_chapters,
+            "deleteChapters": self.delete_chapters,
+        }
+
+    def list(self, request: Request) -> Answer:
+        """GET /v1/videos/{videoId}/captions"""
+        video_id = request.video_id()
+        asked = self.pages.asked(request, request.parameters(Paged), *captions_list(video_id))
+        found = self.store.captions(video_id, request.caller, request.now, asked.limit, asked.after)
+        return asked.answer([captions_document(item) for item in found.items], found.resume)
+
+    def read(self, request: Request) -> Answer:
+        """GET /v1/videos/{videoId}/captions/{language}"""
+        item = self.store.read(request.video_id(), _language(request), request.caller, request.now)
+        tag = etag(item["version"], captions_document(item))
+        headers = {"ETag": tag, "Cache-Control": "private, no-cache"}
+        if etags.has_now(request.headers.get("if-none-match"), tag):
+            return Answer(304, headers)
+        try:
+            content = self.objects.read(text_uri(self.bucket, item), 0, item["size"])
+        except ObjectGone as error:
+            raise NotFound("The text of these captions is not in this deployment; put it again.") from error
+        return text(content.decode(), TYPE, headers)
+
+    def put(self, request: Request) -> Answer:
+        """PUT /v1/videos/{videoId}/captions/{language}"""
+        from shared.captions.reading import InvalidCaptions, captions_of
+        from shared.captions.webvtt import write
+
+        video_id, language = request.video_id(), _language(request)
+        body = request.content(*FORMATS)
+        kind = FORMATS[request.headers["content-type"].partition(";")[0].strip().lower()]
+        try:
+            cues = captions_of(body, kind)
+        except InvalidCaptions as error:
+            fault = {"line": error.line, "detail": error.reason}
+            raise InvalidContent("The captions are not valid.", errors=[fault]) from error
+        written = write(cues).encode()
+        allows = _condition(request, captions_document)
+        # First of all whether it may be written at all: an object that nothing names is kept until the video is removed.
+        self.store.require_own(video_id, request.caller, request.now)
+        name = text_hash(written)
+        self.objects.put(self.bucket, text_key(video_id, name), written, f"{TYPE}; charset=utf-8")
+        content = {"text": name, "cues": len(cues), "size": len(written), "origin": "owner"}
+        item, created = self.store.put(video_id, language, content, request.caller, request.now, allows)
+        return respond(201 if created else 200, captions_document(item), version=item["version"])
+
+    def delete(self, request: Request) -> Answer:
+        """DELETE /v1/videos/{videoId}/captions/{language}"""
+        video_id, language = request.video_id(), _language(request)
+        self.store.delete(video_id, language, request.caller, request.now, _condition(request, captions_document))
+        return no_content()
+
+    def chapters(self, request: Request) -> Answer:
+        """GET /v1/videos/{videoId}/chapters"""
+        item = self.store.chapters(request.video_id(), request.caller, request.now)
+        return respond(200, chapters_document(item), request=request, version=item["version"])
+
+    def put_chapters(self, request: Request) -> Answer:
+        """PUT /v1/videos/{videoId}/chapters"""
+        from shared.captions.models import ChaptersContent
+
+        content = ChaptersContent.parse(request.content(JSON))
+        allows = _condition(request, chapters_document)
+        item, created = self.store.put_chapters(request.video_id(), content, request.caller, request.now, allows)
+        return respond(201 if created else 200, chapters_document(item), version=item["version"])
+
+    def delete_chapters(self, request: Request) -> Answer:
+        """DELETE /v1/videos/{videoId}/chapters"""
+        allows = _condition(request, chapters_document)
+        self.store.delete_chapters(request.video_id(), request.caller, request.now, allows)
+        return no_content()
+
+
+def _condition(request: Request, document: Callable[[Item], dict[str, Any]]) -> Allows:
+    """Whether the request's If-Match and If-None-Match allow a write of the item that is shown as this document."""
+    return lambda item: request.allows(etag(item["version"], document(item)) if item else None)
+
+
+def _language(request: Request) -> str:
+    return language_of("language", request.path["language"])
+
+
+def make(
+    store: CaptionStore, cursors: Cursors, objects: Objects, bucket: str, clock: Callable[[], float] = time.time
+) -> LambdaHandler:
+    """The handler over a store and the media bucket; `clock` gives epoch seconds."""
+    return make_http_handler("captions", Captions(store, Pages(cursors), objects, bucket).handlers(), clock)
+
+
+def _deployed() -> LambdaHandler:
+    return make(
+        CaptionStore(Table(table_name(), make_client())),
+        Cursors(secret_reader(cursor_secret_arn())),
+        Objects(make_s3_client()),
+        media_bucket(),
+    )
+
+
+lambda_handler = entry_point(_deployed, "nacl.secret", "shared.captions.models", "shared.captions.reading")

@@ -1,0 +1,140 @@
+"""Captions and chapters of videos: items beside their videos. What captions say is an object in the media bucket.
+
+An object is named by a hash of its text and never changes, and an item names one. So a reader never finds half a text, whoever takes a
+change back finds the text of then, and a write that is cut off leaves an object that nothing names. All of them go with
+their video (shared/upkeep/purging.py).
+"""
+
+import hashlib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from shared.aws.dynamodb import Table
+from shared.aws.records import stamped
+from shared.aws.s3 import object_uri
+from shared.core.attributes import Item
+from shared.core.caller import Caller
+from shared.core.errors import InvalidContent, LimitReached
+from shared.core.position import Page, Position
+from shared.relations.beside import OWNER, Allows, BesideStore
+from shared.relations.children import children_of, prefix_of
+from shared.schema import CAPTION, CHAPTERS
+
+if TYPE_CHECKING:
+    from shared.captions.models import ChaptersContent
+
+MOST_LANGUAGES = 100
+"""In how many languages a video may have captions; those that are added at the same moment may pass it by a few."""
+TYPE = "text/vtt"
+"""Of what captions are kept as, and shown as (https://www.w3.org/TR/webvtt1/)."""
+_NONE, _NO_CHAPTERS = "There are no captions in this language.", "The video has no chapters."
+
+
+def captions_folder(video_id: str) -> str:
+    """Where the texts of a video's captions are, with a slash at the end."""
+    return f"captions/{video_id}/"
+
+
+def text_hash(text: bytes) -> str:
+    """What names a text: 32 hexadecimal digits."""
+    return hashlib.sha256(text).hexdigest()[:32]
+
+
+def text_key(video_id: str, text: str) -> str:
+    """The key of the object that has the text of this hash."""
+    return f"{captions_folder(video_id)}{text}.vtt"
+
+
+def text_uri(bucket: str, item: Item) -> str:
+    """Where the text of captions is."""
+    return object_uri(bucket, text_key(item["videoId"], item["text"]))
+
+
+def captions_document(item: Item) -> dict[str, Any]:
+    """Captions as clients see them in lists: `cues` are how many, `size` is in bytes."""
+    names = ("videoId", "language", "cues", "size", "origin", "version", "updatedAt")
+    return {name: item[name] for name in names if name in item}
+
+
+def chapters_document(item: Item) -> dict[str, Any]:
+    """Chapters as clients see them."""
+    shown = item | {"chapters": chapters_of(item)}
+    return {name: shown[name] for name in ("videoId", "chapters", "version", "updatedAt")}
+
+
+def chapters_of(item: Item) -> list[dict[str, Any]]:
+    """The chapters of an item, in order: each has `start` in milliseconds, and `title`."""
+    return [{"start": chapter["start"], "title": chapter["title"]} for chapter in item["chapters"]]
+
+
+def captions_list(video_id: str) -> tuple[object, ...]:
+    """A video's captions, as the list that shared.web.paging binds a cursor to."""
+    return "captions", video_id
+
+
+class CaptionStore(BesideStore):
+    """Captions and chapters in the table. Methods raise the errors of shared.core.errors."""
+
+    def put(
+        self, video_id: str, language: str, content: Mapping[str, Any], caller: Caller, now: int, allows: Allows
+    ) -> tuple[Item, bool]:
+        """Create or replace the captions in a language; returns them, and whether they are new.
+
+        `content` has `text`, the hash of an object that is there, how many `cues` it has, its `size` in bytes, and its
+        `origin`: `owner`, or `film` if a job took it out of the film. Raises NotFound or Forbidden for the video,
+        IllegalTransition when that is deleted, LimitReached, VersionMismatch when `allows` refuses, WriteContention.
+        """
+        key = CAPTION.key(videoId=video_id, language=language)
+        video, present = self._own(key, video_id, caller, now)
+        if present is None and len(self._languages(video_id)) >= MOST_LANGUAGES:
+            raise LimitReached(f"The video has captions in {MOST_LANGUAGES} languages, the most that it may have.")
+        item = {**key, "videoId": video_id, "language": language, OWNER: video["userId"], **content}
+        return self._put(stamped(item, caller, now, version=1), present, allows)
+
+    def delete(self, video_id: str, language: str, caller: Caller, now: int, allows: Allows) -> None:
+        """Remove the captions in a language; raises as `put` does, and NotFound when there are none."""
+        self._delete(CAPTION.key(videoId=video_id, language=language), video_id, caller, now, allows, _NONE)
+
+    def read(self, video_id: str, language: str, caller: Caller, now: int) -> Item:
+        """The captions in a language; raises NotFound for the video or for them."""
+        return self._seen(CAPTION.key(videoId=video_id, language=language), video_id, caller, now, _NONE)
+
+    def captions(self, video_id: str, caller: Caller, now: int, limit: int, after: Position | None) -> Page[Item]:
+        """A page of a video's captions by language; raises NotFound when the caller may not see the video."""
+        self._visible(video_id, caller, now)
+        return children_of(self.table, video_id, prefix_of(CAPTION), limit=limit, after=after)
+
+    def put_chapters(
+        self, video_id: str, content: "ChaptersContent", caller: Caller, now: int, allows: Allows
+    ) -> tuple[Item, bool]:
+        """Create or replace a video's chapters; returns and raises as `put` does, and InvalidContent for one behind its end."""
+        key = CHAPTERS.key(videoId=video_id)
+        video, present = self._own(key, video_id, caller, now)
+        duration = video.get("source", {}).get("media", video).get("duration")
+        last = content.chapters[-1]
+        if duration is not None and last.start >= duration:
+            fault = {
+                "pointer": f"/chapters/{len(content.chapters) - 1}/start",
+                "detail": f"must be before the end of the film, at {int(duration)} ms",
+            }
+            raise InvalidContent("1 field is not valid.", errors=[fault])
+        item = {**key, "videoId": video_id, OWNER: video["userId"], **content.model_dump()}
+        return self._put(stamped(item, caller, now, version=1), present, allows)
+
+    def delete_chapters(self, video_id: str, caller: Caller, now: int, allows: Allows) -> None:
+        """Remove a video's chapters; raises as `delete` does."""
+        self._delete(CHAPTERS.key(videoId=video_id), video_id, caller, now, allows, _NO_CHAPTERS)
+
+    def chapters(self, video_id: str, caller: Caller, now: int) -> Item:
+        """A video's chapters; raises NotFound for the video or for them."""
+        return self._seen(CHAPTERS.key(videoId=video_id), video_id, caller, now, _NO_CHAPTERS)
+
+    def _languages(self, video_id: str) -> list[Item]:
+        return children_of(self.table, video_id, prefix_of(CAPTION), limit=MOST_LANGUAGES).items
+
+
+def shown_while_playing(table: Table, video_id: str) -> tuple[list[Item], Item | None]:
+    """The captions and the chapters of a video, for a player: one Query, as they are neighbours among what lies beside it."""
+    found = children_of(table, video_id, prefix_of(CAPTION), up_to=CHAPTERS.sk, limit=MOST_LANGUAGES + 10).items
+    captions = [item for item in found if "language" in item]
+    return captions, next((item for item in found if "chapters" in item), None)
