@@ -1,0 +1,46 @@
+"""Texts as lines, and as the blocks of lines between blank ones."""
+
+import re
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from shared.captions.cues import InvalidCaptions
+
+_UNWANTED = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
+"""Control characters but tab, LF and CR, and halves of characters, which UTF-8 cannot have."""
+
+
+class Block(NamedTuple):
+    """Lines that follow each other without a blank one between them."""
+
+    line: int
+    """The number of the first one, from 1."""
+    lines: list[str]
+
+
+def lines_of(text: str) -> list[str]:
+    """Its lines, which end with LF, CRLF or CR, without a byte order mark; raises InvalidCaptions.
+
+    Others that Unicode knows, such as U+2028, end no line in WebVTT.
+    """
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    if unwanted := _UNWANTED.search(text):
+        line = text.count("\n", 0, unwanted.start()) + 1
+        hint = " Is this UTF-16? Save it as UTF-8." if unwanted[0] == "\0" else ""
+        raise InvalidCaptions(
+            line, f"the control character U+{ord(unwanted[0]):04X} is not taken; tabs and line ends are.{hint}"
+        )
+    return text.split("\n")
+
+
+def blocks_of(lines: list[str], is_blank: Callable[[str], bool], *, after: int = 0) -> Iterator[Block]:
+    """The blocks of the lines that come after the first `after` ones."""
+    block: list[str] = []
+    for number, line in enumerate(lines[after:], after + 1):
+        if not is_blank(line):
+            block.append(line)
+        elif block:
+            yield Block(number - len(block), block)
+            block = []
+    if block:
+        yield Block(len(lines) - len(block) + 1, block)

@@ -1,0 +1,38 @@
+"""Captions out of the bytes in which they came."""
+
+import codecs
+from collections.abc import Callable, Mapping
+from typing import Literal
+
+from shared.captions import subrip, webvtt
+from shared.captions.cues import MOST_BYTES, Cue, InvalidCaptions
+
+Kind = Literal["vtt", "srt"]
+
+_READERS: Mapping[Kind, Callable[[str], list[Cue]]] = {"vtt": webvtt.read, "srt": subrip.read}
+_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+def captions_of(content: bytes, kind: Kind) -> list[Cue]:
+    """The cues of a file of WebVTT (vtt) or SubRip (srt), MOST_BYTES at most, in UTF-8; raises InvalidCaptions.
+
+    The work grows with the bytes and no faster. What is stored was written by `webvtt.write`, and can be longer than a
+    file that comes in: read that with `webvtt.read`.
+    """
+    if len(content) > MOST_BYTES:
+        raise InvalidCaptions(None, f"the captions have {len(content):,} bytes; {MOST_BYTES:,} is the most.")
+    return _READERS[kind](_decoded(content))
+
+
+def _decoded(content: bytes) -> str:
+    if content.startswith(_UTF_16):
+        raise InvalidCaptions(1, "the text is in UTF-16: save it as UTF-8.")
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        before = content[: error.start].replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        raise InvalidCaptions(
+            before.count(b"\n") + 1,
+            f"the byte 0x{content[error.start]:02X} (number {error.start + 1:,} of the file) is not UTF-8: the text may be "
+            "in Windows-1252 or another encoding; save it as UTF-8.",
+        ) from None

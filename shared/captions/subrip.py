@@ -1,0 +1,112 @@
+"""SubRip (SRT), read as players read it. No standard defines it; https://en.wikipedia.org/wiki/SubRip describes it.
+
+A cue is a number, its times, its text, and a blank line. Dropped when it is read: the numbers, coordinates after the
+times (X1:...), colours and fonts (`<font>`), and codes of SubStation Alpha (`{\\...}`), of which `{\\an7}` to `{\\an9}`, the
+upper edge, become WebVTT's setting `line:0`. Any other tag than `<i>`, `<b>` and `<u>` is text.
+"""
+
+import re
+
+from shared.captions.cues import Cue, InvalidCaptions, check_count, check_length, check_times, shown
+from shared.captions.lines import Block, blocks_of, lines_of
+
+_NUMBER = re.compile(r"[0-9]+")
+_TIME = r"([0-9]{1,5}):([0-5]?[0-9]):([0-5]?[0-9])[,.]([0-9]{3})"
+_TIMINGS = re.compile(rf"{_TIME}[\t ]*-->[\t ]*{_TIME}(?:[\t ]+X1:.*)?")
+_MARKUP = re.compile(r"<(/?)([ibu])[\t ]*>|</?font(?:[\t ][^<>]*)?>|\{(\\[^{}]*)\}", re.IGNORECASE)
+_UPPER = re.compile(r"\\an[789](?![0-9])")
+_OTHERS = (
+    ("WEBVTT", "this is WebVTT, not SubRip (SRT): send it as that."),
+    ("[Script Info]", "this is SubStation Alpha (ASS or SSA): export it as SubRip (SRT) or WebVTT."),
+    ("<", "this is XML or HTML, perhaps TTML or SAMI: export it as SubRip (SRT) or WebVTT."),
+    ("{", "this may be MicroDVD: export it as SubRip (SRT) or WebVTT."),
+)
+"""How texts of other formats begin, and what to say of them."""
+
+
+def read(text: str) -> list[Cue]:
+    """The cues of a SubRip file, sorted by their start, at least one; raises InvalidCaptions with the line at fault."""
+    lines = lines_of(text)
+    for begin, reason in _OTHERS:
+        if lines[0].startswith(begin):
+            raise InvalidCaptions(1, reason)
+    cues: list[Cue] = []
+    # Lines of spaces alone are blank to players, other than in WebVTT.
+    for block in blocks_of(lines, lambda line: not line.strip("\t ")):
+        check_count(len(cues) + 1, block.line)
+        cues.append(_cue(block))
+    if not cues:
+        raise InvalidCaptions(None, "there is no cue in it: captions have at least one.")
+    return sorted(cues, key=lambda cue: cue.start)
+
+
+def payload(text: str) -> tuple[str, str | None]:
+    """The text of one cue of SubRip, as the payload of a cue of WebVTT, and its settings.
+
+    Tags are put in order: each is closed, at the end if nowhere else, and closes what was opened within it. It has at
+    most five characters for one of `text`, and a few to close tags.
+    """
+    kept: list[str] = []
+    stack: list[str] = []
+    settings = None
+    at = 0
+    for found in _MARKUP.finditer(text):
+        kept.append(_escaped(text[at : found.start()]))
+        at = found.end()
+        slash, name, codes = found.groups()
+        if name is not None:
+            kept.append(_tag(name.lower(), stack, is_end=bool(slash)))
+        elif codes is not None and _UPPER.search(codes):
+            settings = "line:0"
+    kept += _escaped(text[at:]), *(f"</{name}>" for name in reversed(stack))
+    # An empty line would end the cue: it is what remains of one that had nothing but what is dropped.
+    return "\n".join(line for line in "".join(kept).split("\n") if line.strip("\t ")), settings
+
+
+def _cue(block: Block) -> Cue:
+    number, *rest = (line.strip("\t ") for line in block.lines[:2])
+    if not _NUMBER.fullmatch(number):
+        raise InvalidCaptions(
+            block.line,
+            f"{shown(number)} is not the number of a cue: a cue is its number, its times on the next line, then its "
+            "text, in which there are no blank lines.",
+        )
+    line = block.line + 1
+    timings = _TIMINGS.fullmatch(rest[0]) if rest else None
+    if not timings:
+        there = f"{shown(rest[0])} has no valid times" if rest else "there are no times after the number of the cue"
+        raise InvalidCaptions(line, f"{there}: write 00:00:01,000 --> 00:00:02,000.")
+    start, end = _milliseconds(*timings.groups()[:4]), _milliseconds(*timings.groups()[4:])
+    check_times(start, end, line)
+    for at, each in enumerate(block.lines[2:], line + 1):
+        if "-->" in each and _TIMINGS.fullmatch(each.strip("\t ")):
+            raise InvalidCaptions(at, "these are the times of another cue: a blank line is missing before its number.")
+    raw = "\n".join(block.lines[2:])
+    check_length(raw, line + 1)
+    text, settings = payload(raw)
+    check_length(text, line + 1)
+    return Cue(start, end, text, settings=settings)
+
+
+def _milliseconds(hours: str, minutes: str, seconds: str, rest: str) -> int:
+    return ((int(hours) * 60 + int(minutes)) * 60 + int(seconds)) * 1000 + int(rest)
+
+
+def _tag(name: str, stack: list[str], *, is_end: bool) -> str:
+    """A tag as it is kept, with those around which it was not in order; the stack has each name once at most."""
+    if not is_end:
+        if name in stack:
+            return ""
+        stack.append(name)
+        return f"<{name}>"
+    if name not in stack:
+        return ""
+    place = stack.index(name)
+    within = stack[place + 1 :]
+    del stack[place]
+    ends = "".join(f"</{each}>" for each in reversed(within))
+    return f"{ends}</{name}>{''.join(f'<{each}>' for each in within)}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

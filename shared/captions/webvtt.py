@@ -1,0 +1,164 @@
+"""WebVTT, read strictly and written in one form (https://www.w3.org/TR/webvtt1/#syntax).
+
+Dropped when it is read: what follows WEBVTT on its line and on the lines below it (YouTube's `Kind:` and `Language:`,
+HLS's `X-TIMESTAMP-MAP`: times are taken as they stand), comments (NOTE), and style sheets and regions (STYLE, REGION),
+which take part in nothing here: players have their own.
+"""
+
+import re
+from collections.abc import Iterable
+
+from shared.captions import payload
+from shared.captions.cues import Cue, InvalidCaptions, check_count, check_times, clock, shown
+from shared.captions.lines import Block, blocks_of, lines_of
+
+_HEADER = re.compile(r"WEBVTT(?:[\t ].*)?")
+_COMMENT = re.compile(r"NOTE(?:[\t ].*)?")
+_DEFINITION = re.compile(r"(STYLE|REGION)[\t ]*")
+_TIMINGS = re.compile(r"([0-9:.]{1,20})[\t ]+-->[\t ]+([0-9:.]{1,20})(?:[\t ]+(.*))?")
+_COMMA = re.compile(r"[0-9:]{1,20},[0-9]{3}[\t ]*-->")
+"""How times begin in SubRip."""
+
+_PERCENTAGE = r"(?:100(?:\.0{1,20})?|[0-9]{1,2}(?:\.[0-9]{1,20})?)%"
+_SETTINGS = {
+    "vertical": re.compile(r"rl|lr"),
+    "line": re.compile(rf"({_PERCENTAGE}|-?[0-9]{{1,4}})(?:,(start|center|middle|end))?"),
+    "position": re.compile(rf"({_PERCENTAGE})(?:,(line-left|center|line-right|start|middle|end))?"),
+    "size": re.compile(_PERCENTAGE),
+    "align": re.compile(r"start|center|middle|end|left|right"),
+    "region": re.compile(r".+"),
+}
+"""The values of each setting, in the order in which they are written (https://www.w3.org/TR/webvtt1/#cue-settings)."""
+_RENAMED = {
+    "line": {"middle": "center"},
+    "position": {"start": "line-left", "middle": "center", "end": "line-right"},
+    "align": {"middle": "center"},
+}
+"""What drafts until 2015 called alignments, which many programs still write; browsers ignore some of them."""
+
+
+def read(text: str) -> list[Cue]:
+    """The cues of a WebVTT file, by their start, at least one; raises InvalidCaptions with the line at fault."""
+    lines = lines_of(text)
+    if not _HEADER.fullmatch(lines[0]):
+        raise InvalidCaptions(1, _without_header(lines))
+    header = next((number for number, line in enumerate(lines) if not line), len(lines))
+    if early := next((number for number in range(header) if "-->" in lines[number]), 0):
+        raise InvalidCaptions(
+            early + 1, "a blank line is missing between the header, which begins with WEBVTT, and this."
+        )
+    cues: list[Cue] = []
+    named: dict[str, int] = {}
+    for block in blocks_of(lines, lambda line: not line, after=header):
+        if _is_passed(block, is_first=not cues):
+            continue
+        check_count(len(cues) + 1, block.line)
+        cue = _cue(block)
+        if cues and cue.start < cues[-1].start:
+            raise InvalidCaptions(
+                block.line + (cue.id is not None),
+                f"the start {clock(cue.start)} is before {clock(cues[-1].start)}, the start of the cue before it; "
+                "put cues in the order of their start.",
+            )
+        if cue.id is not None and (other := named.setdefault(cue.id, block.line)) != block.line:
+            raise InvalidCaptions(block.line, f"the cue on line {other} has the identifier {shown(cue.id)} too.")
+        cues.append(cue)
+    if not cues:
+        raise InvalidCaptions(None, "there is no cue in it: captions have at least one.")
+    return cues
+
+
+def write(cues: Iterable[Cue]) -> str:
+    """Cues as a WebVTT file: LF, hh:mm:ss.mmm, one blank line between cues. It takes them to be as `read` returns them.
+
+    `read` returns the same cues of it. It can have up to five bytes for one of what was read, as `&` becomes `&amp;`.
+    """
+    return "\n\n".join(("WEBVTT", *map(_block, cues))) + "\n"
+
+
+def _block(cue: Cue) -> str:
+    times = f"{clock(cue.start)} --> {clock(cue.end)}"
+    return "\n".join(filter(None, (cue.id, f"{times} {cue.settings}" if cue.settings else times, cue.text)))
+
+
+def _without_header(lines: list[str]) -> str:
+    if any(_COMMA.match(line) for line in lines[:10]):
+        return "the header WEBVTT is missing, and times have commas: this looks like SubRip (SRT), so send it as that."
+    return "a WebVTT file begins with WEBVTT, in capitals, at the start of its first line."
+
+
+def _is_passed(block: Block, *, is_first: bool) -> bool:
+    """Whether the block is a comment, a style sheet or a region; the latter two come before the first cue only."""
+    begin = block.lines[0]
+    definition = _DEFINITION.fullmatch(begin)
+    if not definition and not _COMMENT.fullmatch(begin):
+        return False
+    kind = definition[1] if definition else "NOTE"
+    if definition and not is_first:
+        raise InvalidCaptions(block.line, f"{kind} stands before the first cue only.")
+    for number, line in enumerate(block.lines, block.line):
+        if "-->" in line:
+            raise InvalidCaptions(number, f'"-->" must not stand within {kind}: is the blank line after it missing?')
+    return True
+
+
+def _cue(block: Block) -> Cue:
+    lines, line = block.lines, block.line
+    name = None
+    if "-->" not in lines[0]:
+        if len(lines) == 1 or "-->" not in lines[1]:
+            raise InvalidCaptions(line, _no_cue(lines[0]))
+        # A line that only looks blank names nothing.
+        name = lines[0] if lines[0].strip() else None
+        lines, line = lines[1:], line + 1
+    timings = _TIMINGS.fullmatch(lines[0])
+    start = payload.milliseconds(timings[1]) if timings else None
+    end = payload.milliseconds(timings[2]) if timings else None
+    if timings is None or start is None or end is None:
+        raise InvalidCaptions(line, _no_times(lines[0]))
+    check_times(start, end, line)
+    settings = _settings(timings[3] or "", line)
+    for number, each in enumerate(lines[1:], line + 1):
+        if "-->" in each:
+            raise InvalidCaptions(
+                number,
+                '"-->" must not stand within the text of a cue: write --&gt;, or end the cue before with a blank line, '
+                "which has no spaces.",
+            )
+    text = payload.checked("\n".join(lines[1:]), start, end, line + 1)
+    return Cue(start, end, text, name, settings)
+
+
+def _no_cue(begin: str) -> str:
+    if _HEADER.fullmatch(begin):
+        return "a second header (WEBVTT) begins here: send one file, not several joined."
+    return (
+        f"{shown(begin)} begins no cue, as neither this line nor the next has times: the text of a cue has no blank "
+        "lines, headers stand right below WEBVTT, and a comment begins with NOTE."
+    )
+
+
+def _no_times(line: str) -> str:
+    wanted = "write 00:00:01.000 --> 00:00:02.000, with two digits or more for hours, and spaces around the arrow"
+    if _COMMA.match(line):
+        wanted = "WebVTT has a dot before the milliseconds, SubRip (SRT) a comma"
+    return f"{shown(line)} has no valid times: {wanted}."
+
+
+def _settings(text: str, line: int) -> str | None:
+    """The settings of a cue in their order, without its region; None if there are none."""
+    found: dict[str, str] = {}
+    for setting in text.replace("\t", " ").split(" "):
+        if not setting:
+            continue
+        name, colon, value = setting.partition(":")
+        if name not in _SETTINGS or not colon:
+            raise InvalidCaptions(line, f"the setting {shown(setting)} is none of {', '.join(_SETTINGS)}.")
+        if not _SETTINGS[name].fullmatch(value):
+            raise InvalidCaptions(line, f"the setting {shown(setting)} has no valid value.")
+        if name in found:
+            raise InvalidCaptions(line, f"the setting {name} is there twice.")
+        number, comma, alignment = value.rpartition(",")
+        found[name] = f"{number}{comma}{_RENAMED.get(name, {}).get(alignment, alignment)}"
+    kept = [f"{name}:{found[name]}" for name in _SETTINGS if name in found and name != "region"]
+    return " ".join(kept) or None

@@ -1,0 +1,333 @@
+"""WebVTT is read strictly by its specification, and written in one form."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.captions import webvtt
+from shared.captions.cues import LATEST, LONGEST_CUE, MOST_CUES, Cue, InvalidCaptions, clock, plain
+
+
+def _file(*blocks: str) -> str:
+    return "\n\n".join(("WEBVTT", *blocks)) + "\n"
+
+
+def _cue(text: str) -> Cue:
+    """The only cue of a file, from second 1 to 9, whose text begins on line 4."""
+    (cue,) = webvtt.read(_file(f"00:01.000 --> 00:09.000\n{text}"))
+    return cue
+
+
+def _refusal(text: str) -> str:
+    with pytest.raises(InvalidCaptions) as refused:
+        webvtt.read(text)
+    return str(refused.value)
+
+
+def test_a_file_is_read_as_cues_in_milliseconds() -> None:
+    text = _file("intro\n00:01.500 --> 00:02.000 align:start\nHello\nworld", "01:00:00.000 --> 01:00:00.001\nBye")
+    assert webvtt.read(text) == [
+        Cue(1500, 2000, "Hello\nworld", "intro", "align:start"),
+        Cue(3_600_000, 3_600_001, "Bye"),
+    ]
+
+
+def test_a_file_is_written_in_one_form() -> None:
+    cues = [Cue(1500, 2000, "Hello\nworld", "intro", "align:start"), Cue(3_600_000, 360_000_000, "Bye"), Cue(0, 1, "")]
+    assert webvtt.write(cues) == (
+        "WEBVTT\n\n"
+        "intro\n00:00:01.500 --> 00:00:02.000 align:start\nHello\nworld\n\n"
+        "01:00:00.000 --> 100:00:00.000\nBye\n\n"
+        "00:00:00.000 --> 00:00:00.001\n"
+    )
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"], ids=["LF", "CRLF", "CR"])
+@pytest.mark.parametrize("mark", ["", "\ufeff"], ids=["no-mark", "mark"])
+def test_lines_end_as_they_like_and_a_byte_order_mark_is_passed(end: str, mark: str) -> None:
+    text = mark + _file("1\n00:01.000 --> 00:02.000\nHello\nworld").replace("\n", end)
+    assert webvtt.read(text) == [Cue(1000, 2000, "Hello\nworld", "1")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("WEBVTT\n\n00:01.000 --> 00:02.000\nHello", id="no-line-end-at-the-end"),
+        pytest.param("WEBVTT\n\n\n\n00:01.000 --> 00:02.000\nHello\n\n\n", id="more-blank-lines"),
+        pytest.param("WEBVTT - A title\n\n00:01.000 --> 00:02.000\nHello\n", id="title"),
+        pytest.param("WEBVTT\t\nLanguage: en\n\n00:01.000 --> 00:02.000\nHello\n", id="header"),
+        pytest.param(_file("NOTE\ntwo\nlines", "NOTE", "00:01.000\t-->  00:02.000 \nHello", "NOTE end"), id="notes"),
+        pytest.param(
+            _file("STYLE\n::cue { color: red }", "REGION \nid:a", "00:01.000 --> 00:02.000\nHello"), id="style"
+        ),
+        pytest.param(_file("00:01.000 --> 00:02.000 region:a\nHello"), id="region"),
+        pytest.param(_file(" \n00:01.000 --> 00:02.000\nHello"), id="line-that-looks-blank-before-the-times"),
+    ],
+)
+def test_what_is_around_the_cues_is_dropped(text: str) -> None:
+    assert webvtt.read(text) == [Cue(1000, 2000, "Hello")]
+
+
+@pytest.mark.parametrize(
+    ("given_settings", "kept"),
+    [
+        ("size:50%  align:start\tline:-1", "line:-1 size:50% align:start"),
+        ("vertical:rl line:0 position:10.5%,line-left size:100% align:end", None),
+        ("line:84.66666666666667%,end position:100.0%,line-right align:right", None),
+        ("region:a vertical:lr", "vertical:lr"),
+        # What drafts called alignments until 2015.
+        (
+            "position:50.00%,middle align:middle line:84.67%,middle",
+            "line:84.67%,center position:50.00%,center align:center",
+        ),
+        ("position:0%,start", "position:0%,line-left"),
+        ("position:100%,end", "position:100%,line-right"),
+    ],
+)
+def test_settings_are_kept_in_one_order(given_settings: str, kept: str | None) -> None:
+    (cue,) = webvtt.read(_file(f"00:01.000 --> 00:02.000 {given_settings}\nHello"))
+    assert cue.settings == (kept or given_settings)
+
+
+@pytest.mark.parametrize(
+    "setting",
+    ["vertical:up", "line:1.5", "line:101%", "line:--1", "line:1,left", "position:1", "position:1%,left", "size:100.1%",
+     "size:%", "align:", "align:justify", "region:", "size:-1%", "line:\uff11"],
+)  # fmt: skip
+def test_settings_have_valid_values(setting: str) -> None:
+    refusal = _refusal(_file("1\n00:01.000 --> 00:02.000 " + setting + "\nHello"))
+    assert refusal == f'Line 4: the setting "{setting}" has no valid value.'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Plain text, with > and quotes ' \"",
+        "<i>slanted</i> <b>bold</b> <u>under</u> <c>span</c> <c.yellow.bg_blue>classes</c>",
+        "<v Ada>All of the cue",
+        "<v.loud Ada Lovelace>Two</v> <v Bob>voices</v>",
+        "<v Ada><i>within</i>\nand over lines",
+        "<lang pt-BR>Olá</lang>",
+        "<ruby>漢<rt>かん</rt>字<rt>じ</rt></ruby>",
+        "<ruby>漢<rt>かん</ruby>",
+        "one <00:02.000>two <00:00:03.000><c>three</c>",
+        "&amp; &lt; &gt; &lrm; &rlm; &nbsp; &#x2068; &#39; &#146; &eacute; &NewLine;",
+        "--&gt; and -> and -- >",
+        "tab\tand trailing blanks  \n \n  leading ones",
+        "<v -- >an arrow that is none</v>",
+    ],
+)
+def test_payloads_that_are_kept_as_they_are(text: str) -> None:
+    assert _cue(text).text == text
+
+
+BEYOND_ASCII = [
+    pytest.param("\u202b\u05e9\u05dc\u05d5\u05dd, world!\u202c \u2068a\u2069 \u200f", id="bidi"),
+    pytest.param("\U0001f469\u200d\U0001f680 \U0001f1e9\U0001f1ea \U0001f44d\U0001f3fd \u2764\ufe0f", id="emoji"),
+    pytest.param("e\u0301 is not \u00e9; o\u0308 \u0928\u093f", id="combining"),
+    pytest.param("line\u2028separator \u3000 \ufeff \u00a0", id="spaces"),
+]
+
+
+@pytest.mark.parametrize("text", BEYOND_ASCII)
+def test_text_beyond_ascii_is_kept_byte_for_byte(text: str) -> None:
+    cue = _cue(f"<i>{text}</i>")
+    assert cue.text.encode() == f"<i>{text}</i>".encode()
+    assert webvtt.read(webvtt.write([cue])) == [cue]
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("Tom & Jerry", "Tom &amp; Jerry"),
+        ("AT&T &", "AT&amp;T &amp;"),
+        ("&unknown; &ampersand &copy", "&amp;unknown; &amp;ampersand &amp;copy"),
+        ("<c.white>as Netflix does</c.white>", "<c.white>as Netflix does</c>"),
+        ("<v A&B <Ada>>both</v>", "<v A&amp;B &lt;Ada>>both</v>"),
+        ("<v\tAda>tab</v >", "<v Ada>tab</v>"),
+    ],
+)
+def test_what_browsers_read_without_doubt_is_written_as_it_should_be(text: str, kept: str) -> None:
+    assert _cue(text).text == kept
+
+
+@pytest.mark.parametrize(
+    ("text", "refusal"),
+    [
+        ("ok\n<script>alert(1)</script>", 'Line 5: "<script>" is no tag of WebVTT (c, i, b, u, ruby, rt, v, lang, or a time;'),
+        ("<I>loud</I>", 'Line 4: "<I>" is no tag of WebVTT (c, i, b, u, ruby, rt, v, lang, or a time; in small letters)'),
+        ('<font color="red">x</font>', 'Line 4: "<font color="red">" is no tag'),
+        ("<img/src=x onerror=alert(1)>", 'Line 4: "<img/src=x onerror=alert(1)>" is no tag'),
+        ("<c/onclick=x>", 'Line 4: "<c/onclick=x>" is no tag'),
+        ("I <3 you", 'Line 4: "<3 you" is no tag of WebVTT'),
+        ("<i\n>x</i>", 'Line 4: "<i >" is no tag'),
+        ("a < b > c", 'Line 4: "< b >" is no tag'),
+        ("x</p>", 'Line 4: "</p>" is no tag'),
+        ("<c.>x</c>", 'Line 4: the tag "<c.>" has an invalid class'),
+        ("<c.a&b>x</c>", 'Line 4: the tag "<c.a&b>" has an invalid class'),
+        ("<i onclick=x>x</i>", 'Line 4: the tag "<i onclick=x>" takes nothing after its name'),
+        ("<c.a-- >x</c>", 'Line 4: the tag "<c.a-- >" takes nothing after its name, and no space.'),
+        ("<v>x</v>", 'Line 4: the tag "<v>" needs the name of the voice'),
+        ("<lang >x</lang>", 'Line 4: the tag "<lang >" needs a language'),
+        ("<lang e_n>x</lang>", 'Line 4: the tag "<lang e_n>" names no language of BCP 47'),
+        ("<rt>x</rt>", "Line 4: the tag <rt> stands within <ruby> only."),
+        ("a\n<i>b\nc", 'Line 5: the tag "<i>" is not closed by </i>; only a <v> around the whole cue may stay open.'),
+        ("- <v Ada>b", 'Line 4: the tag "<v Ada>" is not closed by </v>'),
+        ("<v Ada>a\n<v Bob>b", 'Line 5: the tag "<v Bob>" is not closed by </v>'),
+        ("<i><b>x</i></b>", 'Line 4: the tag </i> closes nothing here: close "<b>" first.'),
+        ("x</i>", "Line 4: the tag </i> closes nothing here: no tag is open."),
+        ("<00:01.000>a", "Line 4: the time <00:01.000> is not after the cue's start, 00:00:01.000, and before the cue's end"),
+        ("<00:09.000>a", "Line 4: the time <00:09.000> is not after the cue's start"),
+        ("<00:03.000>\n<00:03.000>", "Line 5: the time <00:03.000> is not after the time before it, 00:00:03.000, and"),
+        ("<0:02.000>a", 'Line 4: "<0:02.000>" is no tag of WebVTT'),
+        ("a\nb --> c", 'Line 5: "-->" must not stand within the text of a cue: write --&gt;, or end the cue before with'),
+        ("<v -->x</v>", 'Line 4: "-->" must not stand within the text'),
+        ("<!-- a -->", 'Line 4: "-->" must not stand within the text'),
+        ("a\n&#0;", "Line 5: the reference &#0; stands for no character that can be shown."),
+        ("<v &#1;>x</v>", "Line 4: the reference &#1; stands for no character"),
+        ("&#x110000;", "Line 4: the reference &#x110000; stands for no character"),
+        ("a\nb\0", "Line 5: the control character U+0000 is not taken; tabs and line ends are. Is this UTF-16?"),
+        ("a\x1b[31m", "Line 4: the control character U+001B is not taken; tabs and line ends are."),
+        ("a\x85b", "Line 4: the control character U+0085 is not taken"),
+        ("a\ud800b", "Line 4: the control character U+D800 is not taken"),
+        ("x" * (LONGEST_CUE + 1), "Line 4: the cue's text has 2,001 characters; 2,000 is the most."),
+        ("&" * 500, "Line 4: the cue's text has 2,500 characters; 2,000 is the most."),
+    ],
+)  # fmt: skip
+def test_payloads_that_are_refused(text: str, refusal: str) -> None:
+    assert _refusal(_file(f"00:01.000 --> 00:09.000\n{text}")).startswith(refusal)
+
+
+@pytest.mark.parametrize(
+    ("text", "refusal"),
+    [
+        ("", "Line 1: a WebVTT file begins with WEBVTT, in capitals, at the start of its first line."),
+        ("webvtt\n", "Line 1: a WebVTT file begins with WEBVTT"),
+        ("\nWEBVTT\n", "Line 1: a WebVTT file begins with WEBVTT"),
+        ("WEBVTTX\n", "Line 1: a WebVTT file begins with WEBVTT"),
+        ("1\n00:00:01,000 --> 00:00:02,000\nHi", "Line 1: the header WEBVTT is missing, and times have commas: this looks"),
+        ("WEBVTT", "There is no cue in it: captions have at least one."),
+        (_file("NOTE 00:01"), "There is no cue in it: captions have at least one."),
+        ("WEBVTT\n00:01.000 --> 00:02.000\nHi", "Line 2: a blank line is missing between the header"),
+        (_file("Kind: captions\nLanguage: en", "00:01.000 --> 00:02.000\nHi"), 'Line 3: "Kind: captions" begins no cue, as'),
+        (_file("00:01.000 --> 00:02.000\na", "b"), 'Line 6: "b" begins no cue, as neither this line nor the next has times'),
+        (_file("NOTE a\n00:01.000 --> 00:02.000"), 'Line 4: "-->" must not stand within NOTE: is the blank line after it'),
+        (_file("STYLE\n--> {}"), 'Line 4: "-->" must not stand within STYLE'),
+        (_file("00:01.000 --> 00:02.000\na", "STYLE\n::cue {}"), "Line 6: STYLE stands before the first cue only."),
+        (_file("00:01.000 --> 00:02.000\na", "REGION\nid:a"), "Line 6: REGION stands before the first cue only."),
+        (_file("00:01.000 --> 00:02.000\na", "WEBVTT\nX:1"), "Line 6: a second header (WEBVTT) begins here: send one file"),
+        (_file("00:01,000 --> 00:02,000\na"), 'Line 3: "00:01,000 --> 00:02,000" has no valid times: WebVTT has a dot'),
+        (_file("00:01.000-->00:02.000\na"), 'Line 3: "00:01.000-->00:02.000" has no valid times: write 00:00:01.000 -->'),
+        (_file("1\n0:00:01.000 --> 0:00:02.000"), 'Line 4: "0:00:01.000 --> 0:00:02.000" has no valid times'),
+        (_file("00:60.000 --> 01:00.000"), 'Line 3: "00:60.000 --> 01:00.000" has no valid times'),
+        (_file("00:01.00 --> 00:02.000"), 'Line 3: "00:01.00 --> 00:02.000" has no valid times'),
+        (_file("00:01.000 --> 00:02.000,align:start"), 'Line 3: "00:01.000 --> 00:02.000,align:start" has no valid times'),
+        (_file("--> " + "x" * 999), 'Line 3: "--> ' + "x" * 33 + '..." has no valid times'),
+        (_file("1\n00:02.000 --> 00:01.000\na"), "Line 4: the end 00:00:01.000 is not after the start 00:00:02.000."),
+        (_file("00:02.000 --> 00:02.000\na"), "Line 3: the end 00:00:02.000 is not after the start 00:00:02.000."),
+        (_file("00:02.000 --> 100:00:00.001\na"), "Line 3: the end 100:00:00.001 is later than 100:00:00.000"),
+        (_file("00:02.000 --> 00:03.000\na", "1\n00:01.999 --> 00:03.000"), "Line 7: the start 00:00:01.999 is before 00:0"),
+        (_file("x\n00:02.000 --> 00:03.000", "x\n00:02.000 --> 00:03.000"), 'Line 6: the cue on line 3 has the identifier "x"'),
+        (_file("00:01.000 --> 00:02.000 D:vertical"), 'Line 3: the setting "D:vertical" is none of vertical, line, position'),
+        (_file("00:01.000 --> 00:02.000 align"), 'Line 3: the setting "align" is none of vertical'),
+        (_file("00:01.000 --> 00:02.000 size:1% size:1%"), "Line 3: the setting size is there twice."),
+    ],
+)  # fmt: skip
+def test_files_that_are_refused(text: str, refusal: str) -> None:
+    assert _refusal(text).startswith(refusal)
+
+
+def test_a_refusal_names_its_line_and_its_reason() -> None:
+    with pytest.raises(InvalidCaptions) as refused:
+        webvtt.read(_file("1\r\n00:02.000 --> 00:01.000\r\na"))
+    assert refused.value.line == 4
+    assert refused.value.reason == "the end 00:00:01.000 is not after the start 00:00:02.000."
+
+
+def test_cues_may_overlap_and_end_at_the_latest_time() -> None:
+    cues = [Cue(0, LATEST, "long"), Cue(0, 1, "short"), Cue(LATEST - 1, LATEST, "")]
+    assert webvtt.read(webvtt.write(cues)) == cues
+
+
+def test_the_number_of_cues_has_a_limit() -> None:
+    most = [Cue(number, number + 1, "") for number in range(MOST_CUES)]
+    assert len(webvtt.read(webvtt.write(most))) == MOST_CUES
+    refusal = _refusal(webvtt.write([*most, Cue(MOST_CUES, LATEST, "")]))
+    assert refusal == f"Line {3 + 2 * MOST_CUES}: this is one cue more than 20,000, which is the most."
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("<v Ada>Hello,\n  <i>world</i>", "Hello, world"),
+        ("&lt;b&gt; Tom &amp; Jerry &eacute;&nbsp;&#x21;", "<b> Tom & Jerry é !"),
+        ("&amp;lt;", "&lt;"),
+        ("one<00:02.000><c> two</c>", "one two"),
+        ("<ruby>漢<rt>かん</rt></ruby>", "漢かん"),
+        (" \n\t", ""),
+    ],
+)
+def test_the_words_of_a_cue(text: str, words: str) -> None:
+    assert plain(_cue(text)) == words
+
+
+@pytest.mark.parametrize(
+    ("time", "text"), [(0, "00:00:00.000"), (3_723_004, "01:02:03.004"), (LATEST, "100:00:00.000")]
+)
+def test_times_are_written_with_hours(time: int, text: str) -> None:
+    assert clock(time) == text
+
+
+WORDS = st.text(st.characters(blacklist_categories=("Cc", "Cs"), blacklist_characters="<>&"), max_size=20)
+LINES = WORDS.filter(bool)
+TIMES = st.tuples(st.integers(0, LATEST - 1), st.integers(1, 10_000)).map(
+    lambda time: (time[0], min(sum(time), LATEST))
+)
+PAYLOADS = st.recursive(
+    LINES | st.sampled_from(["&amp;", "&lt;", "&#x2068;"]),
+    lambda inner: (
+        st.builds("<{0}>{1}</{0}>".format, st.sampled_from("cibu"), inner)
+        | st.builds("<v {}>{}</v>".format, LINES.filter(str.strip), inner)
+        | st.builds("{}\n{}".format, inner, inner)
+    ),
+    max_leaves=8,
+)
+SETTINGS = st.none() | st.sampled_from(["line:0", "vertical:rl align:left", "position:10%,center size:35.5%"])
+
+
+@st.composite
+def _cues(draw: st.DrawFn) -> list[Cue]:
+    times = sorted(draw(st.lists(TIMES, min_size=1, max_size=5)))
+    payloads = st.just("") | PAYLOADS
+    numbered = draw(st.booleans())
+    return [
+        Cue(start, end, draw(payloads), f"cue {number}" if numbered else None, draw(SETTINGS))
+        for number, (start, end) in enumerate(times)
+    ]
+
+
+@given(_cues())
+def test_what_is_written_is_read_again(cues: list[Cue]) -> None:
+    read = webvtt.read(webvtt.write(cues))
+    assert webvtt.read(webvtt.write(read)) == read
+    # A language or a voice is written with one space before it; everything else is as it was.
+    assert [cue._replace(text="") for cue in read] == [cue._replace(text="") for cue in cues]
+    assert [plain(cue) for cue in read] == [plain(cue) for cue in cues]
+
+
+PIECES = st.sampled_from(
+    ["WEBVTT", "NOTE", "STYLE", "\n", "\n\n", "\r", "\ufeff", " ", "\t", "-->", " --> ", "--", ">", "<", "</", "&", ";", "#",
+     "00:01.000", "00:00:02.000", "00:01.000 --> 00:02.000", "<00:01.500>", "<i>", "</i>", "<v ", "<c.a", "<v A>", "</v>",
+     "<ruby>", "<rt>", "</ruby>", "</c.a>", "align:start", "line:0", "amp;", "x", "\U0001f680", "{\\an8}", "<font>", "1",
+     "00:00:01,000 --> 00:00:02,000"]
+)  # fmt: skip
+
+
+@given(st.lists(PIECES, max_size=30).map("".join))
+def test_any_text_is_refused_or_read_as_what_can_be_written(rest: str) -> None:
+    for text in (rest, f"WEBVTT\n\n00:01.000 --> 00:02.000\n{rest}", f"WEBVTT\n\n{rest}"):
+        try:
+            cues = webvtt.read(text)
+        except InvalidCaptions:
+            continue
+        assert webvtt.read(webvtt.write(cues)) == cues
