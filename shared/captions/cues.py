@@ -76,7 +76,9 @@ def check_times(start: int, end: int, line: int) -> None:
 def check_length(text: str, line: int) -> None:
     """Raise InvalidCaptions if a cue whose text begins on this line has more than LONGEST_CUE characters."""
     if len(text) > LONGEST_CUE:
-        raise InvalidCaptions(line, f"the cue's text has {len(text):,} characters; {LONGEST_CUE:,} is the most.")
+        raise InvalidCaptions(
+            line, f"the cue's text, as WebVTT, has {len(text):,} characters; {LONGEST_CUE:,} is the most."
+        )
 
 
 def check_count(count: int, line: int) -> None:

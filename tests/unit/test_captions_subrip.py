@@ -119,8 +119,8 @@ def test_the_code_for_the_upper_edge_becomes_a_setting(code: str, settings: str 
         ("1\n00:00:02,000 --> 00:00:02,000\nHi", "Line 2: the end 00:00:02.000 is not after the start 00:00:02.000."),
         ("1\n00:00:02,000 --> 100:00:00,001\nHi", "Line 2: the end 100:00:00.001 is later than 100:00:00.000"),
         (f"1\n{TIMES}\nHi\x1a", "Line 3: the control character U+001A is not taken; tabs and line ends are."),
-        (f"1\n{TIMES}\n" + "x" * (LONGEST_CUE + 1), "Line 3: the cue's text has 2,001 characters; 2,000 is the most."),
-        (f"1\n{TIMES}\n" + "<" * LONGEST_CUE, "Line 3: the cue's text has 8,000 characters; 2,000 is the most."),
+        (f"1\n{TIMES}\n" + "x" * (LONGEST_CUE + 1), "Line 3: the cue's text, as WebVTT, has 2,001 characters; 2,000 is the most."),
+        (f"1\n{TIMES}\n" + "<" * LONGEST_CUE, "Line 3: the cue's text, as WebVTT, has 8,000 characters; 2,000 is the most."),
     ],
 )  # fmt: skip
 def test_files_that_are_refused(text: str, refusal: str) -> None:

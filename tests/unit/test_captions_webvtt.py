@@ -190,8 +190,8 @@ def test_what_browsers_read_without_doubt_is_written_as_it_should_be(text: str, 
         ("a\x1b[31m", "Line 4: the control character U+001B is not taken; tabs and line ends are."),
         ("a\x85b", "Line 4: the control character U+0085 is not taken"),
         ("a\ud800b", "Line 4: the control character U+D800 is not taken"),
-        ("x" * (LONGEST_CUE + 1), "Line 4: the cue's text has 2,001 characters; 2,000 is the most."),
-        ("&" * 500, "Line 4: the cue's text has 2,500 characters; 2,000 is the most."),
+        ("x" * (LONGEST_CUE + 1), "Line 4: the cue's text, as WebVTT, has 2,001 characters; 2,000 is the most."),
+        ("&" * 500, "Line 4: the cue's text, as WebVTT, has 2,500 characters; 2,000 is the most."),
     ],
 )  # fmt: skip
 def test_payloads_that_are_refused(text: str, refusal: str) -> None:
