@@ -144,6 +144,7 @@ class ApiStack(cdk.Stack):
         captions.allow_items("BatchGetItem", "DeleteItem", "GetItem", "PutItem", "Query", of=[schema.VIDEO])
         captions.allow_items("UpdateItem", of=[schema.CAPTION, schema.CHAPTERS], attributes=attributes.LEAVING)
         captions.allow_objects("GetObject", "PutObject", bucket=media, below=(CAPTIONS,))
+        captions.allow_listing(media)  # it may see that a text is gone
         return captions
 
     def _ratings(self) -> ServiceFunction:

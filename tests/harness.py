@@ -17,6 +17,7 @@ from urllib.parse import unquote
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
+from functions.captions import handler as captions
 from functions.history import handler as history
 from functions.jobs import handler as jobs
 from functions.playback import handler as playback
@@ -35,6 +36,7 @@ from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression
 from shared.aws.s3 import Objects
 from shared.aws.s3 import make_client as make_s3_client
+from shared.captions.store import CaptionStore
 from shared.core.attributes import Item
 from shared.core.settings import LambdaHandler
 from shared.feed.log import Feed
@@ -324,6 +326,7 @@ def make_api(
                 elapsed=clock,
             ),
             relations=lambda: relations.make(RelationStore(table), cursors, LINKS, clock),
+            captions=lambda: captions.make(CaptionStore(table), cursors, objects, MEDIA_BUCKET, clock),
             ratings=lambda: ratings.make(RatingStore(table), clock),
             playlists=lambda: playlists.make(PlaylistStore(table), cursors, LINKS, clock),
             totals=lambda: totals.make(TotalsStore(table), cursors, LINKS, clock),

@@ -4,6 +4,7 @@ No function runs this. `docs/data-model.md` shows it, and tests hold the stores 
 the patterns of the package of `shared/` whose name it has; add a new one there.
 """
 
+from shared.access_patterns.captions import CAPTIONS
 from shared.access_patterns.feed import FEED
 from shared.access_patterns.films import FILMS
 from shared.access_patterns.history import HISTORY
@@ -18,6 +19,7 @@ __all__ = ["ACCESS_PATTERNS", "AccessPattern"]
 ACCESS_PATTERNS = (
     *VIDEOS,
     *RELATIONS,
+    *CAPTIONS,
     *TOTALS,
     *PLAYLISTS,
     *VIEWS,

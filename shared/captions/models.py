@@ -3,10 +3,11 @@
 from itertools import pairwise
 from typing import Annotated, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field
 
+from shared.core.errors import InvalidContent
 from shared.core.fields import line, whole
-from shared.web.bodies import Content
+from shared.web.bodies import MOST_ERRORS, Content
 
 MOST_CHAPTERS = 200
 LONGEST_TITLE = 200
@@ -27,12 +28,20 @@ class ChaptersContent(Content):
 
     chapters: Annotated[list[Chapter], Field(min_length=1, max_length=MOST_CHAPTERS)]
 
-    @model_validator(mode="after")
-    def _is_in_order(self) -> Self:
-        starts = [chapter.start for chapter in self.chapters]
-        for number, (before, start) in enumerate(pairwise(starts), 1):
-            if start <= before:
-                raise ValueError(
-                    f"chapters must rise: /chapters/{number}/start is {start}, and the one before {before}"
-                )
-        return self
+    @classmethod
+    def parse(cls, body: bytes) -> Self:
+        """A body as chapters; raises as Content does, and InvalidContent with the place of each that is not after the one before."""
+        content = super().parse(body)
+        starts = [chapter.start for chapter in content.chapters]
+        errors = [
+            {
+                "pointer": f"/chapters/{number}/start",
+                "detail": f"must be more than {before}, where the one before starts",
+            }
+            for number, (before, start) in enumerate(pairwise(starts), 1)
+            if start <= before
+        ]
+        if errors:
+            shown = errors[:MOST_ERRORS]
+            raise InvalidContent("Each chapter must start after the one before.", errors=shown)
+        return content

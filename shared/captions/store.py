@@ -6,8 +6,8 @@ their video (shared/upkeep/purging.py).
 """
 
 import hashlib
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Literal
 
 from shared.aws.dynamodb import Table
 from shared.aws.records import stamped
@@ -16,7 +16,7 @@ from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.errors import InvalidContent, LimitReached
 from shared.core.position import Page, Position
-from shared.relations.beside import OWNER, Allows, BesideStore
+from shared.relations.beside import OWNER, Allows, BesideStore, require_allowed
 from shared.relations.children import children_of, prefix_of
 from shared.schema import CAPTION, CHAPTERS
 
@@ -27,6 +27,14 @@ MOST_LANGUAGES = 100
 """In how many languages a video may have captions; those that are added at the same moment may pass it by a few."""
 TYPE = "text/vtt"
 """Of what captions are kept as, and shown as (https://www.w3.org/TR/webvtt1/)."""
+SUBRIP = "application/x-subrip"
+"""SubRip has no registered media type; this is what players use."""
+FORMATS: Mapping[str, Literal["vtt", "srt"]] = {TYPE: "vtt", SUBRIP: "srt"}
+"""What captions may be sent as, by their media types."""
+ORIGINS = ("owner", "film")
+"""Who made captions: `film`, if a job took them out of the film."""
+Keep = Callable[[str | None], None]
+"""Sees to it that the object of new captions is there; takes the hash of the text that they replace, if any."""
 _NONE, _NO_CHAPTERS = "There are no captions in this language.", "The video has no chapters."
 
 
@@ -76,18 +84,29 @@ class CaptionStore(BesideStore):
     """Captions and chapters in the table. Methods raise the errors of shared.core.errors."""
 
     def put(
-        self, video_id: str, language: str, content: Mapping[str, Any], caller: Caller, now: int, allows: Allows
+        self,
+        video_id: str,
+        language: str,
+        content: Mapping[str, Any],
+        caller: Caller,
+        now: int,
+        allows: Allows,
+        keep: Keep | None = None,
     ) -> tuple[Item, bool]:
         """Create or replace the captions in a language; returns them, and whether they are new.
 
-        `content` has `text`, the hash of an object that is there, how many `cues` it has, its `size` in bytes, and its
-        `origin`: `owner`, or `film` if a job took it out of the film. Raises NotFound or Forbidden for the video,
-        IllegalTransition when that is deleted, LimitReached, VersionMismatch when `allows` refuses, WriteContention.
+        `content` has `text`, the hash of an object, how many `cues` it has, its `size` in bytes, and its `origin`: `owner`, or
+        `film` if a job took it out of the film. `keep` makes that object, once it is sure that the caller may; without it,
+        the object is there. Raises NotFound or Forbidden for the video, IllegalTransition when that is deleted,
+        LimitReached, VersionMismatch when `allows` refuses, WriteContention, and what `keep` raises.
         """
         key = CAPTION.key(videoId=video_id, language=language)
         video, present = self._own(key, video_id, caller, now)
         if present is None and len(self._languages(video_id)) >= MOST_LANGUAGES:
             raise LimitReached(f"The video has captions in {MOST_LANGUAGES} languages, the most that it may have.")
+        require_allowed(allows, present)
+        if keep:
+            keep(present["text"] if present else None)
         item = {**key, "videoId": video_id, "language": language, OWNER: video["userId"], **content}
         return self._put(stamped(item, caller, now, version=1), present, allows)
 

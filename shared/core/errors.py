@@ -38,7 +38,7 @@ JSON Pointer (RFC 6901) for each field at fault, or the name of the query parame
 """
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 TYPE_PREFIX = "urn:video-metadata:problem:"
 
@@ -57,7 +57,7 @@ class ServiceError(Exception):
         self,
         detail: str,
         *,
-        errors: Sequence[Mapping[str, str]] = (),
+        errors: Sequence[Mapping[str, Any]] = (),
         headers: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(detail)
@@ -219,7 +219,7 @@ class UnsupportedMediaType(ServiceError):
 
 
 class InvalidContent(ServiceError):
-    """The body is JSON, but some of its fields are not valid."""
+    """The body can be read, but some of what it says is not valid."""
 
     status, title, slug = 422, "Invalid content", "invalid-content"
 

@@ -7,6 +7,7 @@ from shared.core import errors
 from shared.core.errors import ServiceError
 from shared.openapi import (
     audit,
+    captions,
     changes,
     changesets,
     history,
@@ -32,6 +33,7 @@ _PARTS = (
     *(
         videos,
         relations,
+        captions,
         ratings,
         playlists,
         totals,
@@ -100,6 +102,11 @@ _ERRORS: Schema = {
                     "properties": {
                         "pointer": {"type": "string", "description": "JSON Pointer into the body (RFC 6901)"},
                         "parameter": {"type": "string", "description": "Query, path or header parameter"},
+                        "line": {
+                            "type": "integer",
+                            "minimum": 1,
+                            "description": "Line of a body that is no JSON; none: it is at fault as a whole",
+                        },
                         "detail": {"type": "string"},
                     },
                     "required": ["detail"],

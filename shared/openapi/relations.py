@@ -62,7 +62,7 @@ PERSON_ID: Schema = {
     "example": "nm0000554",
 }
 _REGION: Schema = {"name": "region", "in": "path", "required": True, "schema": ref("Region"), "example": "NZ"}
-_LANGUAGE: Schema = {
+LANGUAGE: Schema = {
     "name": "language",
     "in": "path",
     "required": True,
@@ -70,22 +70,23 @@ _LANGUAGE: Schema = {
     "schema": {"type": "string", "maxLength": 35, "pattern": "^[A-Za-z]{1,8}(-[A-Za-z0-9]{1,8})*$"},
     "example": "en-NZ",
 }
-_IF_MATCH = header(
+IF_MATCH = header(
     "If-Match",
     "The ETag of what is there: write only if it has not changed. A version alone, such as "
     '`"3"`, also matches what was removed and has reached that version again. Without it, the last write wins.',
     {"type": "string"},
 )
-_ETAG: Schema = ETAG | {
+ETAG_OF_ALL: Schema = ETAG | {
     "description": "The version and a hash of what it shows, the same for everybody. If-Match and If-None-Match "
     "compare all of it, or only the version if they have no more."
 }
-_IF_NEW = header("If-None-Match", "`*`: write only if nothing is there yet.", {"type": "string"})
-_WRITE_ERRORS = (*CHANGE_ERRORS, errors.IllegalTransition)
-_PAGE_ERRORS = (errors.InvalidParameter, errors.InvalidCursor, errors.Forbidden, errors.NotFound)
+IF_NEW = header("If-None-Match", "`*`: write only if nothing is there yet.", {"type": "string"})
+WRITE_ERRORS = (*CHANGE_ERRORS, errors.IllegalTransition)
+PAGE_ERRORS = (errors.InvalidParameter, errors.InvalidCursor, errors.Forbidden, errors.NotFound)
 
 
-def _page(name: str, example: Schema) -> dict[int, Schema]:
+def page(name: str, example: Schema) -> dict[int, Schema]:
+    """The answer that is a page of a list, by the name of its schema, with one item."""
     body = json_content(ref(name), {"items": [example], "nextCursor": None})
     return {200: {"description": "A page", "headers": LINK, **body}}
 
@@ -93,25 +94,25 @@ def _page(name: str, example: Schema) -> dict[int, Schema]:
 def _listing(
     summary: str, description: str, name: str, example: Schema, *places: Schema, declared: type[Query] = Paged
 ) -> Operation:
-    return Operation(summary, description, _page(name, example), _PAGE_ERRORS, (*places, *query(declared)))
+    return Operation(summary, description, page(name, example), PAGE_ERRORS, (*places, *query(declared)))
 
 
 def _putting(
     summary: str, description: str, body: str, sent: Any, schema: str, answer: Schema, *places: Schema
 ) -> Operation:
-    written = {"headers": {"ETag": _ETAG}, **json_content(ref(schema), answer)}
+    written = {"headers": {"ETag": ETAG_OF_ALL}, **json_content(ref(schema), answer)}
     return Operation(
         summary,
         description + " Replaces all of what was there; sending the same again changes nothing.",
         {200: {"description": "Replaced", **written}, 201: {"description": "Created", **written}},
-        (*BODY_ERRORS, *_WRITE_ERRORS),
-        (VIDEO_ID, *places, _IF_MATCH, _IF_NEW),
+        (*BODY_ERRORS, *WRITE_ERRORS),
+        (VIDEO_ID, *places, IF_MATCH, IF_NEW),
         {"required": True, "content": {JSON: {"schema": ref(body), "example": sent}}},
     )
 
 
 def _reading(summary: str, schema: str, answer: Schema, *places: Schema) -> Operation:
-    etag = {"headers": {"ETag": _ETAG}}
+    etag = {"headers": {"ETag": ETAG_OF_ALL}}
     return Operation(
         summary,
         "",
@@ -125,7 +126,7 @@ def _reading(summary: str, schema: str, answer: Schema, *places: Schema) -> Oper
 
 
 def _removing(summary: str, *places: Schema) -> Operation:
-    return Operation(summary, "", {204: {"description": "Removed"}}, _WRITE_ERRORS, (VIDEO_ID, *places, _IF_MATCH))
+    return Operation(summary, "", {204: {"description": "Removed"}}, WRITE_ERRORS, (VIDEO_ID, *places, IF_MATCH))
 
 
 def _putting_release(summary: str, description: str, answer: Schema, *places: Schema) -> Operation:
@@ -172,7 +173,7 @@ OPERATIONS: dict[str, Operation] = {
         VIDEO_ID,
         _REGION,
     ),
-    "getRelease": _reading("Read the titles in a region and language", "Release", RELEASE, _REGION, _LANGUAGE),
+    "getRelease": _reading("Read the titles in a region and language", "Release", RELEASE, _REGION, LANGUAGE),
     "putRegionRelease": _putting_release(
         "Name a video in a region",
         "The titles of a region in no particular language, the most usual first.",
@@ -184,10 +185,10 @@ OPERATIONS: dict[str, Operation] = {
         "The titles of a region in one language, the most usual first.",
         RELEASE,
         _REGION,
-        _LANGUAGE,
+        LANGUAGE,
     ),
     "deleteRegionRelease": _removing("Remove the titles of a region that have no language", _REGION),
-    "deleteRelease": _removing("Remove the titles in a region and language", _REGION, _LANGUAGE),
+    "deleteRelease": _removing("Remove the titles in a region and language", _REGION, LANGUAGE),
 }
 
 
@@ -216,7 +217,7 @@ def schemas() -> Schema:
             {
                 "videoId": video_id,
                 "region": ref("Region"),
-                "language": _LANGUAGE["schema"],
+                "language": LANGUAGE["schema"],
                 **release,
                 **stamps,
             },
@@ -237,7 +238,7 @@ def schemas() -> Schema:
                 {
                     "title": {"type": "string"},
                     "region": ref("Region"),
-                    "language": _LANGUAGE["schema"],
+                    "language": LANGUAGE["schema"],
                     "match": {"type": "string", "enum": ["region-and-language", "region", "language", "original"]},
                 },
                 optional=("region", "language"),

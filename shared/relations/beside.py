@@ -29,11 +29,6 @@ class BesideStore:
     def __init__(self, table: Table) -> None:
         self.table = table
 
-    def require_own(self, video_id: str, caller: Caller, now: int) -> None:
-        """Raise NotFound, Forbidden or IllegalTransition unless the caller may write what lies beside a video."""
-        owned = self.table.get(VIDEO.key(videoId=video_id), consistent=True)
-        _require_there(owned_by(owned, caller, now))
-
     def _own(self, key: Key, video_id: str, caller: Caller, now: int) -> tuple[Item, Item | None]:
         """A video whose relations the caller may write, and the one of them that has this key."""
         item, present = self.table.get_all([VIDEO.key(videoId=video_id), key], consistent=True)
@@ -54,7 +49,7 @@ class BesideStore:
 
     def _put(self, item: Item, present: Item | None, allows: Allows) -> tuple[Item, bool]:
         for _ in range(CHANGE_ATTEMPTS):
-            _require(allows, present)
+            require_allowed(allows, present)
             if present and _content(present) == _content(item):
                 return present, False
             new = item | {"version": present["version"] + 1 if present else 1}
@@ -71,7 +66,7 @@ class BesideStore:
         if present is None:
             raise NotFound(absent)
         for _ in range(CHANGE_ATTEMPTS):
-            _require(allows, present)
+            require_allowed(allows, present)
             # First who removes it, which the stream shows with what was removed. All else stays as it was, also its time:
             # whoever finds it like this, because the next write never came, sees no other version of it.
             leaving = caller.signed(present) | {"writeId": new_write_id(), REMOVING: True}
@@ -106,7 +101,8 @@ def _content(item: Item) -> Item:
     return without(item, *_STAMPS)
 
 
-def _require(allows: Allows, present: Item | None) -> None:
+def require_allowed(allows: Allows, present: Item | None) -> None:
+    """Raise VersionMismatch unless the caller's own condition allows a write of what is there."""
     if allows(present):
         return
     if present is None:

@@ -236,6 +236,33 @@ def _with_relations(api: Api) -> str:
     return video_id
 
 
+def _published_with_buckets(api: Api) -> str:
+    make_s3_client().create_bucket(Bucket=MEDIA_BUCKET)
+    return _published(api)
+
+
+def _caption(api: Api, video_id: str) -> Reply:
+    text = "WEBVTT\n\n00:01.000 --> 00:02.000\nHello\n"
+    path = f"/v1/videos/{video_id}/captions/en"
+    return api.request("PUT", path, body=text, headers={"Content-Type": "text/vtt"})
+
+
+def _with_captions(api: Api) -> str:
+    video_id = _published_with_buckets(api)
+    _caption(api, video_id)
+    return video_id
+
+
+def _divide(api: Api, video_id: str) -> Reply:
+    return api.put(f"/v1/videos/{video_id}/chapters", {"chapters": [{"start": 0, "title": "t"}]})
+
+
+def _with_chapters(api: Api) -> str:
+    video_id = _published(api)
+    _divide(api, video_id)
+    return video_id
+
+
 def _with_episode(api: Api) -> str:
     """A series with one episode."""
     video_id = _published(api)
@@ -457,6 +484,19 @@ CALLS: dict[str, tuple[Callable[[Api], str], Callable[[Api, str], Reply]]] = {
         _with_relations,
         lambda api, v: api.get(f"/v1/videos/{v}/credits/p"),
     ),
+    "PUT /v1/videos/{videoId}/captions/{language}": (_published_with_buckets, _caption),
+    "DELETE /v1/videos/{videoId}/captions/{language}": (
+        _with_captions,
+        lambda api, v: api.delete(f"/v1/videos/{v}/captions/en"),
+    ),
+    "GET /v1/videos/{videoId}/captions": (_with_captions, lambda api, v: api.get(f"/v1/videos/{v}/captions")),
+    "GET /v1/videos/{videoId}/captions/{language}": (
+        _with_captions,
+        lambda api, v: api.get(f"/v1/videos/{v}/captions/en"),
+    ),
+    "PUT /v1/videos/{videoId}/chapters": (_published, _divide),
+    "DELETE /v1/videos/{videoId}/chapters": (_with_chapters, lambda api, v: api.delete(f"/v1/videos/{v}/chapters")),
+    "GET /v1/videos/{videoId}/chapters": (_with_chapters, lambda api, v: api.get(f"/v1/videos/{v}/chapters")),
     "GET /v1/people/{personId}/videos?fromYear=1990&toYear=1999": (
         _with_relations,
         lambda api, _: api.get("/v1/people/p/videos", query="fromYear=1990&toYear=1999"),

@@ -17,7 +17,7 @@ from shared.openapi.document import document
 from shared.routes import ROUTES, Route
 from shared.schema import AUDIT_TABLE_NAME, CHANGESET, VIDEO
 from tests.backstage import Backstage
-from tests.harness import NOW, SOURCES_BUCKET, Api, remove_video
+from tests.harness import NOW, SOURCES_BUCKET, Api, make_api, remove_video
 from tests.told import change, tell
 from tests.trail import Trail
 from tests.trailed import Trailed
@@ -28,6 +28,8 @@ MISSING = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 UPLOAD = "019775a1c00-9f86d081884c7d65"
 CREDIT: dict[str, Any] = {"ordering": 1, "roles": [{"category": "actor"}]}
 RELEASE: dict[str, Any] = {"titles": [{"title": "t"}]}
+CHAPTERS: dict[str, Any] = {"chapters": [{"start": 0, "title": "t"}]}
+CAPTIONS: dict[str, Any] = {"body": "WEBVTT\n", "headers": {"Content-Type": "text/vtt"}}
 REPORT: dict[str, Any] = {"inputHash": "0" * 32, "attempt": 1, "state": "running"}
 
 BODIES: dict[str, dict[str, Any]] = {
@@ -43,6 +45,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "putRating": {"value": 5},
     "putCredit": CREDIT,
     "putRelease": RELEASE,
+    "putChapters": CHAPTERS,
     "putRegionRelease": RELEASE,
     "createPlaylist": {"title": "t"},
     "patchPlaylist": {"title": "u"},
@@ -189,6 +192,38 @@ def _of_relations(api: Api, route: Route, video_id: str) -> Iterator[int]:
         yield api.request(route.method, place, json_body=body, headers=headers).status
 
 
+def _of_captions(
+    table: Table, objects: Objects, monkeypatch: pytest.MonkeyPatch, route: Route, video_id: str
+) -> Iterator[int]:
+    """What needs captions or chapters to be there, or to be known by their ETag; captions are no JSON."""
+    api = make_api(table, objects=objects)
+    path = f"/v1/videos/{video_id}"
+    if route.operation == "putCaptions":
+        content: dict[str, Any] = CAPTIONS
+        yield api.request("PUT", f"{path}/captions/de", **CAPTIONS).status
+        yield api.request("PUT", f"{path}/captions/de", **CAPTIONS | {"body": "x"}).status
+        yield api.request("PUT", f"{path}/captions/de", **CAPTIONS | {"body": "x" * 1_000_001}).status
+        yield api.request("PUT", f"/v1/videos/{MISSING}/captions/de", **CAPTIONS).status
+        yield api.request("PUT", f"/v1/videos/{GONE}/captions/de", **CAPTIONS).status
+        yield api.request("PUT", f"{path}/captions/de", **CAPTIONS, user="bob").status
+        with _broken(table, "NoSuchThing"):
+            yield api.request("PUT", f"{path}/captions/de", **CAPTIONS).status
+    else:
+        content = {"json_body": BODIES.get(route.operation), "headers": {}}
+    tags = ", ".join(
+        [
+            api.request("PUT", f"{path}/captions/mi", **CAPTIONS).etag,
+            api.put(f"{path}/chapters", CHAPTERS).etag,
+        ]
+    )
+    place = _place(route, video_id)
+    with monkeypatch.context() as patch:
+        _conflict(patch, table)
+        yield api.request(route.method, place, **content).status
+    for headers in ({"If-Match": '"99"'}, {"If-None-Match": tags}, {}):
+        yield api.request(route.method, place, **content | {"headers": content["headers"] | headers}).status
+
+
 def _of_playlists(
     api: Api, table: Table, monkeypatch: pytest.MonkeyPatch, route: Route, video_id: str
 ) -> Iterator[int]:
@@ -328,6 +363,8 @@ def test_every_declared_status_is_returned_and_no_other(
         seen |= set(_of_ratings(api, table, monkeypatch, route, video["videoId"]))
     if route.function == "relations":
         seen |= set(_of_relations(api, route, video["videoId"]))
+    if route.function == "captions":
+        seen |= set(_of_captions(table, objects, monkeypatch, route, video["videoId"]))
     if route.function == "playlists":
         seen |= set(_of_playlists(api, table, monkeypatch, route, video["videoId"]))
     if "{webhookId}" in route.path:

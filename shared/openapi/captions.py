@@ -1,0 +1,145 @@
+"""The operations of the function `captions`."""
+
+from typing import Any
+
+from shared.captions.cues import MOST_CUES
+from shared.captions.models import LATEST, LONGEST_TITLE, MOST_CHAPTERS, ChaptersContent
+from shared.captions.store import FORMATS, MOST_LANGUAGES, ORIGINS, SUBRIP, TYPE
+from shared.core import errors
+from shared.openapi.relations import ETAG_OF_ALL, IF_MATCH, IF_NEW, LANGUAGE, PAGE_ERRORS, WRITE_ERRORS, page
+from shared.openapi.spec import (
+    BODY_ERRORS,
+    EXAMPLE_ID,
+    IF_NONE_MATCH,
+    SECONDS,
+    VIDEO_ID,
+    Operation,
+    json_content,
+    model_schemas,
+    object_of,
+    page_of,
+    query,
+    ref,
+)
+from shared.web.paging import Paged
+from shared.web.parameters import Schema
+from shared.web.requests import JSON
+
+TEXT = "WEBVTT\n\n00:00:01.000 --> 00:00:03.500\nThe tide is out.\n"
+SUBRIP_TEXT = "1\n00:00:01,000 --> 00:00:03,500\nThe tide is out.\n"
+_STAMPS: Schema = {"version": 1, "updatedAt": 1717645200}
+CAPTIONS: Schema = {
+    "videoId": EXAMPLE_ID,
+    "language": "en-NZ",
+    "cues": 1,
+    "size": len(TEXT),
+    "origin": "owner",
+    **_STAMPS,
+}
+NEW_CHAPTERS: Schema = {"chapters": [{"start": 0, "title": "The beach"}, {"start": 95_000, "title": "The letter"}]}
+CHAPTERS: Schema = {"videoId": EXAMPLE_ID, **NEW_CHAPTERS, **_STAMPS}
+_ETAG: Schema = {"ETag": ETAG_OF_ALL}
+_READ_ERRORS = (errors.InvalidParameter, errors.Forbidden, errors.NotFound)
+
+
+def _text(example: str) -> Schema:
+    return {"schema": {"type": "string"}, "example": example}
+
+
+def _written(schema: str, answer: Any) -> dict[int, Schema]:
+    written = {"headers": _ETAG, **json_content(ref(schema), answer)}
+    return {200: {"description": "Replaced", **written}, 201: {"description": "Created", **written}}
+
+
+def _read(content: Schema) -> dict[int, Schema]:
+    return {
+        200: {"description": "What is there", "headers": _ETAG, "content": content},
+        304: {"description": "Not modified", "headers": _ETAG},
+    }
+
+
+def _removing(summary: str, description: str, *places: Schema) -> Operation:
+    answers: dict[int, Schema] = {204: {"description": "Removed"}}
+    return Operation(summary, description, answers, WRITE_ERRORS, (VIDEO_ID, *places, IF_MATCH))
+
+
+OPERATIONS: dict[str, Operation] = {
+    "listCaptions": Operation(
+        "List the captions of a video",
+        "By `language`. Each is read by itself.",
+        page("CaptionsPage", CAPTIONS),
+        PAGE_ERRORS,
+        (VIDEO_ID, *query(Paged)),
+    ),
+    "getCaptions": Operation(
+        "Read the captions in a language",
+        "In WebVTT, also if they were sent as SubRip.",
+        _read({TYPE: _text(TEXT)}),
+        _READ_ERRORS,
+        (VIDEO_ID, LANGUAGE, IF_NONE_MATCH),
+    ),
+    "putCaptions": Operation(
+        "Write the captions in a language",
+        f"In WebVTT (`{TYPE}`) or SubRip (`{SUBRIP}`), in UTF-8, with {MOST_CUES:,} cues at most. They are kept as WebVTT. 422 names the "
+        f"`line` of the first mistake. A video has captions in {MOST_LANGUAGES} languages at most. "
+        "Replaces all of what was there; sending the same again changes nothing.",
+        _written("Captions", CAPTIONS),
+        (*(error for error in BODY_ERRORS if error is not errors.MalformedJson), *WRITE_ERRORS, errors.LimitReached),
+        (VIDEO_ID, LANGUAGE, IF_MATCH, IF_NEW),
+        {"required": True, "content": {kind: _text(SUBRIP_TEXT if kind == SUBRIP else TEXT) for kind in FORMATS}},
+    ),
+    "deleteCaptions": _removing("Remove the captions in a language", "", LANGUAGE),
+    "getChapters": Operation(
+        "Read the chapters of a video",
+        "In order. A chapter ends where the next one starts.",
+        _read(json_content(ref("Chapters"), CHAPTERS)["content"]),
+        _READ_ERRORS,
+        (VIDEO_ID, IF_NONE_MATCH),
+    ),
+    "putChapters": Operation(
+        "Write the chapters of a video",
+        "Each chapter starts after the one before, and before the end of the film. "
+        "Replaces all of what was there; sending the same again changes nothing.",
+        _written("Chapters", CHAPTERS),
+        (*BODY_ERRORS, *WRITE_ERRORS),
+        (VIDEO_ID, IF_MATCH, IF_NEW),
+        {"required": True, "content": {JSON: {"schema": ref("ChaptersContent"), "example": NEW_CHAPTERS}}},
+    ),
+    "deleteChapters": _removing("Remove the chapters of a video", ""),
+}
+
+
+def schemas() -> Schema:
+    """The schemas of requests and answers, by name."""
+    video_id: Schema = {"type": "string", "format": "uuid"}
+    stamps: Schema = {
+        "version": {"type": "integer", "minimum": 1, "description": "One more with every change"},
+        "updatedAt": SECONDS,
+    }
+    start: Schema = {"type": "integer", "minimum": 0, "maximum": LATEST, "description": "In milliseconds"}
+    title: Schema = {"type": "string", "minLength": 1, "maxLength": LONGEST_TITLE}
+    shown = object_of({"start": start, "title": title})
+    return model_schemas(ChaptersContent) | {
+        "Captions": object_of(
+            {
+                "videoId": video_id,
+                "language": LANGUAGE["schema"],
+                "cues": {"type": "integer", "minimum": 0, "maximum": MOST_CUES, "description": "How many there are"},
+                "size": {"type": "integer", "minimum": 1, "description": "Bytes of the WebVTT"},
+                "origin": {
+                    "type": "string",
+                    "enum": list(ORIGINS),
+                    "description": "`owner`: they were sent; `film`: a job took them out of the film",
+                },
+                **stamps,
+            }
+        ),
+        "CaptionsPage": page_of("Captions"),
+        "Chapters": object_of(
+            {
+                "videoId": video_id,
+                "chapters": {"type": "array", "items": shown, "minItems": 1, "maxItems": MOST_CHAPTERS},
+                **stamps,
+            }
+        ),
+    }
