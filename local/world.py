@@ -32,6 +32,8 @@ from shared.relations.playlists import PlaylistStore
 from shared.relations.ratings import MOVED, Choice, place_of_rating, rating_key, share
 from shared.routes import ADMIN, READ, TRANSCODE, WRITE
 from shared.schema import (
+    CAPTION,
+    CHAPTERS,
     CREDIT,
     EPISODE,
     FEED,
@@ -274,6 +276,20 @@ def release(region: str, language: str | None, title: str) -> Item:
     return release_item(video, region, language, content, caller=ALICE, now=THEN)
 
 
+def captions(language: str) -> Item:
+    """Captions of the harbour, whose text is nowhere."""
+    content = {"text": hashlib.sha256(language.encode()).hexdigest()[:32], "cues": 2, "size": 120, "origin": "owner"}
+    item = {**CAPTION.key(videoId=HARBOUR, language=language), "videoId": HARBOUR, "language": language, **content}
+    return written(item | {"owner": ALICE.subject}, ALICE, version=1, now=THEN)
+
+
+def chapters() -> Item:
+    """The chapters of the harbour."""
+    parts = [{"start": 0, "title": "The pier"}, {"start": 240_000, "title": "The boats"}]
+    item = {**CHAPTERS.key(videoId=HARBOUR), "videoId": HARBOUR, "owner": ALICE.subject, "chapters": parts}
+    return written(item, ALICE, version=1, now=THEN)
+
+
 def upload(number: int, now: int, **fields: Any) -> Item:
     """An open upload of the film that is awaited."""
     return {
@@ -315,6 +331,8 @@ def items(now: int) -> list[Item]:
         release("NZ", None, "A Day at the Harbour"),
         release("NZ", "mi", "He r\u0101 ki te wh\u0101nga"),
         release("AU", None, "Harbour Day"),
+        *(captions(language) for language in ("en", "de")),
+        chapters(),
         release("CA", "fr-CA", "Une journ\u00e9e au port"),
         {
             **VIEW_COUNTER.key(videoId=HARBOUR, shard=0),

@@ -29,7 +29,10 @@ UPLOAD = "019775a1c00-9f86d081884c7d65"
 CREDIT: dict[str, Any] = {"ordering": 1, "roles": [{"category": "actor"}]}
 RELEASE: dict[str, Any] = {"titles": [{"title": "t"}]}
 CHAPTERS: dict[str, Any] = {"chapters": [{"start": 0, "title": "t"}]}
-CAPTIONS: dict[str, Any] = {"body": "WEBVTT\n", "headers": {"Content-Type": "text/vtt"}}
+CAPTIONS: dict[str, Any] = {
+    "body": "WEBVTT\n\n00:01.000 --> 00:02.000\nHello\n",
+    "headers": {"Content-Type": "text/vtt"},
+}
 REPORT: dict[str, Any] = {"inputHash": "0" * 32, "attempt": 1, "state": "running"}
 
 BODIES: dict[str, dict[str, Any]] = {
