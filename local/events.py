@@ -174,7 +174,14 @@ def _http() -> Iterator[Example]:
     yield _call("deleteCredit", 204, params=video | {"personId": "nm0000002"})
     yield _call("listCaptions", 200, params=video, query="limit=10")
     yield _call("getCaptions", 304, params=video | {"language": "en"}, headers={"If-None-Match": "*"})
-    yield _call("putCaptions", 422, params=video | {"language": "mi"}, body={}, headers={"Content-Type": "text/vtt"})
+    mistaken = "WEBVTT\n\n00:00:03.500 --> 00:00:01.000\nThe tide is out.\n"
+    yield _call(
+        "putCaptions",
+        422,
+        params=video | {"language": "mi"},
+        body=mistaken,
+        headers={"Content-Type": "text/vtt"},
+    )
     yield _call("deleteCaptions", 204, params=video | {"language": "de"})
     yield _call("getChapters", 200, params=video, caller=world.BOB)
     yield _call("putChapters", 200, params=video, body={"chapters": [{"start": 0, "title": "The whole day"}]})
@@ -290,7 +297,7 @@ def _request(
     *,
     params: Mapping[str, str] | None = None,
     query: str = "",
-    body: Mapping[str, Any] | None = None,
+    body: Mapping[str, Any] | str | None = None,
     headers: Mapping[str, str] | None = None,
     cookies: Sequence[str] = (),
     caller: Caller = world.ALICE,
@@ -301,7 +308,7 @@ def _request(
     https://docs.aws.amazon.com/apigateway/latest/developerguide/http-api-develop-integrations-lambda.html
     """
     domain = f"{API_ID}.execute-api.{REGION}.amazonaws.com"
-    content = None if body is None else json.dumps(body, ensure_ascii=False)
+    content = body if body is None or isinstance(body, str) else json.dumps(body, ensure_ascii=False)
     sent = {
         "accept": "*/*",
         # Of a video the answer has a title in the caller's region.
@@ -318,7 +325,7 @@ def _request(
     with_token = route is not None and route.scope is not None
     if with_token:
         sent["authorization"] = "Bearer <the gateway has checked it>"
-    if content is not None:
+    if content is not None and not isinstance(body, str):
         sent["content-type"] = PATCH if method == "PATCH" and "patch" in (route.operation if route else "") else JSON
     route_key = route.key if route else key
     event: Event = {

@@ -16,7 +16,7 @@ from botocore.exceptions import ClientError
 
 from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression
-from shared.aws.records import new_write_id, signed
+from shared.aws.records import new_write_id, signed, stamped
 from shared.aws.s3 import object_uri
 from shared.core.attributes import Item
 from shared.core.caller import Caller
@@ -134,7 +134,9 @@ FIELDS: Item = {
 }
 SIZES: Item = {RENDITION: {"width": 564, "height": 240}}
 
-_CHILDREN = tuple(entity.sk.partition("{")[0] for entity in (CREDIT, EPISODE, JOB, RELEASE, TAG, UPLOAD))
+_CHILDREN = tuple(
+    entity.sk.partition("{")[0] for entity in (CAPTION, CHAPTERS, CREDIT, EPISODE, JOB, RELEASE, TAG, UPLOAD)
+)
 
 
 @cache
@@ -280,14 +282,15 @@ def captions(language: str) -> Item:
     """Captions of the harbour, whose text is nowhere."""
     content = {"text": hashlib.sha256(language.encode()).hexdigest()[:32], "cues": 2, "size": 120, "origin": "owner"}
     item = {**CAPTION.key(videoId=HARBOUR, language=language), "videoId": HARBOUR, "language": language, **content}
-    return written(item | {"owner": ALICE.subject}, ALICE, version=1, now=THEN)
+    item |= {"owner": ALICE.subject}
+    return stamped(item, ALICE, THEN, version=1, write_id=write_id(language))
 
 
 def chapters() -> Item:
     """The chapters of the harbour."""
     parts = [{"start": 0, "title": "The pier"}, {"start": 240_000, "title": "The boats"}]
     item = {**CHAPTERS.key(videoId=HARBOUR), "videoId": HARBOUR, "owner": ALICE.subject, "chapters": parts}
-    return written(item, ALICE, version=1, now=THEN)
+    return stamped(item, ALICE, THEN, version=1, write_id=write_id("chapters"))
 
 
 def upload(number: int, now: int, **fields: Any) -> Item:

@@ -40,6 +40,11 @@ checks.positive_data_acceptance.expected-statuses = ["200", "400", "403"]
 include-name = ["POST /v1/videos", "POST /v1/webhooks"]
 checks.positive_data_acceptance.expected-statuses = ["201", "403", "409", "422"]
 
+# Nor that a text is WebVTT or SubRip, and that each chapter starts after the one before.
+[[operations]]
+include-name = ["PUT /v1/videos/{videoId}/captions/{language}", "PUT /v1/videos/{videoId}/chapters"]
+checks.positive_data_acceptance.expected-statuses = ["200", "201", "403", "404", "409", "412", "422"]
+
 # An operation that is not valid fails alone. Other methods take the last word for a videoId, which is not valid.
 [[operations]]
 include-name = ["POST /v1/videos/batch", "POST /v1/videos/batch-get"]

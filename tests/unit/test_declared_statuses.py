@@ -209,8 +209,9 @@ def _of_captions(
         yield api.request("PUT", f"/v1/videos/{MISSING}/captions/de", **CAPTIONS).status
         yield api.request("PUT", f"/v1/videos/{GONE}/captions/de", **CAPTIONS).status
         yield api.request("PUT", f"{path}/captions/de", **CAPTIONS, user="bob").status
-        with _broken(table, "NoSuchThing"):
-            yield api.request("PUT", f"{path}/captions/de", **CAPTIONS).status
+        for error in ("ThrottlingException", "NoSuchThing"):
+            with _broken(table, error):
+                yield api.request("PUT", f"{path}/captions/de", **CAPTIONS).status
     else:
         content = {"json_body": BODIES.get(route.operation), "headers": {}}
     tags = ", ".join(

@@ -317,6 +317,10 @@ PART_OF_ANSWER: dict[str, Any] = {
     "playback/get-playback": {"whyHidden": "The video is processing; GET .../why-not-ready says what is missing."},
     "playback/get-playback-nothing-to-play": {"type": f"{PROBLEM}not-playable"},
     "playlists/append-entry": {"videoId": world.AWAITED},
+    "captions/get-chapters": {"chapters": [{"start": 0}, {"start": 240_000}]},
+    "captions/list-captions": {"items": [{"language": "de"}, {"language": "en"}]},
+    "captions/put-captions": {"type": f"{PROBLEM}invalid-content", "errors": [{"line": 3}]},
+    "captions/put-chapters": {"version": 2, "chapters": [{"title": "The whole day"}]},
     "playlists/create-playlist": {"title": "Boats", "userId": "alice", "entryCount": 0},
     "playlists/get-playlist": {"playlistId": world.EVENING, "title": "This evening"},
     "playlists/list-entries": {

@@ -36,6 +36,7 @@ SENDS = {f"Decrypt {SQS}", f"GenerateDataKey {SQS}"}
 KEY_USES = {
     "videos": LISTS,
     "relations": LISTS,
+    "captions": LISTS | {f"Decrypt {S3}", f"GenerateDataKey {S3}"},
     "playlists": LISTS,
     "totals": LISTS,
     "history": LISTS,

@@ -154,6 +154,18 @@ ALLOWED = {
         _only("dynamodb:UpdateItem Table VIDEO#*", RELATION, "writeId removing updatedBy updatedFor"),
         "secretsmanager:GetSecretValue CursorSecret",
     },
+    "captions": {
+        "dynamodb:BatchGetItem Table VIDEO#*",
+        "dynamodb:DeleteItem Table VIDEO#*",
+        "dynamodb:GetItem Table VIDEO#*",
+        "dynamodb:PutItem Table VIDEO#*",
+        "dynamodb:Query Table VIDEO#*",
+        _only("dynamodb:UpdateItem Table VIDEO#*", "removing updatedBy updatedFor writeId"),
+        "s3:GetObject Media/captions/*",
+        "s3:ListBucket Media",
+        "s3:PutObject Media/captions/*",
+        "secretsmanager:GetSecretValue CursorSecret",
+    },
     "ratings": {
         _only(
             "dynamodb:BatchGetItem Table RATINGS#* VIDEO#*",
@@ -341,6 +353,7 @@ ENVIRONMENT = {
     "undo": UNDO_SETTINGS | {"MEDIA_BUCKET": "Media", "MEDIA_URL": "https://Pictures.DomainName"},
     "webhooks": WEBHOOKS | {"CURSOR_SECRET_ARN": "CursorSecret"},
     "relations": LISTING,
+    "captions": {"CURSOR_SECRET_ARN": "CursorSecret", "MEDIA_BUCKET": "Media"},
     "ratings": {},
     "playlists": LISTING,
     "totals": LISTING,
