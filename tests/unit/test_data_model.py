@@ -11,6 +11,7 @@ from local import ROOT
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
 from shared.aws.stream import Record
+from shared.captions.store import CaptionStore
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.feed.change import change_of
@@ -101,12 +102,15 @@ def stored(table: Table, clock: Clock, objects: Objects, tmp_path: Path) -> Attr
         ("POST", "/v1/videos", {"title": "Once"}),
         ("PUT", f"{path}/credits/nm1", {"name": "Ada", "ordering": 1, "roles": [{"category": "self"}]}),
         ("PUT", f"{path}/releases/NZ/mi", {"titles": [{"title": "Te whanga"}]}),
+        ("PUT", f"{path}/chapters", {"chapters": [{"start": 0, "title": "The beach"}]}),
         ("PUT", f"{path}/rating", {"value": 8}),
         ("PUT", f"{path}/rating", {"like": True}),
         ("POST", "/v1/playlists", {"title": "Sea", "description": "All of it"}),
     ):
         headers = once if method == "POST" else {}
         assert api.request(method, target, json_body=body, headers=headers).status < 300, target
+    captions = {"text": "0" * 32, "cues": 1, "size": 55, "origin": "owner"}
+    CaptionStore(table).put(video, "en", captions, Caller("alice", frozenset()), int(clock()), lambda _: True)
     assert api.put(f"{path}/rating", {"value": 8}, user="bob").status < 300
     assert api.put(f"{path}/rating", {"like": False}, user="dora").status < 300
     for user in ("alice", "bob"):
@@ -122,7 +126,10 @@ def stored(table: Table, clock: Clock, objects: Objects, tmp_path: Path) -> Attr
     playlist = api.get("/v1/playlists").json["items"][0]["playlistId"]
     assert api.post(f"/v1/playlists/{playlist}/entries", {"videoId": video}).status == 201
     note(*items_of(table))
-    for target in (f"{path}/credits/nm1", f"{path}/releases/NZ/mi", f"/v1/playlists/{playlist}"):
+    for target in (
+        *(f"{path}/{beside}" for beside in ("credits/nm1", "releases/NZ/mi", "captions/en", "chapters")),
+        f"/v1/playlists/{playlist}",
+    ):
         assert api.delete(target).status == 204
     for size in (1000, 200_000_000):
         assert api.post(f"{path}/upload", {"contentType": "video/mp4", "fileSize": size}).status == 201
