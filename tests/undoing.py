@@ -9,6 +9,8 @@ from typing import Any
 from functions.reverts import handler as reverts
 from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression
+from shared.captions.models import ChaptersContent
+from shared.captions.store import CaptionStore
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.films.quota import QuotaStore
@@ -19,7 +21,17 @@ from shared.relations.playlist_entries import EntryStore
 from shared.relations.playlists import PlaylistStore
 from shared.relations.ratings import RatingStore
 from shared.routes import ADMIN, READ, WRITE
-from shared.schema import AUDIT, CHANGESET, CREDIT, PLAYLIST, PLAYLIST_AUDIT, RATING_TOTALS, RELEASE
+from shared.schema import (
+    AUDIT,
+    CAPTION,
+    CHANGESET,
+    CHAPTERS,
+    CREDIT,
+    PLAYLIST,
+    PLAYLIST_AUDIT,
+    RATING_TOTALS,
+    RELEASE,
+)
 from shared.videos import video
 from tests.harness import JOBS_PER_DAY, Api, Context, Reply
 from tests.trailed import Trailed
@@ -27,6 +39,8 @@ from tests.wire import come_between
 
 ROLES = [{"category": "actor"}]
 TITLES = [{"title": "Kia ora", "types": [], "attributes": []}]
+CAPTIONS: Item = {"text": "0" * 32, "cues": 2, "size": 60, "origin": "owner"}
+CONTENTS: Item = {"chapters": [{"start": 0, "title": "Opening"}, {"start": 9000, "title": "At sea"}]}
 
 
 WRITES = {"PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems", "BatchWriteItem"}
@@ -44,6 +58,7 @@ class Undoing(Trailed):
     def __init__(self, api: Api) -> None:
         super().__init__(api)
         self.relations = RelationStore(api.table)
+        self.captions = CaptionStore(api.table)
         self.ratings = RatingStore(api.table)
         self.playlists = PlaylistStore(api.table)
         self.entries_of_playlists = EntryStore(self.playlists)
@@ -93,6 +108,9 @@ class Undoing(Trailed):
             )
             release = ReleaseContent.model_validate({"titles": TITLES})
             self.relations.put_release(video_id, "NZ", "mi", release, caller, self.now, anybody)
+            self.captions.put(video_id, "mi", CAPTIONS, caller, self.now, anybody)
+            chapters = ChaptersContent.model_validate(CONTENTS)
+            self.captions.put_chapters(video_id, chapters, caller, self.now, anybody)
             self.ratings.set_imported(video_id, 7.5, 10, caller, self.now, owner=user)
             video_ids.append(video_id)
         playlist_id = str(uuid.uuid4())
@@ -159,6 +177,8 @@ class Whole:
             "video": self.undoing.item(video_id)["status"] != "deleted",
             "credit": table.get(CREDIT.key(videoId=video_id, personId="sam"), consistent=True) is not None,
             "release": table.get(release, consistent=True) is not None,
+            "captions": table.get(CAPTION.key(videoId=video_id, language="mi"), consistent=True) is not None,
+            "chapters": table.get(CHAPTERS.key(videoId=video_id), consistent=True) is not None,
             "rating": "imported" in totals,
             "playlist": "deletedAt" not in playlist,
         }

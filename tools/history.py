@@ -172,6 +172,10 @@ def subject(entry: Mapping[str, Any]) -> str:
         case "release":
             language = f" in {shown(entry['language'])}" if entry.get("language") else ""
             return f"release for {shown(entry['region'])}{language}"
+        case "captions":
+            return f"captions in {shown(entry['language'])}"
+        case "chapters":
+            return "chapters"
         case "rating":
             return "imported rating"
         case "playlist":

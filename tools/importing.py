@@ -406,7 +406,7 @@ def _stamped(item: Item, importer: Caller, now: int) -> Item:
 
 
 def _child(line: ItemLine, video: Item, importer: Caller, now: int) -> Item:
-    """A credit, release, job or counter of a video."""
+    """A credit, release, job or counter of a video, its captions or chapters."""
     item, video_id = line.attributes, video["videoId"]
     if line.entity == "Views":
         counter = {name: value for name, value in item.items() if name != "videoId"}

@@ -18,7 +18,7 @@ NAMES = ("entity", "videoId", "personId", "region", "language", "playlistId")
 
 
 def names_of(entry: Item) -> dict[str, Any]:
-    """What an entry is about: one video, credit, release, rating or playlist."""
+    """What an entry is about: one video, one thing beside it, or one playlist."""
     return {name: entry[name] for name in NAMES if name in entry}
 
 
@@ -71,7 +71,7 @@ class Later:
 
 
 def is_followed(entries: Sequence[Item], *, item: Item | None, own: str, now: int) -> bool:
-    """Whether the trail has all that was done to an item, a credit, release or playlist: `entries`, the newest first.
+    """Whether the trail has all that was done to an item beside a video, or a playlist: `entries`, the newest first.
 
     But for the last write, if it is the run's own: what that did is known. What the trail lacks after a day, it will never
     have; what it does not know of is then by an unknown hand.

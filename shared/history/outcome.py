@@ -1,4 +1,4 @@
-"""What became of one subject when a change set was taken back: a video, credit, release, rating or playlist."""
+"""What became of one subject when a change set was taken back: a video, what lies beside it, or a playlist."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

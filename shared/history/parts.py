@@ -1,4 +1,4 @@
-"""The parts of a change set, each a video, credit, release, rating or playlist, and taking them back side by side."""
+"""The parts of a change set, each a video, something beside it, or a playlist, and taking them back side by side."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import copy_context
@@ -36,7 +36,7 @@ Became = Outcome | ServiceError
 
 @dataclass(frozen=True)
 class Part:
-    """What a change set did to one video, credit, release, rating or playlist, as far as it is on one page."""
+    """What a change set did to one video, one thing beside it, or one playlist, as far as it is on one page."""
 
     entries: tuple[Item, ...]
     """The newest first."""

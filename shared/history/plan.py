@@ -51,7 +51,7 @@ class Skipped:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be done about one video, credit, release or playlist."""
+    """What is to be done about one video, one thing beside it, or one playlist."""
 
     state: Item
     """The plain state that it should have."""

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from shared.aws.dynamodb import Key, Table
@@ -9,7 +10,7 @@ from shared.aws.records import contended
 from shared.captions.store import CaptionStore
 from shared.core.attributes import Item, Value
 from shared.core.caller import Caller
-from shared.core.changes import changes_between, parts_of, placed, plain
+from shared.core.changes import changes_between, covers, parts_of, placed, plain
 from shared.core.errors import IllegalTransition, NotFound, VersionMismatch
 from shared.history.entries import (
     CAPTION_FIELDS,
@@ -30,6 +31,9 @@ from shared.schema import CAPTION, CHAPTERS, CREDIT, RATING_TOTALS, RELEASE, VID
 from shared.videos.access import owned_by
 from shared.videos.catalogue import CHANGE_ATTEMPTS
 from shared.videos.entries import NO_LANGUAGE
+
+TEXT = "/text"
+"""What stands for all that is followed of captions: the hash of what they say."""
 
 
 class BesideReverts(ABC):
@@ -71,7 +75,7 @@ class BesideReverts(ABC):
         if state and not self.is_writable(wish.caller):
             return Plan(state, skipped=[Skipped(f"/{name}", "notWritable") for name in self.fields])
         if entries[-1]["action"] != "created":
-            return without_set(state, entries, known, wish.own, writable=lambda _: True, force=wish.force)
+            return self.without(state, entries, known, wish)
         if not state:
             return Plan(state, already=[change["field"] for change in entries[-1]["changes"]])
         if "" not in wish.force:
@@ -81,6 +85,10 @@ class BesideReverts(ABC):
             if kept:
                 return Plan(state, skipped=[kept])
         return Plan({}, list(changes_between(state, {})))
+
+    def without(self, state: Item, entries: Sequence[Item], known: Sequence[Item], wish: Wish) -> Plan:
+        """What takes back a set that changed or removed something: each field for itself."""
+        return without_set(state, entries, known, wish.own, writable=lambda _: True, force=wish.force)
 
     def state(self, present: Item | None) -> Item:
         """What the trail follows of an item, as plain values; nothing of none."""
@@ -158,6 +166,17 @@ class CaptionReverts(BesideReverts):
     def __init__(self, table: Table) -> None:
         super().__init__(table)
         self._store = CaptionStore(table)
+
+    def without(self, state: Item, entries: Sequence[Item], known: Sequence[Item], wish: Wish) -> Plan:
+        """All that is followed is said of one text, so it comes back together or not at all; it is named `/text`.
+
+        Field by field, a text could be left with the size of another, by which it is read.
+        """
+        is_forced = any(covers(named, TEXT) for named in wish.force)
+        plan = without_set(state, entries, known, wish.own, writable=lambda _: True, force=("",) if is_forced else ())
+        changed = None if is_forced or not plan.changes else keeper(entries, known, wish.own)
+        left = changed or next(iter(plan.skipped), None)
+        return Plan(state, skipped=[replace(left, field=TEXT)], already=plan.already) if left else plan
 
     def key(self, entry: Item) -> Key:
         return CAPTION.key(videoId=entry["videoId"], language=entry["language"])

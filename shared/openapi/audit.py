@@ -1,6 +1,7 @@
 """The operations of the function `history`."""
 
 from shared.core import errors
+from shared.core.change_types import ACTIONS as ENTITIES
 from shared.history.entries import ACTIONS
 from shared.openapi.spec import (
     EXAMPLE_ID,
@@ -67,8 +68,8 @@ DIFF: Schema = {"videoId": EXAMPLE_ID, "from": 2, "to": 5, "changes": ENTRY["cha
 OPERATIONS: dict[str, Operation] = {
     "listAudit": Operation(
         "List the changes of a video",
-        "Who changed what in a video, its jobs, credits, releases and imported ratings, newest first, for its owner and "
-        "admins; admins can also read this for a video that is gone. A change is listed some seconds after it was made. "
+        "Who changed what in a video, its jobs, credits, releases, captions, chapters and imported ratings, newest first, for "
+        "its owner and admins; admins can also read this for a video that is gone. A change is listed some seconds after it was made. "
         "Views, ratings of users and the progress of jobs are not listed. A page is short when its entries are large (1 MB in all), and `nextCursor` still leads on.",
         {
             200: {
@@ -121,8 +122,8 @@ def schemas() -> Schema:
             "field": {
                 "type": "string",
                 "format": "json-pointer",
-                "description": "JSON Pointer (RFC 6901) into the video, or what lies beside it; of a playlist "
-                "`/entries/<videoId>` is an entry, which has `rank` and `addedAt`",
+                "description": "JSON Pointer (RFC 6901) into the video, or what lies beside it; of captions "
+                "`/text` is a hash of what they say; of a playlist `/entries/<videoId>` is an entry, which has `rank` and `addedAt`",
             },
             "from": {"description": "Left out when there was nothing"},
             "to": {"description": "Left out when nothing remained"},
@@ -138,10 +139,10 @@ def schemas() -> Schema:
         "sequence": {"type": "string", "description": "Grows from one change of the video to the next"},
         "videoId": {"type": "string", "format": "uuid"},
         "playlistId": {"type": "string", "format": "uuid", "description": "Of a playlist, in place of `videoId`"},
-        "entity": {"type": "string", "enum": ["video", "job", "credit", "release", "rating", "playlist"]},
+        "entity": {"type": "string", "enum": list(ENTITIES)},
         "personId": {"type": "string", "description": "Of a credit"},
         "region": {"type": "string", "description": "Of a release"},
-        "language": {"type": "string", "description": "Of a release that has one"},
+        "language": {"type": "string", "description": "Of captions, and of a release that has one"},
         "kind": {"type": "string", "description": "Of a job, such as `probe`"},
         "action": {
             "type": "string",
@@ -161,7 +162,7 @@ def schemas() -> Schema:
         "version": {
             "type": "integer",
             "minimum": 1,
-            "description": "Of the video, credit, release or playlist, after the change",
+            "description": "Of the video, credit, release, captions, chapters or playlist, after the change",
         },
         "attempt": {"type": "integer", "minimum": 1, "description": "Of the job"},
         "changes": {"type": "array", "items": change},

@@ -1,6 +1,7 @@
 """The operations on change sets."""
 
 from shared.core import errors
+from shared.core.change_types import ACTIONS as ENTITIES
 from shared.history.models import NewRevert
 from shared.history.outcome import RESULTS
 from shared.history.parts import MOST_NAMED
@@ -91,9 +92,9 @@ OPERATIONS: dict[str, Operation] = {
     ),
     "revertChangeset": Operation(
         "Take a change set back",
-        "Each video, credit, release and playlist that it wrote gets back what it had, field by field: what the set created "
-        "goes, and what it deleted or removed returns. A field that anybody changed since is left alone and named in "
-        "`skipped`, unless `force` covers it. Admins take back all of it, others what belongs to their own videos and playlists; "
+        "Each video and playlist that it wrote, and all that lies beside a video, gets back what it had, field by field: what "
+        "the set created goes, and what it deleted or removed returns. A field that anybody changed since is left alone and "
+        "named in `skipped`, unless `force` covers it. Captions come back whole, as `/text`. Admins take back all of it, others what belongs to their own videos and playlists; "
         f"imported ratings are for admins. A set of at most {AT_ONCE} entries is taken back at once. A larger one is taken back in "
         "the background, and `Location` says where to ask how far that is. All that is written has the `revertId` as "
         "its `correlationId`, so it can be taken back in turn. A second time nothing is written. Only what the trail has "
@@ -136,7 +137,7 @@ def schemas() -> Schema:
     pointers: Schema = {"type": "array", "items": {"type": "string", "format": "json-pointer"}, "maxItems": MOST_NAMED}
     part = object_of(
         {
-            "entity": {"type": "string", "enum": ["video", "credit", "release", "rating", "playlist"]},
+            "entity": {"type": "string", "enum": [name for name in ENTITIES if name != "job"]},
             "videoId": uuid,
             "personId": text,
             "region": text,

@@ -1,4 +1,5 @@
-"""The audit trail of what belongs to videos: credits, releases, imported ratings, and playlists with their entries."""
+"""The audit trail of what belongs to videos: credits, releases, captions, chapters, imported ratings, and playlists with their
+entries."""
 
 import random
 from typing import Any
@@ -7,12 +8,17 @@ import pytest
 
 from shared.aws.dynamodb import Table
 from shared.aws.stream import Record
+from shared.captions.models import ChaptersContent
+from shared.captions.store import CaptionStore
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.changes import parts_of, placed, taken_back
 from shared.core.errors import LimitReached, NotFound
 from shared.history.entries import (
+    CAPTION_FIELDS,
+    CHAPTERS_FIELDS,
     CREDIT_FIELDS,
+    FIELDS,
     PLAYLIST_FIELDS,
     RELEASE_FIELDS,
     document,
@@ -23,7 +29,7 @@ from shared.relations.models import CreditContent, NewPlaylist, ReleaseContent
 from shared.relations.playlist_entries import EntryStore
 from shared.relations.playlists import PlaylistStore
 from shared.relations.ratings import RatingStore
-from shared.schema import CHANGESET, CREDIT, PLAYLIST, PROFILE, RATING_TOTALS, VIDEO
+from shared.schema import CAPTION, CHANGESET, CHAPTERS, CREDIT, PLAYLIST, PROFILE, RATING_TOTALS, VIDEO
 from shared.upkeep.purging import PURGE
 from tests.backstage import Backstage
 from tests.harness import NOW, Api, Clock
@@ -52,6 +58,7 @@ def made_of(backstage: Backstage, *entities: str) -> list[Item]:
 def test_what_people_write_is_audited() -> None:
     assert set(CREDIT_FIELDS) == set(CreditContent.model_fields)
     assert set(RELEASE_FIELDS) == set(ReleaseContent.model_fields)
+    assert set(CHAPTERS_FIELDS) == set(ChaptersContent.model_fields)
     assert set(PLAYLIST_FIELDS) == set(NewPlaylist.model_fields)
 
 
@@ -168,6 +175,95 @@ class TestReleases:
             [{"field": "/titles", "to": [title]}],
             [{"field": "/titles", "from": [title]}],
         ]
+
+
+FIRST: Item = {"text": "1" * 32, "cues": 2, "size": 60, "origin": "owner"}
+SECOND: Item = {"text": "2" * 32, "cues": 3, "size": 80, "origin": "owner"}
+
+
+def anybody(_: Item | None) -> bool:
+    """No condition on what is there."""
+    return True
+
+
+class TestCaptions:
+    """Their items, as the function `captions` writes them once their text is an object."""
+
+    def test_what_a_person_did_is_created_changed_and_removed(
+        self, api: Api, table: Table, backstage: Backstage
+    ) -> None:
+        video_id = api.publish()["videoId"]
+        store = CaptionStore(table)
+        made_of(backstage)
+        for content in (FIRST, SECOND):
+            store.put(video_id, "pt-BR", content, ALICE, NOW, anybody)
+        store.delete(video_id, "pt-BR", Caller.job("admin"), NOW, anybody)
+        created, changed, removed = made_of(backstage)
+        shown = document(created)
+        assert shown == {
+            "sequence": created["sequence"],
+            "videoId": video_id,
+            "entity": "captions",
+            "language": "pt-BR",
+            "action": "created",
+            "by": {"kind": "person", "id": "alice"},
+            "correlationId": "of-alice",
+            "at": NOW * 1000,
+            "version": 1,
+            "changes": [{"field": f"/{name}", "to": FIRST[name]} for name in sorted(CAPTION_FIELDS)],
+        }
+        assert list(shown) == [name for name in FIELDS if name in shown]
+        assert (created["owner"], created[CHANGESET]) == ("alice", "of-alice")
+        assert (changed["action"], changed["version"]) == ("changed", 2)
+        assert changed["changes"] == [
+            {"field": f"/{name}", "from": FIRST[name], "to": SECOND[name]} for name in ("cues", "size", "text")
+        ]
+        assert (removed["action"], removed["version"], removed["by"]["id"]) == ("removed", 2, "job:admin")
+        assert removed["changes"] == [{"field": f"/{name}", "from": SECOND[name]} for name in sorted(CAPTION_FIELDS)]
+
+    def test_each_language_has_entries_of_its_own_and_the_same_text_again_has_none(
+        self, api: Api, table: Table, backstage: Backstage
+    ) -> None:
+        video_id = api.publish()["videoId"]
+        store = CaptionStore(table)
+        for language in ("en", "en-NZ", "en"):
+            store.put(video_id, language, FIRST, ALICE, NOW, anybody)
+        made = made_of(backstage, "captions")
+        assert [(kept["language"], kept["action"]) for kept in made] == [("en", "created"), ("en-NZ", "created")]
+
+    def test_what_goes_with_its_video_is_no_news(self, api: Api, table: Table, backstage: Backstage) -> None:
+        video_id = api.publish()["videoId"]
+        CaptionStore(table).put(video_id, "en", FIRST, ALICE, NOW, anybody)
+        api.put(f"/v1/videos/{video_id}/chapters", {"chapters": CHAPTERS_OF_TWO})
+        made_of(backstage)
+        table.delete(CAPTION.key(videoId=video_id, language="en"))
+        table.delete(CHAPTERS.key(videoId=video_id))
+        assert made_of(backstage) == []
+
+
+CHAPTERS_OF_TWO: list[Item] = [{"start": 0, "title": "Opening"}, {"start": 9000, "title": "At sea"}]
+
+
+class TestChapters:
+    def test_all_of_a_video_are_one_field(self, api: Api, backstage: Backstage) -> None:
+        video_id = api.publish()["videoId"]
+        path = f"/v1/videos/{video_id}/chapters"
+        made_of(backstage)
+        api.put(path, {"chapters": CHAPTERS_OF_TWO})
+        api.put(path, {"chapters": CHAPTERS_OF_TWO[:1]})
+        api.delete(path, user="admin")
+        made = made_of(backstage)
+        assert [(kept["entity"], kept["action"], kept["version"], kept["by"]["id"]) for kept in made] == [
+            ("chapters", "created", 1, "alice"),
+            ("chapters", "changed", 2, "alice"),
+            ("chapters", "removed", 2, "admin"),
+        ]
+        assert [kept["changes"] for kept in made] == [
+            [{"field": "/chapters", "to": CHAPTERS_OF_TWO}],
+            [{"field": "/chapters", "from": CHAPTERS_OF_TWO, "to": CHAPTERS_OF_TWO[:1]}],
+            [{"field": "/chapters", "from": CHAPTERS_OF_TWO[:1]}],
+        ]
+        assert {(kept["owner"], kept[CHANGESET] == kept["correlationId"]) for kept in made} == {("alice", True)}
 
 
 class TestRatings:

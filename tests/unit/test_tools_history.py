@@ -232,6 +232,8 @@ def made(**attributes: Any) -> Item:
             {"entity": "release", "region": "NZ", "language": "mi", "action": "changed"},
             "alice  release for NZ in mi changed",
         ),
+        ({"entity": "captions", "language": "pt-BR", "action": "changed"}, "alice  captions in pt-BR changed"),
+        ({"entity": "chapters", "action": "removed"}, "alice  chapters removed"),
         ({"entity": "rating", "action": "changed"}, "alice  imported rating changed"),
         (
             {

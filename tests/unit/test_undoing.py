@@ -21,7 +21,7 @@ def _by_entity(report: dict[str, Any], name: str = "result") -> dict[str, Any]:
     return {item["entity"]: item[name] for item in report["items"]}
 
 
-EVERYTHING = dict.fromkeys(("video", "credit", "release", "rating", "playlist"), True)
+EVERYTHING = dict.fromkeys(("video", "credit", "release", "captions", "chapters", "rating", "playlist"), True)
 NOTHING = dict.fromkeys(EVERYTHING, False)
 
 
@@ -33,7 +33,7 @@ class TestAtOnce:
         assert whole.there() == NOTHING
         assert _by_entity(report) == dict.fromkeys(EVERYTHING, "reverted")
         counts = {name: report[name] for name in ("examined", "reverted", "unchanged", "skipped", "failed")}
-        assert counts == {"examined": 6, "reverted": 5, "unchanged": 0, "skipped": 0, "failed": 0}
+        assert counts == {"examined": 8, "reverted": 7, "unchanged": 0, "skipped": 0, "failed": 0}
 
         back = undoing.undone(report["revertId"])
         assert whole.there() == EVERYTHING
@@ -111,7 +111,7 @@ class TestAtOnce:
 
 
 @pytest.mark.parametrize("after", [False, True])
-@pytest.mark.parametrize("at", range(7))
+@pytest.mark.parametrize("at", range(11))
 def test_one_that_broke_off_at_any_write_is_finished_by_the_next_request(
     undoing: Undoing, at: int, after: bool
 ) -> None:
@@ -125,7 +125,7 @@ def test_one_that_broke_off_at_any_write_is_finished_by_the_next_request(
     undoing.settle()
     report = undoing.undone("import-1")
     assert whole.there() == NOTHING
-    assert (report["failed"], report["skipped"], report["reverted"] + report["unchanged"]) == (0, 0, 5)
+    assert (report["failed"], report["skipped"], report["reverted"] + report["unchanged"]) == (0, 0, 7)
 
 
 class TestCreditsReleasesAndRatings:
