@@ -1,14 +1,23 @@
 """Change sets are taken back: everything that they wrote, but for what others changed since."""
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from shared.aws.dynamodb import Table
+from shared.aws.s3 import Objects
+from shared.captions.store import text_hash, text_key
 from shared.history import changesets
 from shared.relations.playlists import DELETED_AT
 from shared.schema import CREDIT, PLAYLIST, VIDEO
-from tests.harness import Api, recorded, remove_video
-from tests.undoing import ROLES, WRITES, Killed, Undoing, kill_at
+from tests.harness import MEDIA_BUCKET, Api, Clock, make_api, recorded, remove_video
+from tests.undoing import CONTENTS, ROLES, WRITES, Killed, Undoing, anybody, kill_at
+
+Say = Callable[..., str]
+HELLO = "WEBVTT\n\n00:00.000 --> 00:01.000\nHello\n"
+GOODBYE = "WEBVTT\n\n00:00.000 --> 00:01.000\nGoodbye\n\n00:01.000 --> 00:02.000\nand thanks\n"
 
 
 @pytest.fixture
@@ -201,6 +210,161 @@ class TestCreditsReleasesAndRatings:
         (item,) = undoing.undone(undoing.last_changeset(video_id))["items"]
         assert (item["result"], item["problem"]["status"]) == ("failed", 422)
         assert [fault["pointer"] for fault in item["problem"]["errors"]] == ["/ordering"]
+
+
+class TestCaptionsAndChapters:
+    """Captions are put past the parser: their item, and the object that it names."""
+
+    @pytest.fixture
+    def undoing(self, table: Table, objects: Objects, clock: Clock) -> Undoing:
+        """The service with an empty trail, and a media bucket for texts."""
+        return Undoing(make_api(table, clock, objects))
+
+    @pytest.fixture
+    def say(self, undoing: Undoing, objects: Objects) -> Say:
+        """Puts captions in `en` as a user's request does: `say(video_id, text, user)`; returns their change set."""
+
+        def say(video_id: str, text: str, user: str = "alice") -> str:
+            undoing.clock.advance(1)
+            said = text.encode()
+            objects.put(MEDIA_BUCKET, text_key(video_id, text_hash(said)), said, "text/vtt")
+            content = {"text": text_hash(said), "cues": text.count("-->"), "size": len(said), "origin": "owner"}
+            changeset_id = f"{user}-{len(undoing.seen)}"
+            caller = replace(undoing.admin(changeset_id), subject=user)
+            undoing.captions.put(video_id, "en", content, caller, undoing.now, anybody)
+            undoing.settle()
+            return changeset_id
+
+        return say
+
+    def _said(self, undoing: Undoing, video_id: str) -> str | None:
+        """What the captions in `en` say; None when there are none."""
+        reply = undoing.api.get(f"/v1/videos/{video_id}/captions/en")
+        return reply.body.decode() if reply.status == 200 else None
+
+    def _listed(self, undoing: Undoing, video_id: str) -> list[tuple[str, int, int]]:
+        items = undoing.api.get(f"/v1/videos/{video_id}/captions").json["items"]
+        return [(item["language"], item["cues"], item["size"]) for item in items]
+
+    def test_captions_that_were_added_go_and_come_back_by_an_undo_of_the_undo(self, undoing: Undoing, say: Say) -> None:
+        video_id = undoing.create()
+        report = undoing.undone(say(video_id, HELLO), user="alice")
+        (item,) = report["items"]
+        names = {"entity": "captions", "videoId": video_id, "language": "en", "result": "reverted"}
+        assert {name: item[name] for name in names} == names
+        assert self._said(undoing, video_id) is None
+        undoing.undone(report["revertId"], user="alice")
+        assert self._said(undoing, video_id) == HELLO
+
+    def test_captions_that_were_replaced_say_again_what_they_said(self, undoing: Undoing, say: Say) -> None:
+        video_id = undoing.create()
+        say(video_id, HELLO)
+        before = self._listed(undoing, video_id)
+        changeset_id = say(video_id, GOODBYE)
+        assert self._said(undoing, video_id) == GOODBYE
+        (item,) = undoing.undone(changeset_id, user="alice")["items"]
+        assert (item["result"], item["fields"]) == ("reverted", ["/cues", "/size", "/text"])
+        assert (self._said(undoing, video_id), self._listed(undoing, video_id)) == (HELLO, before)
+        (item,) = undoing.undone(changeset_id, user="alice")["items"]
+        assert item["result"] == "unchanged"
+
+    def test_captions_that_were_removed_are_put_back(self, undoing: Undoing, say: Say) -> None:
+        video_id = undoing.create()
+        say(video_id, HELLO)
+        undoing.write("DELETE", f"/v1/videos/{video_id}/captions/en")
+        assert self._said(undoing, video_id) is None
+        undoing.undone(undoing.last_changeset(video_id), user="alice")
+        assert self._said(undoing, video_id) == HELLO
+
+    @pytest.mark.parametrize("since", [f"{GOODBYE}\n", GOODBYE.replace("Goodbye", "Bye-bye")])
+    def test_what_somebody_else_wrote_since_stays_whole_unless_its_text_is_forced(
+        self, undoing: Undoing, say: Say, since: str
+    ) -> None:
+        """Also when their text is as long as the one before it: the size and cues of another would cut it."""
+        video_id = undoing.create()
+        say(video_id, HELLO)
+        changeset_id = say(video_id, GOODBYE)
+        say(video_id, since, "admin")
+        before = self._listed(undoing, video_id)
+        for force in ([], ["/size"]):
+            (item,) = undoing.undone(changeset_id, user="alice", force=force)["items"]
+            (left,) = item["skipped"]
+            assert (item["result"], item["fields"], left["field"]) == ("skipped", [], "/text")
+            assert (left["reason"], left["by"]["id"], left["version"]) == ("changedSince", "admin", 3)
+            assert (self._said(undoing, video_id), self._listed(undoing, video_id)) == (since, before)
+        (item,) = undoing.undone(changeset_id, user="alice", force=["/text"])["items"]
+        assert item["result"] == "reverted"
+        assert self._said(undoing, video_id) == HELLO
+
+    def test_added_captions_stay_when_somebody_replaced_them_since_unless_all_is_forced(
+        self, undoing: Undoing, say: Say
+    ) -> None:
+        video_id = undoing.create()
+        changeset_id = say(video_id, HELLO)
+        say(video_id, GOODBYE, "admin")
+        (item,) = undoing.undone(changeset_id, user="alice")["items"]
+        assert (item["result"], item["skipped"][0]["by"]["id"]) == ("skipped", "admin")
+        assert self._said(undoing, video_id) == GOODBYE
+        undoing.undone(changeset_id, user="alice", force=[""])
+        assert self._said(undoing, video_id) is None
+
+    def test_a_dry_run_says_what_would_come_back_and_changes_nothing(self, undoing: Undoing, say: Say) -> None:
+        video_id = undoing.create()
+        say(video_id, HELLO)
+        changeset_id = say(video_id, GOODBYE)
+        before = undoing.stored()
+        rehearsed = undoing.undone(changeset_id, user="alice", query="dryRun=true")["items"]
+        assert (undoing.stored(), self._said(undoing, video_id)) == (before, GOODBYE)
+        assert undoing.undone(changeset_id, user="alice")["items"] == rehearsed
+
+    def test_they_are_taken_back_by_their_owner_and_admins_alone(self, undoing: Undoing, say: Say) -> None:
+        video_id = undoing.create()
+        changeset_id = say(video_id, HELLO)
+        assert undoing.undo(changeset_id, user="bob").status == 404
+        assert self._said(undoing, video_id) == HELLO
+        assert undoing.undone(changeset_id, user="admin")["reverted"] == 1
+
+    def test_chapters_that_were_put_replaced_or_removed_are_as_they_were(self, undoing: Undoing) -> None:
+        video_id = undoing.create()
+        path = f"/v1/videos/{video_id}/chapters"
+        other = {"chapters": [{"start": 0, "title": "All of it"}]}
+        undoing.write("PUT", path, CONTENTS)
+        put = undoing.last_changeset(video_id)
+        undoing.write("PUT", path, other)
+        replaced = undoing.last_changeset(video_id)
+        undoing.undone(replaced, user="alice")
+        assert undoing.api.get(path).json["chapters"] == CONTENTS["chapters"]
+        undoing.write("DELETE", path)
+        undoing.undone(undoing.last_changeset(video_id), user="alice")
+        assert undoing.api.get(path).json["chapters"] == CONTENTS["chapters"]
+        (item,) = undoing.undone(put, user="alice", force=[""])["items"]
+        assert (item["entity"], item["result"]) == ("chapters", "reverted")
+        assert undoing.api.get(path).status == 404
+
+    def test_chapters_that_somebody_else_changed_since_stay_unless_forced(self, undoing: Undoing) -> None:
+        video_id = undoing.create()
+        path = f"/v1/videos/{video_id}/chapters"
+        changesets_of = {}
+        for title, user in (("One", "alice"), ("Two", "alice"), ("Three", "admin")):
+            undoing.write("PUT", path, {"chapters": [{"start": 0, "title": title}]}, user=user)
+            changesets_of[title] = undoing.last_changeset(video_id)
+        mine = changesets_of["Two"]
+        (item,) = undoing.undone(mine, user="alice")["items"]
+        assert [(left["field"], left["by"]["id"]) for left in item["skipped"]] == [("/chapters", "admin")]
+        assert undoing.api.get(path).json["chapters"][0]["title"] == "Three"
+        undoing.undone(mine, user="alice", force=["/chapters"])
+        assert undoing.api.get(path).json["chapters"][0]["title"] == "One"
+
+    def test_chapters_behind_the_end_of_a_shorter_film_fail_with_the_pointer(self, undoing: Undoing) -> None:
+        video_id = undoing.create("admin", userId="alice", duration=60_000)
+        path = f"/v1/videos/{video_id}/chapters"
+        undoing.write("PUT", path, CONTENTS)
+        undoing.write("DELETE", path)
+        changeset_id = undoing.last_changeset(video_id)
+        undoing.patch(video_id, "admin", duration=5000)
+        (item,) = undoing.undone(changeset_id, user="alice")["items"]
+        assert (item["result"], item["problem"]["status"]) == ("failed", 422)
+        assert [fault["pointer"] for fault in item["problem"]["errors"]] == ["/chapters/1/start"]
 
 
 class TestPlaylists:
