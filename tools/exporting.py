@@ -22,6 +22,8 @@ from shared.aws.listing import walk
 from shared.core.attributes import Item, decode_item, encode_item
 from shared.relations.playlists import DELETED_AT
 from shared.schema import (
+    CAPTION,
+    CHAPTERS,
     CREDIT,
     FEED,
     JOB,
@@ -271,7 +273,14 @@ def _in_base64(value: bytes) -> str:
     return base64.b64encode(value).decode()
 
 
-_CHILDREN: dict[str, Entity] = {"Credit": CREDIT, "Release": RELEASE, "ImportedRating": RATING_TOTALS, "Job": JOB}
+_CHILDREN: dict[str, Entity] = {
+    "Credit": CREDIT,
+    "Release": RELEASE,
+    "Captions": CAPTION,
+    "Chapters": CHAPTERS,
+    "ImportedRating": RATING_TOTALS,
+    "Job": JOB,
+}
 
 
 def _entity_of(item: Item) -> str | None:

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, model_validator
 
+from shared.captions.models import ChaptersContent
 from shared.core.attributes import Item
 from shared.core.caller import UPDATED_FOR
 from shared.core.errors import ServiceError
@@ -47,6 +48,8 @@ MADE = (
 OF_THE_TRAIL: Mapping[str, tuple[str, ...]] = {
     "Credit": (OWNER, REMOVING),
     "Release": (OWNER, REMOVING),
+    "Captions": (OWNER, REMOVING),
+    "Chapters": (OWNER, REMOVING),
     "Playlist": (MOVES,),
 }
 """Attributes that say something to the audit trail alone, by entity: no line has them."""
@@ -107,6 +110,18 @@ class CreditLine(CreditContent, _OfVideo):
 class ReleaseLine(ReleaseContent, _OfVideo):
     region: Annotated[str, AfterValidator(_existing_region)]
     language: Language | None = None
+
+
+class CaptionsLine(_OfVideo):
+    language: Language
+    text: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")]
+    cues: Count
+    size: Count
+    origin: Literal["owner", "film"]
+
+
+class ChaptersLine(ChaptersContent, _OfVideo):
+    pass
 
 
 class RatingLine(_OfVideo):
@@ -192,6 +207,8 @@ LINES: Mapping[str, type[Content]] = {
     "Video": VideoLine,
     "Credit": CreditLine,
     "Release": ReleaseLine,
+    "Captions": CaptionsLine,
+    "Chapters": ChaptersLine,
     "ImportedRating": ImportedRatingLine,
     "Rating": RatingLine,
     "Job": JobLine,
@@ -266,6 +283,8 @@ def _as_stored(entity: str, attributes: Item) -> Item:
     if entity == "Release":
         spoken = {"language": language(kept["language"])} if "language" in kept else {}
         return kept | {"region": region(kept["region"])} | spoken
+    if entity == "Captions":
+        return kept | {"language": language(kept["language"])}
     if entity == "Video":
         tags = set(kept.pop("tags", ()))
         return kept | ({"tags": tags} if tags else {})

@@ -24,6 +24,8 @@ from shared.relations.playlists import DELETED_AT, place_of_playlist
 from shared.relations.ranks import NoRoomError, between
 from shared.relations.ratings import Choice, RatingStore, place_of_rating, rating_key
 from shared.schema import (
+    CAPTION,
+    CHAPTERS,
     CREDIT,
     ENTRY,
     JOB,
@@ -62,7 +64,7 @@ RATINGS_AT_A_TIME = 50
 """In one transaction."""
 ROUNDS = 8
 
-CHILDREN = ("Credit", "Release", "Job", "Views")
+CHILDREN = ("Credit", "Release", "Captions", "Chapters", "Job", "Views")
 """Entities that are one item beside their video, and nothing else."""
 COUNTED = ("entryCount", "lastRank")
 """Attributes of a playlist that follow from its entries."""
@@ -413,11 +415,16 @@ def _child(line: ItemLine, video: Item, importer: Caller, now: int) -> Item:
         return {"schemaVersion": SCHEMA_VERSION} | counter | VIEW_COUNTER.key(videoId=video_id, shard=0)
     if line.entity == "Job":
         return _job(item, importer, now)
+    kept = _stamped({"version": 1} | item, importer, now) | {OWNER: video["userId"]}
+    if line.entity == "Captions":
+        return kept | CAPTION.key(videoId=video_id, language=item["language"])
+    if line.entity == "Chapters":
+        return kept | CHAPTERS.key(videoId=video_id)
     if line.entity == "Credit":
         key = CREDIT.key(videoId=video_id, personId=item["personId"])
     else:
         key = RELEASE.key(videoId=video_id, region=item["region"], language=item.get("language", NO_LANGUAGE))
-    return placed(_stamped({"version": 1} | item, importer, now) | key | {OWNER: video["userId"]}, video)
+    return placed(kept | key, video)
 
 
 def _job(item: Item, importer: Caller, now: int) -> Item:

@@ -99,6 +99,20 @@ class TestAChange:
         assert "fieldsOmitted" not in made
         assert made == change_of(entry | {"changes": [{"field": "/title"}]}), "the same entry makes the same"
 
+    def test_of_captions_says_in_which_language_and_of_chapters_only_whose_they_are(self) -> None:
+        entry = {"pk": "p", "sk": "s", "action": "changed", "owner": "alice", "videoId": "v", "version": 2}
+        texts = [{"field": f"/{name}", "from": "1", "to": "2"} for name in ("cues", "size", "text")]
+        captions = change_of(entry | {"entity": "captions", "language": "mi", "changes": texts})
+        chapters = change_of(entry | {"entity": "chapters", "changes": [{"field": "/chapters", "to": []}]})
+        same = {"videoId": "v", "version": 2, "userId": "alice"}
+        wanted = same | {"type": "captions.changed", "language": "mi", "fields": ["/cues", "/size", "/text"]}
+        assert {name: value for name, value in captions.items() if name != "id"} == wanted
+        wanted = same | {"type": "chapters.changed", "fields": ["/chapters"]}
+        assert {name: value for name, value in chapters.items() if name != "id"} == wanted
+        assert [is_of(captions, [type_]) for type_ in ("captions.*", "chapters.*", "captions.changed")] == [
+            *(True, False, True)
+        ]
+
     @pytest.mark.parametrize(
         ("lengths", "named"), [([LONGEST_FIELDS], 1), ([LONGEST_FIELDS + 1], 0), ([600, 400], 2), ([600, 401, 1], 1)]
     )

@@ -9,11 +9,14 @@ import pytest
 from functions.purge import handler
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
+from shared.captions.store import text_key
 from shared.core.attributes import Item
 from shared.core.errors import Unavailable
 from shared.films.messages import purge_message, purge_playlist_message
 from shared.relations.ratings import place_of_rating, rating_key
 from shared.schema import (
+    CAPTION,
+    CHAPTERS,
     CREDIT,
     MARKER,
     OLDER_RATING,
@@ -106,10 +109,15 @@ def _related_film(api: Api, table: Table, objects: Objects, playlists: int = 3) 
         table,
         CREDIT.key(videoId=FILM, personId="nm1"),
         RELEASE.key(videoId=FILM, region="NZ", language="en"),
+        CAPTION.key(videoId=FILM, language="en"),
+        CHAPTERS.key(videoId=FILM),
         TAG.key(videoId=FILM, tag="a"),
         MARKER.key(videoId=FILM),
     )
     objects.put(SOURCES_BUCKET, f"{FILM}/0001", b"x", "video/mp4")
+    # Also what captions said before they were replaced or removed.
+    for text in ("1" * 32, "2" * 32):
+        objects.put(MEDIA_BUCKET, text_key(FILM, text), b"WEBVTT\n", "text/vtt")
     return [_playlist(api, FILM, other) for _ in range(playlists)]
 
 
@@ -118,15 +126,17 @@ def _left(table: Table, video_id: str) -> list[tuple[str, str]]:
 
 
 def _with_everything(api: Api, backstage: Backstage, objects: Objects) -> str:
-    """A video with jobs, views and objects."""
+    """A video with jobs, views, captions and objects."""
     video_id = backstage.uploaded_film(api)
     api.post(f"/v1/videos/{video_id}/views", user="bob")
     for bucket, key in (
         (SOURCES_BUCKET, f"{video_id}/0001"),
         (MEDIA_BUCKET, f"thumbnails/{video_id}/x/poster.jpg"),
         (MEDIA_BUCKET, f"renditions/{video_id}/x/240p.mp4"),
+        (MEDIA_BUCKET, text_key(video_id, "0" * 32)),
     ):
         objects.put(bucket, key, b"x", "video/mp4")
+    _put(backstage.table, CAPTION.key(videoId=video_id, language="en"), CHAPTERS.key(videoId=video_id))
     return video_id
 
 
@@ -154,7 +164,7 @@ def test_nothing_of_it_is_left_and_nothing_else_is_touched(
     assert _run(purge, message) == {"batchItemFailures": []}
     assert {gone in pk for pk, _ in _items(backstage.table)} == {False}
     assert len([pk for pk, _ in _items(backstage.table) if kept in pk]) > 5
-    assert [kept in key for key in _keys(objects)] == [True] * 3
+    assert [kept in key for key in _keys(objects)] == [True] * 4
 
 
 def test_a_video_that_exists_again_is_left_alone(
@@ -163,7 +173,7 @@ def test_a_video_that_exists_again_is_left_alone(
     video_id = _with_everything(api, backstage, objects)
     before = _items(backstage.table)
     _run(purge, purge_message(video_id))
-    assert (_items(backstage.table), len(_keys(objects))) == (before, 3)
+    assert (_items(backstage.table), len(_keys(objects))) == (before, 4)
 
 
 def test_its_counter_goes_too_so_that_the_id_can_begin_again(
@@ -230,7 +240,7 @@ def test_hours_of_many_pages_go_in_time(table: Table, purge: Purge, monkeypatch:
     _views(table, FILM, hours=9)
     queue, rounds = FakeQueue([purge_message(FILM)]), 0
     while messages := queue.take():
-        assert _run(purge, *messages, queue=queue, context=ShortContext(4)) == {"batchItemFailures": []}
+        assert _run(purge, *messages, queue=queue, context=ShortContext(5)) == {"batchItemFailures": []}
         rounds += 1
     assert rounds > 2
     assert _left(table, FILM) == []
@@ -281,7 +291,7 @@ class TestShortTime:
         table.delete(VIDEO.key(videoId=FILM))
         queue, rounds, left = FakeQueue([purge_message(FILM)]), 0, [len(_left(table, FILM))]
         while messages := queue.take():
-            answer = _run(purge, *messages, queue=queue, context=ShortContext(5))
+            answer = _run(purge, *messages, queue=queue, context=ShortContext(6))
             assert answer == {"batchItemFailures": []}
             rounds += 1
             left.append(len(_left(table, FILM)))

@@ -11,6 +11,7 @@ from shared import schema
 from shared.aws.dynamodb import Key, Table, Write
 from shared.aws.expressions import Expression
 from shared.aws.records import key_of
+from shared.captions.store import CaptionStore
 from shared.core.attributes import Item, encode_item
 from shared.core.caller import Caller
 from shared.core.errors import InternalError, NotApplied, Unavailable
@@ -69,7 +70,7 @@ def backstage(table: Table, clock: Clock) -> Backstage:
 
 @pytest.fixture
 def video_id(api: Api, backstage: Backstage) -> str:
-    """A video with everything that is compared, in a catalogue in which everything agrees."""
+    """A video with everything that is compared, and captions and chapters, which are not, in a catalogue in which everything agrees."""
     fields: dict[str, Any] = {"fileSize": 7, "duration": 9, "releaseYear": 1999, "expiresAt": NOW + 1000}
     video_id = str(api.publish(tags=["Drama", "b"], **fields)["videoId"])
     api.create("bob", tags=["b"])
@@ -77,6 +78,10 @@ def video_id(api: Api, backstage: Backstage) -> str:
         credit = {"ordering": 1, "roles": [{"category": "actor"}]}
         assert api.put(f"/v1/videos/{video_id}/credits/{person}", credit).status == 201
     assert api.put(f"/v1/videos/{video_id}/releases/NZ", {"titles": [{"title": "Elsewhere"}]}).status == 201
+    chapters = {"chapters": [{"start": 0, "title": "All of it"}]}
+    assert api.put(f"/v1/videos/{video_id}/chapters", chapters).status == 201
+    captions: Item = {"text": "0" * 32, "cues": 1, "size": 40, "origin": "owner"}
+    CaptionStore(api.table).put(video_id, "en", captions, Caller("alice", frozenset()), NOW, lambda _: True)
     for user, body in (("alice", {"value": 7}), ("bob", {"like": True}), ("carol", {"like": False})):
         assert api.put(f"/v1/videos/{video_id}/rating", body, user=user).status == 200
     backstage.settle_totals()

@@ -9,6 +9,8 @@ from typing import Any, ClassVar, cast
 import pytest
 
 from shared.aws.dynamodb import Table, make_client
+from shared.aws.s3 import Objects
+from shared.captions.store import CaptionStore
 from shared.core.attributes import AttributeMap, Item, decode_item
 from shared.core.caller import UPDATED_FOR, Caller
 from shared.films.jobs import JobStore
@@ -68,6 +70,10 @@ def full(api: Api) -> Api:
         assert api.put(f"{path}/credits/{person}", body).status == 201
     for place in ("NZ", "NZ/mi", "SUHH"):
         assert api.put(f"{path}/releases/{place}", {"titles": [{"title": "Āporo"}]}).status == 201
+    captions: Item = {"text": "0f" * 16, "cues": 2, "size": 60, "origin": "owner"}
+    CaptionStore(api.table).put(VIDEO_ID, "mi", captions, Caller("alice", frozenset()), NOW, lambda _: True)
+    chapters = [{"start": 0, "title": "Tahi"}, {"start": 2500, "title": "Rua"}]
+    assert api.put(f"{path}/chapters", {"chapters": chapters}).status == 201
     ratings: dict[str, dict[str, Any]] = {"alice": {"value": 7}, "bob": {"like": True}, "carol": {"like": False}}
     for user, rating in ratings.items():
         assert api.put(f"{path}/rating", rating, user=user).status == 200
@@ -142,7 +148,7 @@ def bring_in_lines(table: Table, tmp_path: Path, entries: Sequence[Any], now: in
 @pytest.mark.parametrize("name", ["all.jsonl", "all.jsonl.gz"])
 def test_what_was_exported_comes_back_item_by_item(full: Api, target: Table, tmp_path: Path, name: str) -> None:
     counts = export(full.table, tmp_path / name)
-    assert counts == {"Video": 3, "Credit": 2, "Release": 3, "Job": 1, "Views": 1, "Rating": 3, "Playlist": 2, "Entry": 2}  # fmt: skip
+    assert counts == {"Video": 3, "Credit": 2, "Release": 3, "Captions": 1, "Chapters": 1, "Job": 1, "Views": 1, "Rating": 3, "Playlist": 2, "Entry": 2}  # fmt: skip
     run = bring_in(target, tmp_path / name)
     assert run.refused == []
     settle(target)
@@ -159,7 +165,7 @@ def test_what_was_exported_comes_back_item_by_item(full: Api, target: Table, tmp
     (change_set,) = written_for - {None}
     assert str(change_set).startswith("import-")
     for key, item in after.items():
-        if key[1].startswith(("#META", "CREDIT#", "RELEASE#", "HAS#", "ENTRY#")):
+        if key[1].startswith(("#META", "CREDIT#", "RELEASE#", "CAPTION#", "CHAPTERS", "HAS#", "ENTRY#")):
             assert item[UPDATED_FOR] == change_set
 
 
@@ -175,7 +181,8 @@ def test_entries_of_the_trail_say_whose_the_credits_and_imported_ratings_are(
     owners = {
         item.get("owner")
         for key, item in contents(target).items()
-        if key[0] == f"VIDEO#{VIDEO_ID}" and key[1].startswith(("CREDIT#", "RELEASE#", "#RATING"))
+        if key[0] == f"VIDEO#{VIDEO_ID}"
+        and key[1].startswith(("CREDIT#", "RELEASE#", "CAPTION#", "CHAPTERS", "#RATING"))
     }
     assert owners == {"alice"}
 
@@ -256,12 +263,50 @@ class TestViews:
         ]
 
 
+def test_the_text_of_captions_does_not_come_along_and_whoever_reads_them_is_told(
+    full: Api, target: Table, objects: Objects, tmp_path: Path
+) -> None:
+    export(full.table, tmp_path / "all.jsonl")
+    bring_in(target, tmp_path / "all.jsonl")
+    copy = make_api(target, objects=objects)
+    path = f"/v1/videos/{VIDEO_ID}"
+    for beside in ("captions", "chapters"):
+        assert copy.get(f"{path}/{beside}").json == full.get(f"{path}/{beside}").json
+    reply = copy.get(f"{path}/captions/mi")
+    assert (reply.status, reply.json["detail"]) == (
+        404,
+        "The text of these captions is not in this deployment; put it again.",
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "detail"),
+    [
+        (
+            {"entity": "Captions", "language": "mi", "text": "../../secret", "cues": 1, "size": 1, "origin": "owner"},
+            "/text",
+        ),
+        ({"entity": "Captions", "language": "mi", "text": "0" * 32, "cues": 1, "size": 1, "origin": "me"}, "/origin"),
+        (
+            {"entity": "Captions", "language": "no#tag", "text": "0" * 32, "cues": 1, "size": 1, "origin": "owner"},
+            "/language",
+        ),
+        ({"entity": "Chapters", "chapters": [{"start": 5, "title": "a"}, {"start": 5, "title": "b"}]}, "rise"),
+    ],
+)
+def test_captions_and_chapters_that_no_request_could_write_are_refused(line: dict[str, Any], detail: str) -> None:
+    with pytest.raises(Refused) as refused:
+        parse_line(1, json.dumps({"videoId": VIDEO_ID} | line).encode())
+    assert refused.value.reason == f"not a valid {line['entity']}"
+    assert detail in refused.value.detail
+
+
 def test_a_second_import_changes_nothing(full: Api, target: Table, tmp_path: Path) -> None:
     export(full.table, tmp_path / "all.jsonl")
     bring_in(target, tmp_path / "all.jsonl")
     before = contents(target)
     run = bring_in(target, tmp_path / "all.jsonl")
-    assert (run.outcomes, run.refused) == ({"unchanged": 17}, [])
+    assert (run.outcomes, run.refused) == ({"unchanged": 19}, [])
     assert contents(target) == before
 
 
