@@ -112,6 +112,8 @@ class Drill:
         for film in films:
             self.request("POST", f"/v1/playlists/{playlist}/entries", "bob", {"videoId": film})
             self.request("PUT", f"/v1/videos/{film}/rating", "bob", {"value": 9})
+            chapters = [{"start": 0, "title": "All of it"}]
+            self.request("PUT", f"/v1/videos/{film}/chapters", "admin", {"chapters": chapters})
             self.request("POST", f"/v1/videos/{film}/views", "bob", None)
             self.request("POST", f"/v1/videos/{film}/views", "alice", None)
         self._tools("reconcile", "--repair", may_find=True)

@@ -11,12 +11,15 @@ import pytest
 from shared.aws.dynamodb import Table, Write
 from shared.aws.expressions import Expression
 from shared.aws.s3 import Objects
+from shared.captions.store import CaptionStore
 from shared.core.attributes import Item, decode_item
 from shared.core.caller import Caller
 from shared.relations import playlists
 from shared.relations.playlist_entries import EntryStore
 from shared.relations.playlists import PlaylistStore
 from shared.schema import (
+    CAPTION,
+    CHAPTERS,
     CREDIT,
     JOB,
     PLAYLIST,
@@ -60,6 +63,9 @@ class Kept:
         for video_id in (FILM, OTHER):
             api.publish(videoId=video_id, title="A film", tags=["one"])
         api.put(f"/v1/videos/{FILM}/credits/p", {"name": "P", "ordering": 1, "roles": [{"category": "actor"}]})
+        api.put(f"/v1/videos/{FILM}/chapters", {"chapters": [{"start": 0, "title": "All of it"}]})
+        captions: Item = {"text": "0" * 32, "cues": 1, "size": 40, "origin": "owner"}
+        CaptionStore(api.table).put(FILM, "en", captions, Caller("alice", frozenset()), NOW, lambda _: True)
         api.put(f"/v1/videos/{FILM}/rating", {"value": 8}, user="bob")
         for _ in range(3):
             api.post(f"/v1/videos/{FILM}/views", user="bob")
@@ -129,8 +135,10 @@ def test_a_video_that_is_gone_comes_back_with_all_that_belonged_to_it(kept: Kept
     remove_video(kept.table, FILM)
     kept.table.delete(VIEW_COUNTER.key(videoId=FILM, shard=0))
     outcomes, told = kept.restore()
-    assert outcomes["created"] == 3
-    assert f"Video {FILM}: was missing" in told
+    assert outcomes["created"] == 5
+    assert {f"{what}: was missing" for what in (f"Video {FILM}", f"Captions {FILM} en", f"Chapters {FILM}")} <= set(
+        told
+    )
     # Totals are made again by the stream, of ratings by `reconcile`.
     derived = RATING_TOTALS.key(videoId=FILM)
     again = {"updatedBy": "job:put-back", "updatedAs": "job"}
@@ -151,6 +159,18 @@ def test_an_item_that_was_altered_behind_the_service_s_back_is_repaired(kept: Ke
     assert (outcomes["changed"], repaired["title"], "graffiti" in repaired) == (1, "A film", False)
     assert told == [f"Video {FILM}: graffiti, title as before"]
     assert (repaired["version"], repaired["updatedBy"], repaired["updatedAs"]) == (2, "job:restore", "job")
+
+
+def test_captions_and_chapters_that_were_altered_are_as_they_were(kept: Kept) -> None:
+    kept.alter(CAPTION, {"text": "f" * 32, "size": 1}, videoId=FILM, language="en")
+    kept.alter(CHAPTERS, {"chapters": []}, videoId=FILM)
+    outcomes, told = kept.restore()
+    assert outcomes["changed"] == 2
+    assert told == [f"Captions {FILM} en: size, text as before", f"Chapters {FILM}: chapters as before"]
+    captions, chapters = kept.item(CAPTION, videoId=FILM, language="en"), kept.item(CHAPTERS, videoId=FILM)
+    assert (captions["text"], captions["size"], captions["version"]) == ("0" * 32, 40, 2)
+    assert (chapters["chapters"], chapters["version"]) == ([{"start": 0, "title": "All of it"}], 2)
+    assert (captions["owner"], chapters["owner"]) == ("alice", "alice")
 
 
 def test_what_was_changed_in_the_time_of_the_damage_is_repaired_with_its_tags(kept: Kept) -> None:

@@ -30,7 +30,8 @@ VISIBILITY = {
 
 COUNTED = (schema.VIEW_COUNTER, schema.VIEWER, schema.RATING)
 """What the stream counts, or sees an hour begin in."""
-AUDITED = (schema.VIDEO, schema.JOB, schema.CREDIT, schema.RELEASE, schema.RATING_TOTALS, schema.PLAYLIST)
+BESIDE = (schema.CREDIT, schema.RELEASE, schema.CAPTION, schema.CHAPTERS)
+AUDITED = (schema.VIDEO, schema.JOB, *BESIDE, schema.RATING_TOTALS, schema.PLAYLIST)
 """What the audit trail follows."""
 WAKING = (schema.REVERT, *AUDITED, *COUNTED)
 
@@ -392,7 +393,7 @@ class TestStreamReaders:
         image: Json | None = None if name == "REMOVE" else {}
         assert _woken(aws, name, schema.PLAYLIST.pk, schema.PLAYLIST.sk, image) == {"router", "audit"}
 
-    @pytest.mark.parametrize("entity", [schema.CREDIT, schema.RELEASE], ids=lambda entity: entity.name)
+    @pytest.mark.parametrize("entity", BESIDE, ids=lambda entity: entity.name)
     def test_a_credit_or_release_wakes_the_trail_unless_it_goes_with_its_video(
         self, aws: Templates, entity: schema.Entity
     ) -> None:
