@@ -237,7 +237,7 @@ def test_all_that_was_counted_goes_but_the_markers_that_go_by_themselves(table: 
 
 def test_hours_of_many_pages_go_in_time(table: Table, purge: Purge, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(purging, "PAGE", 2)
-    _views(table, FILM, hours=9)
+    _views(table, FILM, hours=15)
     queue, rounds = FakeQueue([purge_message(FILM)]), 0
     while messages := queue.take():
         assert _run(purge, *messages, queue=queue, context=ShortContext(5)) == {"batchItemFailures": []}
