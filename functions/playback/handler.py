@@ -1,4 +1,4 @@
-"""What a player needs of a video: its film and renditions by URLs that are good for a while, and its pictures."""
+"""What a player needs of a video: film, renditions and captions by URLs that are good for a while, pictures, chapters."""
 
 import time
 from collections.abc import Callable
@@ -6,6 +6,7 @@ from collections.abc import Callable
 from shared.aws.dynamodb import Table, make_client
 from shared.aws.s3 import Objects
 from shared.aws.s3 import make_client as make_s3_client
+from shared.captions.store import shown_while_playing
 from shared.core.settings import LambdaHandler, entry_point, media_bucket, media_url, table_name
 from shared.films.playback import ATTRIBUTES, Signer
 from shared.schema import VIDEO
@@ -32,10 +33,11 @@ class Playback:
         """GET /v1/videos/{videoId}/playback"""
         item = self.videos.get(VIDEO.key(videoId=request.video_id()), attributes=ATTRIBUTES)
         video = seen_by(item, request.caller, request.now)
+        answer = self.signer.playback(video, request.caller, request.now)
+        captions, chapters = shown_while_playing(self.videos, video["videoId"])
+        answer |= self.signer.beside(captions, chapters, answer["expiresAt"] - request.now)
         # Who has these URLs may read the films: they are not for any cache.
-        return respond(
-            200, self.signer.playback(video, request.caller, request.now), headers={"Cache-Control": "no-store"}
-        )
+        return respond(200, answer, headers={"Cache-Control": "no-store"})
 
 
 def make(videos: Table, signer: Signer, clock: Callable[[], float] = time.time) -> LambdaHandler:

@@ -2,6 +2,7 @@
 
 from shared.access_patterns.pattern import AccessPattern
 from shared.schema import (
+    CHAPTERS,
     JOB,
     QUOTA,
     UPLOAD,
@@ -75,10 +76,10 @@ FILMS = (
     AccessPattern(
         "What a player needs of a video",
         "GET /v1/videos/{videoId}/playback",
-        ("GetItem",),
+        ("GetItem", "Query"),
         None,
-        f"pk = {VIDEO.pk}, sk = {VIDEO.sk}",
-        "0.5 RRU",
+        f"pk = {VIDEO.pk}, sk = {VIDEO.sk}; then sk from CAPTION# to {CHAPTERS.sk}",
+        "0.5 RRU, and 0.5 per 4 KB of captions and chapters",
     ),
     AccessPattern(
         "Try a failed job again",

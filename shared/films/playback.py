@@ -5,9 +5,11 @@ reported of it. Addresses that clients wrote in `resolutions` are never signed, 
 them that the function's role may read.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 from shared.aws.s3 import Objects
+from shared.captions.store import TYPE, chapters_of, text_uri
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.errors import NotPlayable
@@ -63,6 +65,18 @@ class Signer:
             **{name: pictures.get(picture) for name, picture in PICTURES.items()},
         }
         return _known(answer)
+
+    def beside(self, captions: Iterable[Item], chapters: Item | None, seconds: int) -> dict[str, list[dict[str, Any]]]:
+        """Captions and chapters of a video that a player gets, in their order; URLs are good for this many seconds."""
+        shown = [
+            {
+                "language": item["language"],
+                "type": TYPE,
+                "url": self._objects.presigned_get(text_uri(self._media_bucket, item), TYPE, seconds),
+            }
+            for item in captions
+        ]
+        return {"captions": shown, "chapters": chapters_of(chapters) if chapters else []}
 
     def _source(self, film: Item, duration: int | None, seconds: int) -> dict[str, Any]:
         media = film.get("media", {})

@@ -1,5 +1,7 @@
 """The operation of the function `playback`."""
 
+from shared.captions.models import LATEST, LONGEST_TITLE, MOST_CHAPTERS
+from shared.captions.store import TYPE
 from shared.core import errors
 from shared.core.limits import LARGEST_FILM
 from shared.films.playback import RENDITION_TYPE, SECONDS
@@ -25,6 +27,15 @@ PLAYBACK: Schema = {
             "0080042902dc89071af6e75eaebe1061/720p.mp4?X-Amz-Signature=...",
         }
     ],
+    "captions": [
+        {
+            "language": "en",
+            "type": TYPE,
+            "url": f"https://media.s3.us-east-1.amazonaws.com/captions/{EXAMPLE_ID}/"
+            "2c26b46b68ffc68ff99b453c1d304134.vtt?X-Amz-Signature=...",
+        }
+    ],
+    "chapters": [{"start": 0, "title": "The harbour"}, {"start": 31500, "title": "Out at sea"}],
     "poster": {"url": f"{_PICTURES}/poster-1280.jpg", "width": 1280, "height": 720, "fileSize": 90000, "time": 1000},
     "storyboard": {"url": f"{_PICTURES}/storyboard.vtt", "fileSize": 5400},
 }
@@ -32,8 +43,8 @@ PLAYBACK: Schema = {
 OPERATIONS: dict[str, Operation] = {
     "getPlayback": Operation(
         "Get what a player needs",
-        "URLs of the renditions that were made of the film, the largest first, of the poster and of the storyboard; for the owner and admins "
-        "also of the film as it was uploaded, as soon as it has arrived. Whoever may see the video may play it. The URLs "
+        "URLs of the renditions that were made of the film, the largest first, of captions in WebVTT, of the poster and of the storyboard, and "
+        "the chapters; for the owner and admins also a URL of the film as it was uploaded, as soon as it has arrived. Whoever may see the video may play it. The URLs "
         "need no token and answer requests for ranges, as players send them. They are good until `expiresAt`, at the "
         f"latest {SECONDS // 3600} hour from now, but end with the credentials that they are signed with: when one is answered with 403, ask "
         "again. 409 says why there is nothing to play. Counts no view.",
@@ -57,7 +68,10 @@ def schemas() -> Schema:
         "url": url,
     }
     name: Schema = {"type": "string", "pattern": f"^{RENDITION}$"}
-    end: Schema = {**EPOCH_SECONDS, "description": "Epoch seconds; the URLs of films expire then at the latest"}
+    end: Schema = {
+        **EPOCH_SECONDS,
+        "description": "Epoch seconds; the URLs of films and captions expire then at the latest",
+    }
     return {
         "Playback": object_of(
             {
@@ -74,10 +88,25 @@ def schemas() -> Schema:
                 },
                 "source": ref("PlayableSource"),
                 "renditions": {"type": "array", "items": ref("PlayableRendition")},
+                "captions": {"type": "array", "items": ref("PlayableCaptions"), "description": "By language"},
+                "chapters": {"type": "array", "items": ref("PlayableChapter"), "maxItems": MOST_CHAPTERS},
                 "poster": ref("ShownThumbnail"),
                 "storyboard": ref("ShownThumbnail"),
             },
             optional=("duration", "whyHidden", "source", "poster", "storyboard"),
+        ),
+        "PlayableCaptions": object_of(
+            {
+                "language": {"type": "string", "description": "A language tag (BCP 47)"},
+                "type": {"type": "string", "description": f"The media type that the URL answers with: {TYPE}"},
+                "url": url,
+            }
+        ),
+        "PlayableChapter": object_of(
+            {
+                "start": {"type": "integer", "minimum": 0, "maximum": LATEST, "description": "Milliseconds"},
+                "title": {"type": "string", "minLength": 1, "maxLength": LONGEST_TITLE},
+            }
         ),
         "PlayableSource": object_of(film, optional=("width", "height", "bitRate")),
         "PlayableRendition": object_of({"name": name, **film}, optional=("width", "height", "size", "bitRate")),

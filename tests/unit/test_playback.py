@@ -8,7 +8,10 @@ import pytest
 from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression
 from shared.aws.s3 import Objects
+from shared.captions.models import ChaptersContent
+from shared.captions.store import MOST_LANGUAGES, CaptionStore
 from shared.core.attributes import Item
+from shared.core.caller import Caller
 from shared.films.playback import SECONDS
 from shared.schema import VIDEO
 from shared.videos.video import rendered
@@ -18,6 +21,8 @@ from tests.harness import LINKS, MEDIA_BUCKET, NOW, SOURCES_BUCKET, Api, Clock, 
 TRANSCODER: dict[str, Any] = {"user": "transcoder", "scopes": "videos/transcode"}
 SIZES = {"360p": 3_000_000, "240p": 1_500_000}
 MINUTE = MEDIA["duration"]
+ALICE = Caller("alice", frozenset())
+TEXT = "2c26b46b68ffc68ff99b453c1d304134"
 
 
 @pytest.fixture
@@ -78,7 +83,13 @@ def _signed(url: str) -> tuple[str, str, int, str]:
 
 def _read(answer: dict[str, Any]) -> list[tuple[str, str]]:
     """Buckets and paths of all that an answer lets its caller read."""
-    return [_signed(film["url"])[:2] for film in (answer["source"], *answer["renditions"])]
+    return [_signed(film["url"])[:2] for film in (answer["source"], *answer["renditions"], *answer["captions"])]
+
+
+def _caption(table: Table, video_id: str, language: str, text: str = TEXT) -> None:
+    """Captions of a video of alice's, which name a text of this hash."""
+    content = {"text": text, "cues": 2, "size": 90, "origin": "owner"}
+    CaptionStore(table).put(video_id, language, content, ALICE, NOW, lambda _: True)
 
 
 def _edit(table: Table, video_id: str, **attributes: Any) -> None:
@@ -147,13 +158,64 @@ class TestWhatIsPlayed:
         _edit(table, film, source={name: value for name, value in source.items() if name != "sizes"})
         assert all("size" not in rendition for rendition in _played(api, film)["renditions"])
 
-    def test_it_reads_one_item_and_asks_s3_nothing(
+    def test_it_asks_the_table_twice_and_s3_nothing(
         self, api: Api, table: Table, objects: Objects, film: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(objects.client, "_make_api_call", None)
         with recorded(table.client) as sent:
             assert len(_played(api, film)["renditions"]) == 2
+        assert [operation.name for operation in sent] == ["GetItem", "Query"]
+
+
+class TestCaptionsAndChapters:
+    def test_each_url_of_captions_reads_one_text_as_long_as_a_film_s_and_as_webvtt(
+        self, api: Api, table: Table, film: str
+    ) -> None:
+        _caption(table, film, "en")
+        (captions,) = _played(api, film, "bob")["captions"]
+        assert (captions["language"], captions["type"]) == ("en", "text/vtt")
+        assert _signed(captions["url"]) == (MEDIA_BUCKET, f"/captions/{film}/{TEXT}.vtt", SECONDS, "text/vtt")
+
+    def test_they_end_with_the_video_for_others(self, api: Api, table: Table, film: str) -> None:
+        _caption(table, film, "en")
+        api.patch(f"/v1/videos/{film}", {"expiresAt": NOW + 60})
+        for user, seconds in (("bob", 60), ("alice", SECONDS)):
+            assert _signed(_played(api, film, user)["captions"][0]["url"])[2] == seconds
+
+    def test_chapters_are_in_their_order_and_name_nothing_else(self, api: Api, table: Table, film: str) -> None:
+        chapters = [{"start": 0, "title": "The harbour"}, {"start": 31_500, "title": "Out at sea"}]
+        content = ChaptersContent.read({"chapters": chapters})
+        CaptionStore(table).put_chapters(film, content, ALICE, NOW, lambda _: True)
+        answer = _played(api, film, "bob")
+        assert (answer["chapters"], answer["captions"]) == (chapters, [])
+
+    def test_without_any_both_are_empty(self, api: Api, film: str) -> None:
+        answer = _played(api, film)
+        assert (answer["captions"], answer["chapters"]) == ([], [])
+
+    def test_all_languages_that_a_video_may_have_come_at_once_with_the_chapters(
+        self, api: Api, table: Table, film: str
+    ) -> None:
+        languages = [f"en-x-{number:03}" for number in range(MOST_LANGUAGES)]
+        for language in languages:
+            _caption(table, film, language)
+        content = ChaptersContent.read({"chapters": [{"start": 0, "title": "All of it"}]})
+        CaptionStore(table).put_chapters(film, content, ALICE, NOW, lambda _: True)
+        answer = _played(api, film, "bob")
+        assert [captions["language"] for captions in answer["captions"]] == languages
+        assert len(answer["chapters"]) == 1
+
+    def test_of_a_hidden_video_only_those_get_them_who_may_see_it(self, api: Api, table: Table, film: str) -> None:
+        _caption(table, film, "en")
+        api.patch(f"/v1/videos/{film}", {"visibility": "private"})
+        assert [len(_played(api, film, user)["captions"]) for user in ("alice", "admin")] == [1, 1]
+        with recorded(table.client) as sent:
+            assert _asked(api, film, "bob").status == 404
         assert [operation.name for operation in sent] == ["GetItem"]
+
+    def test_those_of_another_video_are_not_among_them(self, api: Api, table: Table, film: str) -> None:
+        _caption(table, str(api.create()["videoId"]), "en")
+        assert _played(api, film)["captions"] == []
 
 
 class TestHowLong:
