@@ -41,7 +41,7 @@ def policy(media_origins: Sequence[str], connect: str) -> str:
     media = " ".join(media_origins)
     return (
         "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
-        f"img-src 'self' {media}; media-src 'self' {media}; connect-src 'self' {connect} {media}; "
+        f"img-src 'self' {media}; media-src 'self' blob: {media}; connect-src 'self' {connect} {media}; "
         "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     )
 

@@ -79,7 +79,7 @@ class TestThePage:
             "script-src 'self'",
             "style-src 'self' 'unsafe-inline'",
             "img-src 'self' https://pictures.example https://films.example",
-            "media-src 'self' https://pictures.example https://films.example",
+            "media-src 'self' blob: https://pictures.example https://films.example",
             "connect-src 'self' https://issuer.example https://pictures.example https://films.example",
             "base-uri 'none'",
             "form-action 'none'",
