@@ -5,7 +5,7 @@ import { accessToken, renew } from "./session.js";
 
 /**
  * @typedef {import("#api").components["schemas"]} Schemas
- * @typedef {{ detail: string, pointer?: string, parameter?: string }} Fault
+ * @typedef {{ detail: string, pointer?: string, parameter?: string, line?: number | null }} Fault `line` is one of a file, from 1.
  */
 
 /** What the API answered instead of what was wanted (RFC 9457), or that there was no answer. */

@@ -23,6 +23,20 @@ export function duration(milliseconds) {
   return hours ? `${hours}:${padded(minutes)}:${padded(seconds)}` : `${minutes}:${padded(seconds)}`;
 }
 
+/** The same to the millisecond, where it has a part of a second: `1:05:30.25`. @param {number} milliseconds */
+export function clock(milliseconds) {
+  const rest = String(milliseconds % 1000).padStart(3, "0").replace(/0+$/, "");
+  return duration(milliseconds - (milliseconds % 1000)) + (rest && `.${rest}`);
+}
+
+/** The milliseconds of a time such as `1:05:30`, `5:30` or `0:31.5`; null: it is not one. @param {string} text */
+export function milliseconds(text) {
+  const parts = /^(?:(\d{1,3}):(?=[0-5]\d:))?(\d{1,3}):([0-5]\d)(?:\.(\d{1,3}))?$/.exec(text.trim());
+  if (!parts) return null;
+  const [hours = "0", minutes = "0", seconds = "0", rest = ""] = parts.slice(1);
+  return ((Number(hours) * 60 + Number(minutes)) * 60 + Number(seconds)) * 1000 + Number(rest.padEnd(3, "0"));
+}
+
 /** Such as `40 seconds`, `5 minutes` or `3 hours`, rounded up. @param {number} seconds */
 export function span(seconds) {
   if (seconds < 60) return counted(Math.ceil(seconds), "second");

@@ -2,7 +2,7 @@
 
 import { html } from "htm/preact";
 import { to } from "../core/route.js";
-import { count, duration, size, time } from "../core/words.js";
+import { clock, count, duration, size, time } from "../core/words.js";
 import { Typed } from "../parts/parts.js";
 import { By, entryOf, fieldName, happened, partsOf, setOf } from "./words.js";
 
@@ -112,7 +112,8 @@ function textOf(value, name = "") {
 function numberOf(value, name) {
   if (/^at$|At$/.test(name)) return time(value);
   if (name === "duration") return duration(value);
-  return name === "fileSize" ? size(value) : String(value);
+  if (name === "start") return clock(value);
+  return name === "fileSize" || name === "size" ? size(value) : String(value);
 }
 
 /** @param {unknown} value */

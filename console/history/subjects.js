@@ -12,7 +12,7 @@ import { entryOf, subjectName } from "./words.js";
 /** Videos that one request asks for. */
 const MOST = 100;
 /** Where on the video's page its parts are. @type {Record<string, string>} */
-const TABS = { credit: "credits", release: "titles" };
+const TABS = { credit: "credits", release: "titles", captions: "captions", chapters: "captions" };
 
 /** The titles of videos and playlists as they are now, as far as one may see them; each is asked for once, and again in
  * another `round`.

@@ -22,7 +22,7 @@ const LABELS = {
   source: "Upload", failure: "Failure", viewCount: "Views", schemaVersion: "Form it is stored in",
   state: "State", attempt: "Attempt", input: "Input", inputHash: "Mark of the input", output: "Output", error: "Error",
   job: "Job", characters: "Characters", types: "Kinds", attributes: "Remarks", addedAt: "Added", average: "Average", votes: "Votes",
-  name: "Name", ordering: "Place", roles: "Roles", titles: "Titles", imported: "Imported ratings", entries: "Video",
+  name: "Name", ordering: "Place", roles: "Roles", text: "Text", cues: "Cues", size: "Size", origin: "Where it is from", chapters: "Chapters", start: "Start", titles: "Titles", imported: "Imported ratings", entries: "Video",
 };
 
 /** @type {Record<string, string>} */
@@ -66,7 +66,8 @@ export function entryOf(pointer) {
 export function subjectName({ entity, personId, region, language }, name) {
   if (entity === "credit") return html`Credit of <${Typed}>${name ?? personId}<//>`;
   if (entity === "release") return `Titles, ${[region && regionName(region), language && languageName(language)].filter(Boolean).join(", ")}`;
-  return { rating: "Ratings", playlist: "Playlist", video: "Video", job: "Job" }[entity];
+  if (entity === "captions") return `Captions, ${languageName(language ?? "")}`;
+  return { chapters: "Chapters", rating: "Ratings", playlist: "Playlist", video: "Video", job: "Job" }[entity];
 }
 
 /** Whoever did it. @param {{ by: Entry["by"] }} props */

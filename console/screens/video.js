@@ -14,9 +14,11 @@ import Player from "../video/player.js";
 
 /** @typedef {import("../core/api.js").Schemas["FetchedVideo"]} Video */
 /** What each part of the screen gets. `changed` is called with the video after a change, or without one to read it again;
- * `viewed` with the new count of views.
+ * `viewed` with the new count of views. `playing` is what the player shows, null while there is none; `texts` counts how often
+ * captions or chapters have changed, and `retexted` says that they have.
  * @typedef {{ video: Video, etag: string | null, isOwner: boolean, user: import("../core/session.js").User,
  *   changed: (video?: Video, etag?: string | null) => void, viewed: (count: number) => void,
+ *   playing: { current: import("../video/showing.js").Showing | null }, texts: number, retexted: () => void,
  *   route: import("../core/route.js").Route }} PartProps */
 
 /** @typedef {{ route: import("../core/route.js").Route, user: import("../core/session.js").User }} ScreenProps */
@@ -35,11 +37,15 @@ function Shown({ route, user }) {
   }, [videoId]);
   const [viewed, setViewed] = useState(0);
   const views = useRef(0);
+  const playing = useRef(null);
+  const [texts, setTexts] = useState(0);
+  const retexted = () => setTexts((number) => number + 1);
   const shown = loaded.value?.video;
   useChanges(shown && owns(shown, user) ? shown.userId : null, (changes) => {
     const isNewer = changes?.some(({ type, version = 0, ...change }) =>
       change.videoId === videoId && type.startsWith("video.") && version > (shown?.version ?? 0));
     if (!changes || isNewer) loaded.reload();
+    if (!changes || changes.some((change) => change.videoId === videoId && /^(captions|chapters)\./.test(change.type))) retexted();
   });
   if (!loaded.value) return loaded.error ? html`<${Missing} error=${loaded.error} retry=${loaded.reload} />` : html`<${Loading} />`;
   const { video, etag } = loaded.value;
@@ -48,7 +54,7 @@ function Shown({ route, user }) {
   const isOwner = owns(video, user);
   /** @type {PartProps} */
   const props = {
-    video, etag, user, route, isOwner,
+    video, etag, user, route, isOwner, playing, texts, retexted,
     changed: (after, tag = null) => (after ? loaded.set({ video: after, etag: tag }) : loaded.reload()),
     viewed: setViewed,
   };

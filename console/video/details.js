@@ -8,6 +8,7 @@ import Facts from "./facts.js";
 import History from "./history.js";
 import Rating from "./rating.js";
 import { Deleted } from "./remove.js";
+import Texts from "./texts.js";
 import Titles from "./titles.js";
 
 /** @typedef {import("../screens/video.js").PartProps} PartProps */
@@ -17,6 +18,7 @@ const TABS = [
   { name: "facts", title: "Facts", Panel: Facts },
   { name: "credits", title: "Credits", Panel: Credits },
   { name: "titles", title: "Titles", Panel: Titles },
+  { name: "captions", title: "Captions and chapters", Panel: Texts },
   { name: "playlists", title: "Playlists", Panel: Collected },
   { name: "history", title: "History", Panel: History, isForOwner: true },
 ];

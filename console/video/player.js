@@ -1,4 +1,4 @@
-// The player, with pictures of the storyboard on its scrubber.
+// The player, with captions, with chapters, and with pictures of the storyboard on its scrubber.
 
 import { html } from "htm/preact";
 import { useEffect, useRef, useState } from "preact/hooks";
@@ -7,9 +7,11 @@ import { isServed } from "../core/media.js";
 import { to } from "../core/route.js";
 import { time } from "../core/words.js";
 import { Failure, Loading, Poster } from "../parts/parts.js";
+import { languageName } from "./names.js";
 import { forPeople } from "./sentences.js";
 import { Showing, SOURCE } from "./showing.js";
 import { putOnScrubber, useStoryboard } from "./storyboard.js";
+import { Chapters, divide, Tracks, useCaptions } from "./tracks.js";
 
 /**
  * @typedef {import("../screens/video.js").PartProps} PartProps
@@ -20,6 +22,8 @@ import { putOnScrubber, useStoryboard } from "./storyboard.js";
 const VIEWER = "viewer";
 const RATE = new Intl.NumberFormat(undefined, { maximumSignificantDigits: 2 });
 const SPEEDS = [0.5, 0.75, 1, 1.25, 1.5, 1.75, 2];
+/** Of what there is nothing, the same at each drawing. @type {never[]} */
+const NONE = [];
 /** Keys that the player would take as its own; an element says that it uses them itself. */
 const KEYS = "ArrowUp ArrowDown ArrowLeft ArrowRight Space Enter Escape c f k m";
 
@@ -30,9 +34,9 @@ export default function Player(props) {
 }
 
 /** @param {PartProps} props */
-function Film({ video, isOwner, user, viewed }) {
+function Film({ video, isOwner, user, viewed, playing, texts }) {
   const [, draw] = useState({});
-  const element = useRef(/** @type {HTMLVideoElement | null} */ (null));
+  const [element, setElement] = useState(/** @type {HTMLVideoElement | null} */ (null));
   const isOwn = video.userId === user.subject;
   const began = () => {
     if (!isOwn) count(video.videoId).then(viewed, () => undefined); // nobody watches worse for it
@@ -41,18 +45,29 @@ function Film({ video, isOwner, user, viewed }) {
   const isDefined = useChrome();
   const made = Object.keys(video.resolutions ?? {}).join();
   const { poster } = video.thumbnails ?? {};
-  useEffect(() => void showing.ask(), [video.status, video.visibility, video.expiresAt, video.publishAt, made, poster?.url]);
-  useEffect(() => () => showing.close(), []);
+  useEffect(() => void showing.ask(), [video.status, video.visibility, video.expiresAt, video.publishAt, made, poster?.url, texts]);
+  useEffect(() => {
+    playing.current = showing;
+    return () => {
+      playing.current = null;
+      showing.close();
+    };
+  }, []);
 
   const { playback, error, current, broken, qualities } = showing;
   const tiles = useStoryboard(playback?.storyboard?.url);
-  const isShown = isDefined && current !== null;
   useEffect(() => {
-    if (isShown && tiles && element.current) putOnScrubber(element.current, tiles);
-  }, [isShown, tiles]);
+    if (element && tiles) putOnScrubber(element, tiles);
+  }, [element, tiles]);
+  const { captions = NONE, chapters = NONE, duration = 0 } = playback ?? {};
+  const subtitles = useCaptions(video.videoId, captions, element);
+  const divisions = JSON.stringify(chapters);
+  useEffect(() => {
+    if (element) divide(element, chapters, duration);
+  }, [element, divisions, duration]);
 
   const attach = useRef((/** @type {HTMLVideoElement | null} */ shown) => {
-    element.current = shown;
+    setElement(shown);
     showing.attach(shown);
   });
   const style = { aspectRatio: poster?.width && poster.height ? Math.min(2.4, Math.max(4 / 3, poster.width / poster.height)) : 16 / 9 };
@@ -64,7 +79,9 @@ function Film({ video, isOwner, user, viewed }) {
   return html`
     ${playable.length
       ? html`<media-controller class="player" style=${style} lang="en" ...${showing.wishes}>
-          <video slot="media" playsinline preload="metadata" ref=${attach.current} ...${showing.handlers}></video>
+          <video slot="media" playsinline preload="metadata" ref=${attach.current} ...${showing.handlers}>
+            <${Tracks} captions=${captions} source=${subtitles.source} />
+          </video>
           ${poster && isServed(poster.url) && html`<media-poster-image slot="poster" src=${poster.url}></media-poster-image>`}
           <media-loading-indicator slot="centered-chrome" noautohide></media-loading-indicator>
           <media-control-bar class="scrubber"><media-time-range></media-time-range></media-control-bar>
@@ -77,6 +94,7 @@ function Film({ video, isOwner, user, viewed }) {
             <media-time-display showduration notoggle></media-time-display>
             <span class="gap"></span>
             <${Speed} showing=${showing} />
+            <${Language} captions=${captions} subtitles=${subtitles} />
             <${Choice} showing=${showing} />
             <media-pip-button></media-pip-button>
             <media-fullscreen-button></media-fullscreen-button>
@@ -91,6 +109,8 @@ function Film({ video, isOwner, user, viewed }) {
         </div>`}
     <p class="notice" role="status">${playable.length && current ? fallen(qualities, broken, current) : ""}</p>
     <${Failure} error=${error} retry=${() => showing.again()} />
+    <${Failure} error=${subtitles.error} retry=${subtitles.reload} />
+    ${playable.length > 0 && html`<${Chapters} chapters=${chapters} showing=${showing} element=${element} />`}
     ${playback.whyHidden && video.status === "ready" && html`<p class="notice">Nobody else can play it now. ${hidden(video, playback.whyHidden)}</p>`}`;
 }
 
@@ -99,6 +119,17 @@ function Speed({ showing }) {
   const choose = (/** @type {Event} */ event) => showing.hurry(Number(/** @type {HTMLSelectElement} */ (event.currentTarget).value));
   return html`<select class="player-choice speed" aria-label="Speed" keysused=${KEYS} value=${showing.speed} onChange=${choose}>
     ${SPEEDS.map((speed) => html`<option value=${speed}>${speed}×</option>`)}
+  </select>`;
+}
+
+/** The choice among the languages of the captions.
+ * @param {{ captions: import("./showing.js").Playback["captions"], subtitles: ReturnType<typeof useCaptions> }} props */
+function Language({ captions, subtitles: { shown, choose } }) {
+  if (!captions.length) return null;
+  const chosen = (/** @type {Event} */ event) => choose(/** @type {HTMLSelectElement} */ (event.currentTarget).value);
+  return html`<select class="player-choice" aria-label="Captions" keysused=${KEYS} value=${shown} onChange=${chosen}>
+    <option value="">No captions</option>
+    ${captions.map(({ language }) => html`<option value=${language}>${languageName(language)}</option>`)}
   </select>`;
 }
 

@@ -89,6 +89,17 @@ export class Showing {
     this.draw();
   }
 
+  /** Where it is, in seconds. */
+  get time() {
+    return this.#element?.currentTime ?? this.#time;
+  }
+
+  /** @param {number} seconds where it goes on, playing or not as it is now */
+  seek(seconds) {
+    this.#time = seconds;
+    if (this.#element) this.#element.currentTime = seconds;
+  }
+
   #keepSpeed() {
     if (this.#element) this.#element.playbackRate = this.#element.defaultPlaybackRate = this.speed;
   }

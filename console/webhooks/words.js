@@ -16,11 +16,16 @@ const TYPES = {
   "job.queued": true, "job.done": true, "job.failed": true, "job.withdrawn": true,
   "credit.created": true, "credit.changed": true, "credit.removed": true,
   "release.created": true, "release.changed": true, "release.removed": true,
+  "captions.created": true, "captions.changed": true, "captions.removed": true,
+  "chapters.created": true, "chapters.changed": true, "chapters.removed": true,
   "rating.created": true, "rating.changed": true, "rating.removed": true,
   "playlist.created": true, "playlist.changed": true, "playlist.deleted": true,
   "playlist.restored": true, "playlist.expired": true, "playlist.removed": true,
 };
-const TITLES = { video: "Videos", job: "Jobs", credit: "Credits", release: "Titles", rating: "Imported ratings", playlist: "Playlists" };
+const TITLES = {
+  video: "Videos", job: "Jobs", credit: "Credits", release: "Titles", captions: "Captions", chapters: "Chapters", rating: "Imported ratings",
+  playlist: "Playlists",
+};
 
 /** @typedef {{ all: Kind, title: string, types: Kind[] }} Group */
 

@@ -1,0 +1,138 @@
+// The captions of the film by language: files of WebVTT or SubRip, which the service keeps as WebVTT.
+
+import { html } from "htm/preact";
+import { useId, useState } from "preact/hooks";
+import { api, ask, Problem } from "../core/api.js";
+import { usePages } from "../core/load.js";
+import { counted, size } from "../core/words.js";
+import { Empty, Failure, Field, More } from "../parts/parts.js";
+import { languageName } from "./names.js";
+import { faultIn, PieceForm, RemoveButton } from "./piece.js";
+
+/** @typedef {import("../core/api.js").Schemas["Captions"]} Caption All that there is in one language. */
+
+const LISTED = 100;
+const SUBRIP = "application/x-subrip";
+const WEBVTT = "text/vtt";
+/** No file of captions has more bytes by far: of what is larger, somebody chose another file than they meant. */
+const MOST_BYTES = 4_000_000;
+/** Names of files often say the language: `film.pt-BR.srt`. */
+const NAMED = /\.([a-z]{2,3}(?:-[A-Za-z0-9]{2,8}){0,2})\.(?:vtt|srt)$/i;
+
+/** @param {import("../screens/video.js").PartProps} props */
+export default function Captions({ video, isOwner, texts, retexted }) {
+  const { videoId } = video;
+  const [edited, setEdited] = useState(/** @type {Caption | "new" | null} */ (null));
+  const pages = usePages(async (cursor, signal) => {
+    const params = { path: { videoId }, query: { limit: LISTED, cursor } };
+    return (await ask(api.GET("/v1/videos/{videoId}/captions", { params, signal }))).data;
+  }, [videoId, texts]);
+  const mayEdit = isOwner && video.status !== "deleted";
+  const close = () => setEdited(null);
+  const saved = () => {
+    close();
+    retexted();
+  };
+  return html`<div class="above">
+      <h2>Captions</h2>
+      ${mayEdit && html`<button type="button" onClick=${() => setEdited("new")}>Add captions</button>`}
+    </div>
+    ${pages.isDone && !pages.items.length && html`<${Empty}>There are no captions yet.<//>`}
+    <ul class="pieces">
+      ${pages.items.map((caption) => html`<li key=${caption.language}>
+        <div>
+          <strong>${languageName(caption.language)}</strong> <small>${caption.language}</small><br />
+          <small>${counted(caption.cues, "cue")}, ${size(caption.size)}${caption.origin === "film" && ", from the film"}</small>
+        </div>
+        <span class="buttons">
+          <${Download} videoId=${videoId} language=${caption.language} />
+          ${mayEdit && html`
+            <button type="button" class="quiet" aria-label=${`Replace ${nameOf(caption)}`} onClick=${() => setEdited(caption)}>Replace</button>
+            <${RemoveButton} what=${nameOf(caption)} onRemoved=${retexted} remove=${() => ask(api.DELETE(
+              "/v1/videos/{videoId}/captions/{language}",
+              { params: { path: { videoId, language: caption.language }, header: { "If-Match": `"${caption.version}"` } } },
+            ))} />`}
+        </span>
+      </li>`)}
+    </ul>
+    <${More} pages=${pages} />
+    ${edited && html`<${CaptionsForm} videoId=${videoId} caption=${edited === "new" ? null : edited} onSaved=${saved} onClose=${close} />`}`;
+}
+
+/** @param {Caption} caption */
+function nameOf({ language }) {
+  return `the captions in ${languageName(language)}`;
+}
+
+/** The captions in a language as a file, to correct them say. @param {{ videoId: string, language: string }} props */
+function Download({ videoId, language }) {
+  const [error, setError] = useState(/** @type {unknown} */ (null));
+  const save = async () => {
+    setError(null);
+    try {
+      const params = { path: { videoId, language } };
+      const { data } = await ask(api.GET("/v1/videos/{videoId}/captions/{language}", { params, parseAs: "text" }));
+      const url = URL.createObjectURL(new Blob([data], { type: WEBVTT }));
+      Object.assign(document.createElement("a"), { href: url, download: `${videoId}.${language}.vtt` }).click();
+      setTimeout(() => URL.revokeObjectURL(url), 60_000); // the browser may begin a moment later
+    } catch (reason) {
+      setError(reason);
+    }
+  };
+  return html`<button type="button" class="quiet" aria-label=${`Download the captions in ${languageName(language)}`} onClick=${save}>Download</button>
+    <${Failure} error=${error} />`;
+}
+
+/** @param {{ videoId: string, caption: Caption | null, onSaved: () => void, onClose: () => void }} props */
+function CaptionsForm({ videoId, caption, onSaved, onClose }) {
+  const [tag, setTag] = useState(caption?.language ?? "");
+  const [file, setFile] = useState(/** @type {File | null} */ (null));
+  const [problem, setProblem] = useState(/** @type {Problem | null} */ (null));
+  const language = tag.trim();
+  const choose = (/** @type {File | null} */ chosen) => {
+    setFile(chosen);
+    setProblem(null);
+    const named = NAMED.exec(chosen?.name ?? "")?.[1];
+    if (named && !language) setTag(named);
+  };
+  const save = async (/** @type {Record<string, string>} */ header) => {
+    if (!file) return;
+    if (file.size > MOST_BYTES) {
+      throw new Problem({ status: 413, title: "The file is too large", detail: `It has ${size(file.size)}; captions have 1 MB at most.` });
+    }
+    await ask(api.PUT("/v1/videos/{videoId}/captions/{language}", {
+      params: { path: { videoId, language }, header },
+      headers: { "Content-Type": /\.srt$/i.test(file.name) ? SUBRIP : WEBVTT },
+      body: /** @type {string} */ (/** @type {unknown} */ (file)), // as it is: what its bytes mean, the API says
+      bodySerializer: (body) => body,
+    }));
+  };
+  const fresh = async () => {
+    const params = { path: { videoId }, query: { limit: LISTED } };
+    const { data } = await ask(api.GET("/v1/videos/{videoId}/captions", { params }));
+    const item = data.items.find((other) => other.language.toLowerCase() === language.toLowerCase());
+    return item ? { version: item.version, item } : null;
+  };
+  return html`<${PieceForm} title=${caption ? `Replace ${nameOf(caption)}` : "Add captions"} version=${caption?.version ?? null}
+    save=${save} fresh=${fresh} take=${onSaved} onError=${setProblem} onSaved=${onSaved} onClose=${onClose}>
+    <${FileField} onChoose=${choose} faults=${(problem?.errors ?? []).filter(({ parameter }) => !parameter)} />
+    ${!caption && html`<${Field} label="Language" value=${tag} onInput=${setTag} error=${faultIn(problem, "language")}
+      autocomplete="off" spellcheck=${false} required hint="A tag such as en, pt-BR or zh-Hant." />
+      <p class="hint" role="status">${language && languageName(language) !== language ? languageName(language) : ""}</p>`}
+  <//>`;
+}
+
+/** The choice of a file, and what is wrong with which of its lines.
+ * @param {{ onChoose: (file: File | null) => void, faults: import("../core/api.js").Fault[] }} props */
+function FileField({ onChoose, faults }) {
+  const id = useId();
+  const described = faults.length ? `${id}-error ${id}-hint` : `${id}-hint`;
+  return html`<div class="field">
+    <label for=${id}>File</label>
+    <input id=${id} type="file" accept=".vtt,.srt,text/vtt" required aria-invalid=${faults.length ? "true" : undefined} aria-describedby=${described}
+      onChange=${(/** @type {Event} */ event) => onChoose(/** @type {HTMLInputElement} */ (event.currentTarget).files?.[0] ?? null)} />
+    <p class="hint" id=${`${id}-hint`}>WebVTT (.vtt) or SubRip (.srt) in UTF-8, of 1 MB at most.</p>
+    ${faults.length > 0 && html`<ul class="fault plain" id=${`${id}-error`}>${faults.map(({ line, detail }) => html`<li>
+      ${line ? html`<strong>Line ${line}:</strong> ` : ""}<bdi>${detail}</bdi></li>`)}</ul>`}
+  </div>`;
+}

@@ -1,0 +1,189 @@
+// The chapters of the film: where each begins, and what it is called. They are saved all at once.
+
+import { html } from "htm/preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { api, ask, Problem } from "../core/api.js";
+import { useAttempt, useLoad } from "../core/load.js";
+import { useHold } from "../core/route.js";
+import { clock, milliseconds } from "../core/words.js";
+import { Empty, Failure, Field, Loading, say, Typed } from "../parts/parts.js";
+import { Leave } from "./piece.js";
+
+/**
+ * @typedef {import("../screens/video.js").PartProps} PartProps
+ * @typedef {import("./tracks.js").Chapter} Chapter
+ * @typedef {{ version: number | null, chapters: Chapter[] }} Kept Version null: the video has none.
+ * @typedef {{ id: number, start: string, title: string }} Row As it is typed.
+ */
+
+const NOT_A_TIME = "Write it as 5:30, 1:05:30 or 0:31.5.";
+
+/** @param {PartProps} props */
+export default function ChapterList(props) {
+  const { video, isOwner, texts, playing } = props;
+  const { videoId } = video;
+  const [isEdited, setEdited] = useState(false);
+  const kept = useLoad((signal) => read(videoId, signal), [videoId]);
+  useEffect(() => void (texts && kept.reload()), [texts]);
+  const edit = useRef(/** @type {HTMLElement | null} */ (null));
+  const wasEdited = useRef(false);
+  useEffect(() => {
+    if (wasEdited.current && !isEdited) edit.current?.focus(); // the form goes, and with it what had the focus
+    wasEdited.current = isEdited;
+  }, [isEdited]);
+  const { value } = kept;
+  const mayEdit = isOwner && video.status !== "deleted" && value && !isEdited;
+  return html`<div class="above">
+      <h2>Chapters</h2>
+      ${mayEdit && html`<button type="button" ref=${edit} onClick=${() => setEdited(true)}>${value.chapters.length ? "Edit chapters" : "Add chapters"}</button>`}
+    </div>
+    <${Failure} error=${kept.error} retry=${kept.reload} />
+    ${!value && kept.isLoading && html`<${Loading} />`}
+    ${value && isEdited
+      ? html`<${ChaptersForm} ...${props} kept=${value} onClose=${() => setEdited(false)} />`
+      : value && (value.chapters.length ? html`<ol class="pieces">${value.chapters.map(({ start, title }) => html`<li key=${start}>
+          <div><span class="start">${clock(start)}</span> <${Typed}>${title}<//></div>
+          <button type="button" class="quiet" aria-label=${`Go to ${clock(start)}, ${title}`} onClick=${() => playing.current?.seek(start / 1000)}>Go there</button>
+        </li>`)}</ol>` : html`<${Empty}>There are no chapters yet.<//>`)}`;
+}
+
+/** @param {string} videoId @param {AbortSignal} [signal] @returns {Promise<Kept>} */
+async function read(videoId, signal) {
+  try {
+    return (await ask(api.GET("/v1/videos/{videoId}/chapters", { params: { path: { videoId } }, signal }))).data;
+  } catch (error) {
+    if (error instanceof Problem && error.status === 404) return { version: null, chapters: [] };
+    throw error;
+  }
+}
+
+/** @param {PartProps & { kept: Kept, onClose: () => void }} props */
+function ChaptersForm({ video: { videoId }, playing, retexted, kept, onClose }) {
+  const [rows, setRows] = useState(() => typed(kept.chapters.length ? kept.chapters : [{ start: 0, title: "" }]));
+  /** What is replaced. @type {[number | null, (version: number | null) => void]} */
+  const [version, setVersion] = useState(kept.version);
+  const [theirs, setTheirs] = useState(/** @type {Kept | null} */ (null));
+  const [isTyped, setTyped] = useState(false);
+  const [isLeaving, setLeaving] = useState(false);
+  /** Rows of which nobody can say when they begin. */
+  const [unclear, setUnclear] = useState(/** @type {number[]} */ ([]));
+  const form = useRef(/** @type {HTMLFormElement | null} */ (null));
+  /** The row that somebody has just added. */
+  const added = useRef(/** @type {number | null} */ (null));
+  useEffect(() => form.current?.querySelector("input")?.focus(), []);
+  useEffect(() => {
+    if (added.current === null) return;
+    const fields = [...(form.current?.querySelectorAll(`[data-row="${added.current}"] input`) ?? [])];
+    const next = fields.find((field) => field instanceof HTMLInputElement && !field.value);
+    if (next instanceof HTMLElement) next.focus();
+    added.current = null;
+  }, [rows]);
+
+  /** @param {number | null} replaced */
+  const put = async (replaced) => {
+    setTheirs(null);
+    const sorted = rows.map((row) => ({ row, start: milliseconds(row.start) })).sort((one, other) => (one.start ?? 0) - (other.start ?? 0));
+    const wrong = sorted.filter(({ start }) => start === null).map(({ row }) => row.id);
+    setUnclear(wrong);
+    if (wrong.length) return;
+    setRows(sorted.map(({ row }) => row)); // faults name them by their number
+    const header = replaced === null ? { "If-None-Match": "*" } : { "If-Match": `"${replaced}"` };
+    const path = { videoId };
+    try {
+      if (sorted.length) {
+        const chapters = sorted.map(({ row, start }) => ({ start: start ?? 0, title: row.title }));
+        await ask(api.PUT("/v1/videos/{videoId}/chapters", { params: { path, header }, body: { chapters } }));
+      } else if (replaced !== null) {
+        await ask(api.DELETE("/v1/videos/{videoId}/chapters", { params: { path, header } }));
+      }
+    } catch (reason) {
+      if (!(reason instanceof Problem) || reason.kind !== "version-mismatch") throw reason;
+      setTheirs(await read(videoId));
+      return;
+    }
+    say("Saved.");
+    retexted();
+    onClose();
+  };
+  /** What `run` replaces, which is known only when it is clicked. */
+  const replaced = useRef(version);
+  const { error, isBusy, run } = useAttempt(() => put(replaced.current));
+  const save = (/** @type {number | null} */ over) => {
+    replaced.current = over;
+    void run();
+  };
+  useEffect(() => {
+    const first = (error || unclear.length) && !isBusy ? form.current?.querySelector('[aria-invalid="true"]') : null;
+    if (first instanceof HTMLElement) first.focus();
+  }, [error, isBusy, unclear]);
+  const problem = error instanceof Problem ? error : null;
+
+  const change = (/** @type {Row[]} */ after) => {
+    setTyped(true);
+    setRows(after);
+  };
+  const set = (/** @type {number} */ id, /** @type {Partial<Row>} */ part) => change(rows.map((row) => (row.id === id ? { ...row, ...part } : row)));
+  const add = (/** @type {string} */ start) => {
+    const [row] = typed([{ start: 0, title: "" }]).map((empty) => ({ ...empty, start }));
+    if (!row) return;
+    added.current = row.id;
+    const at = milliseconds(start);
+    const next = at === null ? -1 : rows.findIndex((other) => (milliseconds(other.start) ?? -1) > at);
+    change(next < 0 ? [...rows, row] : rows.toSpliced(next, 0, row));
+  };
+  const addHere = () => add(clock(Math.floor((playing.current?.time ?? 0) * 10) * 100));
+  const close = () => (isTyped ? setLeaving(true) : onClose());
+  useHold(isTyped ? () => {
+    setLeaving(true);
+    return true;
+  } : null);
+  const faultOf = (/** @type {Row} */ row, /** @type {number} */ index) =>
+    unclear.includes(row.id) ? NOT_A_TIME : problem?.at(`/chapters/${index}/start`);
+  const others = problem?.errors.filter(({ pointer = "" }) => !/^\/chapters\/\d+\/(start|title)$/.test(pointer)) ?? [];
+  return html`<form ref=${form} class="chapters-form" aria-label="Chapters" inert=${isBusy} onSubmit=${(/** @type {Event} */ event) => {
+    event.preventDefault();
+    if (!isBusy) save(version);
+  }}>
+    <ol class="plain">${rows.map((row, index) => html`<li key=${row.id} data-row=${row.id}>
+      <${Field} label=${html`Start<span class="unseen"> of chapter ${index + 1}</span>`} value=${row.start} error=${faultOf(row, index)} autocomplete="off" inputmode="text"
+        spellcheck=${false} onInput=${(/** @type {string} */ start) => set(row.id, { start })} />
+      <${Field} label=${html`Title<span class="unseen"> of chapter ${index + 1}</span>`} value=${row.title} error=${problem?.at(`/chapters/${index}/title`)} autocomplete="off"
+        onInput=${(/** @type {string} */ title) => set(row.id, { title })} />
+      <button type="button" class="quiet" aria-label=${`Remove chapter ${index + 1}`} onClick=${() => {
+        change(rows.filter(({ id }) => id !== row.id));
+        form.current?.querySelector("button")?.focus();
+      }}>Remove</button>
+    </li>`)}</ol>
+    ${!rows.length && html`<p class="hint">${version === null ? "There is nothing to save." : "Save this to have no chapters any more."}</p>`}
+    <div class="actions">
+      <button type="button" onClick=${() => add("")}>Add a chapter</button>
+      <button type="button" onClick=${addHere}>Add one where the player is</button>
+    </div>
+    <p class="hint">Start: hours, minutes and seconds, such as 1:05:30 or 5:30. They are saved in the order of their starts.</p>
+    <${Failure} error=${error} />
+    ${others.length > 0 && html`<ul class="fault plain">${others.map(({ detail }) => html`<li>${detail}</li>`)}</ul>`}
+    ${theirs ? html`<div class="failure" role="alert">
+      <strong>Changed meanwhile</strong>
+      <p>Somebody saved the chapters while you were at work. What you typed is still here.</p>
+      <div class="actions">
+        <button type="button" onClick=${() => save(theirs.version)}>Keep yours</button>
+        <button type="button" onClick=${() => {
+          setRows(typed(theirs.chapters));
+          setVersion(theirs.version);
+          setTheirs(null);
+        }}>Take theirs</button>
+      </div>
+    </div>` : html`<div class="actions">
+      <button type="submit" class="primary">${isBusy ? "Saving …" : "Save chapters"}</button>
+      <button type="button" onClick=${close}>Cancel</button>
+    </div>`}
+    ${isLeaving && html`<${Leave} onStay=${() => setLeaving(false)} onLeave=${onClose} />`}
+  </form>`;
+}
+
+let last = 0;
+
+/** @param {Chapter[]} chapters @returns {Row[]} */
+function typed(chapters) {
+  return chapters.map(({ start, title }) => ({ id: ++last, start: clock(start), title }));
+}
