@@ -22,7 +22,7 @@ const LABELS = {
   source: "Upload", failure: "Failure", viewCount: "Views", schemaVersion: "Form it is stored in",
   state: "State", attempt: "Attempt", input: "Input", inputHash: "Mark of the input", output: "Output", error: "Error",
   job: "Job", characters: "Characters", types: "Kinds", attributes: "Remarks", addedAt: "Added", average: "Average", votes: "Votes",
-  name: "Name", ordering: "Place", roles: "Roles", text: "Mark of the text", cues: "Cues", size: "Size", origin: "Where it is from", chapters: "Chapters", start: "Start", titles: "Titles", imported: "Imported ratings", entries: "Video",
+  name: "Name", ordering: "Place", roles: "Roles", text: "Text", cues: "Cues", size: "Size", origin: "Where it is from", chapters: "Chapters", start: "Start", titles: "Titles", imported: "Imported ratings", entries: "Video",
 };
 
 /** @type {Record<string, string>} */

@@ -17,6 +17,7 @@ import { Leave } from "./piece.js";
  */
 
 const NOT_A_TIME = "Write it as 5:30, 1:05:30 or 0:31.5.";
+const TAKEN = "Another chapter begins then.";
 
 /** @param {PartProps} props */
 export default function ChapterList(props) {
@@ -65,8 +66,8 @@ function ChaptersForm({ video: { videoId }, playing, retexted, kept, onClose }) 
   const [theirs, setTheirs] = useState(/** @type {Kept | null} */ (null));
   const [isTyped, setTyped] = useState(false);
   const [isLeaving, setLeaving] = useState(false);
-  /** Rows of which nobody can say when they begin. */
-  const [unclear, setUnclear] = useState(/** @type {number[]} */ ([]));
+  /** What is wrong with the starts of rows, by the rows' ids. */
+  const [wrong, setWrong] = useState(/** @type {Map<number, string>} */ (new Map()));
   const form = useRef(/** @type {HTMLFormElement | null} */ (null));
   /** The row that somebody has just added. */
   const added = useRef(/** @type {number | null} */ (null));
@@ -83,9 +84,14 @@ function ChaptersForm({ video: { videoId }, playing, retexted, kept, onClose }) 
   const put = async (replaced) => {
     setTheirs(null);
     const sorted = rows.map((row) => ({ row, start: milliseconds(row.start) })).sort((one, other) => (one.start ?? 0) - (other.start ?? 0));
-    const wrong = sorted.filter(({ start }) => start === null).map(({ row }) => row.id);
-    setUnclear(wrong);
-    if (wrong.length) return;
+    /** @type {Map<number, string>} */
+    const found = new Map();
+    for (const [index, { row, start }] of sorted.entries()) {
+      if (start === null) found.set(row.id, NOT_A_TIME);
+      else if (index && sorted[index - 1]?.start === start) found.set(row.id, TAKEN);
+    }
+    setWrong(found);
+    if (found.size) return;
     setRows(sorted.map(({ row }) => row)); // faults name them by their number
     const header = replaced === null ? { "If-None-Match": "*" } : { "If-Match": `"${replaced}"` };
     const path = { videoId };
@@ -113,9 +119,9 @@ function ChaptersForm({ video: { videoId }, playing, retexted, kept, onClose }) 
     void run();
   };
   useEffect(() => {
-    const first = (error || unclear.length) && !isBusy ? form.current?.querySelector('[aria-invalid="true"]') : null;
+    const first = (error || wrong.size) && !isBusy ? form.current?.querySelector('[aria-invalid="true"]') : null;
     if (first instanceof HTMLElement) first.focus();
-  }, [error, isBusy, unclear]);
+  }, [error, isBusy, wrong]);
   const problem = error instanceof Problem ? error : null;
 
   const change = (/** @type {Row[]} */ after) => {
@@ -138,7 +144,7 @@ function ChaptersForm({ video: { videoId }, playing, retexted, kept, onClose }) 
     return true;
   } : null);
   const faultOf = (/** @type {Row} */ row, /** @type {number} */ index) =>
-    unclear.includes(row.id) ? NOT_A_TIME : problem?.at(`/chapters/${index}/start`);
+    wrong.get(row.id) ?? problem?.at(`/chapters/${index}/start`);
   const others = problem?.errors.filter(({ pointer = "" }) => !/^\/chapters\/\d+\/(start|title)$/.test(pointer)) ?? [];
   return html`<form ref=${form} class="chapters-form" aria-label="Chapters" inert=${isBusy} onSubmit=${(/** @type {Event} */ event) => {
     event.preventDefault();

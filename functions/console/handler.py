@@ -36,7 +36,7 @@ def policy(media_origins: Sequence[str], connect: str) -> str:
     """The page's Content Security Policy; both are origins besides its own, the latter separated by blanks.
 
     Scripts come from here alone, and none stands in the page. The player styles itself by style elements in its shadow
-    roots, which CSP takes for inline styles.
+    roots, which CSP takes for inline styles. Captions are media that the page has read and hands on as a blob.
     """
     media = " ".join(media_origins)
     return (
