@@ -23,7 +23,7 @@ def allow_undo(function: ServiceFunction, data: DataStack) -> None:
     function.allow_items(
         "BatchGetItem", "DeleteItem", "GetItem", "PutItem", "UpdateItem", of=[schema.VIDEO, schema.PLAYLIST]
     )
-    function.allow_items("Query", of=[schema.PLAYLIST])
+    function.allow_items("Query", of=[schema.VIDEO, schema.PLAYLIST])
     function.allow_items(
         "UpdateItem", of=[schema.PROFILE], attributes=(*attributes.USER_PLAYLISTS, *attributes.USER_TOTALS)
     )

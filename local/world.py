@@ -286,10 +286,10 @@ def captions(language: str) -> Item:
     return stamped(item, ALICE, THEN, version=1, write_id=write_id(language))
 
 
-def chapters() -> Item:
-    """The chapters of the harbour."""
+def chapters(video_id: str) -> Item:
+    """The chapters of a video of alice's."""
     parts = [{"start": 0, "title": "The pier"}, {"start": 240_000, "title": "The boats"}]
-    item = {**CHAPTERS.key(videoId=HARBOUR), "videoId": HARBOUR, "owner": ALICE.subject, "chapters": parts}
+    item = {**CHAPTERS.key(videoId=video_id), "videoId": video_id, "owner": ALICE.subject, "chapters": parts}
     return stamped(item, ALICE, THEN, version=1, write_id=write_id("chapters"))
 
 
@@ -335,7 +335,7 @@ def items(now: int) -> list[Item]:
         release("NZ", "mi", "He r\u0101 ki te wh\u0101nga"),
         release("AU", None, "Harbour Day"),
         *(captions(language) for language in ("en", "de")),
-        chapters(),
+        *(chapters(video_id) for video_id in (HARBOUR, REGATTA)),
         release("CA", "fr-CA", "Une journ\u00e9e au port"),
         {
             **VIEW_COUNTER.key(videoId=HARBOUR, shard=0),

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from shared.aws.dynamodb import Table
 from shared.aws.records import stamped
-from shared.aws.s3 import object_uri
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.errors import InvalidContent, LimitReached
@@ -55,6 +54,8 @@ def text_key(video_id: str, text: str) -> str:
 
 def text_uri(bucket: str, item: Item) -> str:
     """Where the text of captions is."""
+    from shared.aws.s3 import object_uri  # botocore, which who takes changes back does not need
+
     return object_uri(bucket, text_key(item["videoId"], item["text"]))
 
 

@@ -19,9 +19,9 @@ ANSWERING = tuple(sorted({route.function for route in ROUTES}))
 WITH_MEDIA = ("probe", "thumbnails")
 HEAVY = ("nacl", "cryptography", "aws_cdk", "moto", "aws_xray_sdk", "requests")
 LATER = ("botocore", "pydantic", "aws_lambda_powertools", "asyncio", "concurrent")
-"""What an answer may need, but a start does not, except of those that sign URLs."""
-SIGNING = ("uploads", "playback")
-"""The functions that sign URLs, with botocore."""
+"""What an answer may need, but a start does not, except of those that use S3."""
+SIGNING = ("uploads", "playback", "captions")
+"""The functions that sign URLs, or read and write objects, with botocore."""
 
 VIDEO_ID = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 OF_EACH = """
@@ -31,8 +31,8 @@ web.answers web.etags web.http web.idempotency web.parameters web.requests web.s
 """
 """What is loaded of `shared` for every first answer."""
 OF_VIDEOS = """
-aws.listing aws.pages core.change_types core.position films.job kinds queries relations.children relations.credits relations.mover relations.ratings
-relations.title_page videos.catalogue videos.documents videos.entries videos.links videos.lists videos.tags videos.video web.cursors web.paging
+aws.listing aws.pages core.change_types core.position films.job kinds queries relations.beside relations.children relations.credits relations.mover
+relations.ratings relations.title_page videos.catalogue videos.documents videos.entries videos.links videos.lists videos.tags videos.video web.cursors web.paging
 """
 
 

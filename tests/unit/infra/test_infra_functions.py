@@ -113,6 +113,8 @@ ALLOWED = {
     },
     "playback": {
         _only("dynamodb:GetItem Table VIDEO#*", SEEN, "duration failure pictures source thumbnails videoId"),
+        "dynamodb:Query Table VIDEO#*",
+        "s3:GetObject Media/captions/*",
         "s3:GetObject Media/renditions/*",
         "s3:GetObject Sources/*",
     },
@@ -259,10 +261,11 @@ ALLOWED = {
         _only(
             "dynamodb:UpdateItem Table PLAYLIST#*", "entryCount moves updatedAt updatedBy updatedFor version writeId"
         ),
+        "s3:DeleteObject Media/captions/*",
         "s3:DeleteObject Media/renditions/*",
         "s3:DeleteObject Media/thumbnails/*",
         "s3:DeleteObject Sources/*",
-        "s3:ListBucket Media renditions/* thumbnails/*",
+        "s3:ListBucket Media captions/* renditions/* thumbnails/*",
         "s3:ListBucket Sources",
         "sqs:SendMessage PurgeQueue",
     },

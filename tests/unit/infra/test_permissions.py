@@ -254,6 +254,22 @@ def _things(api: Api) -> tuple[str, str, str]:
     return here, gone, playlist
 
 
+def captions_and_chapters(service: Service) -> None:
+    """Captions that are sent, read, replaced and removed, one of which has lost its text, and chapters."""
+    video = f"/v1/videos/{service.api.publish()['videoId']}"
+    headers = {"Content-Type": "text/vtt"}
+    for language in ("en", "de"):
+        for _ in range(2):
+            text = "WEBVTT\n\n00:01.000 --> 00:03.000\nThe tide is out.\n"
+            service.api.request("PUT", f"{video}/captions/{language}", body=text, headers=headers)
+    for path in ("captions", "captions/en", "captions/de"):
+        assert service.api.get(f"{video}/{path}").status == 200
+    service.api.delete(f"{video}/captions/de")
+    service.api.put(f"{video}/chapters", {"chapters": [{"start": 0, "title": "All of it"}]})
+    service.api.get(f"{video}/chapters")
+    service.api.delete(f"{video}/chapters")
+
+
 def more_films_than_a_share(service: Service) -> None:
     """One waits until another of its owner's has ended, another is deleted while it waits."""
     data = b"no film"
@@ -280,6 +296,8 @@ def from_upload_to_pictures(service: Service) -> None:
             answer = service.api.put(path, report | state, user="transcoder", scopes="videos/transcode")
             assert answer.status == 200, answer.body
     assert service.api.get(f"/v1/videos/{video_id}").json["status"] == "ready"
+    text, headers = "WEBVTT\n\n00:01.000 --> 00:03.000\nThe tide is out.\n", {"Content-Type": "text/vtt"}
+    service.api.request("PUT", f"/v1/videos/{video_id}/captions/en", body=text, headers=headers)
     assert len(service.api.get(f"/v1/videos/{video_id}/playback").json["renditions"]) == len(RENDITIONS)
     service.make_older(video_id, "Cats", "cats")
     service.api.post(f"/v1/videos/{video_id}/thumbnail", {"time": 1000})
@@ -434,6 +452,7 @@ def what_is_removed(service: Service) -> None:
         (SOURCES_BUCKET, f"{video_id}/0001"),
         (MEDIA_BUCKET, f"thumbnails/{video_id}/x/poster.jpg"),
         (MEDIA_BUCKET, f"renditions/{video_id}/x/240p.mp4"),
+        (MEDIA_BUCKET, f"captions/{video_id}/x.vtt"),
     ):
         service.objects.put(bucket, key, b"x", "video/mp4")
     for playlist_id in playlists:
@@ -558,6 +577,7 @@ WALKS: dict[str, Callable[[Service], None]] = {
     for walk in (
         every_route,
         from_upload_to_pictures,
+        captions_and_chapters,
         more_films_than_a_share,
         what_is_no_film,
         jobs_that_get_stuck,
@@ -605,6 +625,7 @@ UNSEEN: dict[str, str] = {
     "dynamodb:ListStreams": "Lambda reads the stream",
     "s3:PutObject Archive/aws/lambda/*": "Lambda keeps what it gives up of the stream",
     "s3:ListBucket Archive": "Lambda asks for it before it takes a bucket for what it gives up",
+    "s3:ListBucket Media": "without it S3 answers 403 instead of 404 for captions whose text is gone",
     "s3:ListBucket Sources": "without it S3 answers 403 instead of 404 for a film that is gone",
     "secretsmanager:GetSecretValue WebhookSecret": "read once, before the first signature; the tests have a secret of their own",
     "secretsmanager:GetSecretValue CursorSecret": "read once, before the first cursor; the tests have a secret of their own",
@@ -641,6 +662,7 @@ WILDCARDS = {
     "Sources/*": "a film's key holds its video's id, and a role cannot know ids",
     "Media/thumbnails/*": "as above, below one folder",
     "Media/renditions/*": "as above, below one folder",
+    "Media/captions/*": "as above, below one folder",
     "Archive/audit/*": "objects of the archive are named after their first entry",
     "Archive/aws/lambda/*": "Lambda chooses the names of what it gives up",
 }
@@ -875,6 +897,8 @@ FORBIDDEN: list[tuple[str, set[str], list[Access]]] = [
     ("read a picture past CloudFront", set(), [Access("s3:GetObject", "Media/thumbnails/v/x.jpg")]),
     ("write a film", {"uploads"}, [Access("s3:PutObject", "Sources/v/u")]),
     ("write a picture", {"thumbnails"}, [Access("s3:PutObject", "Media/thumbnails/v/x.jpg")]),
+    ("read captions", {"captions", "playback"}, [Access("s3:GetObject", "Media/captions/v/h.vtt")]),
+    ("write captions", {"captions"}, [Access("s3:PutObject", "Media/captions/v/h.vtt")]),
     ("write a rendition", set(), [Access("s3:PutObject", "Media/renditions/v/x.mp4")]),
     (
         "remove films and pictures",
@@ -899,7 +923,7 @@ FORBIDDEN: list[tuple[str, set[str], list[Access]]] = [
     ),
     (
         "learn of a video more than who may see it",
-        {"aggregates", "arrivals", "jobs", "probe", "purge", "relations", "router", "sweeper"}
+        {"aggregates", "arrivals", "captions", "jobs", "probe", "purge", "relations", "router", "sweeper"}
         | {"thumbnails", "uploads", "videos", "playback", "history"}
         | UNDO,
         [
