@@ -75,7 +75,7 @@ def install(patch: pytest.MonkeyPatch) -> None:
     _walk_expressions_quickly(patch)
     _check_an_update_once(patch)
     _split_conditions_once(patch)
-    _compare_texts_as_they_are(patch)
+    _look_at_values_once(patch)
     _look_in_one_partition(patch)
     _project_once(patch)
     _add_up_sizes_once(patch)
@@ -340,31 +340,41 @@ def _walk_expressions_quickly(patch: pytest.MonkeyPatch) -> None:
                 other.children[-1].parent = other
         return other
 
-    concern: dict[tuple[type, type], bool] = {}
+    traverser_type = vars(ast_nodes)["DepthFirstTraverser"]
+    prepared_by_none = traverser_type.pre_processing_of_child
+    concerns: dict[type, dict[type, type | None]] = defaultdict(dict)
 
-    def concerns(traverser: Any, node: Any) -> bool:
-        """Whether a step of moto's has something to do at a node."""
-        pair = type(traverser), type(node)
-        if pair not in concern:
-            concern[pair] = isinstance(node, tuple(traverser._processing_map()))
-        return concern[pair]
+    def concern(traverser: Any, kind: type) -> type | None:
+        """As what a step of moto's has something to do at nodes of a kind; None: nothing."""
+        known = concerns[type(traverser)]
+        if kind not in known:
+            known[kind] = next((wanted for wanted in traverser._processing_map() if issubclass(kind, wanted)), None)
+        return known[kind]
 
-    prepared_by_none = vars(ast_nodes)["DepthFirstTraverser"].pre_processing_of_child
+    def process(traverser: Any, node: Any) -> Any:
+        wanted = concern(traverser, type(node))
+        return traverser._processing_map()[wanted](node) if wanted else None
 
     def traverse(traverser: Any, node: Any, place: int = -1) -> Any:
-        parent = node.parent
         is_prepared = type(traverser).pre_processing_of_child is not prepared_by_none
-        for position, child in enumerate(node.children or ()):
-            if is_prepared:
-                traverser.pre_processing_of_child(node, position)
-            if is_node(child):
-                traverse(traverser, child, position)
-        if concerns(traverser, node):
-            node = traverser.process(node)
-            node.parent = parent
-            if parent:
-                parent.children[place] = node
-        return node
+        known = concerns[type(traverser)]
+
+        def walk(node: Any, place: int) -> Any:
+            parent = node.parent
+            for position, child in enumerate(node.children or ()):
+                if is_prepared:
+                    traverser.pre_processing_of_child(node, position)
+                if kinds.get(type(child)) or is_node(child):
+                    walk(child, position)
+            kind = type(node)
+            if known[kind] if kind in known else concern(traverser, kind):
+                node = process(traverser, node)
+                node.parent = parent
+                if parent:
+                    parent.children[place] = node
+            return node
+
+        return walk(node, place)
 
     nesting = tuple(vars(ast_nodes)[name] for name in ("Expression", "UpdateExpressionFunction"))
     nests: dict[type, bool] = {}
@@ -384,7 +394,8 @@ def _walk_expressions_quickly(patch: pytest.MonkeyPatch) -> None:
     parser = vars(expressions)["UpdateExpressionParser"]
     patch.setattr(node_type, "find_clauses", find_clauses)
     patch.setattr(node_type, "__deepcopy__", copied, raising=False)
-    patch.setattr(vars(ast_nodes)["DepthFirstTraverser"], "traverse_node_recursively", traverse)
+    patch.setattr(traverser_type, "traverse_node_recursively", traverse)
+    patch.setattr(traverser_type, "process", process)
     patch.setattr(parser, "make", cache(parser.make))
 
 
@@ -427,15 +438,46 @@ def _split_conditions_once(patch: pytest.MonkeyPatch) -> None:
     )
 
 
-def _compare_texts_as_they_are(patch: pytest.MonkeyPatch) -> None:
-    """Take the value of a text, as nearly all values are, without asking seven times what it is."""
-    cast, size, every_item = vars(DynamoType)["cast_value"].fget, DynamoType.size, Table.all_items
+def _look_at_values_once(patch: pytest.MonkeyPatch) -> None:
+    """Make, compare, measure and write out values by their types, without asking seven times what each is."""
+    make, size, every_item = DynamoType.__init__, DynamoType.size, Table.all_items
+    cast, write_out = vars(DynamoType)["cast_value"].fget, DynamoType.to_regular_json
+
+    def make_value(value: DynamoType, given: Any) -> None:
+        if type(given) is DynamoType:
+            kind, content = given.type, given.value
+        elif type(given) is dict and len(given) == 1:
+            ((kind, content),) = given.items()
+        else:
+            make(value, given)
+            return
+        if kind == "M":
+            content = {name: DynamoType(member) for name, member in content.items()}
+        elif kind == "L":
+            content = [DynamoType(member) for member in content]
+        value.type, value.value = kind, content
 
     def cast_value(value: DynamoType) -> Any:
         return value.value if value.type == "S" else cast(value)
 
     def size_of(value: DynamoType) -> int:
-        return bytesize(value.value) if value.type == "S" else size(value)
+        kind, content = value.type, value.value
+        if kind == "S":
+            return bytesize(content)
+        if kind == "M":
+            return sum(bytesize(name) + size_of(member) for name, member in content.items())
+        return size(value)
+
+    def regular(value: DynamoType) -> Any:
+        kind, content = value.type, value.value
+        if kind == "M":
+            return {kind: {name: regular(member) for name, member in content.items()}}
+        if kind == "L":
+            return {kind: [regular(member) for member in content]}
+        return {kind: content} if type(content) is str and kind != "B" else write_out(value)
+
+    def item_size(item: Item) -> int:
+        return sum(bytesize(name) + size_of(value) for name, value in item.attrs.items())
 
     def all_items(table: Table) -> list[Item]:
         if not table.range_key_attr:
@@ -444,7 +486,10 @@ def _compare_texts_as_they_are(patch: pytest.MonkeyPatch) -> None:
         return sorted(items, key=lambda item: (item.hash_key.cast_value, item.range_key.cast_value))
 
     patch.setattr(DynamoType, "cast_value", property(cast_value))
+    patch.setattr(DynamoType, "__init__", make_value)
     patch.setattr(DynamoType, "size", size_of)
+    patch.setattr(DynamoType, "to_regular_json", regular)
+    patch.setattr(Item, "size", item_size)
     patch.setattr(Table, "all_items", all_items)
 
 
@@ -563,7 +608,7 @@ def _convert_answers_by_their_types(patch: pytest.MonkeyPatch) -> None:
         kind = type(value)
         if kind is str:
             return value
-        if kind is dict:
+        if kind in (dict, LimitedSizeDict):  # the second holds an item's attributes
             return {name: converted(member) for name, member in value.items()}
         if kind is list:
             return [converted(member) for member in value]
