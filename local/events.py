@@ -185,7 +185,7 @@ def _http() -> Iterator[Example]:
     yield _call("deleteCaptions", 204, params=video | {"language": "de"})
     yield _call("getChapters", 200, params=video, caller=world.BOB)
     yield _call("putChapters", 200, params=video, body={"chapters": [{"start": 0, "title": "The whole day"}]})
-    yield _call("deleteChapters", 204, params={"videoId": world.REGATTA})
+    yield _call("deleteChapters", 204, params={"videoId": world.AWAITED})
     yield _call("listPersonVideos", 200, params={"personId": world.PERSON}, query="fromYear=2020&toYear=2029")
     yield _call("listReleases", 200, params=video)
     yield _call("listRegionReleases", 200, params=video | {"region": "NZ"})
@@ -197,7 +197,7 @@ def _http() -> Iterator[Example]:
 
     yield _call("getRating", 200, params=video)
     yield _call("putRating", 200, params=video, body={"value": 9}, caller=world.BOB)
-    yield _call("deleteRating", 204, params={"videoId": world.REGATTA})
+    yield _call("deleteRating", 204, params={"videoId": world.AWAITED})
 
     yield _call("listTags", 200, query="limit=10")
     yield _call("listTop", 200, query="window=week&category=world&limit=10&sort=-rise")

@@ -335,7 +335,7 @@ def items(now: int) -> list[Item]:
         release("NZ", "mi", "He r\u0101 ki te wh\u0101nga"),
         release("AU", None, "Harbour Day"),
         *(captions(language) for language in ("en", "de")),
-        *(chapters(video_id) for video_id in (HARBOUR, REGATTA)),
+        *(chapters(video_id) for video_id in (HARBOUR, AWAITED)),
         release("CA", "fr-CA", "Une journ\u00e9e au port"),
         {
             **VIEW_COUNTER.key(videoId=HARBOUR, shard=0),

@@ -1,6 +1,6 @@
 """Access patterns of captions and chapters."""
 
-from shared.access_patterns.pattern import READ_FIRST, WHO_ASKS, AccessPattern
+from shared.access_patterns.pattern import READ_FIRST, AccessPattern
 from shared.schema import CAPTION, CHAPTERS
 
 _CAPTIONS = f"pk = {CAPTION.pk}, sk = {CAPTION.sk}"
@@ -34,7 +34,6 @@ CAPTIONS = (
         None,
         f"the video, to know who asks; pk = {CAPTION.pk}, sk begins with CAPTION#",
         "0.5 RRU, and 0.5 per 4 KB",
-        beyond=WHO_ASKS,
     ),
     AccessPattern(
         "What do they say?",

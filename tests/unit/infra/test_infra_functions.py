@@ -49,7 +49,7 @@ UNDO = {
     "dynamodb:Query AuditTable PLAYLIST#* VIDEO#*",
     "dynamodb:Query AuditTable/index/ChangesetIndex",
     *(f"dynamodb:{action}Item Table PLAYLIST#* VIDEO#*" for action in ("BatchGet", "Delete", "Get", "Put", "Update")),
-    "dynamodb:Query Table PLAYLIST#*",
+    "dynamodb:Query Table PLAYLIST#* VIDEO#*",
     _only("dynamodb:UpdateItem Table USER#*", "playlists userId version", STAMP, RELATION),
     _only("dynamodb:UpdateItem Table USER#*", QUOTA),
 }
