@@ -23,13 +23,16 @@ from shared.core.errors import InvalidContent, NotFound
 from shared.core.settings import LambdaHandler, cursor_secret_arn, entry_point, media_bucket, table_name
 from shared.relations.beside import Allows
 from shared.web import etags
-from shared.web.answers import Answer, etag, no_content, respond, text
+from shared.web.answers import SAFE, Answer, etag, no_content, respond, text
 from shared.web.cursors import Cursors, secret_reader
 from shared.web.http import Handler
 from shared.web.http import make_handler as make_http_handler
 from shared.web.paging import Paged, Pages
 from shared.web.parameters import language_of
 from shared.web.requests import JSON, Request
+
+MOST_STORED = 2_000_000
+"""Bytes of captions as they are kept, which are all in one answer: `&` takes five bytes as `&amp;`."""
 
 
 class Captions:
@@ -64,7 +67,7 @@ class Captions:
         """GET /v1/videos/{videoId}/captions/{language}"""
         item = self.store.read(request.video_id(), _language(request), request.caller, request.now)
         tag = etag(item["version"], captions_document(item))
-        headers = {"ETag": tag, "Cache-Control": "private, no-cache"}
+        headers = {"ETag": tag, "Cache-Control": "private, no-cache", **SAFE}
         if etags.has_now(request.headers.get("if-none-match"), tag):
             return Answer(304, headers)
         try:
@@ -85,9 +88,12 @@ class Captions:
         try:
             cues = captions_of(body, kind)
         except InvalidCaptions as error:
-            fault = {"detail": error.reason} | ({"line": error.line} if error.line else {})
+            fault = {"line": error.line, "detail": error.reason} if error.line else {"detail": str(error)}
             raise InvalidContent("The captions are not valid.", errors=[fault]) from error
         written = write(cues).encode()
+        if len(written) > MOST_STORED:
+            detail = f"As WebVTT the captions have {len(written):,} bytes; {MOST_STORED:,} is the most."
+            raise InvalidContent("The captions are not valid.", errors=[{"detail": detail}])
         name = text_hash(written)
         content = {"text": name, "cues": len(cues), "size": len(written), "origin": "owner"}
 

@@ -4,8 +4,8 @@ import html
 import re
 from typing import NamedTuple
 
-MOST_BYTES = 1_048_576
-"""Bytes of a text as it comes in: 1 MiB, which is 10,000 cues of 100 bytes."""
+MOST_BYTES = 1_000_000
+"""Bytes of a text as it comes in: 10,000 cues of 100 bytes."""
 MOST_CUES = 20_000
 """Cues of one text: more than one every two seconds for ten hours."""
 LONGEST_CUE = 2000

@@ -74,7 +74,7 @@ def test_captions_of_a_file_are_listed_and_shown_over_the_film_also_in_another_q
     page.get_by_label("Quality").select_option("source")
     expect(page.locator("media-controller video")).to_have_attribute("src", re.compile("-sources-"))
     page.wait_for_function(HAS_PICTURE)
-    assert page.evaluate(CUES, "en-NZ") == cues
+    eventually(lambda: page.evaluate(CUES, "en-NZ"), lambda seen: seen == cues)
     assert serious(page) == []
     row.get_by_role("button", name="Remove").click()
     page.get_by_role("dialog").get_by_role("button", name="Remove").click()

@@ -175,6 +175,14 @@ def test_captions_may_have_twenty_thousand_cues_and_no_more(api: Api, film: str)
     assert (reply.status, reply.json["errors"][0]["line"]) == (422, 3 + 3 * 20_000)
 
 
+def test_a_text_of_which_no_line_is_at_fault_is_refused_as_a_whole(api: Api, film: str) -> None:
+    grows = "".join(f"{number}\n00:00:00,000 --> 00:00:01,000\n{'&' * 390}\n\n" for number in range(2000))
+    for text, kind in (("WEBVTT\n", WEBVTT), (grows, SUBRIP)):
+        (fault,) = put(api, film, text, kind=kind).json["errors"]
+        assert (fault.keys(), fault["detail"][0].isupper()) == ({"detail"}, True)
+    assert read(api, film).status == 404
+
+
 @pytest.mark.parametrize(("sent", "known"), [("EN-nz", "en-NZ"), ("ZH-hant-tw", "zh-Hant-TW"), ("DE", "de")])
 def test_a_language_is_the_same_however_it_is_spelled(api: Api, film: str, sent: str, known: str) -> None:
     assert put(api, film, language=sent).json["language"] == known

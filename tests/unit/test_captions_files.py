@@ -156,7 +156,7 @@ VTT = "WEBVTT\n\n00:00:01.000 --> 00:00:02.000\nÀ bientôt\n"
         pytest.param(b"", "vtt", "Line 1: a WebVTT file begins with WEBVTT, in capitals, at the start of its first line.",
                      id="empty-vtt"),
         pytest.param(b"", "srt", "There is no cue in it: captions have at least one.", id="empty-srt"),
-        pytest.param(b" " * (MOST_BYTES + 1), "srt", "The captions have 1,048,577 bytes; 1,048,576 is the most.", id="too-long"),
+        pytest.param(b" " * (MOST_BYTES + 1), "srt", "The captions have 1,000,001 bytes; 1,000,000 is the most.", id="too-long"),
     ],
 )  # fmt: skip
 def test_files_that_are_refused_with_what_to_do(content: bytes, kind: Kind, refusal: str) -> None:
