@@ -2,6 +2,7 @@
 
 import { html, render } from "htm/preact";
 import { useEffect, useErrorBoundary, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { Problem } from "./core/api.js";
 import { learn } from "./core/media.js";
 import { isHeld, to, useRoute } from "./core/route.js";
 import { begin, hasEnded, onSession, signIn, signInAgain, signOut, user } from "./core/session.js";
@@ -96,7 +97,14 @@ function Place({ user: who }) {
   useEffect(() => {
     if (!screen || name === "" || loaded[name]) return;
     const load = /** @type {() => Promise<{ default: Screen }>} */ (screen);
-    load().then((module) => setLoaded((before) => ({ ...before, [name]: module.default })), setError);
+    let isLeft = false;
+    load().then(
+      (module) => setLoaded((before) => ({ ...before, [name]: module.default })),
+      () => isLeft || setError(notLoaded()),
+    );
+    return () => {
+      isLeft = true;
+    };
   }, [name]);
 
   useLayoutEffect(() => {
@@ -112,9 +120,15 @@ function Place({ user: who }) {
 
   if (broken) return html`<h1>Something went wrong</h1><${Failure} error=${broken} retry=${reset} />`;
   if (!screen) return html`<h1>Not found</h1><p>There is nothing at this address. <a href=${to([])}>To the library</a></p>`;
-  // Most likely a release has replaced the files that this page knows of.
-  if (error) return html`<h1>Out of date</h1><${Failure} error=${error} retry=${() => location.reload()} />`;
+  if (error) return html`<h1>Not loaded</h1><${Failure} error=${error} retry=${() => location.reload()} />`;
   return Shown ? html`<${Shown} route=${route} user=${who} />` : html`<${Loading} />`;
+}
+
+/** Why the files of a screen do not come. */
+function notLoaded() {
+  return navigator.onLine
+    ? new Problem({ status: 0, title: "Out of date", detail: "A new release has most likely replaced this page. Load it again." })
+    : new Problem({ status: 0, title: "No connection", detail: "This screen could not be loaded." });
 }
 
 function Welcome() {

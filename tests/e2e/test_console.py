@@ -206,12 +206,37 @@ def test_a_deployment_without_a_client_for_the_console_says_what_is_missing(cons
 
 def test_without_a_connection_a_screen_says_so_and_can_be_tried_again(console: Console) -> None:
     page = console.open("upload")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Upload")
     console.context.set_offline(True)
     page.get_by_role("link", name="Library", exact=True).click()
     expect(page.get_by_role("alert")).to_contain_text("No connection")
     console.context.set_offline(False)
     page.get_by_role("button", name="Try again").click()
     expect(page.get_by_role("alert")).to_have_count(0)
+
+
+def test_a_screen_that_cannot_be_loaded_says_why_where_it_is_wanted_only(console: Console) -> None:
+    page = console.open("nowhere")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Not found")
+    heading = page.get_by_role("heading", level=1)
+    console.context.set_offline(True)
+    page.get_by_role("link", name="Webhooks", exact=True).click()
+    expect(heading).to_have_text("Not loaded")
+    expect(page.get_by_role("alert")).to_contain_text("No connection")
+    page.get_by_role("link", name="Library", exact=True).click()
+    expect(heading).to_have_text("Library")
+    console.context.set_offline(False)
+    refused: list[Route] = []
+    page.route("**/screens/upload.js", refused.append)
+    page.get_by_role("link", name="Upload", exact=True).click()
+    expect(heading).to_have_count(0)
+    page.get_by_role("link", name="Library", exact=True).click()
+    expect(heading).to_have_text("Library")
+    # It fails only after somebody has gone elsewhere.
+    refused[0].abort()
+    page.unroute("**/screens/upload.js")
+    page.get_by_role("link", name="Playlists", exact=True).click()
+    expect(heading).to_have_text("Playlists")
 
 
 def test_the_keyboard_gets_past_the_header_at_once(console: Console) -> None:

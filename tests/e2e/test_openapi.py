@@ -144,6 +144,8 @@ import uuid
 import requests
 import schemathesis
 
+schemathesis.serializer.alias(["text/vtt", "application/x-subrip"], "text/plain")
+
 
 @schemathesis.hook
 def before_call(context, case, kwargs):
