@@ -44,7 +44,7 @@ export default function ChapterList(props) {
       ? html`<${ChaptersForm} ...${props} kept=${value} onClose=${() => setEdited(false)} />`
       : value && (value.chapters.length ? html`<ol class="pieces">${value.chapters.map(({ start, title }) => html`<li key=${start}>
           <div><span class="start">${clock(start)}</span> <${Typed}>${title}<//></div>
-          <button type="button" class="quiet" aria-label=${`Go to ${clock(start)}, ${title}`} onClick=${() => playing.current?.seek(start / 1000)}>Go there</button>
+          <button type="button" class="quiet" aria-label=${`Go there: ${clock(start)}, ${title}`} onClick=${() => playing.current?.seek(start / 1000)}>Go there</button>
         </li>`)}</ol>` : html`<${Empty}>There are no chapters yet.<//>`)}`;
 }
 

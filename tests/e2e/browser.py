@@ -5,14 +5,19 @@ and leave no error behind: `Console.close` looks for all of that. With CONSOLE_L
 instead of those that are deployed.
 """
 
+import hashlib
+import json
 import mimetypes
 import os
 import re
+import secrets
+from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
-from urllib.parse import urlsplit
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, Route, expect
@@ -20,6 +25,7 @@ from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, R
 from infra.site import CONSOLE, PACKAGES, site
 from local import LocalError, browser
 from local.browser import chromium
+from local.issuer import AUTHORIZE_PATH, TOKEN_PATH
 from tests.e2e.conftest import PATIENCE, Service, eventually
 
 PATIENCE_MS = PATIENCE * 1000
@@ -37,6 +43,13 @@ async () => {
 }
 """
 
+SESSION = """
+if (!sessionStorage.getItem("begun")) {
+  sessionStorage.setItem("begun", "yes");
+  sessionStorage.setItem("tokens", JSON.stringify(%s));
+}
+"""
+"""Begins a page's first session, and none after that."""
 LISTEN = """
 window.said = [];
 new MutationObserver(() => {
@@ -145,12 +158,18 @@ class Console:
 
     service: Service
     context: BrowserContext
-    issuer: str
+    config: dict[str, Any]
+    """What the console is told of its deployment."""
     errors: list[str] = field(default_factory=list)
     """What went wrong in any page: scripts that failed, and what broke its policy."""
     foreign: list[str] = field(default_factory=list)
     """Requests to anybody but the service and its issuer."""
     pages: list[Page] = field(default_factory=list)
+
+    @property
+    def issuer(self) -> str:
+        """The issuer's origin."""
+        return re.sub(r"(?<=[^:/])/.*", "", self.config["issuer"])
 
     def __post_init__(self) -> None:
         self.context.set_default_timeout(PATIENCE_MS)
@@ -189,11 +208,35 @@ class Console:
     def open(self, place: str = "", user: str | None = "alice") -> Page:
         """A page at a place of the console, such as `upload`, where somebody signed in; with None nobody has."""
         page = self.context.new_page()
+        if user is not None:
+            page.add_init_script(SESSION % json.dumps(self._tokens(user)))
         # Not until all of it is loaded: a page whose files were refused loads itself again, which would break that off.
         page.goto(f"{self.service.base_url}/console/#/{place}", wait_until="commit")
         if user is not None:
-            self.sign_in(page, user)
+            expect(page.get_by_role("button", name="Sign out")).to_be_visible()
         return page
+
+    def _tokens(self, user: str) -> dict[str, str]:
+        """What the console keeps of somebody who has signed in: from the issuer, without the pages on the way."""
+        verifier, back = secrets.token_urlsafe(32), f"{self.service.base_url}/console/"
+        asked = {
+            "response_type": "code",
+            "client_id": self.config["clientId"],
+            "redirect_uri": back,
+            "scope": self.config["scopes"],
+            "code_challenge": urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode(),
+            "code_challenge_method": "S256",
+        }
+        led = self.service.http.get(f"{self.config['issuer']}{AUTHORIZE_PATH}/{user}", params=asked)
+        given = {
+            "grant_type": "authorization_code",
+            "client_id": self.config["clientId"],
+            "code": parse_qs(urlsplit(led.headers["location"]).query)["code"][0],
+            "redirect_uri": back,
+            "code_verifier": verifier,
+        }
+        answer = self.service.http.post(f"{self.config['issuer']}{TOKEN_PATH}", data=given).json()
+        return {"accessToken": answer["access_token"], "refreshToken": answer["refresh_token"]}
 
     def sign_in(self, page: Page, user: str) -> None:
         """Sign in as people do: by a click here, and one at the issuer."""
@@ -219,6 +262,5 @@ class Console:
 
 def new_console(browser: Browser, service: Service, *, width: int = 1280, height: int = 800) -> Console:
     """A console in a window of this many pixels; close it at the end."""
-    answer = service.http.get(f"{service.base_url}/console/config.json")
     context = browser.new_context(viewport={"width": width, "height": height}, locale="en-GB", reduced_motion="reduce")
-    return Console(service, context, re.sub(r"(?<=[^:/])/.*", "", answer.json()["issuer"]))
+    return Console(service, context, service.http.get(f"{service.base_url}/console/config.json").json())

@@ -45,6 +45,14 @@ import { use } from "./client.ts";
 const [url, token, category, film] = process.argv.slice(1);
 console.log(JSON.stringify(await use(url, token, category, new Uint8Array(readFileSync(film)))));
 """
+CONFIG = """\
+# By default it tidies up with ruff what it made.
+post_hooks: []
+# It knows neither, and sends both as they are.
+content_type_overrides:
+  text/vtt: application/octet-stream
+  application/x-subrip: application/octet-stream
+"""
 COMPILER = {
     "compilerOptions": {
         "strict": True,
@@ -90,7 +98,7 @@ def _call(folder: Path, service: Service, category: str, *command: str) -> Mappi
 
 
 def test_a_python_client(service: Service, folder: Path, unique: str) -> None:
-    (folder / "config.yaml").write_text("post_hooks: []\n")  # by default it tidies up with ruff what it made
+    (folder / "config.yaml").write_text(CONFIG)
     _run(
         folder,
         *(sys.executable, "-m", "openapi_python_client", "generate", "--path", "openapi.json", "--fail-on-warning"),

@@ -6,7 +6,7 @@ from typing import Literal
 import pytest
 from playwright.sync_api import Page, Route, expect
 
-from tests.e2e.browser import Console, serious
+from tests.e2e.browser import Console, serious, wait_until
 from tests.e2e.conftest import Service
 
 SPOIL = """
@@ -220,6 +220,7 @@ def test_a_screen_that_cannot_be_loaded_says_why_where_it_is_wanted_only(console
     expect(page.get_by_role("heading", level=1)).to_have_text("Not found")
     heading = page.get_by_role("heading", level=1)
     console.context.set_offline(True)
+    page.route("**/screens/webhooks.js", lambda route: route.abort())
     page.get_by_role("link", name="Webhooks", exact=True).click()
     expect(heading).to_have_text("Not loaded")
     expect(page.get_by_role("alert")).to_contain_text("No connection")
@@ -227,12 +228,13 @@ def test_a_screen_that_cannot_be_loaded_says_why_where_it_is_wanted_only(console
     expect(heading).to_have_text("Library")
     console.context.set_offline(False)
     refused: list[Route] = []
-    page.route("**/screens/upload.js", refused.append)
+    page.route("**/screens/upload.js", lambda route: refused.append(route))
     page.get_by_role("link", name="Upload", exact=True).click()
     expect(heading).to_have_count(0)
     page.get_by_role("link", name="Library", exact=True).click()
     expect(heading).to_have_text("Library")
     # It fails only after somebody has gone elsewhere.
+    wait_until(page, lambda: refused)
     refused[0].abort()
     page.unroute("**/screens/upload.js")
     page.get_by_role("link", name="Playlists", exact=True).click()

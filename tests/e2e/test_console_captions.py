@@ -150,5 +150,5 @@ def test_everybody_who_sees_the_film_gets_both_and_may_write_neither(console: Co
     expect(panel(page).get_by_role("button", name=re.compile("Add|Edit|Replace|Remove"))).to_have_count(0)
     page.get_by_label("Captions", exact=True).select_option("German")
     eventually(lambda: len(page.evaluate(CUES, "de")), lambda count: count == 2)
-    panel(page).get_by_role("button", name="Go to 0:05, The sea").click()
+    panel(page).get_by_role("button", name="Go there: 0:05, The sea").click()
     page.wait_for_function(IS_AT, arg=5)

@@ -319,7 +319,7 @@ def test_a_deleted_video_can_be_restored(console: Console) -> None:
 def test_others_see_facts_but_change_nothing(console: Console) -> None:
     page = details(console, published(console.service, title="Seen by bob"), user="bob")
     expect(page.get_by_role("heading", name="Seen by bob")).to_be_visible()
-    expect(page.get_by_role("tab")).to_have_text(["Facts", "Credits", "Titles", "Playlists"])
+    expect(page.get_by_role("tab")).to_have_text(["Facts", "Credits", "Titles", "Captions and chapters", "Playlists"])
     expect(page.get_by_role("button", name=re.compile("Edit|Delete"))).to_have_count(0)
 
 
@@ -482,6 +482,7 @@ def test_hostile_texts_run_nothing_and_break_no_layout(console: Console, unique:
     for answer in (
         console.service.request("PUT", f"{path}/credits/{unique}", json=credit),
         console.service.request("PUT", f"{path}/releases/XWW", json={"titles": [title]}),
+        console.service.request("PUT", f"{path}/chapters", json={"chapters": [{"start": 0, "title": HOSTILE}]}),
         console.service.request(
             "POST", f"/v1/playlists/{playlist['playlistId']}/entries", json={"videoId": video["videoId"]}
         ),
@@ -489,7 +490,7 @@ def test_hostile_texts_run_nothing_and_break_no_layout(console: Console, unique:
         assert answer.status_code == 201, answer.text
     eventually(lambda: console.service.request("GET", f"{path}/audit").json()["items"])
     page = details(console, video)
-    for tab in ("Facts", "Credits", "Titles", "Playlists", "History"):
+    for tab in ("Facts", "Credits", "Titles", "Captions and chapters", "Playlists", "History"):
         page.get_by_role("tab", name=tab).click()
         panel = page.get_by_role("tabpanel", name=tab)
         expect(panel.get_by_text("onerror").first).to_be_visible()

@@ -61,6 +61,7 @@ checks.positive_data_acceptance.expected-statuses = ["200", "403", "404", "409",
 [[operations]]
 include-name = [
     "GET /v1/videos/{videoId}/audit",
+    "GET /v1/videos/{videoId}/captions",
     "GET /v1/videos/{videoId}/credits",
     "GET /v1/videos/{videoId}/episodes",
     "GET /v1/videos/{videoId}/releases",

@@ -132,7 +132,7 @@ def _sent(service: Service, event: Event) -> Answer | None:
     if user is not None and user not in service.tokens:
         return None
     path = f"{event['rawPath']}?{event['rawQueryString']}".rstrip("?")
-    passed_on = ("accept-language", "content-type", "idempotency-key", "if-match")
+    passed_on = ("accept-language", "content-type", "idempotency-key", "if-match", "if-none-match")
     sent = {name: headers[name] for name in passed_on if name in headers}
     reply = service.request(context["http"]["method"], path, user, content=event.get("body"), headers=sent)
     return Answer(reply.status_code, _read(reply.text))
