@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from functools import partial
 
 from shared.aws.dynamodb import Table, make_client
 from shared.aws.s3 import Objects
@@ -34,8 +35,8 @@ class Playback:
         item = self.videos.get(VIDEO.key(videoId=request.video_id()), attributes=ATTRIBUTES)
         video = seen_by(item, request.caller, request.now)
         answer = self.signer.playback(video, request.caller, request.now)
-        captions, chapters = shown_while_playing(self.videos, video["videoId"])
-        answer |= self.signer.beside(captions, chapters, answer["expiresAt"] - request.now)
+        sign = partial(self.signer.text, seconds=answer["expiresAt"] - request.now)
+        answer |= shown_while_playing(self.videos, video["videoId"], sign)
         # Who has these URLs may read the films: they are not for any cache.
         return respond(200, answer, headers={"Cache-Control": "no-store"})
 

@@ -153,8 +153,18 @@ class CaptionStore(BesideStore):
         return children_of(self.table, video_id, prefix_of(CAPTION), limit=MOST_LANGUAGES).items
 
 
-def shown_while_playing(table: Table, video_id: str) -> tuple[list[Item], Item | None]:
-    """The captions and the chapters of a video, for a player: one Query, as they are neighbours among what lies beside it."""
+def shown_while_playing(
+    table: Table, video_id: str, sign: Callable[[str, str], str]
+) -> dict[str, list[dict[str, Any]]]:
+    """The captions and the chapters of a video as a player gets them; `sign` makes a URL of a key and a media type.
+
+    One Query, as they are neighbours among what lies beside it.
+    """
     found = children_of(table, video_id, prefix_of(CAPTION), up_to=CHAPTERS.sk, limit=MOST_LANGUAGES + 10).items
-    captions = [item for item in found if "language" in item]
-    return captions, next((item for item in found if "chapters" in item), None)
+    captions = [
+        {"language": item["language"], "type": TYPE, "url": sign(text_key(video_id, item["text"]), TYPE)}
+        for item in found
+        if "language" in item
+    ]
+    chapters = next((item for item in found if "chapters" in item), None)
+    return {"captions": captions, "chapters": chapters_of(chapters) if chapters else []}

@@ -5,11 +5,9 @@ reported of it. Addresses that clients wrote in `resolutions` are never signed, 
 them that the function's role may read.
 """
 
-from collections.abc import Iterable
 from typing import Any
 
-from shared.aws.s3 import Objects
-from shared.captions.store import TYPE, chapters_of, text_uri
+from shared.aws.s3 import Objects, object_uri
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.errors import NotPlayable
@@ -66,17 +64,9 @@ class Signer:
         }
         return _known(answer)
 
-    def beside(self, captions: Iterable[Item], chapters: Item | None, seconds: int) -> dict[str, list[dict[str, Any]]]:
-        """Captions and chapters of a video that a player gets, in their order; URLs are good for this many seconds."""
-        shown = [
-            {
-                "language": item["language"],
-                "type": TYPE,
-                "url": self._objects.presigned_get(text_uri(self._media_bucket, item), TYPE, seconds),
-            }
-            for item in captions
-        ]
-        return {"captions": shown, "chapters": chapters_of(chapters) if chapters else []}
+    def text(self, key: str, kind: str, seconds: int) -> str:
+        """A URL of a text in the media bucket, of this media type, which is good for so many seconds."""
+        return self._objects.presigned_get(object_uri(self._media_bucket, key), kind, seconds)
 
     def _source(self, film: Item, duration: int | None, seconds: int) -> dict[str, Any]:
         media = film.get("media", {})

@@ -22,7 +22,7 @@ from shared.videos.catalogue import VideoStore
 from tests.backstage import Backstage
 from tests.harness import Api, Reply, recorded
 from tests.trailed import Trailed
-from tests.unit.test_declared_statuses import BODIES, PLACES
+from tests.unit.test_declared_statuses import BODIES, CAPTIONS, PLACES
 
 BY_OPERATION = {route.operation: route for route in ROUTES}
 
@@ -143,6 +143,13 @@ VIDEOS = {
     "putRelease": CHANGED,
     "deleteRegionRelease": CHANGED,
     "deleteRelease": CHANGED,
+    "listCaptions": SEEN,
+    "getCaptions": SEEN,
+    "putCaptions": CHANGED,
+    "deleteCaptions": CHANGED,
+    "getChapters": SEEN,
+    "putChapters": CHANGED,
+    "deleteChapters": CHANGED,
     "getRating": SEEN,
     "putRating": SEEN_ALIVE,
     "deleteRating": SEEN,
@@ -303,6 +310,9 @@ class World:
             assert self.api.put(f"{path}/credits/sam", BODIES["putCredit"]).status == 201
             for place in ("NZ", "NZ/mi"):
                 assert self.api.put(f"{path}/releases/{place}", BODIES["putRelease"]).status == 201
+        if function == "captions":
+            assert self.api.put(f"{path}/captions/mi", **CAPTIONS).status == 201
+            assert self.api.put(f"{path}/chapters", BODIES["putChapters"]).status == 201
         if function == "uploads":
             self.upload_id = self.api.post(f"{path}/upload", BODIES["createUpload"]).json["uploadId"]
         if state in ("private", "public"):
@@ -335,9 +345,8 @@ class World:
         """One request of a caller's."""
         route, (user, scopes) = BY_OPERATION[operation], CALLERS[caller]
         body = BODIES.get(operation) if body is None else body
-        return self.api.request(
-            route.method, _path(route, **places), json_body=body, query=query, user=user, scopes=scopes
-        )
+        sent = CAPTIONS if operation == "putCaptions" else {"json_body": body}
+        return self.api.request(route.method, _path(route, **places), query=query, user=user, scopes=scopes, **sent)
 
 
 def _path(route: Route, **places: str) -> str:

@@ -8,6 +8,7 @@ import pytest
 
 from shared.aws.dynamodb import Table
 from shared.aws.stream import Record
+from shared.captions.store import CaptionStore
 from shared.core.caller import Caller
 from shared.history.entries import entry
 from shared.history.runs import RunStore, Wish
@@ -22,6 +23,8 @@ from tests.streams import change
 
 FILM = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 OTHER_FILM = "9b2c1f5e-7d1a-4c1e-8f43-2a5f7f0f4e11"
+TEXT = {"text": "0f" * 16, "cues": 2, "size": 60, "origin": "owner"}
+"""What captions are, of which no list reads the text."""
 BY_TIME = ("", "order=asc", "from=1", f"to={NOW}")
 VIDEO_LISTS = (
     *BY_TIME,
@@ -67,6 +70,8 @@ def lists(api: Api, table: Table, clock: Clock) -> dict[str, list[List]]:
     fields = {"tags": ["a", "b"], "category": "c", "format": "mp4", "duration": 5, "releaseYear": 2000}
     for film in (FILM, OTHER_FILM):
         api.publish("alice", videoId=film, createdAt=NOW - 9, seriesId=FILM, season=1, **fields)
+        for language in ("de", "mi"):
+            CaptionStore(table).put(film, language, TEXT, Caller("alice", frozenset()), NOW, lambda _: True)
         for person in ("kim", "sam"):
             api.put(f"/v1/videos/{film}/credits/{person}", {"ordering": 1, "roles": [{"category": "actor"}]})
         for place in ("AU/en", "AU/mi", "NZ/en", "NZ/mi"):
@@ -105,7 +110,7 @@ def lists(api: Api, table: Table, clock: Clock) -> dict[str, list[List]]:
     Backstage(table, clock).settle_totals()
     of_films = {
         kind: [f"/v1/videos/{film}/{kind}" for film in (FILM, OTHER_FILM)]
-        for kind in ("audit", "credits", "releases", "playlists")
+        for kind in ("audit", "captions", "credits", "releases", "playlists")
     }
     return {
         "listVideos": [("/v1/videos", query) for query in VIDEO_LISTS],
@@ -116,6 +121,7 @@ def lists(api: Api, table: Table, clock: Clock) -> dict[str, list[List]]:
         ],
         "getChangeset": [(f"/v1/changesets/{changeset_id}", "") for changeset_id in ("one-set", "another-set")],
         "getRevert": [(f"/v1/changesets/set/reverts/{revert_id}", "") for revert_id in ("one-run", "another-run")],
+        "listCaptions": [(path, "") for path in of_films["captions"]],
         "listCredits": [(path, "") for path in of_films["credits"]],
         "listReleases": [(path, "") for path in of_films["releases"]],
         "listRegionReleases": [(f"{path}/{region}", "") for path in of_films["releases"] for region in ("AU", "NZ")],

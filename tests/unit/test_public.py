@@ -189,7 +189,7 @@ class TestOpenApi:
             for name, field in part.get("properties", {}).items()
             if re.match("(Millis|S)econds", field.get("description", "")) and not field.get("deprecated")
         ]
-        assert {name for name, _ in lengths} == {"duration", "position", "time"}
+        assert {name for name, _ in lengths} == {"duration", "position", "start", "time"}
         assert {field["description"].split()[0] for _, field in lengths} == {"Milliseconds"}
 
     def test_every_group_of_operations_is_described(self) -> None:

@@ -260,7 +260,7 @@ def test_delivered_twice_it_does_nothing_the_second_time(purge: Purge) -> None:
     assert _run(purge, purge_message("v"), purge_message("v")) == {"batchItemFailures": []}
 
 
-CALLS = 33
+CALLS = 34
 """The calls of a purge of a video with something of every kind, in one playlist."""
 
 
