@@ -232,6 +232,7 @@ class _Account:
         self._env = environment(self.endpoint, self.work)
         self._context = context(self.endpoint, self.issuer.url)
         self._log = self.work / "deploy.log"
+        self._assembly = str(self.work / "cdk.out")
 
     def _client(self, service: Any) -> Any:
         return boto3.client(
@@ -252,17 +253,17 @@ class _Account:
 
     def deploy(self, *more: str) -> None:
         """Deploy as `make deploy` does; its log goes to a file."""
-        outputs, output = self.work / "outputs.json", self.work / "cdk.out"
+        outputs = self.work / "outputs.json"
         arguments = [*self._context, *more, "--require-approval", "never", "--concurrency", "2"]
         arguments += ["--progress", "events", "--ci", "--no-notices", "--no-color"]
-        arguments += ["--output", str(output), "--outputs-file", str(outputs)]
+        arguments += ["--output", self._assembly, "--outputs-file", str(outputs)]
         command = [sys.executable, "-m", "tools.deploying", *arguments]
         with self._log.open("ab") as log:
             status = _status(command, self._env, DEPLOY_SECONDS, log)
         if status != 0:
             raise LocalError(f"The deploy failed; the end of {self._log}:\n{_last_lines(self._log)}")
         self.deployed = Deployment.of(outputs, "", self.issuer.url, self._log)
-        complete(self.endpoint, output, self.deployed.api_id)
+        complete(self.endpoint, Path(self._assembly), self.deployed.api_id)
 
     @contextmanager
     def clients(self) -> Iterator[dict[str, Client]]:
@@ -314,11 +315,11 @@ class _Account:
             },
             "endpoint": self.endpoint,
             "tableName": TABLE_NAME,
-            "assembly": str(self.work / "cdk.out"),
+            "assembly": self._assembly,
         }
 
     def diff(self) -> None:
-        """Raise LocalError when the templates differ from what is deployed."""
+        """Raise LocalError when the templates, made again, differ from what is deployed."""
         cdk(["diff", "--all", "--fail", *self._context], self._env, self._log, print)
 
     def lose_and_restore(self) -> Snapshot:
@@ -354,7 +355,7 @@ class _Account:
         deadline = time.monotonic() + QUIET_SECONDS
         while any(_has_work(sqs, queue) for queue in queues) and time.monotonic() < deadline:
             time.sleep(0.5)  # nothing says when a queue's work is done, so it has to be asked
-        cdk(["destroy", "--all", "--force", *self._context], self._env, self._log, print)
+        cdk(["destroy", "--all", "--force", "--app", self._assembly], self._env, self._log, print)
 
     def inventory(self) -> set[str]:
         """What there is in the account that costs or keeps something."""
