@@ -6,7 +6,6 @@ instead of those that are deployed.
 """
 
 import hashlib
-import json
 import mimetypes
 import os
 import re
@@ -43,13 +42,6 @@ async () => {
 }
 """
 
-SESSION = """
-if (!sessionStorage.getItem("begun")) {
-  sessionStorage.setItem("begun", "yes");
-  sessionStorage.setItem("tokens", JSON.stringify(%s));
-}
-"""
-"""Begins a page's first session, and none after that."""
 LISTEN = """
 window.said = [];
 new MutationObserver(() => {
@@ -209,7 +201,11 @@ class Console:
         """A page at a place of the console, such as `upload`, where somebody signed in; with None nobody has."""
         page = self.context.new_page()
         if user is not None:
-            page.add_init_script(SESSION % json.dumps(self._tokens(user)))
+            # A page of the same origin, which is made up, can keep what the console will find.
+            before = f"{self.service.base_url}/console/before"
+            page.route(before, lambda route: route.fulfill(content_type="text/html", body=""), times=1)
+            page.goto(before)
+            page.evaluate("(tokens) => sessionStorage.setItem('tokens', JSON.stringify(tokens))", self._tokens(user))
         # Not until all of it is loaded: a page whose files were refused loads itself again, which would break that off.
         page.goto(f"{self.service.base_url}/console/#/{place}", wait_until="commit")
         if user is not None:
