@@ -1,0 +1,199 @@
+"""Words: how texts and questions are taken apart, and when two words are alike. The index, questions and highlights share this.
+
+A word is a run of letters and digits, folded: without case, accents and compatible forms (`Ärger` is `arger`, `STRAßE` is
+`strasse`). Scripts that put no spaces between words are taken apart into pairs of neighbouring characters.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+LONGEST_WORD = 40
+"""Characters of a word that count: longer ones are found by their start."""
+ONE_TYPO, TWO_TYPOS = 4, 8
+"""Letters from which on a word is found with one typo, and with two."""
+
+_LETTERS = str.maketrans(
+    {"ø": "o", "æ": "ae", "œ": "oe", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "ħ": "h", "ŧ": "t", "ŋ": "n", "ı": "i"}
+)
+"""What Unicode does not take apart."""
+_ACCENTS = re.compile(r"[\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u05bf-\u05c7\u064b-\u065f\u0670\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe00-\ufe0f\ufe20-\ufe2f]")  # fmt: skip
+"""Marks on letters, which the same word is written with and without. Those of Indian scripts are vowels, and stay."""
+_APOSTROPHES = "'\u2019\u02bc\uff07"
+_HYPHENS = "-\u2010\u2011"
+_DOTS = ".\u00b7\u30fb"
+_JOINERS = {ord(joiner): kind for kind, joiners in {"'": _APOSTROPHES, "-": _HYPHENS, ".": _DOTS}.items() for joiner in joiners}  # fmt: skip
+
+_SPACELESS = (
+    "\u0e01-\u0eff\u1000-\u11ff\u1780-\u17ff\u2e80-\u2fdf\u3005-\u3007\u3031-\u3035\u3041-\u30ff\u3105-\u318e"
+    "\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff"
+)
+"""Han, Kana, Hangul, Thai, Lao, Khmer and Burmese."""
+# The English endings after an apostrophe belong to their word: don't, it's, we'll. Other words after one stand alone: l'été.
+_WORD = re.compile(
+    rf"(?P<run>[{_SPACELESS}]+)|(?P<word>[^ '\-.{_SPACELESS}]+(?:'(?:s|t|re|ll|ve|d|m)(?![^ '\-.]))?)"
+)
+
+
+class Token(NamedTuple):
+    """A word of a text, and where it is."""
+
+    word: str
+    """Folded."""
+    start: int
+    end: int
+    """In characters of the text as it was given."""
+    run: bool = False
+    """Whether it is a piece of a run without spaces: two neighbouring characters, or the last one."""
+
+
+def tokens(text: str) -> list[Token]:
+    """The words of a text, in its order.
+
+    A run without spaces has a token for each of its characters, with the character that follows: so whatever part of it is
+    asked for is a series of tokens, or the start of one.
+    """
+    folded, starts, ends = _folded(text)
+    found: list[Token] = []
+    for match in _WORD.finditer(folded):
+        start, end = match.span()
+        if match["run"] is None:
+            word = match[0].replace("'", "")[:LONGEST_WORD]
+            found.append(Token(word, starts[start], ends[end - 1]))
+            continue
+        for at in range(start, end):
+            last = min(at + 2, end)
+            found.append(Token(folded[at:last], starts[at], ends[last - 1], run=True))
+    return found
+
+
+def joined(text: str, found: list[Token]) -> list[Token]:
+    """What a text's words become when those are written as one that have a hyphen, an apostrophe or a dot between them.
+
+    So `spiderman` finds Spider-Man, `ohara` O'Hara, and `usa` U.S.A. `found` are the tokens of the text.
+    """
+    joins: list[Token] = []
+    parts: list[Token] = []
+    for token, following in pairwise([*found, None]):
+        parts.append(token)
+        between = text[token.end : following.start] if following else ""
+        if len(between) == 1 and ord(between) in _JOINERS and not (token.run or (following and following.run)):
+            continue
+        if len(parts) > 1:
+            word = "".join(part.word for part in parts)[:LONGEST_WORD]
+            joins.append(Token(word, parts[0].start, parts[-1].end))
+        parts = []
+    return joins
+
+
+def words(text: str) -> list[str]:
+    """The words of a text alone."""
+    return [token.word for token in tokens(text)]
+
+
+def typos_allowed(word: str) -> int:
+    """How many typos a word may have and still be found: none in numbers, in short words, and in pairs of a run."""
+    if len(word) < ONE_TYPO or word.isdigit():
+        return 0
+    return 1 if len(word) < TWO_TYPOS else 2
+
+
+def distance(one: str, other: str, most: int) -> int:
+    """How many typos lie between two words, each a letter too many, too few or another, or two neighbours exchanged;
+    `most` + 1 if they are more.
+    """
+    if abs(len(one) - len(other)) > most:
+        return most + 1
+    before: list[int] = []
+    row = list(range(len(other) + 1))
+    for i, letter in enumerate(one, 1):
+        older, before, row = before, row, [i]
+        for j, against in enumerate(other, 1):
+            cost = min(before[j] + 1, row[-1] + 1, before[j - 1] + (letter != against))
+            if i > 1 and j > 1 and letter == other[j - 2] and one[i - 2] == against:
+                cost = min(cost, older[j - 2] + 1)
+            row.append(cost)
+        if min(row) > most and (not before or min(before) > most):
+            return most + 1
+    return min(row[-1], most + 1)
+
+
+def prefix_distance(start: str, word: str, most: int) -> int:
+    """The fewest typos that lie between `start` and any start of the word; `most` + 1 if they are more."""
+    longest = len(start) + most
+    return min(distance(start, word[:length], most) for length in range(max(len(start) - most, 0), longest + 1))
+
+
+def _folded(text: str) -> tuple[str, Sequence[int], Sequence[int]]:
+    """The text folded, and for each character of that where in the text it begins, and where it ends.
+
+    What is not a letter or a digit is a space, and what can join two words is `'`, `-` or `.`.
+    """
+    if not unicodedata.is_normalized("NFC", text):
+        return _folded_in_clusters(text)
+    pieces = [_FOLDS[character] for character in text]
+    folded = "".join(pieces)
+    if len(folded) == len(text) and all(pieces):
+        return folded, range(len(text)), range(1, len(text) + 1)
+    starts = [at for at, piece in enumerate(pieces) for _ in piece]
+    return folded, starts, [at + 1 for at in starts]
+
+
+def _folded_in_clusters(text: str) -> tuple[str, Sequence[int], Sequence[int]]:
+    """The same for a text whose letters stand apart from their marks."""
+    clusters = [at for at, character in enumerate(text) if at == 0 or not _continues(character)]
+    folded: list[str] = []
+    starts: list[int] = []
+    ends: list[int] = []
+    for start, end in pairwise([*clusters, len(text)]):
+        composed = unicodedata.normalize("NFC", text[start:end])
+        piece = "".join(_FOLDS[character] for character in composed)
+        folded.append(piece)
+        starts += [start] * len(piece)
+        ends += [end] * len(piece)
+    return "".join(folded), starts, ends
+
+
+def _continues(character: str) -> bool:
+    """Whether it belongs to the character before it: a mark, or a vowel or a final consonant of Hangul."""
+    return unicodedata.combining(character) != 0 or "\u1160" <= character <= "\u11ff"
+
+
+class _Folds(dict[str, str]):
+    """What each character becomes, worked out when it is first met."""
+
+    def __missing__(self, character: str) -> str:
+        folded = self[character] = _fold(character)
+        return folded
+
+
+def _fold(character: str) -> str:
+    if ord(character) in _JOINERS:
+        return _JOINERS[ord(character)]
+    compatible = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", character).casefold())
+    bare = _ACCENTS.sub("", unicodedata.normalize("NFD", compatible)).translate(_LETTERS)
+    return "".join(_letter(each) for each in unicodedata.normalize("NFC", bare))
+
+
+def _letter(character: str) -> str:
+    """The character if words are made of such, else a space."""
+    return character if unicodedata.category(character)[0] in "LNM" else " "
+
+
+_FOLDS = _Folds()
+
+
+def spans(found: list[Token]) -> Iterator[tuple[int, int]]:
+    """Where tokens are, with those that overlap or touch as one."""
+    start = end = -1
+    for token in found:
+        if token.start <= end:
+            end = max(end, token.end)
+        else:
+            if end >= 0:
+                yield start, end
+            start, end = token.start, token.end
+    if end >= 0:
+        yield start, end
