@@ -69,9 +69,7 @@ class Question:
     def words(self) -> tuple[str, ...]:
         """All words that are asked for, in their order."""
         return tuple(
-            text
-            for clause in self.clauses
-            for text in ((clause.text,) if isinstance(clause, Word) else clause.texts)
+            text for clause in self.clauses for text in ((clause.text,) if isinstance(clause, Word) else clause.texts)
         )
 
 
@@ -98,7 +96,9 @@ def parse(q: str) -> Question:
     if len(clauses) + len(excluded) > MOST_CLAUSES:
         raise InvalidParameter.named("q", f"must have at most {MOST_CLAUSES} words and phrases")
     if not clauses:
-        raise InvalidParameter.named("q", "must have a word to look for" + " beside those to leave out" * bool(excluded))
+        raise InvalidParameter.named(
+            "q", "must have a word to look for" + " beside those to leave out" * bool(excluded)
+        )
     return Question(tuple(dict.fromkeys(clauses)), tuple(dict.fromkeys(excluded)))
 
 

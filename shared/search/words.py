@@ -32,9 +32,7 @@ _SPACELESS = (
 )
 """Han, Kana, Hangul, Thai, Lao, Khmer and Burmese."""
 # The English endings after an apostrophe belong to their word: don't, it's, we'll. Other words after one stand alone: l'été.
-_WORD = re.compile(
-    rf"(?P<run>[{_SPACELESS}]+)|(?P<word>[^ '\-.{_SPACELESS}]+(?:'(?:s|t|re|ll|ve|d|m)(?![^ '\-.]))?)"
-)
+_WORD = re.compile(rf"(?P<run>[{_SPACELESS}]+)|(?P<word>[^ '\-.{_SPACELESS}]+(?:'(?:s|t|re|ll|ve|d|m)(?![^ '\-.]))?)")
 
 
 class Token(NamedTuple):

@@ -1,0 +1,197 @@
+"""Questions as Tantivy's queries: what must match, how much each match counts, and what the caller may see."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tantivy import FieldType, Occur, Query, Schema
+
+from shared.core.caller import Caller
+from shared.search.question import Clause, Phrase, Question, Word
+from shared.videos.tags import folded
+
+WEIGHTS: Mapping[str, float] = {"title": 8.0, "names": 5.0, "tags": 4.0, "description": 2.0, "captions": 1.0}
+"""How much a word counts by where it stands."""
+_EXACT, _PREFIX, _TYPO, _PREFIX_TYPO = 1.0, 0.6, 0.3, 0.15
+"""How much it counts by how well it fits."""
+_RARITY = 0.1
+"""How much the rarity of a word, how often it is there, and how short the text is (BM25, up to about 25) add to an exact fit."""
+_AS_LONG, _ALMOST_AS_LONG = 2.0, 0.5
+"""What is added where the title has as many words as the question, and one more: then it may be all of the title."""
+_IN_ORDER = 2.0
+"""How much words count beside that if they follow each other as in the question."""
+_LIKE: Mapping[str, float] = {"title": 2.0, "tags": 3.0, "description": 1.5, "captions": 1.0}
+"""How much what two films have in common counts by where it stands."""
+_MOST_TERMS = 25
+"""Words of each text by which alike films are found: those that tell the film apart best."""
+
+
+@dataclass(frozen=True)
+class Filters:
+    """What to keep of what a question finds; None: any."""
+
+    category: str | None = None
+    tag: str | None = None
+    """In any spelling."""
+    user_id: str | None = None
+    language: str | None = None
+    """As BCP 47 has it; `en` keeps `en-NZ` as well."""
+    created_from: int | None = None
+    """Epoch seconds; a video of that second is kept."""
+    created_before: int | None = None
+    """Epoch seconds; a video of that second is not."""
+
+
+class Asking:
+    """A question of somebody at a time, as a query."""
+
+    def __init__(self, schema: Schema, question: Question, caller: Caller, now: int, filters: Filters) -> None:
+        self._schema = schema
+        self.is_by_time = not question.clauses
+        """Whether everything fits equally well, so that the newest come first."""
+        must = [self._clause(clause) for clause in question.clauses]
+        should = list(self._bonus(question)) if must else []
+        self.query = self._among(
+            must, should, [self._excluded(clause) for clause in question.excluded], caller, now, filters
+        )
+
+    @classmethod
+    def like(
+        cls, schema: Schema, films: int, video_id: str, texts: Mapping[str, Sequence[str]], caller: Caller, now: int
+    ) -> "Asking":
+        """The films that have words in common with some texts, by field; `films` are how many the index has."""
+        asking = cls(schema, Question(), caller, now, Filters())
+        asking.is_by_time = False
+        # Words that one film in five has say little; in a small catalogue, hardly any word is so frequent by chance.
+        most = max(films // 5, 20)
+        likes = [
+            Query.boost_query(
+                Query.more_like_this_document_fields_query(
+                    schema,
+                    {name: list(values)},
+                    min_doc_frequency=2,
+                    max_doc_frequency=most,
+                    min_term_frequency=1,
+                    max_query_terms=_MOST_TERMS,
+                ),
+                _LIKE[name],
+            )
+            for name, values in texts.items()
+            if values and name in _LIKE
+        ]
+        if not likes:
+            asking.query = Query.empty_query()
+            return asking
+        itself = Query.term_query(schema, "id", video_id)
+        asking.query = asking._among([_any(likes)], [], [itself], caller, now, Filters())
+        return asking
+
+    def with_id(self, video_id: str) -> Query:
+        """What the question finds of one video."""
+        return _all([self.query, _unscored(self._term("id", video_id))])
+
+    def _among(
+        self,
+        must: Sequence[Query],
+        should: Sequence[Query],
+        must_not: Sequence[Query],
+        caller: Caller,
+        now: int,
+        filters: Filters,
+    ) -> Query:
+        kept = [_unscored(query) for query in self._kept(caller, now, filters)]
+        hidden = self._range("purgeAt", upper_bound=now)
+        return Query.boolean_query(
+            [
+                *((Occur.Must, query) for query in (*must, *kept)),
+                *((Occur.Should, query) for query in should),
+                *((Occur.MustNot, query) for query in (*must_not, hidden)),
+            ]
+        )
+
+    def _kept(self, caller: Caller, now: int, filters: Filters) -> Iterable[Query]:
+        """What a film must be besides what is asked for: seen by the caller, as the lists show it, and kept by the filters."""
+        if filters.user_id is not None:
+            yield self._term("owner", filters.user_id)
+        if filters.user_id is None or not caller.owns(filters.user_id):
+            # The columns of these times have only the films that have such a time.
+            published = Query.boolean_query(
+                [
+                    (Occur.Must, self._term("visible", True)),
+                    (Occur.MustNot, self._range("publishAt", lower_bound=now + 1)),
+                    (Occur.MustNot, self._range("expiresAt", upper_bound=now)),
+                ]
+            )
+            yield _any([published, self._term("owner", caller.subject)]) if caller.subject else published
+        if filters.category is not None:
+            yield self._term("category", filters.category)
+        if filters.tag is not None:
+            yield self._term("tag", folded(filters.tag))
+        if filters.language is not None:
+            yield self._term("language", filters.language.lower())
+        if filters.created_from is not None:
+            yield self._range("createdAt", lower_bound=filters.created_from)
+        if filters.created_before is not None:
+            yield self._range("createdAt", upper_bound=filters.created_before - 1)
+
+    def _clause(self, clause: Clause) -> Query:
+        """What has a word or a phrase in any text; what fits best counts."""
+        fits = self._phrase(clause.texts) if isinstance(clause, Phrase) else self._word(clause)
+        return Query.disjunction_max_query(list(fits), tie_breaker=0.1)
+
+    def _phrase(self, texts: Sequence[str]) -> Iterable[Query]:
+        for name, weight in WEIGHTS.items():
+            phrase = Query.phrase_query(self._schema, name, list(texts))
+            yield _fitting(phrase, weight * _EXACT * len(texts), weight * _RARITY)
+
+    def _word(self, word: Word) -> Iterable[Query]:
+        for name, weight in WEIGHTS.items():
+            yield _fitting(self._term(name, word.text), weight * _EXACT, weight * _RARITY)
+            if word.is_prefix:
+                yield Query.const_score_query(self._fuzzy(name, word.text, 0, prefix=True), weight * _PREFIX)
+            if word.typos:
+                yield Query.const_score_query(self._fuzzy(name, word.text, word.typos), weight * _TYPO)
+            if word.prefix_typos:
+                likely = self._fuzzy(name, word.text, word.prefix_typos, prefix=True)
+                yield Query.const_score_query(likely, weight * _PREFIX_TYPO)
+
+    def _excluded(self, clause: Clause) -> Query:
+        if isinstance(clause, Phrase):
+            return _any([Query.phrase_query(self._schema, name, list(clause.texts)) for name in WEIGHTS])
+        if clause.is_prefix:
+            return _any([self._fuzzy(name, clause.text, 0, prefix=True) for name in WEIGHTS])
+        return _any([self._term(name, clause.text) for name in WEIGHTS])
+
+    def _bonus(self, question: Question) -> Iterable[Query]:
+        """What makes a film that was found come first, and finds none by itself."""
+        count = len(question.words)
+        yield Query.const_score_query(self._term("length", count), _AS_LONG)
+        yield Query.const_score_query(self._term("length", count + 1), _ALMOST_AS_LONG)
+        if len(question.clauses) > 1:
+            for name, weight in WEIGHTS.items():
+                phrase = Query.phrase_query(self._schema, name, list(question.words))
+                yield Query.const_score_query(phrase, weight * _IN_ORDER)
+
+    def _term(self, name: str, value: str | int | bool) -> Query:
+        return Query.term_query(self._schema, name, value)
+
+    def _fuzzy(self, name: str, text: str, typos: int, *, prefix: bool = False) -> Query:
+        return Query.fuzzy_term_query(self._schema, name, text, typos, True, prefix)
+
+    def _range(self, name: str, *, lower_bound: int | None = None, upper_bound: int | None = None) -> Query:
+        return Query.range_query(self._schema, name, FieldType.Integer, lower_bound, upper_bound)
+
+
+def _fitting(query: Query, fixed: float, rarity: float) -> Query:
+    return _any([Query.const_score_query(query, fixed), Query.boost_query(query, rarity)])
+
+
+def _unscored(query: Query) -> Query:
+    return Query.const_score_query(query, 0.0)
+
+
+def _any(queries: Sequence[Query]) -> Query:
+    return Query.boolean_query([(Occur.Should, query) for query in queries])
+
+
+def _all(queries: Sequence[Query]) -> Query:
+    return Query.boolean_query([(Occur.Must, query) for query in queries])
