@@ -98,40 +98,42 @@ class Asking:
         now: int,
         filters: Filters,
     ) -> Query:
-        kept = [_unscored(query) for query in self._kept(caller, now, filters)]
-        hidden = self._range("purgeAt", upper_bound=now)
+        kept = [_unscored(query) for query in self._kept(filters)]
+        out = [*must_not, *self._hidden(caller, now, filters)]
         return Query.boolean_query(
             [
-                *((Occur.Must, query) for query in (*must, *kept)),
+                *((Occur.Must, query) for query in (*must, *kept) or (Query.all_query(),)),
                 *((Occur.Should, query) for query in should),
-                *((Occur.MustNot, query) for query in (*must_not, hidden)),
+                *((Occur.MustNot, query) for query in out),
             ]
         )
 
-    def _kept(self, caller: Caller, now: int, filters: Filters) -> Iterable[Query]:
-        """What a film must be besides what is asked for: seen by the caller, as the lists show it, and kept by the filters."""
-        if filters.user_id is not None:
-            yield self._term("owner", filters.user_id)
-        if filters.user_id is None or not caller.owns(filters.user_id):
-            # The columns of these times have only the films that have such a time.
-            published = Query.boolean_query(
-                [
-                    (Occur.Must, self._term("visible", True)),
-                    (Occur.MustNot, self._range("publishAt", lower_bound=now + 1)),
-                    (Occur.MustNot, self._range("expiresAt", upper_bound=now)),
-                ]
-            )
-            yield _any([published, self._term("owner", caller.subject)]) if caller.subject else published
-        if filters.category is not None:
-            yield self._term("category", filters.category)
+    def _hidden(self, caller: Caller, now: int, filters: Filters) -> Iterable[Query]:
+        """What the caller may not see at this second, or would not be shown by the lists: admins see what is hidden if they
+        ask for its owner.
+
+        What is hidden is taken away from what was found, as that is much less to look at than all that can be seen.
+        """
+        yield self._until("purgeAt", now)
+        if filters.user_id is not None and caller.owns(filters.user_id):
+            return
+        unpublished = _any([self._term("visible", False), self._after("publishAt", now), self._until("expiresAt", now)])
+        if caller.subject:
+            own = self._term("owner", caller.subject)
+            unpublished = Query.boolean_query([(Occur.Must, unpublished), (Occur.MustNot, own)])
+        yield unpublished
+
+    def _kept(self, filters: Filters) -> Iterable[Query]:
+        """What a film must be besides what is asked for."""
+        named = {"owner": filters.user_id, "category": filters.category}
+        yield from (self._term(name, value) for name, value in named.items() if value is not None)
         if filters.tag is not None:
             yield self._term("tag", folded(filters.tag))
         if filters.language is not None:
             yield self._term("language", filters.language.lower())
-        if filters.created_from is not None:
-            yield self._range("createdAt", lower_bound=filters.created_from)
-        if filters.created_before is not None:
-            yield self._range("createdAt", upper_bound=filters.created_before - 1)
+        if filters.created_from is not None or filters.created_before is not None:
+            before = None if filters.created_before is None else filters.created_before - 1
+            yield Query.range_query(self._schema, "createdAt", FieldType.Integer, filters.created_from, before)
 
     def _clause(self, clause: Clause) -> Query:
         """What has a word or a phrase in any text; what fits best counts."""
@@ -177,8 +179,15 @@ class Asking:
     def _fuzzy(self, name: str, text: str, typos: int, *, prefix: bool = False) -> Query:
         return Query.fuzzy_term_query(self._schema, name, text, typos, True, prefix)
 
-    def _range(self, name: str, *, lower_bound: int | None = None, upper_bound: int | None = None) -> Query:
-        return Query.range_query(self._schema, name, FieldType.Integer, lower_bound, upper_bound)
+    def _until(self, name: str, time: int) -> Query:
+        return self._by_terms(name, upper_bound=time)
+
+    def _after(self, name: str, time: int) -> Query:
+        return self._by_terms(name, lower_bound=time + 1)
+
+    def _by_terms(self, name: str, **bounds: int) -> Query:
+        # Few films have such a time, and fewer one that counts: the terms lead to them without a look at all films.
+        return Query.range_query(self._schema, name, FieldType.Integer, **bounds, use_inverted_index=True)
 
 
 def _fitting(query: Query, fixed: float, rarity: float) -> Query:

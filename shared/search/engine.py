@@ -300,9 +300,10 @@ def _schema() -> tantivy.Schema:
     for name in ("category", "tag"):
         schema.add_text_field(name, fast=True, tokenizer_name="raw", index_option="basic")
     schema.add_boolean_field("visible", indexed=True)
-    for name in ("year", "publishAt", "expiresAt", "purgeAt", "recent"):
+    for name in ("publishAt", "expiresAt", "purgeAt"):
+        schema.add_integer_field(name, indexed=True)
+    for name in ("year", "createdAt", "recent"):
         schema.add_integer_field(name, fast=True)
-    schema.add_integer_field("createdAt", fast=True)
     schema.add_unsigned_field("length", indexed=True)
     for name in ("high", "low"):
         schema.add_unsigned_field(name, fast=True)
