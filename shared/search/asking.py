@@ -49,10 +49,14 @@ class Asking:
         self.is_by_time = not question.clauses
         """Whether everything fits equally well, so that the newest come first."""
         must = [self._clause(clause) for clause in question.clauses]
-        should = list(self._bonus(question)) if must else []
-        self.query = self._among(
-            must, should, [self._excluded(clause) for clause in question.excluded], caller, now, filters
-        )
+        out = [self._excluded(clause) for clause in question.excluded]
+        self.all = self._among(must, out, caller, now, filters)
+        """What is found, for counting it."""
+        self.query = self.all
+        """The same, with scores by which it is ranked."""
+        if must:
+            bonus = [(Occur.Should, query) for query in self._bonus(question)]
+            self.query = Query.boolean_query([(Occur.Must, self.all), *bonus])
 
     @classmethod
     def like(
@@ -78,11 +82,9 @@ class Asking:
             for name, values in texts.items()
             if values and name in _LIKE
         ]
-        if not likes:
-            asking.query = Query.empty_query()
-            return asking
         itself = Query.term_query(schema, "id", video_id)
-        asking.query = asking._among([_any(likes)], [], [itself], caller, now, Filters())
+        among = [_any(likes)] if likes else [Query.empty_query()]
+        asking.query = asking._among(among, [itself], caller, now, Filters())
         return asking
 
     def with_id(self, video_id: str) -> Query:
@@ -92,7 +94,6 @@ class Asking:
     def _among(
         self,
         must: Sequence[Query],
-        should: Sequence[Query],
         must_not: Sequence[Query],
         caller: Caller,
         now: int,
@@ -103,7 +104,6 @@ class Asking:
         return Query.boolean_query(
             [
                 *((Occur.Must, query) for query in (*must, *kept) or (Query.all_query(),)),
-                *((Occur.Should, query) for query in should),
                 *((Occur.MustNot, query) for query in out),
             ]
         )
@@ -180,14 +180,14 @@ class Asking:
         return Query.fuzzy_term_query(self._schema, name, text, typos, True, prefix)
 
     def _until(self, name: str, time: int) -> Query:
-        return self._by_terms(name, upper_bound=time)
+        return self._by_terms(name, None, time)
 
     def _after(self, name: str, time: int) -> Query:
-        return self._by_terms(name, lower_bound=time + 1)
+        return self._by_terms(name, time + 1, None)
 
-    def _by_terms(self, name: str, **bounds: int) -> Query:
+    def _by_terms(self, name: str, lower: int | None, upper: int | None) -> Query:
         # Few films have such a time, and fewer one that counts: the terms lead to them without a look at all films.
-        return Query.range_query(self._schema, name, FieldType.Integer, **bounds, use_inverted_index=True)
+        return Query.range_query(self._schema, name, FieldType.Integer, lower, upper, use_inverted_index=True)
 
 
 def _fitting(query: Query, fixed: float, rarity: float) -> Query:

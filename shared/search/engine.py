@@ -115,10 +115,10 @@ class Engine:
         self._mark = _read_mark(folder)
         try:
             self._index = tantivy.Index(SCHEMA, path=str(folder))
+            self._index.config_reader("manual")
+            self._look_again()
         except ValueError as error:
             raise OtherForm(f"{folder}: {error}") from error
-        self._index.config_reader("manual")
-        self._look_again()
 
     @property
     def mark(self) -> Mark | None:
@@ -175,7 +175,7 @@ class Engine:
         ranked, total = self._ranked(searcher, asked.query, asked, DEEPEST if past else limit + 1)
         first = next((place for place, hit in enumerate(ranked) if past is None or _rank(hit) > past), len(ranked))
         hits = ranked[first : min(first + limit, DEEPEST)]
-        counted = self._counted(searcher, asked.query, facets)
+        counted = self._counted(searcher, asked.all, facets)
         return Found(hits, total, counted, more=first + limit < min(len(ranked), DEEPEST))
 
     def similar(self, video_id: str, caller: Caller, now: int, *, limit: int = 10) -> list[Hit] | None:
@@ -238,10 +238,13 @@ class Engine:
     ) -> tuple[list[Hit], int]:
         """The first hits in their order, `wanted` at least if there are so many, and how many there are in all."""
         size = wanted + _SLACK
-        order = {"order_by_field": "recent"} if asked.is_by_time else {"weight_by_field": "spread"}
         while True:
-            result = searcher.search(query, size, True, **order)
-            hits, total = result.hits, result.count
+            if asked.is_by_time:
+                result = searcher.search(query, size, order_by_field="recent")
+            else:
+                result = searcher.search(query, size, weight_by_field="spread")
+            hits: list[tuple[Any, tantivy.DocAddress]] = result.hits
+            total: int = result.count  # type: ignore[attr-defined]  # its types forget it
             if len(hits) == size:
                 # More may have the score of the last one: those that are read of them are not the first by id.
                 last = hits[-1][0]
@@ -255,9 +258,10 @@ class Engine:
 
     @staticmethod
     def _ids(searcher: tantivy.Searcher, addresses: list[tantivy.DocAddress]) -> list[str]:
-        highs, lows = (searcher.fast_field_values(name, addresses) for name in ("high", "low"))
+        highs: Any = searcher.fast_field_values("high", addresses)
+        lows: Any = searcher.fast_field_values("low", addresses)
         return [
-            searcher.doc(address).get_first("id") if high is None else _uuid(high, low)
+            str(searcher.doc(address).get_first("id")) if high is None else _uuid(high, low)
             for address, high, low in zip(addresses, highs, lows, strict=True)
         ]
 
@@ -396,7 +400,7 @@ def _parts_of_language(tag: str | None) -> list[str]:
 
 
 def _shown(document: tantivy.Document) -> dict[str, Any]:
-    shown: dict[str, Any] = json.loads(document.get_first("shown"))
+    shown: dict[str, Any] = json.loads(document.get_first("shown") or "{}")
     return shown
 
 

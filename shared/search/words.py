@@ -86,7 +86,7 @@ def joined(text: str, found: list[Token]) -> list[Token]:
     """
     joins: list[Token] = []
     parts: list[Token] = []
-    for token, following in pairwise([*found, None]):
+    for token, following in zip(found, [*found[1:], None], strict=False):
         parts.append(token)
         between = text[token.end : following.start] if following else ""
         if len(between) == 1 and ord(between) in _JOINERS and not (token.run or (following and following.run)):
