@@ -114,8 +114,10 @@ def distance(one: str, other: str, most: int) -> int:
     """How many typos lie between two words, each a letter too many, too few or another, or two neighbours exchanged;
     `most` + 1 if they are more.
     """
-    if abs(len(one) - len(other)) > most:
+    # A typo makes at most one letter disappear: nearly all words of a text are refused by this.
+    if abs(len(one) - len(other)) > most or len(set(one) - set(other)) > most:
         return most + 1
+    older: list[int] = []
     before: list[int] = []
     row = list(range(len(other) + 1))
     for i, letter in enumerate(one, 1):
@@ -125,7 +127,7 @@ def distance(one: str, other: str, most: int) -> int:
             if i > 1 and j > 1 and letter == other[j - 2] and one[i - 2] == against:
                 cost = min(cost, older[j - 2] + 1)
             row.append(cost)
-        if min(row) > most and (not before or min(before) > most):
+        if min(row) > most and min(before) > most:
             return most + 1
     return min(row[-1], most + 1)
 

@@ -1,0 +1,271 @@
+"""Highlights: which words of a film fit a question, and where in its captions they are said.
+
+This is our own: Tantivy's snippets know neither typos nor prefixes, and nothing of cues.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from shared.search.engine import Said, Stored
+from shared.search.question import PREFIX, Clause, Phrase, Question, Word
+from shared.search.words import Token, joined, spans, tokens
+
+LONGEST_PART = 240
+"""Characters of a description that are shown, around what fits first."""
+BEFORE = 60
+"""Characters of it that are shown before that."""
+MOST_VALUES = 3
+"""Names that are shown, and tags: those in which most of the question is found."""
+MOST_ANCHORS = 100
+"""Places in captions that are looked at, of the part of the question that is said least."""
+WIDEST = 3
+"""Cues that a sentence may go on for, if its words are not asked for as a phrase."""
+CUT = "…"
+
+Range = tuple[int, int]
+
+
+class Part(NamedTuple):
+    """A text of a film, or a part of one, with what fits the question."""
+
+    field: str
+    """title, names, tags or description."""
+    text: str
+    ranges: Sequence[Range]
+    """In characters (code points) of the text: the first, and the one after the last."""
+
+
+class Quote(NamedTuple):
+    """What is said in a film that fits the question best: a cue, or some that follow each other."""
+
+    language: str
+    start: int
+    """Milliseconds, of the first cue."""
+    text: str
+    """What these cues say, with a space between them."""
+    ranges: Sequence[Range]
+
+
+@dataclass(frozen=True)
+class Highlights:
+    """Where a film fits a question."""
+
+    parts: Sequence[Part]
+    quote: Quote | None
+    """None if what is said adds nothing to the other texts."""
+
+
+class _Match(NamedTuple):
+    clause: int
+    fit: int
+    tokens: Sequence[Token]
+
+
+class _Fits(dict[str, tuple[tuple[int, int], ...]]):
+    """The clauses that each word fits, and how well, worked out when it is first met."""
+
+    def __init__(self, clauses: Sequence[Clause]) -> None:
+        self._words = [(number, clause) for number, clause in enumerate(clauses) if isinstance(clause, Word)]
+        self._fitting: dict[int, set[str]] = {number: set() for number, _ in self._words}
+
+    def __missing__(self, word: str) -> tuple[tuple[int, int], ...]:
+        fits = ((number, clause.fit(word)) for number, clause in self._words)
+        found = self[word] = tuple((number, fit) for number, fit in fits if fit)
+        for number, _ in found:
+            self._fitting[number].add(word)
+        return found
+
+    def among(self, words: set[str], clause: int) -> set[str]:
+        """Those of some words that fit a clause."""
+        for word in words.difference(self):
+            self[word]
+        return words & self._fitting[clause]
+
+
+class Highlighter:
+    """Highlights of one question: it remembers which words fit, from one film to the next."""
+
+    def __init__(self, question: Question) -> None:
+        self._clauses = question.clauses
+        self._phrases = [
+            (number, clause.texts) for number, clause in enumerate(self._clauses) if isinstance(clause, Phrase)
+        ]
+        self._fits = _Fits(self._clauses)
+        last = self._clauses[-1] if self._clauses else None
+        # All of it, as somebody types or pastes what is said in a film.
+        self._sentence = " " + " ".join(question.words) + ("" if isinstance(last, Word) and last.is_prefix else " ")
+
+    def of(self, film: Stored) -> Highlights:
+        """Where a film fits."""
+        texts = [
+            ("title", film.title),
+            *(("names", name) for name in film.names),
+            *(("tags", tag) for tag in film.tags),
+        ]
+        texts.append(("description", film.description))
+        found = [(field, text, self._matches(text)) for field, text in texts if text]
+        best = [0] * len(self._clauses)
+        for _, _, matches in found:
+            for match in matches:
+                best[match.clause] = max(best[match.clause], match.fit)
+        parts = []
+        for field, text, matches in found:
+            if kept := _clear(matches, best):
+                parts.append((len({match.clause for match in kept}), _part(field, text, kept)))
+        return Highlights(_shown(parts), self._quote(film.captions, best))
+
+    def _matches(self, text: str) -> list[_Match]:
+        found = tokens(text)
+        matches = [
+            _Match(clause, fit, [token])
+            for token in (*found, *joined(text, found))
+            for clause, fit in self._fits[token.word]
+        ]
+        if self._phrases:
+            said = [token.word for token in found]
+            for clause, texts in self._phrases:
+                matches += [_Match(clause, PREFIX, found[at : at + len(texts)]) for at in _places(said, texts)]
+        return matches
+
+    def _quote(self, captions: Sequence[Said], best: Sequence[int]) -> Quote | None:
+        """The cue that fits best, of the first language that has it."""
+        quotes = [found for said in captions if (found := self._quoted(said, best))]
+        if not quotes:
+            return None
+        fitting, quote = max(quotes, key=lambda found: len(found[0]))
+        # Words like "the" are said everywhere: they say nothing of this film if its other texts have them.
+        adds = len(fitting) == len(self._clauses) or any(not best[clause] for clause in fitting)
+        return quote if adds else None
+
+    def _quoted(self, said: Said, best: Sequence[int]) -> tuple[set[int], Quote] | None:
+        """What of some captions fits best, and the clauses that it fits."""
+        flat = f" {said.words} ".replace("\n", " ")
+        at = flat.find(self._sentence) if len(self._clauses) > 1 else -1
+        if at >= 0:
+            first, last = (said.words.count("\n", 0, end) for end in (at, at + len(self._sentence.rstrip()) - 1))
+            return set(range(len(self._clauses))), self._cited(said, first, last, best)
+        needles = _Needles(flat, self._clauses, self._fits, best).found
+        if not needles:
+            return None
+        anchor = min(needles, key=lambda clause: sum(flat.count(needle) for needle in needles[clause]))
+        lines = said.words.split("\n")
+        anchors = _anchors(flat, said.words, needles[anchor])
+        if len(needles) == 1:
+            first, last = min(anchors)
+            return {anchor}, self._cited(said, first, last, best)
+        windows = {window for spot in anchors for window in _around(*spot, len(lines))}
+
+        def rating(window: Range) -> tuple[int, int, int]:
+            text = f" {' '.join(lines[window[0] : window[1] + 1])} "
+            return sum(_has(text, each) for each in needles.values()), window[0] - window[1], -window[0]
+
+        first, last = max(windows, key=rating)
+        text = f" {' '.join(lines[first : last + 1])} "
+        fitting = {clause for clause, each in needles.items() if _has(text, each)}
+        return fitting, self._cited(said, first, last, best)
+
+    def _cited(self, said: Said, first: int, last: int, best: Sequence[int]) -> Quote:
+        text = " ".join(said.texts.split("\n")[first : last + 1])
+        matches = self._matches(text)
+        here = list(best)
+        for match in matches:
+            here[match.clause] = max(here[match.clause], match.fit)
+        ranges = _ranges(_clear(matches, here))
+        return Quote(said.language, int(said.starts.split(" ")[first]), text, ranges)
+
+
+class _Needles:
+    """What to look for in captions, by clause: words with the spaces around them, for a search of the text as it is."""
+
+    def __init__(self, flat: str, clauses: Sequence[Clause], fits: _Fits, best: Sequence[int]) -> None:
+        self._flat, self._fits = flat, fits
+        self._vocabulary: set[str] | None = None
+        found = ((number, self._of(number, clause, best)) for number, clause in enumerate(clauses))
+        self.found = {number: needles for number, needles in found if needles}
+
+    def _of(self, number: int, clause: Clause, best: Sequence[int]) -> list[str]:
+        if isinstance(clause, Phrase):
+            exact = f" {' '.join(clause.texts)} "
+        else:
+            exact = f" {clause.text}" + " " * (not clause.is_prefix)
+        if exact in self._flat:
+            return [exact]
+        if isinstance(clause, Phrase) or not clause.typos or best[number] >= PREFIX:
+            return []
+        if self._vocabulary is None:
+            self._vocabulary = set(self._flat.split())
+        return [f" {word} " for word in sorted(self._fits.among(self._vocabulary, number))]
+
+
+def _anchors(flat: str, words: str, needles: Iterable[str]) -> list[Range]:
+    """The first and the last cue of each place in captions that has one of the needles."""
+    places: list[Range] = []
+    for needle in needles:
+        cue = seen = 0
+        at = flat.find(needle)
+        while at >= 0 and len(places) < MOST_ANCHORS:
+            # `flat` has one space before the words, and each needle begins with one: so this is where the word begins.
+            cue += words.count("\n", seen, at)
+            seen = at
+            places.append((cue, cue + words.count("\n", at, at + len(needle.rstrip()) - 1)))
+            at = flat.find(needle, at + 1)
+    return places
+
+
+def _around(first: int, last: int, cues: int) -> Iterable[Range]:
+    """The windows of a few cues around some, without those that go beyond the film."""
+    for width in range(last - first + 1, max(WIDEST, last - first + 1) + 1):
+        for start in range(max(last - width + 1, 0), first + 1):
+            if start + width <= cues:
+                yield start, start + width - 1
+
+
+def _has(text: str, needles: Iterable[str]) -> bool:
+    return any(needle in text for needle in needles)
+
+
+def _places(said: Sequence[str], texts: tuple[str, ...]) -> Iterable[int]:
+    """Where a phrase begins."""
+    return (at for at, word in enumerate(said) if word == texts[0] and tuple(said[at : at + len(texts)]) == texts)
+
+
+def _clear(matches: Iterable[_Match], best: Sequence[int]) -> list[_Match]:
+    """The matches without those by a typo of what stands somewhere as it was asked for."""
+    return [match for match in matches if match.fit >= PREFIX or best[match.clause] < PREFIX]
+
+
+def _ranges(matches: Iterable[_Match]) -> list[Range]:
+    return list(spans(sorted((token for match in matches for token in match.tokens), key=lambda token: token.start)))
+
+
+def _part(field: str, text: str, matches: Sequence[_Match]) -> Part:
+    ranges = _ranges(matches)
+    if field != "description" or len(text) <= LONGEST_PART:
+        return Part(field, text, ranges)
+    start = 0 if ranges[0][0] <= BEFORE else _next_space(text, ranges[0][0] - BEFORE, ranges[0][0])
+    end = len(text) if len(text) - start <= LONGEST_PART else _last_space(text, start, start + LONGEST_PART)
+    before, after = CUT * (start > 0), CUT * (end < len(text))
+    shift = len(before) - start
+    shown = [(low + shift, high + shift) for low, high in ranges if high <= end]
+    return Part(field, f"{before}{text[start:end]}{after}", shown)
+
+
+def _next_space(text: str, start: int, end: int) -> int:
+    """Behind the first space there; `start` if there is none."""
+    return text.find(" ", start, end) + 1 or start
+
+
+def _last_space(text: str, start: int, end: int) -> int:
+    """At the last space there; `end` if there is none."""
+    at = text.rfind(" ", start, end)
+    return at if at > start else end
+
+
+def _shown(parts: Sequence[tuple[int, Part]]) -> list[Part]:
+    """The parts, but of names and tags only those in which most is found."""
+    shown: list[Part] = []
+    for field in ("title", "names", "tags", "description"):
+        several = sorted((each for each in parts if each[1].field == field), key=lambda each: -each[0])
+        shown += [part for _, part in several[:MOST_VALUES]]
+    return shown
