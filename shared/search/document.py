@@ -7,6 +7,9 @@ from shared.captions.cues import Cue, plain
 from shared.core.attributes import Item
 from shared.schema import TTL_ATTRIBUTE
 
+LARGEST_CAPTIONS = 10_000_000
+"""Characters of a film's captions that are searched: those of 60 languages and more. Languages that would exceed it are left out."""
+
 
 @dataclass(frozen=True)
 class Film:
@@ -60,8 +63,21 @@ def film_of(video: Item | None, children: Iterable[Item], cues: Mapping[str, Seq
         publish_at=video.get("publishAt"),
         expires_at=video.get("expiresAt"),
         purge_at=video.get(TTL_ATTRIBUTE),
-        captions={language: [(cue.start, plain(cue)) for cue in said] for language, said in sorted(cues.items())},
+        captions=_said(cues),
     )
+
+
+def _said(cues: Mapping[str, Sequence[Cue]]) -> dict[str, list[tuple[int, str]]]:
+    """When what is said, by language."""
+    said: dict[str, list[tuple[int, str]]] = {}
+    left = LARGEST_CAPTIONS
+    for language in sorted(cues):
+        texts = [(cue.start, plain(cue)) for cue in cues[language]]
+        size = sum(len(text) for _, text in texts)
+        if size <= left:
+            said[language] = texts
+            left -= size
+    return said
 
 
 def _names(children: Iterable[Item], title: str) -> tuple[str, ...]:

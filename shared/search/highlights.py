@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from shared.search.engine import Said, Stored
+from shared.search.fields import Said, Stored
 from shared.search.question import PREFIX, Clause, Phrase, Question, Word
 from shared.search.words import Token, joined, spans, tokens
 

@@ -1,0 +1,180 @@
+"""The fields of the index: what of a film is a term, what a column, and what only its text."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+from zlib import crc32
+
+import tantivy
+
+from shared.search.document import Film
+from shared.search.words import joined, tokens
+from shared.videos.tags import folded
+
+_SPREAD = 0.01
+"""By how much the scores of films differ that fit equally well: so little that it never outweighs a difference in how well, and
+enough that hardly two of 100,000 have the same."""
+
+
+class Said(NamedTuple):
+    """The captions in one language, cue by cue; cues without a word are left out."""
+
+    language: str
+    starts: str
+    """Milliseconds, with a space between them."""
+    texts: str
+    """With a line end between them."""
+    words: str
+    """Folded, with a space between them, and a line end between those of two cues."""
+
+
+class Stored(NamedTuple):
+    """The texts of a film, for highlights."""
+
+    title: str
+    names: Sequence[str]
+    tags: Sequence[str]
+    description: str
+    captions: Sequence[Said]
+
+
+def _schema() -> tantivy.Schema:
+    schema = tantivy.SchemaBuilder()
+    schema.add_text_field("id", stored=True, tokenizer_name="raw", index_option="basic")
+    for name in ("title", "names", "tags", "description"):
+        schema.add_text_field(name, tokenizer_name="whitespace")
+    schema.add_text_field("captions", stored=True, tokenizer_name="whitespace")
+    for name in ("shown", "starts", "said"):
+        schema.add_bytes_field(name, stored=True)
+    for name in ("owner", "language"):
+        schema.add_text_field(name, tokenizer_name="raw", index_option="basic")
+    for name in ("category", "tag"):
+        schema.add_text_field(name, fast=True, tokenizer_name="raw", index_option="basic")
+    schema.add_boolean_field("visible", indexed=True)
+    for name in ("publishAt", "expiresAt", "purgeAt"):
+        schema.add_integer_field(name, indexed=True)
+    for name in ("year", "createdAt", "recent"):
+        schema.add_integer_field(name, fast=True)
+    schema.add_unsigned_field("length", indexed=True)
+    for name in ("high", "low"):
+        schema.add_unsigned_field(name, fast=True)
+    schema.add_float_field("spread", fast=True)
+    return schema.build()
+
+
+SCHEMA = _schema()
+
+
+def document_of(film: Film) -> tantivy.Document:
+    document = tantivy.Document()
+    document.add_text("id", film.video_id)
+    document.add_text("owner", film.user_id)
+    document.add_boolean("visible", film.visible)
+    document.add_integer("createdAt", film.created_at)
+    share = crc32(film.video_id.encode())
+    document.add_float("spread", _SPREAD * share / 2**32)
+    document.add_integer("recent", (film.created_at << 15) | (share >> 17))
+    for name, time in {"publishAt": film.publish_at, "expiresAt": film.expires_at, "purgeAt": film.purge_at}.items():
+        if time is not None:
+            document.add_integer(name, time)
+    if film.year is not None:
+        document.add_integer("year", film.year)
+    if film.category is not None:
+        document.add_text("category", film.category)
+    for tag in {folded(tag) for tag in film.tags}:
+        document.add_text("tag", tag)
+    for part in _parts_of_language(film.language):
+        document.add_text("language", part)
+    if (number := _number(film.video_id)) is not None:
+        document.add_unsigned("high", number >> 64)
+        document.add_unsigned("low", number & (2**64 - 1))
+    _add_texts(document, film)
+    return document
+
+
+def _add_texts(document: tantivy.Document, film: Film) -> None:
+    said = {language: _cues(cues) for language, cues in film.captions.items()}
+    shown = {
+        "title": film.title,
+        "names": list(film.names),
+        "tags": list(film.tags),
+        "description": film.description,
+        "languages": [language for language, cues in said.items() if cues],
+    }
+    document.add_bytes("shown", json.dumps(shown, ensure_ascii=False, separators=(",", ":")).encode())
+    document.add_unsigned("length", len(tokens(film.title)))
+    for name, texts in _indexed(shown).items():
+        for text in texts:
+            document.add_text(name, text)
+    for cues in filter(None, said.values()):
+        document.add_text("captions", "\n".join(words for _, _, words in cues))
+        document.add_bytes("said", "\n".join(text for _, text, _ in cues).encode())
+        document.add_bytes("starts", " ".join(str(start) for start, _, _ in cues).encode())
+
+
+def _cues(cues: Sequence[tuple[int, str]]) -> list[tuple[int, str, str]]:
+    """When each cue starts, what it says on one line, and its words; without those that have none."""
+    found = ((start, " ".join(text.split()), _words(text)) for start, text in cues)
+    return [(start, text, words) for start, text, words in found if words]
+
+
+def _indexed(shown: Mapping[str, Any]) -> dict[str, list[str]]:
+    """The folded words of the texts of a film but its captions, by field: phrases do not go from one text into the next."""
+    texts = {
+        "title": [shown["title"]],
+        "names": shown["names"],
+        "tags": shown["tags"],
+        "description": [shown["description"]],
+    }
+    return {
+        name: [folded_text for text in values for folded_text in (_words(text), *_joined(text)) if folded_text]
+        for name, values in texts.items()
+    }
+
+
+def _words(text: str) -> str:
+    return " ".join(token.word for token in tokens(text))
+
+
+def _joined(text: str) -> list[str]:
+    return [token.word for token in joined(text, tokens(text))]
+
+
+def _parts_of_language(tag: str | None) -> list[str]:
+    """`pt-br` and `pt` of `pt-BR`: a film is found by its language with and without what follows it."""
+    subtags = tag.lower().split("-") if tag else []
+    return ["-".join(subtags[:count]) for count in range(1, len(subtags) + 1)]
+
+
+def stored_of(document: tantivy.Document) -> Stored:
+    """The texts of a film, as they were put in."""
+    shown = _shown_of(document)
+    languages = shown.pop("languages")
+    said = zip(languages, *(document.get_all(name) for name in ("starts", "said", "captions")), strict=True)
+    captions = [Said(language, starts.decode(), texts.decode(), words) for language, starts, texts, words in said]
+    return Stored(**shown, captions=captions)
+
+
+def _shown_of(document: tantivy.Document) -> dict[str, Any]:
+    shown: dict[str, Any] = json.loads(document.get_first("shown") or "{}")
+    return shown
+
+
+def words_of(document: tantivy.Document) -> dict[str, list[str]]:
+    """The words of a film by field, as they were indexed."""
+    return _indexed(_shown_of(document)) | {"captions": document.get_all("captions")}
+
+
+def _number(video_id: str) -> int | None:
+    """The 128 bits of a UUID as it is written here; None if the id is another text."""
+    plain = video_id.replace("-", "")
+    try:
+        number = int(plain, 16)
+    except ValueError:
+        return None
+    return number if uuid_of(number >> 64, number & (2**64 - 1)) == video_id else None
+
+
+def uuid_of(high: int, low: int) -> str:
+    digits = f"{high:016x}{low:016x}"
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
