@@ -138,9 +138,6 @@ def _word(token: Token, *, is_last: bool) -> Word:
 
 
 def _as_asked(found: list[Token]) -> tuple[str, ...]:
-    """The words of tokens, without the last character of a run of several, which stands by itself in texts only."""
-    return tuple(
-        token.word
-        for before, token in zip([None, *found], found, strict=False)
-        if not (token.run and len(token.word) == 1 and before and before.run and before.end == token.end)
-    )
+    """The words of tokens, without the last one if it is the end of a run: whatever follows it in a text, it is a pair there."""
+    ends_run = len(found) > 1 and found[-1].run and found[-2].run and found[-1].end == found[-2].end
+    return tuple(token.word for token in (found[:-1] if ends_run else found))

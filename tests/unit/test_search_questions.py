@@ -1,0 +1,127 @@
+"""What people type into a search, as clauses."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.core.errors import InvalidParameter
+from shared.search.question import EXACT, LONGEST, MOST_CLAUSES, PREFIX, PREFIX_TYPO, TYPO, Phrase, Word, parse
+
+
+def test_the_last_word_may_still_be_typed() -> None:
+    assert parse("The Spide").clauses == (Word("the"), Word("spide", typos=1, is_prefix=True))
+    assert parse("The Spide ").clauses == (Word("the"), Word("spide", typos=1))
+
+
+def test_long_starts_of_words_may_have_a_typo_too() -> None:
+    assert parse("terminat").clauses == (Word("terminat", typos=2, is_prefix=True, prefix_typos=1),)
+
+
+def test_phrases_are_exact() -> None:
+    assert parse('"May the force" star').clauses == (
+        Phrase(("may", "the", "force")),
+        Word("star", typos=1, is_prefix=True),
+    )
+    assert parse('"matrix" ').clauses == (Word("matrix"),)
+    assert parse("„Das Boot“ «Le Havre» “Big Fish”").clauses == (
+        Phrase(("das", "boot")),
+        Phrase(("le", "havre")),
+        Phrase(("big", "fish")),
+    )
+
+
+def test_a_quote_that_is_not_closed_is_one_that_is_still_typed() -> None:
+    assert parse('"may the fo').clauses == (Phrase(("may", "the")), Word("fo", is_prefix=True))
+    assert parse('"ma').clauses == (Word("ma"),)
+
+
+def test_minus_leaves_out() -> None:
+    question = parse('matrix -reloaded -"the second part" --x')
+    assert question.clauses == (Word("matrix", typos=1),)
+    assert question.excluded == (Word("reloaded"), Phrase(("the", "second", "part")), Word("x"))
+
+
+def test_a_hyphen_within_a_word_leaves_nothing_out() -> None:
+    question = parse("spider-man ")
+    assert question.clauses == (Word("spider", typos=1), Word("man"))
+    assert question.excluded == ()
+    assert parse("x -spider-man").excluded == (Phrase(("spider", "man")),)
+
+
+def test_runs_without_spaces_are_phrases_of_pairs() -> None:
+    assert parse("東京物語").clauses == (Phrase(("東京", "京物", "物語")),)
+    assert parse("東京").clauses == (Word("東京"),)
+    assert parse("第3話 猫 ").clauses == (Word("第", is_prefix=True), Word("3"), Word("話", is_prefix=True), Word("猫", is_prefix=True))
+    assert parse('"東京 物語"').clauses == (Phrase(("東京", "京", "物語")),)
+
+
+@pytest.mark.parametrize("operators", ["a~9", "a^9", "a:9", "[a TO 9]", "/a.9/", "a* 9?", "+a &9", "(a || 9)", "\\a\\9"])
+def test_operators_of_other_engines_are_plain_text(operators: str) -> None:
+    texts = parse(operators + " ").words
+    assert {"a", "9"} <= set(texts)
+    assert set(texts) <= {"a", "9", "to"}
+
+
+def test_what_is_asked_twice_is_asked_once() -> None:
+    assert parse("new york new york ").words == ("new", "york")
+
+
+@pytest.mark.parametrize(
+    ("q", "detail"),
+    [
+        ("", "must have a word to look for"),
+        (" ", "must have a word to look for"),
+        ('""""', "must have a word to look for"),
+        ("--- ~~~ ♪", "must have a word to look for"),
+        ("-matrix", "must have a word to look for beside those to leave out"),
+        ("a" * (LONGEST + 1), f"must have at most {LONGEST} characters and no control characters"),
+        ("x" * 10_000, f"must have at most {LONGEST} characters and no control characters"),
+        ("a\0b", f"must have at most {LONGEST} characters and no control characters"),
+        ("a\nb", f"must have at most {LONGEST} characters and no control characters"),
+        (
+            " ".join(f"w{number}" for number in range(MOST_CLAUSES + 1)),
+            f"must have at most {MOST_CLAUSES} words and phrases",
+        ),
+    ],
+)
+def test_what_cannot_be_asked_is_refused_by_name(q: str, detail: str) -> None:
+    with pytest.raises(InvalidParameter) as refused:
+        parse(q)
+    assert refused.value.errors == [{"parameter": "q", "detail": detail}]
+
+
+def test_words_that_are_everywhere_are_words_like_others() -> None:
+    assert parse("the of and ").words == ("the", "of", "and")
+
+
+@pytest.mark.parametrize(
+    ("q", "word", "fit"),
+    [
+        ("heat", "heat", EXACT),
+        ("heat", "heater", PREFIX),
+        ("heat ", "heats", TYPO),
+        ("heat ", "heater", 0),
+        ("hea", "hat", 0),
+        ("terminatr", "terminator", TYPO),
+        ("termnat", "terminator", PREFIX_TYPO),
+        ("termnat ", "terminator", 0),
+        ("2001 ", "2010", 0),
+        ("物", "物語", PREFIX),
+    ],
+)
+def test_how_well_a_word_of_a_film_fits(q: str, word: str, fit: int) -> None:
+    (clause,) = parse(q).clauses
+    assert isinstance(clause, Word)
+    assert clause.fit(word) == fit
+
+
+@given(st.text(st.characters(exclude_categories=["Cc", "Cs"], exclude_characters="\u2028\u2029"), max_size=80))
+def test_any_text_is_a_question_or_has_no_word(q: str) -> None:
+    try:
+        question = parse(q)
+    except InvalidParameter:
+        return
+    assert question.clauses
+    for text in question.words:
+        assert text
+        assert " " not in text
