@@ -186,7 +186,6 @@ class Engine:
         """Wait for merges that are under way, and let go of the writer, without what was put since the last commit."""
         if self._writer:
             writer, self._writer, self._is_changed = self._writer, None, False
-            writer.rollback()
             writer.wait_merging_threads()
             self._look_again()
 

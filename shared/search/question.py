@@ -93,13 +93,14 @@ def parse(q: str) -> Question:
             clauses.append(_together(found))
         else:
             clauses += _typed(found, is_phrase=is_phrase, is_last=part.end() == len(q))
-    if len(clauses) + len(excluded) > MOST_CLAUSES:
+    question = Question(tuple(dict.fromkeys(clauses)), tuple(dict.fromkeys(excluded)))
+    if len(question.clauses) + len(question.excluded) > MOST_CLAUSES:
         raise InvalidParameter.named("q", f"must have at most {MOST_CLAUSES} words and phrases")
     if not clauses:
         raise InvalidParameter.named(
             "q", "must have a word to look for" + " beside those to leave out" * bool(excluded)
         )
-    return Question(tuple(dict.fromkeys(clauses)), tuple(dict.fromkeys(excluded)))
+    return question
 
 
 def _together(found: list[Token]) -> Clause:

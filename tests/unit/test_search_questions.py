@@ -51,11 +51,18 @@ def test_a_hyphen_within_a_word_leaves_nothing_out() -> None:
 def test_runs_without_spaces_are_phrases_of_pairs() -> None:
     assert parse("東京物語").clauses == (Phrase(("東京", "京物", "物語")),)
     assert parse("東京").clauses == (Word("東京"),)
-    assert parse("第3話 猫 ").clauses == (Word("第", is_prefix=True), Word("3"), Word("話", is_prefix=True), Word("猫", is_prefix=True))
+    assert parse("第3話 猫 ").clauses == (
+        Word("第", is_prefix=True),
+        Word("3"),
+        Word("話", is_prefix=True),
+        Word("猫", is_prefix=True),
+    )
     assert parse('"東京 物語"').clauses == (Phrase(("東京", "京", "物語")),)
 
 
-@pytest.mark.parametrize("operators", ["a~9", "a^9", "a:9", "[a TO 9]", "/a.9/", "a* 9?", "+a &9", "(a || 9)", "\\a\\9"])
+@pytest.mark.parametrize(
+    "operators", ["a~9", "a^9", "a:9", "[a TO 9]", "/a.9/", "a* 9?", "+a &9", "(a || 9)", "\\a\\9"]
+)
 def test_operators_of_other_engines_are_plain_text(operators: str) -> None:
     texts = parse(operators + " ").words
     assert {"a", "9"} <= set(texts)

@@ -89,7 +89,9 @@ def test_words_stay_as_they_are_when_they_are_folded_again(text: str) -> None:
             assert words(word) == [word]
 
 
-@pytest.mark.parametrize(("word", "typos"), [("the", 0), ("heat", 1), ("matrix1", 1), ("terminal", 2), ("2001", 0), ("東京", 0)])
+@pytest.mark.parametrize(
+    ("word", "typos"), [("the", 0), ("heat", 1), ("matrix1", 1), ("terminal", 2), ("2001", 0), ("東京", 0)]
+)
 def test_longer_words_may_have_more_typos(word: str, typos: int) -> None:
     assert typos_allowed(word) == typos
 

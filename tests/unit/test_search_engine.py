@@ -1,0 +1,730 @@
+"""The index: what is put in is found, by those who may see it, and nothing else is."""
+
+import json
+import random
+import shutil
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+import tantivy
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shared.captions.cues import Cue
+from shared.core.attributes import Item
+from shared.core.caller import Caller
+from shared.core.errors import InvalidParameter
+from shared.routes import ADMIN
+from shared.search.asking import Filters
+from shared.search.document import Film, film_of
+from shared.search.engine import DEEPEST, FACETS, FORM, MARK, Engine, Found, Hit, Mark, OtherForm
+from shared.search.question import Clause, Question, Word, parse
+from shared.search.words import joined, tokens, words
+from shared.videos.tags import folded
+
+NOW = 1_700_000_000
+NOBODY = Caller("", frozenset())
+ALICE, BOB = Caller("alice", frozenset()), Caller("bob", frozenset())
+ROOT = Caller("root", frozenset({ADMIN}))
+AT = Mark({"CHANGES#0": 7}, as_of=NOW * 1000)
+
+
+def video_id(number: int) -> str:
+    """The id of a film."""
+    return str(UUID(int=number * 0x9E3779B97F4A7C15F39CC0605CEDC835 % 2**128))
+
+
+def a_film(number: int = 1, title: str = "Film", **others: Any) -> Film:
+    """A film of alice's that everybody may see."""
+    film = Film(video_id(number), "alice", title, created_at=NOW - number, visible=True)
+    return replace(film, **others)
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[Engine]:
+    engine = Engine(tmp_path / "index")
+    yield engine
+    engine.close()
+
+
+def put(engine: Engine, *films: Film) -> None:
+    """Put films in, for everybody to see."""
+    engine.put(films)
+    engine.commit(AT)
+
+
+def ids(found: Found) -> list[str]:
+    """The videos of a page."""
+    return [hit.video_id for hit in found.hits]
+
+
+def titles(engine: Engine, q: str, **filters: Any) -> list[str]:
+    """What a question finds for somebody without videos, the best first."""
+    found = engine.search(parse(q), NOBODY, NOW, filters=Filters(**filters))
+    return [stored.title for id_ in ids(found) if (stored := engine.stored(id_))]
+
+
+# Putting in, and committing
+
+
+def test_what_is_put_is_found_once_it_is_committed(engine: Engine) -> None:
+    engine.put([a_film(title="The Matrix")])
+    assert titles(engine, "matrix") == []
+    assert engine.mark is None
+    engine.commit(AT)
+    assert titles(engine, "matrix") == ["The Matrix"]
+    assert engine.mark == AT
+
+
+def test_a_film_takes_the_place_of_what_it_was(engine: Engine) -> None:
+    put(engine, a_film(1, "The Matrix"), a_film(2, "Heat"))
+    put(engine, a_film(1, "Matrix Reloaded"))
+    assert titles(engine, "matrix") == ["Matrix Reloaded"]
+    assert engine.size == 2
+    put(engine, a_film(1, "One"), a_film(1, "Two"))
+    assert titles(engine, "one") == []
+    assert titles(engine, "two") == ["Two"]
+
+
+def test_what_is_gone_is_not_found(engine: Engine) -> None:
+    put(engine, a_film(1, "The Matrix"), a_film(2, "Matrix Reloaded"))
+    engine.put([], gone=[video_id(1), video_id(9)])
+    engine.commit(AT)
+    found = engine.search(parse("matrix"), NOBODY, NOW, facets=FACETS)
+    assert (ids(found), found.total) == ([video_id(2)], 1)
+    assert engine.stored(video_id(1)) is None
+
+
+def test_a_mark_alone_can_be_kept(engine: Engine, tmp_path: Path) -> None:
+    put(engine, a_film())
+    before = engine.files()
+    engine.commit(Mark({"CHANGES#0": 8}, as_of=NOW * 1000 + 5))
+    assert [file for file in engine.files() if file.is_immutable] == [file for file in before if file.is_immutable]
+    assert Engine(tmp_path / "index").mark == Mark({"CHANGES#0": 8}, as_of=NOW * 1000 + 5)
+
+
+def test_an_index_is_the_same_after_it_was_closed(tmp_path: Path) -> None:
+    engine = Engine(tmp_path)
+    put(engine, a_film(title="The Matrix"))
+    engine.put([a_film(2, "Heat")])
+    engine.close()
+    engine = Engine(tmp_path)
+    assert (engine.mark, engine.size) == (AT, 1)
+    put(engine, a_film(2, "Heat"))
+    assert titles(engine, "heat") == ["Heat"]
+    engine.close()
+
+
+def test_a_process_that_ends_before_its_commit_leaves_nothing_of_it(engine: Engine, tmp_path: Path) -> None:
+    put(engine, *(a_film(number, f"Film {number}") for number in range(20)))
+    engine.put([a_film(number, f"Other {number}") for number in range(10, 30)], gone=[video_id(0)])
+    left = shutil.copytree(tmp_path / "index", tmp_path / "left")
+    found = Engine(left)
+    assert (found.size, found.mark) == (20, AT)
+    assert titles(found, "other") == []
+    put(found, a_film(40, "Other 40"))
+    assert titles(found, "other") == ["Other 40"]
+    found.close()
+
+
+def test_a_process_that_ends_before_its_mark_puts_the_same_again(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(engine, a_film(1, "The Matrix"))
+    engine.put([a_film(2, "Heat")], gone=[video_id(1)])
+    with monkeypatch.context() as broken:
+        broken.setattr("os.replace", lambda *_: (_ for _ in ()).throw(OSError("killed")))
+        with pytest.raises(OSError, match="killed"):
+            engine.commit(replace(AT, as_of=1))
+    engine.close()
+    again = Engine(tmp_path / "index")
+    assert again.mark == AT
+    again.put([a_film(2, "Heat")], gone=[video_id(1)])
+    again.commit(replace(AT, as_of=1))
+    assert (again.size, titles(again, "heat"), titles(again, "matrix")) == (1, ["Heat"], [])
+    again.close()
+
+
+def test_only_one_engine_writes_into_a_folder(engine: Engine, tmp_path: Path) -> None:
+    put(engine, a_film(title="The Matrix"))
+    other = Engine(tmp_path / "index")
+    assert titles(other, "matrix") == ["The Matrix"]
+    with pytest.raises(ValueError, match="LockBusy"):
+        other.put([a_film()])
+
+
+def test_an_index_of_another_form_is_not_opened(tmp_path: Path) -> None:
+    engine = Engine(tmp_path / "older")
+    put(engine, a_film())
+    engine.close()
+    mark = tmp_path / "older" / MARK
+    mark.write_text(json.dumps(json.loads(mark.read_text()) | {"form": FORM - 1}))
+    with pytest.raises(OtherForm, match=f"has form {FORM - 1}, and this is form {FORM}"):
+        Engine(tmp_path / "older")
+
+    (tmp_path / "other").mkdir()
+    tantivy.Index(tantivy.SchemaBuilder().add_text_field("title").build(), path=str(tmp_path / "other"))
+    with pytest.raises(OtherForm, match="schema does not match"):
+        Engine(tmp_path / "other")
+
+
+def test_a_copy_that_is_not_whole_is_not_opened(engine: Engine, tmp_path: Path) -> None:
+    put(engine, a_film())
+    missing = next(file.name for file in engine.files() if file.name.endswith(".term"))
+    copy = shutil.copytree(tmp_path / "index", tmp_path / "copy")
+    (copy / missing).unlink()
+    with pytest.raises(OtherForm):
+        Engine(copy)
+
+
+def test_its_files_are_the_whole_index(engine: Engine, tmp_path: Path) -> None:
+    put(engine, *(a_film(number, f"Film {number}") for number in range(5)))
+    put(engine, a_film(6, "Heat"))
+    engine.put([], gone=[video_id(1)])
+    engine.commit(AT)
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    for file in engine.files():
+        shutil.copy(tmp_path / "index" / file.name, copy)
+        assert (copy / file.name).stat().st_size == file.size
+    copied = Engine(copy)
+    assert (copied.mark, copied.size) == (AT, 5)
+    assert titles(copied, "heat") == ["Heat"]
+    put(copied, a_film(7, "Heat 2"))
+    assert sorted(titles(copied, "heat")) == ["Heat", "Heat 2"]
+    copied.close()
+
+
+def test_what_is_immutable_keeps_its_content_and_the_rest_goes_with_merges(engine: Engine, tmp_path: Path) -> None:
+    seen: dict[str, bytes] = {}
+    for number in range(20):
+        put(engine, a_film(number), a_film(number + 1, "Again"))
+        for file in engine.files():
+            content = (tmp_path / "index" / file.name).read_bytes()
+            assert not file.is_immutable or seen.setdefault(file.name, content) == content
+    assert len(engine.files()) < 100
+
+
+# Who sees what
+
+
+HIDDEN = {
+    "private or not ready": {"visible": False},
+    "before its publishAt": {"publish_at": NOW + 1},
+    "from its expiresAt on": {"expires_at": NOW},
+}
+SEEN = {"at its publishAt": {"publish_at": NOW}, "before its expiresAt": {"expires_at": NOW + 1}}
+
+
+@pytest.mark.parametrize("times", HIDDEN.values(), ids=HIDDEN)
+def test_what_is_hidden_is_found_by_its_owner_alone(engine: Engine, times: dict[str, Any]) -> None:
+    put(engine, a_film(title="Heat", **times), a_film(2, "Heat"))
+    of_alice = Filters(user_id="alice")
+    for caller, filters, count in [
+        (NOBODY, Filters(), 1),
+        (BOB, Filters(), 1),
+        (BOB, of_alice, 1),
+        (ALICE, Filters(), 2),
+        (ALICE, of_alice, 2),
+        (ALICE, Filters(user_id="bob"), 0),
+        # As in the lists: admins see all of an owner's, and otherwise what everybody sees.
+        (ROOT, Filters(), 1),
+        (ROOT, of_alice, 2),
+    ]:
+        assert engine.search(parse("heat"), caller, NOW, filters=filters).total == count
+
+
+@pytest.mark.parametrize("times", SEEN.values(), ids=SEEN)
+def test_what_is_published_is_found_by_everybody(engine: Engine, times: dict[str, Any]) -> None:
+    put(engine, a_film(title="Heat", **times))
+    assert titles(engine, "heat") == ["Heat"]
+
+
+def test_what_waits_for_its_removal_is_found_by_nobody(engine: Engine) -> None:
+    put(engine, a_film(1, "Heat", purge_at=NOW), a_film(2, "Heat", purge_at=NOW + 1))
+    for caller in (NOBODY, ALICE, ROOT):
+        assert ids(engine.search(parse("heat"), caller, NOW)) == [video_id(2)]
+    assert engine.search(parse("heat"), ROOT, NOW, filters=Filters(user_id="alice")).total == 1
+
+
+# Filters and facets
+
+
+def test_filters_keep_what_has_all_of_them(engine: Engine) -> None:
+    put(
+        engine,
+        a_film(1, "Heat 1", category="Drama", tags=["Neo Noir", "USA"], language="en-NZ", created_at=100),
+        a_film(2, "Heat 2", category="drama", tags=["neo"], language="en", created_at=200, user_id="bob"),
+        a_film(3, "Heat 3", language="eng", created_at=300),
+    )
+    for filters, kept in [
+        ({"category": "Drama"}, {1}),
+        ({"tag": "  NEO  noir"}, {1}),
+        ({"tag": "neo"}, {2}),
+        ({"language": "EN"}, {1, 2}),
+        ({"language": "en-nz"}, {1}),
+        ({"user_id": "bob"}, {2}),
+        ({"created_from": 200}, {2, 3}),
+        ({"created_before": 200}, {1}),
+        ({"created_from": 100, "created_before": 300}, {1, 2}),
+        ({"category": "Drama", "tag": "neo"}, set()),
+    ]:
+        assert set(titles(engine, "heat", **filters)) == {f"Heat {number}" for number in kept}
+
+
+def test_facets_count_what_the_caller_may_see_whatever_page_it_is_on(engine: Engine) -> None:
+    put(
+        engine,
+        *(a_film(number, "Heat", category="Drama", tags=["Noir", "USA"], year=1995) for number in range(30)),
+        a_film(30, "Heat", category="Crime", tags=["noir"], year=-5),
+        a_film(31, "Heat"),
+        a_film(32, "Heat", category="Secret", user_id="bob", visible=False),
+        a_film(33, "Other", category="Drama"),
+    )
+    found = engine.search(parse("heat"), ALICE, NOW, facets=FACETS, limit=5)
+    assert (len(found.hits), found.total, found.more) == (5, 32, True)
+    assert found.facets == {
+        "category": [("Drama", 30), ("Crime", 1)],
+        "tag": [("noir", 31), ("usa", 30)],
+        "year": [(1995, 30), (-5, 1)],
+    }
+    assert engine.search(parse("heat"), BOB, NOW, facets=["category"]).facets == {
+        "category": [("Drama", 30), ("Crime", 1), ("Secret", 1)]
+    }
+    assert engine.search(parse("nothing"), BOB, NOW, facets=["tag"]).facets == {"tag": []}
+
+
+# Words
+
+
+CUES = {"en": [(1000, "May the force"), (2500, "be with you.")], "de": [(1000, "Möge die Macht mit dir sein")]}
+
+
+@pytest.mark.parametrize(
+    ("q", "is_found"),
+    [
+        ("crouching tiger", True),
+        ("tiger crouching", True),
+        ("croching tigre ", True),
+        ("crouc", True),
+        ("crouchng ti", True),
+        ("crouching lion", False),
+        ("crouc tiger", False),
+        ('"crouching tiger"', True),
+        ('"tiger crouching"', False),
+        ('"tiger hidden"', True),
+        ("tiger -dragon", False),
+        ("tiger -drago", True),
+        ("Mädchen", True),
+        ("madchen", True),
+        ("臥虎", True),
+        ("虎藏", True),
+        ("龍", True),
+        ("虎臥", False),
+        ('"Chow Yun-Fat"', True),
+        ("yunfat", True),
+        ('"fat michelle"', False),
+        ("force with", True),
+        ('"force be with"', True),
+        ('"you möge"', False),
+        ("moge", True),
+        ("wuxia", True),
+    ],
+)
+def test_what_finds_a_film(engine: Engine, q: str, is_found: bool) -> None:
+    film = a_film(
+        title="Crouching Tiger, Hidden Dragon",
+        names=["臥虎藏龍", "Chow Yun-Fat", "Michelle Yeoh"],
+        tags=["Wuxia"],
+        description="Ein Mädchen stiehlt ein Schwert.",
+        captions=CUES,
+    )
+    put(engine, film)
+    assert titles(engine, q) == ([film.title] if is_found else [])
+
+
+def test_titles_count_more_than_names_than_tags_than_descriptions_than_captions(engine: Engine) -> None:
+    put(
+        engine,
+        a_film(1, "1", captions={"en": [(0, "heat")]}),
+        a_film(2, "2", description="heat"),
+        a_film(3, "3", tags=["heat"]),
+        a_film(4, "4", names=["heat"]),
+        a_film(5, "heat"),
+    )
+    assert titles(engine, "heat ") == ["heat", "4", "3", "2", "1"]
+
+
+def test_what_is_exact_comes_before_starts_before_typos(engine: Engine) -> None:
+    put(engine, a_film(1, "Heart"), a_film(2, "Heated"), a_film(3, "Heat"))
+    assert titles(engine, "heat") == ["Heat", "Heated", "Heart"]
+
+
+def test_the_whole_title_comes_first(engine: Engine) -> None:
+    put(engine, a_film(1, "The Big Heat of the Night"), a_film(2, "Heat"), a_film(3, "Red Heat"))
+    assert titles(engine, "heat")[0] == "Heat"
+    assert titles(engine, "haet")[0] == "Heat"
+    assert titles(engine, "red heat") == ["Red Heat"]
+
+
+def test_words_in_their_order_come_first(engine: Engine) -> None:
+    put(
+        engine,
+        a_film(1, "1", captions={"en": [(0, "with you the force may be"), (1, "you be with the may")]}),
+        a_film(2, "2", captions=CUES),
+    )
+    assert titles(engine, "may the force be with you") == ["2", "1"]
+
+
+HOSTILE = [
+    "a~9 b~2 c~99",
+    " ".join(f"terminatr{letter}" for letter in "abcdefghijklmnopqrst"),
+    "a " * 120,
+    "z" * 256,
+    "é" * 256,
+    "-".join("ab" for _ in range(32)),
+    '"' + "the " * 60 + '"',
+    "the of and to in is it",
+    "title:heat OR *:* AND NOT id:[* TO *]",
+    '\\" ) ( ] [ } { /.*/ x',
+    "東" * 256,
+    "\U0001f3ac\u200d\u202e\ufeff x",
+]
+
+
+@pytest.mark.parametrize("q", HOSTILE)
+def test_hostile_questions_are_questions_like_others(engine: Engine, q: str) -> None:
+    put(engine, a_film(1, "Terminator"), a_film(2, "The Thing of It Is x"))
+    found = engine.search(parse(q), NOBODY, NOW, facets=FACETS)
+    assert len(found.hits) == found.total <= 2
+
+
+# Pages
+
+
+def pages(engine: Engine, question: Question, caller: Caller, limit: int) -> Iterator[Found]:
+    """All pages, each after the last hit of the one before."""
+    page = engine.search(question, caller, NOW, limit=limit)
+    yield page
+    while page.more:
+        page = engine.search(question, caller, NOW, limit=limit, after=page.hits[-1])
+        yield page
+
+
+def test_pages_follow_each_other_without_gaps_down_to_the_deepest_hit(engine: Engine) -> None:
+    put(engine, *(a_film(number, "Heat") for number in range(DEEPEST + 50)))
+    for question in (parse("heat"), Question()):
+        found = [hit for page in pages(engine, question, NOBODY, 300) for hit in page.hits]
+        assert len({hit.video_id for hit in found}) == len(found) == DEEPEST
+        assert found == sorted(found, key=lambda hit: (-hit.score, hit.video_id))
+        assert engine.search(question, NOBODY, NOW).total == DEEPEST + 50
+
+
+def test_films_that_fit_equally_well_are_in_the_order_of_their_ids(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shared.search.fields._SPREAD", 0.0)
+    put(engine, *(a_film(number, "Heat") for number in range(200)))
+    found = [hit for page in pages(engine, parse("heat"), NOBODY, 7) for hit in page.hits]
+    assert len({hit.score for hit in found}) == 1
+    assert [hit.video_id for hit in found] == sorted(video_id(number) for number in range(200))
+
+
+def test_a_page_goes_on_where_the_film_before_it_stands_by_now(engine: Engine) -> None:
+    put(engine, *(a_film(number, "Heat") for number in range(40)))
+    first = engine.search(parse("heat"), NOBODY, NOW, limit=20)
+    rest = ids(engine.search(parse("heat"), NOBODY, NOW, limit=20, after=first.hits[-1]))
+    # All scores change, as the word is rarer now.
+    put(engine, *(a_film(number, "Other") for number in range(100, 200)))
+    again = engine.search(parse("heat"), NOBODY, NOW, limit=20, after=first.hits[-1])
+    assert ids(again) == rest
+    assert again.hits[0].score != first.hits[0].score
+
+
+def test_a_page_goes_on_where_a_film_stood_that_is_not_found_any_more(engine: Engine) -> None:
+    put(engine, *(a_film(number, "Heat") for number in range(10)))
+    every = ids(engine.search(parse("heat"), NOBODY, NOW))
+    first = engine.search(parse("heat"), NOBODY, NOW, limit=5)
+    # Its document stays until its segment is merged, so that the scores do too.
+    engine.put([], gone=[first.hits[-1].video_id])
+    engine.commit(AT)
+    assert ids(engine.search(parse("heat"), NOBODY, NOW, after=first.hits[-1])) == every[5:]
+
+
+def test_without_words_the_newest_come_first(engine: Engine) -> None:
+    put(engine, *(a_film(number, created_at=1_000 * number % 7_000) for number in range(14)))
+    found = [hit.video_id for page in pages(engine, Question(), NOBODY, 3) for hit in page.hits]
+    created = {video_id(number): 1_000 * number % 7_000 for number in range(14)}
+    assert [created[id_] for id_ in found] == sorted(created.values(), reverse=True)
+
+
+def test_ids_need_not_be_uuids(engine: Engine) -> None:
+    put(engine, a_film(title="Heat", video_id="v-1"), a_film(2, "Heat", video_id=video_id(2).upper()))
+    assert set(ids(engine.search(parse("heat"), NOBODY, NOW))) == {"v-1", video_id(2).upper()}
+
+
+# Films that are alike
+
+
+def test_alike_are_films_with_the_same_rare_words(engine: Engine) -> None:
+    put(
+        engine,
+        a_film(1, "Alien", tags=["Space", "Horror"], description="A crew finds a creature on a ship."),
+        a_film(2, "Aliens", tags=["Space", "Horror"], description="Marines find more of the creature."),
+        a_film(3, "Event Horizon", tags=["Space"], description="A ship comes back."),
+        a_film(4, "Heat", tags=["Crime"], description="Nobody robs banks."),
+        a_film(5, "Alien Secret", tags=["Space", "Horror"], visible=False, user_id="bob"),
+        *(a_film(number, "Others", tags=["Crime"], description="A day of a life.") for number in range(10, 40)),
+    )
+    assert [hit.video_id for hit in engine.similar(video_id(1), NOBODY, NOW) or ()][:2] == [video_id(2), video_id(3)]
+    assert video_id(5) in [hit.video_id for hit in engine.similar(video_id(1), BOB, NOW) or ()]
+    assert len(engine.similar(video_id(1), BOB, NOW, limit=1) or ()) == 1
+    assert engine.similar(video_id(9), NOBODY, NOW) is None
+
+
+def test_a_film_without_words_is_like_none(engine: Engine) -> None:
+    put(engine, a_film(1, "♪"), a_film(2, "Heat"))
+    assert engine.similar(video_id(1), NOBODY, NOW) == []
+
+
+# From items to films
+
+
+VIDEO = {
+    "videoId": video_id(1),
+    "userId": "alice",
+    "title": "Alien",
+    "createdAt": 5,
+    "status": "ready",
+    "visibility": "public",
+}
+
+
+def test_a_film_is_made_of_a_video_and_what_lies_beside_it() -> None:
+    video = VIDEO | {
+        "tags": {"Space", "Horror"},
+        "description": "A ship.",
+        "category": "film",
+        "language": "en",
+        "releaseYear": 1979,
+        "publishAt": 1,
+        "expiresAt": 2,
+        "purgeAt": 3,
+    }
+    beside: list[Item] = [
+        {"personId": "p1", "name": "Sigourney Weaver", "roles": [{"category": "actor", "characters": ["Ripley"]}]},
+        {"personId": "p2", "roles": [{"category": "director"}]},
+        {"region": "DE", "titles": [{"title": "Alien"}, {"title": "Das unheimliche Wesen"}]},
+        {"chapters": [{"start": 0, "title": "Chapter"}]},
+    ]
+    cues = {"en": [Cue(100, 200, "<v Ash>You &amp; me,\n<i>Ripley</i>")]}
+    assert film_of(video, beside, cues) == Film(
+        video_id=video_id(1),
+        user_id="alice",
+        title="Alien",
+        created_at=5,
+        visible=True,
+        names=("Sigourney Weaver", "Ripley", "Das unheimliche Wesen"),
+        tags=("Horror", "Space"),
+        description="A ship.",
+        category="film",
+        language="en",
+        year=1979,
+        publish_at=1,
+        expires_at=2,
+        purge_at=3,
+        captions={"en": [(100, "You & me, Ripley")]},
+    )
+
+
+def test_what_is_private_or_not_ready_is_kept_for_its_owner() -> None:
+    for changed in ({"visibility": "private"}, {"status": "processing"}):
+        film = film_of(VIDEO | changed, [], {})
+        assert film is not None
+        assert not film.visible
+
+
+def test_what_is_deleted_or_gone_is_no_film() -> None:
+    assert film_of(None, [], {}) is None
+    assert film_of(VIDEO | {"status": "deleted"}, [], {}) is None
+
+
+def test_captions_beyond_the_most_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shared.search.document.LARGEST_CAPTIONS", 12)
+    cues = {language: [Cue(0, 1, "ten letter")] for language in ("de", "en")} | {"fr": [Cue(0, 1, "ab")]}
+    film = film_of(VIDEO, [], cues)
+    assert film is not None
+    assert set(film.captions) == {"de", "fr"}
+
+
+# Compared with a look at every film
+
+
+VOCABULARY = [
+    *("heat", "heats", "heart", "hear", "heated", "The", "the", "terminator", "terminatr", "termination", "terminate"),
+    *(
+        "Straße",
+        "strasse",
+        "müller",
+        "Mueller",
+        "muller",
+        "2001",
+        "2010",
+        "東京",
+        "東京物語",
+        "物語",
+        "京",
+        "spider-man",
+    ),
+    *("spiderman", "man", "don't", "dont", "l'été", "ete", "a", "9", "xy"),
+]
+WORDS = st.sampled_from(VOCABULARY)
+PARTS = st.one_of(
+    WORDS,
+    WORDS,
+    WORDS.map(lambda word: "-" + word),
+    st.tuples(WORDS, WORDS).map(lambda both: f'"{both[0]} {both[1]}"'),
+    st.tuples(WORDS, st.integers(1, 9)).map(lambda cut: cut[0][: cut[1]]),
+    st.tuples(WORDS, st.integers(0, 9), st.sampled_from("aex東")).map(
+        lambda typo: typo[0][: typo[1]] + typo[2] + typo[0][typo[1] + 1 :]
+    ),
+)
+QUESTIONS = st.tuples(st.lists(PARTS, min_size=1, max_size=3), st.sampled_from(["", " "])).map(
+    lambda parts: " ".join(parts[0]) + parts[1]
+)
+OWNERS = ("alice", "bob", "carol")
+
+
+def some_films(count: int) -> list[Film]:
+    """Films of all kinds, out of few words; the same ones each time."""
+    random_ = random.Random(5)
+
+    def text(longest: int) -> str:
+        return " ".join(random_.choices(VOCABULARY, k=random_.randint(0, longest)))
+
+    def time() -> int | None:
+        return random_.choice((None, None, None, NOW - 1, NOW, NOW + 1))
+
+    return [
+        Film(
+            video_id(number),
+            random_.choice(OWNERS),
+            text(3),
+            created_at=NOW - number,
+            visible=random_.random() < 0.8,
+            names=[text(2) for _ in range(random_.randint(0, 2))],
+            tags=random_.sample(("Noir", "noir ", "USA", "Drama"), random_.randint(0, 3)),
+            description=text(6),
+            category=random_.choice((None, "a", "b")),
+            language=random_.choice((None, "en", "en-NZ", "de")),
+            year=random_.choice((None, 1995, 2010)),
+            publish_at=time(),
+            expires_at=time(),
+            purge_at=random_.choice((None, None, None, NOW, NOW + 1)),
+            captions={"en": [(cue, text(3)) for cue in range(random_.randint(0, 3))]},
+        )
+        for number in range(count)
+    ]
+
+
+@pytest.fixture(scope="module")
+def catalogue(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Engine, Sequence[Film]]]:
+    """An index that has seen films come, change and go, and the films that it has."""
+    films = some_films(200)
+    engine = Engine(tmp_path_factory.mktemp("index"))
+    engine.put([replace(film, title="Other heat", visible=True) for film in films])
+    engine.commit(AT)
+    for first in range(0, 200, 40):
+        engine.put(films[first : first + 40])
+        engine.commit(AT)
+    engine.put([], gone=[film.video_id for film in films[:20]])
+    engine.commit(AT)
+    yield engine, films[20:]
+    engine.close()
+
+
+def fits(film: Film, clause: Clause) -> bool:
+    """Whether any text of a film has a word or phrase, by a look at all of them."""
+    texts = [film.title, *film.names, *film.tags, film.description]
+    said = [words(text) for text in texts]
+    said += [[word for _, text in cues for word in words(text)] for cues in film.captions.values()]
+    if isinstance(clause, Word):
+        as_one = [token.word for text in texts for token in joined(text, tokens(text))]
+        return any(clause.fit(word) for word in (*as_one, *(word for text in said for word in text)))
+    count = len(clause.texts)
+    return any(tuple(text[at : at + count]) == clause.texts for text in said for at in range(len(text)))
+
+
+def is_seen(film: Film, caller: Caller, user_id: str | None) -> bool:
+    """Whether the caller may see a film, as the lists decide it."""
+    if film.purge_at is not None and film.purge_at <= NOW:
+        return False
+    is_open = (film.publish_at or 0) <= NOW < (film.expires_at or NOW + 1)
+    is_own = caller.subject == film.user_id or (caller.is_admin and user_id == film.user_id)
+    return is_own or (film.visible and is_open)
+
+
+def is_kept(film: Film, filters: Filters) -> bool:
+    """Whether the filters keep a film."""
+    language = (film.language or "").lower()
+    return (
+        filters.user_id in (None, film.user_id)
+        and filters.category in (None, film.category)
+        and (filters.tag is None or folded(filters.tag) in {folded(tag) for tag in film.tags})
+        and (filters.language is None or f"{language}-".startswith(f"{filters.language.lower()}-"))
+        and (filters.created_from is None or filters.created_from <= film.created_at)
+        and (filters.created_before is None or film.created_at < filters.created_before)
+    )
+
+
+FILTERS = st.builds(
+    Filters,
+    category=st.sampled_from([None, None, None, "a"]),
+    tag=st.sampled_from([None, None, None, "NOIR"]),
+    user_id=st.sampled_from([None, None, None, *OWNERS]),
+    language=st.sampled_from([None, None, None, "en", "de"]),
+    created_from=st.sampled_from([None, None, NOW - 150]),
+    created_before=st.sampled_from([None, None, NOW - 50]),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(q=QUESTIONS, caller=st.sampled_from([NOBODY, ALICE, BOB, ROOT]), filters=FILTERS)
+def test_totals_facets_and_pages_are_those_of_a_look_at_every_film(
+    catalogue: tuple[Engine, Sequence[Film]], q: str, caller: Caller, filters: Filters
+) -> None:
+    engine, films = catalogue
+    try:
+        question = parse(q)
+    except InvalidParameter:
+        return  # all of it is to be left out
+    expected = [
+        film
+        for film in films
+        if is_seen(film, caller, filters.user_id)
+        and is_kept(film, filters)
+        and all(fits(film, clause) for clause in question.clauses)
+        and not any(fits(film, clause) for clause in question.excluded)
+    ]
+    found = engine.search(question, caller, NOW, filters=filters, facets=FACETS, limit=1000)
+    assert set(ids(found)) == {film.video_id for film in expected}
+    assert len(found.hits) == found.total == len(expected)
+    tags = Counter(tag for film in expected for tag in {folded(tag) for tag in film.tags})
+    counted: dict[str, Counter[Any]] = {
+        "category": Counter(film.category for film in expected),
+        "tag": tags,
+        "year": Counter(film.year for film in expected),
+    }
+    assert {name: dict(values) for name, values in found.facets.items()} == {
+        name: {value: count for value, count in counts.items() if value is not None} for name, counts in counted.items()
+    }
+    hits: list[Hit] = []
+    while len(hits) < found.total:
+        after = hits[-1] if hits else None
+        hits += engine.search(question, caller, NOW, filters=filters, limit=17, after=after).hits
+    assert hits == found.hits
