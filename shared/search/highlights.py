@@ -117,11 +117,10 @@ class Highlighter:
 
     def _matches(self, text: str) -> list[_Match]:
         found = tokens(text)
-        matches = [
-            _Match(clause, fit, [token])
-            for token in (*found, *joined(text, found))
-            for clause, fit in self._fits[token.word]
-        ]
+        matches = [_Match(clause, fit, [token]) for token in found for clause, fit in self._fits[token.word]]
+        alone = {match.clause for match in matches}
+        for token in joined(text, found):
+            matches += [_Match(clause, fit, [token]) for clause, fit in self._fits[token.word] if clause not in alone]
         if self._phrases:
             said = [token.word for token in found]
             for clause, texts in self._phrases:

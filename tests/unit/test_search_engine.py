@@ -262,7 +262,7 @@ def test_filters_keep_what_has_all_of_them(engine: Engine) -> None:
         a_film(2, "Heat 2", category="drama", tags=["neo"], language="en", created_at=200, user_id="bob"),
         a_film(3, "Heat 3", language="eng", created_at=300),
     )
-    for filters, kept in [
+    expected: list[tuple[dict[str, Any], set[int]]] = [
         ({"category": "Drama"}, {1}),
         ({"tag": "  NEO  noir"}, {1}),
         ({"tag": "neo"}, {2}),
@@ -273,7 +273,8 @@ def test_filters_keep_what_has_all_of_them(engine: Engine) -> None:
         ({"created_before": 200}, {1}),
         ({"created_from": 100, "created_before": 300}, {1, 2}),
         ({"category": "Drama", "tag": "neo"}, set()),
-    ]:
+    ]
+    for filters, kept in expected:
         assert set(titles(engine, "heat", **filters)) == {f"Heat {number}" for number in kept}
 
 

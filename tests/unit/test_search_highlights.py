@@ -1,0 +1,215 @@
+"""What fits a question in a film is marked, and what is said is found in its captions."""
+
+import random
+from collections.abc import Mapping, Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.core.errors import InvalidParameter
+from shared.search.document import Film
+from shared.search.fields import Stored, document_of, stored_of
+from shared.search.highlights import CUT, LONGEST_PART, MOST_VALUES, Highlighter, Highlights, Part, Quote
+from shared.search.question import parse
+
+Cues = Mapping[str, Sequence[tuple[int, str]]]
+
+LINES = [
+    (0, "A long time ago in a galaxy far, far away…"),
+    (4_000, "♪ ♪"),
+    (5_500, "The Force is strong with this one."),
+    (9_000, "Remember, the Force"),
+    (10_250, "will be with you,"),
+    (12_000, "always. Don't forget it."),
+    (20_000, "These aren't the droids you're looking for."),
+]
+STAR_WARS = "Star Wars: A New Hope"
+
+
+def stored(title: str = STAR_WARS, *, captions: Cues | None = None, **others: object) -> Stored:
+    """The texts of a film, as the index has them."""
+    film = Film("v", "alice", title, 0, True, captions={"en": LINES} if captions is None else captions, **others)  # type: ignore[arg-type]
+    return stored_of(document_of(film))
+
+
+def highlights(q: str, film: Stored) -> Highlights:
+    """What fits a question in one film."""
+    return Highlighter(parse(q)).of(film)
+
+
+def marked(text: str, ranges: Sequence[tuple[int, int]]) -> str:
+    """A text with brackets around what is marked."""
+    for start, end in reversed(ranges):
+        text = f"{text[:start]}[{text[start:end]}]{text[end:]}"
+    return text
+
+
+def parts(q: str, **film: object) -> list[str]:
+    """What fits a question in a film without captions, with brackets."""
+    found = highlights(q, stored(captions={}, **film))  # type: ignore[arg-type]
+    return [f"{part.field}: {marked(part.text, part.ranges)}" for part in found.parts]
+
+
+def quote(q: str, captions: Cues | None = None) -> tuple[int, str] | None:
+    """When a film says it, and what it says, with brackets."""
+    found = highlights(q, stored(captions=captions)).quote
+    return found and (found.start, marked(found.text, found.ranges))
+
+
+# Titles, names, tags and descriptions
+
+
+@pytest.mark.parametrize(
+    ("q", "title", "shown"),
+    [
+        ("wars", STAR_WARS, "Star [Wars]: A New Hope"),
+        ("new star", STAR_WARS, "[Star] Wars: A [New] Hope"),
+        ("sta", STAR_WARS, "[Star] Wars: A New Hope"),
+        ("satr ", STAR_WARS, "[Star] Wars: A New Hope"),
+        ('"a new"', STAR_WARS, "Star Wars: [A] [New] Hope"),
+        ("arger", "Großer ÄRGER", "Großer [ÄRGER]"),
+        ("grosser", "Großer Ärger", "[Großer] Ärger"),
+        ("spiderman", "The Spider-Man", "The [Spider-Man]"),
+        ("spider", "The Spider-Man", "The [Spider]-Man"),
+        ("京物", "東京物語", "東[京物]語"),
+        ("東京物", "東京物語", "[東京物]語"),
+        ("語", "東京物語", "東京物[語]"),
+        ("cafe", "Cafe\u0301 Müller", "[Cafe\u0301] Müller"),
+        ("fin", "La ﬁn", "La [ﬁn]"),
+        ("x", "🎬 X", "🎬 [X]"),
+    ],
+)
+def test_what_fits_is_marked(q: str, title: str, shown: str) -> None:
+    assert parts(q, title=title) == [f"title: {shown}"]
+
+
+def test_only_words_of_phrases_that_stand_together_are_marked() -> None:
+    assert parts('"new hope"', title="A New Hope, New and Hope") == ["title: A [New] [Hope], New and Hope"]
+
+
+def test_typos_are_marked_only_where_nothing_fits_better() -> None:
+    assert parts("heat", title="Heat", description="A heart of heat") == [
+        "title: [Heat]",
+        "description: A heart of [heat]",
+    ]
+    assert parts("haet ", title="Heat", description="A tale") == ["title: [Heat]"]
+
+
+def test_of_names_and_tags_those_are_shown_that_fit_best() -> None:
+    names = ["Al Pacino", "Al", "Robert De Niro", *(f"Al {number}" for number in range(5))]
+    assert parts("al pacino", title="Heat", names=names) == ["names: [Al] [Pacino]", "names: [Al]", "names: [Al] 0"]
+    assert len(parts("al ", title="Heat", names=names)) == MOST_VALUES
+    assert parts("noir", title="Heat", tags=["Neo Noir", "USA"]) == ["tags: Neo [Noir]"]
+
+
+def test_of_a_long_description_the_part_is_shown_that_fits() -> None:
+    text = "word " * 100 + "Robots " + "other " * 100 + "robots"
+    (part,) = highlights("robots", stored(captions={}, description=text)).parts
+    assert marked(part.text, part.ranges).count("[Robots]") == 1
+    assert part.text.startswith(CUT + "word ")
+    assert part.text.endswith(" other" + CUT)
+    assert len(part.text) <= LONGEST_PART + 2 * len(CUT)
+    (first,) = highlights("word", stored(captions={}, description=text)).parts
+    assert first.text.startswith("word ")
+    unbroken = highlights("x", stored(captions={}, description="é" * 300 + " x " + "é" * 300)).parts[0]
+    assert "[x]" in marked(unbroken.text, unbroken.ranges)
+
+
+def test_nothing_is_marked_of_what_is_left_out() -> None:
+    assert parts("star -hope") == ["title: [Star] Wars: A New Hope"]
+
+
+# What is said
+
+
+@pytest.mark.parametrize(
+    ("q", "said"),
+    [
+        ("droids", (20_000, "These aren't the [droids] you're looking for.")),
+        ("arent", (20_000, "These [aren't] the droids you're looking for.")),
+        ("droid", (20_000, "These aren't the [droids] you're looking for.")),
+        ("driods ", (20_000, "These aren't the [droids] you're looking for.")),
+        ("force strong", (5_500, "The [Force] is [strong] with this one.")),
+        ("strng forse ", (5_500, "The [Force] is [strong] with this one.")),
+        ('"the droids"', (20_000, "These aren't [the] [droids] you're looking for.")),
+        (
+            '"force will be with you always"',
+            (9_000, "Remember, the [Force] [will] [be] [with] [you], [always]. Don't forget it."),
+        ),
+        ("the force will be with you", (9_000, "Remember, [the] [Force] [will] [be] [with] [you],")),
+        ("the force will be with yo", (9_000, "Remember, [the] [Force] [will] [be] [with] [you],")),
+        ("you always remember", (9_000, "[Remember], the Force will be with [you], [always]. Don't forget it.")),
+        ("force be", (9_000, "Remember, the [Force] will [be] with you,")),
+        (
+            'remember "with you always"',
+            (9_000, "[Remember], the Force will be [with] [you], [always]. Don't forget it."),
+        ),
+        ("far", (0, "A long time ago in a galaxy [far], [far] away…")),
+        ("forget it", (12_000, "always. Don't [forget] [it].")),
+        ("absent", None),
+    ],
+)
+def test_the_cue_that_fits_best_is_shown(q: str, said: tuple[int, str] | None) -> None:
+    assert quote(q) == said
+
+
+def test_the_first_place_is_shown_of_those_that_fit_alike() -> None:
+    assert quote("force") == (5_500, "The [Force] is strong with this one.")
+
+
+def test_the_language_is_shown_that_says_most_of_it() -> None:
+    captions = {"de": [(1, "Möge die Macht mit dir sein, you")], "en": LINES}
+    assert quote("macht dir", captions) == (1, "Möge die [Macht] mit [dir] sein, you")
+    assert quote("force you", captions) == (9_000, "Remember, the [Force] will be with [you],")
+
+
+def test_runs_without_spaces_are_found_in_cues() -> None:
+    captions = {"ja": [(0, "はじめまして"), (2_000, "東京へ"), (3_000, "行きましょう")]}
+    assert quote("行きま", captions) == (3_000, "[行きま]しょう")
+    assert quote("京へ", captions) == (2_000, "東[京へ]")
+
+
+def test_words_that_are_said_everywhere_are_shown_only_if_they_add_something() -> None:
+    captions = {"en": [(0, "the end")]}
+    assert highlights("the matrix", stored("The Matrix", captions=captions)).quote is None
+    assert highlights("matrix end", stored("The Matrix", captions=captions)).quote is not None
+    assert highlights("the end ", stored("The End", captions=captions)).quote == Quote(
+        "en", 0, "the end", [(0, 3), (4, 7)]
+    )
+
+
+def test_quotes_lead_to_where_they_are_said() -> None:
+    random_ = random.Random(3)
+    vocabulary = ["".join(random_.choices("abcdefghijklmnop", k=random_.randint(2, 7))) for _ in range(400)]
+    cues = [(1_000 * number, " ".join(random_.choices(vocabulary, k=6))) for number in range(300)]
+    film = stored(captions={"en": cues})
+    spoken = [(start, word) for start, text in cues for word in text.split()]
+    for _ in range(100):
+        at = random_.randrange(len(spoken) - 8)
+        said = " ".join(word for _, word in spoken[at : at + random_.randint(4, 8)])
+        for q in (said, f'"{said}"'):
+            found = highlights(q, film).quote
+            assert found is not None
+            assert found.start == spoken[at][0]
+
+
+WORDS = st.sampled_from(["force", "the", "You", "always", "far", "東京", "x", "don't", '"', "-", " ", "fo", "forse"])
+
+
+@given(st.lists(WORDS, max_size=6).map(" ".join), st.lists(WORDS, max_size=12), st.lists(WORDS, max_size=12))
+def test_ranges_lie_in_their_texts_and_do_not_overlap(q: str, described: list[str], said: list[str]) -> None:
+    try:
+        question = parse(q)
+    except InvalidParameter:
+        return
+    film = stored("far", description=" ".join(described), captions={"en": [(at, word) for at, word in enumerate(said)]})
+    found = Highlighter(question).of(film)
+    shown: list[Part | Quote] = [*found.parts, *([found.quote] if found.quote else [])]
+    for part in shown:
+        assert part.ranges
+        places = [place for each in part.ranges for place in each]
+        assert places == sorted(places)
+        assert places[0] >= 0
+        assert places[-1] <= len(part.text)
+        assert all(start < end for start, end in part.ranges)
