@@ -1,0 +1,280 @@
+"""How long does search take, how large is its index, and does it forgive typos? `python -m bench.search` (some minutes).
+
+Catalogues are made up, the same ones each time: films without captions, and films in which much is said. Besides, the titles of the
+demo's films are looked for with a typo. All of it happens in this process, as in a function: what a request adds to it is not measured.
+"""
+
+import json
+import statistics
+import string
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate
+from pathlib import Path
+from random import Random
+
+from local.demo import FILMS, title
+from shared.core.caller import Caller
+from shared.search.document import Film
+from shared.search.engine import FACETS, Engine, Mark
+from shared.search.highlights import Highlighter
+from shared.search.question import parse
+from shared.search.words import ONE_TYPO, distance, tokens, words
+
+SILENT, TALKING = 100_000, 1_000
+"""Films of the two catalogues."""
+CUES, WORDS_OF_A_CUE = 1_000, 7
+LOOKED_FOR = 3_200
+"""Titles that are looked for with a typo."""
+QUESTIONS = 300
+"""Of each kind."""
+COMMITS = 40
+PAGE = 25
+VOCABULARY = 30_000
+NOW = 1_795_000_000
+SOMEBODY = Caller("user-7", frozenset())
+AT = Mark({}, 0)
+GENRES = (
+    "Action",
+    "Comedy",
+    "Crime",
+    "Documentary",
+    "Drama",
+    "Family",
+    "Horror",
+    "Music",
+    "Romance",
+    "Sci-Fi",
+    "War",
+    "Western",
+)
+
+_OPENINGS = (
+    "b",
+    "br",
+    "c",
+    "ch",
+    "d",
+    "f",
+    "g",
+    "gr",
+    "h",
+    "j",
+    "k",
+    "l",
+    "m",
+    "n",
+    "p",
+    "pr",
+    "r",
+    "s",
+    "st",
+    "t",
+    "tr",
+    "v",
+    "w",
+)
+_VOWELS = ("a", "e", "i", "o", "u", "ea", "ou", "é", "ü")
+_ENDINGS = ("", "", "n", "r", "s", "t", "l", "ck", "nd")
+
+
+class Language:
+    """A made-up language, in which few words are frequent and most are rare, as in any other."""
+
+    def __init__(self, random: Random, size: int = VOCABULARY) -> None:
+        self._random = random
+        found: dict[str, None] = {}
+        while len(found) < size:
+            # Frequent words are short.
+            syllables = 1 + (len(found) > 150) + (random.random() < 0.4)
+            found["".join(self._syllable() for _ in range(syllables))] = None
+        self.words = list(found)
+        self._weights = list(accumulate(1 / (rank + 5) for rank in range(size)))
+        self._rarer = list(accumulate(1 / (rank + 500) for rank in range(size)))
+
+    def _syllable(self) -> str:
+        return "".join(map(self._random.choice, (_OPENINGS, _VOWELS, _ENDINGS)))
+
+    def text(self, count: int) -> str:
+        """Words as they are spoken."""
+        return " ".join(self._random.choices(self.words, cum_weights=self._weights, k=count))
+
+    def name(self, count: int) -> str:
+        """Words of which most are rare."""
+        return " ".join(self._random.choices(self.words, cum_weights=self._rarer, k=count)).title()
+
+
+def films(count: int, language: Language, random: Random, cues: int = 0) -> Iterator[Film]:
+    """Films of a catalogue; a few of them are hidden."""
+    for number in range(count):
+        said = [(3_000 * cue, language.text(WORDS_OF_A_CUE)) for cue in range(cues)]
+        yield Film(
+            str(uuid.UUID(int=random.getrandbits(128))),
+            f"user-{random.randrange(500)}",
+            language.name(random.choice((1, 2, 2, 3, 3, 4, 5))),
+            created_at=NOW - 600 * number,
+            visible=random.random() < 0.95,
+            names=[language.name(2) for _ in range(6)],
+            tags=random.sample(GENRES, random.randint(1, 3)),
+            description=language.text(40),
+            category=random.choice(GENRES),
+            language=random.choice(("en", "en-NZ", "de", "fr", None)),
+            year=2026 - int(random.expovariate(1 / 20)),
+            publish_at=NOW + random.randint(-1000, 1000) if random.random() < 0.02 else None,
+            expires_at=NOW + random.randint(-1000, 1000) if random.random() < 0.02 else None,
+            captions={"en": said} if said else {},
+        )
+
+
+def with_typo(text: str, random: Random) -> str | None:
+    """A text with one typo in a word that may have one; None if it has no such word."""
+    words_ = [token for token in tokens(text) if len(token.word) >= ONE_TYPO and token.word.isalpha() and not token.run]
+    if not words_:
+        return None
+    token = random.choice(words_)
+    word = text[token.start : token.end]
+    other = word
+    while distance(token.word, "".join(words(other)), 1) != 1:
+        at = random.randrange(len(word))
+        letter = random.choice(string.ascii_lowercase)
+        kind = random.randrange(4)
+        if kind == 0:
+            other = word[:at] + letter + word[at + 1 :]
+        elif kind == 1:
+            other = word[:at] + letter + word[at:]
+        elif kind == 2:
+            other = word[:at] + word[at + 1 :]
+        else:
+            other = word[:at] + word[at : at + 2][::-1] + word[at + 2 :]
+    return text[: token.start] + other + text[token.end :]
+
+
+def found_with_typos(engine: Engine, titles: Sequence[str], random: Random) -> tuple[int, int]:
+    """How many titles are among the first three hits of themselves with a typo, and how many were looked for."""
+    found = looked_for = 0
+    for wanted in titles:
+        q = with_typo(wanted, random)
+        if q is None:
+            continue
+        looked_for += 1
+        hits = engine.search(parse(q[:256]), SOMEBODY, NOW, limit=3).hits
+        found += any((stored := engine.stored(hit.video_id)) and stored.title == wanted for hit in hits)
+    return found, looked_for
+
+
+def questions(catalogue: Sequence[Film], language: Language, random: Random) -> dict[str, list[str]]:
+    """What is asked, by kind."""
+
+    def some(ask: Callable[[Film], str]) -> list[str]:
+        return [ask(random.choice(catalogue)) for _ in range(QUESTIONS)]
+
+    def sentence(film: Film) -> str:
+        lines = [text for said in film.captions.values() for _, text in said]
+        if not lines:
+            return " ".join(film.description.split()[5:10])
+        at = random.randrange(len(lines) - 1)
+        return " ".join(f"{lines[at]} {lines[at + 1]}".split()[4:10])
+
+    return {
+        "a word of a title": some(lambda film: f"{film.title.split()[0]} "),
+        "a title": some(lambda film: film.title),
+        "a title with a typo": [typo for text in some(lambda film: film.title) if (typo := with_typo(text, random))],
+        "three letters of a word": some(lambda film: film.title[:3]),
+        "one letter": [random.choice(string.ascii_lowercase) for _ in range(QUESTIONS)],
+        "frequent words": [" ".join(random.sample(language.words[:50], 2)) + " " for _ in range(QUESTIONS)],
+        "a quote": some(lambda film: f'"{sentence(film)}"'),
+        "a quote without its marks": some(sentence),
+        "ten words": [language.name(10) for _ in range(QUESTIONS)],
+    }
+
+
+def timed(times: Sequence[float]) -> str:
+    """Their median and 95th percentile."""
+    cuts = statistics.quantiles(times, n=20)
+    return f"p50 {cuts[9] * 1e3:6.1f} ms   p95 {cuts[18] * 1e3:6.1f} ms"
+
+
+def measure(name: str, catalogue: Sequence[Film], language: Language, random: Random, folder: Path) -> None:
+    """Build an index, ask it, and print what that takes."""
+    engine = Engine(folder)
+    started = time.perf_counter()
+    engine.put(catalogue)
+    engine.commit(AT)
+    engine.settle()
+    seconds = time.perf_counter() - started
+    size = sum(file.size for file in engine.files())
+    print(f"{name}: {len(catalogue):,} films in {seconds:.1f} s, {seconds / len(catalogue) * 1e3:.2f} ms a film")
+    print(f"  {size / 1e6:.1f} MB on disk, {size / len(catalogue) / 1e3:.2f} KB a film")
+    started = time.perf_counter()
+    Engine(folder).search(parse("film"), SOMEBODY, NOW, facets=FACETS)
+    print(f"  opened and asked for the first time in {(time.perf_counter() - started) * 1e3:.1f} ms")
+    print(f"  a page of {PAGE} with its total, three facets and highlights:")
+    for kind, asked in questions(catalogue, language, random).items():
+        times, totals = [], []
+        for q in asked:
+            started = time.perf_counter()
+            question = parse(q)
+            found = engine.search(question, SOMEBODY, NOW, facets=FACETS, limit=PAGE)
+            highlighter = Highlighter(question)
+            for hit in found.hits:
+                if stored := engine.stored(hit.video_id):
+                    highlighter.of(stored)
+            times.append(time.perf_counter() - started)
+            totals.append(found.total)
+        print(f"    {kind:26} {timed(times)}   of {statistics.median(totals):,.0f} films")
+    times = []
+    for film in random.choices(catalogue, k=QUESTIONS):
+        started = time.perf_counter()
+        engine.similar(film.video_id, SOMEBODY, NOW)
+        times.append(time.perf_counter() - started)
+    print(f"  ten films like one            {timed(times)}")
+    times = []
+    for film in random.choices(catalogue, k=COMMITS):
+        started = time.perf_counter()
+        engine.put([film])
+        engine.commit(AT)
+        times.append(time.perf_counter() - started)
+    print(f"  a commit of one film          {timed(times)}")
+    visible = [film.title for film in catalogue if film.visible and not (film.publish_at or film.expires_at)]
+    _print_typos(engine, visible[:LOOKED_FOR], random)
+    engine.close()
+
+
+def _print_typos(engine: Engine, titles: Sequence[str], random: Random) -> None:
+    found, looked_for = found_with_typos(engine, titles, random)
+    print(f"  {found / max(looked_for, 1):.1%} of {looked_for:,} titles with a typo are among the first three hits")
+
+
+def demo_films() -> list[Film]:
+    """The films of the demo, by their titles."""
+    records = json.loads(FILMS.read_text(encoding="utf-8"))
+    titles = (title(record.get("Title")) for record in records)
+    return [
+        Film(str(uuid.uuid5(uuid.NAMESPACE_OID, str(number))), "demo", each, number, visible=True)
+        for number, each in enumerate(titles)
+    ]
+
+
+def main(arguments: list[str]) -> None:
+    """Measure catalogues of the usual sizes, or of those given: films without captions, and with."""
+    silent, talking = map(int, arguments) if arguments else (SILENT, TALKING)
+    with tempfile.TemporaryDirectory() as name:
+        random = Random(1)
+        language = Language(random)
+        measure("without captions", list(films(silent, language, random)), language, random, Path(name) / "silent")
+        spoken = list(films(talking, language, random, cues=CUES))
+        measure(f"with {CUES:,} cues each", spoken, language, random, Path(name) / "talking")
+        demo = demo_films()
+        engine = Engine(Path(name) / "demo")
+        engine.put(demo)
+        engine.commit(AT)
+        print(f"the demo: {len(demo):,} films")
+        _print_typos(engine, [film.title for film in demo], random)
+        engine.close()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
