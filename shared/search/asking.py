@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from tantivy import FieldType, Occur, Query, Schema
 
 from shared.core.caller import Caller
+from shared.search.fields import ALL
 from shared.search.question import Clause, Phrase, Question, Word
 from shared.videos.tags import folded
 
@@ -13,6 +14,8 @@ WEIGHTS: Mapping[str, float] = {"title": 8.0, "names": 5.0, "tags": 4.0, "descri
 """How much a word counts by where it stands."""
 _EXACT, _PREFIX, _TYPO, _PREFIX_TYPO = 1.0, 0.6, 0.3, 0.15
 """How much it counts by how well it fits."""
+_ANYWHERE = 2.0
+"""How much words count that are alike, and stand elsewhere than in the title."""
 _RARITY = 0.1
 """How much the rarity of a word, how often it is there, and how short the text is (BM25, up to about 25) add to an exact fit."""
 _AS_LONG, _ALMOST_AS_LONG = 2.0, 0.5
@@ -48,15 +51,19 @@ class Asking:
         self._schema = schema
         self.is_by_time = not question.clauses
         """Whether everything fits equally well, so that the newest come first."""
-        must = [self._clause(clause) for clause in question.clauses]
-        out = [self._excluded(clause) for clause in question.excluded]
-        self.all = self._among(must, out, caller, now, filters)
+        out = [self._fitting_anyhow(clause) for clause in question.excluded]
+
+        def among(must: Sequence[Query]) -> Query:
+            return self._among(must, out, caller, now, filters)
+
+        self.all = among([self._fitting_anyhow(clause) for clause in question.clauses])
         """What is found, for counting it."""
         self.query = self.all
         """The same, with scores by which it is ranked."""
-        if must:
+        if question.clauses:
+            found = among([self._scored(clause) for clause in question.clauses])
             bonus = [(Occur.Should, query) for query in self._bonus(question)]
-            self.query = Query.boolean_query([(Occur.Must, self.all), *bonus])
+            self.query = Query.boolean_query([(Occur.Must, found), *bonus])
 
     @classmethod
     def like(
@@ -135,7 +142,7 @@ class Asking:
             before = None if filters.created_before is None else filters.created_before - 1
             yield Query.range_query(self._schema, "createdAt", FieldType.Integer, filters.created_from, before)
 
-    def _clause(self, clause: Clause) -> Query:
+    def _scored(self, clause: Clause) -> Query:
         """What has a word or a phrase in any text; what fits best counts."""
         fits = self._phrase(clause.texts) if isinstance(clause, Phrase) else self._word(clause)
         return Query.disjunction_max_query(list(fits), tie_breaker=0.1)
@@ -148,20 +155,30 @@ class Asking:
     def _word(self, word: Word) -> Iterable[Query]:
         for name, weight in WEIGHTS.items():
             yield _fitting(self._term(name, word.text), weight * _EXACT, weight * _RARITY)
+        # To find the words that are alike takes the most of all, so it is not done for each text.
+        for name, weight in {"title": WEIGHTS["title"], ALL: _ANYWHERE}.items():
             if word.is_prefix:
                 yield Query.const_score_query(self._fuzzy(name, word.text, 0, prefix=True), weight * _PREFIX)
             if word.typos:
                 yield Query.const_score_query(self._fuzzy(name, word.text, word.typos), weight * _TYPO)
+            if word.may_lack_letter:
+                yield Query.const_score_query(self._lacking(name, word.text), weight * _TYPO)
             if word.prefix_typos:
                 likely = self._fuzzy(name, word.text, word.prefix_typos, prefix=True)
                 yield Query.const_score_query(likely, weight * _PREFIX_TYPO)
 
-    def _excluded(self, clause: Clause) -> Query:
+    def _fitting_anyhow(self, clause: Clause) -> Query:
+        """The same without scores, with as few looks at all words of the index as can be."""
         if isinstance(clause, Phrase):
             return _any([Query.phrase_query(self._schema, name, list(clause.texts)) for name in WEIGHTS])
+        fits = []
         if clause.is_prefix:
-            return _any([self._fuzzy(name, clause.text, 0, prefix=True) for name in WEIGHTS])
-        return _any([self._term(name, clause.text) for name in WEIGHTS])
+            fits.append(self._fuzzy(ALL, clause.text, clause.prefix_typos, prefix=True))
+        if clause.typos > clause.prefix_typos or (clause.typos and not clause.is_prefix):
+            fits.append(self._fuzzy(ALL, clause.text, clause.typos))
+        if clause.may_lack_letter:
+            fits.append(self._lacking(ALL, clause.text))
+        return _any([self._term(ALL, clause.text), *fits])
 
     def _bonus(self, question: Question) -> Iterable[Query]:
         """What makes a film that was found come first, and finds none by itself."""
@@ -178,6 +195,11 @@ class Asking:
 
     def _fuzzy(self, name: str, text: str, typos: int, *, prefix: bool = False) -> Query:
         return Query.fuzzy_term_query(self._schema, name, text, typos, True, prefix)
+
+    def _lacking(self, name: str, text: str) -> Query:
+        # A word is letters and digits: none of them means anything else to the pattern.
+        patterns = [f"{text[:at]}.{text[at:]}" for at in range(len(text) + 1)]
+        return Query.regex_query(self._schema, name, "|".join(patterns))
 
     def _until(self, name: str, time: int) -> Query:
         return self._by_terms(name, None, time)

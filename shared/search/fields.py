@@ -14,6 +14,8 @@ from shared.videos.tags import folded
 _SPREAD = 0.01
 """By how much the scores of films differ that fit equally well: so little that it never outweighs a difference in how well, and
 enough that hardly two of 100,000 have the same."""
+ALL = "words"
+"""The field that has all words of all texts, each once."""
 
 
 class Said(NamedTuple):
@@ -44,6 +46,7 @@ def _schema() -> tantivy.Schema:
     for name in ("title", "names", "tags", "description"):
         schema.add_text_field(name, tokenizer_name="whitespace")
     schema.add_text_field("captions", stored=True, tokenizer_name="whitespace")
+    schema.add_text_field(ALL, tokenizer_name="whitespace", index_option="basic")
     for name in ("shown", "starts", "said"):
         schema.add_bytes_field(name, stored=True)
     for name in ("owner", "language"):
@@ -103,13 +106,17 @@ def _add_texts(document: tantivy.Document, film: Film) -> None:
     }
     document.add_bytes("shown", json.dumps(shown, ensure_ascii=False, separators=(",", ":")).encode())
     document.add_unsigned("length", len(tokens(film.title)))
-    for name, texts in _indexed(shown).items():
-        for text in texts:
+    texts = _indexed(shown)
+    for name, values in texts.items():
+        for text in values:
             document.add_text(name, text)
-    for cues in filter(None, said.values()):
-        document.add_text("captions", "\n".join(words for _, _, words in cues))
+    spoken = ["\n".join(words for _, _, words in cues) for cues in said.values() if cues]
+    for text, cues in zip(spoken, filter(None, said.values()), strict=True):
+        document.add_text("captions", text)
         document.add_bytes("said", "\n".join(text for _, text, _ in cues).encode())
         document.add_bytes("starts", " ".join(str(start) for start, _, _ in cues).encode())
+    every = {word for values in (*texts.values(), spoken) for text in values for word in text.split()}
+    document.add_text(ALL, " ".join(sorted(every)))
 
 
 def _cues(cues: Sequence[tuple[int, str]]) -> list[tuple[int, str, str]]:

@@ -190,7 +190,7 @@ class _Needles:
             exact = f" {clause.text}" + " " * (not clause.is_prefix)
         if exact in self._flat:
             return [exact]
-        if isinstance(clause, Phrase) or not clause.typos or best[number] >= PREFIX:
+        if isinstance(clause, Phrase) or best[number] or not (clause.typos or clause.may_lack_letter):
             return []
         if self._vocabulary is None:
             self._vocabulary = set(self._flat.split())

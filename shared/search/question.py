@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from shared.core.errors import InvalidParameter
 from shared.core.text import BREAKS
-from shared.search.words import Token, distance, prefix_distance, tokens, typos_allowed
+from shared.search.words import ONE_TYPO, Token, distance, prefix_distance, tokens, typos_allowed
 
 LONGEST = 256
 """Characters of a question."""
@@ -31,6 +31,8 @@ class Word:
     text: str
     typos: int = 0
     """How many it may have."""
+    may_lack_letter: bool = False
+    """Whether it may be a word of ONE_TYPO letters without one of them, which is too short to have any other typo."""
     is_prefix: bool = False
     prefix_typos: int = 0
     """How many may be in the start of a word, where `is_prefix`."""
@@ -41,6 +43,8 @@ class Word:
             return EXACT
         if self.is_prefix and word.startswith(self.text):
             return PREFIX
+        if self.may_lack_letter and len(word) == ONE_TYPO and distance(self.text, word, 1) == 1:
+            return TYPO
         if self.typos and distance(self.text, word, self.typos) <= self.typos:
             return TYPO
         if self.prefix_typos and prefix_distance(self.text, word, self.prefix_typos) <= self.prefix_typos:
@@ -134,8 +138,13 @@ def _typed(found: list[Token], *, is_phrase: bool, is_last: bool) -> list[Clause
 
 def _word(token: Token, *, is_last: bool) -> Word:
     typos = typos_allowed(token.word)
-    prefix_typos = 1 if is_last and typos and len(token.word) >= SHORTEST_PREFIX_WITH_TYPO else 0
-    return Word(token.word, typos, is_last, prefix_typos)
+    return Word(
+        token.word,
+        typos,
+        may_lack_letter=len(token.word) == ONE_TYPO - 1 and not token.word.isdigit(),
+        is_prefix=is_last,
+        prefix_typos=1 if is_last and typos and len(token.word) >= SHORTEST_PREFIX_WITH_TYPO else 0,
+    )
 
 
 def _as_asked(found: list[Token]) -> tuple[str, ...]:

@@ -9,8 +9,8 @@ from shared.search.question import EXACT, LONGEST, MOST_CLAUSES, PREFIX, PREFIX_
 
 
 def test_the_last_word_may_still_be_typed() -> None:
-    assert parse("The Spide").clauses == (Word("the"), Word("spide", typos=1, is_prefix=True))
-    assert parse("The Spide ").clauses == (Word("the"), Word("spide", typos=1))
+    assert parse("The Spide").clauses == (Word("the", may_lack_letter=True), Word("spide", typos=1, is_prefix=True))
+    assert parse("The Spide ").clauses == (Word("the", may_lack_letter=True), Word("spide", typos=1))
 
 
 def test_long_starts_of_words_may_have_a_typo_too() -> None:
@@ -43,7 +43,7 @@ def test_minus_leaves_out() -> None:
 
 def test_a_hyphen_within_a_word_leaves_nothing_out() -> None:
     question = parse("spider-man ")
-    assert question.clauses == (Word("spider", typos=1), Word("man"))
+    assert question.clauses == (Word("spider", typos=1), Word("man", may_lack_letter=True))
     assert question.excluded == ()
     assert parse("x -spider-man").excluded == (Phrase(("spider", "man")),)
 
@@ -109,6 +109,9 @@ def test_words_that_are_everywhere_are_words_like_others() -> None:
         ("heat ", "heats", TYPO),
         ("heat ", "heater", 0),
         ("hea", "hat", 0),
+        ("het ", "heat", TYPO),  # a word of four letters that lacks one
+        ("hat ", "heats", 0),
+        ("999 ", "1999", 0),
         ("terminatr", "terminator", TYPO),
         ("termnat", "terminator", PREFIX_TYPO),
         ("termnat ", "terminator", 0),
