@@ -85,7 +85,7 @@ _ENDINGS = ("", "", "n", "r", "s", "t", "l", "ck", "nd")
 class Language:
     """A made-up language, in which few words are frequent and most are rare, as in any other."""
 
-    def __init__(self, random: Random, size: int = VOCABULARY) -> None:
+    def __init__(self, random: Random, size: int) -> None:
         self._random = random
         found: dict[str, None] = {}
         while len(found) < size:
@@ -264,7 +264,7 @@ def main(arguments: list[str]) -> None:
     silent, talking = map(int, arguments) if arguments else (SILENT, TALKING)
     with tempfile.TemporaryDirectory() as name:
         random = Random(1)
-        language = Language(random)
+        language = Language(random, VOCABULARY)
         measure("without captions", list(films(silent, language, random)), language, random, Path(name) / "silent")
         spoken = list(films(talking, language, random, cues=CUES))
         measure(f"with {CUES:,} cues each", spoken, language, random, Path(name) / "talking")

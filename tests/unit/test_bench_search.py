@@ -1,0 +1,41 @@
+"""What `python -m bench.search` measures is what it says."""
+
+from random import Random
+
+import pytest
+
+from bench import search
+from shared.search.words import distance, words
+
+
+def test_a_typo_is_one_letter_of_one_word() -> None:
+    random = Random(4)
+    for _ in range(200):
+        typo = search.with_typo("The Big Terminal", random)
+        assert typo is not None
+        the, big, other = words(typo)
+        assert (the, big) == ("the", "big")
+        assert distance("terminal", other, 2) == 1
+    assert search.with_typo("The 2001 of 東京物語", random) is None
+
+
+def test_made_up_films_are_the_same_each_time() -> None:
+    def made() -> list[object]:
+        random = Random(1)
+        return list(search.films(3, search.Language(random, 500), random, cues=2))
+
+    assert made() == made()
+
+
+def test_each_catalogue_is_measured(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    demo = search.demo_films()
+    assert len(demo) > 3_000
+    for name, value in {"QUESTIONS": 3, "COMMITS": 2, "CUES": 5, "VOCABULARY": 500}.items():
+        monkeypatch.setattr(search, name, value)
+    monkeypatch.setattr(search, "demo_films", lambda: demo[:20])
+    search.main(["40", "3"])
+    said = capsys.readouterr().out
+    assert "without captions: 40 films in" in said
+    assert "with 5 cues each: 3 films in" in said
+    assert said.count("a quote without its marks") == 2
+    assert said.count("titles with a typo are among the first three hits") == 3
