@@ -134,6 +134,8 @@ def distance(one: str, other: str, most: int) -> int:
 
 def prefix_distance(start: str, word: str, most: int) -> int:
     """The fewest typos that lie between `start` and any start of the word; `most` + 1 if they are more."""
+    if len(set(start) - set(word)) > most:
+        return most + 1
     longest = len(start) + most
     return min(distance(start, word[:length], most) for length in range(max(len(start) - most, 0), longest + 1))
 
