@@ -3,6 +3,7 @@
 This is our own: Tantivy's snippets know neither typos nor prefixes, and nothing of cues.
 """
 
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -67,19 +68,25 @@ class _Fits(dict[str, tuple[tuple[int, int], ...]]):
 
     def __init__(self, clauses: Sequence[Clause]) -> None:
         self._words = [(number, clause) for number, clause in enumerate(clauses) if isinstance(clause, Word)]
+        self._clauses = dict(self._words)
         self._fitting: dict[int, set[str]] = {number: set() for number, _ in self._words}
+        self._seen: dict[int, set[str]] = {number: set() for number, _ in self._words}
 
     def __missing__(self, word: str) -> tuple[tuple[int, int], ...]:
         fits = ((number, clause.fit(word)) for number, clause in self._words)
         found = self[word] = tuple((number, fit) for number, fit in fits if fit)
-        for number, _ in found:
-            self._fitting[number].add(word)
         return found
 
     def among(self, words: set[str], clause: int) -> set[str]:
         """Those of some words that fit a clause."""
-        for word in words.difference(self):
-            self[word]
+        # Most words are too short or too long, which takes less to see than to look at their letters.
+        asked = self._clauses[clause]
+        shortest, longest = len(asked.text) - 2, sys.maxsize if asked.is_prefix else len(asked.text) + 2
+        seen = self._seen[clause]
+        for word in words - seen:
+            if shortest <= len(word) <= longest and asked.fit(word):
+                self._fitting[clause].add(word)
+        seen |= words
         return words & self._fitting[clause]
 
 
