@@ -6,6 +6,7 @@ import random
 import struct
 import tempfile
 from collections.abc import Callable
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 
 import av
 from av.audio.frame import AudioFrame
+from av.stream import Disposition
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 from PIL import Image
@@ -142,6 +144,64 @@ def film(
             output.mux(sound.encode())
         output.close()
         return Path(file.name).read_bytes()
+
+
+@dataclass(frozen=True)
+class Spoken:
+    """A subtitle track: its texts, each with the milliseconds from and until which it is shown."""
+
+    language: str = "eng"
+    texts: tuple[tuple[int, int, str], ...] = ((500, 1500, "The tide is out."), (2000, 3000, "It comes back."))
+    codec: str = "subrip"
+    forced: bool = False
+
+
+SCRIPT = b"""[Script Info]
+ScriptType: v4.00+
+
+[V4+ Styles]
+Format: Name, Fontname, Fontsize
+Style: Default,Arial,16
+
+[Events]
+Format: Layer, Start, End, Style, Name, MarginL, MarginR, MarginV, Effect, Text
+"""
+"""The header without which FFmpeg encodes no subtitles, of whatever format."""
+
+
+@lru_cache(maxsize=16)
+def spoken(
+    *tracks: Spoken, container: str = "matroska", pictures: bytes = b"", muxer: tuple[tuple[str, str], ...] = ()
+) -> bytes:
+    """Make a film with subtitle tracks: a small one of four seconds, or with the pictures of another."""
+    with tempfile.NamedTemporaryFile() as file, av.open(io.BytesIO(pictures or film(4, TINY)), "r") as seen:
+        with av.open(file.name, "w", format=container, options=dict(muxer)) as output:
+            video = output.add_stream_from_template(seen.streams.video[0])
+            packets: list[tuple[Fraction, Any]] = []
+            for packet in seen.demux(video=0):
+                if packet.size:
+                    assert packet.pts is not None
+                    packets.append((packet.pts * packet.time_base, packet))
+                    packet.stream = video
+            for track in tracks:
+                stream: Any = output.add_stream(track.codec)  # PyAV's stub knows no subtitles here
+                stream.codec_context.subtitle_header = SCRIPT
+                stream.time_base, stream.metadata["language"] = Fraction(1, 1000), track.language
+                stream.disposition = Disposition.forced if track.forced else Disposition(0)
+                for start, end, text in track.texts:
+                    said = av.Packet(_encoded(track.codec, text))
+                    said.stream, said.time_base = stream, Fraction(1, 1000)
+                    said.pts, said.dts, said.duration = start, start, end - start
+                    packets.append((Fraction(start, 1000), said))
+            for _, packet in sorted(packets, key=lambda timed: timed[0]):
+                output.mux(packet)
+        return Path(file.name).read_bytes()
+
+
+def _encoded(codec: str, text: str) -> bytes:
+    """A text as a packet has it."""
+    data = text.encode()
+    return {"mov_text": len(data).to_bytes(2, "big") + data, "ass": b"0,0,Default,,0,0,0,," + data}.get(codec, data)
 
 
 @lru_cache(maxsize=8)
@@ -300,6 +360,8 @@ KINDS: dict[str, Callable[[], bytes]] = {
     "mov": lambda: film(1, TINY, container="mov", codec="qtrle", pixels="argb"),
     "mkv": lambda: film(1, TINY, container="matroska", audio=True),
     "webm": lambda: film(1, TINY, container="webm", codec="libvpx-vp9"),
+    "subtitles": lambda: spoken(Spoken(), Spoken("deu", codec="ass")),
+    "timed text": lambda: spoken(Spoken(codec="mov_text"), container="mp4"),
     "avi": lambda: film(1, TINY, container="avi", codec="mpeg4"),
     "flv": lambda: film(1, TINY, container="flv", codec="flv", audio=True),
     "ts": lambda: film(1, TINY, container="mpegts", audio=True),
@@ -350,6 +412,7 @@ def read(reader: Sandbox, source: Source) -> Facts:
     assert reader.poster(source, facts).pictures
     assert reader.poster(source, facts, facts.duration // 2).pictures
     assert reader.storyboard(source, facts).tiles >= 1
+    assert len(reader.subtitles(source, 10_000, 100).tracks) == sum(map(len, facts.subtitles.values()))
     return facts
 
 

@@ -11,6 +11,7 @@ from shared.media.film import Film, boxes, keyframe, opened
 from shared.media.frames import hdr
 from shared.media.results import Facts
 from shared.media.source import Source
+from shared.media.subtitles import noted
 
 TAIL_ENTRIES = 1000
 TAIL_MS = 1000
@@ -45,6 +46,7 @@ def probe(source: Source) -> Facts:
             frame_rate=round(float(rate), 3) if rate and Fraction(1, 1000) <= rate <= 1000 else None,
             hdr=hdr(frame.color_trc),
             pixel_format=frame.format.name,
+            subtitles=noted(film),
         )
 
 

@@ -18,8 +18,14 @@ from shared.media.poster import poster
 from shared.media.probe import probe
 from shared.media.source import Range
 from shared.media.storyboard import storyboard
+from shared.media.subtitles import subtitles
 
-TASKS: Mapping[str, Callable[..., object]] = {"probe": probe, "poster": poster, "storyboard": storyboard}
+TASKS: Mapping[str, Callable[..., object]] = {
+    "probe": probe,
+    "poster": poster,
+    "storyboard": storyboard,
+    "subtitles": subtitles,
+}
 
 
 class AskedSource:

@@ -1,7 +1,7 @@
 """What is known of a film and made of it. Importing it costs nothing: no decoder comes with it."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
@@ -28,6 +28,8 @@ class Facts:
     frame_rate: float | None
     hdr: str | None
     pixel_format: str
+    subtitles: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """The languages of its subtitle tracks by their codecs, both as the film has them, such as `{"subrip": ["eng"]}`."""
 
     @property
     def resolution(self) -> str:
@@ -66,6 +68,7 @@ class Facts:
             "frameRate": self.frame_rate,
             "hdr": self.hdr,
             "pixelFormat": self.pixel_format,
+            "subtitles": {codec: [*languages] for codec, languages in self.subtitles.items()} or None,
         }
         return {name: value for name, value in facts.items() if value is not None}
 
@@ -88,6 +91,7 @@ class Facts:
             frame_rate=None if rate is None else float(rate),
             hdr=document.get("hdr"),
             pixel_format=str(document["pixelFormat"]),
+            subtitles=document.get("subtitles", {}),
         )
 
 
@@ -121,3 +125,27 @@ class Storyboard:
     tile_width: int
     tile_height: int
     interval: int
+
+
+@dataclass(frozen=True, slots=True)
+class SubtitleTrack:
+    """The texts of a film's subtitle track, or why there are none."""
+
+    number: int
+    """Among the film's tracks, from 0."""
+    language: str
+    """As the film has it, such as `eng` (ISO 639-2)."""
+    codec: str
+    is_forced: bool
+    """Whether it has only what viewers need who understand the film, such as signs."""
+    events: Sequence[tuple[int, int, str]]
+    """When each text is shown and until when, in milliseconds, in the order of the starts; and what it says."""
+    fault: str | None = None
+    """Why it has no texts: a sentence for its owner."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subtitles:
+    """All subtitle tracks of a film."""
+
+    tracks: Sequence[SubtitleTrack]

@@ -17,7 +17,7 @@ from typing import Any
 
 from shared.media import errors
 from shared.media.errors import UnreadableFilm
-from shared.media.results import Facts, Poster, Storyboard
+from shared.media.results import Facts, Poster, Storyboard, Subtitles
 from shared.media.source import Source, read_all
 
 LONGEST_SECONDS = 100.0
@@ -69,6 +69,11 @@ class Sandbox:
         """Make a film's storyboard."""
         made: Storyboard = self._run("storyboard", source, facts)
         return made
+
+    def subtitles(self, source: Source, most_bytes: int, most_events: int) -> Subtitles:
+        """Read the text of a film's subtitle tracks."""
+        read: Subtitles = self._run("subtitles", source, most_bytes, most_events)
+        return read
 
     def close(self) -> None:
         """End the process, if there is one; the next task starts another."""
