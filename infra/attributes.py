@@ -56,6 +56,12 @@ ENTRY = (*_RELATION, "writeId")
 LEAVING = ("removing", "updatedBy", "updatedFor", "writeId")
 """Who removes what lies beside a video next."""
 
+FILM_CAPTIONS = (
+    *("videoId", "language", "owner", "version", "text", "cues", "size", "origin", "upload", *_STAMP),
+    *LEAVING,
+)
+"""What captions are that were taken out of a film."""
+
 RELATION = (*ENTRY, *LEAVING[:-1])
 """Where a credit or release stands, and who removes it next."""
 

@@ -211,6 +211,9 @@ class JobsStack(cdk.Stack):
         )
         router.allow_items("GetItem", "PutItem", of=[schema.VIDEO, schema.JOB])
         router.allow_items("UpdateItem", of=[schema.JOB], attributes=attributes.WANTED_JOB)
+        # Captions of a film that was replaced.
+        router.allow_items("DeleteItem", "Query", of=[schema.CAPTION])
+        router.allow_items("UpdateItem", of=[schema.CAPTION], attributes=attributes.LEAVING)
         router.allow_items("DeleteItem", "PutItem", "Query", of=[schema.SHARE])
         router.allow_items("UpdateItem", of=[schema.SHARE], attributes=attributes.SHARE)
         router.allow_send(*queues.values())
@@ -274,7 +277,7 @@ class JobsStack(cdk.Stack):
         return probe
 
     def _thumbnails(self) -> ServiceFunction:
-        """Makes posters and storyboards."""
+        """Makes posters and storyboards, and takes captions out of films."""
         media = self._media.media
         thumbnails = self._function(
             "Thumbnails",
@@ -283,8 +286,9 @@ class JobsStack(cdk.Stack):
             timeout=THUMBNAILS_TIMEOUT,
             environment={"MEDIA_BUCKET": media.bucket_name},
         )
-        self._allow_work_on_films(thumbnails, changing=attributes.PICTURES)
-        thumbnails.allow_objects("PutObject", bucket=media, below=(PICTURES,))
+        self._allow_work_on_films(thumbnails, changing=(*attributes.PICTURES, *attributes.FILM_CAPTIONS))
+        thumbnails.allow_items("ConditionCheckItem", "Query", of=[schema.VIDEO])
+        thumbnails.allow_objects("PutObject", bucket=media, below=(PICTURES, CAPTIONS))
         return thumbnails
 
     def _allow_work_on_films(self, worker: ServiceFunction, *, changing: Iterable[str]) -> None:

@@ -29,6 +29,8 @@ class Kind:
     """Whether the video cannot become ready without it."""
     after_probe: bool = True
     """Whether it is wanted only once `probe` has found out what the film is."""
+    needs: str | None = None
+    """The fact about the film without which it is not wanted."""
     per_rendition: bool = False
     """Whether there is one job for each rendition; its kind is then such as `transcode.720p`."""
     parameters: Mapping[str, str] = field(default_factory=dict)
@@ -50,6 +52,14 @@ _ROWS = (
         parameters={"time": "posterTime"},
     ),
     Kind("storyboard", "Making the storyboard", "thumbnails", lease=6 * MINUTE, needed=False),
+    Kind(
+        "captions",
+        "Taking out the subtitles",
+        "thumbnails",
+        lease=6 * MINUTE,
+        needed=False,
+        needs="subtitles",
+    ),
     # An outside transcoder: it may have a long queue of its own, but reports while it works.
     Kind(
         "transcode",

@@ -85,6 +85,7 @@ function progressOf(video, uploadId) {
     { name: "Sent", state: "done" },
     { name: "Arrived", state: hasArrived ? "done" : hasFailed ? "failed" : "running" },
     ...["probe", "poster", "storyboard"].map((kind) => stepOf(nameOf(kind), jobs.find((job) => job.kind === kind))),
+    ...jobs.filter(({ kind }) => kind === "captions").map((job) => stepOf(nameOf(job.kind), job)), // of a film that has some
     ...(renditions.length ? renditions.map((job) => stepOf(nameOf(job.kind), job)) : [stepOf("Versions", undefined)]),
     { name: "Ready", state: isReady ? "done" : "waiting" },
   ];

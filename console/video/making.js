@@ -23,7 +23,7 @@ const WAIT_MS = 3000;
 /** For how long a film may arrive, that was sent before the screen was opened. */
 const ARRIVAL_MS = 10 * 60_000;
 /** In the order in which they run. */
-const ORDER = ["probe", "poster", "storyboard"];
+const ORDER = ["probe", "poster", "storyboard", "captions"];
 
 /** @param {PartProps} props */
 export default function Making(props) {

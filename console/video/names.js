@@ -18,7 +18,7 @@ export function regionName(code) {
 /** What a job does, as a heading. @param {string} kind such as `transcode.720p` */
 export function nameOf(kind) {
   if (kind.startsWith("transcode.")) return `Version in ${kind.slice("transcode.".length)}`;
-  return { probe: "Looking at the film", poster: "Poster", storyboard: "Storyboard" }[kind] ?? kind;
+  return { probe: "Looking at the film", poster: "Poster", storyboard: "Storyboard", captions: "Subtitles" }[kind] ?? kind;
 }
 
 /** @param {Intl.DisplayNames} names @param {string} code */

@@ -9,6 +9,7 @@ from shared.aws.s3 import ObjectGone, Objects, object_uri
 from shared.aws.s3 import make_client as make_s3_client
 from shared.captions.store import (
     FORMATS,
+    MOST_STORED,
     TYPE,
     CaptionStore,
     captions_document,
@@ -30,9 +31,6 @@ from shared.web.http import make_handler as make_http_handler
 from shared.web.paging import Paged, Pages
 from shared.web.parameters import language_of
 from shared.web.requests import JSON, Request
-
-MOST_STORED = 2_000_000
-"""Bytes of captions as they are kept, which are all in one answer: `&` takes five bytes as `&amp;`."""
 
 
 class Captions:

@@ -1,4 +1,4 @@
-"""Makes the pictures of films: the poster in several widths, and the storyboard."""
+"""Makes the pictures of films, which are the poster in several widths and the storyboard, and takes their subtitles out."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -8,9 +8,15 @@ from shared.aws.dynamodb import Table, make_client
 from shared.aws.s3 import Objects, ObjectSource, object_uri
 from shared.aws.s3 import make_client as make_s3_client
 from shared.aws.sqs import process
+from shared.captions.cues import MOST_BYTES, MOST_CUES
+from shared.captions.film_store import FilmCaptions
+from shared.captions.of_film import texts_of
+from shared.captions.store import TYPE, text_hash, text_key
 from shared.core.attributes import Item
+from shared.core.caller import Caller
 from shared.core.settings import LambdaHandler, entry_point, media_bucket, reader_memory, table_name
 from shared.core.telemetry import logged
+from shared.films.job import Beside, for_job
 from shared.films.jobs import JobStore
 from shared.films.worker import Result, Worker
 from shared.media.results import Facts, Picture
@@ -21,22 +27,30 @@ from shared.videos.links import THUMBNAILS
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
+NAME = "thumbnails"
+"""Who writes what it makes."""
 FOR_EVER = "public, max-age=31536000, immutable"
 """Another film or another moment has another hash, and so another URL."""
 
 
 class Painter:
-    """Does the jobs of kinds `poster` and `storyboard`."""
+    """Does the jobs of kinds `poster`, `storyboard` and `captions`."""
 
-    def __init__(self, objects: Objects, reader: Sandbox, bucket: str) -> None:
+    def __init__(
+        self, objects: Objects, reader: Sandbox, bucket: str, captions: FilmCaptions, clock: Callable[[], float]
+    ) -> None:
         self.objects = objects
         self.reader = reader
         self.bucket = bucket
+        self.captions = captions
+        self.clock = clock
 
     def do(self, job: Item, item: Item) -> Result:
-        """Make the pictures of one kind; raises UnreadableFilm."""
+        """Make the pictures of one kind, or the captions; raises UnreadableFilm."""
         film = job["input"]
         source = ObjectSource(self.objects, film["source"], film["etag"], film["fileSize"])
+        if job["kind"] == "captions":
+            return self._captions(job, source)
         facts = Facts.of(item["source"]["media"])
         make = {"poster": self._poster, "storyboard": self._storyboard}[job["kind"]]
         pictures = make(job, source, facts)
@@ -56,6 +70,20 @@ class Painter:
         stored = self._stored(job, [made.sheet])
         url = self._put(job, "storyboard.vtt", made.cues.encode(), "text/vtt; charset=utf-8")
         return stored | {"storyboard.vtt": {"url": url, "fileSize": len(made.cues.encode())}}
+
+    def _captions(self, job: Item, source: ObjectSource) -> Result:
+        """The texts as objects, which nothing names until the job is done: captions and job are one transaction."""
+        texts, skipped = texts_of(self.reader.subtitles(source, MOST_BYTES, MOST_CUES).tracks)
+        for text in texts:
+            key = text_key(job["videoId"], text_hash(text.content))
+            self.objects.put(self.bucket, key, text.content, f"{TYPE}; charset=utf-8")
+        writer = for_job(Caller.job(NAME), job)
+
+        def placing(video_item: Item) -> Beside:
+            placed = self.captions.placing(texts, video_item, writer, int(self.clock()))
+            return placed._replace(output=placed.output | {"skipped": [*skipped, *placed.output["skipped"]]})
+
+        return Result({}, lambda video_item: video_item, placing)
 
     def _stored(self, job: Item, pictures: Iterable[Picture]) -> Item:
         return {
@@ -78,7 +106,8 @@ def make(
     jobs: JobStore, objects: Objects, reader: Sandbox, bucket: str, clock: Callable[[], float] = time.time
 ) -> LambdaHandler:
     """The handler over the stores; `clock` gives epoch seconds."""
-    worker = Worker("thumbnails", jobs, clock, Painter(objects, reader, bucket).do)
+    painter = Painter(objects, reader, bucket, FilmCaptions(jobs.table), clock)
+    worker = Worker(NAME, jobs, clock, painter.do)
 
     def handle(event: dict[str, Any], _: "LambdaContext") -> dict[str, Any]:
         return process(event, worker.handle)

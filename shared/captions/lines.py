@@ -18,6 +18,11 @@ class Block(NamedTuple):
     lines: list[str]
 
 
+def cleaned(text: str) -> str:
+    """The text of a film's packet with LF between its lines, and without control characters."""
+    return _UNWANTED.sub("", text.replace("\r\n", "\n").replace("\r", "\n").replace("\ufeff", ""))
+
+
 def lines_of(text: str) -> list[str]:
     """Its lines, which end with LF, CRLF or CR, without a byte order mark; raises InvalidCaptions.
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 MOST_LANGUAGES = 100
 """In how many languages a video may have captions; those that are added at the same moment may pass it by a few."""
+MOST_STORED = 2_000_000
+"""Bytes of captions as they are kept, which are all in one answer: `&` takes five bytes as `&amp;`."""
 TYPE = "text/vtt"
 """Of what captions are kept as, and shown as (https://www.w3.org/TR/webvtt1/)."""
 SUBRIP = "application/x-subrip"
@@ -149,8 +151,9 @@ class CaptionStore(BesideStore):
         """A video's chapters; raises NotFound for the video or for them."""
         return self._seen(CHAPTERS.key(videoId=video_id), video_id, caller, now, _NO_CHAPTERS)
 
-    def _languages(self, video_id: str) -> list[Item]:
-        return children_of(self.table, video_id, prefix_of(CAPTION), limit=MOST_LANGUAGES).items
+    def _languages(self, video_id: str, *, consistent: bool = False) -> list[Item]:
+        prefix = prefix_of(CAPTION)
+        return children_of(self.table, video_id, prefix, limit=MOST_LANGUAGES + 10, consistent=consistent).items
 
 
 def shown_while_playing(

@@ -19,10 +19,11 @@ Repeated and late messages and stream records therefore change nothing, a result
 present one is dropped, and the sweeper queues again whatever is past its time.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
+from shared.aws.dynamodb import Write
 from shared.aws.records import author
 from shared.core.attributes import Item
 from shared.core.caller import Caller, done_for, request_of
@@ -63,6 +64,15 @@ class Ticket:
     attempt: int
 
 
+class Beside(NamedTuple):
+    """What a job writes beside its video, in one transaction with its end."""
+
+    output: Item
+    """What it adds to the job's output."""
+    writes: Sequence[Write]
+    """Up to 98, each on its own condition."""
+
+
 def ticket_of(job: Item) -> Ticket:
     """The present attempt of a job."""
     return Ticket(job["videoId"], job["kind"], job["inputHash"], int(job["attempt"]))
@@ -79,6 +89,11 @@ def owned_jobs(video: Item, jobs: Iterable[Item]) -> list[Item]:
     An id that an import uses again may for a moment still have jobs of the earlier video.
     """
     return [job for job in jobs if job["state"] in STATES and job["owner"] == video["userId"]]
+
+
+def is_kept(job: Item, video: Item) -> bool:
+    """Whether the video still has the pictures that a job made."""
+    return not set(job["output"].get("pictures", ())) - set(video.get("pictures", {}))
 
 
 def renditions_folder(media_bucket: str, video_id: str) -> str:

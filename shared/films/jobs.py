@@ -14,11 +14,13 @@ from shared.films.job import (
     LAST_ATTEMPT,
     PENDING,
     STATES,
+    Beside,
     Ticket,
     at_rest,
     author_of,
     due,
     for_job,
+    is_kept,
     queued,
     ticket_of,
     tries,
@@ -139,7 +141,9 @@ class JobStore:
             **author_of(worker, now),
         }
         write = self.table.update(
-            JOB.key(videoId=ticket.video_id, kind=ticket.kind), _set(change), condition=_is_at(ticket, "queued")
+            JOB.key(videoId=ticket.video_id, kind=ticket.kind),
+            change_between({}, change),
+            condition=_is_at(ticket, "queued"),
         )
         try:
             return self.table.write(write, returning="ALL_NEW")
@@ -152,19 +156,28 @@ class JobStore:
         until = now + kind_of(ticket.kind).lease
         change = {"progress": progress, "leaseUntil": until, **due("running", until), **author_of(worker, now)}
         mine = _is_at(ticket, "running") & Expression.of("#worker = :worker", worker=instance)
-        write = self.table.update(JOB.key(videoId=ticket.video_id, kind=ticket.kind), _set(change), condition=mine)
+        write = self.table.update(
+            JOB.key(videoId=ticket.video_id, kind=ticket.kind), change_between({}, change), condition=mine
+        )
         try:
             return self.table.write(write, returning="ALL_NEW")
         except ConditionFailed as failure:
             return failure.item if is_ours(failure.item, change) else None
 
     def complete(
-        self, ticket: Ticket, output: Item, worker: Caller, now: int, edit: Callable[[Item], Item]
+        self,
+        ticket: Ticket,
+        output: Item,
+        worker: Caller,
+        now: int,
+        edit: Callable[[Item], Item],
+        beside: Callable[[Item], Beside] | None = None,
     ) -> Item | None:
         """Put a result into job and video at once; None when its input is no longer wanted.
 
         Only the input counts and not the attempt: a worker that was given up as dead may still be the first to
-        finish. `edit` puts the result into the video's item.
+        finish. `edit` puts the result into the video's item, which is not written if that changes nothing. `beside` says
+        what else is written, given the video; it is asked again when others write the same.
         """
         for round_ in range(CONTENTION_ATTEMPTS):
             self._pause(round_)
@@ -172,12 +185,13 @@ class JobStore:
             video = self.wanting(job) if job else None
             if job is None or video is None:
                 return None
-            done = {**job, "state": "done", "progress": 100, "output": output, "finishedAt": now}
+            more = beside(video) if beside else Beside({}, ())
+            done = {**job, "state": "done", "progress": 100, "output": output | more.output, "finishedAt": now}
             done.pop("error", None)
             done = at_rest(done, worker, now)
             edited = edit(video)
             new = stamp(edited, caller=for_job(worker, job), now=now, version=video["version"] + 1)
-            if self._together(job, done, video, new):
+            if self._together(job, done, video, video if edited == video else new, more.writes):
                 return done
         raise contended("the video")
 
@@ -186,8 +200,8 @@ class JobStore:
     ) -> Item | None:
         """End an attempt without a result: queue the next one, or give up; None when it is no longer wanted.
 
-        `final`: for a reason in the film itself, so that no later retry can succeed either. A video that cannot become
-        ready without this job becomes `failed` in the same transaction.
+        `final`: for a reason in the film itself, so that no later retry can succeed. A video that cannot become ready
+        without this job becomes `failed` in the same transaction.
         """
         error = {"reason": reason, "at": now, "attempt": ticket.attempt} | ({"final": True} if final else {})
         for round_ in range(CONTENTION_ATTEMPTS):
@@ -213,9 +227,8 @@ class JobStore:
         raise contended("the video")
 
     def send_again(self, job: Item, now: int, actor: Caller = SWEEPER) -> Item | None:
-        """Let the message of a job that waits be sent once more, as the same attempt; or give up a job that waited
-        too long. None when it does not wait any more.
-        """
+        """Let the message of a job that waits be sent again, for the same attempt, or give up one that waited too long;
+        None when it does not wait any more."""
         kind = kind_of(job["kind"])
         if now - job["queuedAt"] >= kind.longest_wait:
             reason = f"No worker took the job within {kind.longest_wait // HOUR} hours."
@@ -244,7 +257,7 @@ class JobStore:
             if asked is None:
                 raise NotFound("The video has no such job; GET its jobs to see which it has.")
             known = job if job and job["state"] in STATES and job["inputHash"] == input_hash(asked) else None
-            if known and known["state"] == "done" and _is_kept(known, video):
+            if known and known["state"] == "done" and is_kept(known, video):
                 raise IllegalTransition("The job is done; only a failed job can be tried again.")
             if known and known["state"] in PENDING:
                 lost = known["state"] == "queued" and now - known["sentAt"] >= MINUTE
@@ -293,9 +306,8 @@ class JobStore:
         return [job for job in page.items if job["state"] in STATES]
 
     def pending(self, state: str) -> Iterator[Item]:
-        """The places of the jobs in a pending state, the first one due first: `relSort` is when that is.
-
-        `relId` is `videoId/kind`, and `createdAt` when it was wanted; a job from an earlier release has none.
+        """The places of the jobs in a pending state, the first one due first: `relSort` is when that is. `relId` is
+        `videoId/kind`, and `createdAt` when it was wanted; a job from an earlier release has none.
         """
         yield from self._places(job_relation(state), 0, ("relSort", "relId", "createdAt"))
 
@@ -340,14 +352,16 @@ class JobStore:
         asked = wanted(video).get(job["kind"])
         return video if asked is not None and input_hash(asked) == job["inputHash"] else None
 
-    def _together(self, job: Item, changed: Item, video: Item, new: Item) -> bool:
-        """Write job and video in one transaction; False when one of them has changed since it was read."""
-        key = VIDEO.key(videoId=video["videoId"])
-        update = self.table.update(key, change_between(video, new), condition=as_read(video))
+    def _together(self, job: Item, changed: Item, video: Item, new: Item, writes: Sequence[Write] = ()) -> bool:
+        """Write job and video, and more, in one transaction; False when one of them has changed since it was read."""
+        key, present = VIDEO.key(videoId=video["videoId"]), as_read(video)
+        update = self.table.update(key, change_between(video, new), condition=present)
+        first = self.table.check(key, condition=present) if new is video else update
         try:
-            self.table.transact([update, self._change(job, changed)])
+            self.table.transact([first, self._change(job, changed), *writes])
         except ConditionFailed as failure:
-            return is_ours(failure.item, (new, changed)[failure.position])
+            # Had an earlier attempt got through, the video or the job would be the first to say so.
+            return failure.position < 2 and is_ours(failure.item, (new, changed)[failure.position])
         except TransactionConflict:
             return False
         return True
@@ -374,15 +388,6 @@ class JobStore:
 
     def _change(self, job: Item, changed: Item) -> Write:
         return self.table.update(key_of(job), change_between(job, changed), condition=unchanged(job))
-
-
-def _is_kept(job: Item, video: Item) -> bool:
-    """Whether the video still has the pictures that a job made."""
-    return not set(job["output"].get("pictures", ())) - set(video.get("pictures", {}))
-
-
-def _set(change: Item) -> Expression:
-    return change_between({}, change)
 
 
 def _is_at(ticket: Ticket, state: str) -> Expression:

@@ -18,6 +18,8 @@ def wanted(video: Item | None) -> dict[str, Item]:
     for kind in KINDS.values():
         if kind.after_probe and "media" not in source:
             continue
+        if kind.needs and kind.needs not in source["media"]:
+            continue
         chosen = {name: video[attribute] for name, attribute in kind.parameters.items() if attribute in video}
         if kind.per_rendition:
             for name, size in source["renditions"].items():

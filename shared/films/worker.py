@@ -8,6 +8,7 @@ from shared.aws.sqs import Message
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.telemetry import service_logger
+from shared.films.job import Beside
 from shared.films.jobs import JobStore
 from shared.films.messages import JobMessage, parse
 from shared.media.errors import UnreadableFilm
@@ -19,6 +20,8 @@ class Result:
 
     output: Item
     edit: Callable[[Item], Item]
+    beside: Callable[[Item], Beside] | None = None
+    """What else it writes, given the video."""
 
 
 Do = Callable[[Item, Item], Result]
@@ -59,7 +62,7 @@ class Worker:
             self._logger.exception("job failed", exc_info=error, extra=log)
             self._jobs.fail(ticket, _reason(error), self._caller, self._now(), retry=True)
         else:
-            done = self._jobs.complete(ticket, result.output, self._caller, self._now(), result.edit)
+            done = self._jobs.complete(ticket, result.output, self._caller, self._now(), result.edit, result.beside)
             self._logger.info("job done" if done else "result not wanted", extra=log)
 
     def _now(self) -> int:

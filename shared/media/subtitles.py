@@ -28,8 +28,8 @@ _NEVER = 1 << 62
 _FORMATS = ("subrip", "text", "webvtt", "mov_text", "ass")
 _FIELDS_OF_ASS = 8
 """Fields of SubStation Alpha before the text, as containers have it."""
-_COMMENT = re.compile(r"\{[^\\}][^}]*\}|\{\}")
-_DRAWING = re.compile(r"\{[^}]*\\p[1-9]")
+_COMMENT = re.compile(r"\{[^\\{}][^{}]*\}|\{\}")
+_DRAWING = re.compile(r"\{[^{}]*\\p[1-9]")
 _BREAK = re.compile(r"\\[Nn]")
 
 Event = tuple[int, int, str]

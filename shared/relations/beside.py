@@ -65,6 +65,10 @@ class BesideStore:
         _, present = self._own(key, video_id, caller, now)
         if present is None:
             raise NotFound(absent)
+        self._remove(key, present, caller, now, allows)
+
+    def _remove(self, key: Key, present: Item, caller: Caller, now: int, allows: Allows) -> None:
+        """Remove what is there, or what others make of it meanwhile; raises VersionMismatch when `allows` refuses."""
         for _ in range(CHANGE_ATTEMPTS):
             require_allowed(allows, present)
             # First who removes it, which the stream shows with what was removed. All else stays as it was, also its time:

@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from shared.aws.stream import Record
+from shared.captions.film_store import FilmCaptions
 from shared.core.attributes import Item
 from shared.core.caller import request_of
 from shared.core.telemetry import correlated, service_logger
 from shared.films.job import PENDING, delay_before, tries
-from shared.films.jobs import JobStore
+from shared.films.jobs import ROUTER, JobStore
 from shared.films.messages import (
     aggregates_message,
     job_message,
@@ -48,6 +49,7 @@ class Router:
 
     def __init__(self, jobs: JobStore, shares: ShareStore, queues: Mapping[str, Sender], media_bucket: str) -> None:
         self.jobs = jobs
+        self.captions = FilmCaptions(jobs.table)
         self.shares = shares
         self.queues = queues
         self.media_bucket = media_bucket
@@ -106,6 +108,8 @@ class Router:
             self._counted.append(aggregates_message(new["videoId"], request_of(new), entries=moved))
 
     def _wishes_changed(self, old: Item | None, new: Item, now: int) -> None:
+        if old and "source" in old and old["source"]["uploadId"] != new["source"]["uploadId"]:
+            self.captions.leave(new, ROUTER.acting_for(request_of(new)), now)
         before, after = wanted(old), wanted(new)
         for kind, job_input in after.items():
             if kind not in before or input_hash(before[kind]) != input_hash(job_input):

@@ -11,7 +11,6 @@ from botocore.exceptions import ClientError, EndpointConnectionError, ReadTimeou
 from PIL import Image
 
 from functions.probe import handler as probe
-from functions.thumbnails import handler as thumbnails
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
 from shared.core.attributes import Item
@@ -20,55 +19,10 @@ from shared.films.job import LAST_ATTEMPT
 from shared.kinds import kind_of
 from shared.media import errors
 from shared.media.sandbox import Sandbox
-from tests.backstage import READER, Backstage
+from tests.backstage import Backstage
 from tests.films import claiming, film
 from tests.harness import MEDIA_BUCKET, SOURCES_BUCKET, Api, Clock, Context
-
-LADDER = ("720p", "240p")
-
-
-class Workers:
-    """The two functions, and a film that was uploaded for them."""
-
-    def __init__(self, api: Api, backstage: Backstage, objects: Objects) -> None:
-        self.api = api
-        self.backstage = backstage
-        self.objects = objects
-        self.handlers = {
-            "probe": probe.make(backstage.jobs, objects, READER, LADDER, backstage.clock),
-            "thumbnails": thumbnails.make(backstage.jobs, objects, READER, MEDIA_BUCKET, backstage.clock),
-        }
-
-    def upload(self, data: bytes, video_id: str | None = None, upload: str = "0001") -> str:
-        """Put a film where an upload puts it, and let the router know."""
-        video_id = video_id or str(self.api.create()["videoId"])
-        key = f"{video_id}/{upload}"
-        etag = self.objects.client.put_object(Bucket=SOURCES_BUCKET, Key=key, Body=data)["ETag"].strip('"')
-        self.backstage.arrive(video_id, upload=upload, etag=etag, size=len(data))
-        return video_id
-
-    def deliver(self, queue: str, *bodies: dict[str, Any]) -> dict[str, Any]:
-        """Hand messages to a function as Lambda does: those that wait, or the given ones."""
-        waiting = list(bodies) or self.backstage.queues[queue].take()
-        records = [{"messageId": str(number), "body": json.dumps(body)} for number, body in enumerate(waiting)]
-        answer = self.handlers[queue]({"Records": records}, Context())
-        self.backstage.settle()
-        return answer
-
-    def work(self) -> None:
-        """Let both functions do what there is to do."""
-        for queue in self.handlers:
-            assert self.deliver(queue) == {"batchItemFailures": []}
-
-    def document(self, video_id: str) -> dict[str, Any]:
-        """The video as its owner sees it."""
-        video: dict[str, Any] = self.api.get(f"/v1/videos/{video_id}").json
-        return video
-
-    def picture(self, uri: str) -> bytes:
-        """What lies at a URL of the tests' pictures."""
-        key = uri.removeprefix("https://pictures.example/")
-        return self.objects.client.get_object(Bucket=MEDIA_BUCKET, Key=key)["Body"].read()
+from tests.working import LADDER, Workers
 
 
 @pytest.fixture

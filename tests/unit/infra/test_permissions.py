@@ -57,7 +57,7 @@ from shared.webhooks.places import PlaceStore
 from shared.webhooks.sending import Answer
 from shared.webhooks.store import WebhookStore
 from tests.backstage import READER, RENDITIONS, SHARES, Backstage, FakeQueue
-from tests.films import film
+from tests.films import Spoken, film, spoken
 from tests.harness import (
     MASTER,
     MEDIA_BUCKET,
@@ -308,6 +308,17 @@ def from_upload_to_pictures(service: Service) -> None:
     service.keep_history()
     for path, query in (("", "version=1"), ("/diff", "from=1")):
         assert service.api.get(f"/v1/videos/{video_id}{path}", query=query).status == 200
+
+
+def films_with_subtitles(service: Service) -> None:
+    """Their captions are taken out, replaced by those of another film, and removed with that of a third."""
+    video_id = service.api.create()["videoId"]
+    tracks = Spoken("eng"), Spoken("deu")
+    for data in (spoken(*tracks), spoken(Spoken("eng", ((0, 900, "Other words."),)), tracks[1]), film(1)):
+        service.api.clock.advance(1)  # ids of uploads are larger from second to second
+        service.upload(video_id, data)
+        service.work()
+    assert service.api.get(f"/v1/videos/{video_id}/captions").json["items"] == []
 
 
 def what_is_no_film(service: Service) -> None:
@@ -577,6 +588,7 @@ WALKS: dict[str, Callable[[Service], None]] = {
     for walk in (
         every_route,
         from_upload_to_pictures,
+        films_with_subtitles,
         captions_and_chapters,
         more_films_than_a_share,
         what_is_no_film,
@@ -898,7 +910,7 @@ FORBIDDEN: list[tuple[str, set[str], list[Access]]] = [
     ("write a film", {"uploads"}, [Access("s3:PutObject", "Sources/v/u")]),
     ("write a picture", {"thumbnails"}, [Access("s3:PutObject", "Media/thumbnails/v/x.jpg")]),
     ("read captions", {"captions", "playback"}, [Access("s3:GetObject", "Media/captions/v/h.vtt")]),
-    ("write captions", {"captions"}, [Access("s3:PutObject", "Media/captions/v/h.vtt")]),
+    ("write captions", {"captions", "thumbnails"}, [Access("s3:PutObject", "Media/captions/v/h.vtt")]),
     ("write a rendition", set(), [Access("s3:PutObject", "Media/renditions/v/x.mp4")]),
     (
         "remove films and pictures",

@@ -1,0 +1,97 @@
+"""Captions of origin `film`, in the table.
+
+Those that the owner wrote stay as they are, whatever a film has. Those of an earlier film are replaced; in languages that
+the next one has not, they go when it arrives.
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+from shared.aws.dynamodb import Write
+from shared.aws.expressions import change_between
+from shared.aws.records import key_of, stamped, unchanged
+from shared.captions.store import MOST_LANGUAGES, CaptionStore, text_hash
+from shared.core.attributes import Item
+from shared.core.caller import Caller
+from shared.core.errors import VersionMismatch
+from shared.films.job import Beside
+from shared.relations.beside import OWNER
+from shared.schema import CAPTION
+
+MOST_AT_ONCE = 90
+"""Languages that are taken out of one film: they are one transaction with their job, which has room for 100 items."""
+UPLOAD = "upload"
+"""Attribute: the id of the upload whose film the captions are of. Ids of later uploads are larger."""
+
+_OWNERS = "The video has captions in this language that were sent."
+_NO_ROOM = f"The video has captions in {MOST_LANGUAGES} languages already."
+
+
+class Text(NamedTuple):
+    """What a track of a film says, as captions are kept."""
+
+    track: int
+    """Its number among the film's tracks."""
+    language: str
+    codec: str
+    content: bytes
+    cues: int
+
+    def left(self, reason: str) -> Item:
+        """A report that it was not taken."""
+        return left(self.track, self.language, self.codec, reason)
+
+
+def left(track: int, language: str, codec: str, reason: str) -> Item:
+    """A report of a track that was not taken; the reason is a sentence."""
+    return {"track": track, "language": language, "codec": codec, "reason": reason}
+
+
+class FilmCaptions(CaptionStore):
+    """Captions of films, in the table."""
+
+    def placing(self, texts: Sequence[Text], video: Item, caller: Caller, now: int) -> Beside:
+        """The writes that put the texts of a video's present film beside it, whose objects are there; and a report of them.
+
+        Each write is on condition that the captions are as they are now.
+        """
+        present = {item["language"]: item for item in self._languages(video["videoId"], consistent=True)}
+        room = MOST_LANGUAGES - len(present)
+        writes: list[Write] = []
+        taken: list[Item] = []
+        left: list[Item] = []
+        for text in texts:
+            there = present.get(text.language)
+            if there and there["origin"] != "film":
+                left.append(text.left(_OWNERS))
+            elif there is None and not room:
+                left.append(text.left(_NO_ROOM))
+            else:
+                room -= there is None
+                taken.append({"track": text.track, "language": text.language, "cues": text.cues})
+                writes += self._write(text, there, video, caller, now)
+        return Beside({"captions": taken, "skipped": left}, writes)
+
+    def _write(self, text: Text, there: Item | None, video: Item, caller: Caller, now: int) -> list[Write]:
+        key = CAPTION.key(videoId=video["videoId"], language=text.language)
+        content = {"text": text_hash(text.content), "cues": text.cues, "size": len(text.content), "origin": "film"}
+        content |= {UPLOAD: video["source"]["uploadId"]}
+        if there and content.items() <= there.items():
+            return []
+        item = {**key, "videoId": video["videoId"], "language": text.language, OWNER: video["userId"], **content}
+        new = stamped(item, caller, now, version=there["version"] + 1 if there else 1)
+        # As a change, and not as a whole: workers that read films may put no items.
+        return [self.table.update(key, change_between(there or key, new), condition=unchanged(there))]
+
+    def leave(self, video: Item, caller: Caller, now: int) -> None:
+        """Remove the captions of films before the present one; raises WriteContention."""
+        upload = video["source"]["uploadId"]
+
+        def is_older(item: Item | None) -> bool:
+            return bool(item and item["origin"] == "film" and item.get(UPLOAD, "") < upload)
+
+        for item in self._languages(video["videoId"], consistent=True):
+            if is_older(item):
+                with suppress(VersionMismatch):  # when somebody has written them meanwhile
+                    self._remove(key_of(item), item, caller, now, is_older)

@@ -1,0 +1,66 @@
+"""Captions out of films: what their subtitle tracks say, as captions are kept."""
+
+from collections.abc import Sequence
+
+from shared.captions import payload, subrip, webvtt
+from shared.captions.cues import LATEST, LONGEST_CUE, MOST_CUES, Cue, InvalidCaptions
+from shared.captions.film_store import MOST_AT_ONCE, Text, left
+from shared.captions.languages import tag_of
+from shared.captions.lines import cleaned
+from shared.captions.store import MOST_STORED
+from shared.core.attributes import Item
+from shared.media import errors
+from shared.media.results import SubtitleTrack
+
+_TAKEN = "Another track of the film has the same language."
+_NO_TEXT = "It has no text that captions could show."
+_TOO_MANY = f"The film has more than {MOST_AT_ONCE} languages."
+
+
+def texts_of(tracks: Sequence[SubtitleTrack]) -> tuple[list[Text], list[Item]]:
+    """The texts of a film's tracks, one for each language; and for each other track, why it gives none.
+
+    Where several tracks have one language, it is the first of them that has any text, and one that is not forced.
+    """
+    texts: dict[str, Text] = {}
+    skipped: list[Item] = []
+    for track in sorted(tracks, key=lambda each: (each.is_forced, each.number)):
+        language = tag_of(track.language)
+        reason = track.fault
+        if reason is None and language in texts:
+            reason = _TAKEN
+        if reason is None and len(texts) == MOST_AT_ONCE:
+            reason = _TOO_MANY
+        if reason is None:
+            cues = cues_of(track)
+            content = webvtt.write(cues).encode()
+            if not cues:
+                reason = _NO_TEXT
+            elif len(content) > MOST_STORED or len(cues) > MOST_CUES:
+                reason = errors.TOO_MUCH_TEXT
+            else:
+                texts[language] = Text(track.number, language, track.codec, content, len(cues))
+        if reason is not None:
+            skipped.append(left(track.number, language, track.codec, reason))
+    return [*texts.values()], skipped
+
+
+def cues_of(track: SubtitleTrack) -> list[Cue]:
+    """The cues of a track, each once, in their order; without those that captions do not take."""
+    cues: dict[Cue, None] = {}
+    for start, end, said in track.events:
+        text, settings = _payload(track.codec, cleaned(said), start, end)
+        if text and len(text) <= LONGEST_CUE and start < end <= LATEST:
+            cues[Cue(start, end, text, settings=settings)] = None
+    return [*cues]
+
+
+def _payload(codec: str, said: str, start: int, end: int) -> tuple[str, str | None]:
+    if codec == "webvtt" and "-->" not in said:
+        try:
+            checked = payload.checked("\n".join(line for line in said.split("\n") if line.strip()), start, end, 1)
+        except InvalidCaptions:
+            pass  # then its tags are put in order, or shown
+        else:
+            return checked, None
+    return subrip.payload(said)
