@@ -12,7 +12,7 @@ import { Leave } from "./piece.js";
 /**
  * @typedef {import("../screens/video.js").PartProps} PartProps
  * @typedef {import("./tracks.js").Chapter} Chapter
- * @typedef {{ version: number | null, chapters: Chapter[] }} Kept Version null: the video has none.
+ * @typedef {{ version: number | null, chapters: Chapter[], proposed: { start: number, title?: string }[] }} Kept Version null: the video has none.
  * @typedef {{ id: number, start: string, title: string }} Row As it is typed.
  */
 
@@ -23,7 +23,9 @@ const TAKEN = "Another chapter begins then.";
 export default function ChapterList(props) {
   const { video, isOwner, texts, playing } = props;
   const { videoId } = video;
-  const [isEdited, setEdited] = useState(false);
+  /** What is edited: null is nothing. */
+  const [edited, setEdited] = useState(/** @type {Chapter[] | null} */ (null));
+  const isEdited = edited !== null;
   const kept = useLoad((signal) => read(videoId, signal), [videoId]);
   useEffect(() => void (texts && kept.reload()), [texts]);
   const edit = useRef(/** @type {HTMLElement | null} */ (null));
@@ -36,12 +38,13 @@ export default function ChapterList(props) {
   const mayEdit = isOwner && video.status !== "deleted" && value && !isEdited;
   return html`<div class="above">
       <h2>Chapters</h2>
-      ${mayEdit && html`<button type="button" ref=${edit} onClick=${() => setEdited(true)}>${value.chapters.length ? "Edit chapters" : "Add chapters"}</button>`}
+      ${mayEdit && html`<button type="button" ref=${edit} onClick=${() => setEdited(value.chapters)}>${value.chapters.length ? "Edit chapters" : "Add chapters"}</button>`}
+      ${mayEdit && value.proposed.length > 0 && html`<button type="button" onClick=${() => setEdited(entitled(value.proposed))}>Take the proposed chapters</button>`}
     </div>
     <${Failure} error=${kept.error} retry=${kept.reload} />
     ${!value && kept.isLoading && html`<${Loading} />`}
-    ${value && isEdited
-      ? html`<${ChaptersForm} ...${props} kept=${value} onClose=${() => setEdited(false)} />`
+    ${value && edited
+      ? html`<${ChaptersForm} ...${props} kept=${value} first=${edited} onClose=${() => setEdited(null)} />`
       : value && (value.chapters.length ? html`<ol class="pieces">${value.chapters.map(({ start, title }) => html`<li key=${start}>
           <div><span class="start">${clock(start)}</span> <${Typed}>${title}<//></div>
           <button type="button" class="quiet" aria-label=${`Go there: ${clock(start)}, ${title}`} onClick=${() => playing.current?.seek(start / 1000)}>Go there</button>
@@ -51,20 +54,21 @@ export default function ChapterList(props) {
 /** @param {string} videoId @param {AbortSignal} [signal] @returns {Promise<Kept>} */
 async function read(videoId, signal) {
   try {
-    return (await ask(api.GET("/v1/videos/{videoId}/chapters", { params: { path: { videoId } }, signal }))).data;
+    const { data } = await ask(api.GET("/v1/videos/{videoId}/chapters", { params: { path: { videoId } }, signal }));
+    return { version: data.version ?? null, chapters: data.chapters, proposed: data.proposed ?? [] };
   } catch (error) {
-    if (error instanceof Problem && error.status === 404) return { version: null, chapters: [] };
+    if (error instanceof Problem && error.status === 404) return { version: null, chapters: [], proposed: [] };
     throw error;
   }
 }
 
-/** @param {PartProps & { kept: Kept, onClose: () => void }} props */
-function ChaptersForm({ video: { videoId }, playing, retexted, kept, onClose }) {
-  const [rows, setRows] = useState(() => typed(kept.chapters.length ? kept.chapters : [{ start: 0, title: "" }]));
+/** @param {PartProps & { kept: Kept, first: Chapter[], onClose: () => void }} props `first`: what is edited at first */
+function ChaptersForm({ video: { videoId }, playing, retexted, kept, first, onClose }) {
+  const [rows, setRows] = useState(() => typed(first.length ? first : [{ start: 0, title: "" }]));
   /** What is replaced. @type {[number | null, (version: number | null) => void]} */
   const [version, setVersion] = useState(kept.version);
   const [theirs, setTheirs] = useState(/** @type {Kept | null} */ (null));
-  const [isTyped, setTyped] = useState(false);
+  const [isTyped, setTyped] = useState(first !== kept.chapters);
   const [isLeaving, setLeaving] = useState(false);
   /** What is wrong with the starts of rows, by the rows' ids. */
   const [wrong, setWrong] = useState(/** @type {Map<number, string>} */ (new Map()));
@@ -185,6 +189,11 @@ function ChaptersForm({ video: { videoId }, playing, retexted, kept, onClose }) 
     </div>`}
     ${isLeaving && html`<${Leave} onStay=${() => setLeaving(false)} onLeave=${onClose} />`}
   </form>`;
+}
+
+/** Chapters of what is proposed, with numbers for titles where it has none. @param {Kept["proposed"]} proposed @returns {Chapter[]} */
+function entitled(proposed) {
+  return proposed.map(({ start, title }, index) => ({ start, title: title ?? `Chapter ${index + 1}` }));
 }
 
 let last = 0;

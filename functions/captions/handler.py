@@ -111,8 +111,15 @@ class Captions:
 
     def chapters(self, request: Request) -> Answer:
         """GET /v1/videos/{videoId}/chapters"""
-        item = self.store.chapters(request.video_id(), request.caller, request.now)
-        return respond(200, chapters_document(item), request=request, version=item["version"])
+        video_id = request.video_id()
+        item, proposed = self.store.chapters(video_id, request.caller, request.now)
+        document = chapters_document(item) if item else {"videoId": video_id, "chapters": []}
+        version = item["version"] if item else None
+        if not proposed:
+            return respond(200, document, request=request, version=version)
+        # The ETag is that of the chapters alone, by which they are written; so it cannot say that nothing has changed.
+        headers = {} if version is None else {"ETag": etag(version, document)}
+        return respond(200, {**document, "proposed": proposed}, headers=headers)
 
     def put_chapters(self, request: Request) -> Answer:
         """PUT /v1/videos/{videoId}/chapters"""

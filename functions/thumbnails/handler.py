@@ -11,7 +11,7 @@ from shared.aws.sqs import process
 from shared.captions.cues import MOST_BYTES, MOST_CUES
 from shared.captions.film_store import FilmCaptions
 from shared.captions.of_film import texts_of
-from shared.captions.store import TYPE, text_hash, text_key
+from shared.captions.store import PROPOSED, TYPE, text_hash, text_key
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.settings import LambdaHandler, entry_point, media_bucket, reader_memory, table_name
@@ -53,23 +53,27 @@ class Painter:
             return self._captions(job, source)
         facts = Facts.of(item["source"]["media"])
         make = {"poster": self._poster, "storyboard": self._storyboard}[job["kind"]]
-        pictures = make(job, source, facts)
-        return Result({"pictures": sorted(pictures)}, lambda video_item: video.pictured(video_item, pictures))
+        pictures, more = make(job, source, facts)
+        return Result({"pictures": sorted(pictures), **more}, lambda video_item: video.pictured(video_item, pictures))
 
-    def _poster(self, job: Item, source: ObjectSource, facts: Facts) -> Item:
+    def _poster(self, job: Item, source: ObjectSource, facts: Facts) -> tuple[Item, Item]:
         made = self.reader.poster(source, facts, job["input"].get("time"))
         stored = {name: picture | {"time": made.time} for name, picture in self._stored(job, made.pictures).items()}
         largest = max(
             (picture for picture in made.pictures if picture.content_type == "image/jpeg"),
             key=lambda picture: picture.width,
         )
-        return {"poster": stored[largest.name], **stored}
+        return {"poster": stored[largest.name], **stored}, {}
 
-    def _storyboard(self, job: Item, source: ObjectSource, facts: Facts) -> Item:
+    def _storyboard(self, job: Item, source: ObjectSource, facts: Facts) -> tuple[Item, Item]:
         made = self.reader.storyboard(source, facts)
         stored = self._stored(job, [made.sheet])
         url = self._put(job, "storyboard.vtt", made.cues.encode(), "text/vtt; charset=utf-8")
-        return stored | {"storyboard.vtt": {"url": url, "fileSize": len(made.cues.encode())}}
+        cues = {"storyboard.vtt": {"url": url, "fileSize": len(made.cues.encode())}}
+        chapters: list[Item] = [
+            {"start": each.start} | ({"title": each.title} if each.title else {}) for each in made.chapters
+        ]
+        return stored | cues, {PROPOSED: chapters} if chapters else {}
 
     def _captions(self, job: Item, source: ObjectSource) -> Result:
         """The texts as objects, which nothing names until the job is done: captions and job are one transaction."""

@@ -66,7 +66,7 @@ CAPTIONS = (
         "GET /v1/videos/{videoId}/chapters",
         ("BatchGetItem",),
         None,
-        f"the video, to know who asks, and {_CHAPTERS}",
-        "1 RRU",
+        f"the video, to know who asks, {_CHAPTERS}, and sk = JOB#storyboard, which proposes some to the owner",
+        "1.5 RRU",
     ),
 )

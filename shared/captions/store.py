@@ -13,11 +13,13 @@ from shared.aws.dynamodb import Table
 from shared.aws.records import stamped
 from shared.core.attributes import Item
 from shared.core.caller import Caller
-from shared.core.errors import InvalidContent, LimitReached
+from shared.core.errors import InvalidContent, LimitReached, NotFound
 from shared.core.position import Page, Position
+from shared.films.wants import input_hash, wanted
 from shared.relations.beside import OWNER, Allows, BesideStore, require_allowed
 from shared.relations.children import children_of, prefix_of
-from shared.schema import CAPTION, CHAPTERS
+from shared.schema import CAPTION, CHAPTERS, JOB, VIDEO
+from shared.videos.access import seen_by
 
 if TYPE_CHECKING:
     from shared.captions.models import ChaptersContent
@@ -34,6 +36,8 @@ FORMATS: Mapping[str, Literal["vtt", "srt"]] = {TYPE: "vtt", SUBRIP: "srt"}
 """What captions may be sent as, by their media types."""
 ORIGINS = ("owner", "film")
 """Who made captions: `film`, if a job took them out of the film."""
+PROPOSED = "chapters"
+"""What chapters that are proposed are called in the output of the job `storyboard`."""
 Keep = Callable[[str | None], None]
 """Sees to it that the object of new captions is there; takes the hash of the text that they replace, if any."""
 _NONE, _NO_CHAPTERS = "There are no captions in this language.", "The video has no chapters."
@@ -71,6 +75,13 @@ def chapters_document(item: Item) -> dict[str, Any]:
     """Chapters as clients see them."""
     shown = item | {"chapters": chapters_of(item)}
     return {name: shown[name] for name in ("videoId", "chapters", "version", "updatedAt")}
+
+
+def proposed_of(video: Item, storyboard: Item | None) -> list[dict[str, Any]]:
+    """The chapters that the job `storyboard` proposes for a video's present film: each has a `start`, some a `title`."""
+    asked = wanted(video).get("storyboard")
+    is_done = storyboard and asked and storyboard["state"] == "done" and storyboard["inputHash"] == input_hash(asked)
+    return storyboard["output"].get(PROPOSED, []) if storyboard and is_done else []
 
 
 def chapters_of(item: Item) -> list[dict[str, Any]]:
@@ -147,9 +158,15 @@ class CaptionStore(BesideStore):
         """Remove a video's chapters; raises as `delete` does."""
         self._delete(CHAPTERS.key(videoId=video_id), video_id, caller, now, allows, _NO_CHAPTERS)
 
-    def chapters(self, video_id: str, caller: Caller, now: int) -> Item:
-        """A video's chapters; raises NotFound for the video or for them."""
-        return self._seen(CHAPTERS.key(videoId=video_id), video_id, caller, now, _NO_CHAPTERS)
+    def chapters(self, video_id: str, caller: Caller, now: int) -> tuple[Item | None, list[dict[str, Any]]]:
+        """A video's chapters, and for its owner those that are proposed; raises NotFound for the video, or if there are neither."""
+        keys = VIDEO.key(videoId=video_id), CHAPTERS.key(videoId=video_id), JOB.key(videoId=video_id, kind="storyboard")
+        item, present, storyboard = self.table.get_all(keys)
+        video = seen_by(item, caller, now)
+        proposed = proposed_of(video, storyboard) if caller.owns(video["userId"]) else []
+        if present is None and not proposed:
+            raise NotFound(_NO_CHAPTERS)
+        return present, proposed
 
     def _languages(self, video_id: str, *, consistent: bool = False) -> list[Item]:
         prefix = prefix_of(CAPTION)

@@ -115,8 +115,18 @@ class Poster:
 
 
 @dataclass(frozen=True, slots=True)
+class Chapter:
+    """A chapter that is proposed, up to the start of the next."""
+
+    start: int
+    """In milliseconds."""
+    title: str | None = None
+    """If the film has one."""
+
+
+@dataclass(frozen=True, slots=True)
 class Storyboard:
-    """A sheet of tiles, row by row, one for each interval; and the cues that point into it."""
+    """A sheet of tiles, row by row, one for each interval; the cues that point into it; and the chapters that the frames suggest."""
 
     sheet: Picture
     cues: str
@@ -125,6 +135,7 @@ class Storyboard:
     tile_width: int
     tile_height: int
     interval: int
+    chapters: Sequence[Chapter] = ()
 
 
 @dataclass(frozen=True, slots=True)

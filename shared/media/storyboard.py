@@ -1,4 +1,7 @@
-"""Makes a film's storyboard: small pictures on one sheet, and WebVTT that says which belongs to what time."""
+"""Makes a film's storyboard: small pictures on one sheet, and WebVTT that says which belongs to what time.
+
+The same frames say where chapters may begin.
+"""
 
 import io
 import time
@@ -13,6 +16,7 @@ from shared.media.errors import UnreadableFilm
 from shared.media.film import Film, Group, frames, groups, keyframe, opened
 from shared.media.frames import fitted, image
 from shared.media.results import Facts, Picture, Storyboard
+from shared.media.scenes import Scenes, proposed
 from shared.media.source import Source
 
 COLUMNS = 10
@@ -44,17 +48,19 @@ def storyboard(source: Source, facts: Facts, clock: Callable[[], float] = time.m
     # What is left at the end, if less than half an interval, belongs to the last tile.
     count = max(1, (duration + interval // 2) // interval)
     times = [min(duration - 1, interval * number + interval // 2) for number in range(count)]
+    scenes = Scenes()
     with opened(source) as film:
         if facts.is_small(SMALL_FILE):
-            pictures = _decoded(film, times, 0)
+            pictures = _decoded(film, scenes, times, 0)
         else:
-            pictures = _chosen(film, times, _stretches(film, times, facts, interval), clock)
+            pictures = _chosen(film, scenes, times, _stretches(film, times, facts, interval), clock)
         sheet, size = _sheet(pictures, count)
+        chapters = proposed(film, scenes, duration)
     columns = min(COLUMNS, count)
     data = io.BytesIO()
     sheet.save(data, "JPEG", quality=75, optimize=True)
     picture = Picture(SHEET, "image/jpeg", *sheet.size, data.getvalue())
-    return Storyboard(picture, _cues(count, interval, duration, size), count, columns, *size, interval)
+    return Storyboard(picture, _cues(count, interval, duration, size), count, columns, *size, interval, chapters)
 
 
 @dataclass(slots=True)
@@ -100,7 +106,7 @@ def _decode_forward(stretches: Sequence[_Stretch], times: Sequence[int], interva
 
 
 def _chosen(
-    film: Film, times: Sequence[int], stretches: Sequence[_Stretch], clock: Callable[[], float]
+    film: Film, scenes: Scenes, times: Sequence[int], stretches: Sequence[_Stretch], clock: Callable[[], float]
 ) -> Iterator[tuple[int, Image.Image]]:
     """Give for each number of a time the picture that was planned, or the one before where it cannot be decoded."""
     film.file.expect([stretch.group.keyframe for stretch in stretches if stretch.group and not stretch.exact])
@@ -109,10 +115,14 @@ def _chosen(
     for stretch in stretches:
         shown = stretch.first
         if stretch.exact and clock() < end:
-            for number, picture in _decoded(film, times[: shown + stretch.exact], shown, lambda: clock() >= end):
+            for number, picture in _decoded(
+                film, scenes, times[: shown + stretch.exact], shown, lambda: clock() >= end
+            ):
                 yield number, picture
                 shown = number + 1
         elif (frame := keyframe(film, times[shown])) is not None:
+            if frame.pts is not None:
+                scenes.see(film.milliseconds(frame.pts), frame)
             picture = next(tile for _, tile in _tiles(film, frame, range(1)))
         if film.file.failure is not None:
             return
@@ -122,7 +132,7 @@ def _chosen(
 
 
 def _decoded(
-    film: Film, times: Sequence[int], number: int, is_over: Callable[[], bool] = lambda: False
+    film: Film, scenes: Scenes, times: Sequence[int], number: int, is_over: Callable[[], bool] = lambda: False
 ) -> Iterator[tuple[int, Image.Image]]:
     """Decode from the keyframe before the time of a number on, and give for each number the frame that is shown then.
 
@@ -134,6 +144,7 @@ def _decoded(
         if film.file.failure is not None:
             return
         if frame.pts is not None:
+            scenes.see(film.milliseconds(frame.pts), frame)
             passed = number
             while passed < len(times) and film.milliseconds(frame.pts) > times[passed]:
                 passed += 1

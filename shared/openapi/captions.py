@@ -91,7 +91,8 @@ OPERATIONS: dict[str, Operation] = {
     "deleteCaptions": _removing("Remove the captions in a language", "", LANGUAGE),
     "getChapters": Operation(
         "Read the chapters of a video",
-        "In order. A chapter ends where the next one starts.",
+        "In order. A chapter ends where the next one starts. The owner and administrators also see which chapters are `proposed` by the "
+        "film's scenes, also when there are none yet: then `chapters` is empty, and has no version. The ETag is that of the chapters alone.",
         _read(json_content(ref("Chapters"), CHAPTERS)["content"]),
         _READ_ERRORS,
         (VIDEO_ID, IF_NONE_MATCH),
@@ -138,8 +139,15 @@ def schemas() -> Schema:
         "Chapters": object_of(
             {
                 "videoId": video_id,
-                "chapters": {"type": "array", "items": shown, "minItems": 1, "maxItems": MOST_CHAPTERS},
+                "chapters": {"type": "array", "items": shown, "maxItems": MOST_CHAPTERS},
+                "proposed": {
+                    "type": "array",
+                    "items": object_of({"start": start, "title": title}, optional=("title",)),
+                    "minItems": 1,
+                    "description": "For the owner and administrators: what may become chapters",
+                },
                 **stamps,
-            }
+            },
+            optional=("proposed", *stamps),
         ),
     }

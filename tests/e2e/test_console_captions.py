@@ -121,6 +121,23 @@ def test_chapters_are_saved_in_their_order_and_lead_to_their_starts(console: Con
     assert serious(page) == []
 
 
+def test_proposed_chapters_are_taken_and_named(console: Console, film: dict[str, Any]) -> None:
+    path = f"/v1/videos/{film['videoId']}/chapters"
+    eventually(lambda: console.service.request("GET", path).status_code, lambda status: status == 200)
+    page = opened(console, film)
+    page.get_by_role("button", name="Take the proposed chapters").click()
+    form = page.get_by_role("form", name="Chapters")
+    expect(form.get_by_label("Title of chapter 2")).to_have_value("Chapter 2")
+    form.get_by_label("Title of chapter 1").fill("The harbour")
+    form.get_by_role("button", name="Save chapters").click()
+    expect(form).to_have_count(0)
+    expect(panel(page).get_by_role("listitem").first).to_contain_text("0:00 The harbour")
+    answer = console.service.request("GET", path).json()
+    starts = [chapter["start"] for chapter in answer["proposed"]]
+    assert [chapter["start"] for chapter in answer["chapters"]] == starts
+    assert serious(page) == []
+
+
 def test_who_was_slower_with_chapters_decides(console: Console) -> None:
     video = console.service.create(title="Divided twice")
     path = f"/v1/videos/{video['videoId']}/chapters"

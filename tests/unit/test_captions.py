@@ -10,7 +10,10 @@ from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
 from shared.captions import store
 from shared.captions.store import captions_folder, text_hash, text_key
+from shared.core.attributes import Item
+from shared.core.caller import Caller
 from shared.schema import CAPTION, CHAPTERS
+from tests.backstage import Backstage
 from tests.harness import MEDIA_BUCKET, Api, Clock, Reply, make_api, recorded
 from tests.wire import come_between
 
@@ -364,6 +367,58 @@ def test_captions_are_removed_once_and_their_text_stays(api: Api, film: str, obj
 
 
 # Chapters -----------------------------------------------------------------------------------------------------------
+
+
+PROPOSED: list[dict[str, Any]] = [{"start": 0}, {"start": 20_000, "title": "The letter"}]
+
+
+@pytest.fixture
+def backstage(table: Table, clock: Clock) -> Backstage:
+    """What follows the table's stream."""
+    return Backstage(table, clock)
+
+
+def proposing(backstage: Backstage, video_id: str, upload: str = "0001", output: Item | None = None) -> None:
+    """A film arrives, whose storyboard proposes chapters."""
+    backstage.arrive(video_id, upload)
+    backstage.probe(video_id)
+    ticket, worker, now = backstage.message("thumbnails", "storyboard").ticket, Caller.job("thumbnails"), 1
+    made = {"pictures": [], "chapters": PROPOSED} if output is None else output
+    assert backstage.jobs.take(ticket, worker, now)
+    assert backstage.jobs.complete(ticket, made, worker, now, lambda item: item)
+
+
+def test_chapters_that_are_proposed_are_shown_to_the_owner_and_admins(
+    api: Api, film: str, backstage: Backstage
+) -> None:
+    proposing(backstage, film)
+
+    for user in ("alice", "admin"):
+        reply = chapters_of(api, film, user=user)
+        assert (reply.status, reply.json) == (200, {"videoId": film, "chapters": [], "proposed": PROPOSED})
+        assert "etag" not in reply.headers
+    assert chapters_of(api, film, user="bob").status == 404
+
+
+def test_they_stand_beside_those_that_were_written_and_the_etag_is_of_these(
+    api: Api, film: str, backstage: Backstage
+) -> None:
+    proposing(backstage, film)
+    written = divide(api, film, CHAPTERS_SENT[:1], headers={"If-None-Match": "*"})
+    assert written.status == 201
+
+    shown = chapters_of(api, film)
+    assert shown.json == written.json | {"proposed": PROPOSED}
+    assert (shown.etag, chapters_of(api, film, headers={"If-None-Match": shown.etag}).status) == (written.etag, 200)
+    assert divide(api, film, CHAPTERS_SENT[:1], headers={"If-Match": shown.etag}).status == 200
+
+
+def test_nothing_is_proposed_of_an_earlier_film_or_of_one_scene(api: Api, film: str, backstage: Backstage) -> None:
+    proposing(backstage, film)
+    backstage.arrive(film, "0002", "e2")
+    assert chapters_of(api, film).status == 404
+    proposing(backstage, film, "0003", output={"pictures": []})
+    assert chapters_of(api, film).status == 404
 
 
 def test_chapters_are_written_read_replaced_and_removed(api: Api, film: str, table: Table) -> None:

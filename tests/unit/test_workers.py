@@ -141,6 +141,18 @@ class TestPictures:
         assert pictures["poster"]["time"] <= 3000
         assert workers.picture(pictures["storyboard.vtt"]["url"]).startswith(b"WEBVTT")
 
+    def test_the_storyboard_proposes_chapters_where_scenes_change(self, workers: Workers) -> None:
+        video_id = workers.upload(
+            film(8, (96, 64), paint=lambda number, size: Image.new("RGB", size, "red" if number < 40 else "blue"))
+        )
+        workers.work()
+        assert workers.backstage.job(video_id, "storyboard")["output"] == {
+            "pictures": ["storyboard.jpg", "storyboard.vtt"],
+            "chapters": [{"start": 0}, {"start": 4000}],
+        }
+        proposed = workers.api.get(f"/v1/videos/{video_id}/chapters").json["proposed"]
+        assert proposed == [{"start": 0}, {"start": 4000}]
+
     def test_the_feed_shows_the_poster_where_clients_find_it(self, workers: Workers) -> None:
         video_id = workers.upload(film(1))
         workers.work()

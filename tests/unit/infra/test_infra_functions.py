@@ -202,7 +202,10 @@ ALLOWED = {
     | {
         "dynamodb:GetItem Table VIDEO#*",
         "dynamodb:PutItem Table VIDEO#*",
+        "dynamodb:Query Table VIDEO#*",
+        "dynamodb:DeleteItem Table VIDEO#*",
         _only("dynamodb:UpdateItem Table VIDEO#*", JOB, "since"),
+        _only("dynamodb:UpdateItem Table VIDEO#*", "removing updatedBy updatedFor writeId"),
         "dynamodb:DeleteItem Table SHARE#*",
         "dynamodb:PutItem Table SHARE#*",
         "dynamodb:Query Table SHARE#*",
@@ -246,9 +249,18 @@ ALLOWED = {
     "thumbnails": _consumes("ThumbnailsQueue")
     | {
         "dynamodb:GetItem Table VIDEO#*",
-        _only("dynamodb:UpdateItem Table VIDEO#*", JOB, VIDEO_VERSION, "pictures", returning="ALL_NEW"),
+        "dynamodb:Query Table VIDEO#*",
+        "dynamodb:ConditionCheckItem Table VIDEO#*",
+        _only(
+            "dynamodb:UpdateItem Table VIDEO#*",
+            JOB,
+            VIDEO_VERSION,
+            "pictures videoId language owner text cues size origin upload removing",
+            returning="ALL_NEW",
+        ),
         "s3:GetObject Sources/*",
         "s3:ListBucket Sources",
+        "s3:PutObject Media/captions/*",
         "s3:PutObject Media/thumbnails/*",
     },
     "purge": _consumes("PurgeQueue")

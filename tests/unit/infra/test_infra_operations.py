@@ -420,7 +420,8 @@ class TestDashboard:
         assert len(shown["Errors"]) == len(prod.all("AWS::Lambda::Function"))
         assert {line[-1]["label"] for line in shown["Messages waiting"]} == set(QUEUES)
         assert len(shown["Writes throttled"]) == len(INDEXES) + sum(map(len, INDEXES.values()))
-        assert {line[-1]["label"] for line in shown["Jobs failed"]} == {"probe", "poster", "storyboard", "transcode"}
+        kinds = {"probe", "poster", "storyboard", "captions", "transcode"}
+        assert {line[-1]["label"] for line in shown["Jobs failed"]} == kinds
 
     def test_shows_no_metric_of_the_service_that_nobody_sends(self, prod: Templates, widgets: list[Json]) -> None:
         page = (ROOT / "docs" / "logs-and-metrics.md").read_text(encoding="utf-8")
