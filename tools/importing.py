@@ -13,6 +13,7 @@ from pathlib import Path
 from shared.aws.dynamodb import Key, Table, Write
 from shared.aws.failures import ConditionFailed, TransactionConflict
 from shared.aws.records import ABSENT, unchanged
+from shared.captions.store import UPLOAD
 from shared.core.attributes import Item, encode
 from shared.core.caller import UPDATED_FOR, Caller, done_for
 from shared.core.errors import ContentTooLarge, InternalError, NotApplied
@@ -417,6 +418,7 @@ def _child(line: ItemLine, video: Item, importer: Caller, now: int) -> Item:
         return _job(item, importer, now)
     kept = _stamped({"version": 1} | item, importer, now) | {OWNER: video["userId"]}
     if line.entity == "Captions":
+        kept.pop(UPLOAD, None)  # another deployment has other uploads
         return kept | CAPTION.key(videoId=video_id, language=item["language"])
     if line.entity == "Chapters":
         return kept | CHAPTERS.key(videoId=video_id)

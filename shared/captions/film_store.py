@@ -11,7 +11,7 @@ from typing import NamedTuple
 from shared.aws.dynamodb import Write
 from shared.aws.expressions import change_between
 from shared.aws.records import key_of, stamped, unchanged
-from shared.captions.store import MOST_LANGUAGES, CaptionStore, text_hash
+from shared.captions.store import MOST_LANGUAGES, UPLOAD, CaptionStore, text_hash
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.errors import VersionMismatch
@@ -21,9 +21,6 @@ from shared.schema import CAPTION
 
 MOST_AT_ONCE = 90
 """Languages that are taken out of one film: they are one transaction with their job, which has room for 100 items."""
-UPLOAD = "upload"
-"""Attribute: the id of the upload whose film the captions are of. Ids of later uploads are larger."""
-
 _OWNERS = "The video has captions in this language that were sent."
 _NO_ROOM = f"The video has captions in {MOST_LANGUAGES} languages already."
 

@@ -36,6 +36,8 @@ FORMATS: Mapping[str, Literal["vtt", "srt"]] = {TYPE: "vtt", SUBRIP: "srt"}
 """What captions may be sent as, by their media types."""
 ORIGINS = ("owner", "film")
 """Who made captions: `film`, if a job took them out of the film."""
+UPLOAD = "upload"
+"""Attribute of captions that a job took out of a film: the id of its upload. Ids of later uploads are larger."""
 PROPOSED = "chapters"
 """What chapters that are proposed are called in the output of the job `storyboard`."""
 Keep = Callable[[str | None], None]

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from shared.aws.stream import Record
+from shared.captions.store import UPLOAD
 from shared.core.attributes import Item
 from shared.core.caller import IMPORT, JOBS, request_of
 from shared.core.change_types import JOB_STATES
@@ -88,7 +89,7 @@ def entry(record: Record, days: int) -> Item | None:
     item |= {name: subject, "at": at, "sequence": sequence, "schemaVersion": SCHEMA_VERSION}
     item |= head.key(**{name: subject}, at=sortable(at), sequence=sequence.zfill(40))
     item[TTL_ATTRIBUTE] = at // 1000 + days * 24 * 3600
-    if _is_of_a_change_set(item):
+    if _is_of_a_change_set(item) and not (UPLOAD in new and item["by"]["kind"] == "job"):
         item[CHANGESET] = item["correlationId"]
     return fitting(item, LARGEST_ENTRY)
 
@@ -110,7 +111,8 @@ def _is_of_a_change_set(item: Item) -> bool:
     """Whether it is what a request or an import wrote: not what the service's own jobs did about it later."""
     if "correlationId" not in item or item["entity"] == "job":
         return False
-    # What an import brings may name its author of then, which may be a job; but jobs themselves create none of these.
+    # What an import brings may name its author of then, which may be a job; but jobs themselves create none of these, save
+    # captions, which only then name an upload.
     return bool(item["by"]["kind"] == "person" or item["by"]["id"] == IMPORT or item["action"] == "created")
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from functions.thumbnails import handler as thumbnails
 from shared.aws.dynamodb import Table
+from shared.aws.expressions import Expression
 from shared.aws.s3 import Objects
 from shared.captions import film_store, webvtt
 from shared.captions.languages import tag_of
@@ -20,10 +21,11 @@ from shared.media import errors, subtitles
 from shared.media.results import Facts, Poster, Storyboard, Subtitles, SubtitleTrack
 from shared.media.sandbox import Sandbox
 from shared.media.source import Source
-from shared.schema import CAPTION
+from shared.schema import AUDIT, CAPTION, CHANGESET
 from tests.backstage import READER, Backstage
 from tests.films import TINY, Spoken, film, spoken
 from tests.harness import MEDIA_BUCKET, Clock, make_api
+from tests.undoing import Undoing
 from tests.working import Workers
 
 ENGLISH = "WEBVTT\n\n00:00:00.500 --> 00:00:01.500\nThe tide is out.\n\n00:00:02.000 --> 00:00:03.000\nIt comes back.\n"
@@ -360,3 +362,45 @@ def test_who_wrote_them_and_for_which_request_is_known(workers: Workers, table: 
     assert item is not None
     job = workers.backstage.job(video_id, "captions")
     assert (item["updatedBy"], item.get("updatedFor")) == ("job:thumbnails", job.get("updatedFor"))
+
+
+# The trail ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def undoing(table: Table, clock: Clock, objects: Objects) -> Undoing:
+    """The service, and a trail that follows what happens."""
+    return Undoing(make_api(table, clock, objects))
+
+
+def entries_of(undoing: Undoing, video_id: str) -> list[dict[str, Any]]:
+    """What the trail says of captions, the oldest first."""
+    items = undoing.api.get(f"/v1/videos/{video_id}/audit", query="limit=100").json["items"]
+    return [entry for entry in reversed(items) if entry["entity"] == "captions"]
+
+
+def test_the_trail_says_what_jobs_did(undoing: Undoing, objects: Objects) -> None:
+    workers = Workers(undoing.api, undoing, objects)
+    video_id = uploaded(workers, Spoken(), GERMAN)
+    undoing.clock.advance(1)
+    uploaded(workers, Spoken(), video_id=video_id, upload="0002")
+    told = [(entry["action"], entry["language"], entry["by"]) for entry in entries_of(undoing, video_id)]
+    thumbnails, router = ({"kind": "job", "id": f"job:{name}"} for name in ("thumbnails", "router"))
+    assert sorted(told[:2], key=str) == [("created", "de", thumbnails), ("created", "en", thumbnails)]
+    assert sorted(told[2:4], key=str) == [("removed", "de", router), ("removed", "en", router)]
+    assert told[4:] == [("created", "en", thumbnails)]
+
+
+def test_an_undo_brings_back_what_a_film_said_and_leaves_what_the_job_did(undoing: Undoing, objects: Objects) -> None:
+    workers = Workers(undoing.api, undoing, objects)
+    video_id = uploaded(workers, Spoken())
+    undoing.clock.advance(1)
+    assert send(workers, video_id) == 200
+    undoing.settle()
+    of_video = Expression.of("#pk = :pk", pk=AUDIT.key(videoId=video_id, at="", sequence="")["pk"])
+    entries = undoing.trail.table.query(index=None, condition=of_video, limit=100).items
+    sets = [entry.get(CHANGESET) for entry in entries if entry["entity"] == "captions"]
+    assert sets == [None, undoing.last_changeset(video_id)]
+    assert undoing.undone(undoing.last_changeset(video_id))["reverted"] == 1
+    assert said(workers, video_id) == ENGLISH
+    assert [item["origin"] for item in listed(workers, video_id)] == ["film"]
