@@ -49,7 +49,6 @@ class Router:
 
     def __init__(self, jobs: JobStore, shares: ShareStore, queues: Mapping[str, Sender], media_bucket: str) -> None:
         self.jobs = jobs
-        self.captions = FilmCaptions(jobs.table)
         self.shares = shares
         self.queues = queues
         self.media_bucket = media_bucket
@@ -109,7 +108,7 @@ class Router:
 
     def _wishes_changed(self, old: Item | None, new: Item, now: int) -> None:
         if old and "source" in old and old["source"]["uploadId"] != new["source"]["uploadId"]:
-            self.captions.leave(new, ROUTER.acting_for(request_of(new)), now)
+            FilmCaptions(self.jobs.table).leave(new, ROUTER.acting_for(request_of(new)), now)
         before, after = wanted(old), wanted(new)
         for kind, job_input in after.items():
             if kind not in before or input_hash(before[kind]) != input_hash(job_input):

@@ -366,6 +366,6 @@ class TestThePage:
         assert f"{sweeping.MOST_MEASURED:,} open jobs" in PAGE
         # Each metric by itself, or once for each value of its second dimension.
         of_kind, of_queue = {"JobsDone", "JobsFailed"}, {"OldestJobSeconds", "OpenJobs"}
-        count = len(METRICS) - len(of_kind | of_queue) + 4 * len(of_kind) + 3 * len(of_queue)
+        count = len(METRICS) - len(of_kind | of_queue) + 5 * len(of_kind) + 3 * len(of_queue)
         assert f"{count} metrics" in PAGE
         assert f"{count * 0.3:.2f} dollars" in PAGE
