@@ -110,7 +110,9 @@ def stored(table: Table, clock: Clock, objects: Objects, tmp_path: Path) -> Attr
         headers = once if method == "POST" else {}
         assert api.request(method, target, json_body=body, headers=headers).status < 300, target
     captions = {"text": "0" * 32, "cues": 1, "size": 55, "origin": "owner"}
-    CaptionStore(table).put(video, "en", captions, Caller("alice", frozenset()), int(clock()), lambda _: True)
+    of_film = captions | {"origin": "film", "upload": "0001"}
+    for language, content in (("en", captions), ("de", of_film)):
+        CaptionStore(table).put(video, language, content, Caller("alice", frozenset()), int(clock()), lambda _: True)
     assert api.put(f"{path}/rating", {"value": 8}, user="bob").status < 300
     assert api.put(f"{path}/rating", {"like": False}, user="dora").status < 300
     for user in ("alice", "bob"):
