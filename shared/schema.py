@@ -120,6 +120,7 @@ WEBHOOK = Entity("Webhook", "WEBHOOK#{webhookId}", "#META")
 WEBHOOK_PLACE = Entity("How far a webhook is", "WEBHOOK#{webhookId}", "#PLACE")
 WEBHOOK_ATTEMPTS = Entity("What a webhook's receiver answered", "WEBHOOK#{webhookId}", "ATTEMPTS#{at}#{turn}")
 WEBHOOKS = Entity("Ids of a user's webhooks", "USER#{userId}", "#WEBHOOKS")
+INDEX = Entity("Which generation of the search index holds", "INDEX", "#META")
 HEALTH = Entity("Health probe (never written)", "HEALTH", "HEALTH")
 ENTITIES = (
     VIDEO,
@@ -157,6 +158,7 @@ ENTITIES = (
     WEBHOOK_PLACE,
     WEBHOOK_ATTEMPTS,
     WEBHOOKS,
+    INDEX,
     HEALTH,
 )
 AUDIT = Entity("Audit entry, in the table `VideoAudit`", "VIDEO#{videoId}", "{at}#{sequence}")

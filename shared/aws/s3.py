@@ -6,9 +6,11 @@ with the same content each time. Then it is shared.core.errors.Unavailable.
 
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
@@ -23,6 +25,10 @@ ATTEMPTS = 3
 """Tries of one request, the first included."""
 LONGEST_WAIT = 0.5
 """Seconds to wait at most before another try."""
+_CHUNK = 1 << 20
+"""Bytes that are held of an object while it becomes a file."""
+_LARGEST_DELETE = 1000
+"""Objects of one DeleteObjects (S3's limit)."""
 _TRANSIENT = frozenset({"SlowDown", "RequestTimeout", "OperationAborted", "ThrottlingException"})
 _ABSENT = frozenset({"NoSuchKey", "NotFound", "404"})
 _CHANGED = frozenset({"PreconditionFailed", "412"})
@@ -59,6 +65,16 @@ class ObjectFacts:
     etag: str
     """Without quotes."""
     content_type: str
+
+
+class Listed(NamedTuple):
+    """An object as a listing names it."""
+
+    key: str
+    size: int
+    """Bytes."""
+    changed: datetime
+    """With its time zone."""
 
 
 def split_uri(uri: str) -> tuple[str, str]:
@@ -149,6 +165,43 @@ class Objects:
         """PutObject; replaces what is there."""
         more: Any = {"CacheControl": cache_control} if cache_control else {}
         self._send(lambda: self.client.put_object(Bucket=bucket, Key=key, Body=data, ContentType=content_type, **more))
+
+    def put_file(self, bucket: str, key: str, file: Path, content_type: str) -> None:
+        """PutObject of a file, 5 GB at most; replaces what is there."""
+
+        def put() -> None:
+            with file.open("rb") as data:
+                self.client.put_object(Bucket=bucket, Key=key, Body=data, ContentType=content_type)
+
+        self._send(put)
+
+    def copy_to(self, uri: str, file: Path) -> None:
+        """GetObject into a file, which is replaced if it is there; raises ObjectGone."""
+        bucket, key = split_uri(uri)
+
+        def fetch() -> None:
+            answer = self.client.get_object(Bucket=bucket, Key=key)
+            with file.open("wb") as out:
+                for chunk in answer["Body"].iter_chunks(_CHUNK):
+                    out.write(chunk)
+
+        self._send(fetch)
+
+    def listed(self, bucket: str, prefix: str) -> Iterator[Listed]:
+        """ListObjectsV2: the objects whose keys begin so, in the order of their keys, 1000 a request."""
+        following: Any = {}
+        while True:
+            page = self._listed(bucket, prefix, following)
+            for found in page.get("Contents", []):
+                yield Listed(found["Key"], found["Size"], found["LastModified"])
+            if not page.get("IsTruncated"):
+                return
+            following = {"ContinuationToken": page["NextContinuationToken"]}
+
+    def delete(self, bucket: str, keys: Sequence[str]) -> None:
+        """DeleteObjects, 1000 a request; succeeds for one that is not there."""
+        for start in range(0, len(keys), _LARGEST_DELETE):
+            self._delete(bucket, keys[start : start + _LARGEST_DELETE])
 
     def delete_prefix(self, bucket: str, prefix: str) -> int:
         """Delete all objects of a folder, such as `thumbnails/<videoId>/`, and return how many; may be repeated."""

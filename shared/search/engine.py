@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import tantivy
 
 from shared.core.caller import Caller
+from shared.feed.log import Place
 from shared.search.asking import Asking, Filters
 from shared.search.document import Film
 from shared.search.fields import SCHEMA, Stored, document_of, stored_of, uuid_of, words_of
@@ -41,8 +42,8 @@ class OtherForm(Exception):
 class Mark:
     """How far the index has followed the changes."""
 
-    places: Mapping[str, int]
-    """The position up to which each log has been read, by its key."""
+    places: Mapping[str, Place]
+    """Up to where each log has been read, by its key."""
     as_of: int
     """Milliseconds since 1970: when everything up to then had been read."""
 
@@ -274,7 +275,7 @@ def _read_mark(folder: Path) -> Mark | None:
         return None
     if kept["form"] != FORM:
         raise OtherForm(f"{folder}: the index has form {kept['form']}, and this is form {FORM}.")
-    return Mark(kept["places"], kept["as_of"])
+    return Mark({log: Place(*place) for log, place in kept["places"].items()}, kept["as_of"])
 
 
 def _write_mark(folder: Path, mark: Mark) -> None:

@@ -1,0 +1,206 @@
+"""What a builder does in one run: take the newest generation further, or make all of it anew, and publish that.
+
+It is made anew when nothing was published yet, when the feed no longer keeps what the generation has not followed, when its form
+is another one, and when somebody asks for it. Videos are found in the index by feed and statuses, as an export finds them: nothing
+scans the table. Whatever changes meanwhile is in the feed, which is followed from where it was a little before the begin. How far
+that is, is saved now and then, so that another run, on this machine or another one, goes on from there.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple
+
+from shared.aws.dynamodb import Table
+from shared.aws.expressions import Expression
+from shared.aws.s3 import ObjectGone
+from shared.core.attributes import Item, decode_item
+from shared.core.errors import Gone
+from shared.feed.log import Feed, shard_logs
+from shared.schema import FEED, RELATION_INDEX, SHARDS, status_relation
+from shared.search.engine import Engine, Mark, OtherForm
+from shared.search.films import Films
+from shared.search.follower import Follower
+from shared.search.generations import Copy, Generations, Pointer
+from shared.videos.video import STATUSES
+
+PAGE = 100
+"""Videos of one Query of a rebuild."""
+SAVED_EVERY = 10_000
+"""Videos of a rebuild after which a draft is saved."""
+SECONDS_BEFORE = 300
+"""How long before its begin a rebuild follows the feed from: an entry of the index may be some seconds late."""
+PUBLISHED_EVERY = 3600
+"""Seconds after which a generation is published in which no video has changed: who copies it has less to follow."""
+SOURCES = tuple(
+    (relation, shard)
+    for relation in (FEED, *(status_relation(status) for status in STATUSES if status != "deleted"))
+    for shard in range(SHARDS)
+)
+"""The partitions of the index that lead to every video which can be found."""
+
+Outcome = Literal["busy", "unchanged", "published", "unfinished"]
+"""`busy`: another builder has the index. `unfinished`: a rebuild goes on in the next run."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What became of a run."""
+
+    outcome: Outcome
+    behind: float = 0
+    """Seconds for which what holds has not followed the feed; 0 with `busy`, as another builder says it."""
+    put: int = 0
+    """Videos that were put in or taken out."""
+    removed: int = 0
+    """Objects that nothing needs any more."""
+
+
+class _At(NamedTuple):
+    """How far a rebuild is: behind a key in one of SOURCES."""
+
+    source: int
+    after: Item | None
+
+
+class Builder:
+    """Builds in a folder of this machine."""
+
+    def __init__(
+        self,
+        generations: Generations,
+        copy: Copy,
+        table: Table,
+        feed: Feed,
+        films: Films,
+        *,
+        clock: Callable[[], float] = time.time,
+        tell: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        """`tell` is called with how many videos a rebuild has put in, in this run."""
+        self._generations, self._copy, self._table, self._feed, self._films = generations, copy, table, feed, films
+        self._clock, self._tell = clock, tell
+
+    def run(self, in_time: Callable[[], bool] = lambda: True, *, anew: bool = False) -> Run:
+        """Build while there is time, and publish. `anew`: everything, even if a generation could go on.
+
+        Raises LeaseLost when another builder has taken over, and Unavailable; the next run goes on.
+        """
+        held = self._generations.lease()
+        if held is None:
+            return Run("busy")
+        try:
+            return self._run(held, in_time, anew)
+        finally:
+            self._generations.release(held)
+
+    def _run(self, held: Pointer, in_time: Callable[[], bool], anew: bool) -> Run:
+        if not anew and held.draft is None and held.generation is not None:
+            try:
+                return self._fold(held, in_time)
+            except (Gone, OtherForm, ObjectGone):
+                # It cannot go on. What holds now stays until the rebuild is published.
+                held = self._generations.renew(held)
+        if held.draft is not None:
+            try:
+                return self._rebuild(held, in_time)
+            except (Gone, OtherForm, ObjectGone):
+                held = self._generations.drop_draft(held)
+        return self._rebuild(held, in_time)
+
+    def _fold(self, held: Pointer, in_time: Callable[[], bool]) -> Run:
+        """Take what holds to where the feed is."""
+        self._generations.copy_of(held.generation, self._copy)
+        engine = Engine(self._copy.folder)
+        try:
+            follower = self._follower(engine)
+            before = dict(held.places)
+            follower.catch_up(in_time)
+            # Also what an earlier run had put in, and did not get to publish.
+            moved = dict(follower.mark.places) != before
+            is_old = int(self._clock()) - held.published_at >= PUBLISHED_EVERY
+            if not moved or not (follower.put or self._is_ahead(engine, held) or is_old):
+                return Run("unchanged", self._behind(follower))
+            return self._published(held, engine, follower)
+        finally:
+            engine.close()
+
+    def _is_ahead(self, engine: Engine, held: Pointer) -> bool:
+        return engine.mark is not None and dict(engine.mark.places) != dict(held.places)
+
+    def _rebuild(self, held: Pointer, in_time: Callable[[], bool]) -> Run:
+        """Read every video, then follow what has changed meanwhile; from the draft on, if there is one."""
+        draft = held.draft
+        self._generations.copy_of(draft.generation if draft else None, self._copy)
+        at = _At(draft.at["source"], draft.at.get("after")) if draft else _At(0, None)
+        engine = Engine(self._copy.folder)
+        try:
+            if draft is None:
+                begun = int((self._clock() - SECONDS_BEFORE) * 1000)
+                engine.commit(Mark({log: self._feed.at_time(log, begun) for log in shard_logs()}, 0))
+            put = saved = 0
+            while at.source < len(SOURCES):
+                if not in_time():
+                    self._save(held, engine, at)
+                    return Run("unfinished", self._behind_of(held), put)
+                if put - saved >= SAVED_EVERY:
+                    held, saved = self._save(held, engine, at), put
+                held = self._generations.renew(held)
+                ids, at = self._page(at)
+                films = [film for _, film in self._films.read(ids) if film]
+                engine.put(films)
+                put += len(films)
+                self._tell(put)
+            follower = self._committed(engine)
+            if not follower.catch_up(in_time):
+                self._save(held, engine, at)
+                return Run("unfinished", self._behind_of(held), put)
+            return replace(self._published(held, engine, follower), put=put + follower.put)
+        finally:
+            engine.close()
+
+    def _page(self, at: _At) -> tuple[list[str], _At]:
+        """The ids of some more videos, and how far that is."""
+        relation, shard = SOURCES[at.source]
+        names = {"#rel": RELATION_INDEX.partition[0].name, "#shard": RELATION_INDEX.partition[1].name}
+        page = self._table.query(
+            index=RELATION_INDEX.name,
+            condition=Expression("#rel = :rel AND #shard = :shard", names, {":rel": relation, ":shard": shard}),
+            attributes=("relId",),
+            limit=PAGE,
+            start=at.after,
+        )
+        ids = [entry["relId"] for entry in page.items]
+        return ids, _At(at.source, decode_item(page.last_key)) if page.last_key else _At(at.source + 1, None)
+
+    def _save(self, held: Pointer, engine: Engine, at: _At) -> Pointer:
+        self._committed(engine)
+        held = self._generations.renew(held)
+        said: dict[str, Any] = {"source": at.source, **({"after": at.after} if at.after else {})}
+        return self._generations.save_draft(held, self._copy, engine.files(), said)
+
+    def _committed(self, engine: Engine) -> Follower:
+        """A follower of all that was put."""
+        follower = self._follower(engine)
+        engine.commit(follower.mark)
+        return follower
+
+    def _follower(self, engine: Engine) -> Follower:
+        return Follower(engine, self._feed, self._films, clock=self._clock)
+
+    def _published(self, held: Pointer, engine: Engine, follower: Follower) -> Run:
+        follower.keep()
+        files = engine.files()
+        held = self._generations.renew(held)
+        held = self._generations.publish(held, self._copy, files, follower.mark, engine.size)
+        _, removed = self._generations.tidy(held)
+        return Run("published", self._behind(follower), follower.put, removed)
+
+    def _behind(self, follower: Follower) -> float:
+        return self._seconds_since(follower.mark.as_of)
+
+    def _behind_of(self, held: Pointer) -> float:
+        return self._seconds_since(held.as_of or int(self._clock() * 1000))
+
+    def _seconds_since(self, as_of: int) -> float:
+        return max(0.0, self._clock() - as_of / 1000)

@@ -1,0 +1,87 @@
+"""Films as the index has them, read from the table and, for what is said in them, from the captions' objects."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from shared.aws.dynamodb import QueryPage, Table, together
+from shared.aws.expressions import Expression
+from shared.aws.s3 import ObjectGone, Objects
+from shared.captions import webvtt
+from shared.captions.cues import Cue
+from shared.captions.store import text_uri
+from shared.core.attributes import Item, decode_item
+from shared.relations.children import prefix_of
+from shared.schema import CAPTION, CREDIT, PARTITION_KEY, RELEASE, SORT_KEY, VIDEO
+from shared.search.document import Film, film_of
+
+SIDE_BY_SIDE = 16
+"""Videos, or texts of captions, that are read at a time."""
+LARGEST_READ = 1000
+"""Items of one video that one Query reads: 1 MB at most."""
+_LAST = f"{prefix_of(RELEASE)}~"
+"""Behind everything beside a video that the index uses; what comes later, such as its entries of tags, is not read."""
+
+
+class Films:
+    """Reads films, at this moment: the feed names a change once, so nothing older may be read after it."""
+
+    def __init__(self, table: Table, objects: Objects, bucket: str) -> None:
+        """`bucket` has the texts of captions."""
+        self._table, self._objects, self._bucket = table, objects, bucket
+
+    def read(self, video_ids: Sequence[str]) -> Iterator[tuple[str, Film | None]]:
+        """Each video as the index has it; None: it is not to be found. Raises Unavailable."""
+        for start in range(0, len(video_ids), SIDE_BY_SIDE):
+            batch = video_ids[start : start + SIDE_BY_SIDE]
+            firsts = together([self._begin(video_id) for video_id in batch])
+            for video_id, first in zip(batch, firsts, strict=True):
+                yield video_id, self._film(video_id, first)
+
+    def _film(self, video_id: str, first: QueryPage) -> Film | None:
+        items = list(first.items)
+        following = first.last_key
+        while following:
+            page = self._begin(video_id, decode_item(following))()
+            items += page.items
+            following = page.last_key
+        # Sort keys that begin with # come first; without its video, what lies beside it is on its way out.
+        if not items or items[0][SORT_KEY] != VIDEO.sk:
+            return None
+        video, beside = items[0], items[1:]
+        if video["status"] == "deleted":
+            return None
+        used = [item for item in beside if _is_a(CREDIT.sk, item) or _is_a(RELEASE.sk, item)]
+        return film_of(video, used, self._cues([item for item in beside if _is_a(CAPTION.sk, item)]))
+
+    def _begin(self, video_id: str, after: Item | None = None) -> Callable[[], QueryPage]:
+        pk = VIDEO.key(videoId=video_id)[PARTITION_KEY]
+        return self._table.begin_query(
+            index=None,
+            condition=Expression.of("#pk = :pk AND #sk BETWEEN :first AND :last", pk=pk, first=VIDEO.sk, last=_LAST),
+            limit=LARGEST_READ,
+            start=after,
+            consistent=True,
+        )
+
+    def _cues(self, captions: Sequence[Item]) -> Mapping[str, Sequence[Cue]]:
+        """What is said, by language."""
+        if not captions:
+            return {}
+        with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+            texts = list(pool.map(self._text, captions))
+        return {
+            item["language"]: webvtt.read(text.decode())
+            for item, text in zip(captions, texts, strict=True)
+            if text is not None
+        }
+
+    def _text(self, item: Item) -> bytes | None:
+        """The text of captions; None if it went with its video meanwhile, of which the feed says so later."""
+        try:
+            return self._objects.read(text_uri(self._bucket, item), 0, item["size"])
+        except ObjectGone:
+            return None
+
+
+def _is_a(sort_key: str, item: Item) -> bool:
+    return str(item[SORT_KEY]).startswith(sort_key.partition("{")[0])

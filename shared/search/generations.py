@@ -1,0 +1,353 @@
+"""Generations of the index: files that never change, a manifest for each generation, and one item that says which one holds.
+
+A builder puts its new files below a folder of their own, `index/<generation>/`, then the manifest, and then writes the item: that
+one conditional write is what publishes. A builder that is cut off anywhere before leaves files that nothing names, and nobody
+sees them. Most files of a generation are those of the one before: its manifest names them where they are.
+
+One builder works at a time. It has a lease, and each write of the item has the condition that the lease is still its own. So one
+that was away for too long cannot publish over what another one has published since.
+
+A rebuild is saved now and then as a draft: a generation that only who goes on with the rebuild reads.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from shared.aws.dynamodb import Table
+from shared.aws.expressions import Expression
+from shared.aws.failures import ConditionFailed
+from shared.aws.s3 import Listed, ObjectGone, Objects, object_uri
+from shared.core.attributes import Item
+from shared.core.errors import WriteContention
+from shared.feed.log import Place
+from shared.schema import INDEX
+
+if TYPE_CHECKING:
+    from shared.search.engine import File, Mark
+
+FOLDER = "index/"
+"""Where all of it is in the bucket."""
+LEASE_SECONDS = 360
+"""How long a builder has the index to itself; more than a function may run. One that works longer renews it."""
+KEPT_SECONDS = 3600
+"""How long after it was written an object stays that no generation names: somebody may be about to name it, or to read it."""
+SIDE_BY_SIDE = 8
+"""Objects that are read or written at a time."""
+ROUNDS = 3
+"""How often a copy is begun anew, when the generation is removed while it is read."""
+_MANIFEST = "manifest.json"
+_KEY = INDEX.key()
+
+
+class LeaseLost(WriteContention):
+    """Another builder has taken over: what this one has made since its last write counts for nothing."""
+
+    def __init__(self) -> None:
+        super().__init__("Another builder has the index.")
+
+
+class DamagedFile(Exception):
+    """A file is not what the manifest says of it."""
+
+
+class Kept(NamedTuple):
+    """A file of a generation, and where it is."""
+
+    name: str
+    key: str
+    size: int
+    """Bytes."""
+    sha256: str
+
+
+class Draft(NamedTuple):
+    """A rebuild that has not ended."""
+
+    generation: str
+    at: Item
+    """How far it has come; shared/search/building.py says what is in it."""
+
+
+@dataclass(frozen=True)
+class Pointer:
+    """What the item says."""
+
+    generation: str | None = None
+    """None: nothing was published yet."""
+    previous: str | None = None
+    """What held before; its files stay for those who read them at this moment."""
+    places: Mapping[str, Place] = field(default_factory=dict)
+    """Up to where the generation has followed the logs."""
+    as_of: int = 0
+    """Milliseconds since 1970: when it had followed everything up to then."""
+    films: int = 0
+    bytes: int = 0
+    published_at: int = 0
+    """Epoch seconds."""
+    draft: Draft | None = None
+    tidied_at: int = 0
+    """Epoch seconds."""
+    lease: str | None = None
+    lease_until: int = 0
+    """Epoch seconds."""
+
+    @classmethod
+    def of(cls, item: Item | None) -> "Pointer":
+        """What an item says; without one nothing holds."""
+        if item is None:
+            return cls()
+        draft = item.get("draft")
+        return cls(
+            generation=item.get("generation"),
+            previous=item.get("previous"),
+            places={log: Place(*place) for log, place in item.get("places", {}).items()},
+            as_of=item.get("asOf", 0),
+            films=item.get("films", 0),
+            bytes=item.get("bytes", 0),
+            published_at=item.get("publishedAt", 0),
+            draft=Draft(draft["generation"], draft["at"]) if draft else None,
+            tidied_at=item.get("tidiedAt", 0),
+            lease=item.get("lease"),
+            lease_until=item.get("leaseUntil", 0),
+        )
+
+
+class Copy:
+    """A generation on this machine, which whoever has it may take further.
+
+    The folder says which generation it came from only while all of that is there: a copy that was cut off is made anew.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder / "engine"
+        """Where the engine works."""
+        self._origin = folder / "generation"
+
+    @property
+    def generation(self) -> str | None:
+        """The generation that it came from, or was published as last; None: it came from none, or is not whole."""
+        with suppress(FileNotFoundError):
+            return self._origin.read_text(encoding="utf-8")
+        return None
+
+    def clear(self) -> None:
+        """Begin with an empty folder."""
+        self._origin.unlink(missing_ok=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.folder.mkdir(parents=True)
+
+    def is_of(self, generation: str) -> None:
+        """Say what it is a copy of."""
+        unfinished = self._origin.with_suffix(".part")
+        unfinished.write_text(generation, encoding="utf-8")
+        os.replace(unfinished, self._origin)
+
+
+class Generations:
+    """The item in the table, and the objects in a bucket. Methods raise Unavailable when one of them is busy."""
+
+    def __init__(self, table: Table, objects: Objects, bucket: str, clock: Callable[[], float] = time.time) -> None:
+        self._table, self._objects, self._bucket, self._clock = table, objects, bucket, clock
+
+    def pointer(self) -> Pointer:
+        """What holds at this moment."""
+        return Pointer.of(self._table.get(_KEY, consistent=True))
+
+    def lease(self) -> Pointer | None:
+        """Take the lease; returns what holds then, with the lease in it. None: another builder has it."""
+        now, mine = int(self._clock()), os.urandom(8).hex()
+        write = self._table.update(
+            _KEY,
+            Expression.of("SET #lease = :lease, #leaseUntil = :until", lease=mine, until=now + LEASE_SECONDS),
+            condition=Expression.of("attribute_not_exists(#leaseUntil) OR #leaseUntil <= :now", now=now),
+        )
+        try:
+            return Pointer.of(self._table.write(write, returning="ALL_NEW"))
+        except ConditionFailed as failure:
+            pointer = Pointer.of(failure.item)
+            # By its own hand, if the answer to an earlier attempt was lost.
+            return pointer if pointer.lease == mine else None
+
+    def renew(self, held: Pointer) -> Pointer:
+        """Keep the lease for LEASE_SECONDS from now, if half of that has passed; raises LeaseLost."""
+        now = int(self._clock())
+        if held.lease_until - now > LEASE_SECONDS // 2:
+            return held
+        until = now + LEASE_SECONDS
+        self._write(held, Expression.of("SET #leaseUntil = :until", until=until))
+        return replace(held, lease_until=until)
+
+    def release(self, held: Pointer) -> None:
+        """Let the next builder begin at once."""
+        with suppress(LeaseLost):
+            self._write(held, Expression.of("REMOVE #lease, #leaseUntil"))
+
+    def publish(self, held: Pointer, copy: Copy, files: Sequence["File"], mark: "Mark", films: int) -> Pointer:
+        """Let what a copy consists of hold from now on, and end a draft; raises LeaseLost, and then nothing has changed."""
+        generation, kept = self._saved(held, copy, files)
+        new = replace(
+            held,
+            generation=generation,
+            previous=held.generation,
+            places=mark.places,
+            as_of=mark.as_of,
+            films=films,
+            bytes=sum(file.size for file in kept),
+            published_at=int(self._clock()),
+            draft=None,
+        )
+        said: Item = {
+            "generation": generation,
+            "places": {log: list(place) for log, place in new.places.items()},
+            "asOf": new.as_of,
+            "films": new.films,
+            "bytes": new.bytes,
+            "publishedAt": new.published_at,
+            **({"previous": held.generation} if held.generation else {}),
+        }
+        sets = ", ".join(f"#{name} = :{name}" for name in said)
+        self._write(held, Expression.of(f"SET {sets} REMOVE #draft", **said))
+        copy.is_of(generation)
+        return new
+
+    def save_draft(self, held: Pointer, copy: Copy, files: Sequence["File"], at: Item) -> Pointer:
+        """Keep what a rebuild has made, and how far it has come; raises LeaseLost."""
+        generation, _ = self._saved(held, copy, files)
+        draft = Draft(generation, at)
+        self._write(held, Expression.of("SET #draft = :draft", draft={"generation": generation, "at": at}))
+        copy.is_of(generation)
+        return replace(held, draft=draft)
+
+    def drop_draft(self, held: Pointer) -> Pointer:
+        """Forget a rebuild that cannot go on; raises LeaseLost."""
+        self._write(held, Expression.of("REMOVE #draft"))
+        return replace(held, draft=None)
+
+    def copy_newest(self, copy: Copy) -> Pointer:
+        """Make a copy of the generation that holds, unless it is one; returns what holds. Without any it becomes empty."""
+        for turn in range(ROUNDS):
+            pointer = self.pointer()
+            try:
+                self.copy_of(pointer.generation, copy)
+            except ObjectGone:
+                if turn == ROUNDS - 1:
+                    raise
+            else:
+                break
+        return pointer
+
+    def copy_of(self, generation: str | None, copy: Copy) -> None:
+        """Make a copy of a generation, unless it is one; None: an empty one.
+
+        Raises ObjectGone when it was removed, and DamagedFile.
+        """
+        if generation is not None and copy.generation == generation:
+            return
+        copy.clear()
+        if generation is None:
+            return
+
+        def bring(file: Kept) -> None:
+            there = copy.folder / file.name
+            self._objects.copy_to(object_uri(self._bucket, file.key), there)
+            if there.stat().st_size != file.size or _sha256(there) != file.sha256:
+                raise DamagedFile(f"{file.key} is not the file that the generation {generation} was made of.")
+
+        _side_by_side(bring, self._manifest(generation))
+        copy.is_of(generation)
+
+    def tidy(self, held: Pointer) -> tuple[Pointer, int]:
+        """Remove the objects that no generation needs any more, if that was not done for a while; returns how many.
+
+        What holds, what held before, and a draft stay, and everything that was written within KEPT_SECONDS. Who copies what is
+        even older begins anew. Raises LeaseLost.
+        """
+        now = int(self._clock())
+        if now - held.tidied_at < KEPT_SECONDS:
+            return held, 0
+        # First, and with the lease: nobody else publishes what would be removed here.
+        self._write(held, Expression.of("SET #tidiedAt = :now", now=now))
+        used = [held.generation, held.previous, held.draft.generation if held.draft else None]
+        named = {key for generation in used if generation for key in self._keys(generation)}
+
+        def is_over(found: Listed) -> bool:
+            return found.key not in named and found.changed.timestamp() < now - KEPT_SECONDS
+
+        over = [found.key for found in self._objects.listed(self._bucket, FOLDER) if is_over(found)]
+        self._objects.delete(self._bucket, over)
+        return replace(held, tidied_at=now), len(over)
+
+    def _saved(self, held: Pointer, copy: Copy, files: Sequence["File"]) -> tuple[str, list[Kept]]:
+        """Put what is new of a copy, and its manifest, into a folder of its own; returns the generation's name, and its files."""
+        there: dict[str, Kept] = {}
+        if copy.generation in (held.generation, held.draft.generation if held.draft else None) and copy.generation:
+            there = {file.name: file for file in self._manifest(copy.generation)}
+        number = max(
+            (_number(name) for name in (held.generation, held.draft and held.draft.generation) if name), default=0
+        )
+        generation = f"{number + 1:08}-{os.urandom(4).hex()}"
+
+        def put(file: "File") -> Kept:
+            before = there.get(file.name)
+            if file.is_immutable and before and before.size == file.size:
+                return before
+            path, key = copy.folder / file.name, f"{FOLDER}{generation}/{file.name}"
+            kept = Kept(file.name, key, path.stat().st_size, _sha256(path))
+            self._objects.put_file(self._bucket, key, path, "application/octet-stream")
+            return kept
+
+        kept = _side_by_side(put, files)
+        manifest = {"generation": generation, "files": [file._asdict() for file in kept]}
+        self._objects.put(self._bucket, _manifest_key(generation), json.dumps(manifest).encode(), "application/json")
+        return generation, kept
+
+    def _manifest(self, generation: str) -> list[Kept]:
+        """The files of a generation; raises ObjectGone."""
+        uri = object_uri(self._bucket, _manifest_key(generation))
+        said = json.loads(self._objects.read(uri, 0, _LARGEST_MANIFEST))
+        return [Kept(**file) for file in said["files"]]
+
+    def _keys(self, generation: str) -> Iterable[str]:
+        yield _manifest_key(generation)
+        with suppress(ObjectGone):  # of one that held before, and was removed long ago
+            yield from (file.key for file in self._manifest(generation))
+
+    def _write(self, held: Pointer, change: Expression) -> None:
+        """Change the item, if the lease is still the same; raises LeaseLost."""
+        mine = Expression.of("#lease = :mine", mine=held.lease)
+        try:
+            self._table.write(self._table.update(_KEY, change, condition=mine))
+        except ConditionFailed as failure:
+            raise LeaseLost from failure
+
+
+_LARGEST_MANIFEST = 4_000_000
+"""Bytes of a manifest: of some ten thousand files, where an index has some hundred."""
+
+
+def _manifest_key(generation: str) -> str:
+    return f"{FOLDER}{generation}/{_MANIFEST}"
+
+
+def _number(generation: str) -> int:
+    return int(generation.partition("-")[0])
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as data:
+        return hashlib.file_digest(data, "sha256").hexdigest()
+
+
+def _side_by_side(work: Callable[[Any], Any], parts: Iterable[Any]) -> list[Any]:
+    """What is made of each part, in their order; raises the first failure when nothing is under way any more."""
+    with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+        return list(pool.map(work, parts))

@@ -1,0 +1,226 @@
+"""The index follows the feed: what a video has become is found in it, after each kind of change, and nothing else is."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from shared.aws.dynamodb import Table
+from shared.aws.s3 import Objects
+from shared.core.errors import Gone
+from shared.feed import log
+from shared.feed.following import ends
+from shared.feed.log import DAYS_KEPT, OLDEST, Place, shard_logs
+from shared.search.engine import Engine, Stored
+from shared.search.follower import Follower
+from tests.followed import Followed
+from tests.harness import Clock, recorded, remove_video
+from tests.integration.contents import items_of
+
+
+@pytest.fixture
+def service(table: Table, objects: Objects, clock: Clock) -> Followed:
+    """The service, and all that happens behind it."""
+    return Followed(table, objects, clock)
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Engine:
+    """An empty index."""
+    return Engine(tmp_path / "index")
+
+
+@pytest.fixture
+def follower(service: Followed, engine: Engine, clock: Clock) -> Follower:
+    """Who takes it to where the feed is."""
+    return Follower(engine, service.feed, service.films, clock=clock, sleep=lambda _: None)
+
+
+@pytest.fixture
+def indexed(follower: Follower, engine: Engine) -> Callable[[str], Stored | None]:
+    """What the index has of a video, once it has followed."""
+
+    def stored(video_id: str) -> Stored | None:
+        assert follower.catch_up()
+        return engine.stored(video_id)
+
+    return stored
+
+
+Indexed = Callable[[str], Stored | None]
+
+
+class TestEachKindOfChange:
+    def test_a_new_video(self, service: Followed, indexed: Indexed) -> None:
+        found = indexed(service.film("Apples", tags=["fruit"], description="Of trees"))
+        assert found == Stored("Apples", [], ["fruit"], "Of trees", [])
+
+    def test_a_changed_video(self, service: Followed, indexed: Indexed) -> None:
+        film = service.film("Apples")
+        assert indexed(film)
+        service.patch(film, title="Pears")
+        assert (found := indexed(film))
+        assert found.title == "Pears"
+
+    def test_a_private_video_is_there_for_its_owner(self, service: Followed, indexed: Indexed) -> None:
+        film = service.film("Apples")
+        service.patch(film, visibility="private")
+        assert indexed(film)
+
+    def test_a_deleted_video_goes_and_comes_back_restored(self, service: Followed, indexed: Indexed) -> None:
+        film = service.film("Apples")
+        assert indexed(film)
+        service.write("DELETE", f"/v1/videos/{film}")
+        assert indexed(film) is None
+        service.write("POST", f"/v1/videos/{film}/restore")
+        assert indexed(film)
+
+    def test_a_video_that_is_removed_for_good(self, service: Followed, table: Table, indexed: Indexed) -> None:
+        film = service.film("Apples")
+        assert indexed(film)
+        remove_video(table, film)
+        service.settle()
+        assert indexed(film) is None
+
+    def test_who_plays_in_it_and_as_whom(self, service: Followed, indexed: Indexed) -> None:
+        film = service.film("Apples")
+        assert indexed(film)
+        body = {"name": "Zoë", "ordering": 1, "roles": [{"category": "actor", "characters": ["Eve"]}]}
+        service.write("PUT", f"/v1/videos/{film}/credits/nm1", body)
+        assert (found := indexed(film))
+        assert found.names == ["Zoë", "Eve"]
+        service.write("DELETE", f"/v1/videos/{film}/credits/nm1")
+        assert (found := indexed(film))
+        assert found.names == []
+
+    def test_what_it_is_called_elsewhere(self, service: Followed, indexed: Indexed) -> None:
+        film = service.film("Apples")
+        assert indexed(film)
+        service.write("PUT", f"/v1/videos/{film}/releases/NZ/mi", {"titles": [{"title": "Āporo"}]})
+        assert (found := indexed(film))
+        assert found.names == ["Āporo"]
+
+    def test_what_is_said_in_it(self, service: Followed, indexed: Indexed) -> None:
+        film = service.film("Apples")
+        assert indexed(film)
+        service.say(film, "An <i>apple</i> a day")
+        assert (found := indexed(film))
+        assert [(said.language, said.starts, said.texts) for said in found.captions] == [
+            ("en", "1000", "An apple a day")
+        ]
+        service.say(film, "Keeps the doctor away")
+        assert (found := indexed(film))
+        assert found.captions[0].texts == "Keeps the doctor away"
+        service.write("DELETE", f"/v1/videos/{film}/captions/en")
+        assert (found := indexed(film))
+        assert found.captions == []
+
+    def test_captions_whose_text_went_with_the_video_stop_nobody(
+        self, service: Followed, objects: Objects, indexed: Indexed
+    ) -> None:
+        film = service.film("Apples")
+        service.say(film, "An apple a day")
+        objects.delete_prefix("media", "captions/")
+        assert (found := indexed(film))
+        assert found.captions == []
+
+    def test_ratings_and_playlists_change_nothing(self, service: Followed, follower: Follower) -> None:
+        film = service.film("Apples")
+        follower.catch_up()
+        playlist = service.api.post("/v1/playlists", {"title": "Mine"}).json["playlistId"]
+        service.write("POST", f"/v1/playlists/{playlist}/entries", {"videoId": film})
+        service.write("PUT", f"/v1/videos/{film}/rating", {"value": 7}, user="bob")
+        assert follower.catch_up()
+        assert follower.put == 1
+        assert follower.has(ends(service.feed, shard_logs())), "it knows all the same that it has seen them"
+
+    def test_of_many_changes_a_video_is_read_once(self, service: Followed, follower: Follower, table: Table) -> None:
+        film = service.film("Apples")
+        for number in range(5):
+            service.patch(film, title=f"Apples {number}")
+        with recorded(table.client) as operations:
+            follower.catch_up()
+        of_the_table = [asked for asked in operations if asked.parameters["TableName"] == table.name]
+        assert [(asked.name, asked.parameters["ConsistentRead"]) for asked in of_the_table] == [("Query", True)]
+
+    def test_very_many_items_beside_a_video_take_several_pages(
+        self, service: Followed, indexed: Indexed, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("shared.search.films.LARGEST_READ", 2)
+        film = service.film("Apples")
+        for number in range(5):
+            body = {"name": f"Person {number}", "ordering": number + 1, "roles": [{"category": "actor"}]}
+            service.write("PUT", f"/v1/videos/{film}/credits/nm{number}", body)
+        assert (found := indexed(film))
+        assert found.names == [f"Person {number}" for number in range(5)]
+
+
+class TestHowFar:
+    def test_an_index_without_changes_is_as_new_as_the_feed(self, follower: Follower, clock: Clock) -> None:
+        assert follower.catch_up()
+        assert follower.mark.as_of == clock.now * 1000
+
+    def test_it_goes_on_where_another_engine_of_the_folder_has_ended(
+        self, service: Followed, engine: Engine, follower: Follower, clock: Clock, tmp_path: Path
+    ) -> None:
+        service.film("Apples")
+        follower.catch_up()
+        engine.close()
+        clock.advance(60)
+        pears = service.film("Pears")
+        again = Engine(tmp_path / "index")
+        second = Follower(again, service.feed, service.films, clock=clock)
+        second.catch_up()
+        assert second.put == 1
+        assert again.stored(pears)
+
+    def test_without_time_it_stops_after_a_page_and_says_so(
+        self, service: Followed, follower: Follower, monkeypatch: pytest.MonkeyPatch, clock: Clock
+    ) -> None:
+        monkeypatch.setattr("shared.search.follower.MOST_EXAMINED", 2)
+        films = [service.film(f"Film {number}") for number in range(5)]
+        assert not follower.catch_up(lambda: False)
+        assert follower.put == 2
+        assert follower.mark.as_of <= clock.now * 1000
+        assert follower.catch_up()
+        assert follower.put == len(films)
+
+    def test_who_waits_for_a_change_has_it_or_hears_that_it_takes_longer(
+        self, service: Followed, engine: Engine, follower: Follower
+    ) -> None:
+        film = service.film("Apples")
+        places = ends(service.feed, shard_logs())
+        assert follower.wait_for(places, lambda: True)
+        assert engine.stored(film)
+        ahead = {name: Place(place.first, place.skip + 1) for name, place in places.items()}
+        asked = iter([True, True, False])
+        assert not follower.wait_for(ahead, lambda: next(asked))
+
+    def test_a_place_in_a_tail_is_the_same_once_that_is_a_block(
+        self, service: Followed, follower: Follower, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(log, "LARGEST_TAIL", 300)
+        film = service.film("Apples")
+        in_the_tail = ends(service.feed, shard_logs())
+        for number in range(9):
+            service.patch(film, title=f"Apples {number}")
+        assert follower.wait_for(in_the_tail, lambda: True)
+        assert follower.has(ends(service.feed, shard_logs()))
+
+    def test_what_the_feed_no_longer_keeps_cannot_be_followed(
+        self, service: Followed, follower: Follower, monkeypatch: pytest.MonkeyPatch, clock: Clock
+    ) -> None:
+        monkeypatch.setattr(log, "LARGEST_TAIL", 300)
+        film = service.film("Apples")
+        follower.catch_up()
+        for number in range(9):
+            service.patch(film, title=f"Apples {number}")
+        for item in items_of(service.feed_table):
+            if item.get("purgeAt"):
+                service.feed_table.delete({"pk": item["pk"], "sk": item["sk"]})
+        clock.advance(DAYS_KEPT * 86_400)
+        with pytest.raises(Gone):
+            follower.catch_up()
+
+    def test_an_index_that_has_followed_nothing_follows_all_that_is_kept(self, follower: Follower) -> None:
+        assert follower.mark.places == dict.fromkeys(shard_logs(), OLDEST)
