@@ -9,7 +9,8 @@ from shared.feed.change import change_of
 from shared.feed.log import Feed
 from shared.schema import AUDIT_TABLE_NAME
 from shared.search.building import Builder
-from shared.search.engine import Engine, Stored
+from shared.search.engine import Engine
+from shared.search.fields import Stored
 from shared.search.films import Films
 from shared.search.generations import Copy, Generations
 from tests.harness import MEDIA_BUCKET, Clock, make_api

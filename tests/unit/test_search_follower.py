@@ -11,7 +11,8 @@ from shared.core.errors import Gone
 from shared.feed import log
 from shared.feed.following import ends
 from shared.feed.log import DAYS_KEPT, OLDEST, Place, shard_logs
-from shared.search.engine import Engine, Stored
+from shared.search.engine import Engine
+from shared.search.fields import Stored
 from shared.search.follower import Follower
 from tests.followed import Followed
 from tests.harness import Clock, recorded, remove_video

@@ -1,0 +1,419 @@
+"""Generations of the index: one builder at a time, and whatever is cut off, nobody ever sees half of one or two mixed."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from moto.core.models import botocore_stubber
+
+from shared.aws.dynamodb import Table
+from shared.aws.s3 import Listed, Objects, object_uri
+from shared.core.errors import Unavailable
+from shared.feed import log
+from shared.feed.log import DAYS_KEPT
+from shared.schema import INDEX
+from shared.search import building, engine, generations
+from shared.search.building import SOURCES, Builder
+from shared.search.engine import Engine
+from shared.search.generations import KEPT_SECONDS, LEASE_SECONDS, Copy, DamagedFile, LeaseLost
+from tests.followed import Followed
+from tests.harness import MEDIA_BUCKET, Clock
+from tests.integration import faults
+from tests.integration.contents import items_of
+from tests.integration.faults import Incident, Killed, Line
+
+DAY = 86_400
+
+
+@pytest.fixture
+def service(table: Table, objects: Objects, clock: Clock) -> Followed:
+    """The service, and all that happens behind it."""
+    return Followed(table, objects, clock)
+
+
+@pytest.fixture
+def builder(service: Followed, tmp_path: Path) -> Builder:
+    """A builder."""
+    return service.builder(tmp_path / "builder")
+
+
+@pytest.fixture
+def fresh(tmp_path: Path) -> Callable[[], Path]:
+    """A folder that nobody has used."""
+    count = iter(range(1000))
+    return lambda: tmp_path / f"fresh-{next(count)}"
+
+
+def titles(service: Followed, folder: Path, *films: str) -> list[str | None]:
+    """The titles under which a reader finds these films, None for one that is not found."""
+    return [stored.title if stored else None for stored in service.published(folder, *films).values()]
+
+
+def keys(objects: Objects) -> set[str]:
+    """All objects of the index."""
+    return {found.key for found in objects.listed(MEDIA_BUCKET, "index/")}
+
+
+def dead_from(step: int) -> Incident:
+    """The builder is dead before a call, and after the one before it: nothing that it does then reaches anybody, so its
+    lease does not end either."""
+    calls = iter(range(10_000))
+    return lambda send: faults.killed_before(send) if next(calls) >= step else None
+
+
+class TestPublishing:
+    def test_the_first_generation_has_all_videos_also_those_that_the_feed_no_longer_keeps(
+        self, service: Followed, builder: Builder, tmp_path: Path, clock: Clock
+    ) -> None:
+        films = [service.film("Apples"), service.film("Pears", visibility="private")]
+        uploading = str(service.api.create(title="Plums")["videoId"])
+        for item in items_of(service.feed_table):
+            service.feed_table.delete({"pk": item["pk"], "sk": item["sk"]})
+        run = builder.run()
+        assert (run.outcome, run.put) == ("published", 3)
+        assert titles(service, tmp_path / "reader", *films, uploading) == ["Apples", "Pears", "Plums"]
+        pointer = service.generations.pointer()
+        assert (pointer.films, pointer.as_of, pointer.published_at) == (3, clock.now * 1000, clock.now)
+
+    def test_the_next_one_has_what_changed_and_names_the_files_that_did_not(
+        self, service: Followed, builder: Builder, fresh: Callable[[], Path], objects: Objects
+    ) -> None:
+        films = [service.film("Apples"), service.film("Pears")]
+        builder.run()
+        first, before = service.generations.pointer(), keys(objects)
+        service.patch(films[1], title="Plums")
+        assert builder.run().outcome == "published"
+        second = service.generations.pointer()
+        assert second.previous == first.generation
+        assert titles(service, fresh(), *films) == ["Apples", "Plums"]
+        manifest = json.loads(
+            objects.read(object_uri(MEDIA_BUCKET, f"index/{second.generation}/manifest.json"), 0, 100_000)
+        )
+        assert {file["key"] for file in manifest["files"]} & before
+
+    def test_another_machine_takes_it_further(
+        self, service: Followed, builder: Builder, fresh: Callable[[], Path]
+    ) -> None:
+        films = [service.film("Apples")]
+        builder.run()
+        films.append(service.film("Pears"))
+        assert service.builder(fresh()).run().outcome == "published"
+        films.append(service.film("Plums"))
+        assert builder.run().outcome == "published", "though its own copy is older now"
+        assert titles(service, fresh(), *films) == ["Apples", "Pears", "Plums"]
+
+    def test_without_a_change_of_a_video_nothing_is_published_for_an_hour(
+        self, service: Followed, builder: Builder, clock: Clock
+    ) -> None:
+        film = service.film("Apples")
+        builder.run()
+        held = service.generations.pointer().generation
+        assert builder.run().outcome == "unchanged"
+        service.write("PUT", f"/v1/videos/{film}/rating", {"value": 7}, user="bob")
+        service.api.post("/v1/playlists", {"title": "Mine"})
+        service.settle()
+        assert builder.run().outcome == "unchanged"
+        assert service.generations.pointer().generation == held
+        clock.advance(3600)
+        assert builder.run().outcome == "published", "so that readers have less to follow"
+
+    def test_a_reader_keeps_its_copy_while_it_is_the_newest(
+        self, service: Followed, builder: Builder, tmp_path: Path, objects: Objects
+    ) -> None:
+        service.film("Apples")
+        builder.run()
+        copy = Copy(tmp_path / "reader")
+        service.generations.copy_newest(copy)
+        line = Line(objects.client, carry=botocore_stubber)
+        line.arm(faults.request_lost)
+        service.generations.copy_newest(copy)
+        assert line.calls == []
+
+    def test_a_reader_whose_generation_is_removed_meanwhile_begins_with_the_newer_one(
+        self, service: Followed, builder: Builder, tmp_path: Path, objects: Objects, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        film = service.film("Apples")
+        builder.run()
+        old = service.generations.pointer()
+        service.patch(film, title="Pears")
+        builder.run()
+        objects.delete_prefix(MEDIA_BUCKET, f"index/{old.generation}/")
+        newest = service.generations.pointer
+        answers = iter([old])
+        monkeypatch.setattr(service.generations, "pointer", lambda: next(answers, None) or newest())
+        # What the newer one needs of the older one's folder is gone as well here, so it has to be built anew.
+        objects.delete_prefix(MEDIA_BUCKET, "index/")
+        service.builder(tmp_path / "other").run(anew=True)
+        assert titles(service, tmp_path / "reader", film) == ["Pears"]
+
+    def test_a_file_that_is_not_what_it_was_is_not_used(
+        self, service: Followed, builder: Builder, tmp_path: Path, objects: Objects
+    ) -> None:
+        service.film("Apples")
+        builder.run()
+        key = next(key for key in keys(objects) if key.endswith("meta.json"))
+        objects.put(MEDIA_BUCKET, key, b"{}", "application/json")
+        copy = Copy(tmp_path / "reader")
+        with pytest.raises(DamagedFile):
+            service.generations.copy_newest(copy)
+        assert copy.generation is None
+
+
+class TestTheLease:
+    def test_a_second_builder_waits(self, service: Followed, builder: Builder, clock: Clock) -> None:
+        held = service.generations.lease()
+        assert held
+        assert builder.run().outcome == "busy"
+        clock.advance(LEASE_SECONDS)
+        assert builder.run().outcome == "published", "of one that died, the lease ends by itself"
+
+    def test_one_that_has_ended_lets_the_next_begin_at_once(self, service: Followed, builder: Builder) -> None:
+        builder.run()
+        assert service.generations.lease()
+
+    def test_one_that_fails_does_so_too(self, service: Followed, builder: Builder, objects: Objects) -> None:
+        line = Line(objects.client, carry=botocore_stubber)
+        line.arm(faults.request_lost)
+        with pytest.raises(Unavailable):
+            builder.run()
+        line.disarm()
+        assert builder.run().outcome == "published"
+
+    def test_one_that_was_away_for_too_long_publishes_nothing(
+        self,
+        service: Followed,
+        builder: Builder,
+        fresh: Callable[[], Path],
+        clock: Clock,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        film = service.film("Apples")
+        away = Engine.files
+
+        def overtaken(self: Engine) -> list[engine.File]:
+            monkeypatch.setattr(Engine, "files", away)
+            clock.advance(LEASE_SECONDS)
+            service.patch(film, title="Pears")
+            assert service.builder(fresh()).run().outcome == "published"
+            return away(self)
+
+        monkeypatch.setattr(Engine, "files", overtaken)
+        with pytest.raises(LeaseLost):
+            builder.run()
+        assert titles(service, fresh(), film) == ["Pears"]
+        service.patch(film, title="Plums")
+        assert builder.run().outcome == "published"
+        assert titles(service, fresh(), film) == ["Plums"]
+
+    def test_it_neither_ends_nor_takes_the_lease_of_another(self, service: Followed, clock: Clock) -> None:
+        first = service.generations.lease()
+        clock.advance(LEASE_SECONDS)
+        second = service.generations.lease()
+        assert first
+        assert second
+        service.generations.release(first)
+        with pytest.raises(LeaseLost):
+            service.generations.renew(first)
+        assert service.generations.pointer().lease == second.lease
+
+    def test_a_builder_that_works_for_long_renews_it(self, service: Followed, clock: Clock) -> None:
+        held = service.generations.lease()
+        assert held
+        clock.advance(LEASE_SECONDS - 1)
+        held = service.generations.renew(held)
+        clock.advance(LEASE_SECONDS - 1)
+        assert service.generations.lease() is None
+        assert service.generations.pointer().lease_until == held.lease_until
+
+    def test_a_lost_answer_does_not_cost_the_lease(self, service: Followed, table: Table) -> None:
+        line = Line(table.client)
+        line.arm(faults.answer_lost, at=0)
+        assert service.generations.lease()
+
+
+class TestBuildersThatDie:
+    def test_at_any_step_of_a_generation_readers_have_the_old_or_the_new_one_and_the_next_run_goes_on(
+        self,
+        service: Followed,
+        table: Table,
+        objects: Objects,
+        fresh: Callable[[], Path],
+        clock: Clock,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        monkeypatch.setattr(generations, "SIDE_BY_SIDE", 1)
+        films = [service.film("Apples 0"), service.film("Pears 0")]
+        builder = service.builder(fresh())
+        builder.run()
+        line = Line(table.client, objects.client, carry=botocore_stubber)
+        step, is_whole = 0, False
+        while not is_whole:
+            before, after = [f"Apples {step}", f"Pears {step}"], [f"Apples {step + 1}", f"Pears {step + 1}"]
+            for film, title in zip(films, after, strict=True):
+                service.patch(film, title=title)
+            clock.advance(LEASE_SECONDS)
+            line.arm(dead_from(step))
+            try:
+                builder.run()
+                is_whole = True
+            except Killed:
+                # Half of the machines are gone with their builder.
+                builder = service.builder(fresh()) if step % 2 else builder
+            line.disarm()
+            assert titles(service, fresh(), *films) in (before, after)
+            clock.advance(LEASE_SECONDS)
+            builder.run()
+            assert titles(service, fresh(), *films) == after
+            step += 1
+        assert step > 10
+
+    def test_at_any_step_of_a_rebuild_the_next_run_goes_on_and_ends_with_all_videos(
+        self,
+        service: Followed,
+        table: Table,
+        objects: Objects,
+        fresh: Callable[[], Path],
+        clock: Clock,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        monkeypatch.setattr(generations, "SIDE_BY_SIDE", 1)
+        monkeypatch.setattr(building, "PAGE", 1)
+        monkeypatch.setattr(building, "SAVED_EVERY", 2)
+        monkeypatch.setattr(building, "SOURCES", SOURCES[:4])
+        films = [service.film(f"Film {number}") for number in range(3)]
+        line = Line(table.client, objects.client, carry=botocore_stubber)
+        step = 0
+        while service.generations.pointer().generation is None:
+            line.arm(dead_from(step))
+            try:
+                service.builder(fresh()).run()
+            except Killed:
+                clock.advance(LEASE_SECONDS)
+            line.disarm()
+            step += 3
+        assert titles(service, fresh(), *films) == ["Film 0", "Film 1", "Film 2"]
+
+
+class TestARebuild:
+    def test_without_time_is_saved_and_goes_on_elsewhere(
+        self, service: Followed, builder: Builder, fresh: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(building, "PAGE", 2)
+        films = [service.film(f"Film {number}") for number in range(9)]
+        in_time = iter([True, True, False])
+        run = builder.run(lambda: next(in_time))
+        assert run.outcome == "unfinished"
+        assert 0 < run.put < len(films)
+        assert service.generations.pointer().generation is None
+        # What changes between the two is in the feed.
+        service.patch(films[0], title="Another")
+        service.write("DELETE", f"/v1/videos/{films[1]}")
+        rest = service.builder(fresh()).run()
+        assert rest.outcome == "published"
+        assert titles(service, fresh(), *films) == ["Another", None, *(f"Film {number}" for number in range(2, 9))]
+        assert service.generations.pointer().draft is None
+
+    def test_lets_what_holds_be_read_until_it_has_ended(
+        self, service: Followed, builder: Builder, fresh: Callable[[], Path]
+    ) -> None:
+        film = service.film("Apples")
+        builder.run()
+        held = service.generations.pointer().generation
+        assert builder.run(lambda: False, anew=True).outcome == "unfinished"
+        assert service.generations.pointer().generation == held
+        assert titles(service, fresh(), film) == ["Apples"]
+        assert builder.run().outcome == "published"
+        assert service.generations.pointer().previous == held
+
+    def test_takes_out_what_the_feed_did_not_tell_of(
+        self, service: Followed, builder: Builder, fresh: Callable[[], Path], table: Table
+    ) -> None:
+        film = service.film("Apples")
+        builder.run()
+        table.delete({"pk": f"VIDEO#{film}", "sk": "#META"})
+        assert titles(service, fresh(), film) == ["Apples"]
+        builder.run(anew=True)
+        assert titles(service, fresh(), film) == [None]
+
+    def test_begins_by_itself_when_the_feed_no_longer_keeps_what_comes_next(
+        self,
+        service: Followed,
+        builder: Builder,
+        fresh: Callable[[], Path],
+        clock: Clock,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        monkeypatch.setattr(log, "LARGEST_TAIL", 300)
+        film = service.film("Apples")
+        builder.run()
+        for number in range(9):
+            service.patch(film, title=f"Apples {number}")
+        clock.advance(DAYS_KEPT * DAY + 1)
+        service.patch(film, title="Pears")
+        run = builder.run()
+        assert (run.outcome, titles(service, fresh(), film)) == ("published", ["Pears"])
+
+    def test_begins_by_itself_when_the_form_is_another_one(
+        self, service: Followed, builder: Builder, fresh: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        film = service.film("Apples")
+        builder.run()
+        monkeypatch.setattr(engine, "FORM", engine.FORM + 1)
+        assert builder.run().outcome == "published"
+        assert titles(service, fresh(), film) == ["Apples"]
+
+    def test_begins_anew_when_its_draft_cannot_go_on(
+        self, service: Followed, builder: Builder, fresh: Callable[[], Path], objects: Objects
+    ) -> None:
+        film = service.film("Apples")
+        assert builder.run(lambda: False).outcome == "unfinished"
+        objects.delete_prefix(MEDIA_BUCKET, "index/")
+        assert service.builder(fresh()).run().outcome == "published"
+        assert titles(service, fresh(), film) == ["Apples"]
+
+    def test_of_a_table_without_videos_is_an_index_without_films(self, builder: Builder, service: Followed) -> None:
+        run = builder.run()
+        assert (run.outcome, run.put) == ("published", 0)
+        assert service.generations.pointer().films == 0
+
+
+class TestTidying:
+    def test_removes_what_no_generation_needs_after_a_while(
+        self, service: Followed, builder: Builder, fresh: Callable[[], Path], objects: Objects, clock: Clock
+    ) -> None:
+        # S3 notes when an object was written, by its own clock.
+        clock.now = max(found.changed for found in [*_written(objects)]).timestamp()
+        film = service.film("Apples")
+        builder.run()
+        first = service.generations.pointer().generation
+        for number in range(3):
+            service.patch(film, title=f"Apples {number}")
+            assert builder.run().removed == 0
+        clock.advance(KEPT_SECONDS + 60)
+        service.patch(film, title="Pears")
+        assert builder.run().removed > 0
+        assert f"index/{first}/manifest.json" not in keys(objects)
+        assert titles(service, fresh(), film) == ["Pears"]
+        pointer = service.generations.pointer()
+        assert f"index/{pointer.previous}/manifest.json" in keys(objects), "somebody may just be copying it"
+
+    def test_leaves_everything_else_in_the_bucket_alone(
+        self, service: Followed, builder: Builder, objects: Objects, clock: Clock
+    ) -> None:
+        clock.now = max(found.changed for found in [*_written(objects)]).timestamp() + 2 * KEPT_SECONDS
+        objects.put(MEDIA_BUCKET, "captions/a.vtt", b"WEBVTT", "text/vtt")
+        objects.put(MEDIA_BUCKET, "index/00000000-dead/left", b"behind", "application/octet-stream")
+        assert builder.run().removed == 1
+        assert objects.exists(object_uri(MEDIA_BUCKET, "captions/a.vtt"))
+
+
+def _written(objects: Objects) -> list[Listed]:
+    """An object that was written just now."""
+    objects.put(MEDIA_BUCKET, "now", b"", "text/plain")
+    return list(objects.listed(MEDIA_BUCKET, "now"))
+
+
+def test_the_item_is_where_the_schema_says(builder: Builder, table: Table) -> None:
+    builder.run()
+    assert table.get(INDEX.key())
