@@ -39,6 +39,7 @@ def add_stacks(app: cdk.App, region: str | None = None) -> None:
         settings=settings,
         code=service_code(settings),
         films_code=service_code(settings, films=True),
+        search_code=service_code(settings, search=True),
         data=data,
         media=media,
         tags=tags,

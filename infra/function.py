@@ -4,7 +4,7 @@ import json
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from aws_cdk import Duration, RemovalPolicy, Stack
+from aws_cdk import Duration, RemovalPolicy, Size, Stack
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
@@ -99,12 +99,14 @@ class ServiceFunction(Construct):
         environment: Mapping[str, str] | None = None,
         memory_mb: int = MEMORY_MB,
         timeout: Duration = TIMEOUT,
+        storage: Size | None = None,
         feeds_itself: bool = False,
         snap_start: bool = False,
         warm: int = 0,
     ) -> None:
         """`feeds_itself`: what it does not reach, it sends to its own queue; Lambda would stop that after 16 rounds.
 
+        `storage`: how much `/tmp` holds, if 512 MB are too little.
         `snap_start`: it starts from a snapshot. `warm`: how many instances are started already. Not both.
         """
         super().__init__(scope, id_)
@@ -130,6 +132,7 @@ class ServiceFunction(Construct):
             architecture=ARCHITECTURES[settings.architecture],
             memory_size=memory_mb,
             timeout=timeout,
+            ephemeral_storage_size=storage,
             role=self._role,
             log_group=self.log_group,
             logging_format=lambda_.LoggingFormat.JSON,

@@ -15,6 +15,7 @@ from infra.function import ServiceFunction
 from infra.media_stack import ARRIVALS_TIMEOUT, CAPTIONS, PICTURES, RENDITIONS, MediaStack
 from infra.queue import WorkQueue
 from infra.scheduled import add_scheduled
+from infra.search import add_indexer
 from infra.settings import Settings, Target
 from infra.undo import allow_undo, undo_environment
 from shared import schema
@@ -135,13 +136,14 @@ class JobsStack(cdk.Stack):
         settings: Settings,
         code: lambda_.Code,
         films_code: lambda_.Code,
+        search_code: lambda_.Code,
         data: DataStack,
         media: MediaStack,
         **kwargs: Any,
     ) -> None:
         super().__init__(scope, id_, description="Video metadata: stream readers, queues and workers", **kwargs)
         self._settings, self._data, self._media = settings, data, media
-        self._code, self._films_code = code, films_code
+        self._codes = {"": code, "films": films_code, "search": search_code}
         self.functions: dict[str, ServiceFunction] = {}
         self.queues = {
             "probe": self._queue("ProbeQueue", worker_timeout=PROBE_TIMEOUT),
@@ -177,17 +179,18 @@ class JobsStack(cdk.Stack):
             changed, batch_size=1, max_concurrency=DELIVERIES_AT_A_TIME[settings.target]
         )
         add_scheduled(self, self._function, aggregates, changed)
+        add_indexer(self, self._function, data, media)
 
         cdk.CfnOutput(self, "TranscodeQueueArn", description="For a transcoder's policy", value=transcode.queue_arn)
 
-    def _function(self, id_: str, *, films: bool = False, **kwargs: Any) -> ServiceFunction:
-        """The function of the folder of the same name; `films`: it has what it takes to read them."""
+    def _function(self, id_: str, *, to: str = "", **kwargs: Any) -> ServiceFunction:
+        """The function of the folder of the same name; `to`: it has what it takes to read "films", or to "search" them."""
         made = ServiceFunction(
             self,
             id_,
             folder=id_.lower(),
             settings=self._settings,
-            code=self._films_code if films else self._code,
+            code=self._codes[to],
             table=self._data.table,
             encryption=self._data.encryption,
             **kwargs,
@@ -268,7 +271,7 @@ class JobsStack(cdk.Stack):
         """Finds out what a film is."""
         probe = self._function(
             "Probe",
-            films=True,
+            to="films",
             memory_mb=PROBE_MB,
             timeout=PROBE_TIMEOUT,
             environment={"RENDITIONS": ",".join(self._settings.renditions)},
@@ -281,7 +284,7 @@ class JobsStack(cdk.Stack):
         media = self._media.media
         thumbnails = self._function(
             "Thumbnails",
-            films=True,
+            to="films",
             memory_mb=THUMBNAILS_MB,
             timeout=THUMBNAILS_TIMEOUT,
             environment={"MEDIA_BUCKET": media.bucket_name},

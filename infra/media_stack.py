@@ -22,6 +22,8 @@ PICTURES = "thumbnails/*"
 RENDITIONS = "renditions/*"
 CAPTIONS = "captions/*"
 """What transcoders make, in the same bucket: only signed URLs show it."""
+INDEX = "index/*"
+"""The index that search asks, which nothing shows."""
 
 ARRIVALS_TIMEOUT = cdk.Duration.seconds(30)
 """Of the function that reads the queue below: for each message one request to S3 and two to DynamoDB."""

@@ -1,11 +1,11 @@
-"""The functions' code as two assets, put together by uv. No Docker: every dependency comes as a ready wheel.
+"""The functions' code as three assets, put together by uv. No Docker: every dependency comes as a ready wheel.
 
 What AWS gets is compiled to Python 3.13's bytecode, by a CPython 3.13 that runs in Node. So a package has the same
 content, and CDK sees no change, on whatever machine and with whatever Python it is made.
 
-One is shared by all functions but those that read films. The other holds FFmpeg as well and is six times as large
-(about 120 MB of the 250 that Lambda takes), which would make every start slower. docs/decisions/18-sealing-and-size.md says
-what is left out of both.
+One is shared by all functions but those that read films, and those that search. That of the former holds FFmpeg as well and is
+six times as large (about 120 MB of the 250 that Lambda takes), that of the latter Tantivy: either would make every start slower.
+docs/decisions/18-sealing-and-size.md says what is left out of all.
 """
 
 import gzip
@@ -34,6 +34,10 @@ FILMS = "thumbnails"
 """The folder below `functions/` whose own requirements the second asset adds."""
 ONLY_FOR_FILMS = ("functions/probe", "functions/thumbnails", "shared/media")
 """Sources that are in the second asset only."""
+SEARCH = "search"
+"""The folder below `functions/` whose own requirements the third asset adds."""
+ONLY_FOR_SEARCH = ("functions/indexer", "functions/search", "shared/search")
+"""Sources that are in the third asset only."""
 CONSOLE = "functions/console"
 """What is an asset of its own (infra/site.py), so that it can change without a new version of any other function."""
 
@@ -98,11 +102,11 @@ LEFT_OUT = (
 """What no function loads, by patterns below the package's folder."""
 
 
-def service_code(settings: Settings, *, films: bool = False) -> lambda_.Code:
-    """What functions are made of, identified by its content; `films`: what reads films comes with it.
+def service_code(settings: Settings, *, films: bool = False, search: bool = False) -> lambda_.Code:
+    """What functions are made of, identified by its content; `films`, `search`: what reads films, or searches, comes with it.
 
     For one stack: an asset cannot be in two. It is bundled once even so, because CDK bundles nothing twice that has
-    the same path and options. It takes all bundlers for the same, so the two assets need two paths.
+    the same path and options. It takes all bundlers for the same, so each asset needs a path of its own.
     """
     if importlib.util.find_spec("uv") is None:
         raise Misconfigured("uv is missing, which packages the functions: pip install -r requirements.txt")
@@ -110,25 +114,28 @@ def service_code(settings: Settings, *, films: bool = False) -> lambda_.Code:
         raise Misconfigured("Pyodide is missing, which compiles the functions: npm install")
     path = ROOT / "functions"
     return lambda_.Code.from_asset(
-        str(path / FILMS if films else path),
+        str(path / FILMS if films else path / SEARCH if search else path),
         asset_hash_type=cdk.AssetHashType.OUTPUT,
         bundling=cdk.BundlingOptions(
             image=cdk.DockerImage.from_registry("never-used"),  # CDK asks for one; the bundler below always succeeds
-            local=_Bundler(settings, films=films),
+            local=_Bundler(settings, films=films, search=search),
         ),
     )
 
 
-def bundle(output: Path, *, target: Target, films: bool, architecture: Architecture = "arm64") -> None:
+def bundle(
+    output: Path, *, target: Target, films: bool, search: bool = False, architecture: Architecture = "arm64"
+) -> None:
     """Fill a folder with the dependencies and the sources, for AWS or for this machine's interpreter.
 
     `architecture` is that of Lambda's processors.
     """
-    _install(output, PLATFORMS[architecture] if target == "aws" else None, films)
+    more = [*([FILMS] if films else []), *([SEARCH] if search else [])]
+    _install(output, PLATFORMS[architecture] if target == "aws" else None, more)
     _trim(output)
     for source in SOURCES:
         shutil.copytree(ROOT / source, output / source, ignore=shutil.ignore_patterns(*NOT_SHIPPED))
-    for folder in (CONSOLE, *(() if films else ONLY_FOR_FILMS)):
+    for folder in (CONSOLE, *(() if films else ONLY_FOR_FILMS), *(() if search else ONLY_FOR_SEARCH)):
         shutil.rmtree(output / folder)
     compile_modules(output, target)
     _leave_out_sources(output)
@@ -137,19 +144,19 @@ def bundle(output: Path, *, target: Target, films: bool, architecture: Architect
 
 @jsii.implements(cdk.ILocalBundling)
 class _Bundler:
-    def __init__(self, settings: Settings, *, films: bool) -> None:
+    def __init__(self, settings: Settings, *, films: bool, search: bool) -> None:
         self._settings = settings
-        self._films = films
+        self._films, self._search = films, search
 
     def try_bundle(self, output_dir: str, *_args: object, **_kwargs: object) -> bool:
         target, architecture = self._settings.target, self._settings.architecture
-        bundle(Path(output_dir), target=target, films=self._films, architecture=architecture)
+        bundle(Path(output_dir), target=target, films=self._films, search=self._search, architecture=architecture)
         return True
 
 
-def _install(output: Path, platform: str | None, films: bool) -> None:
-    """Install for a platform of Lambda, or for this machine."""
-    folders = [ROOT / "functions", *([ROOT / "functions" / FILMS] if films else [])]
+def _install(output: Path, platform: str | None, more: Collection[str]) -> None:
+    """Install for a platform of Lambda, or for this machine; `more` are folders that have requirements of their own."""
+    folders = [ROOT / "functions", *(ROOT / "functions" / name for name in more)]
     command = [
         *(sys.executable, "-m", "uv", "pip", "install", "--quiet"),
         *("--python", sys.executable, "--target", str(output)),

@@ -23,8 +23,8 @@ RANKINGS_MB = 1024
 
 def add_scheduled(stack: cdk.Stack, new: NewFunction, aggregates: sqs.IQueue, deliveries: sqs.IQueue) -> None:
     """Add both to a stack. In the queues are videos whose totals are to move, and webhooks whose receivers are to be told."""
-    _run_every(stack, SWEEP_EVERY, "Schedule", _sweeper(aggregates, deliveries, new), "look for jobs whose time is up")
-    _run_every(stack, RANK_EVERY, "RankingsSchedule", _rankings(new), "compute what is viewed most")
+    run_every(stack, SWEEP_EVERY, "Schedule", _sweeper(aggregates, deliveries, new), "look for jobs whose time is up")
+    run_every(stack, RANK_EVERY, "RankingsSchedule", _rankings(new), "compute what is viewed most")
 
 
 def _sweeper(aggregates: sqs.IQueue, deliveries: sqs.IQueue, new: NewFunction) -> ServiceFunction:
@@ -50,7 +50,8 @@ def _rankings(new: NewFunction) -> ServiceFunction:
     return rankings
 
 
-def _run_every(stack: cdk.Stack, interval: cdk.Duration, id_: str, function: ServiceFunction, purpose: str) -> None:
+def run_every(stack: cdk.Stack, interval: cdk.Duration, id_: str, function: ServiceFunction, purpose: str) -> None:
+    """Have a function called by the clock."""
     events.Rule(
         stack,
         id_,

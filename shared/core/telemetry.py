@@ -35,6 +35,7 @@ METRICS = {
     "OldestJobSeconds": "Seconds",
     "DeliveryLag": "Milliseconds",
     "DeliveryWait": "Seconds",
+    "IndexLag": "Seconds",
 }
 """Every metric and its unit."""
 

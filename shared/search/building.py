@@ -9,7 +9,7 @@ that is, is saved now and then, so that another run, on this machine or another 
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression
@@ -56,11 +56,43 @@ class Run:
     """Objects that nothing needs any more."""
 
 
-class _At(NamedTuple):
+class At(NamedTuple):
     """How far a rebuild is: behind a key in one of SOURCES."""
 
-    source: int
-    after: Item | None
+    source: int = 0
+    after: Item | None = None
+    begun: int = 0
+    """Epoch seconds."""
+
+    @classmethod
+    def of(cls, item: Item) -> "At":
+        """What a draft says."""
+        return cls(item["source"], item.get("after"), item["begun"])
+
+    @property
+    def item(self) -> Item:
+        """What a draft says of it."""
+        return {name: value for name, value in self._asdict().items() if value is not None}
+
+
+def some_videos(table: Table, at: At) -> tuple[list[str], At]:
+    """The ids of some more videos of a table, and how far that is; one Query."""
+    relation, shard = SOURCES[at.source]
+    names = [attribute.name for attribute in (*RELATION_INDEX.partition, RELATION_INDEX.sort[0])]
+    page = table.query(
+        index=RELATION_INDEX.name,
+        condition=Expression(
+            "#rel = :rel AND #shard = :shard AND #sort >= :first",
+            dict(zip(("#rel", "#shard", "#sort"), names, strict=True)),
+            {":rel": relation, ":shard": shard, ":first": 0},
+        ),
+        attributes=("relId",),
+        limit=PAGE,
+        start=at.after,
+    )
+    after = decode_item(page.last_key) if page.last_key else None
+    # After the last page of a partition comes the first one of the next.
+    return [entry["relId"] for entry in page.items], At(at.source if after else at.source + 1, after, at.begun)
 
 
 class Builder:
@@ -132,21 +164,21 @@ class Builder:
         """Read every video, then follow what has changed meanwhile; from the draft on, if there is one."""
         draft = held.draft
         self._generations.copy_of(draft.generation if draft else None, self._copy)
-        at = _At(draft.at["source"], draft.at.get("after")) if draft else _At(0, None)
+        at = At.of(draft.at) if draft else At(begun=int(self._clock()))
         engine = Engine(self._copy.folder)
         try:
             if draft is None:
-                begun = int((self._clock() - SECONDS_BEFORE) * 1000)
-                engine.commit(Mark({log: self._feed.at_time(log, begun) for log in shard_logs()}, 0))
+                before = (at.begun - SECONDS_BEFORE) * 1000
+                engine.commit(Mark({log: self._feed.at_time(log, before) for log in shard_logs()}, 0))
             put = saved = 0
             while at.source < len(SOURCES):
                 if not in_time():
                     self._save(held, engine, at)
-                    return Run("unfinished", self._behind_of(held), put)
+                    return Run("unfinished", self._unfinished(held, at), put)
                 if put - saved >= SAVED_EVERY:
                     held, saved = self._save(held, engine, at), put
                 held = self._generations.renew(held)
-                ids, at = self._page(at)
+                ids, at = some_videos(self._table, at)
                 films = [film for _, film in self._films.read(ids) if film]
                 engine.put(films)
                 put += len(films)
@@ -154,30 +186,15 @@ class Builder:
             follower = self._committed(engine)
             if not follower.catch_up(in_time):
                 self._save(held, engine, at)
-                return Run("unfinished", self._behind_of(held), put)
+                return Run("unfinished", self._unfinished(held, at), put)
             return replace(self._published(held, engine, follower), put=put + follower.put)
         finally:
             engine.close()
 
-    def _page(self, at: _At) -> tuple[list[str], _At]:
-        """The ids of some more videos, and how far that is."""
-        relation, shard = SOURCES[at.source]
-        names = {"#rel": RELATION_INDEX.partition[0].name, "#shard": RELATION_INDEX.partition[1].name}
-        page = self._table.query(
-            index=RELATION_INDEX.name,
-            condition=Expression("#rel = :rel AND #shard = :shard", names, {":rel": relation, ":shard": shard}),
-            attributes=("relId",),
-            limit=PAGE,
-            start=at.after,
-        )
-        ids = [entry["relId"] for entry in page.items]
-        return ids, _At(at.source, decode_item(page.last_key)) if page.last_key else _At(at.source + 1, None)
-
-    def _save(self, held: Pointer, engine: Engine, at: _At) -> Pointer:
+    def _save(self, held: Pointer, engine: Engine, at: At) -> Pointer:
         self._committed(engine)
         held = self._generations.renew(held)
-        said: dict[str, Any] = {"source": at.source, **({"after": at.after} if at.after else {})}
-        return self._generations.save_draft(held, self._copy, engine.files(), said)
+        return self._generations.save_draft(held, self._copy, engine.files(), at.item)
 
     def _committed(self, engine: Engine) -> Follower:
         """A follower of all that was put."""
@@ -199,8 +216,9 @@ class Builder:
     def _behind(self, follower: Follower) -> float:
         return self._seconds_since(follower.mark.as_of)
 
-    def _behind_of(self, held: Pointer) -> float:
-        return self._seconds_since(held.as_of or int(self._clock() * 1000))
+    def _unfinished(self, held: Pointer, at: At) -> float:
+        """Without any generation that holds, it is the rebuild that somebody waits for."""
+        return self._seconds_since(held.as_of or at.begun * 1000)
 
     def _seconds_since(self, as_of: int) -> float:
         return max(0.0, self._clock() - as_of / 1000)

@@ -20,6 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from tempfile import gettempdir
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from shared.aws.dynamodb import Table
@@ -44,6 +45,7 @@ SIDE_BY_SIDE = 8
 """Objects that are read or written at a time."""
 ROUNDS = 3
 """How often a copy is begun anew, when the generation is removed while it is read."""
+_OWN = "video-index-"
 _MANIFEST = "manifest.json"
 _KEY = INDEX.key()
 
@@ -150,6 +152,32 @@ class Copy:
         unfinished = self._origin.with_suffix(".part")
         unfinished.write_text(generation, encoding="utf-8")
         os.replace(unfinished, self._origin)
+
+
+def own_folder() -> Path:
+    """A folder of this process alone, in the machine's folder for what passes, and empty.
+
+    Those of processes that are gone are removed: Lambda keeps them when it starts a function anew in the same place, and on a
+    laptop all functions share one machine.
+    """
+    there = Path(gettempdir())
+    for other in there.glob(f"{_OWN}*"):
+        pid = other.name.removeprefix(_OWN)
+        if pid.isdigit() and (int(pid) == os.getpid() or not _runs(int(pid))):
+            shutil.rmtree(other, ignore_errors=True)
+    own = there / f"{_OWN}{os.getpid()}"
+    own.mkdir(mode=0o700)
+    return own
+
+
+def _runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # another user's
+    return True
 
 
 class Generations:

@@ -1,0 +1,53 @@
+"""Runs every minute: takes the index of films to where the feed is, and publishes it for the functions that search."""
+
+from typing import TYPE_CHECKING, Any
+
+from shared.aws.dynamodb import Table, make_client
+from shared.aws.s3 import Objects
+from shared.aws.s3 import make_client as make_s3_client
+from shared.core.settings import LambdaHandler, audit_table_name, entry_point, media_bucket, table_name
+from shared.core.telemetry import emit, logged, service_logger
+from shared.feed.log import Feed
+from shared.search.building import Builder
+from shared.search.films import Films
+from shared.search.generations import Copy, Generations, LeaseLost, own_folder
+
+if TYPE_CHECKING:
+    from aws_lambda_powertools.utilities.typing import LambdaContext
+
+SECONDS_TO_STOP = 120
+"""How long before its time-out it reads no more: merging and uploading a large index may take as long."""
+
+
+def make(builder: Builder) -> LambdaHandler:
+    """The handler over a builder."""
+
+    def handle(_: dict[str, Any], context: "LambdaContext") -> dict[str, Any]:
+        def in_time() -> bool:
+            return context.get_remaining_time_in_millis() > SECONDS_TO_STOP * 1000
+
+        try:
+            run = builder.run(in_time)
+        except LeaseLost:
+            service_logger().warning("another builder has taken over")
+            return {}
+        if run.outcome != "busy":
+            emit({"IndexLag": run.behind})
+        if run.outcome != "unchanged":
+            service_logger().info(
+                "index built", extra={"outcome": run.outcome, "videos": run.put, "objects_removed": run.removed}
+            )
+        return {}
+
+    return logged(handle)
+
+
+def _deployed() -> LambdaHandler:
+    client = make_client()
+    table, feed = Table(table_name(), client), Feed(Table(audit_table_name(), client))
+    objects, bucket = Objects(make_s3_client()), media_bucket()
+    films = Films(table, objects, bucket)
+    return make(Builder(Generations(table, objects, bucket), Copy(own_folder()), table, feed, films))
+
+
+lambda_handler = entry_point(_deployed)
