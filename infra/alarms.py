@@ -31,7 +31,8 @@ again; so a few of them are seen by nobody."""
 SYSTEM_ERRORS = 5
 
 BEHIND = Duration.minutes(5)
-"""A reader of the stream that keeps up is some seconds behind. After 6 hours records are given up."""
+"""A reader of the stream that keeps up is some seconds behind. After 6 hours records are given up. The index of films is a
+minute behind at most, but while it is built anew."""
 
 OLDEST_JOB: Mapping[str, Duration] = {
     "probe": Duration.minutes(30),
@@ -147,6 +148,21 @@ class Alarms(Construct):
             runbook="webhooks-late",
             threshold=LATE_DELIVERY.to_seconds(),
             operator=cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
+        )
+
+    def watch_index(self) -> None:
+        """Whether search finds what has changed."""
+        self._alarm(
+            "IndexBehind",
+            metrics.of_service(self._settings, "IndexLag", statistic="Maximum"),
+            name="Search index is behind",
+            meaning="Searches answer later or with an error, because each function has more changes to follow by itself",
+            runbook="index-behind",
+            threshold=BEHIND.to_seconds(),
+            operator=cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
+            periods=3,
+            # A builder that does not run, or never ends, says nothing at all.
+            missing=cloudwatch.TreatMissingData.BREACHING,
         )
 
     def watch_tables(self) -> None:

@@ -43,7 +43,7 @@ LOST = {
 
 CATALOGUE = ("videos", "views", "relations", "captions", "ratings", "playlists")
 """The functions behind most of what callers do."""
-SCHEDULED = ("sweeper", "rankings")
+SCHEDULED = ("sweeper", "rankings", "indexer")
 """The functions behind the API that run by the clock."""
 DELIVERING = ("deliveries",)
 """Those that wait for systems of others."""
@@ -116,7 +116,7 @@ class OperationsStack(cdk.Stack):
         alarms.watch_crashes(
             "Scheduled functions",
             scheduled,
-            "A function that runs by the clock keeps failing: stuck jobs or top lists are late",
+            "A function that runs by the clock keeps failing: stuck jobs, top lists or the search index are late",
         )
         alarms.watch_crashes(
             "Deliveries",
@@ -124,6 +124,7 @@ class OperationsStack(cdk.Stack):
             "The worker that serves webhooks keeps crashing or timing out, so they wait for it",
         )
         alarms.watch_deliveries()
+        alarms.watch_index()
         alarms.watch_sweeper(jobs.functions["sweeper"])
         return alarms
 

@@ -666,6 +666,8 @@ def _schedules() -> Iterator[Example]:
     yield Example("sweeper", "every-minute", _scheduled("53dc4d37-cffa-4f76-80c9-8b7d4a4d2eaa", "Schedule"), nothing)
     event = _scheduled("0d1c2f3e-7a54-4b6b-9a0e-6f1f3f5a2c11", "RankingsSchedule")
     yield Example("rankings", "every-five-minutes", event, {})
+    event = _scheduled("7b1e0c52-4d1f-4f0e-8b57-2c9a6d3e5f10", "IndexSchedule")
+    yield Example("indexer", "every-minute", event, {})
 
 
 def _scheduled(event_id: str, rule: str) -> Event:

@@ -18,6 +18,7 @@ DAYS_A_MONTH = 30
 SECONDS_BETWEEN_POLLS = 20
 
 SWEEPER, RANKINGS = "every minute: the sweeper", "every five minutes: the rankings"
+INDEX = "every minute: the search index"
 DELIVERY = "the queue: deliveries"
 SERVICES = ("DynamoDB", "Lambda", "API Gateway", "Logs", "Transfer")
 Dollars = dict[str, float]
@@ -96,7 +97,8 @@ def gb_seconds(used: Measured, workload: Workload) -> float:
     """GB-seconds of a function that waits for DynamoDB, and for a receiver if it delivers."""
     figures = workload.figures
     waits = used.trips * figures["dynamodb_ms"] + figures["receiver_ms"] * (used.request == DELIVERY)
-    return figures["memory_gb"] * (figures["own_ms"] + waits) / 1000
+    memory_gb = figures["index_gb" if used.request == INDEX else "memory_gb"]
+    return memory_gb * (figures["own_ms"] + waits) / 1000
 
 
 def invocation(used: Measured, prices: Prices, workload: Workload) -> float:
@@ -187,9 +189,9 @@ def _feed(followed: Mapping[str, Followed], workload: Workload) -> Stored:
 def idle(measured: Mapping[str, Measured], prices: Prices, workload: Workload) -> Dollars:
     """What a month costs in which nobody calls."""
     usd, figures = prices.usd, workload.figures
-    sweeps, ranked = (
+    sweeps, ranked, indexed = (
         scaled(call(measured[name], prices, workload), figures[runs])
-        for name, runs in ((SWEEPER, "sweeps"), (RANKINGS, "rankings"))
+        for name, runs in ((SWEEPER, "sweeps"), (RANKINGS, "rankings"), (INDEX, "index_runs"))
     )
     polls = figures["polled_queues"] * figures["pollers"] * DAYS_A_MONTH * 86_400 / SECONDS_BETWEEN_POLLS
     watching = (
@@ -198,7 +200,7 @@ def idle(measured: Mapping[str, Measured], prices: Prices, workload: Workload) -
         + figures["dashboards"] * usd["dashboard"]
     )
     return {
-        **{service: dollars + ranked[service] for service, dollars in sweeps.items() if dollars},
+        **{service: dollars + ranked[service] + indexed[service] for service, dollars in sweeps.items() if dollars},
         "SQS": polls * usd["sqs_request"] / MILLION,
         "CloudWatch": watching,
         "Secrets, keys": figures["secrets"] * usd["secret"] + figures["kms_keys"] * usd["kms_key"],

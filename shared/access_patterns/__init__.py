@@ -10,6 +10,7 @@ from shared.access_patterns.films import FILMS
 from shared.access_patterns.history import HISTORY
 from shared.access_patterns.pattern import AccessPattern
 from shared.access_patterns.relations import PLAYLISTS, RELATIONS
+from shared.access_patterns.search import SEARCH
 from shared.access_patterns.upkeep import TALLIES, TOTALS, UPKEEP
 from shared.access_patterns.videos import VIDEOS, VIEWS
 from shared.access_patterns.webhooks import WEBHOOKS_PATTERNS
@@ -28,6 +29,7 @@ ACCESS_PATTERNS = (
     *HISTORY,
     *FEED,
     *WEBHOOKS_PATTERNS,
+    *SEARCH,
     *UPKEEP,
 )
 """In the order in which the documents list them."""

@@ -4,6 +4,8 @@ import hashlib
 import json
 import zlib
 from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from unittest import mock
 
@@ -32,6 +34,9 @@ from shared.films.wants import input_hash
 from shared.history.trail import AuditStore
 from shared.history.undoing import ChangeSetReverts
 from shared.relations.mover import EntryMover
+from shared.search.building import At, Builder, some_videos
+from shared.search.films import Films
+from shared.search.generations import Copy, Generations
 from shared.upkeep.aggregates import Aggregates
 from shared.upkeep.ledger import mark_of
 from shared.upkeep.tallies import Tallies
@@ -122,6 +127,32 @@ def _ranked(api: Api) -> str:
 
 def _rank(api: Api, _: str) -> Reply:
     return Reply(200, {}, repr(rankings.make(Rankings(api.table), api.clock)({}, Context())).encode())
+
+
+def _index(api: Api, _: str) -> Reply:
+    objects = Objects(make_s3_client())
+    generations = Generations(api.table, objects, MEDIA_BUCKET, api.clock)
+    feed = Feed(Table(schema.AUDIT_TABLE_NAME, api.table.client), api.clock)
+    films = Films(api.table, objects, MEDIA_BUCKET)
+    with TemporaryDirectory() as folder:
+        run = Builder(generations, Copy(Path(folder)), api.table, feed, films, clock=api.clock).run()
+    return Reply(200, {}, run.outcome.encode())
+
+
+def _indexed(api: Api) -> str:
+    video_id = _published_with_buckets(api)
+    assert _index(api, video_id).body == b"published"
+    return video_id
+
+
+def _read_film(api: Api, video_id: str) -> Reply:
+    ((found, film),) = Films(api.table, Objects(make_s3_client()), MEDIA_BUCKET).read([video_id])
+    return Reply(200 if film else 404, {}, found.encode())
+
+
+def _some_videos(api: Api) -> Reply:
+    ids, _ = some_videos(api.table, At())
+    return Reply(200, {}, repr(ids).encode())
 
 
 def _rated(api: Api) -> str:
@@ -443,6 +474,9 @@ CALLS: dict[str, tuple[Callable[[Api], str], Callable[[Api, str], Reply]]] = {
     ),
     "every minute: the sweeper": (_with_film, _sweep),
     "every five minutes: the rankings": (_ranked, _rank),
+    "every minute: the search index": (_indexed, _index),
+    "every minute: the search index (a video)": (_published_with_buckets, _read_film),
+    "every minute: the search index (anew)": (_published, lambda api, _: _some_videos(api)),
     "GET /v1/top?window=day": (_ranked, lambda api, _: api.get("/v1/top", query="window=day")),
     "POST /v1/playlists": (lambda _: "", lambda api, _: api.post("/v1/playlists", {"title": "t"})),
     "GET /v1/playlists?userId=u": (_with_playlist, lambda api, _: api.get("/v1/playlists", query="userId=alice")),

@@ -76,7 +76,7 @@ def test_the_picture_of_a_request_shows_every_permission_of_the_functions_that_a
 def test_the_other_picture_shows_every_permission_of_the_functions_behind(aws: Templates, background: set[str]) -> None:
     told_by_s3, called_by_time = (
         {("Sources", "ArrivalsQueue")},
-        {("Schedule", "sweeper"), ("RankingsSchedule", "rankings")},
+        {("Schedule", "sweeper"), ("RankingsSchedule", "rankings"), ("IndexSchedule", "indexer")},
     )
     assert _drawn(FOLLOWS) - OUTSIDE == told_by_s3 | called_by_time | _of_roles(aws, background)
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from functions.arrivals import handler as arrivals
 from functions.audit import handler as audit
 from functions.console import handler as console
 from functions.deliveries import handler as deliveries
+from functions.indexer import handler as indexer
 from functions.probe import handler as probe
 from functions.purge import handler as purge
 from functions.rankings import handler as rankings
@@ -60,6 +62,9 @@ from shared.schema import (
     VIEW_COUNTER,
     VIEW_HOUR,
 )
+from shared.search.building import Builder
+from shared.search.films import Films
+from shared.search.generations import Copy, Generations
 from shared.upkeep.aggregates import Aggregates
 from shared.upkeep.dispatch import Router
 from shared.upkeep.purging import Purge
@@ -152,7 +157,7 @@ class Played:
 
 @contextmanager
 def _seeded() -> Iterator[Service]:
-    with mock_aws():
+    with mock_aws(), TemporaryDirectory() as folder:
         client, clock = make_client(), Clock()
         create_table(client, TABLE_NAME)
         create_audit_table(client, AUDIT_TABLE_NAME)
@@ -181,6 +186,16 @@ def _seeded() -> Iterator[Service]:
             "tallies": tallies.make(Tallies(table), clock),
             "sweeper": sweeper.make(jobs, Lists(table), queues["aggregates"], queues["deliveries"], clock),
             "rankings": rankings.make(Rankings(table), clock),
+            "indexer": indexer.make(
+                Builder(
+                    Generations(table, objects, MEDIA_BUCKET, clock),
+                    Copy(Path(folder)),
+                    table,
+                    Feed(entries.table, clock),
+                    Films(table, objects, MEDIA_BUCKET),
+                    clock=clock,
+                )
+            ),
             "console": console.lambda_handler,
         }
         service = Service(table, objects, {**make_api(table, clock, objects).handlers, **behind}, queues)

@@ -50,6 +50,7 @@ KEY_USES = {
     "console": set(),
     "sweeper": {f"Decrypt {DYNAMODB}"} | SENDS,
     "rankings": {f"Decrypt {DYNAMODB}"},
+    "indexer": {f"Decrypt {DYNAMODB}", f"Decrypt {S3}", f"GenerateDataKey {S3}"},
     "uploads": {f"Decrypt {DYNAMODB}", f"Decrypt {S3}", f"GenerateDataKey {S3}"},
     "router": READS_STREAM | SENDS,
     "audit": READS_STREAM | SENDS,

@@ -338,6 +338,15 @@ ALLOWED = {
         "dynamodb:Query Table/index/RelationIndex",
         _only("dynamodb:UpdateItem Table VIEWS#*", "calmedAt checked checkedAt folded shards"),
     },
+    "indexer": {
+        *(f"dynamodb:{action} AuditTable CHANGES#*" for action in ("GetItem", "Query")),
+        *(f"dynamodb:{action} Table INDEX" for action in ("GetItem", "UpdateItem")),
+        "dynamodb:Query Table VIDEO#*",
+        "dynamodb:Query Table/index/RelationIndex",
+        *(f"s3:{action} Media/index/*" for action in ("DeleteObject", "GetObject", "PutObject")),
+        "s3:GetObject Media/captions/*",
+        "s3:ListBucket Media",
+    },
 }
 """Besides its own log. Behind an action and its resource stand the partition keys or prefixes that it must name, and
 behind a colon the attributes that it may name besides the keys."""
@@ -406,6 +415,7 @@ ENVIRONMENT = {
     "deliveries": WEBHOOKS,
     "sweeper": {"AGGREGATES_QUEUE_URL": "AggregatesQueue", "DELIVERIES_QUEUE_URL": "DeliveriesQueue"},
     "rankings": {},
+    "indexer": {"AUDIT_TABLE_NAME": "AuditTable", "MEDIA_BUCKET": "Media"},
 }
 
 LOCAL_CONSOLE = {
@@ -414,6 +424,9 @@ LOCAL_CONSOLE = {
     "CONNECT_ORIGINS": "http://127.0.0.1:9000",
 }
 """The development issuer grants people all that they may do, and MiniStack has all buckets at one address."""
+
+SEARCHING = ("indexer",)
+"""The functions that have the index in their `/tmp`."""
 
 VARIABLES = {
     "queue_url": [
@@ -443,6 +456,7 @@ SIZES = {
     "deliveries": (512, 120),
     "sweeper": (512, 50),
     "rankings": (1024, 240),
+    "indexer": (1769, 300),
 }
 """Megabytes and seconds; all others answer requests: 512, 28."""
 
@@ -507,10 +521,15 @@ class TestEveryFunction:
         assert (properties["MemorySize"], properties["Timeout"]) == SIZES.get(folder, (512, 28))
         assert "TracingConfig" not in properties
 
-    def test_carries_ffmpeg_only_if_it_reads_films(self, aws: Templates, folder: str) -> None:
+    def test_carries_ffmpeg_only_if_it_reads_films_and_tantivy_only_if_it_searches(
+        self, aws: Templates, folder: str
+    ) -> None:
         code = aws.function(folder)[1]["Code"]
         assert (code == aws.function("thumbnails")[1]["Code"]) == (folder in ("probe", "thumbnails"))
-        assert (code == aws.function("videos")[1]["Code"]) == (folder not in ("probe", "thumbnails", "console"))
+        assert (code == aws.function("indexer")[1]["Code"]) == (folder in SEARCHING)
+        assert (code == aws.function("videos")[1]["Code"]) == (
+            folder not in ("probe", "thumbnails", "console", *SEARCHING)
+        )
 
 
 @pytest.mark.parametrize("folder", FUNCTIONS)
@@ -570,7 +589,13 @@ def test_the_feed_has_one_writer_that_removes_nothing_and_reads_nothing_else_of_
         for action in ("GetItem", "Query")
     }
     appending, serving = ("audit", "dynamodb:PutItem", *keys), ("deliveries", "dynamodb:Query", *keys)
-    assert touching == {appending, serving} | reading
+    indexing = {("indexer", f"dynamodb:{action}", "CHANGES#*") for action in ("GetItem", "Query")}
+    assert touching == {appending, serving} | reading | indexing
+
+
+def test_what_holds_an_index_has_room_for_it(aws: Templates) -> None:
+    room = {folder: aws.function(folder)[1].get("EphemeralStorage") for folder in FUNCTIONS}
+    assert {folder: size for folder, size in room.items() if size} == {folder: {"Size": 4096} for folder in SEARCHING}
 
 
 def test_only_a_laptop_calls_receivers_of_its_own(local: Templates, synthesize: Synthesize) -> None:

@@ -313,7 +313,11 @@ class TestWorkers:
 
     @pytest.mark.parametrize(
         ("name", "rate", "folder"),
-        [("Schedule", "1 minute", "sweeper"), ("RankingsSchedule", f"{HOURS_EVERY // 60} minutes", "rankings")],
+        [
+            ("Schedule", "1 minute", "sweeper"),
+            ("RankingsSchedule", f"{HOURS_EVERY // 60} minutes", "rankings"),
+            ("IndexSchedule", "1 minute", "indexer"),
+        ],
     )
     def test_what_runs_by_the_clock(self, aws: Templates, name: str, rate: str, folder: str) -> None:
         rules = {plain({"Ref": id_}): rule["Properties"] for id_, rule in aws.all("AWS::Events::Rule").items()}

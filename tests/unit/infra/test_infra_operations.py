@@ -101,7 +101,7 @@ class TestEveryAlarm:
 
     def test_says_what_no_data_means(self, prod: Templates) -> None:
         bad = {name for name, alarm in alarms(prod).items() if alarm["TreatMissingData"] != "notBreaching"}
-        assert bad == {"prod Sweeper does not run"}
+        assert bad == {"prod Sweeper does not run", "prod Search index is behind"}
         assert alarms(prod)["prod Sweeper does not run"]["TreatMissingData"] == "breaching"
 
     def test_looks_back_no_further_than_cloudwatch_allows(self, prod: Templates) -> None:
@@ -234,6 +234,11 @@ class TestAlarms:
         assert lines(alarm) == {"VideoMetadata DeliveryWait environment=prod"}
         assert (alarm["ComparisonOperator"], alarm["Threshold"]) == ("GreaterThanThreshold", 15 * 60)
         assert watched(alarm)[0]["Stat"] == "Maximum"
+
+    def test_an_index_that_is_behind_or_not_built_alarms(self, prod: Templates) -> None:
+        alarm = alarms(prod)["prod Search index is behind"]
+        assert lines(alarm) == {"VideoMetadata IndexLag environment=prod"}
+        assert (alarm["Threshold"], alarm["EvaluationPeriods"], alarm["TreatMissingData"]) == (300, 3, "breaching")
 
     def test_the_sweepers_silence_alarms(self, prod: Templates) -> None:
         alarm = alarms(prod)["prod Sweeper does not run"]

@@ -196,7 +196,7 @@ def test_how_a_deploy_runs_python_does_not_matter_to_the_bytecode(
 
 def test_what_is_left_out_is_still_what_the_dependencies_call_it(tmp_path: Path) -> None:
     """Else an upgrade of one would bring it in again."""
-    packaging._install(tmp_path, None, films=True)
+    packaging._install(tmp_path, None, [packaging.FILMS])
     assert [folder for folder in packaging.KEPT if not (tmp_path / folder).is_dir()] == []
     named = {f"{folder}/{name}": tmp_path / folder / name for folder, names in packaging.KEPT.items() for name in names}
     assert [name for name, entry in named.items() if not entry.exists()] == []

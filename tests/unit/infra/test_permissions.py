@@ -6,10 +6,14 @@ The service runs as in the other tests, over moto, which refuses nobody. Every r
 
 import json
 import re
+import shutil
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from unittest import mock
 
@@ -20,6 +24,7 @@ from functions.aggregates import handler as aggregates
 from functions.arrivals import handler as arrivals
 from functions.audit import handler as audit
 from functions.deliveries import handler as deliveries
+from functions.indexer import handler as indexer
 from functions.probe import handler as probe
 from functions.purge import handler as purge
 from functions.rankings import handler as rankings
@@ -47,6 +52,10 @@ from shared.history.undoing import AT_ONCE
 from shared.relations.mover import EntryMover
 from shared.relations.ratings import place_of_rating
 from shared.routes import ROUTES
+from shared.search.building import Builder
+from shared.search.engine import Engine
+from shared.search.films import Films
+from shared.search.generations import KEPT_SECONDS, LEASE_SECONDS, Copy, Generations
 from shared.upkeep.aggregates import Aggregates
 from shared.upkeep.purging import Purge
 from shared.videos.catalogue import VideoStore
@@ -155,6 +164,9 @@ class Service:
         self.backstage.tallies = watch.over("tallies", self.backstage.tallies)
         audit_table = Table(schema.AUDIT_TABLE_NAME, client, sleep=lambda _: None)
         feed, archive = Feed(audit_table, clock), Archive(self.objects, ARCHIVE_BUCKET)
+        self.index = Generations(self.table, self.objects, MEDIA_BUCKET, clock)
+        self.films = Films(self.table, self.objects, MEDIA_BUCKET)
+        self.feed = feed
         self._audit = watch.over("audit", audit.make(AuditStore(audit_table), archive, 400, feed, queues["deliveries"]))
         self.receiver = Receiver()
         handlers["webhooks"] = watch.over(
@@ -496,6 +508,32 @@ def what_is_viewed_most(service: Service) -> None:
     assert service.api.get("/v1/top", query="category=c").status == 200
 
 
+def what_search_asks(service: Service) -> None:
+    """An index of films with captions that is built, goes on, and is tidied; of one of them the captions are gone."""
+    clock, watch = service.api.clock, service.watch
+    with TemporaryDirectory() as folder:
+        builder = Builder(service.index, Copy(Path(folder)), service.table, service.feed, service.films, clock=clock)
+        build = watch.over("indexer", indexer.make(builder))
+        build({}, Ended())
+        captions_and_chapters(service)
+        service.keep_history()
+        with watch.aside():
+            clock.now = time.time() + 2 * KEPT_SECONDS  # S3 has a clock of its own
+            service.objects.put(MEDIA_BUCKET, "index/left", b"behind", "application/octet-stream")
+        build({}, Context())
+        video_id = service.api.publish(title="Apples")["videoId"]
+        service.backstage.settle()
+        service.keep_history()
+        shutil.rmtree(folder)
+        Path(folder).mkdir()
+        clock.advance(LEASE_SECONDS)
+        build({}, Context())
+        with watch.aside():
+            copy = Copy(Path(folder))
+            service.index.copy_newest(copy)
+            assert Engine(copy.folder).stored(video_id)
+
+
 def what_is_taken_back(service: Service) -> None:
     """Change sets of every kind, at once and by the worker, and the undo of an undo."""
     api, watch = service.api, service.watch
@@ -599,6 +637,7 @@ WALKS: dict[str, Callable[[Service], None]] = {
         a_storm_of_views,
         what_is_removed,
         what_is_viewed_most,
+        what_search_asks,
         what_is_taken_back,
         what_followers_are_told,
     )
@@ -675,6 +714,7 @@ WILDCARDS = {
     "Media/thumbnails/*": "as above, below one folder",
     "Media/renditions/*": "as above, below one folder",
     "Media/captions/*": "as above, below one folder",
+    "Media/index/*": "files of the index have names that the engine makes",
     "Archive/audit/*": "objects of the archive are named after their first entry",
     "Archive/aws/lambda/*": "Lambda chooses the names of what it gives up",
 }
@@ -814,7 +854,7 @@ FORBIDDEN: list[tuple[str, set[str], list[Access]]] = [
     ),
     (
         "follow the feed",
-        {"audit", "history"} | FOLLOWERS,
+        {"audit", "history", "indexer"} | FOLLOWERS,
         [_item("Query", pk, table="AuditTable") for pk in ("CHANGES#0", "OWNERCHANGES#alice")],
     ),
     (
@@ -909,8 +949,16 @@ FORBIDDEN: list[tuple[str, set[str], list[Access]]] = [
     ("read a picture past CloudFront", set(), [Access("s3:GetObject", "Media/thumbnails/v/x.jpg")]),
     ("write a film", {"uploads"}, [Access("s3:PutObject", "Sources/v/u")]),
     ("write a picture", {"thumbnails"}, [Access("s3:PutObject", "Media/thumbnails/v/x.jpg")]),
-    ("read captions", {"captions", "playback"}, [Access("s3:GetObject", "Media/captions/v/h.vtt")]),
+    ("read captions", {"captions", "indexer", "playback"}, [Access("s3:GetObject", "Media/captions/v/h.vtt")]),
     ("write captions", {"captions", "thumbnails"}, [Access("s3:PutObject", "Media/captions/v/h.vtt")]),
+    (
+        "say what search finds",
+        {"indexer"},
+        [
+            _item("UpdateItem", "INDEX", "generation"),
+            *(Access(f"s3:{action}", "Media/index/g/x") for action in ("PutObject", "DeleteObject")),
+        ],
+    ),
     ("write a rendition", set(), [Access("s3:PutObject", "Media/renditions/v/x.mp4")]),
     (
         "remove films and pictures",
@@ -975,7 +1023,10 @@ def test_only_these_write_what_is_counted_of_views_and_the_purge_removes_it(aws:
         ("videos", {"UserIdIndex", "CategoryIndex", "RelationIndex"}),
         *(
             (folder, {"RelationIndex"})
-            for folder in ("relations", "playlists", "totals", "purge", "sweeper", "rankings", "deliveries", "webhooks")
+            for folder in (
+                *("relations", "playlists", "totals", "purge", "sweeper", "rankings", "deliveries", "webhooks"),
+                "indexer",
+            )
         ),
     ],
 )
@@ -986,7 +1037,8 @@ def test_others_than_these_query_no_index(roles: dict[str, Role], folder: str, i
     allowed = {name: {role for role in roles if roles[role].refusal(access) is None} for name, access in asking.items()}
     assert {name for name, who in allowed.items() if folder in who} == indexes
     assert set().union(*allowed.values()) == {
-        *("videos", "relations", "playlists", "totals", "purge", "sweeper", "rankings", "deliveries", "webhooks")
+        *("videos", "relations", "playlists", "totals", "purge", "sweeper", "rankings", "deliveries", "webhooks"),
+        "indexer",
     }
 
 
