@@ -29,9 +29,7 @@ def add_indexer(stack: cdk.Stack, new: NewFunction, data: DataStack, media: Medi
         storage=INDEX_STORAGE,
         environment={"AUDIT_TABLE_NAME": data.audit_table.table_name, "MEDIA_BUCKET": media.media.bucket_name},
     )
-    # Whose lease it is comes back with the whole item.
-    indexer.allow_items("GetItem", of=[schema.INDEX])
-    indexer.allow_items("UpdateItem", of=[schema.INDEX], returning=["ALL_NEW"])
+    indexer.allow_items("GetItem", "UpdateItem", of=[schema.INDEX])
     indexer.allow_objects("DeleteObject", "GetObject", "PutObject", bucket=media.media, below=(INDEX,))
     allow_following_videos(indexer, data, media)
     indexer.allow_queries(schema.RELATION_INDEX)

@@ -30,8 +30,11 @@ from rich.markup import escape
 from rich.table import Table as Grid
 
 from shared.aws.dynamodb import Table
+from shared.aws.s3 import Objects
+from shared.aws.s3 import make_client as make_s3_client
 from shared.core.errors import ServiceError
 from shared.core.text import LARGEST_USER_ID, LONGEST_USER_ID, is_user_id
+from shared.feed.log import Feed
 from shared.films.quota import QuotaStore
 from shared.history.changesets import ChangeSets
 from shared.history.runs import RunStore, Wish
@@ -225,6 +228,11 @@ def _parser() -> argparse.ArgumentParser:
     heard.add_argument(
         "--api", metavar="URL", help="a deployed service, with the token in the variable TOKEN (default: `make run`)"
     )
+
+    indexed = command("index", _index, "Build the search index anew, or say how it is.")
+    indexed.add_argument("what", choices=("rebuild", "status"), help="an interrupted rebuild continues")
+    _add_target(indexed)
+    indexed.add_argument("--bucket", metavar="NAME", help="the media bucket (default: the one that the stack names)")
 
     back = command("redrive", _redrive, "Show the messages in a dead-letter queue, and move them back.")
     back.add_argument(
@@ -572,6 +580,22 @@ def _listen(options: argparse.Namespace) -> int:
     # A terminal that is closed ends it as Ctrl-C does.
     with _ending_like_an_interrupt(signal.SIGHUP), closing(service):
         Listener(service, listening, Console(highlight=False, soft_wrap=True)).run()
+    return 0
+
+
+def _index(options: argparse.Namespace) -> int:
+    # Only here: to load the engine takes a moment.
+    from tools.index import bucket_of, rebuild, status
+
+    table = open_table(options.table)
+    feed, objects = Feed(open_trail(table).table), Objects(make_s3_client())
+    bucket = options.bucket or bucket_of(table.name, session().client("cloudformation"))
+    if options.what == "status":
+        print("\n".join(status(table, feed, objects, bucket)))
+        return 0
+    with TemporaryDirectory() as folder:
+        films = rebuild(table, feed, objects, bucket, Path(folder), bars=Bars())
+    print(f"The search index has {films:,} videos.")
     return 0
 
 

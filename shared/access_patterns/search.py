@@ -9,11 +9,11 @@ SEARCH = (
     AccessPattern(
         "Which videos have changed since the search index was published?",
         "every minute: the search index",
-        ("UpdateItem",) + ("Query",) * SHARDS + ("UpdateItem",),
+        ("UpdateItem", "GetItem") + ("Query",) * SHARDS + ("UpdateItem",),
         None,
-        f"{_ITEM}, if nobody has the lease; pk = {CHANGES.pk} of each of the four, in the table `VideoAudit`, sk from the block that was read last; "
+        f"{_ITEM}, if nobody has the lease, and what it says then; pk = {CHANGES.pk} of each of the four, in the table `VideoAudit`, sk from the block that was read last; "
         "the item again, which ends the lease; once more before that when there is something to publish",
-        "2 RRU, 0.5 RRU per 4 KB of changes, 2 WRU: 86,400 and 86,400 a month; 1 WRU more to publish",
+        "3 RRU, 0.5 RRU per 4 KB of changes, 2 WRU: 129,600 and 86,400 a month; 1 WRU more to publish",
         beyond="The lease keeps a second builder away; all changes of one moment stand in four partitions.",
     ),
     AccessPattern(
@@ -23,6 +23,7 @@ SEARCH = (
         None,
         f"pk = {VIDEO.pk}, sk from {VIDEO.sk} to the last {RELEASE.sk}, consistent; GetObject of each of its captions",
         "1 RRU per 4 KB of the video and of what lies beside it; 1 GetObject for each language",
+        beyond="Consistent, because the feed names a change once.",
     ),
     AccessPattern(
         "Which videos are there, to index all of them anew?",
@@ -30,7 +31,7 @@ SEARCH = (
         ("Query",),
         RELATION_INDEX,
         f"rel = FEED, and STATUS#... of each status but `deleted`; relShard = 0..{SHARDS - 1}; 100 videos at a time",
-        "0.5 RRU per 4 KB of entries: some 25 RRU for 1,000 videos",
+        "0.5 RRU per 4 KB of entries, some 20 videos",
     ),
 )
 """What `indexer` reads and writes, and `python -m tools index`."""

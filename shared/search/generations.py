@@ -199,11 +199,13 @@ class Generations:
             condition=Expression.of("attribute_not_exists(#leaseUntil) OR #leaseUntil <= :now", now=now),
         )
         try:
-            return Pointer.of(self._table.write(write, returning="ALL_NEW"))
+            self._table.write(write)
         except ConditionFailed as failure:
-            pointer = Pointer.of(failure.item)
-            # By its own hand, if the answer to an earlier attempt was lost.
-            return pointer if pointer.lease == mine else None
+            # Its own, if the answer to an earlier attempt was lost.
+            if Pointer.of(failure.item).lease != mine:
+                return None
+        pointer = self.pointer()
+        return pointer if pointer.lease == mine else None
 
     def renew(self, held: Pointer) -> Pointer:
         """Keep the lease for LEASE_SECONDS from now, if half of that has passed; raises LeaseLost."""

@@ -28,6 +28,9 @@ from shared.schema import (
     OLDER_RATING,
     Entity,
 )
+from shared.search.building import Builder
+from shared.search.films import Films
+from shared.search.generations import Copy, Generations
 from shared.upkeep.ledger import ROOM, mark_of
 from shared.upkeep.reconcile import Reconcile
 from shared.videos.counters import FOLD_SECONDS, LOOK_SECONDS, UNCOUNTED, ViewCounters
@@ -36,7 +39,7 @@ from shared.views.rankings import Rankings
 from shared.webhooks.places import PlaceStore, due
 from tests import streams
 from tests.backstage import SHARES, Backstage
-from tests.harness import Clock, make_api
+from tests.harness import MEDIA_BUCKET, Clock, make_api
 from tests.integration.contents import items_of
 from tests.told import tell
 from tests.wire import throttled_once
@@ -203,6 +206,19 @@ def stored(table: Table, clock: Clock, objects: Objects, tmp_path: Path) -> Attr
     places.add_attempts(hook, 1, 1, [])
     places.pause(place, place, webhook, "The receiver answered 410 Gone.", int(clock()))
     note(*items_of(table), *items_of(audit.table))
+    films = Films(table, objects, MEDIA_BUCKET)
+    builder = Builder(
+        Generations(table, objects, MEDIA_BUCKET, clock), Copy(tmp_path / "index"), table, feed, films, clock=clock
+    )
+    left = iter([False])
+
+    def in_time() -> bool:
+        note(*items_of(table))  # while it has the lease
+        return next(left, True)
+
+    for anew in (False, False, True):
+        builder.run(in_time, anew=anew)
+        note(*items_of(table))
     return attributes
 
 

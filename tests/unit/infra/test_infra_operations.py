@@ -22,6 +22,7 @@ UNITS = {
     "IteratorAge": " ms",
     "OldestJobSeconds": " s",
     "DeliveryWait": " s",
+    "IndexLag": " s",
     "ApproximateAgeOfOldestMessage": " s",
     "Count": " %",
 }

@@ -1,0 +1,136 @@
+"""`python -m tools index`: a rebuild that waits for others and goes on where one was cut off, and what the status says."""
+
+from pathlib import Path
+from unittest import mock
+
+import pytest
+from botocore.exceptions import ClientError
+from moto.core.models import botocore_stubber
+
+from shared.aws.dynamodb import Table
+from shared.aws.s3 import Objects
+from shared.feed import log
+from shared.feed.log import DAYS_KEPT
+from shared.search import building
+from shared.search.generations import LEASE_SECONDS
+from tests.followed import Followed
+from tests.harness import MEDIA_BUCKET, Clock
+from tests.integration import faults
+from tests.integration.faults import Killed, Line
+from tools import ToolError
+from tools.index import bucket_of, rebuild, status
+from tools.progress import Bars
+
+
+@pytest.fixture
+def service(table: Table, objects: Objects, clock: Clock) -> Followed:
+    """The service, and all that happens behind it."""
+    return Followed(table, objects, clock)
+
+
+def rebuilt(service: Followed, folder: Path) -> int:
+    """What `python -m tools index rebuild` does; while it waits, time passes."""
+    return rebuild(
+        service.table,
+        service.feed,
+        service.objects,
+        MEDIA_BUCKET,
+        folder,
+        bars=Bars(),
+        sleep=service.clock.advance,
+        clock=service.clock,
+    )
+
+
+def told(service: Followed) -> str:
+    """What `python -m tools index status` says."""
+    return "\n".join(status(service.table, service.feed, service.objects, MEDIA_BUCKET, service.clock))
+
+
+class TestRebuilding:
+    def test_has_all_videos_also_when_one_holds_already(self, service: Followed, tmp_path: Path) -> None:
+        service.film("Apples")
+        assert rebuilt(service, tmp_path / "one") == 1
+        service.film("Pears")
+        assert rebuilt(service, tmp_path / "two") == 2
+
+    def test_waits_for_another_builder(self, service: Followed, tmp_path: Path) -> None:
+        service.film("Apples")
+        begun = service.clock.now
+        assert service.generations.lease()
+        assert rebuilt(service, tmp_path / "one") == 1
+        assert service.clock.now >= begun + LEASE_SECONDS
+
+    def test_goes_on_where_it_was_cut_off(
+        self, service: Followed, tmp_path: Path, objects: Objects, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(building, "PAGE", 1)
+        monkeypatch.setattr(building, "SAVED_EVERY", 4)
+        films = [service.film(f"Film {number}") for number in range(6)]
+        line = Line(objects.client, carry=botocore_stubber)
+        manifests = iter(range(100))
+
+        def at_the_second_manifest(send: faults.Send) -> None:
+            if line.calls.count("PutObject") > 20 and next(manifests) == 0:
+                faults.killed_before(send)
+
+        line.arm(at_the_second_manifest)
+        with pytest.raises(Killed):
+            rebuilt(service, tmp_path / "one")
+        line.disarm()
+        assert "built anew since" in told(service)
+        with mock.patch.object(building, "some_videos", wraps=building.some_videos) as asked:
+            assert rebuilt(service, tmp_path / "two") == len(films)
+        assert asked.call_args_list[0].args[1].source > 0 or asked.call_args_list[0].args[1].after
+
+
+class TestTheStatus:
+    def test_says_that_there_is_none(self, service: Followed) -> None:
+        assert told(service) == "No index has been published yet."
+
+    def test_says_which_generation_holds_and_how_many_changes_wait(self, service: Followed, tmp_path: Path) -> None:
+        film = service.film("Apples")
+        rebuilt(service, tmp_path / "one")
+        generation = service.generations.pointer().generation
+        assert told(service).startswith(f"Generation {generation}: 1 videos, ")
+        assert told(service).endswith("\nNo change waits.")
+        service.patch(film, title="Pears")
+        service.patch(film, title="Plums")
+        assert "\n2 changes wait, of all kinds; it has followed everything until 2025-06-15 15:0" in told(service)
+
+    def test_says_who_has_it_and_that_it_cannot_go_on(
+        self, service: Followed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(log, "LARGEST_TAIL", 300)
+        film = service.film("Apples")
+        rebuilt(service, tmp_path / "one")
+        for number in range(9):
+            service.patch(film, title=f"Apples {number}")
+        service.clock.advance((DAYS_KEPT + 1) * 86_400)
+        service.patch(film, title="Pears")
+        assert service.generations.lease()
+        said = told(service)
+        assert "10 changes wait, and the next ones are no longer kept: the index will be built anew." in said
+        assert "A builder has it, until 2025-07-16 " in said
+
+
+class TestTheBucket:
+    @pytest.mark.parametrize(
+        ("table", "stack"),
+        [("VideoMetadata", "VideoMetadata-dev-Media"), ("VideoMetadata-prod", "VideoMetadata-prod-Media")],
+    )
+    def test_is_the_one_of_the_tables_deployment(self, table: str, stack: str) -> None:
+        client = mock.Mock()
+        outputs = [{"OutputKey": "MediaBucket", "OutputValue": "pictures"}]
+        client.describe_stacks.return_value = {"Stacks": [{"Outputs": outputs}]}
+        assert bucket_of(table, client) == "pictures"
+        client.describe_stacks.assert_called_once_with(StackName=stack)
+
+    def test_has_to_be_named_for_a_table_of_no_deployment(self) -> None:
+        client = mock.Mock()
+        client.describe_stacks.return_value = {"Stacks": [{}]}
+        with pytest.raises(ToolError, match="Give --bucket"):
+            bucket_of("VideoMetadata", client)
+        client.describe_stacks.side_effect = ClientError({"Error": {"Code": "ValidationError"}}, "DescribeStacks")
+        with pytest.raises(ToolError, match="Give --bucket"):
+            bucket_of("VideoMetadata", client)

@@ -1,0 +1,109 @@
+"""`python -m tools index`: builds the search index anew, and says how it is."""
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from shared.aws.dynamodb import Table
+from shared.aws.s3 import Objects
+from shared.core.errors import Gone
+from shared.feed.log import Feed
+from shared.schema import TABLE_NAME
+from shared.search.building import SOURCES, At, Builder
+from shared.search.films import Films
+from shared.search.generations import Copy, Generations, Pointer
+from tools import ToolError
+from tools.progress import Bars
+
+if TYPE_CHECKING:
+    from mypy_boto3_cloudformation import CloudFormationClient
+
+DEFAULT_ENV = "dev"
+"""The environment whose table has the product's own name."""
+
+SECONDS_BETWEEN_TRIES = 5
+"""How long a rebuild waits before it looks again whether another builder has ended."""
+
+
+def rebuild(
+    table: Table,
+    feed: Feed,
+    objects: Objects,
+    bucket: str,
+    folder: Path,
+    *,
+    bars: Bars,
+    sleep: Callable[[float], None] = time.sleep,
+    clock: Callable[[], float] = time.time,
+) -> int:
+    """Build the index anew from the table and publish it; returns how many videos it has. Goes on where another rebuild was cut off.
+
+    What holds now is served until then. While another builder has the index, it waits.
+    """
+    generations = Generations(table, objects, bucket, clock)
+    with bars.bar("Videos", None, counted=True) as advance:
+        films = Films(table, objects, bucket)
+        builder = Builder(generations, Copy(folder), table, feed, films, clock=clock, tell=advance)
+        while builder.run(anew=True).outcome == "busy":
+            sleep(SECONDS_BETWEEN_TRIES)
+    return generations.pointer().films
+
+
+def status(
+    table: Table, feed: Feed, objects: Objects, bucket: str, clock: Callable[[], float] = time.time
+) -> list[str]:
+    """How the index is, in lines."""
+    pointer, now = Generations(table, objects, bucket, clock).pointer(), clock()
+    lines = []
+    if pointer.generation is None:
+        lines.append("No index has been published yet.")
+    else:
+        lines.append(
+            f"Generation {pointer.generation}: {pointer.films:,} videos, {pointer.bytes / 1e6:,.1f} MB, "
+            f"published {_at(pointer.published_at)}."
+        )
+        lines.append(_followed(feed, pointer))
+    if pointer.draft:
+        at = At.of(pointer.draft.at)
+        lines.append(f"It is built anew since {_at(at.begun)}: {at.source} of {len(SOURCES)} parts are read.")
+    if pointer.lease_until > now:
+        lines.append(f"A builder has it, until {_at(pointer.lease_until)} unless it goes on.")
+    return lines
+
+
+def _followed(feed: Feed, pointer: Pointer) -> str:
+    waiting = 0
+    for log, place in pointer.places.items():
+        end = feed.end(log)
+        waiting += end.first + end.skip - place.first - place.skip
+    try:
+        for log, place in pointer.places.items():
+            feed.read(log, place, 1)
+    except Gone:
+        return f"{waiting:,} changes wait, and the next ones are no longer kept: the index will be built anew."
+    if not waiting:
+        return "No change waits."
+    return f"{waiting:,} changes wait, of all kinds; it has followed everything until {_at(pointer.as_of // 1000)}."
+
+
+def _at(seconds: int) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def bucket_of(table: str, cloudformation: "CloudFormationClient") -> str:
+    """The media bucket of the deployment whose table this is, by the outputs of its stack; raises ToolError."""
+    stack = f"{TABLE_NAME}-{table.removeprefix(TABLE_NAME).removeprefix('-') or DEFAULT_ENV}-Media"
+    try:
+        (made,) = cloudformation.describe_stacks(StackName=stack)["Stacks"]
+    except (BotoCoreError, ClientError) as error:
+        raise ToolError(
+            f"The stack {stack}, which names the media bucket, cannot be read: {error}. Give --bucket."
+        ) from error
+    found = {output["OutputKey"]: output["OutputValue"] for output in made.get("Outputs", [])}
+    if "MediaBucket" not in found:
+        raise ToolError(f"The stack {stack} names no media bucket. Give --bucket.")
+    return found["MediaBucket"]
