@@ -93,6 +93,24 @@ def test_a_start_has_little_to_fetch(for_aws: Path, films_for_aws: Path) -> None
     assert 80_000_000 < _size(films_for_aws) < 150_000_000
 
 
+@pytest.fixture(scope="module")
+def search_for_aws(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    output = tmp_path_factory.mktemp("search-aws")
+    bundle(output, target="aws", films=False, search=True)
+    return output
+
+
+def test_only_what_searches_carries_what_it_takes(for_aws: Path, films_for_aws: Path, search_for_aws: Path) -> None:
+    for name in ("tantivy", "shared/search", "functions/indexer"):
+        assert not (for_aws / name).exists()
+        assert not (films_for_aws / name).exists()
+        assert (search_for_aws / name).is_dir()
+    (engine,) = (search_for_aws / "tantivy").glob("*.so")
+    assert _machine(engine) == AARCH64
+    assert not (search_for_aws / "av").exists()
+    assert _zipped(search_for_aws) <= 15_000_000
+
+
 def test_only_what_reads_films_carries_what_it_takes(for_aws: Path, films_for_aws: Path) -> None:
     for name in ("av", "av.libs", "PIL"):
         assert not (for_aws / name).exists()
