@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -18,9 +18,6 @@ from shared.search.films import Films
 from shared.search.generations import Copy, Generations, Pointer
 from tools import ToolError
 from tools.progress import Bars
-
-if TYPE_CHECKING:
-    from mypy_boto3_cloudformation import CloudFormationClient
 
 DEFAULT_ENV = "dev"
 """The environment whose table has the product's own name."""
@@ -94,7 +91,7 @@ def _at(seconds: int) -> str:
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
-def bucket_of(table: str, cloudformation: "CloudFormationClient") -> str:
+def bucket_of(table: str, cloudformation: Any) -> str:
     """The media bucket of the deployment whose table this is, by the outputs of its stack; raises ToolError."""
     stack = f"{TABLE_NAME}-{table.removeprefix(TABLE_NAME).removeprefix('-') or DEFAULT_ENV}-Media"
     try:
@@ -106,4 +103,4 @@ def bucket_of(table: str, cloudformation: "CloudFormationClient") -> str:
     found = {output["OutputKey"]: output["OutputValue"] for output in made.get("Outputs", [])}
     if "MediaBucket" not in found:
         raise ToolError(f"The stack {stack} names no media bucket. Give --bucket.")
-    return found["MediaBucket"]
+    return str(found["MediaBucket"])
