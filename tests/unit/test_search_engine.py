@@ -19,6 +19,7 @@ from shared.captions.cues import Cue
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.errors import InvalidParameter
+from shared.feed.log import Place
 from shared.routes import ADMIN
 from shared.search.asking import Filters
 from shared.search.document import Film, film_of
@@ -31,7 +32,7 @@ NOW = 1_700_000_000
 NOBODY = Caller("", frozenset())
 ALICE, BOB = Caller("alice", frozenset()), Caller("bob", frozenset())
 ROOT = Caller("root", frozenset({ADMIN}))
-AT = Mark({"CHANGES#0": 7}, as_of=NOW * 1000)
+AT = Mark({"CHANGES#0": Place(7, 0)}, as_of=NOW * 1000)
 
 
 def video_id(number: int) -> str:
@@ -103,9 +104,9 @@ def test_what_is_gone_is_not_found(engine: Engine) -> None:
 def test_a_mark_alone_can_be_kept(engine: Engine, tmp_path: Path) -> None:
     put(engine, a_film())
     before = engine.files()
-    engine.commit(Mark({"CHANGES#0": 8}, as_of=NOW * 1000 + 5))
+    engine.commit(Mark({"CHANGES#0": Place(8, 0)}, as_of=NOW * 1000 + 5))
     assert [file for file in engine.files() if file.is_immutable] == [file for file in before if file.is_immutable]
-    assert Engine(tmp_path / "index").mark == Mark({"CHANGES#0": 8}, as_of=NOW * 1000 + 5)
+    assert Engine(tmp_path / "index").mark == Mark({"CHANGES#0": Place(8, 0)}, as_of=NOW * 1000 + 5)
 
 
 def test_an_index_is_the_same_after_it_was_closed(tmp_path: Path) -> None:
