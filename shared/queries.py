@@ -9,7 +9,21 @@ from shared.videos.tags import folded
 from shared.videos.video import STATUSES
 from shared.web.cursors import LONGEST
 from shared.web.paging import LONGEST_PAGE, Paged
-from shared.web.parameters import Choice, Integer, Names, Order, Query, Region, Text, Time, TimeZone, UserId
+from shared.web.parameters import (
+    LANGUAGE,
+    Choice,
+    Integer,
+    Names,
+    Order,
+    Query,
+    Region,
+    Schema,
+    Text,
+    Time,
+    TimeZone,
+    UserId,
+    language_of,
+)
 
 EVERYBODY = "*"
 """What stands for the changes of everybody's things, where a user would be named."""
@@ -21,6 +35,17 @@ STATS = "stats"
 """What `include` can bring along with each video of a list: its view count."""
 LOCAL_TITLE = "localTitle"
 """The field that the releases add to a document."""
+
+FACETS = ("category", "tag", "year")
+"""What a search counts its results by."""
+LONGEST_QUESTION = 256
+"""Characters."""
+LONGEST_LANGUAGE = 35
+"""Characters of a BCP 47 tag."""
+MOST_SIMILAR = 50
+"""Videos that are like another one."""
+INDEX_WAIT = 2
+"""Seconds that a search waits for changes that it has to know."""
 
 SELECTORS = ("tag", "region", "userId", "category", "status")
 """The first of these that a list is asked by selects; the others filter."""
@@ -66,12 +91,56 @@ class ListVideos(Paged):
     @classmethod
     def unknown(cls, name: str) -> ServiceError:
         names = [parameter.name for parameter in cls.parameters]
+        if name == "q":
+            return unserved(name, "Lists do not search; GET /v1/search?q= does.")
         return unserved(
             name,
             f"No index answers {name}. Select by one of {', '.join(SELECTORS)} (admins), or by none for the feed, and "
             f"by from and to; filter by {', '.join(FILTERS)}; besides these there are "
             f"{', '.join(names[names.index('to') + 1 :])}.",
         )
+
+
+class Language(Text):
+    """A language, as a BCP 47 tag in any case."""
+
+    def parse(self, text: str) -> str:
+        return language_of(self.name, text)
+
+    def schema(self) -> Schema:
+        return {"type": "string", "pattern": f"^{LANGUAGE}$"}
+
+
+class SearchVideos(Paged):
+    """GET /v1/search"""
+
+    q = Text(
+        "q",
+        "What to look for: words, the last of which may still be typed; phrases in quotes; `-` before what a video must not have. "
+        "When left out, all videos, the newest first",
+        LONGEST_QUESTION,
+    )
+    category = Text("category", "Only videos of this category", 100)
+    tag = Tag("tag", "Only videos with this tag, in any of its spellings", LONGEST_FOLDED_TAG)
+    user_id = UserId("Only this user's videos; one's own also while nobody else sees them")
+    language = Language(
+        "language", "Only videos in this language: a BCP 47 tag. `en` also finds `en-NZ`", LONGEST_LANGUAGE
+    )
+    start = Time("from", "Created at or after this time: epoch seconds or RFC 3339")
+    end = Time("to", "Created before this time", LAST_SECOND + 1)
+    facets = Names("facets", "How many of all that is found have each category, tag, or release year", FACETS)
+    consistent_with = Text(
+        "consistentWith",
+        f"`nextCursor` of `GET /v1/changes` without `types`, of everybody's changes or of your own: answer only once the index has "
+        f"all changes before it. Waits {INDEX_WAIT} seconds at most, then 503",
+        LONGEST,
+    )
+
+
+class SimilarVideos(Query):
+    """GET /v1/videos/{videoId}/similar"""
+
+    limit = Integer("limit", "The largest number of videos", 1, MOST_SIMILAR, default=10)
 
 
 class BatchVideos(Query):

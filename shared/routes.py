@@ -98,6 +98,8 @@ ROUTES = (
     Route("getRating", "GET", "/v1/videos/{videoId}/rating", "ratings", READ),
     Route("putRating", "PUT", "/v1/videos/{videoId}/rating", "ratings", READ),
     Route("deleteRating", "DELETE", "/v1/videos/{videoId}/rating", "ratings", READ),
+    Route("searchVideos", "GET", "/v1/search", "search", READ, takes_query=True),
+    Route("similarVideos", "GET", "/v1/videos/{videoId}/similar", "search", READ, takes_query=True),
     Route("listTags", "GET", "/v1/tags", "totals", READ, takes_query=True),
     Route("listTop", "GET", "/v1/top", "totals", READ, takes_query=True),
     Route("getUser", "GET", "/v1/users/{userId}", "totals", READ, takes_rest=True),

@@ -7,11 +7,15 @@ The gateway routes as API Gateway does (a matching route, else `$default`) and m
 import base64
 import json
 import re
+import shutil
 import uuid
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
+from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -25,6 +29,7 @@ from functions.playlists import handler as playlists
 from functions.public import handler as public
 from functions.ratings import handler as ratings
 from functions.relations import handler as relations
+from functions.search import handler as search
 from functions.totals import handler as totals
 from functions.undo import handler as undo
 from functions.uploads import handler as uploads
@@ -51,6 +56,9 @@ from shared.relations.credits import RelationStore
 from shared.relations.playlists import PlaylistStore
 from shared.relations.ratings import RatingStore
 from shared.routes import DEFAULT_FUNCTION, ROUTES, Route
+from shared.search.films import Films
+from shared.search.generations import Generations
+from shared.search.local import Local
 from shared.upkeep.totals import TotalsStore
 from shared.videos.catalogue import VideoStore
 from shared.videos.links import Links
@@ -341,10 +349,33 @@ def make_api(
                 clock,
                 send=lambda *_, **__: sending.Answer(204, 7, b"", None, is_forbidden=False, retry_after=None),
             ),
+            search=lambda: search.make(
+                VideoStore(table), Feed(audit, clock), local_index(table, audit, objects, clock), cursors, LINKS, clock
+            ),
             public=lambda: public.make(table, clock),
         ),
         clock,
     )
+
+
+def local_index(table: Table, audit: Table, objects: Objects, clock: Clock) -> Local:
+    """The index as an instance of the function has it, in a folder that goes with it; who waits for it moves the clock."""
+
+    def begun() -> Path:
+        folder = mkdtemp(prefix="index-")
+        weakref.finalize(local, shutil.rmtree, folder, ignore_errors=True)
+        return Path(folder)
+
+    local = Local(
+        Generations(table, objects, MEDIA_BUCKET, clock),
+        Feed(audit, clock),
+        Films(table, objects, MEDIA_BUCKET),
+        folder=begun,
+        clock=clock,
+        elapsed=clock,
+        sleep=clock.advance,
+    )
+    return local
 
 
 def create_table(client: "DynamoDBClient", name: str) -> None:

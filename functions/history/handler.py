@@ -10,7 +10,7 @@ from shared.core.caller import Caller
 from shared.core.errors import Forbidden, NotFound
 from shared.core.position import Page
 from shared.core.settings import LambdaHandler, audit_table_name, cursor_secret_arn, entry_point, table_name
-from shared.feed.following import Changes, ends, oldest, places_of, position_of
+from shared.feed.following import Changes, bound_to_changes, ends, oldest, places_of, position_of
 from shared.feed.following import page as changes_after
 from shared.feed.log import Feed, owner_log, shard_logs
 from shared.history.changesets import ChangeSets
@@ -25,7 +25,7 @@ from shared.web.answers import Answer, respond
 from shared.web.cursors import Cursors, secret_reader
 from shared.web.http import Handler
 from shared.web.http import make_handler as make_http_handler
-from shared.web.paging import Pages, bound_to, link_to_next
+from shared.web.paging import Pages, link_to_next
 from shared.web.parameters import period, uuid_of
 from shared.web.requests import Request
 
@@ -127,7 +127,7 @@ class History:
         if query.user_id != caller.subject and not caller.follows_all:
             raise Forbidden(f"Without your own userId this needs a token with the scope {CHANGES} or {ADMIN}.")
         logs = shard_logs() if query.user_id is None else (owner_log(query.user_id),)
-        bound = bound_to(caller, "changes", query.user_id, sorted(query.types))
+        bound = bound_to_changes(caller, query.user_id, query.types)
         if query.after == FROM_NOW:
             page = Changes([], ends(self.feed, logs), caught_up=True)
         else:

@@ -4,11 +4,13 @@ import heapq
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from shared.core.caller import Caller
 from shared.core.deadline import has_time
 from shared.core.errors import Gone
 from shared.core.position import Position
 from shared.feed.change import Change, is_of
 from shared.feed.log import DAYS_KEPT, OLDEST, Feed, Place, Told
+from shared.web.paging import bound_to
 
 MOST_EXAMINED = 1000
 """Changes that a page looks at, at most, for those of the types that are asked for."""
@@ -28,6 +30,11 @@ class Changes:
     items: list[Change]
     places: Places
     caught_up: bool
+
+
+def bound_to_changes(caller: Caller, user_id: str | None, types: Collection[str]) -> str:
+    """What a cursor of changes is bound to: whose they are, None for everybody's, and of which types."""
+    return bound_to(caller, "changes", user_id, sorted(types))
 
 
 def oldest(logs: Sequence[str]) -> Places:

@@ -162,7 +162,8 @@ class Feed:
             for log in logs_of(change):
                 by_log.setdefault(log, {})[change["id"]] = change
         try:
-            for log, own in by_log.items():
+            # Everybody's logs first: so they have all that an owner's log has.
+            for log, own in sorted(by_log.items(), key=lambda each: each[0] not in shard_logs()):
                 present = self._present(log, [change for id_, change in own.items() if id_ in repeated])
                 self._append(log, [change for id_, change in own.items() if id_ not in present])
         except Exception:

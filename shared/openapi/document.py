@@ -17,6 +17,7 @@ from shared.openapi import (
     public,
     ratings,
     relations,
+    search,
     totals,
     uploads,
     videos,
@@ -45,6 +46,7 @@ _PARTS = (
         changes,
         changesets,
         history,
+        search,
     ),
     webhooks,
 )
@@ -56,6 +58,7 @@ _OPERATIONS: dict[str, Operation] = {
 _SERVICE = "service"
 _TAGS = {
     "videos": "Create, read, find, change and delete videos, alone and in batches",
+    "search": "Find videos by what is written about them, and said in them",
     "uploads": "Send films",
     "jobs": "What is made of a film, and why it is not ready",
     "playback": "Play films",

@@ -1,0 +1,133 @@
+"""Search: the videos that fit a question, and those that are like another one."""
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from shared.aws.dynamodb import Table, make_client
+from shared.aws.s3 import Objects
+from shared.aws.s3 import make_client as make_s3_client
+from shared.core.caller import Caller
+from shared.core.errors import InvalidCursor, InvalidParameter
+from shared.core.position import Position
+from shared.core.settings import (
+    LambdaHandler,
+    audit_table_name,
+    cursor_secret_arn,
+    entry_point,
+    media_bucket,
+    media_url,
+    table_name,
+)
+from shared.feed.following import bound_to_changes, ends, places_of
+from shared.feed.log import Feed, Place, shard_logs
+from shared.queries import SearchVideos, SimilarVideos
+from shared.search.films import Films
+from shared.search.generations import Generations
+from shared.search.local import Local
+from shared.search.question import Question, parse
+from shared.videos.catalogue import VideoStore
+from shared.videos.links import Links
+from shared.web.answers import Answer, respond
+from shared.web.cursors import Cursors, secret_reader
+from shared.web.http import Handler
+from shared.web.http import make_handler as make_http_handler
+from shared.web.paging import Pages
+from shared.web.parameters import period
+from shared.web.requests import Request
+
+if TYPE_CHECKING:
+    from shared.search.finding import Finding
+
+
+class Search:
+    """The handlers, one for each operation."""
+
+    def __init__(self, local: Local, feed: Feed, videos: VideoStore, cursors: Cursors, links: Links) -> None:
+        self.local = local
+        self.feed = feed
+        self.videos = videos
+        self.cursors = cursors
+        self.pages = Pages(cursors)
+        self.links = links
+
+    def handlers(self) -> dict[str, Handler]:
+        """The handlers by operation."""
+        return {"searchVideos": self.search, "similarVideos": self.similar}
+
+    def search(self, request: Request) -> Answer:
+        """GET /v1/search"""
+        query, caller = request.parameters(SearchVideos), request.caller
+        period(query.start, query.end)
+        question = Question() if query.q is None else parse(query.q)
+        wanted = (query.category, query.tag, query.user_id, query.language, query.start, query.end)
+        asked = self.pages.asked(request, query, "search", query.q, *wanted)
+        places = None if query.consistent_with is None else self._places(query.consistent_with, caller, request.now)
+        finding, as_of = self._finding(places)
+
+        from shared.search.asking import Filters
+
+        results = finding.page(
+            question, Filters(*wanted), caller, request.now, facets=query.facets, limit=asked.limit, after=asked.after
+        )
+        about = {"total": results.total, **({"facets": results.facets} if query.facets else {}), "asOf": as_of}
+        return asked.answer(results.items, results.resume, about)
+
+    def similar(self, request: Request) -> Answer:
+        """GET /v1/videos/{videoId}/similar"""
+        query, video_id = request.parameters(SimilarVideos), request.video_id()
+        finding, as_of = self._finding()
+        return respond(
+            200, {"items": finding.similar(video_id, request.caller, request.now, query.limit), "asOf": as_of}
+        )
+
+    def _finding(self, places: Mapping[str, Place] | None = None) -> "tuple[Finding, int]":
+        # Imported here with Tantivy, which no start of the function has to wait for.
+        from shared.search.finding import Finding
+
+        engine, as_of = self.local.newest(places)
+        return Finding(engine, self.videos, self.links.shown), as_of
+
+    def _places(self, cursor: str, caller: Caller, now: int) -> Mapping[str, Place]:
+        """The places in everybody's logs before which all changes are that come before a cursor."""
+        try:
+            return places_of(shard_logs(), self._opened(None, cursor, caller, now))
+        except InvalidCursor:
+            pass  # perhaps it is one of the caller's own changes
+        try:
+            self._opened(caller.subject, cursor, caller, now)
+        except InvalidCursor as error:
+            raise InvalidParameter.named(
+                "consistentWith",
+                "must be `nextCursor` of GET /v1/changes without `types`, of everybody's changes or of your own",
+            ) from error
+        # Everybody's logs have a change before its owner's has it.
+        return ends(self.feed, shard_logs())
+
+    def _opened(self, user_id: str | None, cursor: str, caller: Caller, now: int) -> Position:
+        return self.cursors.open(bound_to_changes(caller, user_id, ()), cursor, now, math.inf)
+
+
+def make(
+    videos: VideoStore,
+    feed: Feed,
+    local: Local,
+    cursors: Cursors,
+    links: Links,
+    clock: Callable[[], float] = time.time,
+) -> LambdaHandler:
+    """The handler over a store, the feed, and the index as this instance has it; `clock` gives epoch seconds."""
+    return make_http_handler("search", Search(local, feed, videos, cursors, links).handlers(), clock)
+
+
+def _deployed() -> LambdaHandler:
+    client = make_client()
+    table, feed = Table(table_name(), client), Feed(Table(audit_table_name(), client))
+    objects, bucket = Objects(make_s3_client()), media_bucket()
+    local = Local(Generations(table, objects, bucket), feed, Films(table, objects, bucket))
+    cursors = Cursors(secret_reader(cursor_secret_arn()))
+    return make(VideoStore(table), feed, local, cursors, Links(bucket, media_url()))
+
+
+lambda_handler = entry_point(_deployed, "nacl.secret", "shared.search.finding", "shared.search.follower")

@@ -1,0 +1,142 @@
+"""What a question finds, as clients see it. The index says which videos fit; the table says which of them are shown, and what of
+them: so a video that was hidden a moment ago is shown to nobody, whatever the index has.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from shared.core.attributes import Item
+from shared.core.caller import Caller
+from shared.core.position import Position
+from shared.core.regions import language as usual_language
+from shared.schema import VIDEO
+from shared.search.asking import Filters
+from shared.search.engine import Engine, Hit
+from shared.search.highlights import Highlighter, Highlights
+from shared.search.question import Question
+from shared.videos.access import VISIBILITY_ATTRIBUTES, seen_by
+from shared.videos.catalogue import VideoStore
+from shared.videos.documents import summary
+from shared.videos.video import folded_tags
+
+SPARE = 10
+"""How many more films that are alike are looked up than are asked for: some may be hidden."""
+
+Shown = Callable[[dict[str, Any]], dict[str, Any]]
+"""Puts addresses in place of what pictures are stored as."""
+
+
+@dataclass(frozen=True)
+class Results:
+    """A page."""
+
+    items: list[dict[str, Any]]
+    total: int
+    facets: dict[str, list[dict[str, Any]]]
+    resume: Position | None
+    """Where the next page begins; None: this is the last one."""
+
+
+class Finding:
+    """Answers from an engine and the table."""
+
+    def __init__(self, engine: Engine, videos: VideoStore, shown: Shown) -> None:
+        self._engine, self._videos, self._shown = engine, videos, shown
+
+    def page(
+        self,
+        question: Question,
+        filters: Filters,
+        caller: Caller,
+        now: int,
+        *,
+        facets: Collection[str],
+        limit: int,
+        after: Position | None,
+    ) -> Results:
+        """A page of what is found; it is full unless nothing more is."""
+        items: list[tuple[Hit, Item]] = []
+        last = _hit_at(after) if after else None
+        found = self._engine.search(question, caller, now, filters=filters, facets=facets, limit=limit, after=last)
+        first = found
+        while True:
+            left = list(found.hits)
+            for hit, video in zip(found.hits, self._kept(found.hits, filters, caller, now), strict=True):
+                if len(items) == limit:
+                    break
+                last = left.pop(0)
+                if video is not None:
+                    items.append((hit, video))
+            if len(items) == limit or not found.more:
+                break
+            found = self._engine.search(question, caller, now, filters=filters, limit=limit, after=last)
+        counted = {
+            name: [{"value": value, "count": count} for value, count in values] for name, values in first.facets.items()
+        }
+        resume = _place_of(last) if last and (left or found.more) else None
+        return Results(self._documents(items, question), first.total, counted, resume)
+
+    def similar(self, video_id: str, caller: Caller, now: int, limit: int) -> list[dict[str, Any]]:
+        """The films most like one; raises NotFound unless the caller may see it."""
+        item = self._videos.table.get(VIDEO.key(videoId=video_id), attributes=VISIBILITY_ATTRIBUTES)
+        seen_by(item, caller, now)
+        hits = self._engine.similar(video_id, caller, now, limit=limit + SPARE) or []
+        videos = self._kept(hits, Filters(), caller, now)
+        alike = [(hit, video) for hit, video in zip(hits, videos, strict=True) if video is not None]
+        return [self._document(video) | {"score": _score(hit)} for hit, video in alike[:limit]]
+
+    def _kept(self, hits: Sequence[Hit], filters: Filters, caller: Caller, now: int) -> list[Item | None]:
+        """The videos of hits as the table has them, None for those that are not shown, or no longer what was asked for."""
+        ids = [hit.video_id for hit in hits]
+        videos = self._videos.summaries(ids, caller, now, also=("tags", "language"))
+        return [video if video is not None and _keeps(filters, video) else None for video in videos]
+
+    def _documents(self, items: Sequence[tuple[Hit, Item]], question: Question) -> list[dict[str, Any]]:
+        if not question.clauses:
+            return [self._document(video) for _, video in items]
+        highlighter = Highlighter(question)
+        documents = []
+        for hit, video in items:
+            stored = self._engine.stored(hit.video_id)
+            fits = highlighter.of(stored) if stored else Highlights((), None)
+            documents.append(self._document(video) | {"score": _score(hit)} | _fits(fits))
+        return documents
+
+    def _document(self, video: Item) -> dict[str, Any]:
+        return {"video": self._shown(summary(video))}
+
+
+def _fits(fits: Highlights) -> dict[str, Any]:
+    shown: dict[str, Any] = {"highlights": [part._asdict() for part in fits.parts]}
+    return shown | ({"quote": fits.quote._asdict()} if fits.quote else {})
+
+
+def _keeps(filters: Filters, video: Item) -> bool:
+    wanted = {"userId": filters.user_id, "category": filters.category}
+    if any(value is not None and video.get(name) != value for name, value in wanted.items()):
+        return False
+    if filters.tag is not None and filters.tag not in folded_tags(video):
+        return False
+    if filters.language is not None:
+        said = usual_language(video.get("language", "")).lower()
+        if not f"{said}-".startswith(f"{filters.language.lower()}-"):
+            return False
+    created = video["createdAt"]
+    return (filters.created_from is None or filters.created_from <= created) and (
+        filters.created_before is None or created < filters.created_before
+    )
+
+
+def _score(hit: Hit) -> float:
+    return round(hit.score, 4)
+
+
+def _place_of(hit: Hit) -> Position:
+    """The place behind a hit. Its score is a fraction, which a position is not: so it stands with the id."""
+    return Position(0, f"{hit.score!r} {hit.video_id}")
+
+
+def _hit_at(position: Position) -> Hit:
+    score, _, video_id = position.id.partition(" ")
+    return Hit(video_id, float(score))

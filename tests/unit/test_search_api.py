@@ -1,0 +1,451 @@
+"""Search over HTTP: what is found is what the table shows, whatever the index has; pages are full, and counts are right."""
+
+import random
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import pytest
+
+from shared.aws.dynamodb import Table
+from shared.aws.s3 import Objects
+from shared.core.errors import Gone
+from shared.feed.log import DAYS_KEPT
+from shared.openapi import search as openapi
+from shared.queries import FACETS, LONGEST_QUESTION
+from shared.search import engine, question
+from tests.followed import Followed
+from tests.harness import MEDIA_BUCKET, NOW, USER_SCOPES, Api, Clock, Reply
+
+FOLLOWER_SCOPES = f"{USER_SCOPES} videos/changes"
+CALLERS = ("alice", "bob", "carol", "admin")
+"""Two who own films, one who owns none, and an admin."""
+
+
+@pytest.fixture
+def service(table: Table, objects: Objects, clock: Clock) -> Followed:
+    """The service, and all that happens behind it."""
+    return Followed(table, objects, clock)
+
+
+@pytest.fixture
+def api(service: Followed) -> Api:
+    """What clients see of it."""
+    return service.api
+
+
+def ask(api: Api, user: str = "carol", **query: Any) -> Reply:
+    """Ask some time after the last question, so that what has changed is looked at."""
+    api.clock.advance(1)
+    return api.get("/v1/search", query=urlencode(query), user=user)
+
+
+def titles(reply: Reply) -> list[str]:
+    """What was found, in its order."""
+    assert reply.status == 200, reply.body
+    return [item["video"]["title"] for item in reply.json["items"]]
+
+
+def pages(api: Api, user: str = "carol", **query: Any) -> Iterator[list[dict[str, Any]]]:
+    """All pages of a question."""
+    cursor: dict[str, str] = {}
+    while True:
+        reply = ask(api, user, **query, **cursor)
+        assert reply.status == 200, reply.body
+        yield reply.json["items"]
+        if reply.json["nextCursor"] is None:
+            return
+        cursor = {"cursor": reply.json["nextCursor"]}
+
+
+class TestAnAnswer:
+    def test_has_the_video_as_lists_show_it(self, service: Followed, api: Api) -> None:
+        service.film("Apples", category="food")
+        (found,) = ask(api, q="aples").json["items"]
+        assert found["video"] == api.get("/v1/videos").json["items"][0]
+        assert found["score"] > 0
+
+    def test_says_where_the_question_fits(self, service: Followed, api: Api) -> None:
+        service.film("Crème brûlée", tags=["Dessert"])
+        (found,) = ask(api, q="creme dessert").json["items"]
+        assert found["highlights"] == [
+            {"field": "title", "text": "Crème brûlée", "ranges": [[0, 5]]},
+            {"field": "tags", "text": "Dessert", "ranges": [[0, 7]]},
+        ]
+        assert "quote" not in found
+
+    def test_says_what_is_said_and_when(self, service: Followed, api: Api) -> None:
+        service.say(service.film("Apples"), "An <i>apple</i> a day")
+        (found,) = ask(api, q='"apple a day"').json["items"]
+        assert found["quote"] == {
+            "language": "en",
+            "start": 1000,
+            "text": "An apple a day",
+            "ranges": [[3, 8], [9, 10], [11, 14]],
+        }
+
+    def test_says_how_far_the_index_has_followed(self, service: Followed, api: Api) -> None:
+        service.film("Apples")
+        reply = ask(api, q="apples")
+        assert reply.json["asOf"] == int(api.clock() * 1000)
+        assert reply.json["total"] == 1
+        assert "facets" not in reply.json
+
+    def test_without_a_question_has_the_newest_first(self, service: Followed, api: Api) -> None:
+        for age, title in ((3, "old"), (1, "new"), (2, "middle")):
+            service.film(title, createdAt=NOW - age)
+        reply = ask(api)
+        assert titles(reply) == ["new", "middle", "old"]
+        assert all(set(item) == {"video"} for item in reply.json["items"])
+
+    def test_nothing_found_is_an_empty_page(self, api: Api) -> None:
+        reply = ask(api, q="apples", facets="category,tag,year")
+        assert reply.json | {"asOf": 0} == {
+            "items": [],
+            "total": 0,
+            "facets": {"category": [], "tag": [], "year": []},
+            "asOf": 0,
+            "nextCursor": None,
+        }
+
+
+class TestFilters:
+    @pytest.fixture
+    def films(self, service: Followed) -> None:
+        """Three that differ in all that can be asked for."""
+        service.film("film one", category="food", tags=["Red Fruit"], language="en-NZ", createdAt=NOW - 30)
+        service.film("film two", "bob", category="art", tags=["fruit"], language="en", createdAt=NOW - 20)
+        service.film("film three", "bob", category="art", language="de", createdAt=NOW - 10)
+
+    @pytest.mark.parametrize(
+        ("query", "expected"),
+        [
+            ({"category": "art"}, {"film two", "film three"}),
+            ({"tag": "red  FRUIT"}, {"film one"}),
+            ({"userId": "bob"}, {"film two", "film three"}),
+            ({"language": "EN"}, {"film one", "film two"}),
+            ({"language": "en-nz"}, {"film one"}),
+            ({"from": NOW - 20}, {"film two", "film three"}),
+            ({"to": NOW - 20}, {"film one"}),
+            ({"category": "art", "language": "de"}, {"film three"}),
+        ],
+    )
+    @pytest.mark.usefixtures("films")
+    def test_keep_what_is_asked_for(self, api: Api, query: dict[str, Any], expected: set[str]) -> None:
+        assert set(titles(ask(api, q="film", **query))) == expected
+        assert set(titles(ask(api, **query))) == expected
+
+    @pytest.mark.usefixtures("films")
+    def test_the_video_decides_when_the_index_is_behind(self, service: Followed, api: Api) -> None:
+        film = ask(api, q="one").json["items"][0]["video"]["videoId"]
+        api.patch(f"/v1/videos/{film}", {"category": "art", "tags": None, "language": "de"}, user="alice")
+        for query in ({"category": "food"}, {"tag": "red fruit"}, {"language": "en"}):
+            assert "film one" not in titles(ask(api, q="film", **query))
+
+
+class TestWhoMaySee:
+    def test_hidden_films_are_their_owners_alone(self, service: Followed, api: Api) -> None:
+        for title, fields in {
+            "film private": {"visibility": "private"},
+            "film unready": {"status": "processing"},
+            "film scheduled": {"publishAt": NOW + 9000},
+            "film expired": {"expiresAt": NOW - 5},
+        }.items():
+            service.film(title, **fields)
+        assert titles(ask(api, "carol", q="film")) == []
+        assert len(titles(ask(api, "alice", q="film"))) == 4
+        assert titles(ask(api, "admin", q="film")) == []
+        assert len(titles(ask(api, "admin", q="film", userId="alice"))) == 4
+
+    def test_time_publishes_and_expires_without_any_change(self, service: Followed, api: Api, clock: Clock) -> None:
+        service.film("film", publishAt=NOW + 100, expiresAt=NOW + 200)
+        assert titles(ask(api, q="film")) == []
+        clock.now = NOW + 110
+        assert titles(ask(api, q="film")) == ["film"]
+        clock.now = NOW + 210
+        assert titles(ask(api, q="film")) == []
+
+    @pytest.mark.parametrize("seed", range(3))
+    def test_nobody_finds_what_get_would_not_show(self, service: Followed, api: Api, clock: Clock, seed: int) -> None:
+        """Random questions over random films; the index does not hear of half of what happens to them."""
+        chance = random.Random(seed)
+        words = ("red", "green", "blue", "apple", "pear")
+        films = [self._film(service, chance, words) for _ in range(30)]
+        service.settle()
+        assert ask(api).status == 200
+        for turn in range(60):
+            film = chance.choice(films)
+            if chance.random() < 0.5:
+                change = chance.choice(
+                    [
+                        {"visibility": chance.choice(["public", "private"])},
+                        {"publishAt": int(clock()) + chance.randint(-9, 9)},
+                        {"expiresAt": int(clock()) + chance.randint(1, 9)},
+                        {"title": " ".join(chance.sample(words, 2))},
+                    ]
+                )
+                api.patch(f"/v1/videos/{film}", change, user="admin")
+            elif chance.random() < 0.5:
+                verb, path = chance.choice([("DELETE", ""), ("POST", "/restore")])
+                api.request(verb, f"/v1/videos/{film}{path}", user="admin")
+            if turn % 10 == 9:
+                service.settle()
+            user = chance.choice(CALLERS)
+            query = {"q": chance.choice(words)} if chance.random() < 0.8 else {}
+            if chance.random() < 0.3:
+                query["userId"] = chance.choice(CALLERS)
+            for page in pages(api, user, limit=7, **query):
+                for item in page:
+                    shown = api.get(f"/v1/videos/{item['video']['videoId']}", user=user)
+                    assert shown.status == 200, (turn, user, query)
+                    assert shown.json["status"] != "deleted"
+
+    @staticmethod
+    def _film(service: Followed, chance: random.Random, words: tuple[str, ...]) -> str:
+        fields: dict[str, Any] = {
+            "title": " ".join(chance.sample(words, 2)),
+            "visibility": chance.choice(["public", "public", "private"]),
+            "status": chance.choice(["ready", "ready", "processing"]),
+        }
+        if chance.random() < 0.3:
+            fields["publishAt"] = NOW + chance.randint(-50, 80)
+        if chance.random() < 0.3:
+            fields["expiresAt"] = NOW + chance.randint(60, 120)
+        return str(service.api.create("admin", userId=chance.choice(["alice", "bob"]), **fields)["videoId"])
+
+
+class TestPages:
+    def test_lead_on_to_everything_once(self, service: Followed, api: Api) -> None:
+        wanted = {service.film(f"film {number}") for number in range(7)}
+        found = list(pages(api, q="film", limit=3))
+        assert [len(page) for page in found] == [3, 3, 1]
+        assert {item["video"]["videoId"] for page in found for item in page} == wanted
+
+    def test_are_full_while_the_table_hides_what_the_index_has(self, service: Followed, api: Api) -> None:
+        films = [service.film(f"film {number}") for number in range(20)]
+        assert ask(api).json["total"] == 20
+        for film in films[::2]:
+            api.patch(f"/v1/videos/{film}", {"visibility": "private"}, user="alice")
+        found = list(pages(api, q="film", limit=5))
+        assert [len(page) for page in found if page] == [5, 5]
+        assert {item["video"]["videoId"] for page in found for item in page} == set(films[1::2])
+
+    def test_a_link_leads_to_the_next(self, service: Followed, api: Api) -> None:
+        for number in range(2):
+            service.film(f"film {number}")
+        reply = ask(api, q="film", limit=1)
+        assert f"cursor={reply.json['nextCursor']}" in reply.headers["link"]
+
+    @pytest.mark.parametrize("other", [{"q": "movie"}, {"q": "film", "category": "art"}, {"q": "film", "from": 1}, {}])
+    def test_a_cursor_belongs_to_its_question(self, service: Followed, api: Api, other: dict[str, Any]) -> None:
+        for number in range(2):
+            service.film(f"film {number}")
+        cursor = ask(api, q="film", limit=1).json["nextCursor"]
+        assert ask(api, q="film", limit=2, facets="tag", cursor=cursor).status == 200
+        reply = ask(api, **other, cursor=cursor)
+        assert (reply.status, reply.json["title"]) == (400, "Invalid cursor")
+        assert ask(api, "bob", q="film", cursor=cursor).status == 400
+
+
+class TestFacets:
+    def test_equal_a_recount(self, service: Followed, api: Api) -> None:
+        chance = random.Random(7)
+        for number in range(25):
+            service.api.publish(
+                chance.choice(["alice", "bob"]),
+                title=f"film {number}",
+                category=chance.choice(["food", "art"]),
+                tags=chance.sample(["Red", "Green", "Blue"], 2),
+                releaseYear=chance.choice([1999, 2001]),
+                visibility=chance.choice(["public", "private"]),
+            )
+        service.settle()
+        for user in CALLERS:
+            reply = ask(api, user, q="film", facets="category,tag,year", limit=100)
+            found = [api.get(f"/v1/videos/{item['video']['videoId']}", user=user).json for item in reply.json["items"]]
+            counted = {
+                "category": Counter(film["category"] for film in found),
+                "tag": Counter(tag.lower() for film in found for tag in film["tags"]),
+                "year": Counter(film["releaseYear"] for film in found),
+            }
+            facets = reply.json["facets"]
+            assert {name: {one["value"]: one["count"] for one in values} for name, values in facets.items()} == counted
+            assert reply.json["total"] == len(found)
+
+    def test_are_what_the_index_counts(self) -> None:
+        assert FACETS == engine.FACETS
+
+
+class TestConsistentWith:
+    def test_ones_own_changes(self, service: Followed, api: Api) -> None:
+        assert titles(ask(api, q="film")) == []
+        service.film("film")
+        cursor = api.get("/v1/changes", query="userId=alice", user="alice").json["nextCursor"]
+        reply = api.get("/v1/search", query=f"q=film&consistentWith={cursor}", user="alice")
+        assert titles(reply) == ["film"]
+
+    def test_everybodys_changes(self, service: Followed, api: Api) -> None:
+        assert titles(ask(api, q="film")) == []
+        service.film("film")
+        cursor = api.get("/v1/changes", query="after=now", user="bob", scopes=FOLLOWER_SCOPES).json["nextCursor"]
+        reply = api.get("/v1/search", query=f"q=film&consistentWith={cursor}", user="bob", scopes=FOLLOWER_SCOPES)
+        assert titles(reply) == ["film"]
+
+    def test_an_index_that_does_not_get_there_says_when_to_ask_again(
+        self, service: Followed, api: Api, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        assert titles(ask(api, q="film")) == []
+        service.film("film")
+        cursor = api.get("/v1/changes", query="userId=alice", user="alice").json["nextCursor"]
+        monkeypatch.setattr("shared.search.follower.Follower.catch_up", lambda *_: True)
+        began = api.clock()
+        reply = api.get("/v1/search", query=f"q=film&consistentWith={cursor}", user="alice")
+        assert (reply.status, reply.headers["retry-after"]) == (503, "2")
+        assert 2 <= api.clock() - began < 3
+
+    def test_takes_no_other_cursor(self, service: Followed, api: Api) -> None:
+        service.film("film one")
+        service.film("film two")
+        of_types = api.get("/v1/changes", query="userId=alice&types=video.*", user="alice").json["nextCursor"]
+        of_search = ask(api, "alice", q="film", limit=1).json["nextCursor"]
+        for cursor in (of_types, of_search, "nonsense"):
+            reply = ask(api, "alice", q="film", consistentWith=cursor)
+            assert (reply.status, reply.json["errors"][0]["parameter"]) == (400, "consistentWith")
+
+
+class TestSimilar:
+    def test_films_that_have_much_in_common(self, service: Followed, api: Api) -> None:
+        wanted = service.film("Apples and pears", tags=["fruit"])
+        alike = service.film("Pears and apples", tags=["fruit"])
+        service.film("Steam engines", tags=["rail"])
+        reply = api.get(f"/v1/videos/{wanted}/similar", user="carol")
+        assert [item["video"]["videoId"] for item in reply.json["items"]] == [alike]
+        assert reply.json["items"][0]["score"] > 0
+
+    def test_shows_nothing_that_is_hidden_by_now(self, service: Followed, api: Api) -> None:
+        wanted, hidden, shown = (service.film("Apples and pears") for _ in range(3))
+        assert ask(api).status == 200
+        api.patch(f"/v1/videos/{hidden}", {"visibility": "private"}, user="alice")
+        reply = api.get(f"/v1/videos/{wanted}/similar", query="limit=1", user="carol")
+        assert [item["video"]["videoId"] for item in reply.json["items"]] == [shown]
+
+    def test_of_a_film_that_the_caller_may_not_see_is_not_found(self, service: Followed, api: Api) -> None:
+        film = service.film("Apples", visibility="private")
+        assert api.get(f"/v1/videos/{film}/similar", user="carol").status == 404
+        assert api.get(f"/v1/videos/{film}/similar", user="alice").json["items"] == []
+
+    def test_of_a_film_that_the_index_does_not_have_yet_is_empty(self, service: Followed, api: Api) -> None:
+        assert ask(api).status == 200
+        film = api.publish("alice")["videoId"]
+        assert api.get(f"/v1/videos/{film}/similar", user="carol").json["items"] == []
+
+
+class TestTheIndex:
+    def test_is_copied_and_taken_further(self, service: Followed, api: Api, tmp_path: Path) -> None:
+        service.film("film one")
+        assert service.builder(tmp_path).run().outcome == "published"
+        service.film("film two")
+        assert set(titles(ask(api, q="film"))) == {"film one", "film two"}
+
+    def test_is_not_there_before_it_is_built_if_the_feed_is_not_whole(
+        self, service: Followed, api: Api, clock: Clock, tmp_path: Path
+    ) -> None:
+        first = service.film("film one")
+        for turn in range(30):
+            service.write("PATCH", f"/v1/videos/{first}", {"description": random.Random(turn).randbytes(40).hex()})
+            service.settle()
+        clock.advance((DAYS_KEPT + 1) * 86_400)
+        service.film("film two")
+        reply = ask(api, q="film")
+        assert (reply.status, reply.headers["retry-after"]) == (503, "10")
+        service.builder(tmp_path).run()
+        assert set(titles(ask(api, q="film"))) == {"film one", "film two"}
+
+    def test_is_copied_anew_when_the_feed_no_longer_has_what_comes_next(
+        self, service: Followed, api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        service.film("film")
+        service.builder(tmp_path).run()
+        assert titles(ask(api, q="film")) == ["film"]
+        failures = [Gone("It is no longer kept.")]
+        follow = "shared.search.follower.Follower.catch_up"
+        with monkeypatch.context() as patch:
+            patch.setattr(follow, _failing(failures))
+            assert titles(ask(api, q="film")) == ["film"]
+            failures.extend([Gone("It is no longer kept."), Gone("It is no longer kept.")])
+            assert ask(api, q="film").status == 503
+        assert titles(ask(api, q="film")) == ["film"]
+
+    def test_a_damaged_file_is_fetched_again_at_the_next_question(
+        self, service: Followed, api: Api, objects: Objects, tmp_path: Path
+    ) -> None:
+        service.film("film")
+        service.builder(tmp_path).run()
+        (mark,) = (found.key for found in objects.listed(MEDIA_BUCKET, "index/") if found.key.endswith("mark.json"))
+        whole = objects.client.get_object(Bucket=MEDIA_BUCKET, Key=mark)["Body"].read()
+        objects.client.put_object(Bucket=MEDIA_BUCKET, Key=mark, Body=b"{}")
+        assert ask(api, q="film").status == 503
+        objects.client.put_object(Bucket=MEDIA_BUCKET, Key=mark, Body=whole)
+        assert titles(ask(api, q="film")) == ["film"]
+
+    def test_is_not_looked_at_for_every_question(self, service: Followed, api: Api) -> None:
+        assert titles(ask(api, q="film")) == []
+        service.film("film")
+        assert titles(api.get("/v1/search", query="q=film")) == []
+        assert titles(ask(api, q="film")) == ["film"]
+
+
+def _failing(failures: list[Gone]) -> Any:
+    def catch_up(*_: object) -> bool:
+        if failures:
+            raise failures.pop()
+        return True
+
+    return catch_up
+
+
+class TestBadInput:
+    @pytest.mark.parametrize(
+        ("query", "parameter"),
+        [
+            ("q=", "q"),
+            ("q=" + "a" * 10_000, "q"),
+            ("q=" + quote('"" "'), "q"),
+            ("q=" + quote("!?.,"), "q"),
+            ("q=-apples", "q"),
+            ("q=a%00b", "q"),
+            ("q=a%E2%80%A8b", "q"),
+            ("q=" + "+".join("abcdefghijklmnopqrstuvwxyz0123456789"), "q"),
+            ("q=a&q=b", "q"),
+            ("facets=title", "facets"),
+            ("facets=", "facets"),
+            ("language=not_a_language", "language"),
+            ("tag=%20", "tag"),
+            ("userId=", "userId"),
+            ("from=9&to=9", "from"),
+            ("from=yesterday", "from"),
+            ("limit=0", "limit"),
+            ("limit=101", "limit"),
+            ("query=apples", "query"),
+            ("consistentWith=x", "consistentWith"),
+        ],
+    )
+    def test_is_refused_with_the_parameter(self, api: Api, query: str, parameter: str) -> None:
+        reply = api.get("/v1/search", query=query)
+        assert reply.status == 400
+        assert [fault["parameter"] for fault in reply.json["errors"]] == [parameter]
+
+    @pytest.mark.parametrize("q", ["a~9", "title:*", "apples AND (", "\\", "/.*/", "the of and", "[1 TO 2]", "a^999"])
+    def test_operators_of_other_engines_are_plain_text(self, service: Followed, api: Api, q: str) -> None:
+        service.film("apples")
+        assert ask(api, q=q).status in (200, 400)
+
+    def test_a_list_says_where_to_search(self, api: Api) -> None:
+        reply = api.get("/v1/videos", query="q=apples")
+        assert (reply.status, reply.json["detail"]) == (400, "Lists do not search; GET /v1/search?q= does.")
+
+    def test_limits_are_those_of_the_engine(self) -> None:
+        assert question.LONGEST == LONGEST_QUESTION
+        assert (engine.DEEPEST, engine.MOST_VALUES) == (openapi.DEEPEST, openapi.MOST_VALUES)
