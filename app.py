@@ -49,6 +49,7 @@ def add_stacks(app: cdk.App, region: str | None = None) -> None:
         settings.stack_name("Api"),
         settings=settings,
         code=service_code(settings),
+        search_code=service_code(settings, search=True),
         data=data,
         media=media,
         issuer=issuer,

@@ -17,6 +17,7 @@ from infra.gateway import Gateway
 from infra.identity import IdentityStack
 from infra.media_stack import CAPTIONS, RENDITIONS, MediaStack
 from infra.release import GradualShift
+from infra.search import INDEX_STORAGE, SEARCH_MB, allow_searching
 from infra.settings import Issuer, Settings
 from infra.undo import allow_undo, undo_environment
 from shared import schema
@@ -35,6 +36,7 @@ class ApiStack(cdk.Stack):
         *,
         settings: Settings,
         code: lambda_.Code,
+        search_code: lambda_.Code,
         data: DataStack,
         media: MediaStack,
         issuer: Issuer,
@@ -44,6 +46,7 @@ class ApiStack(cdk.Stack):
     ) -> None:
         super().__init__(scope, id_, description="Video metadata: the HTTP API and its functions", **kwargs)
         self._settings, self._code, self._data, self._media = settings, code, data, media
+        self._search_code = search_code
         self.functions = {
             "videos": self._videos(),
             "views": self._views(),
@@ -58,6 +61,7 @@ class ApiStack(cdk.Stack):
             "ratings": self._ratings(),
             "playlists": self._playlists(),
             "totals": self._totals(),
+            "search": self._search(),
             "public": self._public(),
         }
         gateway = Gateway(self, settings)
@@ -178,6 +182,33 @@ class ApiStack(cdk.Stack):
         totals.allow_items("BatchGetItem", of=[schema.VIDEO], attributes=attributes.SUMMARY)
         totals.allow_queries(schema.RELATION_INDEX)
         return totals
+
+    def _search(self) -> ServiceFunction:
+        """Search, with the index on its own disk. It shows what the table has, and writes nothing.
+
+        It starts from no snapshot: Lambda makes none of a function whose disk has more than 512 MB.
+        """
+        secret, media = self._data.cursor_secret, self._media
+        search = ServiceFunction(
+            self,
+            "Search",
+            folder="search",
+            settings=self._settings,
+            code=self._search_code,
+            table=self._data.table,
+            encryption=self._data.encryption,
+            memory_mb=SEARCH_MB,
+            storage=INDEX_STORAGE,
+            environment={
+                "AUDIT_TABLE_NAME": self._data.audit_table.table_name,
+                "CURSOR_SECRET_ARN": secret.secret_arn,
+                "MEDIA_BUCKET": media.media.bucket_name,
+                "MEDIA_URL": media.media_url,
+            },
+        )
+        search.allow_secret(secret)
+        allow_searching(search, self._data, media)
+        return search
 
     def _views(self) -> ServiceFunction:
         """Markers, and counters, which it alone raises at once. It reads videos to know who may see them."""

@@ -2,6 +2,7 @@
 
 import aws_cdk as cdk
 
+from infra import attributes
 from infra.data_stack import DataStack
 from infra.followers import NewFunction
 from infra.function import ServiceFunction
@@ -15,6 +16,8 @@ INDEXER_TIMEOUT = cdk.Duration.minutes(5)
 run does. One that takes longer than a minute has the index to itself meanwhile (shared/search/generations.py)."""
 INDEXER_MB = 1769
 """One whole core: to index is all processor time."""
+SEARCH_MB = 1769
+"""One whole core: what a question takes is nearly all processor time."""
 INDEX_STORAGE = cdk.Size.gibibytes(4)
 """For a copy of the index, while it is merged into another one: of 100,000 videos with captions."""
 
@@ -34,6 +37,15 @@ def add_indexer(stack: cdk.Stack, new: NewFunction, data: DataStack, media: Medi
     allow_following_videos(indexer, data, media)
     indexer.allow_queries(schema.RELATION_INDEX)
     run_every(stack, INDEX_EVERY, "IndexSchedule", indexer, "take the search index to where the changes are")
+
+
+def allow_searching(search: ServiceFunction, data: DataStack, media: MediaStack) -> None:
+    """Copy the index, follow what has changed since, and read what lists show of a video."""
+    search.allow_items("GetItem", of=[schema.INDEX])
+    search.allow_objects("GetObject", bucket=media.media, below=(INDEX,))
+    allow_following_videos(search, data, media)
+    search.allow_items("BatchGetItem", of=[schema.VIDEO], attributes=attributes.FOUND)
+    search.allow_items("GetItem", of=[schema.VIDEO], attributes=attributes.VISIBILITY)
 
 
 def allow_following_videos(function: ServiceFunction, data: DataStack, media: MediaStack) -> None:

@@ -155,6 +155,7 @@ VIDEOS = {
     "deleteRating": SEEN,
     "listVideoPlaylists": SEEN,
     "listEpisodes": SEEN,
+    "similarVideos": SEEN,
     "listAudit": SEEN_BY_OWNER,
     "getDiff": SEEN_BY_OWNER,
 }
@@ -232,6 +233,7 @@ OTHERS = {
     "createWebhook": ANY_WRITER,
     "listTags": ANYBODY,
     "listTop": ANYBODY,
+    "searchVideos": ANYBODY,
     "getUser": OWNER,
     "listChanges": OWNER,
 }

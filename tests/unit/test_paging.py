@@ -10,6 +10,7 @@ from shared.aws.dynamodb import Table
 from shared.aws.stream import Record
 from shared.captions.store import CaptionStore
 from shared.core.caller import Caller
+from shared.feed.log import Feed
 from shared.history.entries import entry
 from shared.history.runs import RunStore, Wish
 from shared.history.trail import AuditStore
@@ -20,6 +21,8 @@ from shared.schema import AUDIT_TABLE_NAME, CHANGESET, PLAYLIST, TTL_ATTRIBUTE, 
 from tests.backstage import Backstage
 from tests.harness import NOW, USER_SCOPES, Api, Clock, Reply, recorded
 from tests.streams import change
+from tests.told import change as told
+from tests.told import tell
 
 FILM = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 OTHER_FILM = "9b2c1f5e-7d1a-4c1e-8f43-2a5f7f0f4e11"
@@ -90,6 +93,9 @@ def lists(api: Api, table: Table, clock: Clock) -> dict[str, list[List]]:
         run = store.begin("set", Wish(alice), NOW)
         store.advance(run, run, NOW, reports=[{"videoId": film} for film in (FILM, OTHER_FILM)])
     playlists = []
+    feed = Feed(trail.table, clock)
+    for number, film in enumerate((FILM, OTHER_FILM)):
+        tell(feed, told(number, videoId=film))
     for title in ("one", "two"):
         created = api.post("/v1/playlists", {"title": title, "visibility": "public"}).json["playlistId"]
         playlists.append(created)
@@ -129,6 +135,10 @@ def lists(api: Api, table: Table, clock: Clock) -> dict[str, list[List]]:
             (f"/v1/people/{person}/videos", query)
             for person in ("kim", "sam")
             for query in ("", "order=asc", "fromYear=1999", "toYear=2001")
+        ],
+        "searchVideos": [
+            ("/v1/search", query)
+            for query in ("", "q=film", "q=fil", "q=film&category=c", "tag=a", "userId=alice", f"to={NOW}")
         ],
         "listTags": [("/v1/tags", "")],
         "listPlaylists": [("/v1/playlists", query) for query in ("userId=alice", "userId=alice&order=asc")],
