@@ -15,7 +15,7 @@ from tests.unit.infra.templates import LOCAL, Json, Templates, as_list, plain
 
 FUNCTIONS = (
     *("videos", "relations", "ratings", "playlists", "totals", "views", "uploads", "jobs", "playback", "history"),
-    *("captions", "undo", "webhooks", "public", "console"),
+    *("captions", "search", "undo", "webhooks", "public", "console"),
 )
 CONSOLES = "https://*.execute-api.AWS::Region.AWS::URLSuffix"
 """Where consoles are, of this deployment and of others."""

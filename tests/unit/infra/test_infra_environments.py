@@ -39,6 +39,7 @@ KEY_USES = {
     "captions": LISTS | {f"Decrypt {S3}", f"GenerateDataKey {S3}"},
     "playlists": LISTS,
     "totals": LISTS,
+    "search": LISTS | {f"Decrypt {S3}"},
     "history": LISTS,
     "webhooks": LISTS | SENDS,
     "views": {f"Decrypt {DYNAMODB}"},

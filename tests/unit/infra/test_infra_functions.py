@@ -196,6 +196,18 @@ ALLOWED = {
         "dynamodb:Query Table/index/RelationIndex",
         "secretsmanager:GetSecretValue CursorSecret",
     },
+    "search": {
+        "dynamodb:GetItem AuditTable CHANGES#*",
+        "dynamodb:Query AuditTable CHANGES#*",
+        "dynamodb:GetItem Table INDEX",
+        _only("dynamodb:BatchGetItem Table VIDEO#*", SUMMARY, "language tags"),
+        _only("dynamodb:GetItem Table VIDEO#*", SEEN),
+        "dynamodb:Query Table VIDEO#*",
+        "s3:GetObject Media/captions/*",
+        "s3:GetObject Media/index/*",
+        "s3:ListBucket Media",
+        "secretsmanager:GetSecretValue CursorSecret",
+    },
     "public": {"dynamodb:GetItem Table HEALTH"},
     "console": set(),
     "router": READS_THE_STREAM
@@ -381,6 +393,7 @@ ENVIRONMENT = {
     "ratings": {},
     "playlists": LISTING,
     "totals": LISTING,
+    "search": LISTING | {"AUDIT_TABLE_NAME": "AuditTable"},
     "public": {},
     "console": {
         "CONFIG": '{"issuer":"Pool.ProviderURL","clientId":"ConsoleClient","scopes":"videos/read videos/write",'

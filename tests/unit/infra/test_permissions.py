@@ -542,6 +542,12 @@ def what_search_asks(service: Service) -> None:
             copy = Copy(Path(folder))
             service.index.copy_newest(copy)
             assert Engine(copy.folder).stored(video_id)
+    user = {"user": "alice"}
+    cursor = service.api.get("/v1/changes", query="userId=alice", **user).json["nextCursor"]
+    asked = f"q=apples&tag=none&language=en&limit=1&consistentWith={cursor}"
+    for query in (asked, "q=apples&limit=1&facets=tag"):
+        assert service.api.get("/v1/search", query=query, **user).status == 200
+    assert service.api.get(f"/v1/videos/{video_id}/similar", **user).status == 200
 
 
 def what_is_taken_back(service: Service) -> None:
@@ -959,7 +965,7 @@ FORBIDDEN: list[tuple[str, set[str], list[Access]]] = [
     ("read a picture past CloudFront", set(), [Access("s3:GetObject", "Media/thumbnails/v/x.jpg")]),
     ("write a film", {"uploads"}, [Access("s3:PutObject", "Sources/v/u")]),
     ("write a picture", {"thumbnails"}, [Access("s3:PutObject", "Media/thumbnails/v/x.jpg")]),
-    ("read captions", {"captions", "indexer", "playback"}, [Access("s3:GetObject", "Media/captions/v/h.vtt")]),
+    ("read captions", {"captions", "indexer", "playback", "search"}, [Access("s3:GetObject", "Media/captions/v/h.vtt")]),
     ("write captions", {"captions", "thumbnails"}, [Access("s3:PutObject", "Media/captions/v/h.vtt")]),
     (
         "say what search finds",
