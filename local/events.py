@@ -199,6 +199,10 @@ def _http() -> Iterator[Example]:
     yield _call("putRating", 200, params=video, body={"value": 9}, caller=world.BOB)
     yield _call("deleteRating", 204, params={"videoId": world.AWAITED})
 
+    yield _call("searchVideos", 200, query="q=harbor&facets=category,tag&limit=5")
+    yield _call("searchVideos", 400, "no-words", query="q=%21%3F")
+    yield _call("similarVideos", 200, params=video, query="limit=5")
+
     yield _call("listTags", 200, query="limit=10")
     yield _call("listTop", 200, query="window=week&category=world&limit=10&sort=-rise")
     yield _call("getUser", 200, params={"userId": "alice"})

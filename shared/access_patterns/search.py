@@ -1,11 +1,50 @@
 """Access patterns of the search index."""
 
 from shared.access_patterns.pattern import AccessPattern
-from shared.schema import CHANGES, INDEX, RELATION_INDEX, RELEASE, SHARDS, VIDEO
+from shared.schema import CHANGES, INDEX, RELATION_INDEX, RELEASE, SHARDS, TAIL, VIDEO
 
 _ITEM = f"pk = {INDEX.pk}, sk = {INDEX.sk}"
 
+_LOGS = f"pk = {CHANGES.pk} of each of the four, in the table `VideoAudit`, sk from the block that was read last"
+_FOLLOWED = "All changes of one moment stand in four partitions; they are looked at once in 0.3 seconds at most."
+
 SEARCH = (
+    AccessPattern(
+        "Which videos fit these words?",
+        "GET /v1/search",
+        ("Query",) * SHARDS + ("BatchGetItem",),
+        None,
+        f"{_LOGS}; pk = {VIDEO.pk} and sk = {VIDEO.sk} of each that the index finds; what has changed is read as by the indexer",
+        "2 RRU, 0.5 RRU per 4 KB of changes, 0.5 RRU per 4 KB of each video of the page",
+        beyond=f"{_FOLLOWED} The table decides who may see a video, and what of it is shown.",
+    ),
+    AccessPattern(
+        "The same, by an instance that has no index yet",
+        "GET /v1/search (a new instance)",
+        ("GetItem",) + ("Query",) * SHARDS + ("BatchGetItem",),
+        None,
+        f"{_ITEM}, consistent; then as above, and GetObject of each file of the index",
+        "1 RRU more, and 1 GetObject for each file: some 100",
+        beyond=_FOLLOWED,
+    ),
+    AccessPattern(
+        "Which videos fit, my own changes included?",
+        "GET /v1/search?consistentWith=c",
+        ("GetItem",) * SHARDS + ("Query",) * SHARDS + ("BatchGetItem",),
+        None,
+        f"pk = {CHANGES.pk} of each of the four, sk = {TAIL}, consistent; then as above, until the index has come there",
+        "4 RRU more",
+        beyond=f"An owner's cursor says nothing of where everybody's logs are. {_FOLLOWED}",
+    ),
+    AccessPattern(
+        "Which videos are like this one?",
+        "GET /v1/videos/{videoId}/similar",
+        ("Query",) * SHARDS + ("GetItem", "BatchGetItem"),
+        None,
+        f"{_LOGS}; pk = {VIDEO.pk} and sk = {VIDEO.sk} of the video, then of each that is like it",
+        "2 RRU, 0.5 RRU per 4 KB of changes and of each video",
+        beyond=f"{_FOLLOWED} The table decides who may see a video.",
+    ),
     AccessPattern(
         "Which videos have changed since the search index was published?",
         "every minute: the search index",
@@ -34,4 +73,4 @@ SEARCH = (
         "0.5 RRU per 4 KB of entries, some 20 videos",
     ),
 )
-"""What `indexer` reads and writes, and `python -m tools index`."""
+"""What `search` reads; what `indexer` reads and writes, and `python -m tools index`."""

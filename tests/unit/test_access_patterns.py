@@ -145,6 +145,23 @@ def _indexed(api: Api) -> str:
     return video_id
 
 
+def _two_indexed(api: Api) -> str:
+    _published(api)
+    return _indexed(api)
+
+
+def _searched(api: Api) -> str:
+    video_id = _two_indexed(api)
+    assert api.get("/v1/search").json["total"] == 2
+    api.clock.advance(1)
+    return video_id
+
+
+def _with_cursor_of_changes(api: Api) -> str:
+    _searched(api)
+    return str(api.get("/v1/changes", query="userId=alice&after=now").json["nextCursor"])
+
+
 def _read_film(api: Api, video_id: str) -> Reply:
     ((found, film),) = Films(api.table, Objects(make_s3_client()), MEDIA_BUCKET).read([video_id])
     return Reply(200 if film else 404, {}, found.encode())
@@ -474,6 +491,13 @@ CALLS: dict[str, tuple[Callable[[Api], str], Callable[[Api, str], Reply]]] = {
     ),
     "every minute: the sweeper": (_with_film, _sweep),
     "every five minutes: the rankings": (_ranked, _rank),
+    "GET /v1/search": (_searched, lambda api, _: api.get("/v1/search", query="limit=10")),
+    "GET /v1/search (a new instance)": (_two_indexed, lambda api, _: api.get("/v1/search", query="limit=10")),
+    "GET /v1/search?consistentWith=c": (
+        _with_cursor_of_changes,
+        lambda api, cursor: api.get("/v1/search", query=f"consistentWith={cursor}"),
+    ),
+    "GET /v1/videos/{videoId}/similar": (_searched, lambda api, v: api.get(f"/v1/videos/{v}/similar")),
     "every minute: the search index": (_indexed, _index),
     "every minute: the search index (a video)": (_published_with_buckets, _read_film),
     "every minute: the search index (anew)": (_published, lambda api, _: _some_videos(api)),

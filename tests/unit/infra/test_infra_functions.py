@@ -438,7 +438,7 @@ LOCAL_CONSOLE = {
 }
 """The development issuer grants people all that they may do, and MiniStack has all buckets at one address."""
 
-SEARCHING = ("indexer",)
+SEARCHING = ("indexer", "search")
 """The functions that have the index in their `/tmp`."""
 
 VARIABLES = {
@@ -470,6 +470,7 @@ SIZES = {
     "sweeper": (512, 50),
     "rankings": (1024, 240),
     "indexer": (1769, 300),
+    "search": (1769, 28),
 }
 """Megabytes and seconds; all others answer requests: 512, 28."""
 
@@ -602,7 +603,7 @@ def test_the_feed_has_one_writer_that_removes_nothing_and_reads_nothing_else_of_
         for action in ("GetItem", "Query")
     }
     appending, serving = ("audit", "dynamodb:PutItem", *keys), ("deliveries", "dynamodb:Query", *keys)
-    indexing = {("indexer", f"dynamodb:{action}", "CHANGES#*") for action in ("GetItem", "Query")}
+    indexing = {(folder, f"dynamodb:{action}", "CHANGES#*") for folder in SEARCHING for action in ("GetItem", "Query")}
     assert touching == {appending, serving} | reading | indexing
 
 

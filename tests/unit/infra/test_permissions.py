@@ -870,7 +870,7 @@ FORBIDDEN: list[tuple[str, set[str], list[Access]]] = [
     ),
     (
         "follow the feed",
-        {"audit", "history", "indexer"} | FOLLOWERS,
+        {"audit", "history", "indexer", "search"} | FOLLOWERS,
         [_item("Query", pk, table="AuditTable") for pk in ("CHANGES#0", "OWNERCHANGES#alice")],
     ),
     (
@@ -965,7 +965,11 @@ FORBIDDEN: list[tuple[str, set[str], list[Access]]] = [
     ("read a picture past CloudFront", set(), [Access("s3:GetObject", "Media/thumbnails/v/x.jpg")]),
     ("write a film", {"uploads"}, [Access("s3:PutObject", "Sources/v/u")]),
     ("write a picture", {"thumbnails"}, [Access("s3:PutObject", "Media/thumbnails/v/x.jpg")]),
-    ("read captions", {"captions", "indexer", "playback", "search"}, [Access("s3:GetObject", "Media/captions/v/h.vtt")]),
+    (
+        "read captions",
+        {"captions", "indexer", "playback", "search"},
+        [Access("s3:GetObject", "Media/captions/v/h.vtt")],
+    ),
     ("write captions", {"captions", "thumbnails"}, [Access("s3:PutObject", "Media/captions/v/h.vtt")]),
     (
         "say what search finds",
