@@ -20,7 +20,7 @@ WITH_MEDIA = ("probe", "thumbnails")
 HEAVY = ("nacl", "cryptography", "aws_cdk", "moto", "aws_xray_sdk", "requests")
 LATER = ("botocore", "pydantic", "aws_lambda_powertools", "asyncio", "concurrent")
 """What an answer may need, but a start does not, except of those that use S3."""
-SIGNING = ("uploads", "playback", "captions")
+SIGNING = ("uploads", "playback", "captions", "search")
 """The functions that sign URLs, or read and write objects, with botocore."""
 
 VIDEO_ID = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
@@ -124,6 +124,8 @@ print(callable(handler.lambda_handler), *sorted({{name.split('.')[0] for name in
     heavy = HEAVY if function in WITH_MEDIA else (*HEAVY, "av", "PIL")
     if function in (*ANSWERING, "console") and function not in SIGNING:
         heavy = (*heavy, *LATER)
+    if function == "search":
+        heavy = (*heavy, "tantivy")
     assert (is_callable, [name for name in heavy if name in loaded]) == ("True", [])
 
 
