@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from shared.aws.s3 import ObjectGone
 from shared.core.deadline import within
 from shared.core.errors import Gone, Unavailable
+from shared.core.telemetry import service_logger
 from shared.feed.log import OLDEST, Feed, Place, shard_logs
 from shared.queries import INDEX_WAIT
 from shared.search.films import Films
@@ -87,6 +88,7 @@ class Local:
             from shared.search.engine import Engine, OtherForm
             from shared.search.follower import Follower
 
+            began = self._elapsed()
             copy = self._copy = self._copy or Copy(self._folder())
             try:
                 pointer = self._generations.copy_newest(copy)
@@ -96,6 +98,10 @@ class Local:
             except (DamagedFile, ObjectGone, OtherForm) as error:
                 copy.clear()
                 raise being_built() from error
+            service_logger().info(
+                "index copied",
+                extra={"generation": pointer.generation, "videos": engine.size, "seconds": self._elapsed() - began},
+            )
             self._engine = engine
             self._follower = Follower(engine, self._feed, self._films, clock=self._clock, sleep=self._sleep)
             self._looked_at = None

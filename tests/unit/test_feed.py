@@ -91,6 +91,15 @@ class TestAChange:
         del nobodys["videoId"], nobodys["userId"]
         assert logs_of(nobodys) == (shard_logs()[shard_of(FILMS[0])],)
 
+    def test_everybodys_logs_have_it_before_that_of_its_owner(
+        self, trail: Table, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Who has read a change in its owner's log may wait for everybody's logs up to where they end."""
+        order: list[str] = []
+        monkeypatch.setattr(Feed, "_append", lambda _, log, changes: order.append(log))
+        tell(Feed(trail), *(change(number, videoId=film) for number, film in enumerate(FILMS)))
+        assert set(order[: order.index(ALICES)]) == set(shard_logs())
+
     def test_says_which_fields_were_changed_and_not_to_what(self) -> None:
         entry = {"pk": "p", "sk": "s", "entity": "video", "action": "changed", "owner": "alice", "videoId": "v"}
         made = change_of(entry | {"changes": [{"field": "/title", "from": "secret", "to": "secret"}]})

@@ -147,12 +147,13 @@ class TestFilters:
 
 class TestWhoMaySee:
     def test_hidden_films_are_their_owners_alone(self, service: Followed, api: Api) -> None:
-        for title, fields in {
+        hidden: dict[str, dict[str, Any]] = {
             "film private": {"visibility": "private"},
             "film unready": {"status": "processing"},
             "film scheduled": {"publishAt": NOW + 9000},
             "film expired": {"expiresAt": NOW - 5},
-        }.items():
+        }
+        for title, fields in hidden.items():
             service.film(title, **fields)
         assert titles(ask(api, "carol", q="film")) == []
         assert len(titles(ask(api, "alice", q="film"))) == 4
