@@ -41,7 +41,7 @@ LOST = {
 }
 """What it means for users that a message is in the dead-letter queue."""
 
-CATALOGUE = ("videos", "views", "relations", "captions", "ratings", "playlists")
+CATALOGUE = ("videos", "views", "relations", "captions", "ratings", "playlists", "search")
 """The functions behind most of what callers do."""
 SCHEDULED = ("sweeper", "rankings", "indexer")
 """The functions behind the API that run by the clock."""

@@ -147,7 +147,9 @@ def _indexed(api: Api) -> str:
 
 def _two_indexed(api: Api) -> str:
     _published(api)
-    return _indexed(api)
+    video_id = _published_with_buckets(api)
+    _index(api, video_id)
+    return video_id
 
 
 def _searched(api: Api) -> str:
@@ -491,6 +493,9 @@ CALLS: dict[str, tuple[Callable[[Api], str], Callable[[Api, str], Reply]]] = {
     ),
     "every minute: the sweeper": (_with_film, _sweep),
     "every five minutes: the rankings": (_ranked, _rank),
+    "every minute: the search index": (_indexed, _index),
+    "every minute: the search index (a video)": (_published_with_buckets, _read_film),
+    "every minute: the search index (anew)": (_published, lambda api, _: _some_videos(api)),
     "GET /v1/search": (_searched, lambda api, _: api.get("/v1/search", query="limit=10")),
     "GET /v1/search (a new instance)": (_two_indexed, lambda api, _: api.get("/v1/search", query="limit=10")),
     "GET /v1/search?consistentWith=c": (
@@ -498,9 +503,6 @@ CALLS: dict[str, tuple[Callable[[Api], str], Callable[[Api, str], Reply]]] = {
         lambda api, cursor: api.get("/v1/search", query=f"consistentWith={cursor}"),
     ),
     "GET /v1/videos/{videoId}/similar": (_searched, lambda api, v: api.get(f"/v1/videos/{v}/similar")),
-    "every minute: the search index": (_indexed, _index),
-    "every minute: the search index (a video)": (_published_with_buckets, _read_film),
-    "every minute: the search index (anew)": (_published, lambda api, _: _some_videos(api)),
     "GET /v1/top?window=day": (_ranked, lambda api, _: api.get("/v1/top", query="window=day")),
     "POST /v1/playlists": (lambda _: "", lambda api, _: api.post("/v1/playlists", {"title": "t"})),
     "GET /v1/playlists?userId=u": (_with_playlist, lambda api, _: api.get("/v1/playlists", query="userId=alice")),

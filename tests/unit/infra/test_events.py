@@ -97,6 +97,14 @@ CONFIG = {
 EXAMPLES = {f"{example.function}/{example.name}": example for example in examples()}
 
 
+class Unhurried(Context):
+    """An invocation with as much time as the function that may run longest."""
+
+    @staticmethod
+    def get_remaining_time_in_millis() -> int:
+        return 300_000
+
+
 @dataclass
 class Service:
     """All functions over the seeded world."""
@@ -109,7 +117,7 @@ class Service:
     def answer(self, name: str) -> dict[str, Any]:
         """What a function answers to the event of a file."""
         event = json.loads(EXAMPLES[name].path.read_text(encoding="utf-8"))
-        return self.handlers[EXAMPLES[name].function](event, Context())
+        return self.handlers[EXAMPLES[name].function](event, Unhurried())
 
     def taken(self) -> dict[str, list[dict[str, Any]]]:
         """What the queues were sent since the last time."""
@@ -345,6 +353,9 @@ PART_OF_ANSWER: dict[str, Any] = {
     "playlists/list-video-playlists": {"items": [{"playlistId": world.EVENING}]},
     "playlists/move-entry": {"videoId": world.REGATTA},
     "playlists/patch-playlist": {"description": "With tea."},
+    "search/search-videos": {"facets": {}, "nextCursor": None},
+    "search/search-videos-no-words": {"type": f"{PROBLEM}invalid-parameter", "errors": [{"parameter": "q"}]},
+    "search/similar-videos": {"items": []},
     "public/default-method-not-allowed": {"type": f"{PROBLEM}method-not-allowed"},
     "public/default-not-found": {"type": f"{PROBLEM}not-found"},
     "public/get-health": {"status": "ok"},
