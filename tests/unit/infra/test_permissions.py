@@ -547,6 +547,10 @@ def what_search_asks(service: Service) -> None:
     asked = f"q=apples&tag=none&language=en&limit=1&consistentWith={cursor}"
     for query in (asked, "q=apples&limit=1&facets=tag"):
         assert service.api.get("/v1/search", query=query, **user).status == 200
+    captions_and_chapters(service)
+    service.backstage.settle()
+    service.keep_history()
+    clock.advance(1)
     assert service.api.get(f"/v1/videos/{video_id}/similar", **user).status == 200
 
 
