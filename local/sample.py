@@ -22,6 +22,7 @@ from shared.schema import (
     CHANGESET,
     CHANGESET_INDEX,
     FEED,
+    INDEX,
     MARKER,
     OLDER_RATING,
     PARTITION_KEY,
@@ -231,10 +232,12 @@ class Items:
         return [index["IndexName"] for index in self.description().get("GlobalSecondaryIndexes", [])]
 
     def snapshot(self) -> Snapshot:
-        """Every item, by its key."""
+        """Every item, by its key, but for the one by which the index of search goes on each minute."""
         pages = self._dynamodb.get_paginator("scan").paginate(TableName=self._table, ConsistentRead=True)
         items = (item for page in pages for item in page["Items"])
-        return {(item[PARTITION_KEY]["S"], item[SORT_KEY]["S"]): item for item in items}
+        found = {(item[PARTITION_KEY]["S"], item[SORT_KEY]["S"]): item for item in items}
+        found.pop(_key(INDEX.key()), None)
+        return found
 
     def settled(self, video_ids: Iterable[str]) -> Snapshot:
         """Every item once the totals have counted these videos, and nothing has changed for two seconds."""
