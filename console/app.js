@@ -21,6 +21,7 @@ import { useProgress } from "./upload/list.js";
 const SCREENS = {
   "": Library,
   videos: () => import("./screens/video.js"),
+  search: () => import("./screens/search.js"),
   upload: () => import("./screens/upload.js"),
   playlists: () => import("./screens/playlists.js"),
   changesets: () => import("./screens/changesets.js"),
@@ -58,7 +59,7 @@ function Header({ user: { subject, isAdmin } }) {
   const { path } = useRoute();
   const { percent, isInterrupted, isAtRisk } = useProgress();
   const [isLeaving, setLeaving] = useState(false);
-  const links = [["", "Library"], ["upload", "Upload"], ["playlists", "Playlists"], ["webhooks", "Webhooks"]];
+  const links = [["", "Library"], ["search", "Search"], ["upload", "Upload"], ["playlists", "Playlists"], ["webhooks", "Webhooks"]];
   if (isAdmin) links.push(["operations", "Operations"]);
   return html`<header>
     <a class="brand" href=${to([])}><img src=${new URL("icon.svg", import.meta.url).href} alt="" width="24" height="24" />Video metadata</a>

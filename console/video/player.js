@@ -11,7 +11,7 @@ import { languageName } from "./names.js";
 import { forPeople } from "./sentences.js";
 import { Showing, SOURCE } from "./showing.js";
 import { putOnScrubber, useStoryboard } from "./storyboard.js";
-import { Chapters, divide, Tracks, useCaptions } from "./tracks.js";
+import { Chapters, divide, prefer, Tracks, useCaptions } from "./tracks.js";
 
 /**
  * @typedef {import("../screens/video.js").PartProps} PartProps
@@ -34,7 +34,7 @@ export default function Player(props) {
 }
 
 /** @param {PartProps} props */
-function Film({ video, isOwner, user, viewed, playing, texts }) {
+function Film({ video, isOwner, user, viewed, playing, texts, route }) {
   const [, draw] = useState({});
   const [element, setElement] = useState(/** @type {HTMLVideoElement | null} */ (null));
   const isOwn = video.userId === user.subject;
@@ -46,6 +46,12 @@ function Film({ video, isOwner, user, viewed, playing, texts }) {
   const made = Object.keys(video.resolutions ?? {}).join();
   const { poster } = video.thumbnails ?? {};
   useEffect(() => void showing.ask(), [video.status, video.visibility, video.expiresAt, video.publishAt, made, poster?.url, texts]);
+  // Where a link leads, in seconds, and the language in which something is said there.
+  const [start, said] = [Number(route.query.get("t")), route.query.get("captions")];
+  useEffect(() => {
+    if (said) prefer(said);
+    if (start > 0) showing.seek(start);
+  }, [start, said]);
   useEffect(() => {
     playing.current = showing;
     return () => {

@@ -60,6 +60,11 @@ export function useCaptions(videoId, captions, element) {
   return { shown, source, choose, error, reload };
 }
 
+/** Show captions in this language, in every film that is opened from now on. @param {string} language */
+export function prefer(language) {
+  preferred = language;
+}
+
 /** The tracks of a film's captions.
  * @param {{ captions: Playback["captions"], source: { language: string, url: string } | null }} props */
 export function Tracks({ captions, source }) {

@@ -1,0 +1,143 @@
+// Search: what is typed is looked for as it is typed, and each choice is another address.
+
+import { html } from "htm/preact";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { api, ask, Problem } from "../core/api.js";
+import { usePages } from "../core/load.js";
+import { go, to } from "../core/route.js";
+import { clock, counted, date, duration, time } from "../core/words.js";
+import { Empty, Failure, Field, Loading, More, Poster, Typed } from "../parts/parts.js";
+import { languageName } from "../video/names.js";
+
+/**
+ * @typedef {import("../core/api.js").Schemas["FoundVideo"]} Found
+ * @typedef {import("../core/api.js").Schemas["Facets"]} Facets
+ * @typedef {{ q: string, category: string, tag: string }} Choice
+ */
+
+const PAUSE_MS = 250; // after a key, before it is looked for
+const PAGE = 25;
+const MOST_SHOWN = 12;
+const LONGEST = 256;
+/** The facets that are choices, by the name of the parameter. @type {Record<"category" | "tag", string>} */
+const CHOICES = { category: "Categories", tag: "Tags" };
+
+/** @param {{ route: import("../core/route.js").Route }} props */
+export default function Search({ route }) {
+  const choice = useMemo(() => chosen(route.query), [route]);
+  const [typed, setTyped] = useState(choice.q);
+  const timer = useRef(0);
+  const [error, setError] = useState(/** @type {unknown} */ (null));
+  const look = (/** @type {string} */ q) => go(address({ ...choice, q }), { replace: true });
+  useEffect(() => () => clearTimeout(timer.current), []);
+  // An address that was linked to, or gone back to, says what is looked for.
+  useEffect(() => setTyped((before) => (before.trim() === choice.q.trim() ? before : choice.q)), [choice.q]);
+  const type = (/** @type {string} */ q) => {
+    setTyped(q);
+    clearTimeout(timer.current);
+    timer.current = setTimeout(look, PAUSE_MS, q);
+  };
+  const submit = (/** @type {Event} */ event) => {
+    event.preventDefault();
+    clearTimeout(timer.current);
+    look(typed);
+  };
+  return html`<h1 tabindex="-1">Search</h1>
+    <form class="search-box" role="search" onSubmit=${submit}>
+      <${Field} kind="search" label="Words in titles, names, tags, descriptions and captions" value=${typed} onInput=${type}
+        maxlength=${LONGEST} dir="auto" autocomplete="off" spellcheck=${false} error=${error instanceof Problem ? error.on("q") : undefined}
+        hint='Typos are forgiven. "In quotes" words stand side by side, and -without leaves out.' />
+    </form>
+    ${choice.q.trim() ? html`<${Results} key=${address(choice)} choice=${choice} onError=${setError} />` : html`<${Empty}>Type what you remember of a film, or of what is said in it.<//>`}`;
+}
+
+/** @param {{ choice: Choice, onError: (error: unknown) => void }} props */
+function Results({ choice, onError }) {
+  const [about, setAbout] = useState(/** @type {{ total: number, asOf: number, facets: Facets } | null} */ (null));
+  const pages = usePages(async (cursor, signal) => {
+    const { q, category, tag } = choice;
+    const query = { q, category: category || undefined, tag: tag || undefined, limit: PAGE, cursor };
+    const facets = /** @type {("category" | "tag" | "year")[]} */ (cursor ? [] : ["category", "tag", "year"]);
+    const { data } = await ask(api.GET("/v1/search", { params: { query: { ...query, facets: facets.length ? facets : undefined } }, signal }));
+    if (!cursor) setAbout({ total: data.total, asOf: data.asOf, facets: data.facets ?? {} });
+    return { items: /** @type {Found[]} */ (data.items), nextCursor: data.nextCursor };
+  }, [], { key: ({ video }) => video.videoId });
+  useEffect(() => onError(pages.error), [pages.error]);
+  if (!about) {
+    const isShownAbove = pages.error instanceof Problem && pages.error.on("q");
+    return isShownAbove ? null : pages.error ? html`<${Failure} error=${pages.error} retry=${pages.reload} />` : html`<${Loading} what="Searching" />`;
+  }
+  const { total, asOf, facets } = about;
+  return html`<p class="hint tally" role="status">${total ? counted(total, "video") : "No videos"}, as of ${time(asOf / 1000)}</p>
+    <div class="found">
+      <${Choices} choice=${choice} facets=${facets} />
+      <div>
+        ${!total && html`<${Empty}>Nothing fits all of these words. Leave one out, or choose fewer things.<//>`}
+        <ol class="results" aria-label="Videos">
+          ${pages.items.map((item) => html`<li key=${item.video.videoId}><${Result} ...${item} /></li>`)}
+        </ol>
+        <${More} pages=${pages} />
+      </div>
+    </div>`;
+}
+
+/** What the videos that are found have, and how many of them. @param {{ choice: Choice, facets: Facets }} props */
+function Choices({ choice, facets }) {
+  const years = facets.year ?? [];
+  return html`<nav class="facets" aria-label="Fewer videos">
+    ${/** @type {["category" | "tag", string][]} */ (Object.entries(CHOICES)).map(([name, title]) => {
+      const values = (facets[name] ?? []).slice(0, MOST_SHOWN);
+      if (!values.length && !choice[name]) return null;
+      return html`<section><h2>${title}</h2><ul>
+        ${choice[name] && html`<li><a class="button" href=${address({ ...choice, [name]: "" })} aria-label=${`Any of the ${title.toLowerCase()}, not ${choice[name]} alone`}><${Typed}>${choice[name]}<//> ✕</a></li>`}
+        ${!choice[name] && values.map(({ value, count }) => html`<li>
+          <a href=${address({ ...choice, [name]: String(value) })}><${Typed}>${value}<//></a> <span class="hint">${count}</span>
+        </li>`)}
+      </ul></section>`;
+    })}
+    ${years.length > 0 && html`<section><h2>Years</h2><ul>${years.slice(0, MOST_SHOWN).map(({ value, count }) => html`<li>${value} <span class="hint">${count}</span></li>`)}</ul></section>`}
+  </nav>`;
+}
+
+/** @param {Found} props */
+function Result({ video, highlights = [], quote }) {
+  const title = highlights.find(({ field }) => field === "title");
+  const others = highlights.filter(({ field }) => field !== "title");
+  return html`<article class="result">
+    <a class="frame" href=${to(["videos", video.videoId])} tabindex="-1" aria-hidden="true">
+      <${Poster} url=${video.poster} />
+      ${video.duration !== undefined && html`<span class="length">${duration(video.duration)}</span>`}
+    </a>
+    <div>
+      <h2><a href=${to(["videos", video.videoId])}><${Typed}>${title ? marked(title.text, title.ranges) : video.title}<//></a></h2>
+      <p class="hint"><${Typed}>${video.userId}<//> · ${date(video.createdAt)}</p>
+      ${quote && html`<p><a class="quote" href=${to(["videos", video.videoId], { t: String(quote.start / 1000), captions: quote.language })}>
+        <span class="at">${clock(quote.start)}</span> <q lang=${quote.language}><${Typed}>${marked(quote.text, quote.ranges)}<//></q>
+        <span class="hint"> ${languageName(quote.language)}</span></a></p>`}
+      ${others.map(({ field, text, ranges }) => html`<p class="fits"><span class="unseen">${field}: </span><${Typed}>${marked(text, ranges)}<//></p>`)}
+    </div>
+  </article>`;
+}
+
+/** A text with what fits marked; the API counts characters, and strings here count otherwise.
+ * @param {string} text @param {number[][]} ranges */
+export function marked(text, ranges) {
+  const characters = [...text];
+  let at = 0;
+  const parts = ranges.flatMap(([start = 0, end = 0]) => {
+    const before = characters.slice(at, start).join("");
+    at = end;
+    return [before, html`<mark>${characters.slice(start, end).join("")}</mark>`];
+  });
+  return [...parts, characters.slice(at).join("")];
+}
+
+/** @param {URLSearchParams} query @returns {Choice} */
+function chosen(query) {
+  return { q: query.get("q") ?? "", category: query.get("category") ?? "", tag: query.get("tag") ?? "" };
+}
+
+/** @param {Choice} choice */
+function address(choice) {
+  return to(["search"], choice);
+}
