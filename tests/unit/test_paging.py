@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 import pytest
 
 from shared.aws.dynamodb import Table
+from shared.aws.s3 import Objects
 from shared.aws.stream import Record
 from shared.captions.store import CaptionStore
 from shared.core.caller import Caller
@@ -67,7 +68,7 @@ List = tuple[str, str]
 
 
 @pytest.fixture
-def lists(api: Api, table: Table, clock: Clock) -> dict[str, list[List]]:
+def lists(api: Api, table: Table, objects: Objects, clock: Clock) -> dict[str, list[List]]:
     """Lists of two items or more by their operation; those of one operation differ in what decides on their items."""
     trail = AuditStore(Table(AUDIT_TABLE_NAME, table.client, sleep=lambda _: None))
     fields = {"tags": ["a", "b"], "category": "c", "format": "mp4", "duration": 5, "releaseYear": 2000}
