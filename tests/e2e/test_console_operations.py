@@ -106,6 +106,7 @@ def test_reasons_are_asked_for_when_they_come_into_view(console: Console, unique
     page.get_by_role("link", name="Operations").click()
     rows = panel(page, "Failed videos").get_by_role("listitem")
     expect(rows).to_have_count(8)
+    rows.first.scroll_into_view_if_needed()
     expect(rows.first).to_contain_text("None of its jobs has failed")
     assert 0 < len(asked) < 8
     rows.last.scroll_into_view_if_needed()

@@ -80,6 +80,12 @@ include-name = [
 ]
 checks.positive_data_acceptance.expected-statuses = ["200", "400", "403", "404"]
 
+# Nor that a question has a word to look for, and whether the index is there already: 503.
+[[operations]]
+include-name = ["GET /v1/search", "GET /v1/videos/{videoId}/similar"]
+checks.positive_data_acceptance.expected-statuses = ["200", "400", "403", "404", "503"]
+checks.not_a_server_error.expected-statuses = ["2xx", "3xx", "4xx", "503"]
+
 # Nor which changes are still kept: 410.
 [[operations]]
 include-name = "GET /v1/changes"

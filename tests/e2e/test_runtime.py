@@ -29,9 +29,9 @@ FUNCTIONS = sorted({example.function for example in EXAMPLES})
 VARYING = {
     *("abort", "addedAt", "at", "createdAt", "expiresAt", "nextCursor", "playlistId", "ratedAt", "updatedAt"),
     *("finishedAt", "leaseUntil", "purgeAt", "queuedAt", "startedAt", "uploadId", "url", "windowEnds"),
-    "previousSecretUntil",
+    *("asOf", "previousSecretUntil", "score"),
 }
-"""What differs from one time to the next: times, and ids and addresses that are made up."""
+"""What differs from one time to the next: times, ids and addresses that are made up, and scores, which depend on all other videos."""
 
 MOVING = {
     *("history/list-audit", "history/list-audit-of-removed", "history/list-playlist-audit"),
