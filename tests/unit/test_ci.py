@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 UPDATE = "apt-get -qq -o DPkg::Lock::Timeout=300 update"
-INSTALL = "apt-get -qq -o DPkg::Lock::Timeout=300 install --yes --no-install-recommends chromium"
+INSTALL = "apt-get -qq -o DPkg::Lock::Timeout=300 install --yes --no-install-recommends chromium-headless-shell"
 TEST = "make test"
 
 
@@ -73,7 +73,7 @@ def test_the_browser_is_installed_where_there_is_none(machine: Machine) -> None:
     assert machine.called == [UPDATE, INSTALL, TEST]
 
 
-@pytest.mark.parametrize("name", ["chromium", "google-chrome"])
+@pytest.mark.parametrize("name", ["chromium-headless-shell", "chromium", "google-chrome"])
 def test_a_browser_that_is_there_will_do(machine: Machine, name: str) -> None:
     machine.has(name)
     machine.run()
@@ -104,6 +104,12 @@ def test_a_failed_installation_does_not_keep_the_tests_from_running(machine: Mac
     machine.has("apt-get", "exit 100")
     assert machine.run() == 0
     assert machine.called == [UPDATE, TEST]
+
+
+def test_an_older_debian_gets_the_browser_with_a_window(machine: Machine) -> None:
+    machine.has("apt-get", 'case "$*" in *-headless-shell) exit 100 ;; esac')
+    assert machine.run() == 0
+    assert machine.called == [UPDATE, INSTALL, INSTALL.removesuffix("-headless-shell"), TEST]
 
 
 def test_where_there_is_no_apt_nothing_is_installed(machine: Machine) -> None:
