@@ -144,7 +144,9 @@ class TestWebhook:
         path = f"/v1/webhooks/{hook['webhookId']}"
 
         def press(name: str) -> None:
-            page.locator("dialog[open], :root:not(:has(dialog[open]))").get_by_role("button", name=name).press("Enter")
+            page.locator("dialog[open], :root:not(:has(dialog[open]))").get_by_role(
+                "button", name=name, exact=True
+            ).press("Enter")
 
         page = opened(console, hook)
         press("Pause")
