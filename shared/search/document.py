@@ -7,8 +7,10 @@ from shared.captions.cues import Cue, plain
 from shared.core.attributes import Item
 from shared.schema import TTL_ATTRIBUTE
 
-LARGEST_CAPTIONS = 10_000_000
-"""Characters of a film's captions that are searched: those of 60 languages and more. Languages that would exceed it are left out."""
+LARGEST_CAPTIONS = 4_000_000
+"""Bytes of a film's captions that are searched: two of the largest that there may be, or some forty of a feature film."""
+MOST_CUES = 40_000
+"""Cues of a film that are searched."""
 
 
 @dataclass(frozen=True)
@@ -63,21 +65,27 @@ def film_of(video: Item | None, children: Iterable[Item], cues: Mapping[str, Seq
         publish_at=video.get("publishAt"),
         expires_at=video.get("expiresAt"),
         purge_at=video.get(TTL_ATTRIBUTE),
-        captions=_said(cues),
+        captions={language: [(cue.start, plain(cue)) for cue in cues[language]] for language in sorted(cues)},
     )
 
 
-def _said(cues: Mapping[str, Sequence[Cue]]) -> dict[str, list[tuple[int, str]]]:
-    """When what is said, by language."""
-    said: dict[str, list[tuple[int, str]]] = {}
-    left = LARGEST_CAPTIONS
-    for language in sorted(cues):
-        texts = [(cue.start, plain(cue)) for cue in cues[language]]
-        size = sum(len(text) for _, text in texts)
-        if size <= left:
-            said[language] = texts
-            left -= size
-    return said
+def searched(captions: Iterable[Item], language: str | None) -> list[Item]:
+    """Which of a film's captions are searched, by their items: those in the film's own language first, then by alphabet.
+
+    Those that would exceed LARGEST_CAPTIONS or MOST_CUES together with the ones before them are left out.
+    """
+    own = (language or "").lower()
+
+    def rank(item: Item) -> tuple[bool, bool, str]:
+        spoken = item["language"].lower()
+        return spoken != own, spoken.partition("-")[0] != own.partition("-")[0], spoken
+
+    chosen, size, cues = [], 0, 0
+    for item in sorted(captions, key=rank):
+        if size + item["size"] <= LARGEST_CAPTIONS and cues + item["cues"] <= MOST_CUES:
+            chosen.append(item)
+            size, cues = size + item["size"], cues + item["cues"]
+    return chosen
 
 
 def _names(children: Iterable[Item], title: str) -> tuple[str, ...]:

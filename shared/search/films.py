@@ -7,12 +7,13 @@ from shared.aws.dynamodb import QueryPage, Table, together
 from shared.aws.expressions import Expression
 from shared.aws.s3 import ObjectGone, Objects
 from shared.captions import webvtt
-from shared.captions.cues import Cue
+from shared.captions.cues import Cue, InvalidCaptions
 from shared.captions.store import text_uri
 from shared.core.attributes import Item, decode_item
+from shared.core.telemetry import service_logger
 from shared.relations.children import prefix_of
 from shared.schema import CAPTION, CREDIT, PARTITION_KEY, RELEASE, SORT_KEY, VIDEO
-from shared.search.document import Film, film_of
+from shared.search.document import Film, film_of, searched
 
 SIDE_BY_SIDE = 16
 """Videos, or texts of captions, that are read at a time."""
@@ -51,7 +52,8 @@ class Films:
         if video["status"] == "deleted":
             return None
         used = [item for item in beside if _is_a(CREDIT.sk, item) or _is_a(RELEASE.sk, item)]
-        return film_of(video, used, self._cues([item for item in beside if _is_a(CAPTION.sk, item)]))
+        captions = [item for item in beside if _is_a(CAPTION.sk, item)]
+        return film_of(video, used, self._cues(searched(captions, video.get("language"))))
 
     def _begin(self, video_id: str, after: Item | None = None) -> Callable[[], QueryPage]:
         pk = VIDEO.key(videoId=video_id)[PARTITION_KEY]
@@ -69,11 +71,10 @@ class Films:
             return {}
         with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
             texts = list(pool.map(self._text, captions))
-        return {
-            item["language"]: webvtt.read(text.decode())
-            for item, text in zip(captions, texts, strict=True)
-            if text is not None
+        read = {
+            item["language"]: _read(item, text) for item, text in zip(captions, texts, strict=True) if text is not None
         }
+        return {language: cues for language, cues in read.items() if cues}
 
     def _text(self, item: Item) -> bytes | None:
         """The text of captions; None if it went with its video meanwhile, of which the feed says so later."""
@@ -81,6 +82,17 @@ class Films:
             return self._objects.read(text_uri(self._bucket, item), 0, item["size"])
         except ObjectGone:
             return None
+
+
+def _read(item: Item, text: bytes) -> list[Cue]:
+    """The cues of captions; none if their object is damaged, as the rest of the film is found all the same."""
+    try:
+        return webvtt.read(text.decode())
+    except (UnicodeDecodeError, InvalidCaptions) as error:
+        # Not the error's message, which has a part of the text.
+        known = {"video_id": item["videoId"], "language": item["language"], "reason": type(error).__name__}
+        service_logger().warning("captions not readable", extra=known)
+        return []
 
 
 def _is_a(sort_key: str, item: Item) -> bool:

@@ -556,14 +556,6 @@ def test_what_is_deleted_or_gone_is_no_film() -> None:
     assert film_of(VIDEO | {"status": "deleted"}, [], {}) is None
 
 
-def test_captions_beyond_the_most_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shared.search.document.LARGEST_CAPTIONS", 12)
-    cues = {language: [Cue(0, 1, "ten letter")] for language in ("de", "en")} | {"fr": [Cue(0, 1, "ab")]}
-    film = film_of(VIDEO, [], cues)
-    assert film is not None
-    assert set(film.captions) == {"de", "fr"}
-
-
 # Compared with a look at every film
 
 

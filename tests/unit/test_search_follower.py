@@ -7,16 +7,20 @@ import pytest
 
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
+from shared.captions import cues
+from shared.captions.store import MOST_STORED
 from shared.core.errors import Gone
 from shared.feed import log
 from shared.feed.following import ends
 from shared.feed.log import DAYS_KEPT, OLDEST, Place, shard_logs
+from shared.search.document import LARGEST_CAPTIONS, MOST_CUES, searched
 from shared.search.engine import Engine
 from shared.search.fields import Stored
 from shared.search.follower import Follower
 from tests.followed import Followed
-from tests.harness import Clock, recorded, remove_video
+from tests.harness import MEDIA_BUCKET, Clock, recorded, remove_video
 from tests.integration.contents import items_of
+from tests.logs import log_lines
 
 
 @pytest.fixture
@@ -125,6 +129,36 @@ class TestEachKindOfChange:
         assert (found := indexed(film))
         assert found.captions == []
 
+    @pytest.mark.parametrize("damaged", [b"WEBVTT\n\n00:01.000 --> 00:02.000\n\xff", b"Apples", b""])
+    def test_captions_whose_text_is_damaged_are_left_out_with_a_warning(
+        self, service: Followed, objects: Objects, indexed: Indexed, damaged: bytes
+    ) -> None:
+        film = service.film("Apples")
+        service.say(film, "An apple a day")
+        (text,) = objects.listed(MEDIA_BUCKET, "captions/")
+        service.say(film, "Ein Apfel am Tag", "de")
+        objects.put(MEDIA_BUCKET, text.key, damaged, "text/vtt")
+        with log_lines() as lines:
+            assert (found := indexed(film))
+        assert [said.language for said in found.captions] == ["de"]
+        assert [(line["level"], line["message"], line["language"]) for line in lines] == [
+            ("WARN", "captions not readable", "en")
+        ]
+
+    def test_of_many_captions_only_those_that_are_searched_are_read(
+        self, service: Followed, objects: Objects, indexed: Indexed, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("shared.search.document.MOST_CUES", 1)
+        film = service.film("Apples", language="fr")
+        service.say(film, "An apple a day")
+        (english,) = objects.listed(MEDIA_BUCKET, "captions/")
+        service.say(film, "Une pomme par jour", "fr")
+        objects.put(MEDIA_BUCKET, english.key, b"damaged", "text/vtt")
+        with log_lines() as lines:
+            assert (found := indexed(film))
+        assert [said.texts for said in found.captions] == ["Une pomme par jour"]
+        assert lines == []
+
     def test_ratings_and_playlists_change_nothing(self, service: Followed, follower: Follower) -> None:
         film = service.film("Apples")
         follower.catch_up()
@@ -225,3 +259,29 @@ class TestHowFar:
 
     def test_an_index_that_has_followed_nothing_follows_all_that_is_kept(self, follower: Follower) -> None:
         assert follower.mark.places == dict.fromkeys(shard_logs(), OLDEST)
+
+
+class TestWhichCaptions:
+    @pytest.mark.parametrize(
+        ("language", "expected"),
+        [
+            ("fr", ["fr", "de", "en-GB", "en-NZ"]),
+            ("FR-ca", ["fr", "de", "en-GB", "en-NZ"]),
+            ("en-NZ", ["en-NZ", "en-GB", "de", "fr"]),
+            (None, ["de", "en-GB", "en-NZ", "fr"]),
+        ],
+    )
+    def test_those_in_the_films_own_language_come_first(self, language: str | None, expected: list[str]) -> None:
+        captions = [{"language": each, "size": 9, "cues": 1} for each in ("de", "en-GB", "en-NZ", "fr")]
+        assert [item["language"] for item in searched(captions, language)] == expected
+
+    @pytest.mark.parametrize(("limit", "of"), [("LARGEST_CAPTIONS", "size"), ("MOST_CUES", "cues")])
+    def test_those_beyond_the_most_are_left_out(self, monkeypatch: pytest.MonkeyPatch, limit: str, of: str) -> None:
+        monkeypatch.setattr(f"shared.search.document.{limit}", 12)
+        sizes = {"de": 5, "en": 10, "fr": 2}
+        captions = [{"language": language, "size": 0, "cues": 0} | {of: size} for language, size in sizes.items()]
+        assert [item["language"] for item in searched(captions, "en")] == ["en", "fr"]
+
+    def test_the_largest_that_there_may_be_are_searched(self) -> None:
+        assert 2 * MOST_STORED <= LARGEST_CAPTIONS
+        assert 2 * cues.MOST_CUES <= MOST_CUES
