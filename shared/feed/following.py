@@ -2,7 +2,7 @@
 
 import heapq
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from shared.core.caller import Caller
 from shared.core.deadline import has_time
@@ -30,6 +30,8 @@ class Changes:
     items: list[Change]
     places: Places
     caught_up: bool
+    behind: list[Places] = field(default_factory=list)
+    """For each change, where one goes on who stops behind it."""
 
 
 def bound_to_changes(caller: Caller, user_id: str | None, types: Collection[str]) -> str:
@@ -55,6 +57,7 @@ def page(feed: Feed, places: Mapping[str, Place], types: Collection[str], limit:
     left, reached = dict(places), dict(places)
     shards = {log: shard for shard, log in enumerate(places)}
     items: list[Change] = []
+    behind: list[Places] = []
     examined = 0
     while True:
         ended: set[str] = set()
@@ -74,15 +77,16 @@ def page(feed: Feed, places: Mapping[str, Place], types: Collection[str], limit:
                 ended.add(log)
         for log, told in heapq.merge(*read, key=lambda one: (one[1].change["at"], one[0])):
             if len(items) == limit or examined == MOST_EXAMINED:
-                return Changes(items, reached, caught_up=False)
+                return Changes(items, reached, caught_up=False, behind=behind)
             reached[log], examined = told.place, examined + 1
             if is_of(told.change, types):
                 items.append(told.change | {"shard": shards[log], "position": told.position})
+                behind.append(dict(reached))
         left = {log: reached[log] for log in left if log not in ended}
         if not left:
-            return Changes(items, reached, caught_up=True)
+            return Changes(items, reached, caught_up=True, behind=behind)
         if len(items) == limit or examined == MOST_EXAMINED or not has_time():
-            return Changes(items, reached, caught_up=False)
+            return Changes(items, reached, caught_up=False, behind=behind)
 
 
 def position_of(places: Places) -> Position:

@@ -25,7 +25,7 @@ from shared.search.generations import Copy, Generations, Pointer
 from shared.videos.video import STATUSES
 
 PAGE = 100
-"""Videos of one Query of a rebuild."""
+"""Videos of one Query of a rebuild; changes that are put in with one commit, of which there are fewer so than in a copy."""
 SAVED_EVERY = 10_000
 """Videos of a rebuild after which a draft is saved."""
 SECONDS_BEFORE = 300
@@ -147,7 +147,7 @@ class Builder:
         try:
             follower = self._follower(engine)
             before = dict(held.places)
-            follower.catch_up(in_time)
+            follower.catch_up(self._keeping(held, in_time))
             # Also what an earlier run had put in, and did not get to publish.
             moved = dict(follower.mark.places) != before
             is_old = int(self._clock()) - held.published_at >= PUBLISHED_EVERY
@@ -179,12 +179,13 @@ class Builder:
                     held, saved = self._save(held, engine, at), put
                 held = self._generations.renew(held)
                 ids, at = some_videos(self._table, at)
-                films = [film for _, film in self._films.read(ids) if film]
-                engine.put(films)
-                put += len(films)
+                for _, film in self._films.read(ids):
+                    if film:
+                        engine.put([film])
+                        put += 1
                 self._tell(put)
             follower = self._committed(engine)
-            if not follower.catch_up(in_time):
+            if not follower.catch_up(self._keeping(held, in_time)):
                 self._save(held, engine, at)
                 return Run("unfinished", self._unfinished(held, at), put)
             return replace(self._published(held, engine, follower), put=put + follower.put)
@@ -203,7 +204,17 @@ class Builder:
         return follower
 
     def _follower(self, engine: Engine) -> Follower:
-        return Follower(engine, self._feed, self._films, clock=self._clock)
+        return Follower(engine, self._feed, self._films, clock=self._clock, slice_=PAGE)
+
+    def _keeping(self, held: Pointer, in_time: Callable[[], bool]) -> Callable[[], bool]:
+        """`in_time` that also keeps the lease, whenever it is asked; raises LeaseLost."""
+
+        def goes_on() -> bool:
+            nonlocal held
+            held = self._generations.renew(held)
+            return in_time()
+
+        return goes_on
 
     def _published(self, held: Pointer, engine: Engine, follower: Follower) -> Run:
         follower.keep()

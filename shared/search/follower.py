@@ -5,7 +5,8 @@ harm to follow a change twice, or to meet a video that has changed again meanwhi
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from shared.feed.following import MOST_EXAMINED, page
 from shared.feed.log import OLDEST, Feed, Place, shard_logs
@@ -14,6 +15,8 @@ from shared.search.films import Films
 
 TYPES = ("video.*", "credit.*", "release.*", "captions.*")
 """Changes after which a video may be found otherwise."""
+SLICE = 16
+"""Changes that are put in together: so few that who answers a question may stop in between."""
 LONGEST_REST = 0.2
 """Seconds between two looks of one who waits."""
 
@@ -29,10 +32,14 @@ class Follower:
         *,
         clock: Callable[[], float] = time.time,
         sleep: Callable[[float], None] = time.sleep,
+        slice_: int = SLICE,
     ) -> None:
-        """`clock` gives epoch seconds. An engine without a mark follows all that is kept."""
+        """`clock` gives epoch seconds. `slice_`: changes that are put in together, with one commit.
+
+        An engine without a mark follows all that is kept.
+        """
         self._engine, self._feed, self._films = engine, feed, films
-        self._clock, self._sleep = clock, sleep
+        self._clock, self._sleep, self._slice = clock, sleep, slice_
         self.mark = engine.mark or Mark(dict.fromkeys(shard_logs(), OLDEST), 0)
         """How far; newer than the engine's own by what changed nothing in it."""
         self.put = 0
@@ -41,30 +48,45 @@ class Follower:
     def catch_up(self, in_time: Callable[[], bool] = lambda: True) -> bool:
         """Follow the feed to its end, or while there is time; returns whether the end was reached.
 
-        Raises Gone when what comes next is no longer kept, and then the index has to be made anew; Unavailable.
+        `in_time` is asked after each slice. Raises Gone when what comes next is no longer kept, and then the index has to be
+        made anew; Unavailable.
         """
         while True:
             seen_at = int(self._clock() * 1000)
             changes = page(self._feed, self.mark.places, TYPES, MOST_EXAMINED)
-            # Each once, however often it has changed.
-            ids = list(dict.fromkeys(change["videoId"] for change in changes.items))
-            as_of = seen_at if changes.caught_up else max((change["at"] for change in changes.items), default=0)
-            mark = Mark(changes.places, max(self.mark.as_of, as_of))
-            if ids:
-                gone: list[str] = []
-                for video_id, film in self._films.read(ids):
-                    if film is None:
-                        gone.append(video_id)
-                    else:
-                        self._engine.put([film])
-                self._engine.put([], gone)
-                self._engine.commit(mark)
-                self.put += len(ids)
-            self.mark = mark
+            end = Mark(changes.places, max(self.mark.as_of, seen_at) if changes.caught_up else self.mark.as_of)
+            read: set[str] = set()
+            for start in range(0, len(changes.items), self._slice):
+                if start and not in_time():
+                    return False
+                behind = start + self._slice
+                # Each once, however often it has changed: it is read later than the whole page.
+                ids = {change["videoId"]: None for change in changes.items[start:behind]}
+                is_last = behind >= len(changes.items)
+                self._put(
+                    [video_id for video_id in ids if video_id not in read],
+                    end if is_last else replace(self.mark, places=changes.behind[behind - 1]),
+                )
+                read.update(ids)
+            self.mark = end
             if changes.caught_up:
                 return True
             if not in_time():
                 return False
+
+    def _put(self, video_ids: Sequence[str], mark: Mark) -> None:
+        """Put videos in as they are now, or take them out, and have followed up to a mark."""
+        gone: list[str] = []
+        for video_id, film in self._films.read(video_ids):
+            if film is None:
+                gone.append(video_id)
+            else:
+                self._engine.put([film])
+        if video_ids:
+            self._engine.put([], gone)
+            self._engine.commit(mark)
+        self.mark = mark
+        self.put += len(video_ids)
 
     def has(self, places: Mapping[str, Place]) -> bool:
         """Whether the index has followed these logs up to these places, of everybody's changes."""

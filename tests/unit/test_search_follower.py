@@ -14,9 +14,9 @@ from shared.feed import log
 from shared.feed.following import ends
 from shared.feed.log import DAYS_KEPT, OLDEST, Place, shard_logs
 from shared.search.document import LARGEST_CAPTIONS, MOST_CUES, searched
-from shared.search.engine import Engine
+from shared.search.engine import Engine, Mark
 from shared.search.fields import Stored
-from shared.search.follower import Follower
+from shared.search.follower import SLICE, Follower
 from tests.followed import Followed
 from tests.harness import MEDIA_BUCKET, Clock, recorded, remove_video
 from tests.integration.contents import items_of
@@ -209,16 +209,54 @@ class TestHowFar:
         assert second.put == 1
         assert again.stored(pears)
 
-    def test_without_time_it_stops_after_a_page_and_says_so(
+    def test_without_time_it_stops_after_a_slice_and_claims_no_more_than_that(
+        self, service: Followed, engine: Engine, follower: Follower, clock: Clock, tmp_path: Path
+    ) -> None:
+        follower.catch_up()
+        empty_at = follower.mark.as_of
+        clock.advance(60)
+        films = [service.film(f"Film {number}") for number in range(SLICE + 4)]
+        assert not follower.catch_up(lambda: False)
+        assert (follower.put, engine.size) == (SLICE, SLICE)
+        assert (engine.mark, follower.mark.as_of) == (follower.mark, empty_at)
+        engine.close()
+        again = Engine(tmp_path / "index")
+        second = Follower(again, service.feed, service.films, clock=clock)
+        assert second.catch_up()
+        assert (second.put, again.size) == (len(films) - SLICE, len(films))
+        assert second.mark.as_of == clock.now * 1000
+
+    def test_without_time_it_stops_after_a_page_in_which_nothing_is_of_a_video(
         self, service: Followed, follower: Follower, monkeypatch: pytest.MonkeyPatch, clock: Clock
     ) -> None:
-        monkeypatch.setattr("shared.search.follower.MOST_EXAMINED", 2)
-        films = [service.film(f"Film {number}") for number in range(5)]
+        monkeypatch.setattr("shared.feed.following.MOST_EXAMINED", 2)
+        for number in range(5):
+            service.api.post("/v1/playlists", {"title": f"Mine {number}"})
+        service.settle()
         assert not follower.catch_up(lambda: False)
-        assert follower.put == 2
-        assert follower.mark.as_of <= clock.now * 1000
+        assert follower.mark.as_of == 0
         assert follower.catch_up()
-        assert follower.put == len(films)
+        assert follower.mark.as_of == clock.now * 1000
+
+    def test_a_video_that_changes_over_and_over_is_put_in_once_for_each_page(
+        self, service: Followed, engine: Engine, follower: Follower
+    ) -> None:
+        film = service.film("Apples")
+        for number in range(2 * SLICE):
+            service.patch(film, title=f"Apples {number}")
+        asked = iter([True, False])
+        assert not follower.catch_up(lambda: next(asked)), "it has not followed all that it has read"
+        assert (found := engine.stored(film))
+        assert (found.title, follower.put) == (f"Apples {2 * SLICE - 1}", 1)
+
+    def test_an_import_is_taken_in_larger_slices(
+        self, service: Followed, engine: Engine, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        films = [service.film(f"Film {number}") for number in range(2 * SLICE)]
+        commits: list[Mark] = []
+        monkeypatch.setattr(engine, "commit", commits.append)
+        Follower(engine, service.feed, service.films, clock=clock, slice_=len(films)).catch_up()
+        assert len(commits) == 1
 
     def test_who_waits_for_a_change_has_it_or_hears_that_it_takes_longer(
         self, service: Followed, engine: Engine, follower: Follower

@@ -1,7 +1,7 @@
 """Generations of the index: one builder at a time, and whatever is cut off, nobody ever sees half of one or two mixed."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,7 @@ from shared.feed.log import DAYS_KEPT
 from shared.schema import INDEX
 from shared.search import building, engine, generations
 from shared.search.building import SOURCES, Builder
+from shared.search.document import Film
 from shared.search.engine import Engine
 from shared.search.generations import KEPT_SECONDS, LEASE_SECONDS, Copy, DamagedFile, LeaseLost
 from tests.followed import Followed
@@ -224,6 +225,25 @@ class TestTheLease:
         clock.advance(LEASE_SECONDS - 1)
         assert service.generations.lease() is None
         assert service.generations.pointer().lease_until == held.lease_until
+
+    def test_a_builder_that_follows_for_long_keeps_it(
+        self, service: Followed, builder: Builder, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(building, "PAGE", 1)
+        builder.run()
+        films = [service.film(f"Film {number}") for number in range(4)]
+        others: list[object] = []
+        put = Engine.put
+
+        def slowly(self: Engine, films: Iterable[Film], gone: Iterable[str] = ()) -> None:
+            clock.advance(LEASE_SECONDS // 4)
+            others.append(service.generations.lease())
+            put(self, films, gone)
+
+        monkeypatch.setattr(Engine, "put", slowly)
+        assert (builder.run().outcome, service.generations.pointer().films) == ("published", len(films))
+        assert len(others) > LEASE_SECONDS // (LEASE_SECONDS // 4)
+        assert set(others) == {None}
 
     def test_a_lost_answer_does_not_cost_the_lease(self, service: Followed, table: Table) -> None:
         line = Line(table.client)
