@@ -444,7 +444,7 @@ class Operation:
 
 
 @contextmanager
-def recorded(client: "DynamoDBClient") -> Iterator[list[Operation]]:
+def recorded(client: "DynamoDBClient | S3Client") -> Iterator[list[Operation]]:
     """The operations that a client sends meanwhile, in order."""
     operations: list[Operation] = []
 

@@ -14,6 +14,7 @@ from shared.core.errors import Gone
 from shared.feed.log import Feed
 from shared.schema import TABLE_NAME
 from shared.search.building import SOURCES, At, Builder
+from shared.search.document import FORM
 from shared.search.films import Films
 from shared.search.generations import Copy, Generations, Pointer
 from tools import ToolError
@@ -63,6 +64,10 @@ def status(
             f"Generation {pointer.generation}: {pointer.films:,} videos, {pointer.bytes / 1e6:,.1f} MB, "
             f"published {_at(pointer.published_at)}."
         )
+        if pointer.readable is None:
+            lines.append(
+                f"It has another form ({pointer.form}) than this release ({FORM}): the index is to be built anew."
+            )
         lines.append(_followed(feed, pointer))
     if pointer.draft:
         at = At.of(pointer.draft.at)

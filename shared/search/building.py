@@ -16,12 +16,13 @@ from shared.aws.expressions import Expression
 from shared.aws.s3 import ObjectGone
 from shared.core.attributes import Item, decode_item
 from shared.core.errors import Gone
+from shared.core.telemetry import service_logger
 from shared.feed.log import Feed, shard_logs
 from shared.schema import FEED, RELATION_INDEX, SHARDS, status_relation
 from shared.search.engine import Engine, Mark, OtherForm
 from shared.search.films import Films
 from shared.search.follower import Follower
-from shared.search.generations import Copy, Generations, Pointer
+from shared.search.generations import Copy, DamagedFile, Generations, Pointer
 from shared.videos.video import STATUSES
 
 PAGE = 100
@@ -38,6 +39,9 @@ SOURCES = tuple(
     for shard in range(SHARDS)
 )
 """The partitions of the index that lead to every video which can be found."""
+
+CANNOT_GO_ON = (Gone, OtherForm, ObjectGone, DamagedFile)
+"""Why a generation or a draft is of no use any more, and everything is to be read anew."""
 
 Outcome = Literal["busy", "unchanged", "published", "unfinished"]
 """`busy`: another builder has the index. `unfinished`: a rebuild goes on in the next run."""
@@ -127,22 +131,24 @@ class Builder:
             self._generations.release(held)
 
     def _run(self, held: Pointer, in_time: Callable[[], bool], anew: bool) -> Run:
-        if not anew and held.draft is None and held.generation is not None:
+        if not anew and held.draft is None and held.readable is not None:
             try:
                 return self._fold(held, in_time)
-            except (Gone, OtherForm, ObjectGone):
-                # It cannot go on. What holds now stays until the rebuild is published.
+            except CANNOT_GO_ON as error:
+                # What holds now stays until the rebuild is published.
+                _warn(held.readable, error)
                 held = self._generations.renew(held)
         if held.draft is not None:
             try:
                 return self._rebuild(held, in_time)
-            except (Gone, OtherForm, ObjectGone):
+            except CANNOT_GO_ON as error:
+                _warn(held.draft.generation, error)
                 held = self._generations.drop_draft(held)
         return self._rebuild(held, in_time)
 
     def _fold(self, held: Pointer, in_time: Callable[[], bool]) -> Run:
         """Take what holds to where the feed is."""
-        self._generations.copy_of(held.generation, self._copy)
+        self._generations.copy_of(held.readable, self._copy)
         engine = Engine(self._copy.folder)
         try:
             follower = self._follower(engine)
@@ -233,3 +239,7 @@ class Builder:
 
     def _seconds_since(self, as_of: int) -> float:
         return max(0.0, self._clock() - as_of / 1000)
+
+
+def _warn(generation: str, error: Exception) -> None:
+    service_logger().warning("index cannot go on", extra={"generation": generation, "reason": type(error).__name__})

@@ -7,6 +7,9 @@ from shared.captions.cues import Cue, plain
 from shared.core.attributes import Item
 from shared.schema import TTL_ATTRIBUTE
 
+FORM = 1
+"""Of the index: to be raised with each change of its fields, of how texts become words, or of Tantivy. An index of another form is
+neither opened nor copied, but built anew."""
 LARGEST_CAPTIONS = 4_000_000
 """Bytes of a film's captions that are searched: two of the largest that there may be, or some forty of a feature film."""
 MOST_CUES = 40_000

@@ -16,12 +16,10 @@ import tantivy
 from shared.core.caller import Caller
 from shared.feed.log import Place
 from shared.search.asking import Asking, Filters
-from shared.search.document import Film
+from shared.search.document import FORM, Film
 from shared.search.fields import SCHEMA, Stored, document_of, stored_of, uuid_of, words_of
 from shared.search.question import Question
 
-FORM = 1
-"""Of the index. One of another form is not opened: it is to be built anew."""
 DEEPEST = 1_000
 """Hits of a question that can be paged through."""
 FACETS = ("category", "tag", "year")

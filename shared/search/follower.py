@@ -38,7 +38,8 @@ class Follower:
 
         An engine without a mark follows all that is kept.
         """
-        self._engine, self._feed, self._films = engine, feed, films
+        self.engine = engine
+        self._feed, self._films = feed, films
         self._clock, self._sleep, self._slice = clock, sleep, slice_
         self.mark = engine.mark or Mark(dict.fromkeys(shard_logs(), OLDEST), 0)
         """How far; newer than the engine's own by what changed nothing in it."""
@@ -81,16 +82,22 @@ class Follower:
             if film is None:
                 gone.append(video_id)
             else:
-                self._engine.put([film])
+                self.engine.put([film])
         if video_ids:
-            self._engine.put([], gone)
-            self._engine.commit(mark)
+            self.engine.put([], gone)
+            self.engine.commit(mark)
         self.mark = mark
         self.put += len(video_ids)
 
     def has(self, places: Mapping[str, Place]) -> bool:
         """Whether the index has followed these logs up to these places, of everybody's changes."""
         return all(_position(self.mark.places[log]) >= _position(place) for log, place in places.items())
+
+    def is_behind(self, places: Mapping[str, Place]) -> bool:
+        """Whether who has followed the logs up to these places has all that the index has, and more."""
+        return not self.has(places) and all(
+            _position(place) >= _position(self.mark.places[log]) for log, place in places.items()
+        )
 
     def wait_for(self, places: Mapping[str, Place], in_time: Callable[[], bool]) -> bool:
         """Follow until the index has what comes before these places, or time is up; returns whether it has. Raises Gone, Unavailable."""
@@ -106,8 +113,8 @@ class Follower:
 
     def keep(self) -> None:
         """Let the engine's own mark be as new as this one."""
-        if self._engine.mark != self.mark:
-            self._engine.commit(self.mark)
+        if self.engine.mark != self.mark:
+            self.engine.commit(self.mark)
 
 
 def _position(place: Place) -> int:

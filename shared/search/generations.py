@@ -31,6 +31,7 @@ from shared.core.attributes import Item
 from shared.core.errors import WriteContention
 from shared.feed.log import Place
 from shared.schema import INDEX
+from shared.search.document import FORM
 
 if TYPE_CHECKING:
     from shared.search.engine import File, Mark
@@ -58,7 +59,7 @@ class LeaseLost(WriteContention):
 
 
 class DamagedFile(Exception):
-    """A file is not what the manifest says of it."""
+    """A file is not what the manifest says of it, or the manifest is none."""
 
 
 class Kept(NamedTuple):
@@ -85,6 +86,8 @@ class Pointer:
 
     generation: str | None = None
     """None: nothing was published yet."""
+    form: int | None = None
+    """Of the generation; None: that of the first release that had an index."""
     previous: str | None = None
     """What held before; its files stay for those who read them at this moment."""
     places: Mapping[str, Place] = field(default_factory=dict)
@@ -96,6 +99,7 @@ class Pointer:
     published_at: int = 0
     """Epoch seconds."""
     draft: Draft | None = None
+    """None also for one of another form, with which nobody can go on."""
     tidied_at: int = 0
     """Epoch seconds."""
     lease: str | None = None
@@ -108,8 +112,11 @@ class Pointer:
         if item is None:
             return cls()
         draft = item.get("draft")
+        if draft and draft.get("form") != FORM:
+            draft = None
         return cls(
             generation=item.get("generation"),
+            form=item.get("form"),
             previous=item.get("previous"),
             places={log: Place(*place) for log, place in item.get("places", {}).items()},
             as_of=item.get("asOf", 0),
@@ -121,6 +128,11 @@ class Pointer:
             lease=item.get("lease"),
             lease_until=item.get("leaseUntil", 0),
         )
+
+    @property
+    def readable(self) -> str | None:
+        """The generation that holds, if its form is that of this release; None: there is none for this release."""
+        return self.generation if self.form == FORM else None
 
 
 class Copy:
@@ -141,14 +153,26 @@ class Copy:
             return self._origin.read_text(encoding="utf-8")
         return None
 
-    def clear(self) -> None:
-        """Begin with an empty folder."""
-        self._origin.unlink(missing_ok=True)
-        shutil.rmtree(self.folder, ignore_errors=True)
-        self.folder.mkdir(parents=True)
+    def keep(self, files: Iterable[Kept]) -> list[Kept]:
+        """Remove everything but these files, and those that are not as they are said to be; returns the ones that are missing.
 
-    def is_of(self, generation: str) -> None:
-        """Say what it is a copy of."""
+        No engine may have the folder.
+        """
+        self.is_of(None)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        missing = {file.name: file for file in files}
+        for path in self.folder.iterdir():
+            if path.name in missing and _is(path, missing[path.name]):
+                del missing[path.name]
+            else:
+                path.unlink()
+        return list(missing.values())
+
+    def is_of(self, generation: str | None) -> None:
+        """Say what it is a copy of; None: its files are to be looked at before it is used again."""
+        if generation is None:
+            self._origin.unlink(missing_ok=True)
+            return
         unfinished = self._origin.with_suffix(".part")
         unfinished.write_text(generation, encoding="utf-8")
         os.replace(unfinished, self._origin)
@@ -227,6 +251,7 @@ class Generations:
         new = replace(
             held,
             generation=generation,
+            form=FORM,
             previous=held.generation,
             places=mark.places,
             as_of=mark.as_of,
@@ -237,6 +262,7 @@ class Generations:
         )
         said: Item = {
             "generation": generation,
+            "form": FORM,
             "places": {log: list(place) for log, place in new.places.items()},
             "asOf": new.as_of,
             "films": new.films,
@@ -253,7 +279,9 @@ class Generations:
         """Keep what a rebuild has made, and how far it has come; raises LeaseLost."""
         generation, _ = self._saved(held, copy, files)
         draft = Draft(generation, at)
-        self._write(held, Expression.of("SET #draft = :draft", draft={"generation": generation, "at": at}))
+        self._write(
+            held, Expression.of("SET #draft = :draft", draft={"generation": generation, "form": FORM, "at": at})
+        )
         copy.is_of(generation)
         return replace(held, draft=draft)
 
@@ -263,11 +291,14 @@ class Generations:
         return replace(held, draft=None)
 
     def copy_newest(self, copy: Copy) -> Pointer:
-        """Make a copy of the generation that holds, unless it is one; returns what holds. Without any it becomes empty."""
+        """Make a copy of the generation that holds, unless it is one; returns what holds. It becomes empty without one of this form.
+
+        Raises ObjectGone when generations are removed faster than they are copied, and DamagedFile.
+        """
         for turn in range(ROUNDS):
             pointer = self.pointer()
             try:
-                self.copy_of(pointer.generation, copy)
+                self.copy_of(pointer.readable, copy)
             except ObjectGone:
                 if turn == ROUNDS - 1:
                     raise
@@ -276,38 +307,42 @@ class Generations:
         return pointer
 
     def copy_of(self, generation: str | None, copy: Copy) -> None:
-        """Make a copy of a generation, unless it is one; None: an empty one.
+        """Make a copy of a generation, unless it is one; None: an empty one. Files that are there already are not read again.
 
         Raises ObjectGone when it was removed, and DamagedFile.
         """
-        if generation is not None and copy.generation == generation:
-            return
-        copy.clear()
         if generation is None:
+            copy.keep(())
+            return
+        if copy.generation == generation:
             return
 
         def bring(file: Kept) -> None:
             there = copy.folder / file.name
             self._objects.copy_to(object_uri(self._bucket, file.key), there)
-            if there.stat().st_size != file.size or _sha256(there) != file.sha256:
+            if not _is(there, file):
                 raise DamagedFile(f"{file.key} is not the file that the generation {generation} was made of.")
 
-        _side_by_side(bring, self._manifest(generation))
+        _side_by_side(bring, copy.keep(self._manifest(generation)))
         copy.is_of(generation)
 
     def tidy(self, held: Pointer) -> tuple[Pointer, int]:
         """Remove the objects that no generation needs any more, if that was not done for a while; returns how many.
 
         What holds, what held before, and a draft stay, and everything that was written within KEPT_SECONDS. Who copies what is
-        even older begins anew. Raises LeaseLost.
+        even older begins anew. Raises LeaseLost, and ObjectGone or DamagedFile when it cannot be known what has to stay: then
+        everything does.
         """
         now = int(self._clock())
         if now - held.tidied_at < KEPT_SECONDS:
             return held, 0
         # First, and with the lease: nobody else publishes what would be removed here.
         self._write(held, Expression.of("SET #tidiedAt = :now", now=now))
-        used = [held.generation, held.previous, held.draft.generation if held.draft else None]
+        used = [held.generation, held.draft.generation if held.draft else None]
         named = {key for generation in used if generation for key in self._keys(generation)}
+        if held.previous:
+            with suppress(ObjectGone, DamagedFile):  # nobody can read it any more
+                named.update(self._keys(held.previous))
 
         def is_over(found: Listed) -> bool:
             return found.key not in named and found.changed.timestamp() < now - KEPT_SECONDS
@@ -341,15 +376,17 @@ class Generations:
         return generation, kept
 
     def _manifest(self, generation: str) -> list[Kept]:
-        """The files of a generation; raises ObjectGone."""
-        uri = object_uri(self._bucket, _manifest_key(generation))
-        said = json.loads(self._objects.read(uri, 0, _LARGEST_MANIFEST))
-        return [Kept(**file) for file in said["files"]]
+        """The files of a generation; raises ObjectGone and DamagedFile."""
+        key = _manifest_key(generation)
+        data = self._objects.read(object_uri(self._bucket, key), 0, _LARGEST_MANIFEST)
+        try:
+            files = json.loads(data)["files"]
+            return [Kept(file["name"], file["key"], int(file["size"]), file["sha256"]) for file in files]
+        except (ValueError, KeyError, TypeError) as error:
+            raise DamagedFile(f"{key} is not a manifest.") from error
 
-    def _keys(self, generation: str) -> Iterable[str]:
-        yield _manifest_key(generation)
-        with suppress(ObjectGone):  # of one that held before, and was removed long ago
-            yield from (file.key for file in self._manifest(generation))
+    def _keys(self, generation: str) -> list[str]:
+        return [_manifest_key(generation), *(file.key for file in self._manifest(generation))]
 
     def _write(self, held: Pointer, change: Expression) -> None:
         """Change the item, if the lease is still the same; raises LeaseLost."""
@@ -370,6 +407,10 @@ def _manifest_key(generation: str) -> str:
 
 def _number(generation: str) -> int:
     return int(generation.partition("-")[0])
+
+
+def _is(path: Path, file: Kept) -> bool:
+    return path.stat().st_size == file.size and _sha256(path) == file.sha256
 
 
 def _sha256(file: Path) -> str:

@@ -1,12 +1,12 @@
 """The index as an instance of a function has it: a copy of the newest generation in its own folder, which it takes to where the
 feed is before it answers.
 
-Nothing is copied before the first question. Without any generation the index is made of the feed alone, if that is kept from its
-first change on: so a catalogue that is new is searched before anybody has built anything.
+Nothing is copied before the first question. One that has very much to follow copies what was published meanwhile instead.
 """
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ from shared.aws.s3 import ObjectGone
 from shared.core.deadline import within
 from shared.core.errors import Gone, Unavailable
 from shared.core.telemetry import service_logger
-from shared.feed.log import OLDEST, Feed, Place, shard_logs
+from shared.feed.log import Feed, Place
 from shared.queries import INDEX_WAIT
 from shared.search.films import Films
 from shared.search.generations import Copy, DamagedFile, Generations, own_folder
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 LOOK_EVERY = 0.3
 """Seconds for which an answer is not older than the feed, and so the next one needs no look at it."""
 LONGEST_CATCH_UP = 1.0
-"""Seconds after which a question is answered from what the index has, though more has changed."""
+"""Seconds after which a question is answered from what the index has, or from what was published, though more has changed."""
 PREPARING_SECONDS = 24
 """How long it may take to copy a generation, and to read what has changed since: longer than an answer may take otherwise, as the
 next question would wait as long."""
@@ -51,7 +51,6 @@ class Local:
         self._folder, self._clock, self._elapsed, self._sleep = folder, clock, elapsed, sleep
         self._copy: Copy | None = None
         self._follower: Follower | None = None
-        self._engine: Engine | None = None
         self._looked_at: float | None = None
 
     def newest(self, places: Mapping[str, Place] | None = None) -> tuple["Engine", int]:
@@ -60,30 +59,42 @@ class Local:
         `places`: places in everybody's logs before which it has to know all changes, for which it waits INDEX_WAIT seconds.
         """
         with within(PREPARING_SECONDS, self._elapsed):
-            engine, follower = self._made()
             try:
-                self._follow(follower, places or {})
+                self._follow(places or {})
             except Gone:
                 # What it would follow next is no longer kept: a newer generation has it.
                 self._forget()
-                engine, follower = self._made()
                 try:
-                    self._follow(follower, places or {})
+                    self._follow(places or {})
                 except Gone as gone:
                     self._forget()
                     raise being_built() from gone
-        return engine, follower.mark.as_of
+            follower = self._made()
+        return follower.engine, follower.mark.as_of
 
-    def _follow(self, follower: "Follower", places: Mapping[str, Place]) -> None:
-        began = self._elapsed()
+    def _follow(self, places: Mapping[str, Place]) -> None:
+        follower, began = self._made(), self._elapsed()
         if self._looked_at is None or began - self._looked_at >= LOOK_EVERY:
-            follower.catch_up(lambda: self._elapsed() - began < LONGEST_CATCH_UP)
+            if not follower.catch_up(lambda: self._elapsed() - began < LONGEST_CATCH_UP):
+                follower = self._leapt(follower)
             self._looked_at = began
         if not follower.wait_for(places, lambda: self._elapsed() - began < INDEX_WAIT):
             raise Unavailable("The index does not have these changes yet; try again.", retry_after=2)
 
-    def _made(self) -> tuple["Engine", "Follower"]:
-        if self._engine is None or self._follower is None:
+    def _leapt(self, follower: "Follower") -> "Follower":
+        """A follower of what was published, if that is further, and else the same one."""
+        pointer = self._generations.pointer()
+        if pointer.readable is None or not follower.is_behind(pointer.places):
+            return follower
+        seen_at = follower.mark.as_of
+        self._forget()
+        follower = self._made()
+        # It has all that was seen then, though its builder may have seen the feed's end earlier.
+        follower.mark = replace(follower.mark, as_of=max(seen_at, follower.mark.as_of))
+        return follower
+
+    def _made(self) -> "Follower":
+        if self._follower is None:
             # Imported here: only who searches should pay for it.
             from shared.search.engine import Engine, OtherForm
             from shared.search.follower import Follower
@@ -92,35 +103,28 @@ class Local:
             copy = self._copy = self._copy or Copy(self._folder())
             try:
                 pointer = self._generations.copy_newest(copy)
-                if pointer.generation is None:
-                    self._require_whole_feed(is_begun=pointer.draft is not None)
+                if pointer.readable is None:
+                    raise being_built()
                 engine = Engine(copy.folder)
             except (DamagedFile, ObjectGone, OtherForm) as error:
-                copy.clear()
+                copy.is_of(None)
                 raise being_built() from error
             service_logger().info(
                 "index copied",
                 extra={"generation": pointer.generation, "videos": engine.size, "seconds": self._elapsed() - began},
             )
-            self._engine = engine
             self._follower = Follower(engine, self._feed, self._films, clock=self._clock, sleep=self._sleep)
             self._looked_at = None
-        return self._engine, self._follower
+        return self._follower
 
     def _forget(self) -> None:
-        """Let go of the engine; the next one is a copy of the newest generation again."""
-        if self._engine and self._copy:
-            self._engine.close()
-            self._copy.clear()
-        self._engine = self._follower = None
-
-    def _require_whole_feed(self, *, is_begun: bool) -> None:
-        """Raise Unavailable unless the feed has all changes that there were; `is_begun`: somebody reads the table instead."""
-        firsts = [told for log in shard_logs() for told in self._feed.read(log, OLDEST, 1).told]
-        if is_begun or any(told.position > 1 for told in firsts):
-            raise being_built()
+        """Let go of the engine; the next one is a copy of the newest generation, with the files that are the same in it."""
+        if self._follower and self._copy:
+            self._follower.engine.close()
+            self._copy.is_of(None)
+        self._follower = None
 
 
 def being_built() -> Unavailable:
-    """What to answer while there is no index."""
+    """What to answer while there is no index, or none of this release's form."""
     return Unavailable("The index is being built; try again.", retry_after=10)

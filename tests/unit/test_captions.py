@@ -122,7 +122,7 @@ def test_the_same_captions_once_more_write_nothing(
     first = put(api, film)
     api.clock.advance(10)
 
-    with recorded(table.client) as of_table, recorded(objects.client) as of_objects:  # type: ignore[arg-type]
+    with recorded(table.client) as of_table, recorded(objects.client) as of_objects:
         again = put(api, film, text, kind=kind)
 
     assert (again.status, again.json, again.etag) == (200, first.json, first.etag)
@@ -349,7 +349,7 @@ def test_captions_are_listed_by_language_in_pages(api: Api, film: str) -> None:
 def test_a_reader_who_has_the_captions_is_not_sent_them_again(api: Api, film: str, objects: Objects) -> None:
     tag = put(api, film).etag
 
-    with recorded(objects.client) as operations:  # type: ignore[arg-type]
+    with recorded(objects.client) as operations:
         reply = read(api, film, headers={"If-None-Match": tag})
 
     assert (reply.status, reply.body, reply.etag, operations) == (304, b"", tag, [])

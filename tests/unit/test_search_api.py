@@ -12,12 +12,13 @@ import pytest
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
 from shared.core.errors import Gone
-from shared.feed.log import DAYS_KEPT
 from shared.openapi import search as openapi
 from shared.queries import FACETS, LONGEST_QUESTION
-from shared.search import engine, question
+from shared.search import document, engine, generations, local, question
+from shared.search.follower import SLICE
 from tests.followed import Followed
-from tests.harness import MEDIA_BUCKET, NOW, USER_SCOPES, Api, Clock, Reply
+from tests.harness import MEDIA_BUCKET, NOW, USER_SCOPES, Api, Clock, Reply, recorded
+from tests.logs import log_lines
 
 FOLLOWER_SCOPES = f"{USER_SCOPES} videos/changes"
 CALLERS = ("alice", "bob", "carol", "admin")
@@ -25,9 +26,11 @@ CALLERS = ("alice", "bob", "carol", "admin")
 
 
 @pytest.fixture
-def service(table: Table, objects: Objects, clock: Clock) -> Followed:
-    """The service, and all that happens behind it."""
-    return Followed(table, objects, clock)
+def service(table: Table, objects: Objects, clock: Clock, tmp_path: Path) -> Followed:
+    """The service with an index that was published before there were videos, and all that happens behind it."""
+    service = Followed(table, objects, clock)
+    assert service.builder(tmp_path / "builder").run().outcome == "published"
+    return service
 
 
 @pytest.fixture
@@ -350,19 +353,62 @@ class TestTheIndex:
         service.film("film two")
         assert set(titles(ask(api, q="film"))) == {"film one", "film two"}
 
-    def test_is_not_there_before_it_is_built_if_the_feed_is_not_whole(
-        self, service: Followed, api: Api, clock: Clock, tmp_path: Path
+    def test_is_not_there_before_it_is_built(
+        self, table: Table, objects: Objects, clock: Clock, tmp_path: Path
     ) -> None:
-        first = service.film("film one")
-        for turn in range(30):
-            service.write("PATCH", f"/v1/videos/{first}", {"description": random.Random(turn).randbytes(40).hex()})
-            service.settle()
-        clock.advance((DAYS_KEPT + 1) * 86_400)
-        service.film("film two")
-        reply = ask(api, q="film")
-        assert (reply.status, reply.headers["retry-after"]) == (503, "10")
+        service = Followed(table, objects, clock)
+        film = service.film("film")
+        for path in ("/v1/search", f"/v1/videos/{film}/similar"):
+            reply = service.api.get(path)
+            assert (reply.status, reply.headers["retry-after"]) == (503, "10")
+        assert service.builder(tmp_path).run(lambda: False).outcome == "unfinished"
+        assert ask(service.api, q="film").status == 503, "a part of it is no answer"
         service.builder(tmp_path).run()
-        assert set(titles(ask(api, q="film"))) == {"film one", "film two"}
+        assert titles(ask(service.api, q="film")) == ["film"]
+
+    def test_of_another_form_is_not_copied(
+        self, service: Followed, api: Api, tmp_path: Path, objects: Objects, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        service.film("film")
+        for module in (engine, generations):
+            monkeypatch.setattr(module, "FORM", document.FORM + 1)
+        with recorded(objects.client) as operations:
+            reply = ask(api, q="film")
+        assert (reply.status, reply.headers["retry-after"], operations) == (503, "10", [])
+        service.builder(tmp_path).run()
+        assert titles(ask(api, q="film")) == ["film"]
+
+    def test_that_has_much_to_follow_is_replaced_by_what_was_published_meanwhile(
+        self, service: Followed, api: Api, tmp_path: Path, objects: Objects, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        service.film("film")
+        assert titles(ask(api, q="film")) == ["film"]
+        seen_at = ask(api).json["asOf"]
+        for number in range(SLICE + 1):
+            service.film(f"film {number}")
+        service.builder(tmp_path).run()
+        with monkeypatch.context() as patch, recorded(objects.client) as operations, log_lines() as lines:
+            patch.setattr(local, "LONGEST_CATCH_UP", 0)
+            found = ask(api, q="film")
+            assert found.json["total"] == SLICE + 2
+            assert found.json["asOf"] >= seen_at
+            assert ask(api).json["total"] == SLICE + 2, "it follows from there on"
+        assert [line["message"] for line in lines] == ["index copied"]
+        assert operations
+
+    def test_that_has_much_to_follow_stays_while_nothing_further_was_published(
+        self, service: Followed, api: Api, objects: Objects, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        assert ask(api).json["total"] == 0
+        seen_at = ask(api).json["asOf"]
+        for number in range(SLICE + 1):
+            service.film(f"film {number}")
+        monkeypatch.setattr(local, "LONGEST_CATCH_UP", 0)
+        with recorded(objects.client) as operations:
+            behind = ask(api)
+            assert (behind.json["total"], behind.json["asOf"]) == (SLICE, seen_at)
+            assert ask(api).json["total"] == SLICE + 1
+        assert operations == []
 
     def test_is_copied_anew_when_the_feed_no_longer_has_what_comes_next(
         self, service: Followed, api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -384,12 +430,18 @@ class TestTheIndex:
     ) -> None:
         service.film("film")
         service.builder(tmp_path).run()
-        (mark,) = (found.key for found in objects.listed(MEDIA_BUCKET, "index/") if found.key.endswith("mark.json"))
+        holds = service.generations.pointer().generation
+        mark = f"index/{holds}/mark.json"
         whole = objects.client.get_object(Bucket=MEDIA_BUCKET, Key=mark)["Body"].read()
         objects.client.put_object(Bucket=MEDIA_BUCKET, Key=mark, Body=b"{}")
         assert ask(api, q="film").status == 503
         objects.client.put_object(Bucket=MEDIA_BUCKET, Key=mark, Body=whole)
-        assert titles(ask(api, q="film")) == ["film"]
+        with recorded(objects.client) as operations:
+            assert titles(ask(api, q="film")) == ["film"]
+        manifest = f"index/{holds}/manifest.json"
+        read = {asked.parameters["Key"] for asked in operations}
+        assert {manifest, mark} <= read
+        assert read < {found.key for found in objects.listed(MEDIA_BUCKET, "index/")}, "most is there"
 
     def test_is_not_looked_at_for_every_question(self, service: Followed, api: Api) -> None:
         assert titles(ask(api, q="film")) == []

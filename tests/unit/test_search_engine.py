@@ -22,8 +22,8 @@ from shared.core.errors import InvalidParameter
 from shared.feed.log import Place
 from shared.routes import ADMIN
 from shared.search.asking import Filters
-from shared.search.document import Film, film_of
-from shared.search.engine import DEEPEST, FACETS, FORM, MARK, Engine, Found, Hit, Mark, OtherForm
+from shared.search.document import FORM, Film, film_of
+from shared.search.engine import DEEPEST, FACETS, MARK, Engine, Found, Hit, Mark, OtherForm
 from shared.search.question import Clause, Question, Word, parse
 from shared.search.words import joined, tokens, words
 from shared.videos.tags import folded

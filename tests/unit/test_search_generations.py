@@ -15,14 +15,15 @@ from shared.feed.log import DAYS_KEPT
 from shared.schema import INDEX
 from shared.search import building, engine, generations
 from shared.search.building import SOURCES, Builder
-from shared.search.document import Film
-from shared.search.engine import Engine
+from shared.search.document import FORM, Film
+from shared.search.engine import Engine, Mark
 from shared.search.generations import KEPT_SECONDS, LEASE_SECONDS, Copy, DamagedFile, LeaseLost
 from tests.followed import Followed
-from tests.harness import MEDIA_BUCKET, Clock
+from tests.harness import MEDIA_BUCKET, Clock, recorded
 from tests.integration import faults
 from tests.integration.contents import items_of
 from tests.integration.faults import Incident, Killed, Line
+from tests.logs import log_lines
 
 DAY = 86_400
 
@@ -51,9 +52,21 @@ def titles(service: Followed, folder: Path, *films: str) -> list[str | None]:
     return [stored.title if stored else None for stored in service.published(folder, *films).values()]
 
 
+def manifest_of(service: Followed) -> str:
+    """Where the manifest is of what holds, or of a draft when nothing does."""
+    pointer = service.generations.pointer()
+    return f"index/{pointer.generation or (pointer.draft and pointer.draft.generation)}/manifest.json"
+
+
 def keys(objects: Objects) -> set[str]:
     """All objects of the index."""
     return {found.key for found in objects.listed(MEDIA_BUCKET, "index/")}
+
+
+def deploy_other_form(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let this be a release whose index has another form."""
+    for module in (engine, generations):
+        monkeypatch.setattr(module, "FORM", FORM + 1)
 
 
 def dead_from(step: int) -> Incident:
@@ -158,6 +171,39 @@ class TestPublishing:
         with pytest.raises(DamagedFile):
             service.generations.copy_newest(copy)
         assert copy.generation is None
+
+    def test_a_copy_that_is_made_anew_reads_only_what_is_missing(
+        self, service: Followed, builder: Builder, tmp_path: Path, objects: Objects
+    ) -> None:
+        films = [service.film("Apples"), service.film("Pears")]
+        builder.run()
+        copy = Copy(tmp_path / "reader")
+        service.generations.copy_newest(copy)
+        before = {path.name for path in copy.folder.iterdir()}
+        engine = Engine(copy.folder)
+        engine.put([], films[:1])
+        engine.commit(Mark({}, 0))
+        engine.close()
+        copy.is_of(None)
+        with recorded(objects.client) as operations:
+            assert titles(service, tmp_path / "reader", *films) == ["Apples", "Pears"]
+        assert {path.name for path in copy.folder.iterdir()} >= before
+        assert all(asked.parameters["Key"].endswith(".json") for asked in operations), "segments were there"
+        segment = next(path for path in copy.folder.iterdir() if path.suffix == ".store")
+        segment.write_bytes(bytes(segment.stat().st_size))
+        copy.is_of(None)
+        with recorded(objects.client) as operations:
+            assert titles(service, tmp_path / "reader", *films) == ["Apples", "Pears"]
+        assert [asked.parameters["Key"].rpartition("/")[2] for asked in operations] == ["manifest.json", segment.name]
+
+    @pytest.mark.parametrize("manifest", [b"", b"\xff", b"[]", b'{"files": [{"name": "meta.json"}]}'])
+    def test_a_manifest_that_is_none_is_a_damaged_file(
+        self, service: Followed, builder: Builder, tmp_path: Path, objects: Objects, manifest: bytes
+    ) -> None:
+        builder.run()
+        objects.put(MEDIA_BUCKET, manifest_of(service), manifest, "application/json")
+        with pytest.raises(DamagedFile):
+            service.generations.copy_newest(Copy(tmp_path / "reader"))
 
 
 class TestTheLease:
@@ -374,22 +420,97 @@ class TestARebuild:
         assert (run.outcome, titles(service, fresh(), film)) == ("published", ["Pears"])
 
     def test_begins_by_itself_when_the_form_is_another_one(
-        self, service: Followed, builder: Builder, fresh: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
+        self,
+        service: Followed,
+        builder: Builder,
+        fresh: Callable[[], Path],
+        objects: Objects,
+        monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         film = service.film("Apples")
         builder.run()
-        monkeypatch.setattr(engine, "FORM", engine.FORM + 1)
-        assert builder.run().outcome == "published"
+        old = service.generations.pointer()
+        deploy_other_form(monkeypatch)
+        assert service.generations.pointer().readable is None
+        with recorded(objects.client) as operations:
+            assert builder.run().outcome == "published"
+        assert not any(asked.name == "GetObject" for asked in operations), "nothing of the other form is copied"
         assert titles(service, fresh(), film) == ["Apples"]
+        assert service.generations.pointer().previous == old.generation, "who still runs the release before reads it"
 
+    def test_begins_anew_when_its_draft_is_of_another_form(
+        self, service: Followed, builder: Builder, fresh: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(building, "PAGE", 1)
+        films = [service.film(f"Film {number}") for number in range(3)]
+        in_time = iter([True, True, False])
+        assert builder.run(lambda: next(in_time)).put > 0
+        deploy_other_form(monkeypatch)
+        run = service.builder(fresh()).run()
+        assert (run.outcome, service.generations.pointer().films) == ("published", len(films))
+        assert run.put >= len(films)
+
+    @pytest.mark.parametrize("manifest", [None, b"{}"], ids=["gone", "damaged"])
     def test_begins_anew_when_its_draft_cannot_go_on(
-        self, service: Followed, builder: Builder, fresh: Callable[[], Path], objects: Objects
+        self,
+        service: Followed,
+        builder: Builder,
+        fresh: Callable[[], Path],
+        objects: Objects,
+        manifest: bytes | None,
     ) -> None:
         film = service.film("Apples")
         assert builder.run(lambda: False).outcome == "unfinished"
-        objects.delete_prefix(MEDIA_BUCKET, "index/")
-        assert service.builder(fresh()).run().outcome == "published"
+        draft = manifest_of(service)
+        objects.delete(MEDIA_BUCKET, [draft])
+        if manifest:
+            objects.put(MEDIA_BUCKET, draft, manifest, "application/json")
+        with log_lines() as lines:
+            assert service.builder(fresh()).run().outcome == "published"
+        assert [(line["level"], line["message"]) for line in lines] == [("WARN", "index cannot go on")]
         assert titles(service, fresh(), film) == ["Apples"]
+
+    @pytest.mark.parametrize(
+        ("name", "content", "reason"),
+        [
+            ("manifest.json", b"{}", "DamagedFile"),
+            ("meta.json", b"{}", "DamagedFile"),
+            ("manifest.json", None, "ObjectGone"),
+        ],
+    )
+    def test_begins_by_itself_when_what_holds_is_damaged(
+        self,
+        service: Followed,
+        builder: Builder,
+        fresh: Callable[[], Path],
+        objects: Objects,
+        name: str,
+        content: bytes | None,
+        reason: str,
+    ) -> None:
+        film = service.film("Apples")
+        builder.run()
+        key = manifest_of(service).replace("manifest.json", name)
+        objects.delete(MEDIA_BUCKET, [key])
+        if content:
+            objects.put(MEDIA_BUCKET, key, content, "application/json")
+        with log_lines() as lines:
+            assert service.builder(fresh()).run().outcome == "published"
+        assert [(line["level"], line["message"], line["reason"]) for line in lines] == [
+            ("WARN", "index cannot go on", reason)
+        ]
+        assert titles(service, fresh(), film) == ["Apples"]
+        assert service.builder(fresh()).run().outcome == "unchanged"
+
+    def test_begins_when_a_builder_that_has_a_copy_finds_no_manifest_of_it(
+        self, service: Followed, builder: Builder, fresh: Callable[[], Path], objects: Objects
+    ) -> None:
+        film = service.film("Apples")
+        builder.run()
+        objects.put(MEDIA_BUCKET, manifest_of(service), b"{", "application/json")
+        service.patch(film, title="Pears")
+        assert builder.run().outcome == "published"
+        assert titles(service, fresh(), film) == ["Pears"]
 
     def test_of_a_table_without_videos_is_an_index_without_films(self, builder: Builder, service: Followed) -> None:
         run = builder.run()
@@ -416,6 +537,20 @@ class TestTidying:
         assert titles(service, fresh(), film) == ["Pears"]
         pointer = service.generations.pointer()
         assert f"index/{pointer.previous}/manifest.json" in keys(objects), "somebody may just be copying it"
+
+    def test_removes_nothing_when_it_cannot_be_known_what_has_to_stay(
+        self, service: Followed, builder: Builder, objects: Objects, clock: Clock
+    ) -> None:
+        clock.now = max(found.changed for found in [*_written(objects)]).timestamp() + 2 * KEPT_SECONDS
+        service.film("Apples")
+        builder.run()
+        clock.advance(KEPT_SECONDS + 60)
+        objects.put(MEDIA_BUCKET, manifest_of(service), b"{", "application/json")
+        before, held = keys(objects), service.generations.lease()
+        assert held
+        with pytest.raises(DamagedFile):
+            service.generations.tidy(held)
+        assert keys(objects) == before
 
     def test_leaves_everything_else_in_the_bucket_alone(
         self, service: Followed, builder: Builder, objects: Objects, clock: Clock

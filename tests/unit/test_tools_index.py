@@ -11,6 +11,7 @@ from shared.aws.s3 import Objects
 from shared.feed import log
 from shared.feed.log import DAYS_KEPT
 from shared.search import building
+from shared.search.document import FORM
 from shared.search.generations import LEASE_SECONDS, Generations
 from tests.followed import Followed
 from tests.harness import MEDIA_BUCKET, Clock
@@ -86,6 +87,14 @@ class TestTheStatus:
         service.patch(film, title="Pears")
         service.patch(film, title="Plums")
         assert "\n2 changes wait, of all kinds; it has followed everything until 2025-06-15 15:0" in told(service)
+
+    def test_says_that_this_release_cannot_read_it(
+        self, service: Followed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        rebuilt(service, tmp_path / "one")
+        assert "another form" not in told(service)
+        monkeypatch.setattr("shared.search.generations.FORM", FORM + 1)
+        assert f"It has another form ({FORM}) than this release" in told(service)
 
     def test_says_who_has_it_and_that_it_cannot_go_on(
         self, service: Followed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
