@@ -1,7 +1,13 @@
-"""Questions as Tantivy's queries: what must match, how much each match counts, and what the caller may see."""
+"""Questions as Tantivy's queries: what must match, how much each match counts, and what the caller may see.
 
+A score is a sum of constants, which follow from the question and from the film that it finds. Nothing is counted in it that the caller
+may not see: the usual measure, BM25, would tell how frequent a word is in films that are hidden.
+"""
+
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import log2
 
 from tantivy import FieldType, Occur, Query, Schema
 
@@ -12,20 +18,25 @@ from shared.videos.tags import folded
 
 WEIGHTS: Mapping[str, float] = {"title": 8.0, "names": 5.0, "tags": 4.0, "description": 2.0, "captions": 1.0}
 """How much a word counts by where it stands."""
-_EXACT, _PREFIX, _TYPO, _PREFIX_TYPO = 1.0, 0.6, 0.3, 0.15
+_EXACT, _PREFIX, _TYPO, _PREFIX_TYPO = 1.0, 9 / 16, 5 / 16, 5 / 32
 """How much it counts by how well it fits."""
+_AGAIN = 1 / 8
+"""How much it counts beside where it fits best."""
 _ANYWHERE = 2.0
 """How much words count that are alike, and stand elsewhere than in the title."""
-_RARITY = 0.1
-"""How much the rarity of a word, how often it is there, and how short the text is (BM25, up to about 25) add to an exact fit."""
 _AS_LONG, _ALMOST_AS_LONG = 2.0, 0.5
 """What is added where the title has as many words as the question, and one more: then it may be all of the title."""
 _IN_ORDER = 2.0
 """How much words count beside that if they follow each other as in the question."""
 _LIKE: Mapping[str, float] = {"title": 2.0, "tags": 3.0, "description": 1.5, "captions": 1.0}
 """How much what two films have in common counts by where it stands."""
-_MOST_TERMS = 25
-"""Words of each text by which alike films are found: those that tell the film apart best."""
+_MOST_LOOKED_AT, _MOST_TERMS = 50, 25
+"""Words of each text of which it is counted how many films have them, and of those the ones by which alike films are found."""
+GRAIN = 256
+"""All scores are multiples of 1 / GRAIN: so 32-bit floats add them without rounding, and in whatever order comes to the same."""
+
+Term = tuple[str, str]
+"""A field, and a word in it."""
 
 
 @dataclass(frozen=True)
@@ -66,33 +77,18 @@ class Asking:
             self.query = Query.boolean_query([(Occur.Must, found), *bonus])
 
     @classmethod
-    def like(
-        cls, schema: Schema, films: int, video_id: str, texts: Mapping[str, Sequence[str]], caller: Caller, now: int
-    ) -> "Asking":
-        """The films that have words in common with some texts, by field; `films` are how many the index has."""
+    def others(cls, schema: Schema, video_id: str, caller: Caller, now: int) -> "Asking":
+        """The films that the caller may see beside one; `like` says what makes them like it."""
         asking = cls(schema, Question(), caller, now, Filters())
         asking.is_by_time = False
-        # Words that one film in five has say little; in a small catalogue, hardly any word is so frequent by chance.
-        most = max(films // 5, 20)
-        likes = [
-            Query.boost_query(
-                Query.more_like_this_document_fields_query(
-                    schema,
-                    {name: list(values)},
-                    min_doc_frequency=2,
-                    max_doc_frequency=most,
-                    min_term_frequency=1,
-                    max_query_terms=_MOST_TERMS,
-                ),
-                _LIKE[name],
-            )
-            for name, values in texts.items()
-            if values and name in _LIKE
-        ]
         itself = Query.term_query(schema, "id", video_id)
-        among = [_any(likes)] if likes else [Query.empty_query()]
-        asking.query = asking._among(among, [itself], caller, now, Filters())
+        asking.all = asking._among((), [itself], caller, now, Filters())
         return asking
+
+    def like(self, terms: Mapping[Term, float]) -> None:
+        """Find those that have some of these words, by how much each counts."""
+        likes = [Query.const_score_query(self._term(*term), weight) for term, weight in terms.items()]
+        self.query = _all([_any(likes), _unscored(self.all)])
 
     def with_id(self, video_id: str) -> Query:
         """What the question finds of one video."""
@@ -145,16 +141,16 @@ class Asking:
     def _scored(self, clause: Clause) -> Query:
         """What has a word or a phrase in any text; what fits best counts."""
         fits = self._phrase(clause.texts) if isinstance(clause, Phrase) else self._word(clause)
-        return Query.disjunction_max_query(list(fits), tie_breaker=0.1)
+        return Query.disjunction_max_query(list(fits), tie_breaker=_AGAIN)
 
     def _phrase(self, texts: Sequence[str]) -> Iterable[Query]:
         for name, weight in WEIGHTS.items():
             phrase = Query.phrase_query(self._schema, name, list(texts))
-            yield _fitting(phrase, weight * _EXACT * len(texts), weight * _RARITY)
+            yield Query.const_score_query(phrase, weight * _EXACT * len(texts))
 
     def _word(self, word: Word) -> Iterable[Query]:
         for name, weight in WEIGHTS.items():
-            yield _fitting(self._term(name, word.text), weight * _EXACT, weight * _RARITY)
+            yield Query.const_score_query(self._term(name, word.text), weight * _EXACT)
         # To find the words that are alike takes the most of all, so it is not done for each text.
         for name, weight in {"title": WEIGHTS["title"], ALL: _ANYWHERE}.items():
             if word.is_prefix:
@@ -212,8 +208,34 @@ class Asking:
         return Query.range_query(self._schema, name, FieldType.Integer, lower, upper, use_inverted_index=True)
 
 
-def _fitting(query: Query, fixed: float, rarity: float) -> Query:
-    return _any([Query.const_score_query(query, fixed), Query.boost_query(query, rarity)])
+def candidates(texts: Mapping[str, Sequence[str]]) -> dict[Term, int]:
+    """The words of a film that may tell it apart, and how often it has them: of each field those that take most of its text.
+
+    `texts` are its words by field, with spaces between them. Long words are preferred, as short ones are in every film.
+    """
+    found: dict[Term, int] = {}
+    for name in _LIKE:
+        counts = Counter(word for text in texts.get(name, ()) for word in text.split())
+        likely = sorted(counts, key=lambda word: (-counts[word] * len(word), word))
+        found.update(((name, word), counts[word]) for word in likely[:_MOST_LOOKED_AT])
+    return found
+
+
+def telling(said: Mapping[Term, int], films: Mapping[Term, int], all_films: int) -> dict[Term, float]:
+    """Those of a film's words that tell it apart best, and how much each counts to find films like it.
+
+    `said`: how often the film says it; `films`: how many others have it, of `all_films` that the caller may see.
+    """
+    # Words that one film in five has say little; in a small catalogue, hardly any word is so frequent by chance.
+    most = max(all_films // 5, 20)
+    rarity = {term: round(16 * log2(1 + all_films / count)) / 16 for term, count in films.items() if 0 < count <= most}
+    chosen: dict[Term, float] = {}
+    for name, weight in _LIKE.items():
+        of_field = sorted(
+            (term for term in rarity if term[0] == name), key=lambda term: (-said[term] * rarity[term], term)
+        )
+        chosen.update((term, weight * rarity[term]) for term in of_field[:_MOST_TERMS])
+    return chosen
 
 
 def _unscored(query: Query) -> Query:

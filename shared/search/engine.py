@@ -8,6 +8,7 @@ import json
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from math import log2
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,7 +16,7 @@ import tantivy
 
 from shared.core.caller import Caller
 from shared.feed.log import Place
-from shared.search.asking import Asking, Filters
+from shared.search.asking import GRAIN, Asking, Filters, Term, candidates, telling
 from shared.search.document import FORM, Film
 from shared.search.fields import SCHEMA, Stored, document_of, stored_of, uuid_of, words_of
 from shared.search.question import Question
@@ -47,10 +48,13 @@ class Mark:
 
 
 class Hit(NamedTuple):
-    """A video that was found. Those that come first have more score, and among equals the smaller id."""
+    """A video that was found. Those that come first have more rank, and among equals the smaller id."""
 
     video_id: str
-    score: float
+    rank: float
+    """The score and a very little that its id adds, so that hardly two have the same; without words, when it was created."""
+    score: float = 0.0
+    """How well it fits: what follows from the question and the video alone."""
 
 
 @dataclass(frozen=True)
@@ -160,7 +164,13 @@ class Engine:
         document = self._document(searcher, video_id)
         if document is None:
             return None
-        asked = Asking.like(SCHEMA, searcher.num_docs, video_id, words_of(document), caller, now)
+        asked = Asking.others(SCHEMA, video_id, caller, now)
+        said = candidates(words_of(document))
+        films, all_films = self._having(searcher, asked.all, said)
+        terms = telling(said, films, all_films)
+        if not terms:
+            return []
+        asked.like(terms)
         return self._ranked(searcher, asked.query, asked, min(limit, DEEPEST))[0][:limit]
 
     def stored(self, video_id: str) -> Stored | None:
@@ -222,8 +232,14 @@ class Engine:
                 break
             size *= 4
         addresses = [address for _, address in hits]
+        ranks = [float(rank) for rank, _ in hits]
         ids = self._ids(searcher, addresses)
-        return sorted((Hit(id_, float(score)) for id_, (score, _) in zip(ids, hits, strict=True)), key=_rank), total
+        if asked.is_by_time:
+            found = map(Hit, ids, ranks)
+        else:
+            spreads: Any = searcher.fast_field_values("spread", addresses)
+            found = map(Hit, ids, ranks, map(_score, ranks, spreads))
+        return sorted(found, key=_rank), total
 
     @staticmethod
     def _ids(searcher: tantivy.Searcher, addresses: list[tantivy.DocAddress]) -> list[str]:
@@ -233,6 +249,16 @@ class Engine:
             str(searcher.doc(address).get_first("id")) if high is None else uuid_of(high, low)
             for address, high, low in zip(addresses, highs, lows, strict=True)
         ]
+
+    @staticmethod
+    def _having(
+        searcher: tantivy.Searcher, query: tantivy.Query, terms: Collection[Term]
+    ) -> tuple[dict[Term, int], int]:
+        """How many of the films that a query finds have each of these words, and how many it finds."""
+        # All are counted at once. The strings are parsed, but a word is letters and digits, which mean nothing else there.
+        filters = {f"{name}:{word}": {"filter": f'{name}:"{word}"'} for name, word in terms}
+        counts = searcher.aggregate(query, {**filters, "*": {"filter": "*"}})
+        return {(name, word): counts[f"{name}:{word}"]["doc_count"] for name, word in terms}, counts["*"]["doc_count"]
 
     @staticmethod
     def _counted(
@@ -252,7 +278,12 @@ class Engine:
 
 
 def _rank(hit: Hit) -> tuple[float, str]:
-    return -hit.score, hit.video_id
+    return -hit.rank, hit.video_id
+
+
+def _score(rank: float, spread: float) -> float:
+    """The score without what Tantivy's `weight_by_field` has made of it, which rounds to 24 bits."""
+    return round(rank / log2(2 + spread) * GRAIN) / GRAIN
 
 
 def _most_frequent(buckets: list[dict[str, Any]], is_number: bool) -> list[tuple[str | int, int]]:

@@ -11,9 +11,9 @@ from shared.search.document import Film
 from shared.search.words import joined, tokens
 from shared.videos.tags import folded
 
-_SPREAD = 0.01
-"""By how much the scores of films differ that fit equally well: so little that it never outweighs a difference in how well, and
-enough that hardly two of 100,000 have the same."""
+_SPREAD = 0.001
+"""By how much the ranks of films differ that fit equally well: less than a thousandth of the score, so that it outweighs no difference
+in how well that matters, and enough that few of 100,000 have the same."""
 ALL = "words"
 """The field that has all words of all texts, each once."""
 

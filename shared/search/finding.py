@@ -133,10 +133,10 @@ def _score(hit: Hit) -> float:
 
 
 def _place_of(hit: Hit) -> Position:
-    """The place behind a hit. Its score is a fraction, which a position is not: so it stands with the id."""
-    return Position(0, f"{hit.score!r} {hit.video_id}")
+    """The place behind a hit. Its rank is a fraction, which a position is not: so it stands with the id."""
+    return Position(0, f"{hit.rank!r} {hit.video_id}")
 
 
 def _hit_at(position: Position) -> Hit:
-    score, _, video_id = position.id.partition(" ")
-    return Hit(video_id, float(score))
+    rank, _, video_id = position.id.partition(" ")
+    return Hit(video_id, float(rank))
