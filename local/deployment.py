@@ -157,6 +157,7 @@ def deploy(endpoint: str, issuer: str, work: Path, tell: Tell) -> None:
     cdk(arguments, env, log, tell)
     deployed = Deployment.of(outputs, wanted, issuer, log)
     complete(endpoint, work / "cdk.out", deployed.api_id)
+    build_index(endpoint)
     write_private(record, json.dumps(asdict(deployed), indent=2) + "\n")
 
 
@@ -168,7 +169,7 @@ def _output(outputs: Path, stack: str, name: str, log: Path) -> str:
 
 
 def complete(endpoint: str, assembly: Path, api_id: str) -> None:
-    """Set what the templates of a deployed assembly say and MiniStack's CloudFormation leaves out. Can be repeated."""
+    """Set what the templates of a deployed assembly say and MiniStack's CloudFormation leaves out Can be repeated."""
     switch_on_ttl(endpoint, assembly)
     allow_origins(endpoint, assembly, api_id)
 
@@ -192,6 +193,15 @@ def allow_origins(endpoint: str, assembly: Path, api_id: str) -> None:
     for properties in _properties(assembly, "AWS::ApiGatewayV2::Api"):
         if "CorsConfiguration" in properties:
             client.update_api(ApiId=api_id, CorsConfiguration=properties["CorsConfiguration"])
+
+
+def build_index(endpoint: str) -> None:
+    """Call the function that builds the index, and do not wait: else searches answer 503 until its schedule does, up to a minute."""
+    client = boto3.client("lambda", **_options(endpoint))
+    for page in client.get_paginator("list_functions").paginate():
+        for function in page["Functions"]:
+            if function["Handler"] == "functions.indexer.handler.lambda_handler":
+                client.invoke(FunctionName=function["FunctionName"], InvocationType="Event")
 
 
 def _properties(assembly: Path, type_: str) -> Iterator[dict[str, Any]]:

@@ -19,6 +19,11 @@ from tests.trailed import Trailed
 WEBVTT = "WEBVTT\n\n00:01.000 --> 00:02.000\n{}\n"
 
 
+def publish_index(table: Table, objects: Objects, clock: Clock, folder: Path) -> None:
+    """Build the first index, for tests that are of something else; `folder` is the builder's."""
+    assert Followed(table, objects, clock).builder(folder).run().outcome == "published"
+
+
 class Followed(Trailed):
     """All that happens behind the API, the feed that tells of it, and what builders and readers of the index need."""
 

@@ -6,6 +6,7 @@ the gateway refuses itself (none, forged, expired, of another issuer) are in tes
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -20,6 +21,7 @@ from shared.routes import ADMIN, READ, ROUTES, TRANSCODE, WRITE, Route
 from shared.videos import video
 from shared.videos.catalogue import VideoStore
 from tests.backstage import Backstage
+from tests.followed import publish_index
 from tests.harness import Api, Reply, recorded
 from tests.trailed import Trailed
 from tests.unit.test_declared_statuses import BODIES, CAPTIONS, PLACES
@@ -359,8 +361,11 @@ def _path(route: Route, **places: str) -> str:
 
 
 @pytest.fixture
-def world(api: Api, table: Table, objects: Objects) -> World:
-    """The service with its buckets, and what runs behind it."""
+def world(api: Api, table: Table, objects: Objects, request: pytest.FixtureRequest, tmp_path: Path) -> World:
+    """The service with its buckets, and what runs behind it; with an index where it is searched."""
+    operation = request.node.callspec.params.get("operation")
+    if operation in BY_OPERATION and BY_OPERATION[operation].function == "search":
+        publish_index(table, objects, api.clock, tmp_path)
     return World(api, Trailed(api))
 
 

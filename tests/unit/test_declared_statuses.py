@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from shared.openapi.document import document
 from shared.routes import ROUTES, Route
 from shared.schema import AUDIT_TABLE_NAME, CHANGESET, VIDEO
 from tests.backstage import Backstage
+from tests.followed import publish_index
 from tests.harness import NOW, SOURCES_BUCKET, Api, make_api, remove_video
 from tests.told import change, tell
 from tests.trail import Trail
@@ -346,7 +348,7 @@ def _of_changesets(api: Api, monkeypatch: pytest.MonkeyPatch, route: Route) -> I
 
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.operation)
 def test_every_declared_status_is_returned_and_no_other(
-    api: Api, table: Table, objects: Objects, monkeypatch: pytest.MonkeyPatch, route: Route
+    api: Api, table: Table, objects: Objects, monkeypatch: pytest.MonkeyPatch, route: Route, tmp_path: Path
 ) -> None:
     declared = {
         int(status)
@@ -355,6 +357,8 @@ def test_every_declared_status_is_returned_and_no_other(
     }
     video = api.publish("alice")
     api.publish("alice", videoId=GONE)
+    if route.function == "search":
+        publish_index(table, objects, api.clock, tmp_path)
     api.delete(f"/v1/videos/{GONE}")
 
     def ask(video_id: str, body: Any, user: str = "alice", scopes: str | None = None, **places: str) -> int:

@@ -2,6 +2,7 @@
 
 import zlib
 from collections.abc import Iterator
+from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
@@ -20,6 +21,7 @@ from shared.relations import title_page
 from shared.routes import READ, ROUTES, WRITE, Route
 from shared.schema import AUDIT_TABLE_NAME, CHANGESET, PLAYLIST, TTL_ATTRIBUTE, VIDEO, WEBHOOK_ATTEMPTS
 from tests.backstage import Backstage
+from tests.followed import publish_index
 from tests.harness import NOW, USER_SCOPES, Api, Clock, Reply, recorded
 from tests.streams import change
 from tests.told import change as told
@@ -68,7 +70,7 @@ List = tuple[str, str]
 
 
 @pytest.fixture
-def lists(api: Api, table: Table, objects: Objects, clock: Clock) -> dict[str, list[List]]:
+def lists(api: Api, table: Table, objects: Objects, clock: Clock, tmp_path: Path) -> dict[str, list[List]]:
     """Lists of two items or more by their operation; those of one operation differ in what decides on their items."""
     trail = AuditStore(Table(AUDIT_TABLE_NAME, table.client, sleep=lambda _: None))
     fields = {"tags": ["a", "b"], "category": "c", "format": "mp4", "duration": 5, "releaseYear": 2000}
@@ -97,6 +99,7 @@ def lists(api: Api, table: Table, objects: Objects, clock: Clock) -> dict[str, l
     feed = Feed(trail.table, clock)
     for number, film in enumerate((FILM, OTHER_FILM)):
         tell(feed, told(number, videoId=film))
+    publish_index(table, objects, clock, tmp_path)
     for title in ("one", "two"):
         created = api.post("/v1/playlists", {"title": title, "visibility": "public"}).json["playlistId"]
         playlists.append(created)
