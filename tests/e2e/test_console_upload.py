@@ -202,6 +202,7 @@ def test_each_part_is_sent_once_through_a_pause_the_end_of_a_token_and_wrong_eta
     page.get_by_role("link", name="Library").click()
     page.get_by_role("link", name="Uploading").click()
     expect(shown).to_contain_text(SO_FAR)
+    wait_until(page, lambda: transit.taken == ["1"])  # all of it is sent a moment before S3 has it
     transit.wait_for(2)
     shown.get_by_role("button", name="Pause").click()
     expect(shown.get_by_label("Paused")).to_be_visible()
@@ -253,6 +254,7 @@ def test_neither_a_reload_nor_the_end_of_a_session_loses_what_was_sent(
     transit = Transit(page, LATER_PARTS)
     shown = send(page, zeros, unique)
     expect(shown).to_contain_text(SO_FAR)
+    wait_until(page, lambda: transit.taken == ["1"])  # all of it is sent a moment before S3 has it
     transit.wait_for(2)
     reload(page)
     assert "X-Amz" not in page.evaluate("JSON.stringify(sessionStorage)"), "whoever has a URL may upload with it"

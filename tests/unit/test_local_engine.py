@@ -502,6 +502,9 @@ def start() -> Iterator[Callable[[str], Any]]:
 
     yield start
     lambda_runtime.kill_workers(workers)
+    for worker in workers:
+        if worker._stderr_thread:
+            worker._stderr_thread.join(10)  # which lets go of a pipe: else the warning of that comes in another test
 
 
 # MiniStack leaves the pipes of a function's process to the garbage collector.
