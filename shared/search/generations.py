@@ -59,7 +59,7 @@ class LeaseLost(WriteContention):
 
 
 class DamagedFile(Exception):
-    """A file is not what the manifest says of it, or the manifest is none."""
+    """A file is not what the manifest says of it, or the manifest cannot be read."""
 
 
 class Kept(NamedTuple):

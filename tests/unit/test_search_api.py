@@ -362,7 +362,7 @@ class TestTheIndex:
             reply = service.api.get(path)
             assert (reply.status, reply.headers["retry-after"]) == (503, "10")
         assert service.builder(tmp_path).run(lambda: False).outcome == "unfinished"
-        assert ask(service.api, q="film").status == 503, "a part of it is no answer"
+        assert ask(service.api, q="film").status == 503, "a part of it is not an answer"
         service.builder(tmp_path).run()
         assert titles(ask(service.api, q="film")) == ["film"]
 
