@@ -277,7 +277,7 @@ def appears(sender: Sender, wanted: str, count: int = 1) -> float | None:
     while search(sender, q=f'"{wanted}"', limit="1")["total"] < count:
         if time.monotonic() - began > LONGEST_WAIT:
             return None
-        time.sleep(REST)
+        time.sleep(REST)  # nothing says when a write is found, so it has to be asked
     return time.monotonic() - began
 
 
@@ -376,7 +376,7 @@ def counted(callers: Callers, catalogue: Catalogue, random: Random) -> Row:
             page = search(sender, **query, facets=",".join(FACETS), limit="100", cursor=cursor)
             ids += [hit["video"]["videoId"] for hit in page["items"]]
             cursor = page["nextCursor"]
-        said = {name: [(each["value"], each["count"]) for each in body["facets"][name]] for name in FACETS}
+        said = {name: [(facet["value"], facet["count"]) for facet in body["facets"][name]] for name in FACETS}
         really = recount(read(sender, ids))
         is_right = said == really and len(set(ids)) == len(ids) == body["total"]
         if not is_right:
@@ -415,9 +415,9 @@ def shown(callers: Callers, asks: Sequence[Ask]) -> Row:
 
     with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
         looks = [looked for looked in pool.map(look, asks) if looked is not None]
-    wrong = [each for _, some in looks for each in some]
-    for each in wrong:
-        print(f"not to be shown: {each}")
+    wrong = [fault for _, faults in looks for fault in faults]
+    for fault in wrong:
+        print(f"not to be shown: {fault}")
     hits = sum(number for number, _ in looks)
     result = f"{hits - len(wrong):,} of {hits:,}" + (
         f"; time was up after {len(looks):,} questions" * (len(looks) < len(asks))

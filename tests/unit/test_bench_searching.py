@@ -74,7 +74,7 @@ class Service:
         said = [spoken for _, line in self.captions.get(video["videoId"], []) for spoken in line]
         texts = [*words(video["title"]), *said]
         is_kept = asked.get("userId", video["userId"]) == video["userId"]
-        return is_kept and all(any(text.startswith(each) for text in texts) for each in wanted)
+        return is_kept and all(any(text.startswith(start) for text in texts) for start in wanted)
 
     def _quote(self, video_id: str, wanted: list[str]) -> dict[str, Any]:
         cues = self.captions.get(video_id, [])
@@ -104,7 +104,7 @@ class User:
             return httpx.Response(201, json={})
         if name == "batch-get":
             found = [service.videos[video_id] for video_id in options["json"]["videoIds"]]
-            return httpx.Response(200, json={"items": [each for each in found if service.may_read(each, self.name)]})
+            return httpx.Response(200, json={"items": [video for video in found if service.may_read(video, self.name)]})
         if path.endswith("/captions/en"):
             cues = webvtt.read(options["content"])
             service.captions[name] = [(cue.start, words(cue.text)) for cue in cues]

@@ -529,7 +529,7 @@ def test_hidden_films_change_neither_what_others_find_nor_its_scores(engine: Eng
     questions = [parse(q) for q in ("heat", "the ", "terminatr heat", '"the heat"', "man -heart", "2001", "京")]
 
     def answers() -> list[object]:
-        found: list[object] = [engine.search(each, ALICE, NOW, facets=FACETS, limit=300) for each in questions]
+        found: list[object] = [engine.search(asked, ALICE, NOW, facets=FACETS, limit=300) for asked in questions]
         return found + [engine.similar(film.video_id, ALICE, NOW, limit=300) for film in seen]
 
     before = answers()

@@ -310,7 +310,7 @@ class TestWhichCaptions:
         ],
     )
     def test_those_in_the_films_own_language_come_first(self, language: str | None, expected: list[str]) -> None:
-        captions = [{"language": each, "size": 9, "cues": 1} for each in ("de", "en-GB", "en-NZ", "fr")]
+        captions = [{"language": spoken, "size": 9, "cues": 1} for spoken in ("de", "en-GB", "en-NZ", "fr")]
         assert [item["language"] for item in searched(captions, language)] == expected
 
     @pytest.mark.parametrize(("limit", "of"), [("LARGEST_CAPTIONS", "size"), ("MOST_CUES", "cues")])
