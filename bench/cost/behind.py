@@ -103,10 +103,11 @@ class Followed:
 
 def measure_behind() -> dict[str, Followed]:
     """What follows each request that changes a video."""
-    return {request: _follow(request) for request in FOLLOWED}
+    return {request: follow(request) for request in FOLLOWED}
 
 
-def _follow(request: str) -> Followed:
+def follow(request: str) -> Followed:
+    """What follows one request, in tables of its own."""
     with made() as place:
         client, api = make_s3_client(), place.api()
         for bucket in (MEDIA_BUCKET, SOURCES_BUCKET):

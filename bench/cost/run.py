@@ -282,14 +282,12 @@ ENVIRONMENT = {
 
 @contextmanager
 def made() -> Iterator[Place]:
-    """Empty tables, and ids that are the same in each run: which shard a video falls into decides what is read."""
-    numbers = random.Random(1)
+    """Empty tables, and ids that are the same in each run: which shard a video falls into decides what is read.
 
-    def next_id() -> uuid.UUID:
-        return uuid.UUID(int=numbers.getrandbits(128), version=4)
-
+    So are the ids of requests and of writes: the feed keeps them compressed, in more or fewer bytes.
+    """
     # Where the service takes them, and nowhere else: botocore numbers its requests by the same module.
-    ids = SimpleNamespace(uuid4=next_id)
+    ids, request_ids, bytes_ = _ids(1), _ids(2), SimpleNamespace(urandom=random.Random(3).randbytes)
     # moto copies all tables before a transaction, to go back to if it fails; none does here, and it takes most of the time.
     no_copy = mock.patch(
         "moto.dynamodb.models.copy",
@@ -311,6 +309,8 @@ def made() -> Iterator[Place]:
         mock.patch("shared.videos.video.uuid", ids),
         mock.patch("functions.playlists.handler.uuid", ids),
         mock.patch("functions.webhooks.handler.uuid", ids),
+        mock.patch("tests.harness.uuid", request_ids),
+        mock.patch("shared.aws.records.os", bytes_),
         no_copy,
         plainly,
         quiet,
@@ -320,6 +320,12 @@ def made() -> Iterator[Place]:
         create_table(client, TABLE_NAME)
         create_audit_table(client, AUDIT_TABLE_NAME)
         yield Place(Table(TABLE_NAME, client, sleep=lambda _: None), told)
+
+
+def _ids(seed: int) -> SimpleNamespace:
+    """In place of the module `uuid`."""
+    numbers = random.Random(seed)
+    return SimpleNamespace(uuid4=lambda: uuid.UUID(int=numbers.getrandbits(128), version=4))
 
 
 @cache

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from bench.cost import __main__ as command
-from bench.cost.behind import FOLLOWED, RENDITIONS, Followed, measure_behind
+from bench.cost.behind import FOLLOWED, RENDITIONS, Followed, follow, measure_behind
 from bench.cost.bill import PRICES, SWEEPER, Misused, Prices, Workload, after, behind, call, month, units_cost
 from bench.cost.meter import Meter
 from bench.cost.naive import LISTS
@@ -305,6 +305,10 @@ class TestBehind:
 def test_the_page_shows_what_is_measured(report: Report) -> None:
     text = PAGE.read_text(encoding="utf-8")
     assert updated(text, report) == text, "run: python -m bench.cost --docs"
+
+
+def test_each_run_measures_the_same_although_the_feed_is_compressed() -> None:
+    assert follow(CREATE) == follow(CREATE)
 
 
 def test_a_page_without_the_marks_is_not_up_to_date(report: Report) -> None:
