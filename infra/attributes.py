@@ -21,8 +21,8 @@ PLAYBACK = (*VISIBILITY, "videoId", "duration", "source", "thumbnails", "picture
 SUMMARY = tuple(dict.fromkeys((*schema.PROJECTION, *VISIBILITY)))
 """What lists show of a video, to whom it may be shown."""
 
-FOUND = (*SUMMARY, "tags", "language")
-"""The same, and what else a search filters by."""
+FOUND = (*SUMMARY, "tags", "language", "description")
+"""The same, what else a search filters by, and in what it shows what fits."""
 
 VIEWS = ("views", "watched", "repeated", "owner", "unpublished", "expired", "deleted", "hour", "schemaVersion")
 """What counts a view at once, or says why it does not count."""

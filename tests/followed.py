@@ -1,5 +1,6 @@
 """The service with its feed, and the index of films that follows it."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 from shared.aws.dynamodb import Table
@@ -55,9 +56,9 @@ class Followed(Trailed):
         assert reply.status in (200, 201), reply.body
         self.settle()
 
-    def builder(self, folder: Path) -> Builder:
+    def builder(self, folder: Path, tell: Callable[[int], None] = lambda _: None) -> Builder:
         """A builder with a folder of its own."""
-        return Builder(self.generations, Copy(folder), self.table, self.feed, self.films, clock=self.clock)
+        return Builder(self.generations, Copy(folder), self.table, self.feed, self.films, clock=self.clock, tell=tell)
 
     def published(self, folder: Path, *video_ids: str) -> dict[str, Stored | None]:
         """What who copies the generation that holds finds of these videos."""

@@ -5,7 +5,7 @@ may not see: the usual measure, BM25, would tell how frequent a word is in films
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import log2
 
@@ -58,11 +58,22 @@ class Filters:
 class Asking:
     """A question of somebody at a time, as a query."""
 
-    def __init__(self, schema: Schema, question: Question, caller: Caller, now: int, filters: Filters) -> None:
+    def __init__(
+        self,
+        schema: Schema,
+        question: Question,
+        caller: Caller,
+        now: int,
+        filters: Filters,
+        without: Collection[str] = (),
+    ) -> None:
+        """`without`: ids of videos that are not asked for."""
         self._schema = schema
         self.is_by_time = not question.clauses
         """Whether everything fits equally well, so that the newest come first."""
         out = [self._fitting_anyhow(clause) for clause in question.excluded]
+        if without:
+            out.append(Query.term_set_query(schema, "id", list(without)))
 
         def among(must: Sequence[Query]) -> Query:
             return self._among(must, out, caller, now, filters)

@@ -139,14 +139,15 @@ class Engine:
         facets: Collection[str] = (),
         limit: int = 25,
         after: Hit | None = None,
+        without: Collection[str] = (),
     ) -> Found:
-        """A page of what the caller may see at this second, after a hit of the page before.
+        """A page of what the caller may see at this second, after a hit of the page before, `without` some videos.
 
         Without clauses the newest come first. A page that follows goes on where the hit before it stands now, or where it
         stood if that is not found any more.
         """
         searcher = self._searcher
-        asked = Asking(SCHEMA, question, caller, now, filters)
+        asked = Asking(SCHEMA, question, caller, now, filters, without)
         limit = min(limit, DEEPEST)
         past: tuple[float, str] | None = None
         if after:
@@ -161,11 +162,11 @@ class Engine:
     def similar(self, video_id: str, caller: Caller, now: int, *, limit: int = 10) -> list[Hit] | None:
         """The films most like one, without it; None if the index does not have it."""
         searcher = self._searcher
-        document = self._document(searcher, video_id)
-        if document is None:
+        address = self._address(searcher, video_id)
+        if address is None:
             return None
         asked = Asking.others(SCHEMA, video_id, caller, now)
-        said = candidates(words_of(document))
+        said = candidates(words_of(searcher.doc(address)))
         films, all_films = self._having(searcher, asked.all, said)
         terms = telling(said, films, all_films)
         if not terms:
@@ -173,10 +174,13 @@ class Engine:
         asked.like(terms)
         return self._ranked(searcher, asked.query, asked, min(limit, DEEPEST))[0][:limit]
 
-    def stored(self, video_id: str) -> Stored | None:
-        """A film's texts; None if the index does not have it."""
-        document = self._document(self._searcher, video_id)
-        return stored_of(document) if document else None
+    def stored(self, video_id: str, *, most_said: int | None = None) -> Stored | None:
+        """A film's texts; None if the index does not have it, or its captions have more characters than `most_said`."""
+        searcher = self._searcher
+        address = self._address(searcher, video_id)
+        if address is None or (most_said is not None and self._said(searcher, address) > most_said):
+            return None
+        return stored_of(searcher.doc(address))
 
     def files(self) -> list[File]:
         """What the last commit consists of, once merges have ended: a copy of these files is the same index."""
@@ -272,9 +276,15 @@ class Engine:
         return {name: _most_frequent(counts[name]["buckets"], name == "year") for name in facets}
 
     @staticmethod
-    def _document(searcher: tantivy.Searcher, video_id: str) -> tantivy.Document | None:
+    def _address(searcher: tantivy.Searcher, video_id: str) -> tantivy.DocAddress | None:
         found = searcher.search(tantivy.Query.term_query(SCHEMA, "id", video_id), 1, False).hits
-        return searcher.doc(found[0][1]) if found else None
+        return found[0][1] if found else None
+
+    @staticmethod
+    def _said(searcher: tantivy.Searcher, address: tantivy.DocAddress) -> int:
+        """Characters of a film's captions, without reading them."""
+        (spoken,) = searcher.fast_field_values("spoken", [address])
+        return int(spoken or 0)
 
 
 def _rank(hit: Hit) -> tuple[float, str]:

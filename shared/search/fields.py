@@ -39,6 +39,14 @@ class Stored(NamedTuple):
     description: str
     captions: Sequence[Said]
 
+    @property
+    def said(self) -> int:
+        """Characters of the captions."""
+        return sum(len(said.texts) for said in self.captions)
+
+
+NOTHING_STORED = Stored("", (), (), "", ())
+
 
 def _schema() -> tantivy.Schema:
     schema = tantivy.SchemaBuilder()
@@ -59,7 +67,7 @@ def _schema() -> tantivy.Schema:
     for name in ("year", "createdAt", "recent"):
         schema.add_integer_field(name, fast=True)
     schema.add_unsigned_field("length", indexed=True)
-    for name in ("high", "low"):
+    for name in ("high", "low", "spoken"):
         schema.add_unsigned_field(name, fast=True)
     schema.add_float_field("spread", fast=True)
     return schema.build()
@@ -115,6 +123,7 @@ def _add_texts(document: tantivy.Document, film: Film) -> None:
         document.add_text("captions", text)
         document.add_bytes("said", "\n".join(text for _, text, _ in cues).encode())
         document.add_bytes("starts", " ".join(str(start) for start, _, _ in cues).encode())
+    document.add_unsigned("spoken", sum(len(text) + 1 for cues in said.values() for _, text, _ in cues))
     every = {word for values in (*texts.values(), spoken) for text in values for word in text.split()}
     document.add_text(ALL, " ".join(sorted(every)))
 

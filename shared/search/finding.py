@@ -6,13 +6,16 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from shared.aws.dynamodb import LARGEST_BATCH_GET
 from shared.core.attributes import Item
 from shared.core.caller import Caller
+from shared.core.errors import Unavailable
 from shared.core.position import Position
 from shared.core.regions import language as usual_language
 from shared.schema import VIDEO
 from shared.search.asking import Filters
-from shared.search.engine import Engine, Hit
+from shared.search.engine import DEEPEST, Engine, Hit
+from shared.search.fields import NOTHING_STORED
 from shared.search.highlights import Highlighter, Highlights
 from shared.search.question import Question
 from shared.videos.access import VISIBILITY_ATTRIBUTES, seen_by
@@ -22,6 +25,8 @@ from shared.videos.video import folded_tags
 
 SPARE = 10
 """How many more films that are alike are looked up than are asked for: some may be hidden."""
+MOST_QUOTED = 10_000_000
+"""Characters of captions that are read for a page: all that is said in 100 feature films, and some 0.3 seconds' work."""
 
 Shown = Callable[[dict[str, Any]], dict[str, Any]]
 """Puts addresses in place of what pictures are stored as."""
@@ -55,51 +60,67 @@ class Finding:
         limit: int,
         after: Position | None,
     ) -> Results:
-        """A page of what is found; it is full unless nothing more is."""
-        items: list[tuple[Hit, Item]] = []
+        """A page of what is found; it is full unless nothing more is.
+
+        Counts are the index's, without what is hidden of this page. Raises Unavailable if that is more than can be looked up.
+        """
         last = _hit_at(after) if after else None
-        found = self._engine.search(question, caller, now, filters=filters, facets=facets, limit=limit, after=last)
-        first = found
+        videos: dict[str, Item | None] = {}
+        hidden: set[str] = set()
+        size = limit
         while True:
-            left = list(found.hits)
-            for hit, video in zip(found.hits, self._kept(found.hits, filters, caller, now), strict=True):
-                if len(items) == limit:
-                    break
-                last = left.pop(0)
-                if video is not None:
-                    items.append((hit, video))
-            if len(items) == limit or not found.more:
+            found = self._engine.search(
+                question, caller, now, filters=filters, facets=facets, limit=size, after=last, without=hidden
+            )
+            # Only what was not looked up yet.
+            missing = [hit.video_id for hit in found.hits if hit.video_id not in videos]
+            videos.update(zip(missing, self._kept(missing, filters, caller, now), strict=True))
+            gone = {video_id for video_id in missing if videos[video_id] is None}
+            if not gone:
                 break
-            found = self._engine.search(question, caller, now, filters=filters, limit=limit, after=last)
+            hidden |= gone
+            if len(hidden) > DEEPEST:
+                raise Unavailable("The index is far behind what has been hidden; try again.", retry_after=10)
+            # As many more as were hidden, for those that follow may be as well.
+            is_full = len(found.hits) - len(gone) >= limit
+            size = limit if is_full else min(limit + len(hidden), LARGEST_BATCH_GET)
+        items = [(hit, video) for hit in found.hits[:limit] if (video := videos[hit.video_id])]
         counted = {
-            name: [{"value": value, "count": count} for value, count in values] for name, values in first.facets.items()
+            name: [{"value": value, "count": count} for value, count in values] for name, values in found.facets.items()
         }
-        resume = _place_of(last) if last and (left or found.more) else None
-        return Results(self._documents(items, question), first.total, counted, resume)
+        is_last = len(found.hits) <= limit and not found.more
+        resume = None if is_last else _place_of(items[-1][0])
+        return Results(self._documents(items, question), found.total, counted, resume)
 
     def similar(self, video_id: str, caller: Caller, now: int, limit: int) -> list[dict[str, Any]]:
         """The films most like one; raises NotFound unless the caller may see it."""
         item = self._videos.table.get(VIDEO.key(videoId=video_id), attributes=VISIBILITY_ATTRIBUTES)
         seen_by(item, caller, now)
         hits = self._engine.similar(video_id, caller, now, limit=limit + SPARE) or []
-        videos = self._kept(hits, Filters(), caller, now)
+        videos = self._kept([hit.video_id for hit in hits], Filters(), caller, now)
         alike = [(hit, video) for hit, video in zip(hits, videos, strict=True) if video is not None]
         return [self._document(video) | {"score": _score(hit)} for hit, video in alike[:limit]]
 
-    def _kept(self, hits: Sequence[Hit], filters: Filters, caller: Caller, now: int) -> list[Item | None]:
-        """The videos of hits as the table has them, None for those that are not shown, or no longer what was asked for."""
-        ids = [hit.video_id for hit in hits]
-        videos = self._videos.summaries(ids, caller, now, also=("tags", "language"))
+    def _kept(self, video_ids: Sequence[str], filters: Filters, caller: Caller, now: int) -> list[Item | None]:
+        """The videos as the table has them, None for those that are not shown, or no longer what was asked for."""
+        videos = self._videos.summaries(video_ids, caller, now, also=("tags", "language", "description"))
         return [video if video is not None and _keeps(filters, video) else None for video in videos]
 
     def _documents(self, items: Sequence[tuple[Hit, Item]], question: Question) -> list[dict[str, Any]]:
         if not question.clauses:
             return [self._document(video) for _, video in items]
-        highlighter = Highlighter(question)
+        highlighter, left = Highlighter(question), MOST_QUOTED
         documents = []
         for hit, video in items:
-            stored = self._engine.stored(hit.video_id)
-            fits = highlighter.of(stored) if stored else Highlights((), None)
+            beside = self._engine.stored(hit.video_id, most_said=left) or NOTHING_STORED
+            left -= beside.said
+            # What was taken out of a text a moment ago is not shown: the index may not know of that yet.
+            texts = {
+                "title": video["title"],
+                "tags": video.get("tags", ()),
+                "description": video.get("description", ""),
+            }
+            fits = highlighter.of(beside._replace(**texts))
             documents.append(self._document(video) | {"score": _score(hit)} | _fits(fits))
         return documents
 

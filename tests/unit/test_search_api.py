@@ -89,6 +89,23 @@ class TestAnAnswer:
             "ranges": [[3, 8], [9, 10], [11, 14]],
         }
 
+    def test_shows_no_text_that_the_video_has_no_longer(self, service: Followed, api: Api) -> None:
+        film = service.film("My secret apples", description="Call secret 555", tags=["secret"])
+        assert len(ask(api, q="secret").json["items"][0]["highlights"]) == 3
+        api.patch(f"/v1/videos/{film}", {"title": "My apples", "description": None, "tags": []}, user="alice")
+        (found,) = ask(api, q="secret").json["items"]
+        assert (found["video"]["title"], found["highlights"]) == ("My apples", [])
+
+    def test_quotes_from_so_many_captions_as_can_be_read_at_once(
+        self, service: Followed, api: Api, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for title in ("Apples apples", "Apples", "Of apples"):
+            service.say(service.film(title), "All apples of this orchard")
+        monkeypatch.setattr("shared.search.finding.MOST_QUOTED", 2 * len("All apples of this orchard "))
+        found = ask(api, q="apples orchard").json["items"]
+        assert ["quote" in item for item in found] == [True, True, False]
+        assert all(item["highlights"] for item in found)
+
     def test_says_how_far_the_index_has_followed(self, service: Followed, api: Api) -> None:
         service.film("Apples")
         reply = ask(api, q="apples")
@@ -235,6 +252,46 @@ class TestPages:
         found = list(pages(api, q="film", limit=5))
         assert [len(page) for page in found if page] == [5, 5]
         assert {item["video"]["videoId"] for page in found for item in page} == set(films[1::2])
+
+    def test_and_counts_are_without_what_the_table_hides(self, service: Followed, api: Api) -> None:
+        films = [service.film(f"film {number}", category="art", tags=["Red"]) for number in range(5)]
+        assert ask(api, q="film").json["total"] == 5
+        api.patch(f"/v1/videos/{films[0]}", {"visibility": "private"}, user="alice")
+        api.delete(f"/v1/videos/{films[1]}", user="alice")
+        found = ask(api, q="film", facets="category,tag").json
+        assert (len(found["items"]), found["total"]) == (3, 3)
+        assert found["facets"] == {
+            name: [{"value": value, "count": 3}] for name, value in (("category", "art"), ("tag", "red"))
+        }
+
+    def test_look_up_no_video_twice_and_few_too_many(self, service: Followed, api: Api, table: Table) -> None:
+        """However few are asked for, and however many are hidden before them."""
+        films = [service.film(f"film {number}") for number in range(40)]
+        ask(api)
+        order = [item["video"]["videoId"] for item in ask(api, q="film", limit=100).json["items"]]
+        assert set(order) == set(films)
+        for film in order[:30]:
+            api.patch(f"/v1/videos/{film}", {"visibility": "private"}, user="alice")
+        with recorded(table.client) as operations:
+            found = ask(api, q="film", limit=1).json
+        batches = [
+            [key["sk"]["S"] and key["pk"]["S"] for key in asked.parameters["RequestItems"][table.name]["Keys"]]
+            for asked in operations
+            if asked.name == "BatchGetItem"
+        ]
+        assert [item["video"]["videoId"] for item in found["items"]] == [order[30]]
+        assert [len(batch) for batch in batches] == [1, 2, 4, 8, 16]
+        assert len({key for batch in batches for key in batch}) == 31
+        assert found["total"] == 10
+
+    def test_are_not_sought_for_ever(self, service: Followed, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+        films = [service.film(f"film {number}") for number in range(4)]
+        assert ask(api).json["total"] == 4
+        for film in films:
+            api.patch(f"/v1/videos/{film}", {"visibility": "private"}, user="alice")
+        monkeypatch.setattr("shared.search.finding.DEEPEST", 2)
+        reply = ask(api, q="film", limit=1)
+        assert (reply.status, reply.headers["retry-after"]) == (503, "10")
 
     def test_a_link_leads_to_the_next(self, service: Followed, api: Api) -> None:
         for number in range(2):

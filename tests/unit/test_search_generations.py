@@ -362,12 +362,12 @@ class TestBuildersThatDie:
 
 class TestARebuild:
     def test_without_time_is_saved_and_goes_on_elsewhere(
-        self, service: Followed, builder: Builder, fresh: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
+        self, service: Followed, fresh: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(building, "PAGE", 2)
         films = [service.film(f"Film {number}") for number in range(9)]
-        in_time = iter([True, True, False])
-        run = builder.run(lambda: next(in_time))
+        put = [0]
+        run = service.builder(fresh(), put.append).run(lambda: put[-1] == 0)
         assert run.outcome == "unfinished"
         assert 0 < run.put < len(films)
         assert service.generations.pointer().generation is None
@@ -439,12 +439,12 @@ class TestARebuild:
         assert service.generations.pointer().previous == old.generation, "who still runs the release before reads it"
 
     def test_begins_anew_when_its_draft_is_of_another_form(
-        self, service: Followed, builder: Builder, fresh: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
+        self, service: Followed, fresh: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(building, "PAGE", 1)
         films = [service.film(f"Film {number}") for number in range(3)]
-        in_time = iter([True, True, False])
-        assert builder.run(lambda: next(in_time)).put > 0
+        put = [0]
+        assert service.builder(fresh(), put.append).run(lambda: put[-1] == 0).outcome == "unfinished"
         deploy_other_form(monkeypatch)
         run = service.builder(fresh()).run()
         assert (run.outcome, service.generations.pointer().films) == ("published", len(films))

@@ -200,7 +200,7 @@ ALLOWED = {
         "dynamodb:GetItem AuditTable CHANGES#*",
         "dynamodb:Query AuditTable CHANGES#*",
         "dynamodb:GetItem Table INDEX",
-        _only("dynamodb:BatchGetItem Table VIDEO#*", SUMMARY, "language tags"),
+        _only("dynamodb:BatchGetItem Table VIDEO#*", SUMMARY, "description language tags"),
         _only("dynamodb:GetItem Table VIDEO#*", SEEN),
         "dynamodb:Query Table VIDEO#*",
         "s3:GetObject Media/captions/*",
