@@ -19,7 +19,7 @@ _MARK = "-- end of command --"
 
 _VARYING = (
     (re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"), "<uuid>"),
-    (re.compile(r'"(createdAt|updatedAt|purgeAt|ratedAt|addedAt)":\d+'), r'"\1":<time>'),
+    (re.compile(r'"(createdAt|updatedAt|purgeAt|ratedAt|addedAt|asOf)":\d+'), r'"\1":<time>'),
     (re.compile(r'"(\d+)\.[0-9a-f]{16}"'), r'"\1.<hash>"'),
     (re.compile(r'"(sequence|at|to)": ?"?\d{10,}"?'), r'"\1":<time>'),
     (re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ"), "<time>"),
@@ -29,6 +29,7 @@ _VARYING = (
     (re.compile(r"(https?|s3)://[^\s\"]+?/(thumbnails|renditions)/"), r"\1://<bucket>/\2/"),
     (re.compile(r"/[0-9a-f]{32}/"), "/<hash>/"),
     (re.compile(r'"personId":"nm\d+"'), '"personId":<person>'),
+    (re.compile(r'"score":[\d.]+'), '"score":<score>'),
     (re.compile(r'"nextCursor":(null|"[^"]+")'), '"nextCursor":<cursor>'),
 )
 

@@ -115,6 +115,9 @@ def test_masking_hides_what_varies_and_nothing_else() -> None:
     assert tour.masked("2026-11-23 03:45:41Z  version 2\n12 events came; it is deleted.") == (
         "<time>  version 2\n<number> events came; it is deleted."
     )
+    assert tour.masked('{"total":1,"asOf":1795409003120,"items":[{"score":12.0071,"ranges":[[0,5]]}]}') == (
+        '{"total":1,"asOf":<time>,"items":[{"score":<score>,"ranges":[[0,5]]}]}'
+    )
     places = (
         '"http://127.0.0.1:4566/media/thumbnails/v/9f86d081884c7d659a2feaa0c55ad015/a.jpg","s3://b/renditions/v/720p"'
     )
