@@ -192,7 +192,7 @@ class Asking:
         count = len(question.words)
         yield Query.const_score_query(self._term("length", count), _AS_LONG)
         yield Query.const_score_query(self._term("length", count + 1), _ALMOST_AS_LONG)
-        if len(question.clauses) > 1:
+        if count > 1:
             for name, weight in WEIGHTS.items():
                 phrase = Query.phrase_query(self._schema, name, list(question.words))
                 yield Query.const_score_query(phrase, weight * _IN_ORDER)

@@ -99,6 +99,7 @@ class Highlighter:
             (number, clause.texts) for number, clause in enumerate(self._clauses) if isinstance(clause, Phrase)
         ]
         self._fits = _Fits(self._clauses)
+        self._is_sentence = len(question.words) > 1
         last = self._clauses[-1] if self._clauses else None
         # All of it, as somebody types or pastes what is said in a film.
         self._sentence = " " + " ".join(question.words) + ("" if isinstance(last, Word) and last.is_prefix else " ")
@@ -147,7 +148,7 @@ class Highlighter:
     def _quoted(self, said: Said, best: Sequence[int]) -> tuple[set[int], Quote] | None:
         """What of some captions fits best, and the clauses that it fits."""
         flat = f" {said.words} ".replace("\n", " ")
-        at = flat.find(self._sentence) if len(self._clauses) > 1 else -1
+        at = flat.find(self._sentence) if self._is_sentence else -1
         if at >= 0:
             first, last = (said.words.count("\n", 0, end) for end in (at, at + len(self._sentence.rstrip()) - 1))
             return set(range(len(self._clauses))), self._cited(said, first, last, best)

@@ -5,6 +5,7 @@ Nothing of a question is ever read by Tantivy's own parser: operators of other e
 
 import re
 from dataclasses import dataclass
+from itertools import chain
 
 from shared.core.errors import InvalidParameter
 from shared.core.text import BREAKS
@@ -67,14 +68,10 @@ class Question:
     """What a film must have, all of it, and what it must not have any of. One without clauses asks for every film."""
 
     clauses: tuple[Clause, ...] = ()
+    """Each once."""
     excluded: tuple[Clause, ...] = ()
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        """All words that are asked for, in their order."""
-        return tuple(
-            text for clause in self.clauses for text in ((clause.text,) if isinstance(clause, Word) else clause.texts)
-        )
+    words: tuple[str, ...] = ()
+    """All words that are asked for, as they follow each other."""
 
 
 def parse(q: str) -> Question:
@@ -97,7 +94,8 @@ def parse(q: str) -> Question:
             clauses.append(_together(found))
         else:
             clauses += _typed(found, is_phrase=is_phrase, is_last=part.end() == len(q))
-    question = Question(tuple(dict.fromkeys(clauses)), tuple(dict.fromkeys(excluded)))
+    texts = ((clause.text,) if isinstance(clause, Word) else clause.texts for clause in clauses)
+    question = Question(tuple(dict.fromkeys(clauses)), tuple(dict.fromkeys(excluded)), tuple(chain(*texts)))
     if len(question.clauses) + len(question.excluded) > MOST_CLAUSES:
         raise InvalidParameter.named("q", f"must have at most {MOST_CLAUSES} words and phrases")
     if not clauses:

@@ -389,6 +389,15 @@ def test_words_in_their_order_come_first(engine: Engine) -> None:
     assert titles(engine, "may the force be with you") == ["2", "1"]
 
 
+def test_a_sentence_that_says_a_word_twice_comes_first_too(engine: Engine) -> None:
+    put(
+        engine,
+        *(a_film(number, str(number), captions={"en": [(0, "so new it was")]}) for number in range(1, 9)),
+        a_film(9, "9", captions={"en": [(0, "it was so, so new")]}),
+    )
+    assert titles(engine, "it was so so new ")[0] == "9"
+
+
 HOSTILE = [
     "a~9 b~2 c~99",
     " ".join(f"terminatr{letter}" for letter in "abcdefghijklmnopqrst"),

@@ -154,6 +154,11 @@ def test_the_cue_that_fits_best_is_shown(q: str, said: tuple[int, str] | None) -
     assert quote(q) == said
 
 
+def test_a_sentence_is_shown_that_says_a_word_twice() -> None:
+    captions = {"en": [(0, "so new"), (5_000, "It was so, so new.")]}
+    assert quote("so so new", captions) == (5_000, "It was [so], [so] [new].")
+
+
 def test_the_first_place_is_shown_of_those_that_fit_alike() -> None:
     assert quote("force") == (5_500, "The [Force] is strong with this one.")
 

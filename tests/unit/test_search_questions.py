@@ -70,7 +70,9 @@ def test_operators_of_other_engines_are_plain_text(operators: str) -> None:
 
 
 def test_what_is_asked_twice_is_asked_once() -> None:
-    assert parse("new york new york ").words == ("new", "york")
+    question = parse("new york new york ")
+    assert question.clauses == (Word("new", may_lack_letter=True), Word("york", typos=1))
+    assert question.words == ("new", "york", "new", "york"), "as it may be said"
 
 
 @pytest.mark.parametrize(
