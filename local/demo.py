@@ -279,8 +279,16 @@ def load_scenes(admin: Client, owner: str) -> list[str]:
         # A run that was stopped may have left a video without its film.
         if "source" not in _expect(admin.send("GET", f"/v1/videos/{video_id}"), 200):
             upload(admin, video_id, scenes.film(scene))
+        _caption(admin, video_id, scenes.captions(scene))
         ids.append(video_id)
     return ids
+
+
+def _caption(client: Client, video_id: str, text: str) -> None:
+    headers = {"Content-Type": "text/vtt", "If-None-Match": "*"}
+    answer = client.send("PUT", f"/v1/videos/{video_id}/captions/en", content=text, headers=headers)
+    if answer.status_code not in (201, 412):
+        raise LocalError(f"The captions of a film were refused: {reason(answer)}.")
 
 
 def upload(client: Client, video_id: str, content: bytes) -> None:
@@ -314,6 +322,8 @@ def demo(console: Console) -> None:
         _list(console, alice, "What Warner Bros. released in 2005", {"userId": "warner-bros", **year, "limit": "10"})
         if newest:
             _view(console, alice, newest[0])
+        search = f"{service['baseUrl']}/console/#/search?q=%22the+water%22"
+        console.print(f"\nWhat is said in the films: {search}", soft_wrap=True)
     finally:
         admin.close()
         alice.close()

@@ -25,6 +25,8 @@ class Scene:
     category: str
     tags: tuple[str, ...]
     description: str
+    said: tuple[str, str]
+    """In the first half, and in the second."""
     sky: tuple[Colour, Colour]
     """Its colours above and at the horizon."""
     land: Colour
@@ -37,6 +39,7 @@ SCENES = (
         "nature",
         ("sea", "morning"),
         "An hour at the shore, in eight seconds.",
+        ("The water has gone out a mile.", "It will be back before breakfast."),
         ((38, 84, 124), (255, 209, 148)),
         (31, 60, 72),
         (255, 240, 200),
@@ -46,6 +49,7 @@ SCENES = (
         "travel",
         ("sea", "night"),
         "From the quay to the open water.",
+        ("All aboard who are coming aboard.", "Behind us, the lights of the harbour."),
         ((9, 12, 38), (54, 58, 105)),
         (12, 16, 30),
         (244, 241, 222),
@@ -55,6 +59,7 @@ SCENES = (
         "nature",
         ("fields", "summer"),
         "The last field before the rain.",
+        ("One more field, and then the rain.", "My grandfather sowed this one."),
         ((242, 142, 54), (255, 232, 170)),
         (110, 74, 26),
         (255, 250, 214),
@@ -64,6 +69,7 @@ SCENES = (
         "nature",
         ("mountains", "winter"),
         "It came early that year.",
+        ("Listen: you can hear nothing at all.", "By noon the pass was closed."),
         ((120, 150, 178), (236, 242, 246)),
         (196, 210, 222),
         (255, 255, 255),
@@ -73,6 +79,7 @@ SCENES = (
         "travel",
         ("desert", "railway"),
         "Twelve hundred kilometres without a curve.",
+        ("The driver has not touched the wheel since Tuesday.", "There is no wheel."),
         ((70, 130, 180), (250, 214, 165)),
         (196, 120, 62),
         (255, 244, 214),
@@ -82,6 +89,7 @@ SCENES = (
         "nature",
         ("mountains", "evening"),
         "The light goes, the bells stay.",
+        ("First the goats come down, then the dark.", "Seven bells, and one is missing."),
         ((68, 34, 84), (250, 128, 114)),
         (46, 26, 58),
         (255, 214, 165),
@@ -91,6 +99,7 @@ SCENES = (
         "studio",
         ("portrait",),
         "A rehearsal, seen from the door.",
+        ("Again, from the second verse.", "Nobody look at the camera."),
         ((12, 66, 54), (122, 196, 150)),
         (8, 40, 34),
         (224, 255, 220),
@@ -100,6 +109,7 @@ SCENES = (
         "animation",
         ("space", "short"),
         "A rover, its shadow, and nobody else.",
+        ("Day four hundred and six.", "There was water here once."),
         ((58, 16, 12), (226, 112, 76)),
         (120, 40, 24),
         (255, 224, 196),
@@ -109,6 +119,7 @@ SCENES = (
         "travel",
         ("railway", "winter"),
         "Where the map ends, the train goes on.",
+        ("Next stop, in three hours, if we stop.", "The rails sing before you see the train."),
         ((20, 44, 60), (120, 220, 190)),
         (16, 34, 44),
         (226, 255, 244),
@@ -118,6 +129,7 @@ SCENES = (
         "nature",
         ("sea", "summer"),
         "Five metres of clear water.",
+        ("You can count the stones through the water.", "Somebody has: there are nine thousand."),
         ((0, 119, 182), (144, 224, 239)),
         (2, 62, 108),
         (255, 255, 230),
@@ -127,6 +139,7 @@ SCENES = (
         "animation",
         ("short", "night"),
         "Cut out by hand, frame by frame.",
+        ("The moon is made of two sheets of paper.", "The scissors are not in the film."),
         ((44, 44, 84), (240, 200, 120)),
         (30, 30, 60),
         (255, 246, 190),
@@ -136,11 +149,17 @@ SCENES = (
         "news",
         ("sea", "evening"),
         "What the wind left on the beach.",
+        ("It came over the wall at four in the morning.", "The water took the boats, and left the bell."),
         ((72, 84, 98), (222, 196, 160)),
         (52, 56, 62),
         (255, 232, 190),
     ),
 )
+
+
+def captions(scene: Scene) -> str:
+    """What is said in it, as WebVTT."""
+    return "WEBVTT\n\n00:01.000 --> 00:03.500\n{}\n\n00:04.500 --> 00:07.500\n{}\n".format(*scene.said)
 
 
 def film(scene: Scene) -> bytes:

@@ -30,6 +30,8 @@ WIDTH, HEIGHT = 1280, 800
 PATIENCE_MS = 60_000
 READY_SECONDS = 300.0
 """For all films to be ready."""
+SEARCHED = "watre"
+"""With a typo: in the description or the captions of five films."""
 NO_FILM = b"This is a letter, and not a film.\n" * 100
 
 
@@ -68,6 +70,7 @@ class Studio:
         broken = self._send("bob", "POST", "/v1/videos", {"title": "Letter from the archive"})["videoId"]
         upload(self.clients["bob"], broken, NO_FILM)
         self._await("failed", [broken])
+        self._await_found(SEARCHED, 4)
         return films
 
     def _send(self, user: str, method: str, path: str, body: Any = None) -> Any:
@@ -84,6 +87,13 @@ class Studio:
                     raise LocalError(f"The video {video_id} did not become {status} in {READY_SECONDS:.0f} seconds.")
                 time.sleep(0.5)  # nothing says when it is, so it has to be asked
 
+    def _await_found(self, q: str, count: int) -> None:
+        deadline = time.monotonic() + READY_SECONDS
+        while self._send("alice", "GET", f"/v1/search?q={q}")["total"] < count:
+            if time.monotonic() > deadline:
+                raise LocalError(f"Search did not find {count} films in {READY_SECONDS:.0f} seconds.")
+            time.sleep(0.5)  # as above
+
 
 def take(studio: Studio) -> None:
     """Take all pictures."""
@@ -98,6 +108,8 @@ def take(studio: Studio) -> None:
             _keep(page, "video", [page.get_by_role("tabpanel"), page.locator("media-preview-thumbnail")])
             _go(page, "upload")
             _keep(page, "upload", [page.get_by_role("button", name="Choose films")])
+            _go(page, f"search?q={SEARCHED}")
+            _keep(page, "search", [page.locator("q mark").first, *_posters(page, 4)])
             _go(page, "playlists")
             page.get_by_role("link", name="By the sea").click()
             _keep(page, "playlist", [page.get_by_role("heading", name="By the sea"), *_posters(page, 4)])

@@ -143,6 +143,10 @@ class TestThePage:
         assert [name for name in files if name.endswith(".css")] == ["style.css"]
         assert files["style.css"] == b"p { color: red }\np { color: blue }"
 
+    def test_forgets_no_stylesheet(self, shipped: dict[str, bytes]) -> None:
+        """One that the page does not name would be shipped by itself, and loaded by nobody."""
+        assert [name for name in shipped if name.endswith(".css")] == ["style.css"]
+
     def test_leads_to_files_that_are_shipped(self, shipped: dict[str, bytes]) -> None:
         linked = re.findall(r'(?:href|src)="[0-9a-f]{16}/([^"]*)"', shipped["index.html"].decode())
         assert "app.js" in linked
