@@ -79,15 +79,16 @@ class _Fits(dict[str, tuple[tuple[int, int], ...]]):
 
     def among(self, words: set[str], clause: int) -> set[str]:
         """Those of some words that fit a clause."""
-        # Most words are too short or too long, which takes less to see than to look at their letters.
+        # Most words are too short or too long, or lack more letters than typos may take away. Both are seen faster than how far they are.
         asked = self._clauses[clause]
-        shortest, longest = len(asked.text) - 2, sys.maxsize if asked.is_prefix else len(asked.text) + 2
-        seen = self._seen[clause]
+        most = max(asked.typos, asked.prefix_typos, int(asked.may_lack_letter))
+        shortest, longest = len(asked.text) - most, sys.maxsize if asked.is_prefix else len(asked.text) + most
+        letters, fitting, seen = frozenset(asked.text), self._fitting[clause], self._seen[clause]
         for word in words - seen:
-            if shortest <= len(word) <= longest and asked.fit(word):
-                self._fitting[clause].add(word)
+            if shortest <= len(word) <= longest and len(letters.difference(word)) <= most and asked.fit(word):
+                fitting.add(word)
         seen |= words
-        return words & self._fitting[clause]
+        return words & fitting
 
 
 class Highlighter:

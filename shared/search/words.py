@@ -114,8 +114,8 @@ def distance(one: str, other: str, most: int) -> int:
     """How many typos lie between two words, each a letter too many, too few or another, or two neighbours exchanged;
     `most` + 1 if they are more.
     """
-    # A typo makes at most one letter disappear: nearly all words of a text are refused by this.
-    if abs(len(one) - len(other)) > most or len(set(one) - set(other)) > most:
+    # A typo makes at most one letter disappear, and another one come: nearly all words of a text are refused by this.
+    if abs(len(one) - len(other)) > most or len(set(one) - set(other)) > most or len(set(other) - set(one)) > most:
         return most + 1
     older: list[int] = []
     before: list[int] = []
