@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from shared.aws.dynamodb import LARGEST_BATCH_GET
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.errors import Unavailable
@@ -83,7 +82,7 @@ class Finding:
                 raise Unavailable("The index is far behind what has been hidden; try again.", retry_after=10)
             # As many more as were hidden, for those that follow may be as well.
             is_full = len(found.hits) - len(gone) >= limit
-            size = limit if is_full else min(limit + len(hidden), LARGEST_BATCH_GET)
+            size = limit if is_full else limit + len(hidden)
         items = [(hit, video) for hit in found.hits[:limit] if (video := videos[hit.video_id])]
         counted = {
             name: [{"value": value, "count": count} for value, count in values] for name, values in found.facets.items()
