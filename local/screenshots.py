@@ -70,7 +70,7 @@ class Studio:
         broken = self._send("bob", "POST", "/v1/videos", {"title": "Letter from the archive"})["videoId"]
         upload(self.clients["bob"], broken, NO_FILM)
         self._await("failed", [broken])
-        self._await_found(SEARCHED, 4)
+        self._await_found(SEARCHED, 5)
         return films
 
     def _send(self, user: str, method: str, path: str, body: Any = None) -> Any:

@@ -69,7 +69,14 @@ class Search:
         from shared.search.asking import Filters
 
         results = finding.page(
-            question, Filters(*wanted), caller, request.now, facets=query.facets, limit=asked.limit, after=asked.after
+            question,
+            Filters(*wanted),
+            caller,
+            request.now,
+            facets=query.facets,
+            limit=asked.limit,
+            after=asked.after,
+            consistent=places is not None,
         )
         about = {"total": results.total, **({"facets": results.facets} if query.facets else {}), "asOf": as_of}
         return asked.answer(results.items, results.resume, about)

@@ -59,8 +59,8 @@ SEARCH = (
         "GET /v1/search?consistentWith=c",
         ("GetItem",) * SHARDS + ("Query",) * SHARDS + ("BatchGetItem",),
         None,
-        f"pk = {CHANGES.pk} of each of the four, sk = {TAIL}, consistent; then as above, until the index has come there",
-        "7 RRU with the first page",
+        f"pk = {CHANGES.pk} of each of the four, sk = {TAIL}, consistent; then as above, until the index has come there, and the videos consistent",
+        "8 RRU with the first page",
         beyond=f"An owner's cursor says nothing of where everybody's logs are. {_FOLLOWED}",
     ),
     AccessPattern(

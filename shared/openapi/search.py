@@ -45,7 +45,7 @@ OPERATIONS: dict[str, Operation] = {
         "an admin finds what is hidden by naming its owner in `userId`. "
         + _FALLS_BEHIND
         + f"A question can be paged through up to {DEEPEST:,} videos. `total` and `facets` count all that it finds, as far as the index "
-        "has followed. 503 while there is no index, and when the index does not have in time what `consistentWith` asks for.",
+        "has followed. 503 while there is no index, when the index does not have in time what `consistentWith` asks for, and when it is far behind the videos.",
         {200: {"description": "A page", "headers": LINK, **json_content(ref("SearchPage"), FOUND)}},
         (errors.InvalidParameter, errors.InvalidCursor, errors.Forbidden),
         query(SearchVideos),

@@ -283,8 +283,8 @@ class Engine:
     @staticmethod
     def _said(searcher: tantivy.Searcher, address: tantivy.DocAddress) -> int:
         """Characters of a film's captions, without reading them."""
-        (spoken,) = searcher.fast_field_values("spoken", [address])
-        return int(spoken or 0)
+        (length,) = searcher.fast_field_values("saidLength", [address])
+        return int(length or 0)
 
 
 def _rank(hit: Hit) -> tuple[float, str]:

@@ -41,8 +41,8 @@ class Stored(NamedTuple):
 
     @property
     def said(self) -> int:
-        """Characters of the captions."""
-        return sum(len(said.texts) for said in self.captions)
+        """Characters of the captions, with one behind each text."""
+        return sum(len(said.texts) + 1 for said in self.captions)
 
 
 NOTHING_STORED = Stored("", (), (), "", ())
@@ -67,7 +67,7 @@ def _schema() -> tantivy.Schema:
     for name in ("year", "createdAt", "recent"):
         schema.add_integer_field(name, fast=True)
     schema.add_unsigned_field("length", indexed=True)
-    for name in ("high", "low", "spoken"):
+    for name in ("high", "low", "saidLength"):
         schema.add_unsigned_field(name, fast=True)
     schema.add_float_field("spread", fast=True)
     return schema.build()
@@ -123,7 +123,7 @@ def _add_texts(document: tantivy.Document, film: Film) -> None:
         document.add_text("captions", text)
         document.add_bytes("said", "\n".join(text for _, text, _ in cues).encode())
         document.add_bytes("starts", " ".join(str(start) for start, _, _ in cues).encode())
-    document.add_unsigned("spoken", sum(len(text) + 1 for cues in said.values() for _, text, _ in cues))
+    document.add_unsigned("saidLength", sum(len(text) + 1 for cues in said.values() for _, text, _ in cues))
     every = {word for values in (*texts.values(), spoken) for text in values for word in text.split()}
     document.add_text(ALL, " ".join(sorted(every)))
 

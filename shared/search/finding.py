@@ -25,7 +25,7 @@ from shared.videos.video import folded_tags
 SPARE = 10
 """How many more films that are alike are looked up than are asked for: some may be hidden."""
 MOST_QUOTED = 10_000_000
-"""Characters of captions that are read for a page: all that is said in 100 feature films, and some 0.3 seconds' work."""
+"""Characters of captions that are read for a page: all that is said in 100 feature films, and some 0.5 seconds' work."""
 
 Shown = Callable[[dict[str, Any]], dict[str, Any]]
 """Puts addresses in place of what pictures are stored as."""
@@ -58,31 +58,32 @@ class Finding:
         facets: Collection[str],
         limit: int,
         after: Position | None,
+        consistent: bool = False,
     ) -> Results:
-        """A page of what is found; it is full unless nothing more is.
+        """A page of what is found; it is full unless nothing more is. `consistent`: with all writes that the index has.
 
-        Counts are the index's, without what is hidden of this page. Raises Unavailable if that is more than can be looked up.
+        Counts are the index's, less what the table drops of this page. Raises Unavailable if it drops more than DEEPEST.
         """
         last = _hit_at(after) if after else None
         videos: dict[str, Item | None] = {}
-        hidden: set[str] = set()
+        dropped: set[str] = set()
         size = limit
         while True:
             found = self._engine.search(
-                question, caller, now, filters=filters, facets=facets, limit=size, after=last, without=hidden
+                question, caller, now, filters=filters, facets=facets, limit=size, after=last, without=dropped
             )
             # Only what was not looked up yet.
             missing = [hit.video_id for hit in found.hits if hit.video_id not in videos]
-            videos.update(zip(missing, self._kept(missing, filters, caller, now), strict=True))
+            videos.update(zip(missing, self._kept(missing, filters, caller, now, consistent), strict=True))
             gone = {video_id for video_id in missing if videos[video_id] is None}
             if not gone:
                 break
-            hidden |= gone
-            if len(hidden) > DEEPEST:
-                raise Unavailable("The index is far behind what has been hidden; try again.", retry_after=10)
-            # As many more as were hidden, for those that follow may be as well.
+            dropped |= gone
+            if len(dropped) > DEEPEST:
+                raise Unavailable("The index is far behind the videos; try again.", retry_after=10)
+            # The more was dropped, the further ahead: what follows it was often changed together with it.
             is_full = len(found.hits) - len(gone) >= limit
-            size = limit if is_full else limit + len(hidden)
+            size = limit if is_full else limit + len(dropped)
         items = [(hit, video) for hit in found.hits[:limit] if (video := videos[hit.video_id])]
         counted = {
             name: [{"value": value, "count": count} for value, count in values] for name, values in found.facets.items()
@@ -100,9 +101,12 @@ class Finding:
         alike = [(hit, video) for hit, video in zip(hits, videos, strict=True) if video is not None]
         return [self._document(video) | {"score": _score(hit)} for hit, video in alike[:limit]]
 
-    def _kept(self, video_ids: Sequence[str], filters: Filters, caller: Caller, now: int) -> list[Item | None]:
+    def _kept(
+        self, video_ids: Sequence[str], filters: Filters, caller: Caller, now: int, consistent: bool = False
+    ) -> list[Item | None]:
         """The videos as the table has them, None for those that are not shown, or no longer what was asked for."""
-        videos = self._videos.summaries(video_ids, caller, now, also=("tags", "language", "description"))
+        more = ("tags", "language", "description")
+        videos = self._videos.summaries(video_ids, caller, now, also=more, consistent=consistent)
         return [video if video is not None and _keeps(filters, video) else None for video in videos]
 
     def _documents(self, items: Sequence[tuple[Hit, Item]], question: Question) -> list[dict[str, Any]]:
@@ -111,15 +115,15 @@ class Finding:
         highlighter, left = Highlighter(question), MOST_QUOTED
         documents = []
         for hit, video in items:
-            beside = self._engine.stored(hit.video_id, most_said=left) or NOTHING_STORED
-            left -= beside.said
+            indexed = self._engine.stored(hit.video_id, most_said=left) or NOTHING_STORED
+            left -= indexed.said
             # What was taken out of a text a moment ago is not shown: the index may not know of that yet.
             texts = {
                 "title": video["title"],
-                "tags": video.get("tags", ()),
+                "tags": sorted(video.get("tags", ())),
                 "description": video.get("description", ""),
             }
-            fits = highlighter.of(beside._replace(**texts))
+            fits = highlighter.of(indexed._replace(**texts))
             documents.append(self._document(video) | {"score": _score(hit)} | _fits(fits))
         return documents
 

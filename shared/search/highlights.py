@@ -22,6 +22,11 @@ MOST_ANCHORS = 100
 """Places in captions that are looked at, of the part of the question that is said least."""
 WIDEST = 3
 """Cues that a sentence may go on for, if its words are not asked for as a phrase."""
+MOST_COMPARED = 50_000
+"""Words that are compared letter by letter with those of one question, on all of a page: some ten times what a page takes whose films say
+much, and half a second's work. Somebody may write captions in which every word is nearly one of their question."""
+MOST_SPELLINGS = 8
+"""Words of captions that are taken for one that was typed differently."""
 CUT = "…"
 
 Range = tuple[int, int]
@@ -67,28 +72,47 @@ class _Fits(dict[str, tuple[tuple[int, int], ...]]):
     """The clauses that each word fits, and how well, worked out when it is first met."""
 
     def __init__(self, clauses: Sequence[Clause]) -> None:
-        self._words = [(number, clause) for number, clause in enumerate(clauses) if isinstance(clause, Word)]
-        self._clauses = dict(self._words)
-        self._fitting: dict[int, set[str]] = {number: set() for number, _ in self._words}
-        self._seen: dict[int, set[str]] = {number: set() for number, _ in self._words}
+        self._asked = {number: _Asked.of(clause) for number, clause in enumerate(clauses) if isinstance(clause, Word)}
+        self._fitting: dict[int, set[str]] = {number: set() for number in self._asked}
+        self._seen: dict[int, set[str]] = {number: set() for number in self._asked}
+        self._left = MOST_COMPARED
 
     def __missing__(self, word: str) -> tuple[tuple[int, int], ...]:
-        fits = ((number, clause.fit(word)) for number, clause in self._words)
+        fits = ((number, self._fit(asked, word)) for number, asked in self._asked.items() if asked.may_be(word))
         found = self[word] = tuple((number, fit) for number, fit in fits if fit)
         return found
 
     def among(self, words: set[str], clause: int) -> set[str]:
         """Those of some words that fit a clause."""
-        # Most words are too short or too long, or lack more letters than typos may take away. Both are seen faster than how far they are.
-        asked = self._clauses[clause]
-        most = max(asked.typos, asked.prefix_typos, int(asked.may_lack_letter))
-        shortest, longest = len(asked.text) - most, sys.maxsize if asked.is_prefix else len(asked.text) + most
-        letters, fitting, seen = frozenset(asked.text), self._fitting[clause], self._seen[clause]
-        for word in words - seen:
-            if shortest <= len(word) <= longest and len(letters.difference(word)) <= most and asked.fit(word):
-                fitting.add(word)
+        asked, fitting, seen = self._asked[clause], self._fitting[clause], self._seen[clause]
+        fitting.update(word for word in words - seen if asked.may_be(word) and self._fit(asked, word))
         seen |= words
         return words & fitting
+
+    def _fit(self, asked: "_Asked", word: str) -> int:
+        self._left -= 1
+        return asked.word.fit(word, forgiving=self._left >= 0)
+
+
+class _Asked(NamedTuple):
+    """A word of a question, and what tells quickly that another one is too different."""
+
+    word: Word
+    letters: frozenset[str]
+    most: int
+    """Typos that it may have at most."""
+    shortest: int
+    longest: int
+
+    @classmethod
+    def of(cls, word: Word) -> "_Asked":
+        most = max(word.typos, word.prefix_typos, int(word.may_lack_letter))
+        length = len(word.text)
+        return cls(word, frozenset(word.text), most, length - most, sys.maxsize if word.is_prefix else length + most)
+
+    def may_be(self, word: str) -> bool:
+        """Whether it is worth comparing them: most words are too short or too long, or lack too many letters."""
+        return self.shortest <= len(word) <= self.longest and len(self.letters.difference(word)) <= self.most
 
 
 class Highlighter:
@@ -101,9 +125,8 @@ class Highlighter:
         ]
         self._fits = _Fits(self._clauses)
         self._is_sentence = len(question.words) > 1
-        last = self._clauses[-1] if self._clauses else None
         # All of it, as somebody types or pastes what is said in a film.
-        self._sentence = " " + " ".join(question.words) + ("" if isinstance(last, Word) and last.is_prefix else " ")
+        self._sentence = f" {' '.join(question.words)}" + " " * (not question.is_open)
 
     def of(self, film: Stored) -> Highlights:
         """Where a film fits."""
@@ -203,7 +226,7 @@ class _Needles:
             return []
         if self._vocabulary is None:
             self._vocabulary = set(self._flat.split())
-        return [f" {word} " for word in sorted(self._fits.among(self._vocabulary, number))]
+        return [f" {word} " for word in sorted(self._fits.among(self._vocabulary, number))[:MOST_SPELLINGS]]
 
 
 def _anchors(flat: str, words: str, needles: Iterable[str]) -> list[Range]:

@@ -38,12 +38,14 @@ class Word:
     prefix_typos: int = 0
     """How many may be in the start of a word, where `is_prefix`."""
 
-    def fit(self, word: str) -> int:
-        """EXACT, PREFIX, TYPO or PREFIX_TYPO, or 0 if the word of a film is another."""
+    def fit(self, word: str, *, forgiving: bool = True) -> int:
+        """EXACT, PREFIX, TYPO or PREFIX_TYPO, or 0 if the word of a film is another; without typos unless `forgiving`."""
         if word == self.text:
             return EXACT
         if self.is_prefix and word.startswith(self.text):
             return PREFIX
+        if not forgiving:
+            return 0
         if self.may_lack_letter and len(word) == ONE_TYPO and distance(self.text, word, 1) == 1:
             return TYPO
         if self.typos and distance(self.text, word, self.typos) <= self.typos:
@@ -72,6 +74,8 @@ class Question:
     excluded: tuple[Clause, ...] = ()
     words: tuple[str, ...] = ()
     """All words that are asked for, as they follow each other."""
+    is_open: bool = False
+    """Whether the last of them may still be typed."""
 
 
 def parse(q: str) -> Question:
@@ -95,7 +99,12 @@ def parse(q: str) -> Question:
         else:
             clauses += _typed(found, is_phrase=is_phrase, is_last=part.end() == len(q))
     texts = ((clause.text,) if isinstance(clause, Word) else clause.texts for clause in clauses)
-    question = Question(tuple(dict.fromkeys(clauses)), tuple(dict.fromkeys(excluded)), tuple(chain(*texts)))
+    question = Question(
+        tuple(dict.fromkeys(clauses)),
+        tuple(dict.fromkeys(excluded)),
+        tuple(chain(*texts)),
+        is_open=bool(clauses) and isinstance(clauses[-1], Word) and clauses[-1].is_prefix,
+    )
     if len(question.clauses) + len(question.excluded) > MOST_CLAUSES:
         raise InvalidParameter.named("q", f"must have at most {MOST_CLAUSES} words and phrases")
     if not clauses:

@@ -161,7 +161,13 @@ class VideoStore:
         return self.table.batch_get([VIDEO.key(videoId=video_id) for video_id in video_ids], consistent=consistent)
 
     def summaries(
-        self, video_ids: Sequence[str], caller: Caller, now: int, *, also: Iterable[str] = ()
+        self,
+        video_ids: Sequence[str],
+        caller: Caller,
+        now: int,
+        *,
+        also: Iterable[str] = (),
+        consistent: bool = False,
     ) -> list[Item | None]:
         """What a list shows of these videos, in their order: one BatchGetItem for 100 of them.
 
@@ -171,7 +177,8 @@ class VideoStore:
             return []
         keys = [VIDEO.key(videoId=video_id) for video_id in dict.fromkeys(video_ids)]
         attributes = dict.fromkeys([*SUMMARY_FIELDS, *VISIBILITY_ATTRIBUTES, *also])
-        items = {item["videoId"]: item for item in self.table.batch_get(keys, attributes=attributes)}
+        read = self.table.batch_get(keys, attributes=attributes, consistent=consistent)
+        items = {item["videoId"]: item for item in read}
         shown = {video_id: item for video_id, item in items.items() if is_shown(item, caller, now)}
         return [shown.get(video_id) for video_id in video_ids]
 

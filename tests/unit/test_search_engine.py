@@ -466,7 +466,7 @@ def test_texts_can_be_read_only_if_little_is_said(engine: Engine) -> None:
     put(engine, a_film(1, captions={"en": [(0, "apples"), (1, "pears")]}), a_film(2))
     said = engine.stored(video_id(1))
     assert said is not None
-    assert said.said == len("apples pears")
+    assert said.said == len("apples pears ")
     assert engine.stored(video_id(1), most_said=12) is None
     assert engine.stored(video_id(1), most_said=13) == said
     assert engine.stored(video_id(2), most_said=0) == engine.stored(video_id(2))

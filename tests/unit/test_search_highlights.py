@@ -1,7 +1,9 @@
 """What fits a question in a film is marked, and what is said is found in its captions."""
 
 import random
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import permutations
 
 import pytest
 from hypothesis import given
@@ -12,6 +14,7 @@ from shared.search.document import Film
 from shared.search.fields import Stored, document_of, stored_of
 from shared.search.highlights import CUT, LONGEST_PART, MOST_VALUES, Highlighter, Highlights, Part, Quote
 from shared.search.question import parse
+from shared.search.words import distance
 
 Cues = Mapping[str, Sequence[tuple[int, str]]]
 
@@ -157,6 +160,31 @@ def test_the_cue_that_fits_best_is_shown(q: str, said: tuple[int, str] | None) -
 def test_a_sentence_is_shown_that_says_a_word_twice() -> None:
     captions = {"en": [(0, "so new"), (5_000, "It was so, so new.")]}
     assert quote("so so new", captions) == (5_000, "It was [so], [so] [new].")
+
+
+def test_a_sentence_ends_where_its_question_does() -> None:
+    captions = {"en": [(0, "new 東 newer"), (5_000, "new 東 new")]}
+    assert quote("new 東 new ", captions) == (5_000, "[new] [東] [new]")
+    assert quote("new 東 new", captions) == (0, "[new] [東] [newer]")
+
+
+def test_hostile_captions_are_compared_a_limited_number_of_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of their words is nearly one of the question."""
+    anagrams = ["".join(letters) for letters in permutations("abcdef")]
+    compared = Counter[str]()
+
+    def counted(one: str, other: str, most: int) -> int:
+        compared["words"] += 1
+        return distance(one, other, most)
+
+    monkeypatch.setattr("shared.search.question.distance", counted)
+    monkeypatch.setattr("shared.search.highlights.MOST_COMPARED", 1_000)
+    highlighter = Highlighter(parse(" ".join(anagrams[::30]) + " "))
+    for number in range(3):
+        said = [(place, " ".join(anagrams[place::9])) for place in range(9)]
+        found = highlighter.of(stored("fedcba", description=" ".join(anagrams[number::7]), captions={"en": said}))
+        assert found.quote is not None, "what was typed as it is said is found all the same"
+    assert compared["words"] <= 1_000
 
 
 def test_the_first_place_is_shown_of_those_that_fit_alike() -> None:
