@@ -15,7 +15,7 @@ from playwright.sync_api import Locator, Page, Route, expect
 from local import ROOT
 from local.deployment import REGION
 from shared.schema import TABLE_NAME
-from tests.e2e.browser import Console, Hold, serious
+from tests.e2e.browser import Console, Hold, meet_first, serious
 from tests.e2e.conftest import Service, eventually
 
 SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
@@ -276,8 +276,8 @@ class TestGoingBack:
         video = spoilt(console.service)
         page = history(console, video)
         again = Hold(page, "**/revert?*")
-        page.route(
-            "**/revert?*", lambda route: route.fulfill(status=503, headers={"Retry-After": "1"}, json=BEHIND), times=1
+        meet_first(
+            page, "**/revert?*", lambda route: route.fulfill(status=503, headers={"Retry-After": "1"}, json=BEHIND)
         )
         page.get_by_role("button", name="Go back to this: version 2").click()
         dialog = page.get_by_role("dialog")

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, Request, Route, expect
 
-from tests.e2e.browser import Console, Hold, serious, wait_until
+from tests.e2e.browser import Console, Hold, meet_first, serious, wait_until
 from tests.e2e.conftest import Service
 from tests.films import clip
 
@@ -194,7 +194,7 @@ def test_each_part_is_sent_once_through_a_pause_the_end_of_a_token_and_wrong_eta
         route.continue_(post_data=json.dumps(wanted))
 
     page = console.open("upload")
-    page.route("**/complete", garble, times=2)
+    meet_first(page, "**/complete", garble, 2)
     transit = Transit(page, LATER_PARTS)
     seen = answers(page)
     shown = send(page, zeros, unique)
@@ -220,7 +220,7 @@ def test_each_part_is_sent_once_through_a_pause_the_end_of_a_token_and_wrong_eta
 def test_the_keyboard_stays_where_somebody_acts(console: Console, unique: str) -> None:
     page = console.open("upload", "bob")
     Transit(page, TO_S3)
-    page.route(TO_S3, lambda route: route.fulfill(status=403), times=2)  # the second one with a URL that is fresh
+    meet_first(page, TO_S3, lambda route: route.fulfill(status=403), 2)  # the second one with a URL that is fresh
     shown = send(page, clip("bikes"), unique)
     shown.get_by_role("button", name="Try again").press("Enter")
     expect(shown.get_by_role("button", name="Pause")).to_be_focused()
@@ -301,10 +301,10 @@ def test_a_quota_says_when_to_try_again(console: Console, unique: str) -> None:
         "detail": "",
     }
     # Nobody can use up a quota in a test: all of them share it.
-    page.route(
+    meet_first(
+        page,
         re.compile(r"/v1/videos/[^/]+/upload$"),
         lambda route: route.fulfill(status=429, headers={"Retry-After": "7000"}, body=json.dumps(problem)),
-        times=1,
     )
     shown = send(page, clip("bikes"), unique)
     expect(shown.get_by_role("alert")).to_contain_text("Quota exceeded")

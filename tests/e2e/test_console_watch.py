@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, Route, expect
 
-from tests.e2e.browser import PATIENCE_MS, Console, announced, serious
+from tests.e2e.browser import PATIENCE_MS, Console, announced, meet_first, serious
 from tests.e2e.conftest import Service, eventually
 from tests.films import clip
 
@@ -144,7 +144,7 @@ def test_an_address_that_has_ended_is_renewed(console: Console, film: dict[str, 
         refused.append(route.request.url)
         route.fulfill(status=403, body="<Error><Code>AccessDenied</Code></Error>", content_type="application/xml")
 
-    page.route(RENDITION, refuse, times=1)
+    meet_first(page, RENDITION, refuse)
     page.route("**/playback", lambda route: held.append(route) if refused else route.continue_())
     with page.expect_request(lambda request: bool(refused) and request.url.endswith("/playback")):
         page.goto(f"{console.service.base_url}/console/#/videos/{film['videoId']}")
