@@ -168,7 +168,7 @@ class Client:
         """One request, again after a pause while the service is busy; raises LocalError when it stays so."""
         problem, pause = "", 0.0
         for attempt in range(ATTEMPTS):
-            time.sleep(pause)  # as long as the service asks; not at all before the first attempt
+            time.sleep(pause)  # at least as long as the service asks; 0 before the first attempt
             pause = min(0.2 * 2**attempt, 5.0) * random.uniform(0.75, 1.25)
             try:
                 answer = self._http.request(method, self._base_url + path, **options)

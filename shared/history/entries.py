@@ -139,11 +139,11 @@ def _of_video(record: Record, old: Item, new: Item) -> Item | None:
 def _since(record: Record, old: Item, new: Item) -> int:
     """The time of the write, as the video says it itself; that of the record, if the video kept an older one."""
     recorded, said = record.at_ms // 1000, new.get("updatedAt", 0)
-    # Of one second are also two writes that follow each other. But an edit behind the service's back keeps the writeId, and an upgrade
-    # keeps the time of the write before it.
-    is_kept = said == old.get("updatedAt") and any(
-        (new.get("writeId") == old.get("writeId"), new.get("schemaVersion") != old.get("schemaVersion"))
-    )
+    # An edit behind the service's back keeps the writeId, and an upgrade the time: neither says when it was. What has
+    # a writeId of its own may have the time of the write before it all the same, when both were made in one second.
+    is_behind = new.get("writeId") == old.get("writeId")
+    is_upgrade = new.get("schemaVersion") != old.get("schemaVersion")
+    is_kept = said == old.get("updatedAt") and (is_behind or is_upgrade)
     return int(said if not is_kept and 0 <= recorded - said <= LONGEST_WRITE else recorded)
 
 
