@@ -25,9 +25,10 @@ from infra.site import CONSOLE, PACKAGES, site
 from local import LocalError, browser
 from local.browser import chromium
 from local.issuer import AUTHORIZE_PATH, TOKEN_PATH
-from tests.e2e.conftest import PATIENCE, Service, eventually
+from tests.e2e.conftest import Service
+from tests.waiting import LIMIT, eventually
 
-PATIENCE_MS = PATIENCE * 1000
+LIMIT_MS = LIMIT * 1000
 """For what a page shows at last."""
 
 _FILE = re.compile(r"/console/[0-9a-f]{16}/(.+)$")
@@ -174,9 +175,9 @@ class Console:
         return re.sub(r"(?<=[^:/])/.*", "", self.config["issuer"])
 
     def __post_init__(self) -> None:
-        self.context.set_default_timeout(PATIENCE_MS)
+        self.context.set_default_timeout(LIMIT_MS)
         self.context.add_init_script(LISTEN)
-        expect.set_options(timeout=PATIENCE_MS)
+        expect.set_options(timeout=LIMIT_MS)
         if os.environ.get("CONSOLE_LIVE"):
             self.context.route(_FILE, self._serve)
         self.context.on("request", self._note)

@@ -8,13 +8,12 @@ the folder of what the CDK deployed.
 
 import json
 import os
-import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
@@ -31,20 +30,6 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
     from tests.e2e.browser import Console
-
-PATIENCE = 120.0
-"""Seconds for what happens in the background: most of it is the first start of each function on a busy machine."""
-
-_Seen = TypeVar("_Seen")
-
-
-def eventually(look: Callable[[], _Seen], until: Callable[[_Seen], object] = bool) -> _Seen:
-    """What `look` returns once it is as wanted; it is asked again and again, but not for ever."""
-    deadline = time.monotonic() + PATIENCE
-    while not until(seen := look()):
-        assert time.monotonic() < deadline, f"it is still {seen!r}"
-        time.sleep(0.1)
-    return seen
 
 
 @dataclass

@@ -7,8 +7,9 @@ import pytest
 from playwright.sync_api import FilePayload, Locator, Page, expect
 
 from tests.e2e.browser import Console, announced, serious
-from tests.e2e.conftest import Service, eventually
+from tests.e2e.conftest import Service
 from tests.films import clip
+from tests.waiting import eventually
 
 SUBRIP = (
     b"1\n00:00:01,000 --> 00:00:04,000\nWe ride <i>out</i>\n\n2\n00:00:05,000 --> 00:00:09,000\nto the sea & back\n"

@@ -7,7 +7,8 @@ from typing import Any
 from playwright.sync_api import Locator, Page, Request, Route, expect
 
 from tests.e2e.browser import Console, announced, seek, serious
-from tests.e2e.conftest import Service, eventually
+from tests.e2e.conftest import Service
+from tests.waiting import eventually
 
 HOSTILE = '<img src=x onerror="window.hit=1">\u202e\u0645\u064a\u0646\u0627\u0621 \U0001f3ac ' + "W" * 150
 

@@ -16,7 +16,8 @@ from local import ROOT
 from local.deployment import REGION
 from shared.schema import TABLE_NAME
 from tests.e2e.browser import Console, Hold, meet_first, serious
-from tests.e2e.conftest import Service, eventually
+from tests.e2e.conftest import Service
+from tests.waiting import eventually
 
 SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 HOSTILE = '<img src=x onerror="window.hit=1">\u202e\u0645\u064a\u0646\u0627\u0621 \U0001f3ac ' + "W" * 150

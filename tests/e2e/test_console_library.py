@@ -10,7 +10,8 @@ import pytest
 from playwright.sync_api import Dialog, Locator, Page, Response, expect
 
 from tests.e2e.browser import Console, seek, serious
-from tests.e2e.conftest import Service, eventually
+from tests.e2e.conftest import Service
+from tests.waiting import eventually
 
 MINUTE = 60_000
 BATCH = 100

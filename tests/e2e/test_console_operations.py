@@ -8,7 +8,7 @@ from typing import Any, Literal
 from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.e2e.browser import Console, Hold, serious
-from tests.e2e.conftest import eventually
+from tests.waiting import eventually
 
 NO_FILM = b"This is not a film. " * 64
 SHOWN: tuple[tuple[Literal["light", "dark"], int], ...] = (("light", 360), ("dark", 1280))

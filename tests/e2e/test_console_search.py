@@ -6,8 +6,9 @@ import re
 from playwright.sync_api import Page, expect
 
 from tests.e2e.browser import Console, serious
-from tests.e2e.conftest import Service, eventually
+from tests.e2e.conftest import Service
 from tests.films import clip
+from tests.waiting import eventually
 
 HOSTILE = '<img src=x onerror="window.hit=1">\u202e\u0645\u064a'
 CAPTIONS = "WEBVTT\n\n00:01.000 --> 00:03.000\nWe begin\n\n00:05.000 --> 00:08.000\nThe {word} sails at dawn\n"

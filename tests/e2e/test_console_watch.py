@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, Route, expect
 
-from tests.e2e.browser import PATIENCE_MS, Console, announced, meet_first, serious
-from tests.e2e.conftest import Service, eventually
+from tests.e2e.browser import LIMIT_MS, Console, announced, meet_first, serious
+from tests.e2e.conftest import Service
 from tests.films import clip
+from tests.waiting import eventually
 
 RENDITION = re.compile(r"/renditions/.+\.mp4")
 """A version that the transcoder made, in a URL."""
@@ -59,7 +60,7 @@ def play(page: Page, seconds: float = 1) -> float:
 
 def played(page: Page, seconds: float) -> float:
     """Wait until it has played to a time; where it is then."""
-    return float(player(page).evaluate(PLAYED, [seconds, PATIENCE_MS]))
+    return float(player(page).evaluate(PLAYED, [seconds, LIMIT_MS]))
 
 
 def job(page: Page, name: str) -> Locator:

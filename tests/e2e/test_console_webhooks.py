@@ -13,8 +13,9 @@ from standardwebhooks import Webhook
 
 from shared.routes import CHANGES, READ, WRITE
 from tests.e2e.browser import Console, Hold, serious
-from tests.e2e.conftest import Service, eventually
+from tests.e2e.conftest import Service
 from tests.e2e.receiving import Receiver
+from tests.waiting import eventually
 
 HOSTILE = '<img src=x onerror="window.hit=1">\u202e\u0645\u064a\u0646\u0627\u0621 \U0001f3ac ' + "W" * 150
 SHOWN: tuple[tuple[Literal["light", "dark"], int], ...] = (("light", 360), ("dark", 1280), ("light", 2560))

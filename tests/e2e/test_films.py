@@ -13,8 +13,9 @@ from PIL import Image
 
 from local.deployment import REGION
 from shared.media.errors import NO_FILM
-from tests.e2e.conftest import Service, eventually
+from tests.e2e.conftest import Service
 from tests.films import clip, film
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.xdist_group("e2e")
 

@@ -12,7 +12,8 @@ import pytest
 
 from local import ROOT
 from local.ports import LOOPBACK, free_port
-from tests.e2e.conftest import PATIENCE, Service, eventually
+from tests.e2e.conftest import Service
+from tests.waiting import LIMIT, eventually
 
 pytestmark = pytest.mark.xdist_group("e2e")
 
@@ -36,7 +37,7 @@ def listening(service: Service, url: str, port: int) -> Iterator[tuple["subproce
         finally:
             listener.terminate()
             try:
-                listener.wait(PATIENCE)
+                listener.wait(LIMIT)
             finally:
                 listener.kill()  # which does nothing to one that has ended
                 reader.join()

@@ -9,7 +9,8 @@ import pytest
 from local.deployment import REGION
 from shared.relations.ratings import rating_key
 from shared.schema import TABLE_NAME
-from tests.e2e.conftest import Service, eventually
+from tests.e2e.conftest import Service
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.xdist_group("e2e")
 

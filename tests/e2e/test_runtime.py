@@ -18,7 +18,8 @@ from local.events import Event, Example, examples
 from local.rie import Emulator, installed
 from shared.aws.dynamodb import Table
 from shared.schema import CREDIT, JOB, VIDEO
-from tests.e2e.conftest import Service, eventually
+from tests.e2e.conftest import Service
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.xdist_group("e2e")
 

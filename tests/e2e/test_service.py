@@ -8,7 +8,8 @@ import pytest
 
 from shared.routes import ROUTES, Route
 from tests.documents import EXAMPLE
-from tests.e2e.conftest import Service, eventually
+from tests.e2e.conftest import Service
+from tests.waiting import eventually
 
 # One worker for all of them, because they share one deployment.
 pytestmark = pytest.mark.xdist_group("e2e")

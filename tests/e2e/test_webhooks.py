@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.conftest import Service, eventually
+from tests.e2e.conftest import Service
 from tests.e2e.receiving import Receiver
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.xdist_group("e2e")
 

@@ -1,0 +1,24 @@
+"""The one way in which tests wait: for an event, within one limit that the whole suite shares."""
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+LIMIT = 120.0
+"""Seconds until a wait fails. Generous, because a busy machine may need a minute to start a function."""
+POLL_SECONDS = 0.05
+"""Pause between two looks at a condition that cannot notify."""
+
+_Seen = TypeVar("_Seen")
+
+
+def eventually(look: Callable[[], _Seen], until: Callable[[_Seen], object] = bool) -> _Seen:
+    """Call `look` until `until` accepts its result, and return that result.
+
+    Raises AssertionError with the last result after LIMIT seconds.
+    """
+    deadline = time.monotonic() + LIMIT
+    while not until(seen := look()):
+        assert time.monotonic() < deadline, f"After {LIMIT:.0f} seconds it is still {seen!r}."
+        time.sleep(POLL_SECONDS)
+    return seen
