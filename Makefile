@@ -30,7 +30,7 @@ unexport PYTHONHOME PYTHONPATH VIRTUAL_ENV
 help: ## Show this list
 	@grep -E '^[a-z0-9-]+:.*## ' Makefile | awk -F ':.*## ' '{gsub("[$$][$$]", "$$", $$2); printf "  make %-13s %s\n", $$1, $$2}'
 
-run: $(STAMP) ## Start the service on this machine; Ctrl-C stops it (PORT=4566 ISSUER_PORT=4567)
+run: $(STAMP) ## Start the service on this machine; Ctrl-C stops it (PORT=4566 ISSUER_PORT=4567 OBJECTS_PORT=4568)
 	@$(PYTHON) -m local.run
 
 test: $(STAMP) ## Everything that must hold: lint, types, templates, tests, rehearsal (PYTEST_ARGS="-n 2 -k name")

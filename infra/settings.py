@@ -95,7 +95,7 @@ class Settings:
     throttle_rate: int
     throttle_burst: int
     endpoint: str | None
-    """Where the embedded AWS answers, for what a client gets to see of it; None on AWS."""
+    """Base URL at which the embedded AWS serves objects to clients; `None` on AWS."""
     jobs_per_day: int
     """How many jobs one owner may start on one day."""
     view_window: int
@@ -165,7 +165,7 @@ class Settings:
         endpoint = context.get("endpoint") or None
         if (target == "local") != (endpoint is not None):
             raise Misconfigured(
-                "The local target, and it alone, needs '-c endpoint=http://...', where MiniStack answers."
+                "The local target, and it alone, needs '-c endpoint=http://...', where MiniStack serves objects."
             )
         snap_start, provisioned = _cold_start(context.get("coldStart") or "none")
         is_for_trying = target == "local" or env == DEFAULT_ENV

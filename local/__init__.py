@@ -21,6 +21,7 @@ KEY_FILE = STATE / "issuer-key.pem"
 
 DEFAULT_PORT = 4566
 DEFAULT_ISSUER_PORT = 4567
+DEFAULT_OBJECTS_PORT = 4568
 AUDIENCE = "video-metadata"
 CONSOLE_CLIENT = "console"
 """The console's client id at the development issuer."""
@@ -43,8 +44,8 @@ def exit_status(action: Callable[[], object]) -> int:
 def running_service(file: Path = SERVICE_FILE) -> dict[str, Any]:
     """What `make run` leaves for scripts to read; raises LocalError when it is not running.
 
-    `baseUrl`, `consoleUrl`, `docsUrl`, `issuer`, `tokens` by user, and for tools that go past the API: AWS's `endpoint`, `tableName`,
-    and `assembly`, the folder of what the CDK deployed.
+    `baseUrl`, `consoleUrl`, `docsUrl`, `issuer`, `tokens` by user, and for tools that go past the API: `endpoint`,
+    `objectsEndpoint` and `secretAccessKey` of AWS, `tableName`, and `assembly`, the folder of what the CDK deployed.
     """
     try:
         service: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))

@@ -4,14 +4,11 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import boto3
-from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from local import LocalError
-from local.deployment import REGION
+from local.aws import Aws
 
 _HANDLER = ("functions.", ".handler.lambda_handler")
 
@@ -57,37 +54,14 @@ def synthesised(assembly: Path) -> list[Synthesised]:
     return sorted(functions, key=lambda function: function.folder)
 
 
-def configuration(endpoint: str, function: Synthesised) -> Configuration:
+def configuration(aws: Aws, function: Synthesised) -> Configuration:
     """How MiniStack runs a function of an assembly; raises LocalError when it was not deployed there."""
     try:
-        resource = client("cloudformation", endpoint).describe_stack_resource(
+        resource = aws.client("cloudformation").describe_stack_resource(
             StackName=function.stack, LogicalResourceId=function.logical_id
         )["StackResourceDetail"]
         name = resource["PhysicalResourceId"]
-        deployed = client("lambda", endpoint).get_function_configuration(FunctionName=name)
+        deployed = aws.client("lambda").get_function_configuration(FunctionName=name)
     except ClientError as error:
-        raise LocalError(f"The function {function.folder} is not deployed to {endpoint} ({error}).") from error
+        raise LocalError(f"The function {function.folder} is not deployed to {aws.endpoint} ({error}).") from error
     return Configuration(name, deployed["Environment"]["Variables"], deployed["MemorySize"], deployed["Timeout"])
-
-
-def client(service: Any, endpoint: str) -> Any:
-    """A client that reaches MiniStack and nothing else."""
-    return boto3.client(
-        service,
-        endpoint_url=endpoint,
-        region_name=REGION,
-        aws_access_key_id="test",
-        aws_secret_access_key="test",
-        config=Config(proxies={}, connect_timeout=5, read_timeout=30, retries={"max_attempts": 2}),
-    )
-
-
-def reaching(endpoint: str) -> dict[str, str]:
-    """The variables by which a function that runs outside of MiniStack finds it."""
-    return {
-        "AWS_ENDPOINT_URL": endpoint,
-        "AWS_ACCESS_KEY_ID": "test",
-        "AWS_SECRET_ACCESS_KEY": "test",
-        "AWS_REGION": REGION,
-        "AWS_DEFAULT_REGION": REGION,
-    }

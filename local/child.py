@@ -5,19 +5,22 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import IO
 
 from local import ROOT
 
 
-def spawn(module: str, *arguments: str, log: IO[bytes], env: Mapping[str, str]) -> "subprocess.Popen[bytes]":
-    """Start a module as a program, which must call `end_with_parent`."""
+def spawn(
+    module: str, *arguments: str, log: IO[bytes], env: Mapping[str, str], pass_fds: Sequence[int] = ()
+) -> "subprocess.Popen[bytes]":
+    """Start a module as a program, which must call `end_with_parent`; it inherits the descriptors in `pass_fds`."""
     return subprocess.Popen(
         [sys.executable, "-m", module, *arguments],
         cwd=ROOT,
         env=env,
+        pass_fds=pass_fds,
         stdin=subprocess.PIPE,  # its end shows the child that we are gone
         stdout=log,
         stderr=subprocess.STDOUT,

@@ -16,14 +16,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import boto3
-from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from local import AUDIENCE, CONSOLE_CLIENT, DEPLOYMENT_FILE, ROOT, LocalError, write_private
+from local.aws import ACCOUNT, REGION, Aws
 from local.toolbox import CDK, with_tools
 
-REGION = "us-east-1"
 API_STACK, JOBS_STACK, MEDIA_STACK = (f"VideoMetadata-dev-{part}" for part in ("Api", "Jobs", "Media"))
 STACKS = ("VideoMetadata-dev-Data", MEDIA_STACK, JOBS_STACK, API_STACK)
 BOOTSTRAP_STACK = "CDKToolkit"
@@ -77,15 +75,11 @@ class Deployment:
         )
 
 
-def environment(endpoint: str, work: Path) -> dict[str, str]:
+def environment(aws: Aws, work: Path) -> dict[str, str]:
     """The environment for the CDK command line: MiniStack is the only AWS it can reach."""
     env = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "CDK_"))}
     return with_tools(env) | {
-        "AWS_ENDPOINT_URL": endpoint,
-        "AWS_ACCESS_KEY_ID": "test",
-        "AWS_SECRET_ACCESS_KEY": "test",
-        "AWS_REGION": REGION,
-        "AWS_DEFAULT_REGION": REGION,
+        **aws.environment(),
         "AWS_EC2_METADATA_DISABLED": "true",
         # A developer's real profile must never be what gets deployed to.
         "AWS_CONFIG_FILE": os.devnull,
@@ -99,9 +93,9 @@ def environment(endpoint: str, work: Path) -> dict[str, str]:
     }
 
 
-def context(endpoint: str, issuer: str) -> list[str]:
+def context(aws: Aws, issuer: str) -> list[str]:
     """The CDK's arguments that make the local target of the app."""
-    given = {"target": "local", "endpoint": endpoint, "issuer": issuer, "audience": AUDIENCE}
+    given = {"target": "local", "endpoint": aws.objects_endpoint, "issuer": issuer, "audience": AUDIENCE}
     given["consoleClient"] = CONSOLE_CLIENT
     return [argument for name, value in given.items() for argument in ("-c", f"{name}={value}")]
 
@@ -127,37 +121,37 @@ def _files(path: Path) -> Iterator[Path]:
                 yield file
 
 
-def deploy(endpoint: str, issuer: str, work: Path, tell: Tell) -> None:
+def deploy(aws: Aws, issuer: str, work: Path, tell: Tell) -> None:
     """Bring MiniStack to what the sources say.
 
     `work` keeps the assembly, the log and what was deployed; it belongs to the same MiniStack data for good.
     Raises LocalError, naming the log, when the deploy fails.
     """
     record = work / DEPLOYMENT_FILE.name
-    wanted = fingerprint(endpoint, issuer)
+    wanted = fingerprint(aws.endpoint, aws.objects_endpoint, issuer)
     last = Deployment.load(record)
-    if last is not None and last.fingerprint == wanted and all(_is_deployed(endpoint, name) for name in STACKS):
+    if last is not None and last.fingerprint == wanted and all(_is_deployed(aws, name) for name in STACKS):
         tell("Nothing has changed since the last deploy")
-        complete(endpoint, work / "cdk.out", last.api_id)  # an earlier version of ours did less
+        complete(aws, work / "cdk.out", last.api_id)  # an earlier version of ours did less
         return
 
     record.unlink(missing_ok=True)  # until this deploy is through, nothing is known about what is there
     work.mkdir(parents=True, exist_ok=True)
-    env = environment(endpoint, work)
+    env = environment(aws, work)
     log = work / "deploy.log"
     log.unlink(missing_ok=True)
-    if not _is_deployed(endpoint, BOOTSTRAP_STACK):
+    if not _is_deployed(aws, BOOTSTRAP_STACK):
         tell("Preparing the account (cdk bootstrap)")
-        cdk(["bootstrap", f"aws://000000000000/{REGION}", "--app", ""], env, log, tell)
+        cdk(["bootstrap", f"aws://{ACCOUNT}/{REGION}", "--app", ""], env, log, tell)
     outputs = work / "outputs.json"
     outputs.unlink(missing_ok=True)
     tell("Synthesising and packaging (cdk deploy)")
     arguments = ["deploy", "--all", "--require-approval", "never", "--concurrency", "2", "--progress", "events"]
-    arguments += [*context(endpoint, issuer), "--output", str(work / "cdk.out"), "--outputs-file", str(outputs)]
+    arguments += [*context(aws, issuer), "--output", str(work / "cdk.out"), "--outputs-file", str(outputs)]
     cdk(arguments, env, log, tell)
     deployed = Deployment.of(outputs, wanted, issuer, log)
-    complete(endpoint, work / "cdk.out", deployed.api_id)
-    build_index(endpoint)
+    complete(aws, work / "cdk.out", deployed.api_id)
+    build_index(aws)
     write_private(record, json.dumps(asdict(deployed), indent=2) + "\n")
 
 
@@ -168,15 +162,15 @@ def _output(outputs: Path, stack: str, name: str, log: Path) -> str:
         raise LocalError(f"The deploy left no output {name} of the stack {stack}; see {log}.") from error
 
 
-def complete(endpoint: str, assembly: Path, api_id: str) -> None:
+def complete(aws: Aws, assembly: Path, api_id: str) -> None:
     """Set what the templates of a deployed assembly say and MiniStack's CloudFormation leaves out Can be repeated."""
-    switch_on_ttl(endpoint, assembly)
-    allow_origins(endpoint, assembly, api_id)
+    switch_on_ttl(aws, assembly)
+    allow_origins(aws, assembly, api_id)
 
 
-def switch_on_ttl(endpoint: str, assembly: Path) -> None:
+def switch_on_ttl(aws: Aws, assembly: Path) -> None:
     """Let the tables of an assembly forget what has expired, as its templates say."""
-    client = boto3.client("dynamodb", **_options(endpoint))
+    client = aws.client("dynamodb")
     for properties in _properties(assembly, "AWS::DynamoDB::GlobalTable"):
         if "TimeToLiveSpecification" in properties:
             client.update_time_to_live(
@@ -184,20 +178,20 @@ def switch_on_ttl(endpoint: str, assembly: Path) -> None:
             )
 
 
-def allow_origins(endpoint: str, assembly: Path, api_id: str) -> None:
+def allow_origins(aws: Aws, assembly: Path, api_id: str) -> None:
     """Let the API answer browsers from the origins that its template allows.
 
     MiniStack's CloudFormation keeps the configuration under names that its gateway does not read, and so refuses all.
     """
-    client = boto3.client("apigatewayv2", **_options(endpoint))
+    client = aws.client("apigatewayv2")
     for properties in _properties(assembly, "AWS::ApiGatewayV2::Api"):
         if "CorsConfiguration" in properties:
             client.update_api(ApiId=api_id, CorsConfiguration=properties["CorsConfiguration"])
 
 
-def build_index(endpoint: str) -> None:
+def build_index(aws: Aws) -> None:
     """Call the function that builds the index, and do not wait: else searches answer 503 until its schedule does, up to a minute."""
-    client = boto3.client("lambda", **_options(endpoint))
+    client = aws.client("lambda")
     for page in client.get_paginator("list_functions").paginate():
         for function in page["Functions"]:
             if function["Handler"] == "functions.indexer.handler.lambda_handler":
@@ -212,24 +206,13 @@ def _properties(assembly: Path, type_: str) -> Iterator[dict[str, Any]]:
                 yield resource["Properties"]
 
 
-def _is_deployed(endpoint: str, stack: str) -> bool:
-    client = boto3.client("cloudformation", **_options(endpoint))
+def _is_deployed(aws: Aws, stack: str) -> bool:
+    client = aws.client("cloudformation")
     try:
         stacks = client.describe_stacks(StackName=stack)["Stacks"]
     except ClientError:
         return False
     return any(stack["StackStatus"] in ("CREATE_COMPLETE", "UPDATE_COMPLETE") for stack in stacks)
-
-
-def _options(endpoint: str) -> dict[str, Any]:
-    """Options of a boto3 client that reaches MiniStack and nothing else."""
-    return {
-        "endpoint_url": endpoint,
-        "region_name": REGION,
-        "aws_access_key_id": "test",
-        "aws_secret_access_key": "test",
-        "config": Config(proxies={}, connect_timeout=5, read_timeout=15, retries={"max_attempts": 1}),
-    }
 
 
 def cdk(arguments: list[str], env: dict[str, str], log: Path, tell: Tell) -> None:

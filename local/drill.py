@@ -14,14 +14,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import boto3
 import httpx
 
 from local import ROOT, LocalError, exit_status
+from local.aws import Aws
 from local.deployment import Tell, deploy, environment
 from local.issuer import USERS, Issuer, Signer
 from local.ministack import MiniStack
-from local.ports import free_port
 from shared.core.attributes import decode_item, encode_item
 from shared.schema import ENTRY, MEMBERSHIP, PARTITION_KEY, SORT_KEY, TABLE_NAME, VIDEO, VIEW_COUNTER
 
@@ -43,7 +42,7 @@ Lines = dict[tuple[str, ...], Line]
 class Drill:
     """One drill on one table that is empty at first."""
 
-    endpoint: str
+    aws: Aws
     table: str
     folder: Path
     request: Request
@@ -55,14 +54,8 @@ class Drill:
     client: Any = field(init=False)
 
     def __post_init__(self) -> None:
-        self._environment = environment(self.endpoint, self.folder)
-        self.client = boto3.client(
-            "dynamodb",
-            endpoint_url=self.endpoint,
-            region_name=self._environment["AWS_REGION"],
-            aws_access_key_id="test",
-            aws_secret_access_key="test",
-        )
+        self._environment = environment(self.aws, self.folder)
+        self.client = self.aws.client("dynamodb")
 
     def run(self) -> None:
         """Go through it; raises LocalError at the first thing that is not as it must be."""
@@ -267,11 +260,11 @@ def _drill() -> None:
     with tempfile.TemporaryDirectory(prefix="restore-drill-") as name:
         folder = Path(name)
         with (
-            Issuer(0, Signer(folder / "key.pem")) as issuer,
-            MiniStack(free_port(), folder / "ministack.log") as ministack,
+            MiniStack(folder / "ministack.log") as ministack,
+            Issuer(0, Signer(folder / "key.pem"), ministack.endpoint) as issuer,
             httpx.Client(timeout=120, trust_env=False) as http,
         ):
-            deploy(ministack.endpoint, issuer.url, folder, tell)
+            deploy(ministack.aws, issuer.url, folder, tell)
             tokens = {user: issuer.mint(user, scopes) for user, scopes in USERS.items()}
 
             def request(method: str, path: str, user: str, body: Any) -> Any:
@@ -282,7 +275,7 @@ def _drill() -> None:
                     raise LocalError(f"{method} {path} answered {answer.status_code}: {answer.text[:500]}")
                 return answer.json()
 
-            Drill(ministack.endpoint, TABLE_NAME, folder, request, next_second, await_purge, tell).run()
+            Drill(ministack.aws, TABLE_NAME, folder, request, next_second, await_purge, tell).run()
     tell("The drill has passed.")
 
 

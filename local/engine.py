@@ -10,13 +10,13 @@ import asyncio
 import json
 import logging
 import os
-import re
+import socket
 import sys
 import tempfile
 import threading
 import time
 import zipfile
-from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partialmethod
@@ -25,14 +25,16 @@ from pathlib import Path
 from types import FunctionType, SimpleNamespace
 from typing import Any
 
+import hypercorn.asyncio
 from ministack import app as ministack
 from ministack.core import lambda_runtime, persistence, responses
-from ministack.services import apigateway, dynamodb, lambda_svc, sqs
+from ministack.services import apigateway, dynamodb, lambda_svc, sqs, sts
 
+from local.aws import ACCOUNT
 from local.child import end_with_parent
+from local.guard import App, Guard, Message, Ports, Receive, Send
 from local.journal import ItemRow, Journal, ReaderRow, RecordRow
-from local.ministack import HEARTBEAT, SAVE_PATH
-from local.ports import LOOPBACK
+from local.ministack import HEARTBEAT, SAVE_PATH, SOCKETS
 
 LOGGER = logging.getLogger("local.engine")
 
@@ -72,12 +74,6 @@ none."""
 
 POLL_STREAMS: FunctionType = lambda_svc._poll_dynamodb_streams
 """MiniStack's, before we put ours in its place."""
-
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Message, Receive, Send], Awaitable[None]]
-"""An ASGI application."""
 
 
 @dataclass
@@ -235,61 +231,8 @@ def _row(table_id: str, table: Any, pk: str, sk: str) -> ItemRow:
     return table_id, pk, sk, None if item is None else json.dumps(item)
 
 
-def short_url(request: Message) -> Message:
-    """A request of the deployed API as MiniStack's gateway takes it; any other as it is.
-
-    The API shares its address with the AWS that it runs on, so that its base URL is `http://127.0.0.1:<port>`. To AWS
-    go requests that are signed, as its clients' are, or sent to another name or to a bucket, and MiniStack's own paths.
-    """
-    headers = dict(request["headers"])
-    first = request["path"].removeprefix("/").partition("/")[0]
-    is_signed = (
-        headers.get(b"authorization", b"").startswith(b"AWS")
-        or b"x-amz-target" in headers
-        or re.search(rb"(?:^|&)X-Amz-", request["query_string"]) is not None
-    )
-    name = headers.get(b"host", b"").decode("latin-1").partition(":")[0]
-    if (
-        is_signed
-        or name not in (LOOPBACK, "localhost")
-        or first.startswith("_")
-        or first in ministack._get_module("s3")._buckets
-    ):
-        return request
-    deployed = next((scope[-1] for scope, _ in ministack._get_module("apigateway")._apis.all_items()), None)
-    if deployed is None:
-        return request
-    prefix = f"/_aws/execute-api/{deployed}/$default"
-    return {**request, "path": prefix + request["path"], "raw_path": prefix.encode() + request["raw_path"]}
-
-
-def is_foreign(request: Message, sent: Message) -> bool:
-    """Whether a page in a browser asks for what only programs may: this AWS asks nobody for a secret.
-
-    Pages may ask the API (then `short_url` made `sent` of the request) and for objects, by a name of this machine: another
-    name that leads here was pointed here by a page, to reach what it must not (DNS rebinding).
-    """
-    headers = dict(request["headers"])
-    if b"origin" not in headers:
-        return False
-    name = headers.get(b"host", b"").decode("latin-1").partition(":")[0]
-    is_here = name in (LOOPBACK, "localhost") or name.endswith(".localhost")
-    first = request["path"].removeprefix("/").partition("/")[0]
-    is_for_pages = (
-        sent is not request
-        or request["path"].startswith("/_aws/execute-api/")
-        or first in ministack._get_module("s3")._buckets
-        or name.endswith((".s3.localhost", ".execute-api.localhost"))
-    )
-    return not (is_here and is_for_pages)
-
-
 class Engine:
-    """MiniStack's ASGI application, which keeps its tables, and removes what has expired as DynamoDB does.
-
-    It also serves the deployed API at a base URL without MiniStack's own path, which ends in `$default`: shells take
-    that for a variable.
-    """
+    """MiniStack's ASGI application, which keeps its tables, and removes what has expired as DynamoDB does."""
 
     def __init__(self, inner: App, keeper: Keeper | None) -> None:
         self._inner = inner
@@ -304,14 +247,7 @@ class Engine:
         elif scope["type"] == "http" and (scope["method"], scope["path"]) == ("POST", SAVE_PATH):
             await self._save_everything(send)
         else:
-            sent = short_url(scope) if scope["type"] == "http" else scope
-            if scope["type"] == "http" and is_foreign(scope, sent):
-                await send(
-                    {"type": "http.response.start", "status": 403, "headers": [(b"content-type", b"text/plain")]}
-                )
-                await send({"type": "http.response.body", "body": b"Pages may ask the API and for objects, not AWS.\n"})
-                return
-            await self._inner(sent, receive, send)
+            await self._inner(scope, receive, send)
 
     async def _live(self, scope: Message, receive: Receive, send: Send) -> None:
         async def hear() -> Message:
@@ -521,12 +457,48 @@ def _state_without_items(get_state: FunctionType) -> Callable[[], Any]:
     return get
 
 
+def listen_on(sockets: Sequence[int]) -> Ports:
+    """Let MiniStack's server listen on inherited sockets, by their descriptors; return their ports.
+
+    The parent has bound them, so no other program can take a port between its choice and its use.
+    """
+    serve = hypercorn.asyncio.serve
+
+    async def serve_on(app: Any, config: Any, **options: Any) -> None:
+        config.bind = [f"fd://{number}" for number in sockets]
+        await serve(app, config, **options)
+
+    hypercorn.asyncio.serve = serve_on
+    ports = []
+    for number in sockets:
+        with socket.socket(fileno=os.dup(number)) as copy:
+            ports.append(int(copy.getsockname()[1]))
+    return Ports(*ports)
+
+
+def _secret(access_key_id: str) -> str | None:
+    """Return the secret of this start's key, or of a role that was assumed with it: the CDK assumes its own."""
+    if access_key_id == ACCOUNT:
+        return os.environ["AWS_SECRET_ACCESS_KEY"]
+    session = sts._sessions.get(access_key_id)
+    return None if session is None else str(session["SecretAccessKey"])
+
+
+def _deployed_api() -> str | None:
+    return next((scope[-1] for scope, _ in apigateway._apis.all_items()), None)
+
+
+def _buckets() -> Any:
+    return ministack._get_module("s3")._buckets
+
+
 def _serve() -> None:
     """Run MiniStack in this process, and stop it properly when the parent is gone."""
     end_with_parent()
     keeper = Keeper(Path(persistence.STATE_DIR)) if persistence.PERSIST_STATE else None
     mend(keeper)
-    ministack.app = Engine(ministack.app, keeper)
+    ports = listen_on([int(number) for number in os.environ.pop(SOCKETS).split(",")])
+    ministack.app = Guard(Engine(ministack.app, keeper), ports, secret=_secret, buckets=_buckets, api=_deployed_api)
     ministack.main()
 
 

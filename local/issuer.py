@@ -21,7 +21,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Any, Self
-from urllib.parse import parse_qs, quote, urlencode, urlsplit
+from urllib.parse import parse_qs, urlencode, urlsplit
 
 import jwt
 from cryptography.hazmat.primitives import serialization
@@ -31,10 +31,8 @@ from jwt.algorithms import RSAAlgorithm
 from local import AUDIENCE, CONSOLE_CLIENT, LocalError, write_private
 from local.ports import LOOPBACK
 
-NAMES = (LOOPBACK, "localhost")
-"""The names of this machine."""
-BACK = re.compile(rf"http://(?:{'|'.join(map(re.escape, NAMES))})(?::\d{{1,5}})?/[\w./~-]*", re.ASCII)
-"""Where people may be sent with a code. Everything else that browsers make of an address is left out, such as `\\` for `/`."""
+REDIRECT_PATHS = ("/console/", "/console/index.html", "/docs")
+"""Paths of the service that people may be sent back to: those of the console and of the API browser."""
 JSON = "application/json"
 
 DAY = 24 * 60 * 60
@@ -45,6 +43,8 @@ SESSION = 60 * 60
 """Seconds that a token of the console lives, as elsewhere: it renews it by itself."""
 CODE_SECONDS = 60
 """How long a code may take to come back."""
+PAGE_SECONDS = 600
+"""Seconds for which the sign-in page can be used."""
 LARGEST_FORM = 10_000
 """Bytes of a request for a token."""
 
@@ -70,11 +70,17 @@ PAGE = """<!doctype html>
 <style>
   :root {{ color-scheme: light dark; font: 1rem/1.5 system-ui, sans-serif }}
   main {{ max-width: 22rem; margin: 15vh auto; padding: 0 1rem }}
-  a {{ display: block; margin: .75rem 0; padding: .75rem 1rem; border: 1px solid; border-radius: .5rem }}
+  button {{
+    display: block; width: 100%; margin: .75rem 0; padding: .75rem 1rem; border: 1px solid; border-radius: .5rem;
+    background: none; color: inherit; font: inherit; text-align: start; cursor: pointer
+  }}
 </style>
 <main>
 <h1>Sign in as</h1>
-{links}
+<form method="post" action="/authorize">
+<input type="hidden" name="page" value="{page}">
+{buttons}
+</form>
 <p>This issuer runs on your machine only. A deployed service asks for a password.</p>
 </main>
 </html>
@@ -140,18 +146,40 @@ class _Code:
 
 
 class SignIns:
-    """The codes and refresh tokens that are out; each is good for one use."""
+    """The sign-in pages, codes and refresh tokens that were handed out; each is good for one use.
 
-    def __init__(self, clock: Callable[[], float] = time.time) -> None:
-        """`clock` gives epoch seconds."""
+    `api` is the base URL of the service whose console and docs people may be sent back to. `clock` gives epoch seconds.
+    """
+
+    def __init__(self, api: str, clock: Callable[[], float] = time.time) -> None:
+        self._back = {api + path for path in REDIRECT_PATHS}
         self._clock = clock
         self._lock = threading.Lock()
+        self._pages: dict[str, tuple[Mapping[str, str], float]] = {}
         self._codes: dict[str, _Code] = {}
         self._sessions: dict[str, tuple[str, tuple[str, ...]]] = {}
 
-    def allow(self, user: str, request: Mapping[str, str]) -> str:
-        """Where to send somebody who signs in as `user`, with a code; raises Refused for a request that is not right."""
-        self.check(request)
+    def open_page(self, request: Mapping[str, str]) -> str:
+        """Return the token of a new sign-in page for a request for a code; raises Refused for a request that is not right.
+
+        Only the page itself contains the token, and no other site can read the page: so a form that arrives with it was
+        sent by the page (protection against cross-site request forgery).
+        """
+        self._check(request)
+        page = secrets.token_urlsafe(32)
+        with self._lock:
+            now = self._clock()
+            self._pages = {name: kept for name, kept in self._pages.items() if kept[1] >= now}
+            self._pages[page] = request, now + PAGE_SECONDS
+        return page
+
+    def allow(self, form: Mapping[str, str]) -> str:
+        """Return the redirect for a sent sign-in page, with a code for its `user`; raises Refused."""
+        user = form.get("user", "")
+        with self._lock:
+            request, until = self._pages.pop(form.get("page", ""), ({}, 0.0))
+        if not request or until < self._clock() or user not in USERS:
+            raise Refused("invalid_request")
         wanted = request.get("scope", "").split()
         scopes = tuple(scope for scope in USERS[user] if scope in wanted)
         code = secrets.token_urlsafe(32)
@@ -161,12 +189,15 @@ class SignIns:
             )
         return f"{request['redirect_uri']}?{urlencode({'code': code, 'state': request.get('state', '')})}"
 
-    @staticmethod
-    def check(request: Mapping[str, str]) -> None:
-        """Raise Refused unless this is the console's request for a code, and sends people back to this machine."""
+    def may_return_to(self, address: str) -> bool:
+        """Return whether people may be sent to an address of the service."""
+        return address in self._back
+
+    def _check(self, request: Mapping[str, str]) -> None:
+        """Raise Refused unless this is the console's request for a code, and sends people back to the service."""
         if request.get("client_id") != CONSOLE_CLIENT:
             raise Refused("unauthorized_client")
-        if not BACK.fullmatch(request.get("redirect_uri", "")):
+        if not self.may_return_to(request.get("redirect_uri", "")):
             raise Refused("invalid_request")
         if request.get("response_type") != "code":
             raise Refused("unsupported_response_type")
@@ -210,13 +241,15 @@ class SignIns:
 class Issuer:
     """Serves discovery, the public key, sign-in and tokens on loopback for as long as the `with` block lasts.
 
-    Port 0 takes any free one. Raises OSError on entry when the port is taken. `clock` gives epoch seconds for codes.
+    Port 0 takes any free one. Raises OSError on entry when the port is taken. `api` is the base URL of the service whose
+    console may sign people in. `clock` gives epoch seconds for pages and codes.
     """
 
-    def __init__(self, port: int, signer: Signer, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, port: int, signer: Signer, api: str, clock: Callable[[], float] = time.time) -> None:
         self._port = port
         self._signer = signer
-        self.sign_ins = SignIns(clock)
+        self.api = api
+        self.sign_ins = SignIns(api, clock)
         self.url = ""
         """The issuer's name, as tokens carry it; known from entry on."""
 
@@ -286,60 +319,90 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         url = urlsplit(self.path)
-        if not self._is_here():
+        if not self._is_from_here("same-site", "same-origin"):
             self._send(403)
         elif url.path in self.server.documents:
-            self._send(200, self.server.documents[url.path], {"Content-Type": JSON, "Access-Control-Allow-Origin": "*"})
+            self._send(200, self.server.documents[url.path], {"Content-Type": JSON} | self._cors())
         elif url.path == LOGOUT_PATH:
             self._let_go(_first(url.query).get("post_logout_redirect_uri", ""))
-        elif url.path == AUTHORIZE_PATH or url.path.removeprefix(f"{AUTHORIZE_PATH}/") in USERS:
-            self._authorize(url.path.removeprefix(AUTHORIZE_PATH).removeprefix("/"), url.query)
+        elif url.path == AUTHORIZE_PATH:
+            self._show_page(_first(url.query))
         else:
             self._send(404)
 
     def do_POST(self) -> None:
-        length = self.headers.get("Content-Length", "")
+        path, length = urlsplit(self.path).path, self.headers.get("Content-Length", "")
         unread = {"Connection": "close"}  # else what was sent would be taken for the next request
-        if not self._is_here():
+        # The console asks for tokens from its own origin; only the issuer's own page sends its form.
+        if not self._is_from_here(*(["same-site"] if path == TOKEN_PATH else ["same-origin"])):
             self._send(403, headers=unread)
-        elif urlsplit(self.path).path != TOKEN_PATH:
+        elif path not in (TOKEN_PATH, AUTHORIZE_PATH):
             self._send(404, headers=unread)
         elif not re.fullmatch(r"\d{1,9}", length, re.ASCII) or int(length) > LARGEST_FORM:
             self._send(400, headers=unread)
         else:
             form = _first(self.rfile.read(int(length)).decode("utf-8", errors="replace"))
-            try:
-                status, answer = 200, self.server.issuer.token(form)
-            except Refused as error:
-                status, answer = 400, {"error": str(error)}
-            headers = {"Content-Type": JSON, "Cache-Control": "no-store", "Access-Control-Allow-Origin": "*"}
-            self._send(status, json.dumps(answer).encode(), headers)
+            (self._give_tokens if path == TOKEN_PATH else self._sign_in)(form)
 
-    def _authorize(self, user: str, query: str) -> None:
-        """The page that asks who somebody is, or with an answer to that the way back."""
-        request = _first(query)
+    def _give_tokens(self, form: Mapping[str, str]) -> None:
         try:
-            if user:
-                self._send(302, headers={"Location": self.server.issuer.sign_ins.allow(user, request)})
-                return
-            self.server.issuer.sign_ins.check(request)
+            status, answer = 200, self.server.issuer.token(form)
+        except Refused as error:
+            status, answer = 400, {"error": str(error)}
+        headers = {"Content-Type": JSON, "Cache-Control": "no-store"} | self._cors()
+        self._send(status, json.dumps(answer).encode(), headers)
+
+    def _show_page(self, request: Mapping[str, str]) -> None:
+        """Send the page that asks for a user."""
+        try:
+            token = self.server.issuer.sign_ins.open_page(request)
         except Refused as error:
             self._send(400, f"{error}\n".encode(), {"Content-Type": "text/plain"})
             return
-        links = (f'<a href="{AUTHORIZE_PATH}/{quote(name)}?{escape(query)}">{escape(name)}</a>' for name in USERS)
-        page = PAGE.format(links="\n".join(links))
-        self._send(200, page.encode(), {"Content-Type": "text/html; charset=utf-8"})
+        buttons = (f'<button name="user" value="{escape(name)}">{escape(name)}</button>' for name in USERS)
+        page = PAGE.format(page=token, buttons="\n".join(buttons))
+        self._send(
+            200,
+            page.encode(),
+            {
+                "Content-Type": "text/html; charset=utf-8",
+                "Cache-Control": "no-store",
+                # No script runs, and no other page can show this one and lead a click to it. Not `form-action`:
+                # browsers would apply it to the redirect, which leads to the console.
+                "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
+                "Referrer-Policy": "same-origin",
+            },
+        )
+
+    def _sign_in(self, form: Mapping[str, str]) -> None:
+        """Send somebody who chose a user on the page back to the console, with a code."""
+        if self.headers.get("Origin", self.server.issuer.url) != self.server.issuer.url:
+            self._send(403)
+            return
+        try:
+            self._send(303, headers={"Location": self.server.issuer.sign_ins.allow(form)})
+        except Refused as error:
+            self._send(400, f"{error}\n".encode(), {"Content-Type": "text/plain"})
 
     def _let_go(self, back: str) -> None:
         """Send somebody who signed out back (OpenID Connect RP-Initiated Logout): nothing is kept here of who they are."""
-        if BACK.fullmatch(back):
+        if self.server.issuer.sign_ins.may_return_to(back):
             self._send(302, headers={"Location": back})
         else:
             self._send(400, b"invalid_request\n", {"Content-Type": "text/plain"})
 
-    def _is_here(self) -> bool:
-        """Whether a name of this machine was asked: a page can point another one here (DNS rebinding)."""
-        return self.headers.get("Host", "").partition(":")[0] in NAMES
+    def _is_from_here(self, *sites: str) -> bool:
+        """Whether a name of this machine was asked, and by a program, the address bar, or a page of these `sites`.
+
+        A page can point another name here (DNS rebinding).
+        """
+        names = [f"{name}:{self.server.server_port}" for name in (LOOPBACK, "localhost")]
+        site = self.headers.get("Sec-Fetch-Site", "none")
+        return self.headers.get("Host", "") in names and site in ("none", *sites)
+
+    def _cors(self) -> dict[str, str]:
+        """Return the headers that let the console, and no other page, read an answer."""
+        return {"Access-Control-Allow-Origin": self.server.issuer.api, "Vary": "Origin"}
 
     def _send(self, status: int, body: bytes = b"", headers: Mapping[str, str] = MappingProxyType({})) -> None:
         self.send_response(status)

@@ -2,18 +2,26 @@
 
 import http.client
 import os
+import secrets
 import shutil
+import socket
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
+
 from local import LocalError
+from local.aws import ACCOUNT, REGION, Aws
 from local.child import end, spawn
-from local.ports import LOOPBACK, is_taken
+from local.ports import LOOPBACK, bound
 
 START_SECONDS = 60.0
 STOP_SECONDS = 60.0
@@ -25,6 +33,8 @@ HEARTBEAT = "running"
 """A file that is there from a start to the next orderly end. Up to the time when it was touched last, all is on disk."""
 WHOLE = "dynamodb.json"
 """A file that is there once everything was saved: the first deploy had come to its end."""
+SOCKETS = "LOCAL_SOCKETS"
+"""Variable with the descriptors of the sockets that the engine listens on: the API's, and the objects'."""
 FORGET_SECONDS = 2.0
 """For one that keeps nothing. It would wait a long time for connections that are still open."""
 
@@ -32,27 +42,24 @@ FORGET_SECONDS = 2.0
 class MiniStack:
     """Runs MiniStack on loopback for as long as the `with` block lasts.
 
-    `state` is the directory its data survives in; without one, everything is forgotten.
-    Raises LocalError on entry when it does not come up; the message shows the end of its log.
+    Port 0 takes any free one. `state` is the directory its data survives in; without one, everything is forgotten.
+    Raises LocalError on entry when a port is taken, or when it does not come up: the message shows the end of its log.
     """
 
-    def __init__(self, port: int, log: Path, state: Path | None = None) -> None:
-        self.port = port
+    aws: Aws
+    """Addresses and credentials, which are new at each entry."""
+
+    def __init__(self, log: Path, state: Path | None = None, *, port: int = 0, objects_port: int = 0) -> None:
+        self._ports = port, objects_port
         self.log = log
         self.state = state
-        self.endpoint = f"http://{LOOPBACK}:{port}"
         self._scratch = log.parent / "tmp"
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
-        if is_taken(self.port):  # else whatever answers there would be mistaken for ours
-            raise LocalError(f"MiniStack cannot start: port {self.port} is taken.")
-        shutil.rmtree(self._scratch, ignore_errors=True)  # left by one that was killed
-        self._scratch.mkdir(parents=True)
-        if self.state is not None and not (self.state / WHOLE).exists():
-            shutil.rmtree(self.state, ignore_errors=True)  # buckets that no stack knows of would be in the way
-        with self.log.open("wb") as log:
-            self._process = spawn("local.engine", log=log, env=self._environment())
+        with ExitStack() as stack:
+            sockets = [stack.enter_context(bound(port)) for port in self._ports]
+            self._start(sockets)
         try:
             self._wait_until_ready()
         except BaseException:
@@ -60,10 +67,27 @@ class MiniStack:
             raise
         return self
 
+    def _start(self, sockets: Sequence[socket.socket]) -> None:
+        """Start the process on sockets, which are its own from then on."""
+        endpoint, objects = (f"http://{LOOPBACK}:{bound_to.getsockname()[1]}" for bound_to in sockets)
+        self.aws = Aws(endpoint, objects, secrets.token_urlsafe(30))
+        shutil.rmtree(self._scratch, ignore_errors=True)  # left by one that was killed
+        self._scratch.mkdir(parents=True)
+        if self.state is not None and not (self.state / WHOLE).exists():
+            shutil.rmtree(self.state, ignore_errors=True)  # buckets that no stack knows of would be in the way
+        descriptors = [bound_to.fileno() for bound_to in sockets]
+        with self.log.open("wb") as log:
+            self._process = spawn("local.engine", log=log, env=self._environment(descriptors), pass_fds=descriptors)
+
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+
+    @property
+    def endpoint(self) -> str:
+        """Base URL of the API and of AWS."""
+        return self.aws.endpoint
 
     @property
     def pid(self) -> int:
@@ -90,9 +114,11 @@ class MiniStack:
 
     def save(self, tell: Callable[[str], None] = lambda _: None) -> None:
         """Save everything now, and report what is saved; raises LocalError when it cannot be."""
-        connection = http.client.HTTPConnection(LOOPBACK, self.port, timeout=SAVE_SECONDS)
+        connection = http.client.HTTPConnection(self.endpoint.partition("//")[2], timeout=SAVE_SECONDS)
         try:
-            connection.request("POST", SAVE_PATH)
+            signed = AWSRequest("POST", self.endpoint + SAVE_PATH)
+            SigV4Auth(Credentials(ACCOUNT, self.aws.secret_access_key), "local", REGION).add_auth(signed)
+            connection.request("POST", SAVE_PATH, headers=dict(signed.headers.items()))
             answer = connection.getresponse()
             while line := answer.readline():
                 tell(line.decode().strip())
@@ -126,12 +152,16 @@ class MiniStack:
         """The end of its log, for an error message."""
         return "\n".join(self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-count:])
 
-    def _environment(self) -> dict[str, str]:
+    def _environment(self, sockets: Sequence[int]) -> dict[str, str]:
         # Function workers inherit it: nothing of the developer's AWS set-up may reach them.
         env = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
         env |= {
+            # MiniStack hands these to the functions, besides an access key id and its own address.
+            "AWS_SECRET_ACCESS_KEY": self.aws.secret_access_key,
+            "AWS_ENDPOINT_URL_S3": self.aws.objects_endpoint,
+            SOCKETS: ",".join(map(str, sockets)),
             "BIND_HOST": LOOPBACK,
-            "GATEWAY_PORT": str(self.port),
+            "GATEWAY_PORT": self.endpoint.rpartition(":")[2],
             "NO_PROXY": "127.0.0.1,localhost",
             # Extra listeners, on ports that would clash between two MiniStacks; nothing here uses them.
             "IOT_MTLS_ENABLED": "0",
@@ -160,7 +190,7 @@ class MiniStack:
         raise LocalError(f"MiniStack {reason}; the end of its log ({self.log}):\n{self.last_lines()}")
 
     def _answers(self) -> bool:
-        connection = http.client.HTTPConnection(LOOPBACK, self.port, timeout=2)
+        connection = http.client.HTTPConnection(self.endpoint.partition("//")[2], timeout=2)
         try:
             connection.request("GET", "/_ministack/health")
             return connection.getresponse().status == 200

@@ -6,6 +6,8 @@ import socket
 from local import LocalError
 
 LOOPBACK = "127.0.0.1"
+FROM_CONTAINER = "host.docker.internal"
+"""Name of this machine inside a container of Docker Desktop, which cannot share the host's network."""
 
 
 def is_taken(port: int) -> bool:
@@ -23,10 +25,27 @@ def is_taken(port: int) -> bool:
         return probe.connect_ex((LOOPBACK, port)) == 0
 
 
+def bound(port: int) -> socket.socket:
+    """Return a socket that holds a port of loopback, or with 0 any free one; raises LocalError when the port is taken.
+
+    Whoever is to listen gets the socket: between a look for a free port and its use, another program may take it.
+    """
+    if port and is_taken(port):
+        raise LocalError(f"Port {port} is taken.")
+    made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        if port:  # with 0 it would allow a port that another program holds and does not listen on yet
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind((LOOPBACK, port))
+    except OSError as error:
+        made.close()
+        raise LocalError(f"Port {port} is taken.") from error
+    return made
+
+
 def free_port() -> int:
-    """A port that nothing listens on just now."""
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        probe.bind((LOOPBACK, 0))
+    """Return a port that nothing listens on now, for programs that take a number only. Use `bound` where possible."""
+    with bound(0) as probe:
         return int(probe.getsockname()[1])
 
 

@@ -19,14 +19,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-import boto3
-
 from local import ROOT, STATE, LocalError, exit_status, write_private
+from local.aws import Aws
 from local.demo import Client
-from local.deployment import DEPLOY_SECONDS, REGION, Deployment, cdk, complete, context, environment
+from local.deployment import DEPLOY_SECONDS, Deployment, cdk, complete, context, environment
 from local.issuer import USERS, Issuer, Signer
 from local.ministack import MiniStack
-from local.ports import free_port
 from local.run import Stop, stop_on_signals
 from local.sample import OWNERS, READER, Items, Lost, Sample, Snapshot, Trail, require_unchanged, require_upgraded
 from local.schemas import AUDIT, TABLES, VIDEOS, Json, Table, described, present, recorded
@@ -73,10 +71,10 @@ def _only(work: Path, arguments: Sequence[str]) -> None:
 def rehearse(work: Path, arguments: Sequence[str]) -> None:
     """Go through the whole life of a stack in a folder; raises LocalError at the first thing that is not as it should be."""
     with (
-        Issuer(0, Signer(work / "key.pem")) as issuer,
-        MiniStack(free_port(), work / "ministack.log") as ministack,
+        MiniStack(work / "ministack.log") as ministack,
+        Issuer(0, Signer(work / "key.pem"), ministack.endpoint) as issuer,
     ):
-        account = _Account(work, ministack.endpoint, issuer)
+        account = _Account(work, ministack.aws, issuer)
         with _step("Bootstrapping the account"):
             account.bootstrap()
         empty = account.inventory()
@@ -219,29 +217,20 @@ class _Account:
     """The account on MiniStack, and what is done in it from outside."""
 
     work: Path
-    endpoint: str
+    aws: Aws
     issuer: Issuer
     items: Items = field(init=False)
     trail: Trail = field(init=False)
     tables: Mapping[Table, Items] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.items = Items(self._client("dynamodb"), TABLE_NAME)
-        self.trail = Trail(self._client("dynamodb"), AUDIT_TABLE_NAME)
+        self.items = Items(self.aws.client("dynamodb"), TABLE_NAME)
+        self.trail = Trail(self.aws.client("dynamodb"), AUDIT_TABLE_NAME)
         self.tables = {VIDEOS: self.items, AUDIT: self.trail}
-        self._env = environment(self.endpoint, self.work)
-        self._context = context(self.endpoint, self.issuer.url)
+        self._env = environment(self.aws, self.work)
+        self._context = context(self.aws, self.issuer.url)
         self._log = self.work / "deploy.log"
         self._assembly = str(self.work / "cdk.out")
-
-    def _client(self, service: Any) -> Any:
-        return boto3.client(
-            service,
-            endpoint_url=self.endpoint,
-            region_name=REGION,
-            aws_access_key_id="test",
-            aws_secret_access_key="test",
-        )
 
     def bootstrap(self) -> None:
         """Bootstrap as `make bootstrap` does; before that, a deploy must say that it is missing."""
@@ -263,14 +252,16 @@ class _Account:
         if status != 0:
             raise LocalError(f"The deploy failed; the end of {self._log}:\n{_last_lines(self._log)}")
         self.deployed = Deployment.of(outputs, "", self.issuer.url, self._log)
-        complete(self.endpoint, Path(self._assembly), self.deployed.api_id)
+        complete(self.aws, Path(self._assembly), self.deployed.api_id)
 
     @contextmanager
     def clients(self) -> Iterator[dict[str, Client]]:
         """Clients of the API, by user."""
         scopes = dict.fromkeys((*OWNERS, READER), USERS["alice"]) | {"admin": USERS["admin"]}
         with ExitStack() as stack:
-            made = {user: Client(self.endpoint, self.issuer.mint(user, granted)) for user, granted in scopes.items()}
+            made = {
+                user: Client(self.aws.endpoint, self.issuer.mint(user, granted)) for user, granted in scopes.items()
+            }
             for client in made.values():
                 stack.callback(client.close)
             yield made
@@ -291,11 +282,11 @@ class _Account:
         service = self.work / "service.json"
         write_private(service, json.dumps(self._service(), indent=2))
         settings = Settings(
-            self.endpoint, self.deployed.transcode_queue_url, self.endpoint, self.issuer.url, str(self.work / "key.pem")
+            self.deployed.transcode_queue_url, self.aws.endpoint, self.issuer.url, str(self.work / "key.pem")
         )
         # In the order of tests/e2e/conftest.py, which has the longest first; xdist would take them last.
         command = [sys.executable, "-m", "pytest", "--no-loadscope-reorder", *arguments, str(ROOT / "tests" / "e2e")]
-        with Transcoder(settings, self.work / "transcoder.log"):
+        with Transcoder(self.aws, settings, self.work / "transcoder.log"):
             status = _status(command, os.environ | {"E2E_SERVICE": str(service)}, TESTS_SECONDS)
         if status != 0:
             raise LocalError(f"The end-to-end tests failed (pytest's status is {status}).")
@@ -305,7 +296,7 @@ class _Account:
         tokens["transcoder"] = self.issuer.mint("transcoder", [TRANSCODE])
         stranger = Signer(self.work / "stranger.pem")
         return {
-            "baseUrl": self.endpoint,
+            "baseUrl": self.aws.endpoint,
             "issuer": self.issuer.url,
             "tokens": tokens,
             "badTokens": {
@@ -313,7 +304,7 @@ class _Account:
                 "of another issuer": stranger.mint("http://127.0.0.1:9", "alice", USERS["alice"]),
                 "with another key": stranger.mint(self.issuer.url, "alice", USERS["alice"]),
             },
-            "endpoint": self.endpoint,
+            **self.aws.described(),
             "tableName": TABLE_NAME,
             "assembly": self._assembly,
         }
@@ -324,7 +315,7 @@ class _Account:
 
     def lose_and_restore(self) -> Snapshot:
         """Lose the table, and do what docs/backup-and-restore.md says of it; returns what was in it."""
-        dynamodb = self._client("dynamodb")
+        dynamodb = self.aws.client("dynamodb")
         kept = self.items.settled([])
         # The embedded AWS makes no backup of its own of a table that is deleted, as DynamoDB does.
         backup = dynamodb.create_backup(TableName=TABLE_NAME, BackupName="last")["BackupDetails"]["BackupArn"]
@@ -339,7 +330,7 @@ class _Account:
     def require_readers(self) -> None:
         """Raise Lost unless both readers of the stream read that of the table which is there."""
         stream = self.items.description()["LatestStreamArn"]
-        mappings = self._client("lambda").list_event_source_mappings()["EventSourceMappings"]
+        mappings = self.aws.client("lambda").list_event_source_mappings()["EventSourceMappings"]
         read = [mapping["EventSourceArn"] for mapping in mappings if "/stream/" in mapping["EventSourceArn"]]
         if read != [stream, stream]:
             raise Lost(f"The stream is {stream}, and {', '.join(read)} are read.")
@@ -348,7 +339,10 @@ class _Account:
         """Destroy all stacks but the bootstrap's, once the workers have nothing to do: what one logs later would make its log
         group again, which is gone by then.
         """
-        sqs, mappings = self._client("sqs"), self._client("lambda").list_event_source_mappings()["EventSourceMappings"]
+        sqs, mappings = (
+            self.aws.client("sqs"),
+            self.aws.client("lambda").list_event_source_mappings()["EventSourceMappings"],
+        )
         sources = [mapping["EventSourceArn"] for mapping in mappings]
         names = [arn.rpartition(":")[2] for arn in sources if ":sqs:" in arn]
         queues = [sqs.get_queue_url(QueueName=name)["QueueUrl"] for name in names]
@@ -359,18 +353,21 @@ class _Account:
 
     def inventory(self) -> set[str]:
         """What there is in the account that costs or keeps something."""
-        stacks = self._client("cloudformation").list_stacks()["StackSummaries"]
+        stacks = self.aws.client("cloudformation").list_stacks()["StackSummaries"]
         names = {f"stack {stack['StackName']}" for stack in stacks if stack["StackStatus"] != "DELETE_COMPLETE"}
-        names |= {f"table {name}" for name in self._client("dynamodb").list_tables()["TableNames"]}
-        names |= {f"bucket {bucket['Name']}" for bucket in self._client("s3").list_buckets()["Buckets"]}
+        names |= {f"table {name}" for name in self.aws.client("dynamodb").list_tables()["TableNames"]}
+        names |= {f"bucket {bucket['Name']}" for bucket in self.aws.client("s3").list_buckets()["Buckets"]}
         names |= {
-            f"function {function['FunctionName']}" for function in self._client("lambda").list_functions()["Functions"]
+            f"function {function['FunctionName']}"
+            for function in self.aws.client("lambda").list_functions()["Functions"]
         }
-        names |= {f"queue {url}" for url in self._client("sqs").list_queues().get("QueueUrls", [])}
-        names |= {f"API {api['Name']}" for api in self._client("apigatewayv2").get_apis()["Items"]}
-        names |= {f"secret {secret['Name']}" for secret in self._client("secretsmanager").list_secrets()["SecretList"]}
+        names |= {f"queue {url}" for url in self.aws.client("sqs").list_queues().get("QueueUrls", [])}
+        names |= {f"API {api['Name']}" for api in self.aws.client("apigatewayv2").get_apis()["Items"]}
         names |= {
-            f"log group {group['logGroupName']}" for group in self._client("logs").describe_log_groups()["logGroups"]
+            f"secret {secret['Name']}" for secret in self.aws.client("secretsmanager").list_secrets()["SecretList"]
+        }
+        names |= {
+            f"log group {group['logGroupName']}" for group in self.aws.client("logs").describe_log_groups()["logGroups"]
         }
         return names
 

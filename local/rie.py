@@ -20,7 +20,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from local import LocalError
-from local.assembly import Synthesised, configuration, reaching
+from local.assembly import Synthesised, configuration
+from local.aws import Aws
 from local.ports import LOOPBACK, free_port, is_taken
 
 INVOCATION = "/2015-03-31/functions/function/invocations"
@@ -71,9 +72,9 @@ class Emulator:
     Raises LocalError on entry when it does not come up.
     """
 
-    def __init__(self, function: Synthesised, endpoint: str, runtime: Path, log: Path) -> None:
+    def __init__(self, function: Synthesised, aws: Aws, runtime: Path, log: Path) -> None:
         self._function = function
-        self._endpoint = endpoint
+        self._aws = aws
         self._runtime = runtime
         self._port = free_port()
         self.log = log
@@ -144,7 +145,7 @@ class Emulator:
         raise LocalError(f"The Runtime Interface Emulator did not come up; its log ({self.log}):\n{text}")
 
     def _environment(self) -> dict[str, str]:
-        asset, deployed = str(self._function.asset), configuration(self._endpoint, self._function)
+        asset, deployed = str(self._function.asset), configuration(self._aws, self._function)
         return {
             "PATH": os.environ["PATH"],
             "LANG": "C.UTF-8",
@@ -158,5 +159,5 @@ class Emulator:
             "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": str(deployed.memory_mb),
             "AWS_LAMBDA_FUNCTION_TIMEOUT": str(deployed.timeout_seconds),
             **deployed.environment,
-            **reaching(self._endpoint),
+            **self._aws.environment(),
         }

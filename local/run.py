@@ -17,6 +17,7 @@ from rich.markup import escape
 
 from local import (
     DEFAULT_ISSUER_PORT,
+    DEFAULT_OBJECTS_PORT,
     DEFAULT_PORT,
     DEPLOYMENT_FILE,
     KEY_FILE,
@@ -27,10 +28,11 @@ from local import (
     exit_status,
     write_private,
 )
+from local.aws import Aws
 from local.deployment import Deployment, deploy
 from local.issuer import USERS, Issuer, Signer
 from local.ministack import MiniStack
-from local.ports import chosen_port, require_free
+from local.ports import LOOPBACK, chosen_port, require_free
 from local.transcoder import Settings, Transcoder
 from shared.schema import TABLE_NAME
 
@@ -58,12 +60,16 @@ def _run() -> None:
 def _serve(terminal: "_Terminal") -> NoReturn:
     port = chosen_port("PORT", DEFAULT_PORT)
     issuer_port = chosen_port("ISSUER_PORT", DEFAULT_ISSUER_PORT)
-    if port == issuer_port:
-        raise LocalError(f"PORT and ISSUER_PORT are both {port}: they must differ.")
+    objects_port = chosen_port("OBJECTS_PORT", DEFAULT_OBJECTS_PORT)
+    if len({port, issuer_port, objects_port}) < 3:
+        raise LocalError(
+            f"PORT={port}, ISSUER_PORT={issuer_port} and OBJECTS_PORT={objects_port} must differ from each other."
+        )
     require_free(port, "PORT", "for MiniStack")
     require_free(issuer_port, "ISSUER_PORT", "for the development issuer")
+    require_free(objects_port, "OBJECTS_PORT", "for uploads, pictures and films")
     SERVICE_FILE.unlink(missing_ok=True)  # left by a run that was killed
-    ministack = MiniStack(port, STATE / "ministack.log", STATE / "ministack")
+    ministack = MiniStack(STATE / "ministack.log", STATE / "ministack", port=port, objects_port=objects_port)
     kept = ministack.kept_until()
     if kept is not None:
         terminal.say(
@@ -71,7 +77,7 @@ def _serve(terminal: "_Terminal") -> NoReturn:
             "Everything before that is there."
         )
     with ExitStack() as stack:
-        issuer = stack.enter_context(Issuer(issuer_port, Signer(KEY_FILE)))
+        issuer = stack.enter_context(Issuer(issuer_port, Signer(KEY_FILE), f"http://{LOOPBACK}:{port}"))
         with terminal.step("Starting MiniStack"):
             stack.enter_context(ministack)
         stack.callback(_stop, ministack, terminal)
@@ -83,8 +89,10 @@ def _serve(terminal: "_Terminal") -> NoReturn:
         with terminal.step("Waiting for the first answer"):
             _warm_up(ministack.endpoint)
         # Before MiniStack on the way out: else it would end in the middle of a film without being able to say so.
-        stack.enter_context(Transcoder(_transcoder_settings(ministack, issuer), STATE / "transcoder.log"))
-        _announce(ministack.endpoint, issuer)
+        stack.enter_context(
+            Transcoder(ministack.aws, _transcoder_settings(ministack, issuer), STATE / "transcoder.log")
+        )
+        _announce(ministack.aws, issuer)
         status = ministack.wait()
         raise LocalError(
             f"MiniStack exited unexpectedly (status {status}), so what was written in its last second may be lost; "
@@ -107,7 +115,7 @@ def _stop(ministack: MiniStack, terminal: "_Terminal") -> None:
 
 def _deploy(ministack: MiniStack, issuer: str, tell: Callable[[str], None]) -> None:
     try:
-        deploy(ministack.endpoint, issuer, STATE, tell)
+        deploy(ministack.aws, issuer, STATE, tell)
     except LocalError:
         if ministack.is_running():
             raise
@@ -118,7 +126,7 @@ def _transcoder_settings(ministack: MiniStack, issuer: Issuer) -> Settings:
     deployed = Deployment.load(DEPLOYMENT_FILE)
     if deployed is None:
         raise LocalError(f"The deploy left no {DEPLOYMENT_FILE.relative_to(ROOT)}; delete .local and start again.")
-    return Settings(ministack.endpoint, deployed.transcode_queue_url, ministack.endpoint, issuer.url, str(KEY_FILE))
+    return Settings(deployed.transcode_queue_url, ministack.endpoint, issuer.url, str(KEY_FILE))
 
 
 def _warm_up(url: str) -> None:
@@ -131,8 +139,9 @@ def _warm_up(url: str) -> None:
         raise LocalError(f"The service was deployed, but {url}/health says {answer.status_code}: {answer.text[:500]}")
 
 
-def _announce(url: str, issuer: Issuer) -> None:
-    """Print and record where the service answers: `url`, which MiniStack's process shares with the AWS that it is."""
+def _announce(aws: Aws, issuer: Issuer) -> None:
+    """Print and record the addresses of the service. The API shares its own with the AWS that it runs on."""
+    url = aws.endpoint
     tokens = {user: issuer.mint(user, scopes) for user, scopes in USERS.items()}
     service = {
         "baseUrl": url,
@@ -140,7 +149,7 @@ def _announce(url: str, issuer: Issuer) -> None:
         "docsUrl": f"{url}/docs",
         "issuer": issuer.url,
         "tokens": tokens,
-        "endpoint": url,
+        **aws.described(),
         "tableName": TABLE_NAME,
         "assembly": str(STATE / "cdk.out"),
     }

@@ -14,9 +14,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from local import AUDIENCE, ROOT, STATE, LocalError, exit_status, running_service, world, write_private
-from local.assembly import Synthesised, client, configuration, reaching, synthesised
+from local.assembly import Synthesised, configuration, synthesised
+from local.aws import Aws
 from local.deployment import environment
 from local.events import EVENTS, examples
+from local.ports import FROM_CONTAINER, LOOPBACK
 from local.toolbox import CDK
 from shared.aws.dynamodb import Table
 
@@ -25,8 +27,6 @@ VARIABLES = SAM / "env.json"
 PAGE = ROOT / "docs" / "sam-local-invoke.md"
 BEGIN, END = "<!-- generated: commands -->\n", "<!-- end: commands -->\n"
 ARCHITECTURES = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "arm64", "arm64": "arm64"}
-HOST_FROM_CONTAINER = "host.docker.internal"
-"""Where a container finds its host on Docker Desktop, and where the host's network is not a choice."""
 
 
 def main(arguments: list[str]) -> int:
@@ -36,24 +36,24 @@ def main(arguments: list[str]) -> int:
 
 def _make_ready() -> None:
     service = running_service()
-    endpoint = str(service["endpoint"])
+    aws = Aws.of(service)
     print("Making the templates and packages (cdk synth) ...", flush=True)
-    _synthesise(endpoint, str(service["issuer"]))
-    variables = reaching(from_container(endpoint, platform.system()))
+    _synthesise(aws, str(service["issuer"]))
+    variables = {name: from_container(value, platform.system()) for name, value in aws.environment().items()}
     made = synthesised(SAM)
     for template in {function.template for function in made}:
         template.write_text(declaring(template.read_text(encoding="utf-8"), variables), encoding="utf-8")
     running = {function.folder: function for function in synthesised(Path(service["assembly"]))}
-    deployed = {function.logical_id: configuration(endpoint, running[function.folder]).environment for function in made}
+    deployed = {function.logical_id: configuration(aws, running[function.folder]).environment for function in made}
     write_private(
         VARIABLES, json.dumps({name: {**own, **variables} for name, own in deployed.items()}, indent=2) + "\n"
     )
-    world.seed(Table(service["tableName"], client("dynamodb", endpoint)), client("s3", endpoint), int(time.time()))
+    world.seed(Table(service["tableName"], aws.client("dynamodb")), aws.client("s3"), int(time.time()))
     first = examples_of("public", made)[0]
     print(f"{SAM.relative_to(ROOT)} is ready, and so is the world of the events. For example:\n\n{first}")
 
 
-def _synthesise(endpoint: str, issuer: str) -> None:
+def _synthesise(aws: Aws, issuer: str) -> None:
     machine = platform.machine().lower()
     if machine not in ARCHITECTURES:
         raise LocalError(f"Lambda has no processors like this machine's ({machine}).")
@@ -61,19 +61,17 @@ def _synthesise(endpoint: str, issuer: str) -> None:
     command = [str(CDK), "synth", "--quiet", "--no-notices", "--output", str(SAM)]
     for name, value in context.items():
         command += ["-c", f"{name}={value}"]
-    done = subprocess.run(
-        command, cwd=ROOT, env=environment(endpoint, STATE), capture_output=True, text=True, check=False
-    )
+    done = subprocess.run(command, cwd=ROOT, env=environment(aws, STATE), capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise LocalError(f"The CDK could not make the templates:\n{done.stderr.strip()}")
 
 
 def from_container(endpoint: str, system: str) -> str:
-    """Where a container finds what answers at an address of this machine's loopback.
+    """Return the address at which a container finds a server on this machine's loopback.
 
     On Linux it can have the host's network (`--docker-network host`); elsewhere there is a name for the host.
     """
-    return endpoint if system == "Linux" else endpoint.replace("127.0.0.1", HOST_FROM_CONTAINER)
+    return endpoint if system == "Linux" else endpoint.replace(LOOPBACK, FROM_CONTAINER)
 
 
 def declaring(template: str, variables: Mapping[str, str]) -> str:

@@ -22,7 +22,6 @@ from local.demo import Client, load_scenes, upload
 from local.deployment import Deployment, deploy
 from local.issuer import USERS, Issuer, Signer
 from local.ministack import MiniStack
-from local.ports import free_port
 from local.transcoder import Settings, Transcoder
 
 PICTURES = ROOT / "docs" / "pictures"
@@ -163,16 +162,14 @@ def main() -> int:
 def _of_a_service_of_its_own() -> None:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="screenshots-")))
-        issuer = stack.enter_context(Issuer(0, Signer(folder / "key.pem")))
-        ministack = stack.enter_context(MiniStack(free_port(), folder / "ministack.log"))
-        deploy(ministack.endpoint, issuer.url, folder, print)
+        ministack = stack.enter_context(MiniStack(folder / "ministack.log"))
+        issuer = stack.enter_context(Issuer(0, Signer(folder / "key.pem"), ministack.endpoint))
+        deploy(ministack.aws, issuer.url, folder, print)
         deployed = Deployment.load(folder / "deployment.json")
         if deployed is None:
             raise LocalError("The deploy left nothing to take pictures of.")
-        settings = Settings(
-            ministack.endpoint, deployed.transcode_queue_url, ministack.endpoint, issuer.url, str(folder / "key.pem")
-        )
-        stack.enter_context(Transcoder(settings, folder / "transcoder.log"))
+        settings = Settings(deployed.transcode_queue_url, ministack.endpoint, issuer.url, str(folder / "key.pem"))
+        stack.enter_context(Transcoder(ministack.aws, settings, folder / "transcoder.log"))
         clients = {
             user: stack.enter_context(closing(Client(ministack.endpoint, issuer.mint(user, scopes))))
             for user, scopes in USERS.items()

@@ -17,15 +17,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from subprocess import Popen
 from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 import boto3
 import httpx
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
+from local.aws import Aws
 from local.child import end, end_with_parent, spawn
-from local.deployment import REGION
 from local.issuer import DAY, Signer
 from shared.aws.s3 import split_uri
 from shared.aws.sqs import BadMessage
@@ -80,7 +80,6 @@ class Stop(BaseException):
 class Settings:
     """What the process has to know."""
 
-    endpoint: str
     queue_url: str
     base_url: str
     issuer: str
@@ -275,7 +274,8 @@ class Transcoder:
     a damaged film can take FFmpeg with it.
     """
 
-    def __init__(self, settings: Settings, log: Path) -> None:
+    def __init__(self, aws: Aws, settings: Settings, log: Path) -> None:
+        self._aws = aws
         self._settings = settings
         self._log = log
         self._stopping = threading.Event()
@@ -308,6 +308,7 @@ class Transcoder:
     def _start(self) -> None:
         # Nothing of the developer's AWS set-up may reach it.
         env = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+        env |= self._aws.environment()
         with self._log.open("ab") as log:
             self._process = spawn("local.transcoder", json.dumps(asdict(self._settings)), log=log, env=env)
 
@@ -326,18 +327,12 @@ class Transcoder:
 
 
 def make_worker(settings: Settings, http: httpx.Client) -> Worker:
-    """A worker for the service on this machine."""
+    """Return a worker for the service on this machine; AWS is where the environment says."""
     signer = Signer(Path(settings.key_file))
-    options: Any = {
-        "endpoint_url": settings.endpoint,
-        "region_name": REGION,
-        "aws_access_key_id": "test",
-        "aws_secret_access_key": "test",
-        "config": Config(proxies={}, read_timeout=WAIT_SECONDS + 10),
-    }
+    config = Config(proxies={}, read_timeout=WAIT_SECONDS + 10)
     return Worker(
-        boto3.client("sqs", **options),
-        boto3.client("s3", **options),
+        boto3.client("sqs", config=config),
+        boto3.client("s3", config=config),
         settings.queue_url,
         # A new one each time: however long the service runs, none is too old.
         Reports(http, lambda: signer.mint(settings.issuer, SUBJECT, [TRANSCODE], DAY)),

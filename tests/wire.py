@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
+from local.aws import ACCOUNT, REGION
 from shared.aws.client import Client, Credentials, Refused
 
 Between = Callable[[str, Mapping[str, Any], Callable[..., Any]], Any]
@@ -15,8 +16,8 @@ or raises what the client would."""
 class WholeClient(Client):
     """Our client; whatever else boto3's can do, tests may ask of it too."""
 
-    def __init__(self, endpoint: str, others: Any) -> None:
-        super().__init__(endpoint, "us-east-1", lambda: Credentials("test", "test", None))
+    def __init__(self, endpoint: str, others: Any, secret: str = "test") -> None:
+        super().__init__(endpoint, REGION, lambda: Credentials(ACCOUNT, secret, None))
         self._others = others
 
     def __getattr__(self, name: str) -> Any:

@@ -8,6 +8,7 @@ from collections.abc import MutableMapping
 from botocore.exceptions import BotoCoreError, ClientError
 
 from local import LocalError, running_service
+from local.aws import Aws
 from shared.aws.boto3_client import make_client
 from shared.aws.dynamodb import Table
 from shared.core.errors import ServiceError
@@ -62,18 +63,14 @@ def _is_absent(cause: BaseException | None) -> bool:
 def use_local_service(environment: MutableMapping[str, str]) -> None:
     """Point the environment to the running local service, and away from every real account."""
     try:
-        endpoint = str(running_service()["endpoint"])
+        aws = Aws.of(running_service())
     except LocalError as error:
         raise ToolError(str(error)) from error
     for name in [name for name in environment if name.startswith("AWS_")]:
         del environment[name]
     environment.update(
         {
-            "AWS_ENDPOINT_URL": endpoint,
-            "AWS_ACCESS_KEY_ID": "test",
-            "AWS_SECRET_ACCESS_KEY": "test",
-            "AWS_REGION": "us-east-1",
-            "AWS_DEFAULT_REGION": "us-east-1",
+            **aws.environment(),
             "AWS_EC2_METADATA_DISABLED": "true",
             "AWS_CONFIG_FILE": os.devnull,
             "AWS_SHARED_CREDENTIALS_FILE": os.devnull,

@@ -166,7 +166,7 @@ class Console:
     errors: list[str] = field(default_factory=list)
     """What went wrong in any page: scripts that failed, and what broke its policy."""
     foreign: list[str] = field(default_factory=list)
-    """Requests to anybody but the service and its issuer."""
+    """Requests to other addresses than those of the service, its objects and its issuer."""
     pages: list[Page] = field(default_factory=list)
 
     @property
@@ -202,10 +202,8 @@ class Console:
 
     def _note(self, request: Request) -> None:
         url = urlsplit(request.url)
-        if url.scheme in ("http", "https") and f"{url.scheme}://{url.netloc}" not in (
-            self.service.base_url,
-            self.issuer,
-        ):
+        own = (self.service.base_url, self.issuer, *self.config["media"])
+        if url.scheme in ("http", "https") and f"{url.scheme}://{url.netloc}" not in own:
             self.foreign.append(request.url)
 
     def open(self, place: str = "", user: str | None = "alice") -> Page:
@@ -232,7 +230,9 @@ class Console:
             "code_challenge": urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode(),
             "code_challenge_method": "S256",
         }
-        led = self.service.http.get(f"{self.config['issuer']}{AUTHORIZE_PATH}/{user}", params=asked)
+        http, authorize = self.service.http, f"{self.config['issuer']}{AUTHORIZE_PATH}"
+        (page,) = re.findall(r'name="page" value="([^"]+)"', http.get(authorize, params=asked).text)
+        led = http.post(authorize, data={"page": page, "user": user})
         given = {
             "grant_type": "authorization_code",
             "client_id": self.config["clientId"],
@@ -246,7 +246,7 @@ class Console:
     def sign_in(self, page: Page, user: str) -> None:
         """Sign in as people do: by a click here, and one at the issuer."""
         page.get_by_role("button", name="Sign in", exact=True).click()
-        page.get_by_role("link", name=user, exact=True).click()
+        page.get_by_role("button", name=user, exact=True).click()
         expect(page.get_by_role("button", name="Sign out")).to_be_visible()
 
     def sign_out(self, page: Page, button: str = "Sign out") -> None:

@@ -2,7 +2,8 @@
 
 They deploy the CDK app to a MiniStack of their own; or, with E2E_SERVICE set, use a service that runs already:
 the path of a JSON file with `baseUrl` and `tokens` for alice, bob and admin, such as `.local/service.json`;
-`badTokens` if there are some that its gateway must refuse; `endpoint` if it runs on an embedded AWS; and `assembly`,
+`badTokens` if there are some that its gateway must refuse; `endpoint`, `objectsEndpoint` and `secretAccessKey` if it runs
+on an embedded AWS; and `assembly`,
 the folder of what the CDK deployed.
 """
 
@@ -18,10 +19,10 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
+from local.aws import Aws
 from local.deployment import Deployment, deploy
 from local.issuer import USERS, Issuer, Signer
 from local.ministack import MiniStack
-from local.ports import free_port
 from local.transcoder import Settings, Transcoder
 from shared.routes import TRANSCODE
 from tests.e2e.receiving import Receiver, receiving
@@ -42,8 +43,8 @@ class Service:
     """Tokens that the gateway must refuse, by what is wrong with them."""
     assembly: Path | None = None
     """The folder of the CDK's assembly that was deployed."""
-    embedded: str | None = None
-    """Where the embedded AWS answers; None when the service runs elsewhere."""
+    embedded: Aws | None = None
+    """The embedded AWS below it; `None` if the service runs elsewhere."""
     http: httpx.Client = field(default_factory=lambda: httpx.Client(timeout=120, trust_env=False))
 
     def request(self, method: str, path: str, user: str | None = "alice", **options: Any) -> httpx.Response:
@@ -54,8 +55,8 @@ class Service:
         return self.http.request(method, self.base_url + path, headers=headers, **options)
 
     @property
-    def endpoint(self) -> str:
-        """Where the embedded AWS answers; the test is skipped when the service runs elsewhere."""
+    def aws(self) -> Aws:
+        """The embedded AWS below it; the test is skipped if the service runs elsewhere."""
         if self.embedded is None:
             pytest.skip("needs the embedded AWS")
         return self.embedded
@@ -125,17 +126,17 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         told = json.loads(Path(given).read_text(encoding="utf-8"))
         bad = _forged(told["tokens"]["alice"]) | told.get("badTokens", {})
         assembly = Path(told["assembly"]) if "assembly" in told else None
-        yield Service(told["baseUrl"], told["tokens"], bad, assembly, told.get("endpoint"))
+        yield Service(told["baseUrl"], told["tokens"], bad, assembly, Aws.of(told) if "endpoint" in told else None)
         return
     folder = tmp_path_factory.mktemp("e2e")
     log: list[str] = []
     with (
-        Issuer(0, Signer(folder / "key.pem")) as issuer,
-        Issuer(0, Signer(folder / "other.pem")) as stranger,
-        MiniStack(free_port(), folder / "ministack.log") as ministack,
+        MiniStack(folder / "ministack.log") as ministack,
+        Issuer(0, Signer(folder / "key.pem"), ministack.endpoint) as issuer,
+        Issuer(0, Signer(folder / "other.pem"), ministack.endpoint) as stranger,
     ):
         base_url = ministack.endpoint
-        deploy(base_url, issuer.url, folder, log.append)
+        deploy(ministack.aws, issuer.url, folder, log.append)
         deployed = Deployment.load(folder / "deployment.json")
         assert deployed is not None
         tokens = {user: issuer.mint(user, scopes) for user, scopes in USERS.items()}
@@ -145,9 +146,9 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
             "of another issuer": stranger.mint("alice", USERS["alice"]),
         }
         queue_url, key_file = deployed.transcode_queue_url, str(folder / "key.pem")
-        settings = Settings(ministack.endpoint, queue_url, base_url, issuer.url, key_file)
-        with Transcoder(settings, folder / "transcoder.log"):
-            yield Service(base_url, tokens, bad, folder / "cdk.out", ministack.endpoint)
+        settings = Settings(queue_url, base_url, issuer.url, key_file)
+        with Transcoder(ministack.aws, settings, folder / "transcoder.log"):
+            yield Service(base_url, tokens, bad, folder / "cdk.out", ministack.aws)
 
 
 def _forged(token: str) -> dict[str, str]:
@@ -169,7 +170,7 @@ def unique() -> str:
 @pytest.fixture
 def receiver(service: Service) -> Iterator[Receiver]:
     """What a test lets webhooks lead to."""
-    assert service.endpoint  # what is deployed elsewhere cannot reach this machine
+    assert service.aws  # what is deployed elsewhere cannot reach this machine
     with receiving() as made:
         yield made
 

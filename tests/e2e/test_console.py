@@ -81,7 +81,7 @@ def test_a_session_that_has_ended_goes_on_where_it_was_after_signing_in_beside_i
         dialog.get_by_role("button", name="Sign in again").click()
     beside = other.value
     with page.expect_response(lambda answer: "/v1/videos?" in answer.url and answer.status == 200):
-        beside.get_by_role("link", name="alice", exact=True).click()
+        beside.get_by_role("button", name="alice", exact=True).click()
     expect(dialog).to_have_count(0)
     expect(page.get_by_role("heading", name="Library")).to_be_visible()
 
@@ -153,7 +153,7 @@ def test_nobody_else_takes_over_a_session_that_has_ended(console: Console) -> No
     dialog = page.get_by_role("dialog", name="Your session has ended")
     with console.context.expect_page() as other:
         dialog.get_by_role("button", name="Sign in again").click()
-    other.value.get_by_role("link", name="bob", exact=True).click()
+    other.value.get_by_role("button", name="bob", exact=True).click()
     expect(other.value.get_by_role("alert")).to_contain_text("bob")
     expect(dialog).to_be_visible()
 

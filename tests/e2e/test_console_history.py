@@ -13,7 +13,6 @@ import httpx
 from playwright.sync_api import Locator, Page, Route, expect
 
 from local import ROOT
-from local.deployment import REGION
 from shared.schema import TABLE_NAME
 from tests.e2e.browser import Console, Hold, meet_first, serious
 from tests.e2e.conftest import Service
@@ -406,14 +405,10 @@ def imported(service: Service, folder: Path) -> tuple[str, list[str]]:
     ]
     file = folder / "videos.jsonl"
     file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    aws = {
-        "AWS_ENDPOINT_URL": service.endpoint,
-        "AWS_ACCESS_KEY_ID": "test",
-        "AWS_SECRET_ACCESS_KEY": "test",
-        "AWS_DEFAULT_REGION": REGION,
-    }
     command = [sys.executable, "-m", "tools", "import", str(file), "--table", TABLE_NAME]
-    done = subprocess.run(command, env=os.environ | aws, check=True, capture_output=True, cwd=ROOT, text=True)
+    done = subprocess.run(
+        command, env=os.environ | service.aws.environment(), check=True, capture_output=True, cwd=ROOT, text=True
+    )
     return re.findall(r"import-[0-9a-f-]{36}", done.stdout)[0], videos
 
 

@@ -272,7 +272,7 @@ def test_neither_a_reload_nor_the_end_of_a_session_loses_what_was_sent(
     ended = page.get_by_role("dialog", name="Your session has ended")
     with page.expect_popup() as popup:
         ended.get_by_role("button", name="Sign in again").click()
-    popup.value.get_by_role("link", name="alice", exact=True).click()
+    popup.value.get_by_role("button", name="alice", exact=True).click()
     expect(ended).to_be_hidden()
     expect(shown.get_by_text("Arrived: done")).to_be_visible()
     wait_until(page, lambda: len(transit.taken) >= 3)

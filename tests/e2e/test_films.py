@@ -7,11 +7,9 @@ from typing import Any
 from urllib.parse import urljoin
 
 import av
-import boto3
 import pytest
 from PIL import Image
 
-from local.deployment import REGION
 from shared.media.errors import NO_FILM
 from tests.e2e.conftest import Service
 from tests.films import clip, film
@@ -20,7 +18,6 @@ from tests.waiting import eventually
 pytestmark = pytest.mark.xdist_group("e2e")
 
 SETTLED = ("ready", "failed")
-PLAYER = {"Origin": "https://player.example"}
 REPORT = {"inputHash": "0" * 32, "attempt": 1, "state": "running", "progress": 1}
 
 
@@ -59,13 +56,7 @@ def _s3(service: Service) -> Any:
 
 
 def _client(service: Service, name: Any) -> Any:
-    return boto3.client(
-        name,
-        endpoint_url=service.endpoint,
-        region_name=REGION,
-        aws_access_key_id="test",
-        aws_secret_access_key="test",
-    )
+    return service.aws.client(name)
 
 
 def _objects(service: Service, video: dict[str, Any]) -> list[str]:
@@ -166,16 +157,16 @@ class TestARealClip:
 class TestPlaying:
     """As a player does: it knows the URLs, has no token for them, and asks for ranges."""
 
-    def test_a_rendition_plays_in_ranges_from_pages_of_other_sites(
+    def test_a_rendition_plays_in_ranges_in_pages_of_the_console(
         self, service: Service, ready: dict[str, Any]
     ) -> None:
         answer = _get(service, ready, "/playback")
         (rendition,) = answer["renditions"]
-        part = service.http.get(rendition["url"], headers=PLAYER | {"Range": "bytes=0-1023"})
+        part = service.http.get(rendition["url"], headers={"Origin": service.base_url, "Range": "bytes=0-1023"})
         assert (part.status_code, len(part.content)) == (206, 1024)
         assert part.headers["content-range"] == f"bytes 0-1023/{rendition['size']}"
         assert part.headers["content-type"] == rendition["type"] == "video/mp4"
-        assert part.headers["access-control-allow-origin"] in ("*", PLAYER["Origin"])
+        assert part.headers["access-control-allow-origin"] in ("*", service.base_url)
         assert {"*", "content-range"} & {*part.headers["access-control-expose-headers"].lower().split(", ")}
         whole = service.http.get(rendition["url"])
         assert (whole.status_code, len(whole.content)) == (200, rendition["size"])

@@ -44,7 +44,7 @@ def listening(service: Service, url: str, port: int) -> Iterator[tuple["subproce
 
 
 def test_listen_shows_verified_events_and_leaves_no_webhook(service: Service) -> None:
-    assert service.endpoint  # what is deployed elsewhere cannot reach this machine
+    assert service.aws  # what is deployed elsewhere cannot reach this machine
     port = free_port()
     url = f"http://{LOOPBACK}:{port}"
 

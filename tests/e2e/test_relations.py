@@ -3,10 +3,8 @@
 import time
 from typing import Any
 
-import boto3
 import pytest
 
-from local.deployment import REGION
 from shared.relations.ratings import rating_key
 from shared.schema import TABLE_NAME
 from tests.e2e.conftest import Service
@@ -237,13 +235,7 @@ class TestTheEnd:
         _put(service, _path(film, "/rating"), {"like": True}, "bob")
         for number in range(PEOPLE):
             _put(service, _path(film, f"/credits/p{number}"), {"roles": [{"category": "actor"}], "ordering": 1})
-        dynamodb = boto3.client(
-            "dynamodb",
-            endpoint_url=service.endpoint,
-            region_name=REGION,
-            aws_access_key_id="test",
-            aws_secret_access_key="test",
-        )
+        dynamodb = service.aws.client("dynamodb")
         partition = {"S": f"VIDEO#{film['videoId']}"}
         # As TTL does it, 90 days after the deletion.
         dynamodb.delete_item(TableName=TABLE_NAME, Key={"pk": partition, "sk": {"S": "#META"}})

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from local import STATE, world
-from local.assembly import Synthesised, client, configuration, synthesised
+from local.assembly import Synthesised, configuration, synthesised
 from local.events import Event, Example, examples
 from local.rie import Emulator, installed
 from shared.aws.dynamodb import Table
@@ -64,9 +64,9 @@ def assembly(service: Service) -> dict[str, Synthesised]:
 @pytest.fixture(scope="module")
 def table(service: Service, assembly: Mapping[str, Synthesised]) -> Iterator[Table]:
     """The deployed table, which each test fills with the world; its films are removed in the end."""
-    name = configuration(service.endpoint, assembly["videos"]).environment["TABLE_NAME"]
-    yield Table(name, client("dynamodb", service.endpoint))
-    world.forget_films(client("s3", service.endpoint))
+    name = configuration(service.aws, assembly["videos"]).environment["TABLE_NAME"]
+    yield Table(name, service.aws.client("dynamodb"))
+    world.forget_films(service.aws.client("s3"))
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +76,7 @@ def runtime() -> Path:
 
 
 def _seed(service: Service, table: Table) -> None:
-    world.seed(table, client("s3", service.endpoint), int(time.time()))
+    world.seed(table, service.aws.client("s3"), int(time.time()))
 
 
 @pytest.mark.parametrize("folder", FUNCTIONS)
@@ -89,7 +89,7 @@ def test_a_function_answers_in_lambda_s_runtime_as_behind_the_api(
     behind_the_api = {example.name: sent for example in requests if (sent := _sent(service, example.event))}
     if requests:
         _seed(service, table)
-    with Emulator(assembly[folder], service.endpoint, runtime, tmp_path / "runtime.log") as emulator:
+    with Emulator(assembly[folder], service.aws, runtime, tmp_path / "runtime.log") as emulator:
         for example in own:
             answer = emulator.invoke(example.event)
             assert "errorMessage" not in answer, f"{answer}\n{emulator.log.read_text()}"
@@ -107,7 +107,7 @@ def test_functions_behind_the_api_do_their_work_in_lambda_s_runtime(
 ) -> None:
     def invoke(folder: str, name: str) -> None:
         (event,) = (example.event for example in EXAMPLES if (example.function, example.name) == (folder, name))
-        with Emulator(assembly[folder], service.endpoint, runtime, tmp_path / f"{folder}.log") as emulator:
+        with Emulator(assembly[folder], service.aws, runtime, tmp_path / f"{folder}.log") as emulator:
             assert emulator.invoke(event) == {"batchItemFailures": []}
 
     def becomes(key: Mapping[str, str], wanted: Callable[[dict[str, Any]], object]) -> None:

@@ -7,15 +7,14 @@ Nothing but DynamoDB is asked of it: the few tests with S3 and SQS start a MiniS
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-import boto3
 import pytest
 
+from local.aws import Aws
 from local.ministack import MiniStack
-from local.ports import free_port
 from shared.aws import boto3_client
 from shared.aws.dynamodb import Table
 from tests.harness import Clock, create_table, make_api
@@ -32,41 +31,56 @@ Connect = Callable[[], "DynamoDBClient"]
 NewTable = Callable[[], Table]
 """Makes an empty table, which is gone after the test."""
 
-ENDPOINT_VARIABLE = "AWS_ENDPOINT_URL_DYNAMODB"
-"""Where botocore looks for DynamoDB's address. Set only while a client is made: unit tests share the process."""
+
+@contextmanager
+def reaching(aws: Aws) -> Iterator[None]:
+    """Let clients that are created inside the block reach an AWS.
+
+    Sessions keep the credentials that they found first, so each block gets its own: unit tests share the process.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in aws.environment().items():
+            patch.setenv(name, value)
+        _forget_sessions()
+        yield
+    _forget_sessions()
+
+
+def _forget_sessions() -> None:
+    boto3_client.session.cache_clear()
+    boto3_client._plain_session.cache_clear()
 
 
 @pytest.fixture(scope="session")
-def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The URL of a DynamoDB and its streams, and of nothing else."""
+def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Aws]:
+    """A DynamoDB and its streams, and nothing else."""
     given = os.environ.get("DYNAMODB_ENDPOINT_URL")
     if given:
-        yield given
+        yield Aws(given, given, "test")
         return
     with ExitStack() as stack:
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("SERVICES", "dynamodb,dynamodbstreams")  # no more than an endpoint that is given may have
             log = tmp_path_factory.mktemp("dynamodb") / "ministack.log"
-            ministack = stack.enter_context(MiniStack(free_port(), log))
-        yield ministack.endpoint
+            ministack = stack.enter_context(MiniStack(log))
+        yield ministack.aws
 
 
 @pytest.fixture(scope="session")
-def objects_endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The URL of an S3 and an SQS that know of each other."""
-    with MiniStack(free_port(), tmp_path_factory.mktemp("objects") / "ministack.log") as ministack:
-        yield ministack.endpoint
+def objects_aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Aws]:
+    """An S3 and an SQS that know of each other."""
+    with MiniStack(tmp_path_factory.mktemp("objects") / "ministack.log") as ministack:
+        yield ministack.aws
 
 
 @pytest.fixture(scope="session")
-def connect(endpoint: str) -> Connect:
+def connect(aws: Aws) -> Connect:
     """Makes clients for the endpoint, exactly as a deployed function makes its own."""
 
     def make() -> "DynamoDBClient":
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv(ENDPOINT_VARIABLE, endpoint)
+        with reaching(aws):
             reference = boto3_client.make_client()
-            ours: Any = WholeClient(endpoint, reference)
+            ours: Any = WholeClient(aws.endpoint, reference, aws.secret_access_key)
             return reference if os.environ.get("DYNAMODB_CLIENT") == "boto3" else ours
 
     return make
@@ -79,9 +93,9 @@ def client(connect: Connect) -> "DynamoDBClient":
 
 
 @pytest.fixture(scope="session")
-def streams(endpoint: str) -> Any:
+def streams(aws: Aws) -> Any:
     """A client of the streams of its tables."""
-    return boto3.client("dynamodbstreams", endpoint_url=endpoint)
+    return aws.client("dynamodbstreams")
 
 
 @pytest.fixture(scope="module")

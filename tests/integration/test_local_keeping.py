@@ -8,14 +8,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import boto3
 import httpx
 import pytest
 
 from local import LocalError, ministack
-from local.deployment import REGION, allow_origins, switch_on_ttl
+from local.deployment import allow_origins, switch_on_ttl
 from local.ministack import MiniStack
-from local.ports import free_port
 from tests.harness import create_table
 
 if TYPE_CHECKING:
@@ -35,7 +33,7 @@ class Laptop:
     @contextmanager
     def run(self) -> Iterator["Run"]:
         """A run that ends in order."""
-        with MiniStack(free_port(), self._folder / "ministack.log", self._folder / "state") as engine:
+        with MiniStack(self._folder / "ministack.log", self._folder / "state") as engine:
             yield Run(engine)
 
 
@@ -47,13 +45,7 @@ class Run:
 
     def client(self, service: Any) -> Any:
         """A client of one of its services."""
-        return boto3.client(
-            service,
-            endpoint_url=self.engine.endpoint,
-            region_name=REGION,
-            aws_access_key_id="test",
-            aws_secret_access_key="test",
-        )
+        return self.engine.aws.client(service)
 
     def kill(self) -> None:
         """End it as `kill -9` does, or the power."""
@@ -141,7 +133,7 @@ def test_tables_forget_what_has_expired_as_the_templates_say(laptop: Laptop, tmp
         client = run.client("dynamodb")
         create_table(client, TABLE)
         for _ in range(2):  # each deploy, and each start
-            switch_on_ttl(run.engine.endpoint, tmp_path)
+            switch_on_ttl(run.engine.aws, tmp_path)
         told = client.describe_time_to_live(TableName=TABLE)["TimeToLiveDescription"]
         assert told == {"TimeToLiveStatus": "ENABLED", "AttributeName": "purgeAt"}
 
@@ -162,6 +154,6 @@ def test_browsers_may_call_the_api_from_where_the_templates_say(laptop: Laptop, 
             return answer.status_code, answer.headers.get("access-control-allow-origin")
 
         for _ in range(2):  # each deploy, and each start
-            allow_origins(run.engine.endpoint, tmp_path, made["ApiId"])
+            allow_origins(run.engine.aws, tmp_path, made["ApiId"])
         assert asked_from("https://films.example") == (204, "https://films.example")
         assert asked_from("https://other.example") == (403, None)

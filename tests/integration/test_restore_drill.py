@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from local.aws import Aws
 from local.drill import Drill
 from shared.aws.dynamodb import Table
 from shared.upkeep.purging import Purge
@@ -19,9 +20,7 @@ class NoObjects:
         return 0
 
 
-def test_a_damaged_table_is_put_back_and_keeps_what_users_did_since(
-    table: Table, endpoint: str, tmp_path: Path
-) -> None:
+def test_a_damaged_table_is_put_back_and_keeps_what_users_did_since(table: Table, aws: Aws, tmp_path: Path) -> None:
     clock = Clock(int(time.time()))
     api = make_api(table, clock=clock)
     told: list[str] = []
@@ -42,7 +41,7 @@ def test_a_damaged_table_is_put_back_and_keeps_what_users_did_since(
         assert all(purge.video(video_id, int(clock()), lambda: True) for video_id in gone)
         assert is_done()
 
-    Drill(endpoint, table.name, tmp_path, request, next_second, await_purge, told.append).run()
+    Drill(aws, table.name, tmp_path, request, next_second, await_purge, told.append).run()
 
     assert [line.partition(":")[0] for line in told] == [
         "Filled",

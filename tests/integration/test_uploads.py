@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from functions.arrivals import handler as arrivals
+from local.aws import Aws
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
 from shared.aws.s3 import make_client as make_s3_client
@@ -23,25 +24,24 @@ from shared.films.uploads import LARGEST_PUT, UploadStore
 from shared.schema import QUOTA, VIDEO
 from shared.videos.catalogue import VideoStore
 from tests.harness import NOW, SOURCES_BUCKET, Api, Clock, Context, make_api
+from tests.integration.conftest import reaching
 
 FILM = b"not really a film"
 
 
 @pytest.fixture(scope="module")
-def objects(objects_endpoint: str) -> Objects:
+def objects(objects_aws: Aws) -> Objects:
     """An S3 with the bucket of sources."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AWS_ENDPOINT_URL_S3", objects_endpoint)
+    with reaching(objects_aws):
         client = make_s3_client()
     client.create_bucket(Bucket=SOURCES_BUCKET)
     return Objects(client)
 
 
 @pytest.fixture(scope="module")
-def queue(objects_endpoint: str, objects: Objects) -> Queue:
+def queue(objects_aws: Aws, objects: Objects) -> Queue:
     """The queue that S3 notifies."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AWS_ENDPOINT_URL_SQS", objects_endpoint)
+    with reaching(objects_aws):
         client = make_queue_client()
     url = client.create_queue(QueueName="arrivals")["QueueUrl"]
     arn = client.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]

@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from local import LocalError
+from local.aws import Aws
 from local.deployment import Deployment, _output, _reason, environment, fingerprint
 
 ENDPOINT, ISSUER = "http://127.0.0.1:4566", "http://127.0.0.1:4567"
+AWS = Aws(ENDPOINT, "http://127.0.0.1:4568", "a secret")
 
 
 @pytest.fixture
@@ -73,9 +75,9 @@ def test_other_ports_are_another_deployment(sources: Path) -> None:
 def test_a_deploy_cannot_reach_the_developers_own_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_ROLE_ARN", "AWS_ENDPOINT_URL_S3", "CDK_DEFAULT_ACCOUNT"):
         monkeypatch.setenv(name, "real")
-    env = environment(ENDPOINT, tmp_path)
+    env = environment(AWS, tmp_path)
     assert "real" not in env.values()
-    assert env["AWS_ENDPOINT_URL"] == ENDPOINT
+    assert AWS.environment().items() <= env.items()
     assert env["AWS_CONFIG_FILE"] == env["AWS_SHARED_CREDENTIALS_FILE"] == os.devnull
 
 

@@ -12,15 +12,13 @@ from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-from urllib.parse import unquote
 
 import pytest
-from ministack import app as ministack_app
 from ministack.core import lambda_runtime, persistence
 from ministack.services import apigateway, dynamodb, lambda_svc, s3, sqs
 
 from local import engine
-from local.engine import LOG_SECONDS, Keeper, expire, is_foreign, mend, short_url
+from local.engine import LOG_SECONDS, Keeper, expire, mend
 from local.ministack import HEARTBEAT
 from tests.harness import Clock
 
@@ -548,89 +546,3 @@ def test_an_answer_does_not_wait_for_log_lines_that_a_function_never_writes(monk
     assert clock.now - NOW <= LOG_SECONDS + 0.002
     worker._stderr_queue.put("a line")
     assert worker._drain_stderr_bounded() == "a line"
-
-
-def request(path: str, query: str = "", **headers: str) -> dict[str, Any]:
-    """A GET, as the server hands it over."""
-    headers = {"host": "127.0.0.1:4566"} | headers
-    return {
-        "type": "http",
-        "method": "GET",
-        "path": unquote(path),
-        "raw_path": path.encode(),
-        "query_string": query.encode(),
-        "headers": [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()],
-    }
-
-
-class TestTheShortUrl:
-    @pytest.fixture
-    def deployed(self) -> str:
-        """The id of an API that is deployed, beside a bucket."""
-        apigateway._apis["abc"] = {"apiId": "abc"}
-        s3._buckets["films"] = {}
-        return "abc"
-
-    def test_a_value_that_looks_like_a_signature_is_none(self, deployed: str) -> None:
-        assert short_url(request("/v1/videos", "tag=X-Amz-Demo"))["path"].endswith("/v1/videos")
-
-    @pytest.mark.parametrize("path", ["/", "/health", "/v1/videos", "/v2/none", "//v1/videos", "/v1/users/a%2Fb"])
-    @pytest.mark.parametrize("host", ["127.0.0.1:4566", "localhost:4566", "localhost"])
-    @pytest.mark.parametrize("authorization", ["", "Bearer token"])
-    def test_the_api_answers_below_the_address_of_ministack(
-        self, deployed: str, path: str, host: str, authorization: str
-    ) -> None:
-        asked = request(path, "limit=5", host=host, authorization=authorization)
-        sent = short_url(asked)
-        prefix = f"/_aws/execute-api/{deployed}/$default"
-        assert sent == asked | {"path": prefix + unquote(path), "raw_path": f"{prefix}{path}".encode()}
-        # MiniStack takes it for what it is.
-        assert ministack_app._parse_execute_api_url(host, sent["path"])[:2] == (deployed, "$default")
-
-    @pytest.mark.parametrize(
-        "asked",
-        [
-            pytest.param(request("/", authorization="AWS4-HMAC-SHA256 Credential=test/..."), id="signed"),
-            pytest.param(request("/films/a.mp4", "X-Amz-Signature=0"), id="signed in the query"),
-            pytest.param(request("/", x_amz_target="DynamoDB_20120810.GetItem"), id="a call that is not signed"),
-            pytest.param(request("/films/poster.jpg"), id="a picture"),
-            pytest.param(request("/_ministack/health"), id="MiniStack's own"),
-            pytest.param(request("/_aws/execute-api/abc/$default/v1/videos"), id="the API's long URL"),
-            pytest.param(request("/poster.jpg", host="films.s3.localhost:4566"), id="a bucket by its name"),
-        ],
-    )
-    @pytest.mark.usefixtures("deployed")
-    def test_what_is_meant_for_aws_goes_there(self, asked: dict[str, Any]) -> None:
-        assert short_url(asked) is asked
-
-    @pytest.mark.parametrize(
-        "asked",
-        [
-            request("/v1/videos", origin="https://films.example"),
-            request("/_aws/execute-api/abc/$default/v1/videos", origin="https://films.example"),
-            request("/films/a.mp4", "X-Amz-Signature=0", origin="https://films.example"),
-            request("/a.mp4", host="films.s3.localhost:4566", origin="https://films.example"),
-            request("/", x_amz_target="DynamoDB_20120810.Scan"),
-        ],
-    )
-    @pytest.mark.usefixtures("deployed")
-    def test_pages_may_ask_the_api_and_for_objects_and_programs_for_everything(self, asked: dict[str, Any]) -> None:
-        assert not is_foreign(asked, short_url(asked))
-
-    @pytest.mark.parametrize(
-        "asked",
-        [
-            request("/", x_amz_target="DynamoDB_20120810.Scan", origin="https://evil.example"),
-            request("/v1/videos", "X-Amz-x=1", origin="https://evil.example"),
-            request("/", host="x.localhost:4566", origin="https://evil.example"),
-            request("/films/a.mp4", host="evil.example:4566", origin="http://evil.example:4566"),
-            request("/_ministack/reset", origin="https://evil.example"),
-        ],
-    )
-    @pytest.mark.usefixtures("deployed")
-    def test_pages_do_not_reach_aws(self, asked: dict[str, Any]) -> None:
-        assert is_foreign(asked, short_url(asked))
-
-    def test_nothing_is_led_to_an_api_before_one_is_deployed(self) -> None:
-        asked = request("/v1/videos")
-        assert short_url(asked) is asked

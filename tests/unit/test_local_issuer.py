@@ -25,7 +25,7 @@ def key_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_token_is_verified_by_the_keys_that_discovery_leads_to(key_file: Path) -> None:
     before = int(time.time())
-    with Issuer(0, Signer(key_file)) as issuer, httpx.Client(trust_env=False) as http:
+    with Issuer(0, Signer(key_file), "http://127.0.0.1:9") as issuer, httpx.Client(trust_env=False) as http:
         token = issuer.mint("alice", ["videos/read", "videos/write"], lifetime=60)
         discovery = http.get(f"{issuer.url}/.well-known/openid-configuration").json()
         keys = jwt.PyJWKSet.from_dict(http.get(discovery["jwks_uri"]).json())

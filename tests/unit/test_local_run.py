@@ -14,7 +14,7 @@ import pytest
 
 from local import LocalError, run, write_private
 from local.ministack import HEARTBEAT, WHOLE, MiniStack
-from local.ports import chosen_port, free_port, is_taken, require_free
+from local.ports import bound, chosen_port, free_port, is_taken, require_free
 
 
 @pytest.fixture
@@ -26,7 +26,10 @@ def taken() -> Iterator[int]:
 
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the run keeps its files; it does not touch this process's signals."""
+    """Where the run keeps its files; it does not touch this process's signals, nor ports that another program may have."""
+    with bound(0) as one, bound(0) as two, bound(0) as three:  # at once, so that they differ
+        for variable, held in (("PORT", one), ("ISSUER_PORT", two), ("OBJECTS_PORT", three)):
+            monkeypatch.setenv(variable, str(held.getsockname()[1]))
     monkeypatch.setattr(run, "STATE", tmp_path)
     monkeypatch.setattr(run, "SERVICE_FILE", tmp_path / "service.json")
     monkeypatch.setattr(run, "KEY_FILE", tmp_path / "key.pem")
@@ -51,7 +54,8 @@ def test_a_taken_port_is_named_with_the_way_out(taken: int) -> None:
 
 
 def test_ministack_does_not_mistake_another_server_for_itself(taken: int, tmp_path: Path) -> None:
-    with pytest.raises(LocalError, match=f"port {taken} is taken"), MiniStack(taken, tmp_path / "ministack.log"):
+    refused = pytest.raises(LocalError, match=f"Port {taken} is taken")
+    with refused, MiniStack(tmp_path / "ministack.log", port=taken):
         pass
     assert not (tmp_path / "ministack.log").exists()
 
@@ -69,12 +73,10 @@ def test_the_default_port_holds_when_none_is_chosen(monkeypatch: pytest.MonkeyPa
     assert chosen_port("PORT", 4566) == 4566
 
 
-@pytest.mark.parametrize("variable", ["PORT", "ISSUER_PORT"])
+@pytest.mark.parametrize("variable", ["PORT", "ISSUER_PORT", "OBJECTS_PORT"])
 def test_run_with_a_taken_port_says_so_and_fails(
     checkout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], taken: int, variable: str
 ) -> None:
-    monkeypatch.setenv("PORT", str(free_port()))
-    monkeypatch.setenv("ISSUER_PORT", str(free_port()))
     monkeypatch.setenv(variable, str(taken))
     assert run.main() == 1
     shown = capsys.readouterr()

@@ -4,19 +4,19 @@ import hashlib
 import re
 from base64 import urlsafe_b64encode
 from collections.abc import Iterator
-from html import unescape
 from typing import Any
-from urllib.parse import parse_qs, urljoin, urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 import httpx
 import jwt
 import pytest
 
 from local import AUDIENCE, CONSOLE_CLIENT
-from local.issuer import CODE_SECONDS, LARGEST_FORM, SESSION, USERS, Issuer, Signer
+from local.issuer import CODE_SECONDS, LARGEST_FORM, PAGE_SECONDS, SESSION, USERS, Issuer, Signer
 from tests.harness import Clock
 
-BACK = "http://127.0.0.1:4566/console/"
+API = "http://127.0.0.1:4566"
+BACK = f"{API}/console/"
 VERIFIER = "a-verifier-of-forty-three-characters-or-more"
 ALL = "videos/read videos/write videos/admin"
 
@@ -49,11 +49,16 @@ class People:
         return self.http.get(f"{self.issuer.url}/authorize", params=_given(REQUEST | changed))
 
     def choose(self, user: str, **changed: str) -> httpx.Response:
-        """What a click on a user is answered with."""
+        """Click on a user of a fresh page, and return the response."""
         page = self.authorize(**changed)
-        links = re.findall(r'href="([^"]+)">(\w+)</a>', page.text)
-        (link,) = (link for link, name in links if name == user)
-        return self.http.get(urljoin(str(page.url), unescape(link)))
+        assert f'value="{user}">{user}</button>' in page.text
+        return self.send({"page": token_of(page), "user": user})
+
+    def send(self, form: dict[str, str], **headers: str) -> httpx.Response:
+        """Send the form of a sign-in page, as its browser does."""
+        given = {"Origin": self.issuer.url, "Sec-Fetch-Site": "same-origin"}
+        given |= {name.replace("_", "-"): value for name, value in headers.items()}
+        return self.http.post(f"{self.issuer.url}/authorize", data=form, headers=given)
 
     def code(self, user: str = "alice", **changed: str) -> str:
         """The code that somebody comes back with."""
@@ -78,6 +83,12 @@ class People:
     def token(self, form: dict[str, str]) -> httpx.Response:
         """The answer of the token endpoint."""
         return self.http.post(f"{self.issuer.url}/token", data=_given(form))
+
+
+def token_of(page: httpx.Response) -> str:
+    """Return the token in a sign-in page, which shows that a form comes from the page."""
+    (token,) = re.findall(r'name="page" value="([^"]+)"', page.text)
+    return str(token)
 
 
 def _given(parameters: dict[str, str]) -> dict[str, str]:
@@ -105,7 +116,7 @@ def http() -> Iterator[httpx.Client]:
 @pytest.fixture
 def people(signer: Signer, clock: Clock, http: httpx.Client) -> Iterator[People]:
     """People at an issuer of the test's own, whose clock is the test's."""
-    with Issuer(0, signer, clock) as issuer:
+    with Issuer(0, signer, API, clock) as issuer:
         yield People(issuer, http)
 
 
@@ -118,12 +129,12 @@ class TestSigningIn:
     def test_the_page_offers_everybody_there_is(self, people: People) -> None:
         page = people.authorize()
         assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
-        assert re.findall(r">(\w+)</a>", page.text) == [*USERS]
+        assert re.findall(r">(\w+)</button>", page.text) == [*USERS]
 
     def test_somebody_comes_back_with_a_code_and_the_state_that_was_sent(self, people: People) -> None:
         answer = people.choose("alice")
         address, _, query = answer.headers["location"].partition("?")
-        assert (answer.status_code, address, parse_qs(query)["state"]) == (302, BACK, ["a&b"])
+        assert (answer.status_code, address, parse_qs(query)["state"]) == (303, BACK, ["a&b"])
 
     def test_a_code_becomes_tokens_that_the_service_accepts(self, people: People) -> None:
         answer = people.redeem(people.code("admin"))
@@ -210,6 +221,10 @@ class TestRequests:
         [
             "https://127.0.0.1/console/",
             "http://evil.example/console/",
+            "http://127.0.0.1:3000/console/",
+            "http://127.0.0.1:4566/",
+            "http://127.0.0.1:4566/console/../v1/videos",
+            "http://localhost:4566/console/",
             "http://127.0.0.1.evil.example/",
             "http://127.0.0.1@evil.example/",
             "http://evil.example\\@127.0.0.1/",
@@ -222,15 +237,13 @@ class TestRequests:
             "",
         ],
     )
-    def test_lead_nobody_to_another_machine(self, people: People, address: str) -> None:
+    def test_redirect_to_no_other_address_than_the_service(self, people: People, address: str) -> None:
         assert people.authorize(redirect_uri=address).text == "invalid_request\n"
-        with_user = people.http.get(f"{people.issuer.url}/authorize/alice", params=REQUEST | {"redirect_uri": address})
         signed_out = people.http.get(f"{people.issuer.url}/logout", params={"post_logout_redirect_uri": address})
-        for answer in (with_user, signed_out):
-            assert (answer.status_code, "location" in answer.headers) == (400, False)
+        assert (signed_out.status_code, "location" in signed_out.headers) == (400, False)
 
-    @pytest.mark.parametrize("address", ["http://localhost:8000/console/index.html", "http://127.0.0.1/", BACK])
-    def test_may_come_from_any_port_of_this_one(self, people: People, address: str) -> None:
+    @pytest.mark.parametrize("address", [BACK, f"{BACK}index.html", f"{API}/docs"])
+    def test_redirect_to_the_console_and_to_the_docs(self, people: People, address: str) -> None:
         assert people.choose("alice", redirect_uri=address).headers["location"].startswith(f"{address}?code=")
         signed_out = people.http.get(f"{people.issuer.url}/logout", params={"post_logout_redirect_uri": address})
         assert (signed_out.status_code, signed_out.headers["location"]) == (302, address)
@@ -253,23 +266,69 @@ class TestRequests:
         assert '"><script>' not in people.authorize(state='"><script>alert(1)</script>').text
 
 
-class TestOtherPages:
-    """What web pages elsewhere may do with an issuer on somebody's machine."""
+class TestTheSignInPage:
+    """Only a person who sees the page can sign in: no other page can send its form (CSRF)."""
 
-    @pytest.mark.parametrize("path", ["/.well-known/openid-configuration", "/authorize", "/authorize/admin", "/token"])
-    def test_cannot_reach_it_by_a_name_of_their_own(self, people: People, path: str) -> None:
-        """DNS rebinding."""
+    def test_the_page_is_good_for_one_use(self, people: People) -> None:
+        form = {"page": token_of(people.authorize()), "user": "alice"}
+        assert [people.send(form).status_code for _ in range(2)] == [303, 400]
+
+    def test_the_page_expires(self, people: People, clock: Clock) -> None:
+        form = {"page": token_of(people.authorize()), "user": "alice"}
+        clock.advance(PAGE_SECONDS + 1)
+        assert people.send(form).status_code == 400
+
+    @pytest.mark.parametrize("form", [{"user": "admin"}, {"user": "admin", "page": "guessed"}, {"user": "nobody"}, {}])
+    def test_a_form_that_is_not_of_the_page_is_refused(self, people: People, form: dict[str, str]) -> None:
+        token = token_of(people.authorize())
+        form = form if form.get("user") == "admin" else {"page": token} | form
+        answer = people.send(form)
+        assert (answer.status_code, "location" in answer.headers) == (400, False)
+
+    @pytest.mark.parametrize(
+        "headers",
+        [
+            {"Sec_Fetch_Site": "cross-site"},
+            {"Sec_Fetch_Site": "same-site"},
+            {"Origin": "https://evil.example"},
+            {"Origin": API},
+            {"Origin": "null"},
+        ],
+        ids=str,
+    )
+    def test_a_form_that_another_page_sends_is_refused(self, people: People, headers: dict[str, str]) -> None:
+        answer = people.send({"page": token_of(people.authorize()), "user": "admin"}, **headers)
+        assert (answer.status_code, "location" in answer.headers) == (403, False)
+
+    def test_a_get_signs_nobody_in(self, people: People) -> None:
+        """An image or a navigation cannot get a code."""
+        for path in ("/authorize/admin", "/authorize"):
+            answer = people.http.get(f"{people.issuer.url}{path}", params=REQUEST | {"user": "admin"})
+            assert "location" not in answer.headers
+
+    def test_no_page_can_frame_it_or_run_a_script_in_it(self, people: People) -> None:
+        policy = people.authorize().headers["content-security-policy"]
+        assert {"default-src 'none'", "frame-ancestors 'none'"} <= set(policy.split("; "))
+
+
+class TestOtherPages:
+    """Web pages elsewhere cannot use an issuer on somebody's machine."""
+
+    @pytest.mark.parametrize("path", ["/.well-known/openid-configuration", "/authorize", "/logout", "/token"])
+    @pytest.mark.parametrize(
+        "headers", [{"Host": "evil.example"}, {"Host": "127.0.0.1"}, {"Sec-Fetch-Site": "cross-site"}], ids=str
+    )
+    def test_a_page_of_another_site_is_refused(self, people: People, path: str, headers: dict[str, str]) -> None:
+        """By DNS rebinding, or across sites."""
         for method in ("GET", "POST"):
-            answer = people.http.request(
-                method, f"{people.issuer.url}{path}", params=REQUEST, headers={"Host": "evil.example"}
-            )
+            answer = people.http.request(method, f"{people.issuer.url}{path}", params=REQUEST, headers=headers)
             assert (answer.status_code, answer.content) == (403, b"")
 
-    def test_may_read_what_it_publishes_and_the_answer_for_a_code(self, people: People) -> None:
+    def test_only_the_console_may_read_what_is_published_and_the_answer_for_a_code(self, people: People) -> None:
         answers = [people.http.get(f"{people.issuer.url}/.well-known/openid-configuration"), people.redeem("x")]
-        assert [answer.headers["access-control-allow-origin"] for answer in answers] == ["*", "*"]
+        assert [answer.headers["access-control-allow-origin"] for answer in answers] == [API, API]
 
-    def test_may_not_read_its_page_or_a_code(self, people: People) -> None:
+    def test_no_page_may_read_the_sign_in_page_or_a_code(self, people: People) -> None:
         for answer in (people.authorize(), people.choose("alice")):
             assert "access-control-allow-origin" not in answer.headers
 
@@ -284,7 +343,7 @@ class TestForms:
         assert (answer.status_code, answer.headers["connection"]) == (400, "close")
 
     def test_elsewhere_are_not_read(self, people: People) -> None:
-        answer = people.http.post(f"{people.issuer.url}/authorize", data=REQUEST)
+        answer = people.http.post(f"{people.issuer.url}/logout", data=REQUEST)
         assert (answer.status_code, answer.headers["connection"]) == (404, "close")
 
 

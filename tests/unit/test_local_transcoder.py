@@ -16,6 +16,7 @@ import httpx
 import pytest
 
 from local import ROOT, transcoder
+from local.aws import Aws
 from local.issuer import Signer
 from local.transcoder import BEAT_SECONDS, LONGEST_SECONDS, NotReported, Reports, Settings, Stop, Transcoder, Worker
 from shared.aws.s3 import Objects
@@ -367,16 +368,21 @@ class TestTheProcess:
             yield server
 
     @pytest.fixture
-    def settings(self, queue: socket.socket, tmp_path: Path) -> Settings:
+    def aws(self, queue: socket.socket) -> Aws:
         endpoint = f"http://127.0.0.1:{queue.getsockname()[1]}"
+        return Aws(endpoint, endpoint, "a secret")
+
+    @pytest.fixture
+    def settings(self, aws: Aws, tmp_path: Path) -> Settings:
+        endpoint = aws.endpoint
         key_file = tmp_path / "key.pem"
         Signer(key_file)
-        return Settings(endpoint, f"{endpoint}/000000000000/transcode", endpoint, endpoint, str(key_file))
+        return Settings(f"{endpoint}/000000000000/transcode", endpoint, endpoint, str(key_file))
 
     def test_it_is_started_again_when_it_crashes_and_ends_with_the_block(
-        self, queue: socket.socket, settings: Settings, tmp_path: Path
+        self, queue: socket.socket, aws: Aws, settings: Settings, tmp_path: Path
     ) -> None:
-        with Transcoder(settings, tmp_path / "transcoder.log") as running:
+        with Transcoder(aws, settings, tmp_path / "transcoder.log") as running:
             first = _connected(queue)
             os.kill(running.pid, signal.SIGKILL)
             _wait_for_end(first)
@@ -384,11 +390,11 @@ class TestTheProcess:
         _wait_for_end(second)
 
     def test_it_does_not_outlive_a_parent_that_is_killed(
-        self, queue: socket.socket, settings: Settings, tmp_path: Path
+        self, queue: socket.socket, aws: Aws, settings: Settings, tmp_path: Path
     ) -> None:
         program = (
-            "import signal, pathlib; from local.transcoder import Settings, Transcoder\n"
-            f"with Transcoder({settings!r}, pathlib.Path({str(tmp_path / 'transcoder.log')!r})): signal.pause()"
+            "import signal, pathlib; from local.aws import Aws; from local.transcoder import Settings, Transcoder\n"
+            f"with Transcoder(Aws({aws.endpoint!r}, {aws.endpoint!r}, 'a secret'), {settings!r}, pathlib.Path({str(tmp_path / 'transcoder.log')!r})): signal.pause()"
         )
         with subprocess.Popen([sys.executable, "-c", program], cwd=ROOT) as parent:
             connection = _connected(queue)

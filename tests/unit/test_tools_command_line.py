@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from local import ROOT
+from local.aws import Aws
 from shared.aws.dynamodb import Table
 from shared.core.errors import Unavailable
 from shared.schema import VIDEO
@@ -353,9 +354,9 @@ def test_reconcile_says_what_may_only_be_late(
 
 
 def test_the_local_service_is_found_and_no_other_account(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(target, "running_service", lambda: {"endpoint": "http://127.0.0.1:4566"})
+    aws = Aws("http://127.0.0.1:4566", "http://127.0.0.1:4568", "a secret")
+    monkeypatch.setattr(target, "running_service", aws.described)
     environment = {"AWS_PROFILE": "mine", "HOME": "/home/me"}
     target.use_local_service(environment)
-    assert environment["AWS_ENDPOINT_URL"] == "http://127.0.0.1:4566"
-    assert environment["AWS_ACCESS_KEY_ID"] == "test"
+    assert aws.environment().items() <= environment.items()
     assert "AWS_PROFILE" not in environment

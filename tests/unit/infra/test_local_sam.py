@@ -6,11 +6,13 @@ from pathlib import Path
 import pytest
 
 from local import LocalError, sam
-from local.assembly import Synthesised, reaching, synthesised
+from local.assembly import Synthesised, synthesised
+from local.aws import Aws
 from local.events import EVENTS, examples
 from tests.unit.infra.templates import Templates
 
 ENDPOINT = "http://127.0.0.1:4566"
+AWS = Aws(ENDPOINT, "http://127.0.0.1:4568", "a secret")
 PARTS = ("Api", "Jobs", "Media")
 
 
@@ -87,9 +89,9 @@ def test_a_folder_without_functions_is_not_an_assembly(tmp_path: Path) -> None:
 
 def test_variables_are_declared_beside_those_that_a_function_has(assembly: Path) -> None:
     (found,) = synthesised(assembly)
-    declared = json.loads(sam.declaring(found.template.read_text(), reaching(ENDPOINT)))
+    declared = json.loads(sam.declaring(found.template.read_text(), AWS.environment()))
     variables = declared["Resources"]["VideosFunction1"]["Properties"]["Environment"]["Variables"]
-    assert variables == {"TABLE_NAME": {"Ref": "Table"}, **reaching(ENDPOINT)}
+    assert variables == {"TABLE_NAME": {"Ref": "Table"}, **AWS.environment()}
     assert variables["AWS_ENDPOINT_URL"] == ENDPOINT
 
 

@@ -1,0 +1,67 @@
+"""The embedded AWS as its clients see it: two endpoints, and the secret that requests to them are signed with."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import boto3
+from botocore.config import Config
+
+ACCOUNT = "000000000000"
+"""Account of the embedded AWS. Also the access key id: MiniStack gives it to functions, and derives the account from it."""
+REGION = "us-east-1"
+
+
+@dataclass(frozen=True)
+class Aws:
+    """Addresses and credentials of one running MiniStack.
+
+    It refuses requests that are not signed with its secret, which each start draws again.
+    """
+
+    endpoint: str
+    """Base URL of AWS, and of the deployed API."""
+    objects_endpoint: str
+    """Base URL of S3 as clients of the service see it: its own port, and so another origin than the console's."""
+    secret_access_key: str = field(repr=False)
+
+    @classmethod
+    def of(cls, service: Mapping[str, Any]) -> "Aws":
+        """Return the AWS below a running service, from the content of its `service.json`."""
+        return cls(str(service["endpoint"]), str(service["objectsEndpoint"]), str(service["secretAccessKey"]))
+
+    def described(self) -> dict[str, str]:
+        """Return the entries of `service.json` that `of` reads."""
+        return {
+            "endpoint": self.endpoint,
+            "objectsEndpoint": self.objects_endpoint,
+            "secretAccessKey": self.secret_access_key,
+        }
+
+    def environment(self) -> dict[str, str]:
+        """Return the variables by which any AWS SDK reaches it."""
+        return {
+            "AWS_ENDPOINT_URL": self.endpoint,
+            "AWS_ENDPOINT_URL_S3": self.objects_endpoint,
+            "AWS_ACCESS_KEY_ID": ACCOUNT,
+            "AWS_SECRET_ACCESS_KEY": self.secret_access_key,
+            "AWS_REGION": REGION,
+            "AWS_DEFAULT_REGION": REGION,
+        }
+
+    def client(self, service: Any, **config: Any) -> Any:
+        """Return a boto3 client that reaches this AWS and no other; `config` overrides botocore's Config."""
+        settings: dict[str, Any] = {
+            "proxies": {},
+            "connect_timeout": 5,
+            "read_timeout": 30,
+            "retries": {"max_attempts": 2},
+        }
+        return boto3.client(
+            service,
+            endpoint_url=self.objects_endpoint if service == "s3" else self.endpoint,
+            region_name=REGION,
+            aws_access_key_id=ACCOUNT,
+            aws_secret_access_key=self.secret_access_key,
+            config=Config(**settings | config),
+        )

@@ -1,0 +1,301 @@
+"""The guard in front of the embedded AWS.
+
+MiniStack serves whatever reaches it: it checks no signature, and any web page can send requests to this machine. So a
+page could create a stack whose code runs here. The guard admits four kinds of requests, and answers 403 to all others:
+
+- to the deployed API, from every site, because the API promises CORS and checks tokens itself;
+- to AWS, with an AWS Signature Version 4 in the headers, made with the secret of this start;
+- to one object, with a presigned URL that was signed with the same secret and has not expired;
+- to a picture below `thumbnails/`, whose URL is unguessable. On AWS CloudFront serves these without a signature.
+
+All of them must name this machine in `Host`: another name was pointed here by a page (DNS rebinding). Objects have their
+own port, and therefore another origin than the console: no object can run scripts in the console's name.
+"""
+
+import json
+import re
+from collections.abc import Awaitable, Callable, Container, MutableMapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qs
+
+from ministack.core import sigv4
+
+from local.ports import FROM_CONTAINER, LOOPBACK
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Message, Receive, Send], Awaitable[None]]
+"""An ASGI application."""
+
+NAMES = (LOOPBACK, "localhost")
+"""Names of this machine."""
+HEALTH_PATH = "/_ministack/health"
+LONG_URL = re.compile(r"/_aws/execute-api/([^/]+)/")
+"""MiniStack's own URL of a deployed API."""
+SIGNED_QUERY = re.compile(r"(?:^|&)X-Amz-", re.IGNORECASE)
+PICTURE = re.compile(r"/[^/]+/thumbnails/[^?]+")
+UNHASHED = "STREAMING-AWS4-HMAC"
+"""Start of `x-amz-content-sha256` when each chunk of the body has its own signature."""
+
+OBJECT_HEADERS = {
+    # A document from a bucket gets an opaque origin and runs nothing; pictures and films still show.
+    "content-security-policy": "sandbox; default-src 'none'; img-src 'self'; media-src 'self'; style-src 'unsafe-inline'",
+    "x-content-type-options": "nosniff",
+    "vary": "Origin",
+}
+CORS = {
+    "access-control-allow-methods": "GET, HEAD, PUT",
+    "access-control-allow-headers": "*",
+    "access-control-expose-headers": "Accept-Ranges, Content-Length, Content-Range, ETag",
+    "access-control-max-age": "3600",
+}
+
+
+class Refused(Exception):
+    """A request that must not reach MiniStack; the text says why."""
+
+
+@dataclass(frozen=True)
+class Ports:
+    """The two ports that the engine listens on."""
+
+    api: int
+    """The API, and AWS for signed requests."""
+    objects: int
+    """S3, for everything that browsers load from it."""
+
+
+class _Request:
+    """The parts of an ASGI request that the guard decides by."""
+
+    def __init__(self, scope: Message) -> None:
+        self.scope = scope
+        self.method = str(scope["method"])
+        self.path = str(scope["path"])
+        self.raw_path = scope["raw_path"].decode("latin-1")
+        self.query = scope["query_string"].decode("latin-1")
+        self.headers: dict[str, str] = {}
+        for name, value in scope["headers"]:
+            key, text = name.decode("latin-1").lower(), sigv4.decode_header_value(value)
+            self.headers[key] = f"{self.headers[key]}, {text}" if key in self.headers else text
+
+    @property
+    def first(self) -> str:
+        """The first segment of the path."""
+        return self.path.removeprefix("/").partition("/")[0]
+
+    @property
+    def site(self) -> str:
+        """Relation of the page that sends the request to this address; programs send none."""
+        return self.headers.get("sec-fetch-site", "none")
+
+    def require_host(self, port: int, *names: str) -> None:
+        """Raise Refused unless `Host` is one of these names with this port."""
+        if self.headers.get("host", "") not in [f"{name}:{port}" for name in names or NAMES]:
+            raise Refused(f"Host must be {LOOPBACK}:{port} or localhost:{port}.")
+
+    def require_site(self, *allowed: str) -> None:
+        """Raise Refused when a page of a site that is not allowed sends the request."""
+        if self.site not in allowed:
+            raise Refused("Pages of other sites may send requests to the API only.")
+
+
+class Guard:
+    """ASGI application that passes a request on to `inner` only if it may reach MiniStack.
+
+    `secret` returns the secret of an access key id, or `None` for one that this start did not issue. `buckets` and `api`
+    return the names of all buckets and the id of the deployed API, `None` before one is deployed.
+    """
+
+    def __init__(
+        self,
+        inner: App,
+        ports: Ports,
+        *,
+        secret: Callable[[str], str | None],
+        buckets: Callable[[], Container[str]],
+        api: Callable[[], str | None],
+    ) -> None:
+        self._inner = inner
+        self._ports = ports
+        self._secret = secret
+        self._buckets = buckets
+        self._api = api
+        self._console = f"http://{LOOPBACK}:{ports.api}"
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Serve one request, or pass on the server's start and end."""
+        if scope["type"] == "lifespan":
+            await self._inner(scope, receive, send)
+            return
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})  # the service has none
+            return
+        request = _Request(scope)
+        is_for_objects = scope["server"][1] == self._ports.objects
+        if is_for_objects:
+            send = self._as_object(request, send)
+        try:
+            await (self._serve_object if is_for_objects else self._serve)(request, receive, send)
+        except Refused as refusal:
+            body = json.dumps({"__type": "AccessDenied", "message": str(refusal)}).encode()
+            await _answer(send, 403, body, {"content-type": "application/json"})
+
+    async def _serve(self, request: _Request, receive: Receive, send: Send) -> None:
+        if not self._is_for_aws(request):
+            await self._serve_api(request, receive, send)
+        elif (request.method, request.path) == ("GET", HEALTH_PATH):
+            request.require_host(self._ports.api)
+            request.require_site("none", "same-origin")
+            await self._inner(request.scope, receive, send)
+        else:
+            await self._inner(request.scope, await self._signed(request, receive, self._ports.api), send)
+
+    def _is_for_aws(self, request: _Request) -> bool:
+        """Whether a request is for AWS, or looks as if a page tried to reach it."""
+        deployed = LONG_URL.match(request.path)
+        return (
+            request.headers.get("authorization", "").startswith("AWS")
+            or "x-amz-target" in request.headers
+            or SIGNED_QUERY.search(request.query) is not None
+            or (request.path.startswith("/_") and not (deployed and deployed[1] == self._api()))
+            or request.first in self._buckets()
+        )
+
+    async def _serve_api(self, request: _Request, receive: Receive, send: Send) -> None:
+        """Pass a request on to the deployed API, whose base URL is this address.
+
+        MiniStack's own base URL contains `$default`, which shells take for a variable.
+        """
+        request.require_host(self._ports.api)
+        if request.first == "console" and request.headers["host"] != f"{LOOPBACK}:{self._ports.api}":
+            # One origin for the console: S3 and the issuer accept no other.
+            where = self._console + request.raw_path + ("?" + request.query if request.query else "")
+            await _answer(send, 307, b"", {"location": where})
+            return
+        deployed = self._api()
+        if deployed is None:
+            raise Refused("No API is deployed yet.")
+        scope = request.scope
+        if not LONG_URL.match(request.path):
+            prefix = f"/_aws/execute-api/{deployed}/$default"
+            scope = {**scope, "path": prefix + scope["path"], "raw_path": prefix.encode() + scope["raw_path"]}
+        await self._inner(scope, receive, send)
+
+    async def _serve_object(self, request: _Request, receive: Receive, send: Send) -> None:
+        port = self._ports.objects
+        if request.method == "OPTIONS" and request.headers.get("origin") == self._console:
+            request.require_host(port)
+            await _answer(send, 204, b"", {})  # `_as_object` adds what the page may do
+            return
+        if SIGNED_QUERY.search(request.query):
+            request.require_host(port)
+            self._require_presigned(request)
+        elif request.method in ("GET", "HEAD") and not request.query and PICTURE.fullmatch(request.path):
+            request.require_host(port)
+            request.require_site("none", "same-origin", "same-site")
+        else:
+            receive = await self._signed(request, receive, port)
+        await self._inner(request.scope, receive, send)
+
+    async def _signed(self, request: _Request, receive: Receive, port: int) -> Receive:
+        """Raise Refused unless the headers are signed with this start's secret; return what yields the body."""
+        request.require_host(port, *NAMES, FROM_CONTAINER)
+        request.require_site("none", "same-origin")
+        if not request.headers.get("authorization", "").startswith("AWS4-HMAC-SHA256 "):
+            raise Refused("AWS requests must be signed with the secretAccessKey in .local/service.json.")
+        signature = sigv4.parse_header_signature(request.headers)
+        if isinstance(signature, tuple):
+            raise Refused(signature[1])
+        declared, body = request.headers.get("x-amz-content-sha256", ""), b""
+        if not declared or declared.startswith(UNHASHED):
+            body, receive = await _read(receive)
+        self._verify(request, signature, sigv4.request_time_failure(signature), body, presigned=False)
+        return receive
+
+    def _require_presigned(self, request: _Request) -> None:
+        """Raise Refused unless the URL was signed with this start's secret, for S3, and has not expired."""
+        query = _parameters(request)
+        signature = sigv4.parse_query_signature(query)
+        if isinstance(signature, tuple):
+            raise Refused(signature[1])
+        try:
+            expired = sigv4.presigned_request_is_expired(signature.amz_date, query["X-Amz-Expires"][0])
+        except (KeyError, ValueError):
+            raise Refused("X-Amz-Date or X-Amz-Expires is missing or malformed.") from None
+        failure = ("AccessDenied", "Request has expired.") if expired or signature.service != "s3" else None
+        self._verify(request, signature, failure, b"", presigned=True)
+
+    def _verify(
+        self,
+        request: _Request,
+        signature: sigv4.HeaderSignature,
+        failure: tuple[str, str] | None,
+        body: bytes,
+        *,
+        presigned: bool,
+    ) -> None:
+        secret = self._secret(signature.access_key_id)
+        if secret is None or signature.region_set is not None:
+            raise Refused("The access key id is unknown.")
+        failure = failure or sigv4.header_signature_failure(
+            signature,
+            secret,
+            request.method,
+            request.raw_path,
+            _parameters(request),
+            request.headers,
+            body,
+            presigned=presigned,
+        )
+        if failure:
+            raise Refused(failure[1])
+
+    def _as_object(self, request: _Request, send: Send) -> Send:
+        """Return a `send` that adds the headers of an object: no scripts, and CORS for the console alone."""
+        added = OBJECT_HEADERS
+        if request.headers.get("origin") == self._console:
+            added = added | CORS | {"access-control-allow-origin": self._console}
+        fresh = [(name.encode(), value.encode()) for name, value in added.items()]
+
+        async def send_as_object(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                others = [
+                    (name, value)
+                    for name, value in message.get("headers", [])
+                    if name.lower().decode() not in OBJECT_HEADERS and not name.lower().startswith(b"access-control-")
+                ]
+                message = {**message, "headers": [*others, *fresh]}
+            await send(message)
+
+        return send_as_object
+
+
+def _parameters(request: _Request) -> dict[str, list[str]]:
+    return parse_qs(request.query, keep_blank_values=True)
+
+
+async def _read(receive: Receive) -> tuple[bytes, Receive]:
+    """Read a whole body; return it, and a `receive` that yields it again."""
+    parts, more = [], True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise Refused("The request ended before its body did.")
+        parts.append(message.get("body", b""))
+        more = message.get("more_body", False)
+    body = b"".join(parts)
+    messages = iter([{"type": "http.request", "body": body, "more_body": False}])
+
+    async def replay() -> Message:
+        return next(messages, None) or await receive()
+
+    return body, replay
+
+
+async def _answer(send: Send, status: int, body: bytes, headers: dict[str, str]) -> None:
+    encoded = [(name.encode(), value.encode()) for name, value in headers.items()]
+    await send({"type": "http.response.start", "status": status, "headers": encoded})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,130 @@
+"""Web pages cannot use the embedded AWS and the development issuer of a developer who visits them."""
+
+import json
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import urlencode
+
+import pytest
+from playwright.sync_api import Browser, Request
+
+from local.issuer import AUTHORIZE_PATH
+from tests.e2e.browser import wait_until
+from tests.e2e.conftest import Service
+
+STACK = "attack"
+TEMPLATE = {"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}}
+SIGNED_BY_NOBODY = "test/20260101/us-east-1/cloudformation/aws4_request"
+FILE = "attack.html"
+
+PAGE = """<!doctype html><title>An unrelated page</title>
+<img src="{create_stack}">
+<script>
+fetch("{put}", {{ method: "PUT", body: "<script></" + "script>" }}).catch(() => {{}});
+fetch("{list_buckets}").catch(() => {{}});
+const frame = document.createElement("iframe");
+frame.src = "{sign_in}";
+document.documentElement.append(frame);
+</script>
+"""
+
+
+@pytest.fixture
+def attacks(service: Service) -> dict[str, str]:
+    """The URLs that a page would need, by what it would do with them."""
+    aws, s3 = service.aws, service.aws.client("s3")
+    (assets,) = [bucket["Name"] for bucket in s3.list_buckets()["Buckets"] if "-assets-" in bucket["Name"]]
+    query = {
+        "Action": "CreateStack",
+        "Version": "2010-05-15",
+        "StackName": STACK,
+        "TemplateBody": json.dumps(TEMPLATE),
+        "X-Amz-Credential": SIGNED_BY_NOBODY,
+    }
+    request = {
+        "client_id": "console",
+        "redirect_uri": f"{service.base_url}/console/",
+        "response_type": "code",
+        "code_challenge": "x",
+        "code_challenge_method": "S256",
+        "user": "admin",
+    }
+    issuer = service.http.get(f"{service.base_url}/console/config.json").json()["issuer"]
+    return {
+        "create_stack": f"{aws.endpoint}/?{urlencode(query)}",
+        "put": f"{aws.endpoint}/{assets}/{FILE}",
+        "list_buckets": f"{aws.objects_endpoint}/",
+        "sign_in": f"{issuer}{AUTHORIZE_PATH}?{urlencode(request)}",
+    }
+
+
+@contextmanager
+def serving(page: str) -> Iterator[str]:
+    """Serve a page at another site than the service's; yields its URL."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(page.encode())
+
+        def log_message(self, *_: object) -> None:
+            """Write no log."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+        thread.start()
+        try:
+            yield f"http://localhost:{server.server_port}/"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def _require_untouched(service: Service, attacks: dict[str, str]) -> None:
+    stacks = service.aws.client("cloudformation").list_stacks()["StackSummaries"]
+    assert STACK not in {stack["StackName"] for stack in stacks}
+    bucket = attacks["put"].split("/")[-2]
+    keys = service.aws.client("s3").list_objects_v2(Bucket=bucket)["Contents"]
+    assert FILE not in {listed["Key"] for listed in keys}
+
+
+def test_requests_without_this_start_s_secret_are_refused(service: Service, attacks: dict[str, str]) -> None:
+    endpoint, objects = service.aws.endpoint, service.aws.objects_endpoint
+    answers = {
+        "a stack": service.http.get(attacks["create_stack"]),
+        "a page in a bucket": service.http.put(attacks["put"], content=b"<script></script>"),
+        "the same at the objects' port": service.http.put(attacks["put"].replace(endpoint, objects), content=b"x"),
+        "all buckets": service.http.get(attacks["list_buckets"]),
+        "a reset": service.http.post(f"{endpoint}/_ministack/reset"),
+        "another host": service.http.get(f"{service.base_url}/v1/videos", headers={"Host": "evil.example"}),
+    }
+    assert {name: answer.status_code for name, answer in answers.items()} == dict.fromkeys(answers, 403)
+    _require_untouched(service, attacks)
+    assert service.http.get(re.sub(r"/authorize\?", "/authorize/admin?", attacks["sign_in"])).status_code == 404
+
+
+def test_a_page_of_another_site_reaches_neither_aws_nor_the_issuer(
+    service: Service, browser: Browser, attacks: dict[str, str]
+) -> None:
+    ended: set[str] = set()
+
+    def note(request: Request) -> None:
+        ended.add(request.url)
+
+    with serving(PAGE.format(**attacks)) as url:
+        context = browser.new_context()
+        try:
+            page = context.new_page()
+            page.on("requestfinished", note)
+            page.on("requestfailed", note)
+            page.goto(url)
+            wait_until(page, lambda: ended >= set(attacks.values()))
+            assert not page.frames[1].get_by_role("button").count()  # the issuer's page offers nobody
+        finally:
+            context.close()
+    _require_untouched(service, attacks)

@@ -1,0 +1,315 @@
+"""The guard in front of the embedded AWS: which requests reach it, from programs and from pages."""
+
+import asyncio
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from unittest import mock
+from urllib.parse import unquote, urlsplit
+
+import pytest
+from botocore.auth import S3SigV4QueryAuth, SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
+from ministack import app as ministack_app
+
+from local.aws import ACCOUNT, REGION
+from local.guard import Guard, Message, Ports, Receive, Send
+
+PORTS = Ports(api=4566, objects=4568)
+API, OBJECTS = (f"http://127.0.0.1:{port}" for port in (PORTS.api, PORTS.objects))
+SECRET = "the secret of this start"
+FILM = f"{OBJECTS}/films/a.mp4"
+PICTURE = "/films/thumbnails/v/1/poster.jpg"
+CREATE_STACK = "Action=CreateStack&StackName=x&TemplateBody=%7B%7D&Version=2010-05-15"
+UNSIGNED = "X-Amz-Credential=test/x/us-east-1/cloudformation/aws4_request"
+
+Headers = Mapping[str, str]
+
+
+@dataclass
+class Reply:
+    """The answer of the guard, or of the engine behind it."""
+
+    status: int = 0
+    headers: dict[str, str] = field(default_factory=dict)
+    body: bytes = b""
+    reached: Message | None = None
+    """The request as the engine received it; `None` if it did not."""
+    read: bytes = b""
+    """The body as the engine read it."""
+
+
+def ask(
+    method: str,
+    url: str,
+    headers: Headers | None = None,
+    body: bytes = b"",
+    *,
+    api: str | None = "abc",
+    secrets: Mapping[str, str] | None = None,
+) -> Reply:
+    """Send one request through a guard, behind which the API `abc` is deployed, and the buckets `films` and `assets` are."""
+    parts, reply = urlsplit(url), Reply()
+    sent = {"host": parts.netloc} | {name.lower(): value for name, value in (headers or {}).items()}
+    scope = {
+        "type": "http",
+        "method": method,
+        "path": unquote(parts.path),
+        "raw_path": parts.path.encode(),
+        "query_string": parts.query.encode(),
+        "headers": [(name.encode(), value.encode()) for name, value in sent.items()],
+        "server": ("127.0.0.1", parts.port),
+    }
+    chunks = iter(
+        [{"type": "http.request", "body": body[at : at + 3], "more_body": True} for at in range(0, len(body), 3)]
+    )
+
+    async def receive() -> Message:
+        return next(chunks, {"type": "http.request", "body": b"", "more_body": False})
+
+    async def send(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            reply.status = message["status"]
+            reply.headers = {name.decode(): value.decode() for name, value in message.get("headers", [])}
+        else:
+            reply.body += message.get("body", b"")
+
+    async def engine(scope: Message, receive: Receive, send: Send) -> None:
+        reply.reached, more = scope, True
+        while more:
+            message = await receive()
+            reply.read += message["body"]
+            more = message["more_body"]
+        loose = [(b"access-control-allow-origin", b"*"), (b"content-type", b"text/html")]
+        await send({"type": "http.response.start", "status": 200, "headers": loose})
+        await send({"type": "http.response.body", "body": b"reached"})
+
+    known = {ACCOUNT: SECRET} if secrets is None else secrets
+    guard = Guard(engine, PORTS, secret=known.get, buckets=lambda: {"films", "assets"}, api=lambda: api)
+    asyncio.run(guard(scope, receive, send))
+    return reply
+
+
+def signed(
+    method: str, url: str, *, body: bytes = b"", service: str = "dynamodb", key: str = ACCOUNT, secret: str = SECRET
+) -> dict[str, str]:
+    """Return the headers of a request, signed as an SDK does it."""
+    request = AWSRequest(method, url, {"X-Amz-Target": "DynamoDB_20120810.Scan"}, body)
+    SigV4Auth(Credentials(key, secret), service, REGION).add_auth(request)
+    return dict(request.headers.items())
+
+
+def presigned(
+    method: str, url: str, *, headers: Headers | None = None, secret: str = SECRET, seconds: int = 3600
+) -> str:
+    """Return a presigned URL, as the service makes it."""
+    request = AWSRequest(method, url, dict(headers or {}))
+    S3SigV4QueryAuth(Credentials(ACCOUNT, secret), "s3", REGION, expires=seconds).add_auth(request)
+    return str(request.url)
+
+
+def refusal(reply: Reply) -> str:
+    """Return why a request was refused; the engine must not have seen it."""
+    assert (reply.status, reply.reached) == (403, None)
+    return str(json.loads(reply.body)["message"])
+
+
+class TestAws:
+    """AWS answers only requests that are signed with this start's secret."""
+
+    @pytest.mark.parametrize(
+        ("method", "url", "headers"),
+        [
+            pytest.param("GET", f"{API}/?{CREATE_STACK}&{UNSIGNED}", {}, id="an image that creates a stack"),
+            pytest.param("GET", f"{OBJECTS}/?{CREATE_STACK}&{UNSIGNED}", {}, id="the same at the objects' port"),
+            pytest.param("GET", f"{API}/?{CREATE_STACK}&x-amz-signature=0", {}, id="a signature in lower case"),
+            pytest.param(
+                "POST", f"{API}/", {"X-Amz-Target": "DynamoDB_20120810.Scan"}, id="a call without a signature"
+            ),
+            pytest.param("POST", f"{API}/", {"Authorization": "AWS key:signature"}, id="an old signature"),
+            pytest.param("POST", f"{API}/_local/save", {}, id="our own path"),
+            pytest.param("POST", f"{API}/_ministack/reset", {}, id="a reset"),
+            pytest.param("POST", f"{API}/%5Fministack/reset", {}, id="a reset, percent-encoded"),
+            pytest.param("GET", f"{API}/_aws/execute-api/other/$default/v1/videos", {}, id="an API that is not ours"),
+            pytest.param("PUT", f"{API}/assets/x.html", {}, id="a page that is put into the bucket of assets"),
+            pytest.param("GET", f"{API}/assets/x.html", {}, id="and opened"),
+            pytest.param("PUT", f"{OBJECTS}/assets/x.html", {}, id="the same at the objects' port"),
+            pytest.param("GET", f"{OBJECTS}/assets/x.html", {}, id="and opened there"),
+            pytest.param("GET", f"{OBJECTS}/films?list-type=2", {}, id="a listing"),
+            pytest.param("DELETE", f"{OBJECTS}{PICTURE}", {}, id="the deletion of a picture"),
+            pytest.param("GET", f"{OBJECTS}{PICTURE}?acl", {}, id="a picture's permissions"),
+        ],
+    )
+    def test_aws_refuses_a_request_without_a_signature(self, method: str, url: str, headers: Headers) -> None:
+        assert refusal(ask(method, url, headers))
+
+    @pytest.mark.parametrize("base", [API, API.replace("127.0.0.1", "localhost"), OBJECTS])
+    @pytest.mark.parametrize("body", [b"", b'{"TableName": "VideoMetadata"}'])
+    def test_aws_serves_a_signed_request_with_its_whole_body(self, base: str, body: bytes) -> None:
+        url = f"{base}/000000000000/queue%20one?b=2&a="
+        reply = ask("POST", url, signed("POST", url, body=body), body)
+        assert (reply.status, reply.read) == (200, body)
+
+    def test_aws_serves_a_container_by_its_name_for_this_machine(self) -> None:
+        url = f"http://host.docker.internal:{PORTS.api}/"
+        assert ask("POST", url, signed("POST", url)).status == 200
+
+    def test_aws_serves_a_role_that_was_assumed(self) -> None:
+        headers = signed("POST", f"{API}/", key="ASIA1", secret="of the role")
+        assert ask("POST", f"{API}/", headers, secrets={ACCOUNT: SECRET, "ASIA1": "of the role"}).status == 200
+
+    @pytest.mark.parametrize(
+        ("change", "why"),
+        [
+            ({"secret": "guessed"}, "does not match"),
+            ({"key": "AKIA1"}, "unknown"),
+            ({"body": b"another"}, "does not match"),
+        ],
+        ids=str,
+    )
+    def test_aws_refuses_a_wrong_signature(self, change: dict[str, Any], why: str) -> None:
+        assert why in refusal(ask("POST", f"{API}/", signed("POST", f"{API}/", **change), b"body"))
+
+    def test_aws_refuses_an_old_signature(self) -> None:
+        with mock.patch("botocore.auth.get_current_datetime", return_value=datetime.now(UTC) - timedelta(hours=1)):
+            headers = signed("POST", f"{API}/")
+        assert "expired" in refusal(ask("POST", f"{API}/", headers))
+
+    @pytest.mark.parametrize("site", ["cross-site", "same-site"])
+    def test_aws_refuses_pages_of_other_origins_even_with_a_signature(self, site: str) -> None:
+        headers = signed("POST", f"{API}/") | {"Sec-Fetch-Site": site}
+        assert "Pages of other sites" in refusal(ask("POST", f"{API}/", headers))
+
+    def test_a_websocket_is_closed(self) -> None:
+        sent: list[Message] = []
+
+        async def send(message: Message) -> None:
+            sent.append(message)
+
+        guard = Guard(mock.Mock(), PORTS, secret=lambda _: None, buckets=set, api=lambda: None)
+        asyncio.run(guard({"type": "websocket"}, mock.Mock(), send))
+        assert sent == [{"type": "websocket.close", "code": 1008}]
+
+
+class TestApi:
+    """The API answers below the address of MiniStack, to every site."""
+
+    @pytest.mark.parametrize("path", ["/", "/health", "/v1/videos", "/v2/none", "//v1/videos", "/v1/users/a%2Fb"])
+    @pytest.mark.parametrize("name", ["127.0.0.1", "localhost"])
+    @pytest.mark.parametrize(
+        "headers", [{}, {"Authorization": "Bearer x"}, {"Sec-Fetch-Site": "cross-site", "Origin": "https://a.example"}]
+    )
+    def test_the_api_serves_every_site_at_the_short_url(self, path: str, name: str, headers: Headers) -> None:
+        reached = ask("GET", f"http://{name}:4566{path}?tag=X-Amz-Demo", headers).reached
+        assert reached is not None
+        prefix = "/_aws/execute-api/abc/$default"
+        assert (reached["path"], reached["raw_path"]) == (prefix + unquote(path), f"{prefix}{path}".encode())
+        # MiniStack takes it for a request of that API.
+        assert ministack_app._parse_execute_api_url(f"{name}:4566", reached["path"])[:2] == ("abc", "$default")
+
+    def test_the_api_serves_ministack_s_own_url_of_it(self) -> None:
+        reached = ask("GET", f"{API}/_aws/execute-api/abc/$default/v1/videos").reached
+        assert reached is not None
+        assert reached["path"] == "/_aws/execute-api/abc/$default/v1/videos"
+
+    def test_requests_are_refused_before_an_api_is_deployed(self) -> None:
+        assert "No API" in refusal(ask("GET", f"{API}/v1/videos", api=None))
+
+    @pytest.mark.parametrize("path", ["/console", "/console/", "/console/a/b.js?x=1"])
+    def test_the_console_has_one_origin(self, path: str) -> None:
+        reply = ask("GET", f"http://localhost:4566{path}")
+        assert (reply.status, reply.headers["location"], reply.reached) == (307, API + path, None)
+
+
+class TestHosts:
+    """A name that a page pointed to this machine reaches nothing (DNS rebinding)."""
+
+    @pytest.mark.parametrize(
+        "host",
+        [
+            "evil.example:4566",
+            "127.0.0.1",
+            "127.0.0.1:4568",
+            "127.0.0.1.evil.example:4566",
+            "x.localhost:4566",
+            "",
+            "[::1]:4566",
+        ],
+    )
+    @pytest.mark.parametrize(
+        "path", ["/v1/videos", "/_ministack/health", "/console/", "/_aws/execute-api/abc/$default/"]
+    )
+    def test_other_hosts_are_refused(self, host: str, path: str) -> None:
+        assert "Host" in refusal(ask("GET", API + path, {"Host": host}))
+
+    def test_other_hosts_get_no_objects(self) -> None:
+        for url in (OBJECTS + PICTURE, presigned("GET", FILM)):
+            assert "Host" in refusal(ask("GET", url, {"Host": "evil.example:4568"}))
+
+    @pytest.mark.parametrize(
+        ("site", "status"), [("none", 200), ("same-origin", 200), ("same-site", 403), ("cross-site", 403)]
+    )
+    def test_only_pages_of_the_same_origin_get_the_state_of_ministack(self, site: str, status: int) -> None:
+        assert ask("GET", f"{API}/_ministack/health", {"Sec-Fetch-Site": site}).status == status
+        assert ask("POST", f"{API}/_ministack/health", {"Sec-Fetch-Site": site}).status == 403
+
+
+class TestObjects:
+    """Objects are served at their own port, by presigned URLs; pictures without."""
+
+    @pytest.mark.parametrize("site", ["none", "same-site", "cross-site"])
+    @pytest.mark.parametrize("key", ["a.mp4", "a%20film%2B.mp4"])
+    def test_a_presigned_url_is_served_to_every_site(self, site: str, key: str) -> None:
+        url = presigned("GET", f"{OBJECTS}/films/{key}")
+        assert ask("GET", url, {"Sec-Fetch-Site": site}).status == 200
+
+    def test_a_presigned_upload_needs_the_headers_that_were_signed(self) -> None:
+        headers = {"Content-Type": "video/mp4", "If-None-Match": "*"}
+        url = presigned("PUT", FILM, headers=headers)
+        assert ask("PUT", url, headers, b"film").read == b"film"
+        assert "does not match" in refusal(ask("PUT", url, headers | {"Content-Type": "text/html"}))
+
+    def test_another_use_of_a_presigned_url_is_refused(self) -> None:
+        url = presigned("GET", FILM)
+        for method, changed, why in (
+            ("PUT", url, "does not match"),
+            ("GET", url.replace("a.mp4", "b.mp4"), "does not match"),
+            ("GET", url.replace("X-Amz-Expires", "X-Amz-Other"), "X-Amz-Expires"),
+            ("GET", presigned("GET", FILM, secret="guessed"), "does not match"),
+            ("GET", presigned("GET", FILM, seconds=-60), "expired"),
+            ("GET", f"{FILM}?X-Amz-Signature=0", "must include"),
+        ):
+            assert why in refusal(ask(method, changed)), changed
+
+    def test_a_presigned_url_is_refused_at_the_console_s_origin(self) -> None:
+        assert refusal(ask("GET", presigned("GET", f"{API}/films/a.mp4")))
+
+    @pytest.mark.parametrize(
+        ("site", "status"), [("none", 200), ("same-origin", 200), ("same-site", 200), ("cross-site", 403)]
+    )
+    @pytest.mark.parametrize("method", ["GET", "HEAD"])
+    def test_a_picture_is_served_without_a_signature_except_to_other_sites(
+        self, method: str, site: str, status: int
+    ) -> None:
+        assert ask(method, OBJECTS + PICTURE, {"Sec-Fetch-Site": site}).status == status
+
+    @pytest.mark.parametrize(
+        ("origin", "allowed"),
+        [(API, API), ("http://127.0.0.1:3000", None), ("http://localhost:4566", None), ("", None)],
+    )
+    @pytest.mark.parametrize("path", [PICTURE, "/films/refused"])
+    def test_only_pages_of_the_console_read_objects(self, origin: str, allowed: str | None, path: str) -> None:
+        headers = ask("GET", OBJECTS + path, {"Origin": origin}).headers
+        assert (headers.get("access-control-allow-origin"), headers["vary"]) == (allowed, "Origin")
+
+    @pytest.mark.parametrize(("origin", "status"), [(API, 204), ("https://evil.example", 403)])
+    def test_only_the_console_s_preflights_succeed(self, origin: str, status: int) -> None:
+        assert ask("OPTIONS", FILM, {"Origin": origin}).status == status
+
+    def test_an_object_cannot_run_scripts(self) -> None:
+        headers = ask("GET", presigned("GET", f"{OBJECTS}/films/x.html")).headers
+        assert headers["content-security-policy"].startswith("sandbox; default-src 'none'")
+        assert headers["x-content-type-options"] == "nosniff"
