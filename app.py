@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import aws_cdk as cdk
@@ -68,27 +69,39 @@ def add_stacks(app: cdk.App, region: str | None = None) -> None:
             costs.add_stack_dependency(operations, reason="what may be refused comes last")
 
 
-def new_app() -> cdk.App:
-    """Under the CDK command line it hands over everything; `python app.py` alone brings the same settings."""
+def new_app(chosen: Mapping[str, object] | None = None, folder: Path = Path("cdk.out")) -> cdk.App:
+    """Create an app with the context that the CDK command line passes, or else with that of cdk.json.
+
+    `chosen` are values that a deployment would give with `-c name=value`; `folder` receives the templates. The command
+    line brings its own.
+    """
     if "CDK_OUTDIR" in os.environ:
         return cdk.App()
     # `sam local` finds the code of a function by this metadata, which the command line switches on by itself.
     metadata = {"aws:cdk:enable-asset-metadata": True, "aws:cdk:enable-path-metadata": True}
-    return cdk.App(outdir="cdk.out", context={**json.loads((HERE / "cdk.json").read_text())["context"], **metadata})
+    context = json.loads((HERE / "cdk.json").read_text())["context"]
+    return cdk.App(outdir=str(folder), context={**context, **metadata, **(chosen or {})})
 
 
-def main() -> None:
-    """Write the CloudFormation templates and what they refer to."""
-    app = new_app()
-    try:
-        add_stacks(app, os.environ.get("CDK_DEFAULT_REGION"))  # which the CDK's command line sets
-    except Misconfigured as error:
-        sys.exit(f"{error}")
+def synthesize(app: cdk.App, region: str | None = None) -> None:
+    """Write the CloudFormation templates and their assets; cdk-nag checks those for AWS.
+
+    Raises Misconfigured, and RuntimeError if cdk-nag finds something, which it prints.
+    """
+    add_stacks(app, region)
     if app.node.try_get_context("target") != "local" and os.environ.get("CDK_VALIDATION") != "false":
         from cdk_nag import AwsSolutionsChecks  # loading its rules takes longer than the stacks do
 
         cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))
     app.synth()
+
+
+def main() -> None:
+    """Synthesize what the CDK command line, or `python app.py`, asks for."""
+    try:
+        synthesize(new_app(), os.environ.get("CDK_DEFAULT_REGION"))  # which the CDK's command line sets
+    except Misconfigured as error:
+        sys.exit(f"{error}")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,73 @@
+"""`make synth`: synthesises all that a deployment can switch on, checks it by cdk-nag's rules, and lints the templates.
+
+One process synthesises all deployments into one folder, so that the functions are packaged once.
+"""
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from app import new_app, synthesize
+from local import STATE, LocalError, exit_status
+
+FOLDER = STATE / "templates"
+
+DEPLOYMENTS: Mapping[str, Mapping[str, object]] = {
+    "with the defaults": {},
+    "production with its own key, bus, costs and snapshots": {
+        "env": "prod",
+        "alarmEmail": "oncall@example.com",
+        "allowOrigins": "https://videos.example",
+        "anomalyUsd": 20,
+        "callbackUrls": "https://videos.example/signed-in",
+        "coldStart": "snapstart",
+        "eventBus": "arn:aws:events:eu-west-1:111122223333:event-bus/changes",
+        "kmsKey": "create",
+    },
+    "with what others own, and nothing kept": {
+        "env": "trial",
+        "alarms": "false",
+        "anomalyUsd": 20,
+        "architecture": "x86_64",
+        "audience": "video-metadata",
+        "coldStart": "provisioned:2",
+        "consoleClient": "console",
+        "countOwnViews": "true",
+        "deletionProtection": "false",
+        "eventBus": "changes",
+        "indexes": "UserIdIndex,RelationIndex",
+        "issuer": "https://issuer.example",
+        "keepData": "false",
+        "kmsKey": "arn:aws:kms:eu-west-1:111122223333:key/12345678-90ab-cdef-1234-567890abcdef",
+        "logLevel": "WARNING",
+        "renditions": "360p",
+        "shift": "linear",
+        "streamArn": "arn:aws:dynamodb:eu-west-1:111122223333:table/VideoMetadata-trial/stream/2026-01-01T00:00:00.000",
+    },
+}
+"""Values of the context, by what they deploy. Each choice in `infra.settings` that adds or changes resources is in one."""
+
+
+def check(folder: Path, deployments: Mapping[str, Mapping[str, object]] = DEPLOYMENTS) -> None:
+    """Fill a folder with the templates of these deployments. Raises LocalError if a rule refuses one of them."""
+    shutil.rmtree(folder, ignore_errors=True)
+    refused = []
+    for name, context in deployments.items():
+        try:
+            synthesize(new_app(context, folder))
+        except RuntimeError as error:
+            print(error, flush=True)
+            refused.append(name)
+    templates = sorted(map(str, folder.glob("*.template.json")))
+    lint = [str(Path(sys.executable).with_name("cfn-lint")), "--ignore-checks", "W3005", "--template", *templates]
+    if subprocess.run(lint, check=False).returncode != 0:
+        refused.append("what cfn-lint names above")
+    print(*templates, sep="\n")
+    if refused:
+        raise LocalError(f"The templates do not hold: {'; '.join(refused)}.")
+
+
+if __name__ == "__main__":
+    sys.exit(exit_status(lambda: check(FOLDER)))

@@ -1,0 +1,79 @@
+"""`make synth` checks and lints every choice of a deployment that adds or changes resources."""
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+import aws_cdk as cdk
+import pytest
+from aws_cdk import aws_s3 as s3
+
+import app
+from infra.settings import Settings
+from local import LocalError
+from local.templates import DEPLOYMENTS, check
+from tests.unit.infra.templates import ROOT
+
+CONTEXT = json.loads((ROOT / "cdk.json").read_text(encoding="utf-8"))["context"]
+
+NOT_RESOURCES = {
+    "endpoint": "given to the local target only",
+    "target": "given to the local target only",
+    "audit_days": "a number that every deployment has",
+    "jobs_per_day": "a number that every deployment has",
+    "view_window": "a number that every deployment has",
+}
+"""Settings that may be the same in all deployments of the gate, and why."""
+
+
+@pytest.fixture(scope="module")
+def chosen() -> dict[str, set[Any]]:
+    """The values that the deployments of the gate choose, by setting."""
+    made = [Settings.from_context(cdk.App(context={**CONTEXT, **given}).node) for given in DEPLOYMENTS.values()]
+    names = [field.name for field in dataclasses.fields(Settings)]
+    return {name: {getattr(settings, name) for settings in made} for name in names}
+
+
+def test_every_setting_has_two_values_in_the_gate(chosen: dict[str, set[Any]]) -> None:
+    assert {name for name, values in chosen.items() if len(values) < 2} <= NOT_RESOURCES.keys()
+
+
+@pytest.mark.parametrize("name", ["architecture", "shift"])
+def test_every_choice_of_a_list_is_in_the_gate(chosen: dict[str, set[Any]], name: str) -> None:
+    assert chosen[name] == set(get_args(get_type_hints(Settings)[name]))
+
+
+@pytest.mark.parametrize("name", ["event_bus", "kms_key"])
+def test_a_resource_is_in_the_gate_without_it_by_name_and_by_its_arn(chosen: dict[str, set[Any]], name: str) -> None:
+    given = chosen[name] - {None}
+    assert None in chosen[name]
+    assert {value.startswith("arn:") for value in given} == {True, False}
+
+
+def test_each_environment_of_the_gate_has_its_own_templates() -> None:
+    envs = [given.get("env", "dev") for given in DEPLOYMENTS.values()]
+    assert len(set(envs)) == len(envs)
+
+
+def test_what_cdk_nag_or_cfn_lint_refuses_in_any_deployment_fails_the_gate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def add_stack(app: cdk.App, region: str | None) -> None:
+        kind = app.node.try_get_context("kind")
+        stack = cdk.Stack(app, kind)
+        if kind == "Open":
+            s3.Bucket(stack, "Bucket")
+        else:
+            cdk.CfnResource(stack, "Topic", type="AWS::SNS::Topic")
+            cdk.CfnParameter(stack, "Unused")
+
+    monkeypatch.setattr(app, "add_stacks", add_stack)
+    # cdk-nag, which takes seconds, does not check what is for a laptop.
+    deployments = {"an open bucket": {"kind": "Open"}, "a laptop": {"kind": "Careless", "target": "local"}}
+    with pytest.raises(LocalError, match=r"do not hold: an open bucket; what cfn-lint names above\."):
+        check(tmp_path / "templates", deployments)
+    said, errors = capfd.readouterr()
+    assert "does not require requests to use SSL" in said + errors
+    assert "Parameter Unused not used" in said
+    assert [Path(line).name for line in said.splitlines()[-2:]] == ["Careless.template.json", "Open.template.json"]
