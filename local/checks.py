@@ -1,7 +1,7 @@
-"""`make check` and `make test`: what must hold, run side by side, with one table at the end.
+"""`make check` and `make test`: runs the stages of a check in parallel, and ends with a table and the failures.
 
 The rehearsal takes longest and waits a lot, so it begins first, and everything else gives way to it. Each stage writes
-to a log of its own in `.local/checks`; of one that fails all of it is shown.
+to its own log in `.local/checks`. Of a stage that fails, the failed tests and the last lines of its log are shown.
 """
 
 import os
@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,8 +31,19 @@ GRACE_SECONDS = 90.0
 """For a stage that is interrupted to end what it has started; the rehearsal has an account to stop."""
 NO_TESTS = 5
 """pytest's exit status when none was selected."""
+LAST_LINES = 40
+"""Lines of a failed stage's log that are shown when it ends."""
+END_LINES, END_LINES_OF_TESTS = 10, 3
+"""Lines of it that the end of the run shows again: fewer where failed tests are named."""
+MAX_NAMED = 20
+"""Failed tests that are named at the end of the run; the log has all of them."""
+SLOWEST = 10
+"""Test files that the table names."""
 
 _STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+_SUMMARY = re.compile(r"=+ short test summary info =+$|(?:FAILED|ERROR|SKIPPED) .*(?:tests/|\.py)|[\d.]+ s in tests/")
+"""Lines of pytest's output that are shown in another form, and would hide the tracebacks above them."""
 
 Count = Callable[[str], str]
 """How many things a stage looked at, in words, by what it wrote."""
@@ -60,6 +71,7 @@ class Outcome:
     status: int
     seconds: float
     output: str
+    log: Path = Path()
 
     @property
     def is_empty(self) -> bool:
@@ -75,12 +87,10 @@ class Outcome:
 def stages(settings: Mapping[str, str]) -> dict[str, Stage]:
     """All there are, by name, in the order in which they begin; `settings` may have PYTEST_ARGS and E2E_ARGS."""
     # Only the end-to-end tests need Schemathesis, which takes a second of each process to load.
-    arguments = "-p", "no:schemathesis", *shlex.split(settings.get("PYTEST_ARGS", "-n 2"))
+    arguments = "-p", "no:schemathesis", "-p", "local.slowest", *shlex.split(settings.get("PYTEST_ARGS", "-n 2"))
     pytest = (sys.executable, "-m", "pytest", *arguments)
     python = shlex.quote(sys.executable)
     rehearsal = (sys.executable, "-m", "local.rehearsal", *shlex.split(settings.get("E2E_ARGS", "-n 3")))
-    made = "cdk.out/*.template.json"
-    templates = f"cdk synth --quiet --no-notices --output cdk.out && cfn-lint --ignore-checks W3005 --template {made} && ls {made}"
     return {
         stage.name: stage
         for stage in (
@@ -89,7 +99,8 @@ def stages(settings: Mapping[str, str]) -> dict[str, Stage]:
             Stage("types", ("sh", "-c", f"{python} -m mypy && {python} -m local.console"), _files),
             Stage("unit", (*pytest, "tests/unit", "--ignore=tests/unit/infra"), _tests, has_tests=True),
             Stage("infra", (*pytest, "tests/unit/infra"), _tests, after="unit", has_tests=True),
-            Stage("templates", ("sh", "-c", templates), _templates),
+            # After the types, so that no more than three stages compete for two cores.
+            Stage("templates", (sys.executable, "-m", "local.templates"), _templates, after="types"),
             Stage("integration", (*pytest, "tests/integration"), _tests, after="infra", has_tests=True),
         )
     }
@@ -121,6 +132,32 @@ def steps(output: str) -> list[tuple[str, float]]:
     """The titles of the rehearsal's steps, and the seconds that each took."""
     done = re.findall(r"^(.+): done in ([\d.]+) s$", output, re.MULTILINE)
     return [(title, float(seconds)) for title, seconds in done if title != "The rehearsal"]
+
+
+def failures(output: str) -> list[str]:
+    """The failed tests with their reasons, from the summary that pytest prints last."""
+    _, heading, summary = output.rpartition(" short test summary info ")
+    failed = re.findall(r"^(?:FAILED|ERROR) (tests/.+)$", summary, re.MULTILINE) if heading else []
+    return [re.sub(r"@\w+(?= - |$)", "", line) for line in failed]  # xdist adds the group of a test to its id
+
+
+def slowest(outputs: Iterable[str]) -> list[tuple[str, float]]:
+    """The slowest test files of all stages and their seconds, from the lines that `local.slowest` prints."""
+    lines = [line for output in outputs for line in re.findall(r"^([\d.]+) s in (tests/\S+)$", output, re.MULTILINE)]
+    return sorted(((file, float(seconds)) for seconds, file in lines), key=lambda row: -row[1])[:SLOWEST]
+
+
+def report(outcome: Outcome, lines: int = LAST_LINES, named: int | None = None) -> str:
+    """The status of a failed stage, its failed tests (at most `named`), the last lines of its log, and the log's path."""
+    failed = failures(outcome.output)
+    shown = failed[:named]
+    more = [f"and {len(failed) - len(shown)} more"] if len(shown) < len(failed) else []
+    parts = [f"{outcome.stage.name}: FAILED (status {outcome.status}) after {_time(outcome.seconds)}"]
+    parts += [f"  {line}" for line in (*shown, *more)]
+    last = [line for line in outcome.output.splitlines() if line.strip() and not _SUMMARY.match(line)][-lines:]
+    if last:
+        parts += ["  The last lines of its output:", *(f"  | {line}" for line in last)]
+    return "\n".join([*parts, f"  The whole output is in {outcome.log}."])
 
 
 def progress(output: str) -> str:
@@ -166,12 +203,14 @@ class Checks:
         self._logs = logs
         self._say = say
         self._clock = clock
+        self.ended: dict[str, Outcome] = {}
+        """The outcomes so far, by stage."""
 
     def run(self, wanted: Sequence[Stage]) -> list[Outcome]:
-        """How each ended, in their order; whatever happens, nothing of them runs afterwards."""
+        """Return how each ended, in their order. Whatever happens, no process of them runs afterwards."""
         self._logs.mkdir(parents=True, exist_ok=True)
         names = {stage.name for stage in wanted}
-        waiting, running, ended = list(wanted), list[_Running](), dict[str, Outcome]()
+        waiting, running, ended = list(wanted), list[_Running](), self.ended
         told = self._clock()
         try:
             while waiting or running:
@@ -192,12 +231,10 @@ class Checks:
         return [ended[stage.name] for stage in wanted]
 
     def _ended(self, run: _Running) -> Outcome:
-        outcome = Outcome(run.stage, run.process.returncode, self._clock() - run.began, run.output)
+        outcome = Outcome(run.stage, run.process.returncode, self._clock() - run.began, run.output, run.log)
         end_group(run.process, seconds=0)  # what it may have left
-        if not outcome.is_good:
-            self._say(outcome.output.rstrip())
-        word = "done" if outcome.is_good else f"FAILED (status {outcome.status})"
-        self._say(f"{run.stage.name}: {word} after {_time(outcome.seconds)}")
+        good = f"{run.stage.name}: done after {_time(outcome.seconds)}"
+        self._say(good if outcome.is_good else report(outcome))
         return outcome
 
 
@@ -230,7 +267,7 @@ def _line(running: Sequence[_Running], waiting: Sequence[Stage]) -> str:
 
 
 def table(outcomes: Sequence[Outcome], seconds: float) -> Table:
-    """What ran, how many, how long; below the rehearsal its steps."""
+    """A row for each stage, with its tests and its time; below the rehearsal its steps, and last the slowest test files."""
     made = Table(box=None, header_style="")
     for heading in ("What", "How many", "How long", ""):
         made.add_column(heading, justify="right" if heading == "How long" else "left")
@@ -240,6 +277,8 @@ def table(outcomes: Sequence[Outcome], seconds: float) -> Table:
         for title, took in steps(outcome.output) if outcome.stage.name == "rehearsal" else ():
             made.add_row(f"  {title}", "", _time(took), "")
     made.add_row("all", "", _time(seconds), "" if _is_good(outcomes) else "FAILED")
+    for number, (file, took) in enumerate(slowest(outcome.output for outcome in outcomes)):
+        made.add_row("" if number else "slowest files", file, _time(took), "")
     return made
 
 
@@ -254,7 +293,7 @@ def _time(seconds: float) -> str:
 
 
 def main(names: Sequence[str], settings: Mapping[str, str] = os.environ, logs: Path = LOGS) -> int:
-    """Run the stages of these names, or all; the exit status."""
+    """Run the stages of these names, or all, and return the exit status."""
     stop_on_signals()
     try:
         return exit_status(lambda: _check(names, settings, logs))
@@ -273,7 +312,13 @@ def _check(names: Sequence[str], settings: Mapping[str, str], logs: Path) -> Non
     print()
     Console(highlight=False).print(table(outcomes, time.monotonic() - began))
     if not _is_good(outcomes):
-        raise LocalError(f"Not everything holds. The logs are in {logs}.")
+        # At the very end, where whoever opens the output of a run in CI looks first.
+        failed = [outcome for outcome in outcomes if not outcome.is_good]
+        raise LocalError("\n".join(["", *map(_ending, failed), f"Not everything holds. The logs are in {logs}."]))
+
+
+def _ending(outcome: Outcome) -> str:
+    return report(outcome, END_LINES_OF_TESTS if failures(outcome.output) else END_LINES, MAX_NAMED)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -63,7 +64,9 @@ def _only(work: Path, arguments: Sequence[str]) -> None:
         try:
             with _step("The rehearsal"):
                 rehearse(work, arguments)
-        except LocalError as error:
+        except Exception as error:
+            if not isinstance(error, LocalError):
+                traceback.print_exc()  # an error of the rehearsal itself, or of a library
             raise LocalError(f"{error}\nThe rehearsal failed; its logs are in {work}.") from error
         shutil.rmtree(work)
 
@@ -285,7 +288,8 @@ class _Account:
             self.deployed.transcode_queue_url, self.aws.endpoint, self.issuer.url, str(self.work / "key.pem")
         )
         # In the order of tests/e2e/conftest.py, which has the longest first; xdist would take them last.
-        command = [sys.executable, "-m", "pytest", "--no-loadscope-reorder", *arguments, str(ROOT / "tests" / "e2e")]
+        options = ["--no-loadscope-reorder", "-p", "local.slowest", *arguments]
+        command = [sys.executable, "-m", "pytest", *options, str(ROOT / "tests" / "e2e")]
         with Transcoder(self.aws, settings, self.work / "transcoder.log"):
             status = _status(command, os.environ | {"E2E_SERVICE": str(service)}, TESTS_SECONDS)
         if status != 0:

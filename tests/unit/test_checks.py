@@ -2,6 +2,7 @@
 
 import fcntl
 import io
+import os
 import re
 import signal
 import subprocess
@@ -17,6 +18,16 @@ from rich.console import Console
 from local import ROOT, checks
 from local.checks import Checks, Outcome, Stage, progress, stages, table
 from local.run import Stop
+
+SUMMARY = """
+FAILED tests/unit/test_c.py::test_that_is_a_line_of_another_output
+=========================== short test summary info ============================
+SKIPPED [1] tests/unit/test_c.py:1: there is no browser
+FAILED tests/unit/test_a.py::test_one[a@b] - assert 1 == 2
+ERROR tests/unit/test_b.py::TestIt::test_two@test_b
+==================== 1 failed, 8 passed, 1 error in 4.20s ======================
+"""
+"""The end of what pytest prints, with the group that xdist adds to one test."""
 
 GRANDCHILD = """
 import fcntl, signal, sys
@@ -72,18 +83,32 @@ class TestStages:
             ["all", "1:40"],
         ]
 
-    def test_one_that_fails_is_shown_whole_and_the_others_run(self, tmp_path: Path) -> None:
-        broken = _stage(
-            "broken", "print('first\\n' * 5000); print('last'); raise SystemExit(3)", count=lambda _: "1 thing"
-        )
+    def test_the_others_run_when_one_fails(self, tmp_path: Path) -> None:
+        broken = _stage("broken", "print('last'); raise SystemExit(3)", count=lambda _: "1 thing")
         outcomes, said = _run(tmp_path, broken, _stage("good", "print('well')"))
         assert [outcome.status for outcome in outcomes] == [3, 0]
-        assert said.count("first") == 5000
-        assert "last\nbroken: FAILED (status 3)" in said
         assert "well" not in said
         heading, failed, how_long, whole = (row[-1] for row in _printed(outcomes))
         assert (heading, failed, whole) == ("long", "FAILED", "FAILED")
         assert re.fullmatch(r"\d+:\d\d", how_long)
+
+    def test_the_failed_tests_of_one_are_named_before_the_last_lines_of_its_log(self, tmp_path: Path) -> None:
+        (tmp_path / "output").write_text("\n".join([*map("line {}".format, range(5000)), SUMMARY]))
+        program = "import sys; print(open(sys.argv[1]).read()); raise SystemExit(1)"
+        _, said = _run(tmp_path, _stage("unit", program, tmp_path / "output"))
+        first, *lines = said.splitlines()
+        assert re.fullmatch(r"unit: FAILED \(status 1\) after \d+:\d\d", first)
+        assert lines[:3] == [
+            "  tests/unit/test_a.py::test_one[a@b] - assert 1 == 2",
+            "  tests/unit/test_b.py::TestIt::test_two",
+            "  The last lines of its output:",
+        ]
+        assert lines[3:-1] == [
+            *(f"  | line {number}" for number in range(4961, 5000)),
+            f"  | {SUMMARY.splitlines()[-1]}",
+        ]
+        assert lines[-1] == f"  The whole output is in {tmp_path / 'unit.txt'}."
+        assert "line 17\n" in (tmp_path / "unit.txt").read_text()
 
     def test_errors_are_shown_in_the_order_of_the_output(self, tmp_path: Path) -> None:
         program = "import os; os.write(1, b'one '); os.write(2, b'two '); os.write(1, b'three'); raise SystemExit(1)"
@@ -181,9 +206,43 @@ def test_the_steps_of_the_rehearsal_have_rows_of_their_own() -> None:
     assert ["Deploying", "1:01"] in _printed([outcome])
 
 
+def test_the_slowest_files_of_all_stages_are_in_the_table() -> None:
+    known = stages({})
+    unit = "".join(f"{seconds} s in tests/unit/test_{seconds}.py\n" for seconds in range(20, 40, 2))
+    outcomes = [
+        Outcome(known["unit"], 0, 75.0, unit),
+        Outcome(known["rehearsal"], 0, 75.0, "99.5 s in tests/e2e/test_slow.py\n7.0 s in tests/e2e/test_fast.py\n"),
+    ]
+    rows = _printed(outcomes)
+    assert rows[rows.index(["all", "1:40"]) + 1] == ["slowest", "files", "tests/e2e/test_slow.py", "1:39"]
+    files = [row[-2] for row in rows if row and row[-2].startswith("tests/")]
+    assert files == ["tests/e2e/test_slow.py", *(f"tests/unit/test_{seconds}.py" for seconds in range(38, 21, -2))]
+
+
+def test_the_time_of_a_file_is_that_of_its_tests_on_all_workers(tmp_path: Path) -> None:
+    (tmp_path / "test_files.py").write_text(
+        "import pytest\n@pytest.mark.parametrize('n', range(4))\ndef test_it(n): ..."
+    )
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-c",
+        os.devnull,
+        "--rootdir",
+        str(tmp_path),
+        "-p",
+        "local.slowest",
+        "-n",
+        "2",
+    ]
+    done = subprocess.run([*command, str(tmp_path)], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert len(re.findall(r"^\d+\.\d s in test_files\.py$", done.stdout, re.MULTILINE)) == 1, done.stdout
+
+
 def test_arguments_for_pytest_reach_it() -> None:
     made = stages({"PYTEST_ARGS": "-n 1 -k 'a or b'", "E2E_ARGS": "-k c"})
-    given = ("-p", "no:schemathesis", "-n", "1", "-k", "a or b")
+    given = ("-p", "no:schemathesis", "-p", "local.slowest", "-n", "1", "-k", "a or b")
     assert made["unit"].command[3:] == (*given, "tests/unit", "--ignore=tests/unit/infra")
     assert made["integration"].command[3:] == (*given, "tests/integration")
     assert made["rehearsal"].command[1:] == ("-m", "local.rehearsal", "-k", "c")
@@ -200,6 +259,39 @@ class TestTheCommand:
         assert self._main(monkeypatch, tmp_path, good) == 0
         assert self._main(monkeypatch, tmp_path, good, bad) == 1
         assert self._main(monkeypatch, tmp_path, good, bad, names=["good"]) == 0
+
+    def test_the_failures_are_at_the_very_end_with_the_folder_of_the_logs(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        unit = _stage("unit", f"print({SUMMARY!r}); raise SystemExit(1)", has_tests=True)
+        types = _stage("types", "print('a.py:1: error'); raise SystemExit(2)")
+        assert self._main(monkeypatch, tmp_path, unit, _stage("good", "print('well')"), types) == 1
+        lines = [re.sub(r"\d+:\d\d$", "0:00", line) for line in capsys.readouterr().err.splitlines()]
+        assert lines == [
+            "",
+            "unit: FAILED (status 1) after 0:00",
+            "  tests/unit/test_a.py::test_one[a@b] - assert 1 == 2",
+            "  tests/unit/test_b.py::TestIt::test_two",
+            "  The last lines of its output:",
+            f"  | {SUMMARY.splitlines()[-1]}",
+            f"  The whole output is in {tmp_path / 'unit.txt'}.",
+            "types: FAILED (status 2) after 0:00",
+            "  The last lines of its output:",
+            "  | a.py:1: error",
+            f"  The whole output is in {tmp_path / 'types.txt'}.",
+            f"Not everything holds. The logs are in {tmp_path}.",
+        ]
+        assert {file.name for file in tmp_path.iterdir()} == {"unit.txt", "good.txt", "types.txt"}
+
+    def test_of_many_failures_the_end_names_some_and_says_how_many_more_there_are(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        failed = "".join(f"FAILED tests/unit/test_a.py::test_{number}\n" for number in range(100))
+        output = f"==== short test summary info ====\n{failed}"
+        assert self._main(monkeypatch, tmp_path, _stage("unit", f"print({output!r}); raise SystemExit(1)")) == 1
+        said = capsys.readouterr()
+        assert "  tests/unit/test_a.py::test_19\n  and 80 more\n" in said.err
+        assert "  tests/unit/test_a.py::test_99\n" in said.out
 
     def test_refuses_a_stage_that_it_does_not_know(
         self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -295,6 +295,15 @@ class TestTheCommand:
         assert f"3 items are lost.\nThe rehearsal failed; its logs are in {work}." in capsys.readouterr().err
         assert (work / "deploy.log").exists()
 
+    def test_says_where_the_logs_are_after_an_error_that_nobody_foresaw(
+        self, work: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        self._rehearse_with(monkeypatch, ZeroDivisionError("by zero"))
+        assert rehearsal.main([]) == 1
+        said = capsys.readouterr().err
+        assert "Traceback" in said
+        assert said.endswith(f"by zero\nThe rehearsal failed; its logs are in {work}.\n")
+
     def test_begins_without_what_an_earlier_failure_left(self, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         work.mkdir()
         (work / "old.log").write_text("")
