@@ -8,6 +8,7 @@ CDK_ARGS ?=
 TITLES ?= 1000
 PYTEST_ARGS ?= -n 2
 E2E_ARGS ?= -n 3
+SOAK_ARGS ?=
 COST_ARGS ?=
 ENV ?=
 export SUB SCOPES PYTEST_ARGS E2E_ARGS
@@ -25,7 +26,7 @@ unexport PYTHONDONTWRITEBYTECODE
 unexport PYTHONHOME PYTHONPATH VIRTUAL_ENV
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check e2e token variables demo catalogue bootstrap deploy synth lint bench cost redrive restore-drill advisories clean sam-env screenshots
+.PHONY: help run test check soak e2e token variables demo catalogue bootstrap deploy synth lint bench cost redrive restore-drill advisories clean sam-env screenshots
 
 help: ## Show this list
 	@grep -E '^[a-z0-9-]+:.*## ' Makefile | awk -F ':.*## ' '{gsub("[$$][$$]", "$$", $$2); printf "  make %-13s %s\n", $$1, $$2}'
@@ -38,6 +39,9 @@ test: $(STAMP) ## Everything that must hold: lint, types, templates, tests, rehe
 
 check: $(STAMP) ## Lint, types and unit tests but for those of the CDK app: what to run before each commit (PYTEST_ARGS="-n 2 -k name")
 	@$(PYTHON) -m local.checks lint types unit
+
+soak: $(STAMP) ## Repeat the tests under load, and count the failures of each (SOAK_ARGS="--times 5 --minutes 60 unit")
+	@$(PYTHON) -m local.soak $(SOAK_ARGS)
 
 e2e: $(STAMP) ## Rehearse a stack's life: deploy, upgrade, end-to-end tests, diff, destroy (E2E_ARGS="-n 3 -k name")
 	@$(PYTHON) -m local.rehearsal $(E2E_ARGS)
