@@ -30,9 +30,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _group(item: pytest.Function) -> str | None:
-    """All tests of templates are a group, and those of a module with something that is made once for the module."""
-    if "synthesize" in item.fixturenames:
-        return "templates"
+    """Return the module's name for tests that share something that is made once for the module, else None."""
     fixtures = (item._fixtureinfo.name2fixturedefs.get(name, ()) for name in item.fixturenames)
     is_shared = any(fixture.scope == "module" for definitions in fixtures for fixture in definitions)
     return item.path.stem if is_shared else None

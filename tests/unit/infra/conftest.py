@@ -1,55 +1,117 @@
 """Tests of what the CDK app makes. They start Node, and package the functions; nothing beside this folder does."""
 
+import fcntl
+import hashlib
 import json
 from collections.abc import Callable
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.unit.infra.templates import LOCAL, Templates
+from tests.unit.infra.templates import (
+    GIVEN_BUS,
+    GIVEN_KEY,
+    GIVEN_STREAM,
+    ISSUER,
+    LOCAL,
+    ON_CALL,
+    Templates,
+    synthesized,
+)
 
 Synthesize = Callable[[dict[str, Any]], Templates]
 
 
 @pytest.fixture(scope="session")
-def synthesize(tmp_path_factory: pytest.TempPathFactory) -> Synthesize:
-    """What a deployment with the given context would create."""
-    made: dict[str, Templates] = {}
+def synthesize(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Synthesize:
+    """Return the templates of a deployment by its context: one process of the run synthesizes them, and all read them.
 
-    def templates_for(context: dict[str, Any]) -> Templates:
-        key = json.dumps(context, sort_keys=True)
-        if key not in made:
-            made[key] = Templates(context, tmp_path_factory.mktemp("cdk.out"))
-        return made[key]
+    It takes a second, so a new test uses one of the deployments below, which together make every choice.
+    """
+    base = tmp_path_factory.getbasetemp()
+    # The folder of a worker is in that of the run.
+    shared = base.parent if hasattr(request.config, "workerinput") else base
 
-    return templates_for
+    @cache
+    def templates(text: str) -> Templates:
+        made = shared / f"templates-{hashlib.sha256(text.encode()).hexdigest()}.json"
+        with Path(f"{made}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not made.exists():
+                written = json.dumps(synthesized(json.loads(text), tmp_path_factory.mktemp("cdk.out")))
+                unfinished = Path(f"{made}.new")
+                unfinished.write_text(written, encoding="utf-8")
+                unfinished.rename(made)
+        return Templates(json.loads(made.read_text(encoding="utf-8")))
+
+    return lambda context: templates(json.dumps(context, sort_keys=True))
 
 
 @pytest.fixture(scope="session")
 def aws(synthesize: Synthesize) -> Templates:
-    """What `cdk deploy` creates when nothing is chosen."""
+    """A deployment with the defaults."""
     return synthesize({})
 
 
 @pytest.fixture(scope="session")
 def staging(synthesize: Synthesize) -> Templates:
-    """What `cdk deploy -c env=staging` creates."""
+    """The deployment of `cdk deploy -c env=staging`."""
     return synthesize({"env": "staging"})
 
 
 @pytest.fixture(scope="session")
 def prod(synthesize: Synthesize) -> Templates:
-    """What `cdk deploy -c env=prod` creates."""
+    """The deployment of `cdk deploy -c env=prod`."""
     return synthesize({"env": "prod"})
 
 
 @pytest.fixture(scope="session")
 def encrypted(synthesize: Synthesize) -> Templates:
-    """What production is with a KMS key of its own."""
-    return synthesize({"env": "prod", "kmsKey": "create"})
+    """Production with its own KMS key, an address for alarms, and a watch on costs."""
+    return synthesize({"env": "prod", "kmsKey": "create", "alarmEmail": ON_CALL, "anomalyUsd": 20})
+
+
+@pytest.fixture(scope="session")
+def costs(synthesize: Synthesize) -> Templates:
+    """Production in an account that may have a watch on costs."""
+    return synthesize({"env": "prod", "anomalyUsd": 20})
+
+
+@pytest.fixture(scope="session")
+def given(synthesize: Synthesize) -> Templates:
+    """Production with a KMS key and an issuer that others own, a web site, and no client for the console."""
+    return synthesize(
+        {"env": "prod", "kmsKey": GIVEN_KEY, "alarmEmail": ON_CALL, "allowOrigins": "https://videos.example", **ISSUER}
+    )
+
+
+@pytest.fixture(scope="session")
+def snapshots(synthesize: Synthesize) -> Templates:
+    """A deployment that starts from snapshots, with a bus by its name, and a client for the console at another issuer."""
+    return synthesize({"coldStart": "snapstart", "eventBus": "changes", "consoleClient": "films-console", **ISSUER})
+
+
+@pytest.fixture(scope="session")
+def chosen(synthesize: Synthesize) -> Templates:
+    """A deployment that makes the other choice wherever it can, and keeps three instances ready."""
+    return synthesize(
+        {
+            "allowOrigins": "https://films.example",
+            "anomalyUsd": 5,
+            "architecture": "x86_64",
+            "callbackUrls": "https://videos.example/console/",
+            "coldStart": "provisioned:3",
+            "eventBus": GIVEN_BUS,
+            "logLevel": "ERROR",
+            "shift": "linear",
+            "streamArn": GIVEN_STREAM,
+        }
+    )
 
 
 @pytest.fixture(scope="session")
 def local(synthesize: Synthesize) -> Templates:
-    """What `make run` creates."""
+    """The deployment of `make run`."""
     return synthesize(LOCAL)

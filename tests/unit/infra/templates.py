@@ -1,4 +1,4 @@
-"""What `cdk deploy` would create, for the template tests: made once, without packaging, and read as plain JSON."""
+"""Templates of deployments, for the template tests: synthesized without packaging, and read as plain JSON."""
 
 import json
 import re
@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import aws_cdk as cdk
-from aws_cdk.assertions import Template
 
 from app import add_stacks
 
@@ -18,32 +17,48 @@ LOCAL = {
     "audience": "video-metadata",
     "consoleClient": "console",
 }
+ISSUER = {"issuer": "https://login.example/realms/films", "audience": "video-metadata,other"}
+"""An issuer that the deployment does not make."""
+GIVEN_KEY = "arn:aws:kms:eu-west-1:111122223333:key/12345678-90ab-cdef-1234-567890abcdef"
+GIVEN_BUS = "arn:aws:events:eu-west-1:123456789012:event-bus/of/others"
+GIVEN_STREAM = "arn:aws:dynamodb:us-east-1:123456789012:table/VideoMetadata/stream/2026-01-01T00:00:00.000"
+ON_CALL = "oncall@example.com"
 
 Json = dict[str, Any]
 
 
-class Templates:
-    """What one deployment would create."""
+def synthesized(context: Json, outdir: Path) -> Json:
+    """Synthesize a deployment, and return the names of its stacks, their templates, and which are protected."""
+    defaults = json.loads((ROOT / "cdk.json").read_text())["context"]
+    no_packaging: Json = {"aws:cdk:bundling-stacks": []}
+    app = cdk.App(
+        outdir=str(outdir),
+        context=defaults | no_packaging | context,
+        builtin_cloud_formation_validation=False,
+    )
+    add_stacks(app)
+    app.synth()
+    stacks = [child for child in app.node.children if isinstance(child, cdk.Stack)]
+    return {
+        "names": [stack.stack_name for stack in stacks],
+        "templates": [json.loads((outdir / stack.template_file).read_text(encoding="utf-8")) for stack in stacks],
+        "protected": [stack.stack_name for stack in stacks if stack.termination_protection],
+    }
 
-    def __init__(self, context: Json, outdir: Path) -> None:
-        defaults = json.loads((ROOT / "cdk.json").read_text())["context"]
-        no_packaging: Json = {"aws:cdk:bundling-stacks": []}
-        app = cdk.App(
-            outdir=str(outdir),
-            context=defaults | no_packaging | context,
-            builtin_cloud_formation_validation=False,
-        )
-        add_stacks(app)
-        stacks = [child for child in app.node.children if isinstance(child, cdk.Stack)]
-        self.names = [stack.stack_name for stack in stacks]
+
+class Templates:
+    """The templates of one deployment."""
+
+    def __init__(self, made: Json) -> None:
+        self.names: list[str] = made["names"]
         self._parts: dict[str, Json] = {
-            stack.stack_name.split("-")[-1]: dict(Template.from_stack(stack).to_json()) for stack in stacks
+            name.split("-")[-1]: template for name, template in zip(self.names, made["templates"], strict=True)
         }
         self.data, self.media = self._parts["Data"], self._parts["Media"]
         self.jobs, self.api = self._parts["Jobs"], self._parts["Api"]
         self.identity = self._parts.get("Identity")
         self.operations = self._parts.get("Operations")
-        self.protected = {stack.stack_name.split("-")[-1] for stack in stacks if stack.termination_protection}
+        self.protected = {name.split("-")[-1] for name in made["protected"]}
 
     def parts(self) -> dict[str, Json]:
         """The template of every stack, by the last part of its name."""

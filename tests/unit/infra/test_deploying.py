@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import aws_cdk as cdk
 import boto3
@@ -19,6 +19,8 @@ from infra.settings import Settings
 from local import ROOT
 from shared.schema import AUDIT_INDEXES, INDEXES
 from tests.harness import create_audit_table, create_table
+from tests.unit.infra.templates import GIVEN_KEY as KEY
+from tests.unit.infra.templates import GIVEN_STREAM, ON_CALL, Json, Templates
 from tools import ToolError, deploying, preflight
 from tools.deploying import Account, Status, next_indexes
 
@@ -26,15 +28,8 @@ TABLE, DATA, API, OPERATIONS = "VideoMetadata", *(f"VideoMetadata-dev-{part}" fo
 AUDIT_TABLE = "VideoAudit"
 NAMES, AUDIT_NAMES = ([index.name for index in indexes] for indexes in (INDEXES, AUDIT_INDEXES))
 ISSUER = "https://issuer.example"
-KEY = "arn:aws:kms:eu-west-1:111122223333:key/12345678-90ab-cdef-1234-567890abcdef"
 OWN_KEY = {"Fn::GetAtt": ["Key961B73FD", "Arn"]}
 COGNITO = {"Fn::Join": ["", ["https://cognito-idp.", {"Ref": "AWS::Region"}]]}
-
-if TYPE_CHECKING:
-    from tests.unit.infra.conftest import Synthesize
-    from tests.unit.infra.templates import Templates
-
-Json = dict[str, Any]
 
 
 class Cdk:
@@ -310,17 +305,15 @@ class TestRestoredTable:
             cloudformation.add_client_error("describe_stacks", "ValidationError", "Stack with id x does not exist")
             assert [account.known_stream(DATA, TABLE) for _ in range(3)] == [arn, None, None]
 
-    def test_the_readers_take_the_one_that_is_given(self, aws: "Templates", synthesize: "Synthesize") -> None:
+    def test_the_readers_take_the_one_that_is_given(self, aws: Templates, chosen: Templates) -> None:
         """And the stack of the table keeps its output, which those that are deployed still read."""
-        arn = f"arn:aws:dynamodb:us-east-1:123456789012:table/{TABLE}/stream/2026-01-01T00:00:00.000"
-        made = synthesize({"streamArn": arn})
-        mappings = made.all("AWS::Lambda::EventSourceMapping").values()
+        mappings = chosen.all("AWS::Lambda::EventSourceMapping").values()
         streams = [mapping["Properties"] for mapping in mappings if "StartingPosition" in mapping["Properties"]]
-        assert [stream["EventSourceArn"] for stream in streams] == [arn, arn]
+        assert [stream["EventSourceArn"] for stream in streams] == [GIVEN_STREAM] * 2
         for folder in ("router", "audit"):
-            assert f"dynamodb:GetRecords {arn}" in made.allowed(folder)
-        assert made.data == aws.data
-        assert [name for name in made.data["Outputs"] if "StreamArn" in name]
+            assert f"dynamodb:GetRecords {GIVEN_STREAM}" in chosen.allowed(folder)
+        assert chosen.data == aws.data
+        assert [name for name in chosen.data["Outputs"] if "StreamArn" in name]
 
 
 def test_a_deploy_that_adds_no_index_is_one(deploy: Deploy, deployed: Deployed) -> None:
@@ -682,14 +675,13 @@ def test_the_status_of_a_stack_is_what_cloudformation_says() -> None:
             account.status(API)
 
 
-@pytest.mark.parametrize("made", [{}, {"kmsKey": "create"}, {"kmsKey": KEY}], ids=["none", "create", "given"])
-def test_the_real_templates_are_understood(synthesize: "Synthesize", made: Json) -> None:
-    templates = synthesize({"env": "prod", "alarmEmail": "oncall@example.com", **made})
-    assert deploying.kms_key(templates.data) == made.get("kmsKey")
-    assert deploying.addresses(templates.operations or {}) == {"oncall@example.com"}
+def test_the_real_templates_are_understood(prod: Templates, encrypted: Templates, given: Templates) -> None:
+    for templates, key, addresses in ((prod, None, set()), (encrypted, "create", {ON_CALL}), (given, KEY, {ON_CALL})):
+        assert deploying.kms_key(templates.data) == key
+        assert deploying.addresses(templates.operations or {}) == addresses
 
 
-def test_the_real_tables_say_whether_they_are_protected(aws: "Templates", prod: "Templates", tmp_path: Path) -> None:
+def test_the_real_tables_say_whether_they_are_protected(aws: Templates, prod: Templates, tmp_path: Path) -> None:
     for number, (templates, protected) in enumerate([(aws, False), (prod, True)]):
         folder = tmp_path / str(number)
         _write(folder, templates.parts())

@@ -7,16 +7,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from shared.aws.s3 import make_client
-from tests.unit.infra.conftest import Synthesize
-from tests.unit.infra.templates import Json, Templates, plain
-
-ISSUER = {"issuer": "https://login.example/realms/films", "audience": "video-metadata,other"}
-
-
-@pytest.fixture(scope="module")
-def given(synthesize: Synthesize) -> Templates:
-    """A deployment with an issuer of its own, where the console has a client."""
-    return synthesize(ISSUER | {"consoleClient": "films-console"})
+from tests.unit.infra.templates import ISSUER, Json, Templates, plain
 
 
 def _variables(templates: Templates, folder: str = "console") -> dict[str, str]:
@@ -57,11 +48,9 @@ class TestCognito:
         in_production = prod.one("AWS::Cognito::UserPoolClient", "Console")["Properties"]["CallbackURLs"]
         assert [*map(plain, in_production)] == [console, f"{console}index.html"]
 
-    def test_sends_them_to_a_domain_of_ones_own_as_well(self, synthesize: Synthesize) -> None:
-        address = "https://videos.example/console/"
-        made = synthesize({"callbackUrls": address})
-        urls = made.one("AWS::Cognito::UserPoolClient", "Console")["Properties"]["CallbackURLs"]
-        assert urls[-1] == address
+    def test_sends_them_to_a_domain_of_ones_own_as_well(self, chosen: Templates) -> None:
+        urls = chosen.one("AWS::Cognito::UserPoolClient", "Console")["Properties"]["CallbackURLs"]
+        assert urls[-1] == "https://videos.example/console/"
 
     def test_takes_people_back_who_signed_out(self, client: Json) -> None:
         """Else its own session would sign in the next person as the last."""
@@ -79,24 +68,24 @@ class TestCognito:
 
 
 class TestAGivenIssuer:
-    def test_is_asked_as_the_client_that_it_has_for_the_console(self, given: Templates) -> None:
-        assert _config(given) == {
+    def test_is_asked_as_the_client_that_it_has_for_the_console(self, snapshots: Templates) -> None:
+        assert _config(snapshots) == {
             "issuer": ISSUER["issuer"],
             "clientId": "films-console",
             "scopes": "videos/read videos/write videos/admin",
             "audience": "video-metadata",
-            "media": _config(given)["media"],
+            "media": _config(snapshots)["media"],
         }
-        assert not given.all("AWS::Cognito::UserPoolClient")
+        assert not snapshots.all("AWS::Cognito::UserPoolClient")
 
-    def test_without_a_client_lets_nobody_sign_in(self, synthesize: Synthesize) -> None:
-        assert "clientId" not in _config(synthesize(ISSUER))
+    def test_without_a_client_lets_nobody_sign_in(self, given: Templates) -> None:
+        assert "clientId" not in _config(given)
 
-    def test_is_the_only_other_that_the_page_may_ask(self, given: Templates) -> None:
-        assert _variables(given)["CONNECT_ORIGINS"] == "https://login.example"
+    def test_is_the_only_other_that_the_page_may_ask(self, snapshots: Templates) -> None:
+        assert _variables(snapshots)["CONNECT_ORIGINS"] == "https://login.example"
 
-    def test_decides_alone_which_tokens_the_api_accepts(self, given: Templates) -> None:
-        accepted = given.one("AWS::ApiGatewayV2::Authorizer")["Properties"]["JwtConfiguration"]
+    def test_decides_alone_which_tokens_the_api_accepts(self, snapshots: Templates) -> None:
+        accepted = snapshots.one("AWS::ApiGatewayV2::Authorizer")["Properties"]["JwtConfiguration"]
         assert accepted == {"Issuer": ISSUER["issuer"], "Audience": ["video-metadata", "other"]}
 
 

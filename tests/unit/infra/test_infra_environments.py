@@ -13,12 +13,11 @@ from constructs import Node
 from infra.settings import LOCAL as LOCAL_VALUES
 from infra.settings import Misconfigured, Settings
 from tests.unit.infra.conftest import Synthesize
-from tests.unit.infra.templates import LOCAL, ROOT, Json, Templates, as_list, plain
+from tests.unit.infra.templates import GIVEN_KEY, LOCAL, ROOT, Json, Templates, as_list, plain
 
 CONTEXT: Json = json.loads((ROOT / "cdk.json").read_text())["context"]
 ENVIRONMENTS: dict[str, Json] = CONTEXT["environments"]
 PAGE = (ROOT / "docs" / "environments.md").read_text(encoding="utf-8")
-GIVEN_KEY = "arn:aws:kms:eu-west-1:111122223333:key/12345678-90ab-cdef-1234-567890abcdef"
 
 KEEPING_DATA = {"Data", "Media", "Identity"}
 """The stacks that hold what cannot be made again."""
@@ -71,12 +70,6 @@ KEY_USES = {
 def made(aws: Templates, staging: Templates, prod: Templates) -> dict[str, Templates]:
     """What each environment of cdk.json creates."""
     return {"dev": aws, "staging": staging, "prod": prod}
-
-
-@pytest.fixture(scope="session")
-def given(synthesize: Synthesize) -> Templates:
-    """What production is with a KMS key that somebody else owns."""
-    return synthesize({"env": "prod", "kmsKey": GIVEN_KEY})
 
 
 @pytest.fixture(scope="session")

@@ -6,8 +6,7 @@ import re
 
 import pytest
 
-from tests.unit.infra.conftest import Synthesize
-from tests.unit.infra.templates import ROOT, Json, Templates, as_list, plain
+from tests.unit.infra.templates import GIVEN_BUS, ROOT, Json, Templates, as_list, plain
 
 READS_THE_STREAM = {
     "dynamodb:DescribeStream Table.StreamArn",
@@ -612,33 +611,27 @@ def test_what_holds_an_index_has_room_for_it(aws: Templates) -> None:
     assert {folder: size for folder, size in room.items() if size} == {folder: {"Size": 4096} for folder in SEARCHING}
 
 
-def test_only_a_laptop_calls_receivers_of_its_own(local: Templates, synthesize: Synthesize) -> None:
-    """Whatever the environment, and whatever is chosen for it."""
-    for context in ({}, {"env": "staging"}, {"env": "prod", "kmsKey": "create", "eventBus": "changes"}):
-        made = synthesize(context)
+def test_only_a_laptop_calls_receivers_of_its_own(
+    local: Templates, aws: Templates, staging: Templates, encrypted: Templates, snapshots: Templates, chosen: Templates
+) -> None:
+    for made in (aws, staging, encrypted, snapshots, chosen):
         assert "WEBHOOK_LOCAL" not in json.dumps([*made.parts().values()])
     assert json.dumps(local.parts()).count('"WEBHOOK_LOCAL": "true"') == 2
 
 
 class TestEventBus:
-    @pytest.mark.parametrize(
-        ("given", "arn"),
-        [
-            ("changes", "arn:AWS::Partition:events:AWS::Region:AWS::AccountId:event-bus/changes"),
-            *[("arn:aws:events:eu-west-1:123456789012:event-bus/of/others",) * 2],
-        ],
-        ids=["name", "ARN"],
-    )
-    def test_is_put_to_by_the_worker_alone(self, synthesize: Synthesize, given: str, arn: str) -> None:
-        made = synthesize({"eventBus": given})
-        putting = {folder: line for folder in FUNCTIONS for line in made.allowed(folder) if line.startswith("events:")}
-        assert putting == {"deliveries": f"events:PutEvents {arn}"}
-        assert _environment(made, "deliveries")["EVENT_BUS"] == given
+    def test_is_put_to_by_the_worker_alone(self, snapshots: Templates, chosen: Templates) -> None:
+        """By its name, or by its ARN."""
+        own = "arn:AWS::Partition:events:AWS::Region:AWS::AccountId:event-bus/changes"
+        for made, given, arn in ((snapshots, "changes", own), (chosen, GIVEN_BUS, GIVEN_BUS)):
+            lines = {(folder, line) for folder in FUNCTIONS for line in made.allowed(folder)}
+            putting = {(folder, line) for folder, line in lines if line.startswith("events:")}
+            assert putting == {("deliveries", f"events:PutEvents {arn}")}
+            assert _environment(made, "deliveries")["EVENT_BUS"] == given
 
-    def test_is_none_unless_it_is_named(self, aws: Templates, synthesize: Synthesize) -> None:
-        for made in (aws, synthesize({"eventBus": "none"})):
-            assert not [line for line in made.allowed("deliveries") if line.startswith("events:")]
-            assert "EVENT_BUS" not in _environment(made, "deliveries")
+    def test_is_none_unless_it_is_named(self, aws: Templates) -> None:
+        assert not [line for line in aws.allowed("deliveries") if line.startswith("events:")]
+        assert "EVENT_BUS" not in _environment(aws, "deliveries")
 
 
 def test_lambda_stops_no_function_that_continues_by_itself(aws: Templates) -> None:

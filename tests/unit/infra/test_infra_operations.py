@@ -1,6 +1,7 @@
 """Alarms, topic, dashboard and the watch on costs: what watches the service. test_runbooks.py has the pages."""
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,6 @@ import pytest
 from app import add_stacks
 from shared import schema
 from shared.access_patterns import ACCESS_PATTERNS
-from tests.unit.infra.conftest import Synthesize
 from tests.unit.infra.templates import ROOT, Json, Templates, plain
 
 PAGE = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
@@ -252,12 +252,6 @@ def _queue_id(templates: Templates, queue: str) -> str:
     return id_
 
 
-@pytest.fixture(scope="session")
-def costs(synthesize: Synthesize) -> Templates:
-    """Production in an account that may have a watch on costs."""
-    return synthesize({"env": "prod", "anomalyUsd": 20})
-
-
 @pytest.mark.parametrize(
     ("part", "publisher"), [("Operations", "cloudwatch.amazonaws.com"), ("Costs", "costalerts.amazonaws.com")]
 )
@@ -296,11 +290,10 @@ class TestTopics:
         assert allowed["Condition"] == {"StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}}
 
     def test_write_to_an_address_when_one_is_given(
-        self, costs: Templates, synthesize: Synthesize, part: str, publisher: str
+        self, costs: Templates, encrypted: Templates, part: str, publisher: str
     ) -> None:
         assert of_type(costs, "AWS::SNS::Subscription", part=part) == []
-        given = synthesize({"env": "prod", "anomalyUsd": 20, "alarmEmail": "oncall@example.com"})
-        (subscription,) = of_type(given, "AWS::SNS::Subscription", part=part)
+        (subscription,) = of_type(encrypted, "AWS::SNS::Subscription", part=part)
         properties = subscription["Properties"]
         assert (properties["Protocol"], properties["Endpoint"]) == ("email", "oncall@example.com")
 
@@ -338,19 +331,20 @@ class TestCosts:
         assert last == "VideoMetadata-prod-Costs"
         assert others == prod.names
         assert operations(costs) == operations(prod)
-        stacks = {stack.stack_name: stack for stack in _stacks({"env": "prod", "anomalyUsd": 20})}
+        stacks = {stack.stack_name: stack for stack in _stacks()}
         assert stacks["VideoMetadata-prod-Operations"] in stacks[last].dependencies
 
     def test_what_follows_the_table_is_deployed_before_what_writes_to_it(self) -> None:
         """Lambda shows a record once to a reader whose filters leave it out."""
-        stacks = {stack.stack_name: stack for stack in _stacks({"env": "prod"})}
+        stacks = {stack.stack_name: stack for stack in _stacks()}
         assert stacks["VideoMetadata-prod-Jobs"] in stacks["VideoMetadata-prod-Api"].dependencies
 
-    def test_there_is_one_without_alarms_as_well(self, synthesize: Synthesize) -> None:
-        assert of_type(synthesize({"anomalyUsd": 5}), "AWS::CE::AnomalyMonitor", part="Costs")
+    def test_there_is_one_without_alarms_as_well(self, chosen: Templates) -> None:
+        assert of_type(chosen, "AWS::CE::AnomalyMonitor", part="Costs")
+        assert not of_type(chosen, "AWS::CloudWatch::Alarm", part="Operations")
 
     def test_everything_carries_the_tag(self) -> None:
-        stacks = _stacks({"env": "prod", "anomalyUsd": 20})
+        stacks = _stacks()
         assert len(stacks) == 7
         for stack in stacks:
             assert stack.tags.tag_values() == {
@@ -372,10 +366,11 @@ class TestCosts:
             }
 
 
-def _stacks(context: Json) -> list[cdk.Stack]:
-    """The stacks that a context makes, before they are templates."""
+@cache
+def _stacks() -> list[cdk.Stack]:
+    """The stacks of production with a watch on costs, before they are templates."""
     defaults = json.loads((ROOT / "cdk.json").read_text(encoding="utf-8"))["context"]
-    app = cdk.App(context=defaults | {"aws:cdk:bundling-stacks": []} | context)
+    app = cdk.App(context=defaults | {"aws:cdk:bundling-stacks": [], "env": "prod", "anomalyUsd": 20})
     add_stacks(app)
     return [child for child in app.node.children if isinstance(child, cdk.Stack)]
 

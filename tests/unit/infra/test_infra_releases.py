@@ -12,7 +12,6 @@ from shared.aws.dynamodb import Table
 from shared.routes import ROUTES
 from tests.harness import make_api
 from tests.logs import is_kept_by_lambda, log_lines
-from tests.unit.infra.conftest import Synthesize
 from tests.unit.infra.templates import ROOT, Json, Templates, as_list
 
 FUNCTIONS = sorted(path.parent.name for path in (ROOT / "functions").glob("*/handler.py"))
@@ -21,24 +20,6 @@ SNAPSHOTS = [function for function in ANSWERING if function != "search"]
 """Lambda makes no snapshot of a function whose disk has more than 512 MB, as the one of search has for its index."""
 WORKING = sorted(set(FUNCTIONS) - set(ANSWERING))
 CODEDEPLOY = ("AWS::CodeDeploy::Application", "AWS::CodeDeploy::DeploymentGroup")
-
-
-@pytest.fixture(scope="session")
-def snapshots(synthesize: Synthesize) -> Templates:
-    """What starts from snapshots."""
-    return synthesize({"coldStart": "snapstart"})
-
-
-@pytest.fixture(scope="session")
-def warm(synthesize: Synthesize) -> Templates:
-    """What has three instances ready."""
-    return synthesize({"coldStart": "provisioned:3"})
-
-
-@pytest.fixture(scope="session")
-def linear(synthesize: Synthesize) -> Templates:
-    """What shifts bit by bit."""
-    return synthesize({"shift": "linear"})
 
 
 class TestVersions:
@@ -56,9 +37,9 @@ class TestVersions:
         """With snapshots, each that is left would cost something."""
         assert not [made for made in aws.all("AWS::Lambda::Version").values() if "DeletionPolicy" in made]
 
-    def test_another_configuration_is_another_version(self, aws: Templates, synthesize: Synthesize) -> None:
-        quiet = synthesize({"logLevel": "ERROR"})
-        assert not set(aws.all("AWS::Lambda::Version")) & set(quiet.all("AWS::Lambda::Version"))
+    def test_other_variables_of_a_function_are_another_version(self, aws: Templates, staging: Templates) -> None:
+        """Between the two, only the variables with the environment's name differ."""
+        assert not set(aws.all("AWS::Lambda::Version")) & set(staging.all("AWS::Lambda::Version"))
 
     def test_nobody_calls_a_function_past_its_alias(self, aws: Templates) -> None:
         functions = set(aws.all("AWS::Lambda::Function"))
@@ -97,21 +78,13 @@ class TestColdStart:
         assert _starting_from_snapshots(snapshots) == dict.fromkeys(SNAPSHOTS, "PublishedVersions")
         assert _kept_warm(snapshots) == {}
 
-    def test_what_is_asked_most_can_be_kept_warm(self, warm: Templates) -> None:
-        assert _kept_warm(warm) == dict.fromkeys(sorted(MOST_ASKED), 3)
-        assert _starting_from_snapshots(warm) == {}
+    def test_what_is_asked_most_can_be_kept_warm(self, chosen: Templates) -> None:
+        assert _kept_warm(chosen) == dict.fromkeys(sorted(MOST_ASKED), 3)
+        assert _starting_from_snapshots(chosen) == {}
 
-    def test_a_laptop_ignores_both(self, synthesize: Synthesize, local: Templates) -> None:
-        environments = json.loads((ROOT / "cdk.json").read_text())["context"]["environments"]
-        environments["dev"] |= {"coldStart": "snapstart", "shift": "canary"}
-        context = {"environments": environments, "target": "local", "endpoint": "http://127.0.0.1:4566"}
-        made = synthesize(context | {"issuer": "http://127.0.0.1:9000", "audience": "video-metadata"})
-        assert _starting_from_snapshots(made) == {}
-        assert not [type_ for type_ in CODEDEPLOY if made.all(type_)]
-
-    def test_the_architecture_is_a_choice_and_arm64_the_default(self, aws: Templates, synthesize: Synthesize) -> None:
+    def test_the_architecture_is_a_choice_and_arm64_the_default(self, aws: Templates, chosen: Templates) -> None:
         assert _architectures(aws) == {"arm64"}
-        assert _architectures(synthesize({"architecture": "x86_64"})) == {"x86_64"}
+        assert _architectures(chosen) == {"x86_64"}
 
 
 class TestWhatItCosts:
@@ -141,8 +114,8 @@ class TestGradualShift:
         configurations = {group["DeploymentConfigName"] for group in _groups(prod).values()}
         assert configurations == {"CodeDeployDefault.LambdaCanary10Percent5Minutes"}
 
-    def test_a_tenth_more_each_minute_is_the_other_choice(self, linear: Templates) -> None:
-        configurations = {group["DeploymentConfigName"] for group in _groups(linear).values()}
+    def test_a_tenth_more_each_minute_is_the_other_choice(self, chosen: Templates) -> None:
+        configurations = {group["DeploymentConfigName"] for group in _groups(chosen).values()}
         assert configurations == {"CodeDeployDefault.LambdaLinear10PercentEvery1Minute"}
 
     @pytest.mark.parametrize("folder", ANSWERING)

@@ -16,7 +16,6 @@ import pytest
 from botocore import xform_name
 
 from infra.settings import Settings
-from tests.unit.infra.conftest import Synthesize
 from tests.unit.infra.templates import ROOT, Json, Templates
 from tools import __main__ as tools
 
@@ -37,12 +36,6 @@ RENAMED = {"deploy": "codedeploy"}
 AWS = re.compile(r"aws (?P<service>[a-z0-9-]+) (?P<operation>[a-z-]+)(?P<rest>(?: [^\n`]*)?)")
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 each_runbook = pytest.mark.parametrize("page", RUNBOOKS, ids=lambda page: page.stem)
-
-
-@pytest.fixture(scope="session")
-def watched(synthesize: Synthesize) -> Templates:
-    """Production with all that can be watched."""
-    return synthesize({"env": "prod", "anomalyUsd": 20})
 
 
 def described(templates: Templates) -> dict[str, set[str]]:
@@ -68,14 +61,14 @@ def _stack(templates: Templates, part: str) -> Json:
     return {"Media": templates.media, "Jobs": templates.jobs, "Api": templates.api}[part]
 
 
-def test_every_alarm_has_its_page_and_every_page_its_alarm(watched: Templates) -> None:
-    assert set(described(watched)) == {str(page.relative_to(ROOT)) for page in RUNBOOKS}
+def test_every_alarm_has_its_page_and_every_page_its_alarm(costs: Templates) -> None:
+    assert set(described(costs)) == {str(page.relative_to(ROOT)) for page in RUNBOOKS}
 
 
 @each_runbook
-def test_a_page_names_its_alarms(page: Path, watched: Templates) -> None:
+def test_a_page_names_its_alarms(page: Path, costs: Templates) -> None:
     text = page.read_text(encoding="utf-8")
-    names = described(watched)[str(page.relative_to(ROOT))]
+    names = described(costs)[str(page.relative_to(ROOT))]
     if page.stem == "rolled-back":  # two for each function
         names = {name for name in names if " of videos " in name}
     assert {name for name in names if f"`{name}`" not in text} == set()
