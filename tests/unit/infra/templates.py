@@ -3,11 +3,13 @@
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import aws_cdk as cdk
+from constructs import Node
 
 from app import add_stacks
+from infra.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[3]
 LOCAL = {
@@ -25,6 +27,29 @@ GIVEN_STREAM = "arn:aws:dynamodb:us-east-1:123456789012:table/VideoMetadata/stre
 ON_CALL = "oncall@example.com"
 
 Json = dict[str, Any]
+
+
+def settings_of(context: Json, region: str | None = None) -> Settings:
+    """Read the settings of a context, on top of cdk.json's. Raises Misconfigured."""
+    defaults = json.loads((ROOT / "cdk.json").read_text(encoding="utf-8"))["context"]
+    return Settings.from_context(cdk.App(context=defaults | context).node, region)
+
+
+def asked_for() -> set[str]:
+    """Return the names of the context's values, as the settings read them."""
+
+    class Recorder:
+        """A node without any context."""
+
+        def __init__(self) -> None:
+            self.names: set[str] = set()
+
+        def try_get_context(self, name: str) -> None:
+            self.names.add(name)
+
+    node = Recorder()
+    Settings.from_context(cast(Node, node))
+    return node.names - {"environments"}
 
 
 def synthesized(context: Json, outdir: Path) -> Json:

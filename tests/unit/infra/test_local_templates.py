@@ -1,7 +1,6 @@
 """`make synth` checks and lints every choice of a deployment that adds or changes resources."""
 
 import dataclasses
-import json
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
@@ -13,9 +12,7 @@ import app
 from infra.settings import Settings
 from local import LocalError
 from local.templates import DEPLOYMENTS, check
-from tests.unit.infra.templates import ROOT
-
-CONTEXT = json.loads((ROOT / "cdk.json").read_text(encoding="utf-8"))["context"]
+from tests.unit.infra.templates import settings_of
 
 NOT_RESOURCES = {
     "endpoint": "given to the local target only",
@@ -30,7 +27,7 @@ NOT_RESOURCES = {
 @pytest.fixture(scope="module")
 def chosen() -> dict[str, set[Any]]:
     """The values that the deployments of the gate choose, by setting."""
-    made = [Settings.from_context(cdk.App(context={**CONTEXT, **given}).node) for given in DEPLOYMENTS.values()]
+    made = [settings_of(dict(given)) for given in DEPLOYMENTS.values()]
     names = [field.name for field in dataclasses.fields(Settings)]
     return {name: {getattr(settings, name) for settings in made} for name in names}
 
