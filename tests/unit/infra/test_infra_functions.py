@@ -4,8 +4,6 @@ import ast
 import json
 import re
 
-import pytest
-
 from tests.unit.infra.templates import GIVEN_BUS, ROOT, Json, Templates, as_list, plain
 
 READS_THE_STREAM = {
@@ -485,78 +483,91 @@ def test_every_function_and_the_gateway_have_a_log_that_ends(aws: Templates) -> 
     assert [group["Properties"]["RetentionInDays"] for group in groups] == [14] * (len(FUNCTIONS) + 1)
 
 
-@pytest.mark.parametrize("folder", FUNCTIONS)
 class TestEveryFunction:
-    def test_may_do_exactly_this(self, aws: Templates, folder: str) -> None:
-        allowed = {line for line in aws.allowed(folder) if not line.startswith("logs:")}
-        assert allowed == ALLOWED[folder]
+    """Each test compares a property of all functions with a table, so that a difference names the function."""
 
-    def test_writes_its_own_log_only(self, aws: Templates, folder: str) -> None:
-        group = plain(aws.function(folder)[1]["LoggingConfig"]["LogGroup"])
-        assert group == f"{folder.capitalize()}Logs"
-        logs = {line for line in aws.allowed(folder) if line.startswith("logs:")}
-        assert logs == {f"logs:CreateLogStream {group}", f"logs:PutLogEvents {group}"}
-
-    def test_logs_json(self, aws: Templates, folder: str) -> None:
-        assert aws.function(folder)[1]["LoggingConfig"]["LogFormat"] == "JSON"
-
-    def test_has_no_wildcard_but_for_names_of_objects_and_no_scan(self, aws: Templates, folder: str) -> None:
-        for statement in aws.statements(folder):
-            assert not [action for action in as_list(statement["Action"]) if "*" in action or "Scan" in action]
-            for resource in map(plain, as_list(statement["Resource"])):
-                assert "*" not in resource.removesuffix("/*")
-                assert not resource.endswith("/*") or str(statement["Action"]).count("Object")
-
-    def test_has_no_managed_policy(self, aws: Templates, folder: str) -> None:
-        role = aws.all("AWS::IAM::Role")[aws.function(folder)[1]["Role"]["Fn::GetAtt"][0]]
-        assert "ManagedPolicyArns" not in role["Properties"]
-
-    def test_has_exactly_these_settings(self, aws: Templates, folder: str) -> None:
-        common = {"TABLE_NAME": "Table", "POWERTOOLS_SERVICE_NAME": folder, "POWERTOOLS_LOG_LEVEL": "INFO"}
-        common |= {"ENVIRONMENT": "dev"}
-        assert _environment(aws, folder) == common | ENVIRONMENT[folder]
-
-    def test_has_the_settings_that_its_handler_reads(self, folder: str) -> None:
-        """By the names of the settings that it imports, and by what it reads itself."""
-        handler = (ROOT / "functions" / folder / "handler.py").read_text(encoding="utf-8")
-        variables = set(re.findall(r'os\.environ\["(\w+)"\]', handler)) | {
-            name
-            for node in ast.walk(ast.parse(handler))
-            if isinstance(node, ast.ImportFrom) and node.module == "shared.core.settings"
-            for alias in node.names
-            for name in VARIABLES.get(alias.name, (alias.name.upper(),))
+    def test_may_do_exactly_this(self, aws: Templates) -> None:
+        allowed = {
+            folder: {line for line in aws.allowed(folder) if not line.startswith("logs:")} for folder in FUNCTIONS
         }
-        assert variables | {"TABLE_NAME"} == ENVIRONMENT[folder].keys() | {"TABLE_NAME"}
+        assert allowed == ALLOWED
 
-    def test_runs_python_313_on_arm_untraced(self, aws: Templates, folder: str) -> None:
-        properties = aws.function(folder)[1]
-        assert (properties["Runtime"], properties["Architectures"]) == ("python3.13", ["arm64"])
-        assert (properties["MemorySize"], properties["Timeout"]) == SIZES.get(folder, (512, 28))
-        assert "TracingConfig" not in properties
+    def test_writes_its_own_log_only(self, aws: Templates) -> None:
+        written = {}
+        for folder in FUNCTIONS:
+            group = plain(aws.function(folder)[1]["LoggingConfig"]["LogGroup"])
+            written[folder] = (group, {line for line in aws.allowed(folder) if line.startswith("logs:")})
+        groups = {folder: f"{folder.capitalize()}Logs" for folder in FUNCTIONS}
+        assert written == {
+            folder: (group, {f"logs:CreateLogStream {group}", f"logs:PutLogEvents {group}"})
+            for folder, group in groups.items()
+        }
 
-    def test_carries_ffmpeg_only_if_it_reads_films_and_tantivy_only_if_it_searches(
-        self, aws: Templates, folder: str
-    ) -> None:
-        code = aws.function(folder)[1]["Code"]
-        assert (code == aws.function("thumbnails")[1]["Code"]) == (folder in ("probe", "thumbnails"))
-        assert (code == aws.function("indexer")[1]["Code"]) == (folder in SEARCHING)
-        assert (code == aws.function("videos")[1]["Code"]) == (
-            folder not in ("probe", "thumbnails", "console", *SEARCHING)
-        )
+    def test_logs_json(self, aws: Templates) -> None:
+        forms = {folder: aws.function(folder)[1]["LoggingConfig"]["LogFormat"] for folder in FUNCTIONS}
+        assert forms == dict.fromkeys(FUNCTIONS, "JSON")
 
+    def test_has_no_wildcard_but_for_names_of_objects_and_no_scan(self, aws: Templates) -> None:
+        for folder in FUNCTIONS:
+            for statement in aws.statements(folder):
+                actions = as_list(statement["Action"])
+                assert not [action for action in actions if "*" in action or "Scan" in action], folder
+                for resource in map(plain, as_list(statement["Resource"])):
+                    assert "*" not in resource.removesuffix("/*"), folder
+                    assert not resource.endswith("/*") or str(actions).count("Object"), folder
 
-@pytest.mark.parametrize("folder", FUNCTIONS)
-def test_has_the_same_settings_locally_but_for_what_a_laptop_needs(
-    aws: Templates, local: Templates, folder: str
-) -> None:
-    expected = _environment(aws, folder)
-    expected |= {"MEDIA_URL": "http://127.0.0.1:4566/Media"} if "MEDIA_URL" in expected else {}
-    expected |= {"RENDITIONS": "240p"} if "RENDITIONS" in expected else {}
-    expected |= {"ANSWER_SECONDS": "25"}
-    expected |= LOCAL_CONSOLE if folder == "console" else {}
-    expected |= {"WEBHOOK_LOCAL": "true"} if folder in ("webhooks", "deliveries") else {}
-    assert _environment(local, folder) == expected
-    assert local.allowed(folder) == aws.allowed(folder)
+    def test_has_no_managed_policy(self, aws: Templates) -> None:
+        roles = aws.all("AWS::IAM::Role")
+        own = {folder: roles[aws.function(folder)[1]["Role"]["Fn::GetAtt"][0]]["Properties"] for folder in FUNCTIONS}
+        assert [folder for folder, properties in own.items() if "ManagedPolicyArns" in properties] == []
+
+    def test_has_exactly_these_settings(self, aws: Templates) -> None:
+        common = {"TABLE_NAME": "Table", "POWERTOOLS_LOG_LEVEL": "INFO", "ENVIRONMENT": "dev"}
+        assert {folder: _environment(aws, folder) for folder in FUNCTIONS} == {
+            folder: common | {"POWERTOOLS_SERVICE_NAME": folder} | ENVIRONMENT[folder] for folder in FUNCTIONS
+        }
+
+    def test_has_the_settings_that_its_handler_reads(self) -> None:
+        """By the names of the settings that it imports, and by what it reads itself."""
+        read = {}
+        for folder in FUNCTIONS:
+            handler = (ROOT / "functions" / folder / "handler.py").read_text(encoding="utf-8")
+            read[folder] = set(re.findall(r'os\.environ\["(\w+)"\]', handler)) | {
+                name
+                for node in ast.walk(ast.parse(handler))
+                if isinstance(node, ast.ImportFrom) and node.module == "shared.core.settings"
+                for alias in node.names
+                for name in VARIABLES.get(alias.name, (alias.name.upper(),))
+            }
+            read[folder].add("TABLE_NAME")
+        assert read == {folder: ENVIRONMENT[folder].keys() | {"TABLE_NAME"} for folder in FUNCTIONS}
+
+    def test_runs_python_313_on_arm_untraced(self, aws: Templates) -> None:
+        made = {folder: aws.function(folder)[1] for folder in FUNCTIONS}
+        names = ("Runtime", "Architectures", "MemorySize", "Timeout", "TracingConfig")
+        assert {folder: [properties.get(name) for name in names] for folder, properties in made.items()} == {
+            folder: ["python3.13", ["arm64"], *SIZES.get(folder, (512, 28)), None] for folder in FUNCTIONS
+        }
+
+    def test_carries_ffmpeg_only_if_it_reads_films_and_tantivy_only_if_it_searches(self, aws: Templates) -> None:
+        films, searching, all_others = (aws.function(name)[1]["Code"] for name in ("thumbnails", "indexer", "videos"))
+        for folder in FUNCTIONS:
+            code = aws.function(folder)[1]["Code"]
+            assert (code == films) == (folder in ("probe", "thumbnails")), folder
+            assert (code == searching) == (folder in SEARCHING), folder
+            assert (code == all_others) == (folder not in ("probe", "thumbnails", "console", *SEARCHING)), folder
+
+    def test_has_the_same_settings_locally_but_for_what_a_laptop_needs(self, aws: Templates, local: Templates) -> None:
+        expected = {}
+        for folder in FUNCTIONS:
+            variables = _environment(aws, folder)
+            variables |= {"MEDIA_URL": "http://127.0.0.1:4566/Media"} if "MEDIA_URL" in variables else {}
+            variables |= {"RENDITIONS": "240p"} if "RENDITIONS" in variables else {}
+            variables |= {"ANSWER_SECONDS": "25"}
+            variables |= LOCAL_CONSOLE if folder == "console" else {}
+            variables |= {"WEBHOOK_LOCAL": "true"} if folder in ("webhooks", "deliveries") else {}
+            expected[folder] = (variables, aws.allowed(folder))
+        assert {folder: (_environment(local, folder), local.allowed(folder)) for folder in FUNCTIONS} == expected
 
 
 def test_only_lambda_takes_the_roles_and_all_else_is_denied(aws: Templates) -> None:

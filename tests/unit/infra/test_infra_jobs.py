@@ -432,15 +432,12 @@ class TestStreamReaders:
         assert _woken(aws, "INSERT", run.pk, run.sk, {"state": {"S": "running"}}) == {"router"}
         assert not _woken(aws, "INSERT", schema.REVERT_PART.pk, schema.REVERT_PART.sk, {})
 
-    @pytest.mark.parametrize(
-        "entity",
-        [entity for entity in schema.ENTITIES if entity not in WAKING],
-        ids=lambda entity: entity.name,
-    )
     @pytest.mark.parametrize("name", ["INSERT", "MODIFY", "REMOVE"])
-    def test_nothing_else_wakes_anybody(self, aws: Templates, entity: schema.Entity, name: str) -> None:
-        image = {"state": {"S": "queued"}, "source": {"M": {"uploadId": {"S": "u"}}}}
-        assert not _woken(aws, name, entity.pk, entity.sk, None if name == "REMOVE" else image)
+    def test_nothing_else_wakes_anybody(self, aws: Templates, name: str) -> None:
+        image = None if name == "REMOVE" else {"state": {"S": "queued"}, "source": {"M": {"uploadId": {"S": "u"}}}}
+        others = [entity for entity in schema.ENTITIES if entity not in WAKING]
+        assert others
+        assert [entity.name for entity in others if _woken(aws, name, entity.pk, entity.sk, image)] == []
 
 
 def _woken(templates: Templates, name: str, partition_key: str, sort_key: str, image: Json | None) -> set[str]:
