@@ -71,7 +71,7 @@ bootstrap: $(STAMP) ## Prepare the AWS account of your credentials for the CDK, 
 deploy: $(STAMP) ## Deploy to the AWS account of your credentials, after checks (ENV=staging YES=1 CDK_ARGS="-c name=value")
 	@$(PYTHON) -m tools.deploying --env "$(ENV)" $(if $(YES),--yes) $(CDK_ARGS)
 
-synth: $(STAMP) ## Synthesize all that a deployment can switch on with all validation, and lint the templates
+synth: $(STAMP) ## Synthesize all that a deployment can switch on with all validation, and lint the templates (.local/templates)
 	@$(PYTHON) -m local.checks templates
 
 lint: $(STAMP) ## Check style, format and types

@@ -30,7 +30,7 @@ DEPLOYMENTS: Mapping[str, Mapping[str, object]] = {
         "env": "trial",
         "alarms": "false",
         "anomalyUsd": 20,
-        "architecture": "x86_64",
+        "architecture": "x86_64",  # in the templates only: the packages are those of the first deployment
         "audience": "video-metadata",
         "coldStart": "provisioned:2",
         "consoleClient": "console",
