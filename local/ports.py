@@ -2,6 +2,7 @@
 
 import os
 import socket
+import sys
 
 from local import LocalError
 
@@ -44,9 +45,21 @@ def bound(port: int) -> socket.socket:
 
 
 def free_port() -> int:
-    """Return a port that nothing listens on now, for programs that take a number only. Use `bound` where possible."""
-    with bound(0) as probe:
-        return int(probe.getsockname()[1])
+    """Reserve a free port on loopback until this process ends, and return it.
+
+    On Linux the system gives a reserved port to no other program that asks for any port. A server that sets SO_REUSEADDR,
+    as nearly all do, can listen on it. Elsewhere the reservation would stop that server, so the port is only free just now.
+    Use `bound` where possible.
+    """
+    holder = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    holder.bind((LOOPBACK, 0))
+    port = int(holder.getsockname()[1])
+    if sys.platform == "linux":
+        holder.detach()  # stays open until this process ends
+    else:
+        holder.close()
+    return port
 
 
 def chosen_port(variable: str, default: int) -> int:

@@ -157,9 +157,7 @@ class TestARealClip:
 class TestPlaying:
     """As a player does: it knows the URLs, has no token for them, and asks for ranges."""
 
-    def test_a_rendition_plays_in_ranges_in_pages_of_the_console(
-        self, service: Service, ready: dict[str, Any]
-    ) -> None:
+    def test_a_rendition_plays_in_ranges_in_pages_of_the_console(self, service: Service, ready: dict[str, Any]) -> None:
         answer = _get(service, ready, "/playback")
         (rendition,) = answer["renditions"]
         part = service.http.get(rendition["url"], headers={"Origin": service.base_url, "Range": "bytes=0-1023"})

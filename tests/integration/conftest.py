@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pytest
+from botocore.config import Config
+from botocore.session import Session
 
 from local.aws import Aws
 from local.ministack import MiniStack
@@ -20,6 +22,7 @@ from shared.aws.dynamodb import Table
 from tests.harness import Clock, create_table, make_api
 from tests.integration.faults import Line
 from tests.integration.together import Instance
+from tests.waiting import LIMIT
 from tests.wire import WholeClient
 
 if TYPE_CHECKING:
@@ -51,6 +54,32 @@ def _forget_sessions() -> None:
     boto3_client._plain_session.cache_clear()
 
 
+@contextmanager
+def patience() -> Iterator[pytest.MonkeyPatch]:
+    """Let clients wait for LIMIT inside the block: a busy machine may take longer than the service would wait for AWS.
+
+    A client of boto3 keeps the time-outs it was made with. Ours asks for them at each request.
+    """
+    create = Session.create_client
+
+    def create_client(session: Session, *arguments: Any, **options: Any) -> Any:
+        waits = Config(connect_timeout=LIMIT, read_timeout=LIMIT)
+        return create(session, *arguments, **options | {"config": (options.get("config") or Config()).merge(waits)})
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Session, "create_client", create_client)
+        patch.setattr("shared.aws.connections.CONNECT_SECONDS", LIMIT)
+        patch.setattr("shared.aws.client.READ_SECONDS", LIMIT)
+        yield patch
+
+
+@pytest.fixture(scope="module", autouse=True)
+def patient() -> Iterator[None]:
+    """Wait with patience in all tests of this folder."""
+    with patience():
+        yield
+
+
 @pytest.fixture(scope="session")
 def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Aws]:
     """A DynamoDB and its streams, and nothing else."""
@@ -78,7 +107,7 @@ def connect(aws: Aws) -> Connect:
     """Makes clients for the endpoint, exactly as a deployed function makes its own."""
 
     def make() -> "DynamoDBClient":
-        with reaching(aws):
+        with reaching(aws), patience():
             reference = boto3_client.make_client()
             ours: Any = WholeClient(aws.endpoint, reference, aws.secret_access_key)
             return reference if os.environ.get("DYNAMODB_CLIENT") == "boto3" else ours
@@ -95,7 +124,8 @@ def client(connect: Connect) -> "DynamoDBClient":
 @pytest.fixture(scope="session")
 def streams(aws: Aws) -> Any:
     """A client of the streams of its tables."""
-    return aws.client("dynamodbstreams")
+    with patience():
+        return aws.client("dynamodbstreams")
 
 
 @pytest.fixture(scope="module")

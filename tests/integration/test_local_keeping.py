@@ -15,6 +15,7 @@ from local import LocalError, ministack
 from local.deployment import allow_origins, switch_on_ttl
 from local.ministack import MiniStack
 from tests.harness import create_table
+from tests.waiting import LIMIT
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -150,7 +151,7 @@ def test_browsers_may_call_the_api_from_where_the_templates_say(laptop: Laptop, 
 
         def asked_from(origin: str) -> tuple[int, str | None]:
             asked = {"Origin": origin, "Access-Control-Request-Method": "GET"}
-            answer = httpx.options(f"{run.engine.endpoint}/v1/videos", headers=asked, trust_env=False)
+            answer = httpx.options(f"{run.engine.endpoint}/v1/videos", headers=asked, trust_env=False, timeout=LIMIT)
             return answer.status_code, answer.headers.get("access-control-allow-origin")
 
         for _ in range(2):  # each deploy, and each start

@@ -5,9 +5,8 @@ step: one whole request between any two DynamoDB calls of another.
 """
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import product
-from threading import Barrier
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,7 +19,7 @@ from tests.integration import faults
 from tests.integration.conftest import NewTable
 from tests.integration.contents import contents, items_of, videos_of
 from tests.integration.faults import Line
-from tests.integration.together import Instance, Request, at_once
+from tests.integration.together import Instance, Request, at_once, together
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -206,15 +205,8 @@ def test_views_at_once_are_all_counted_and_each_sees_its_own(api: Api, instance:
         replies = [api.post(f"{PATH}/views", user="bob") for _ in range(each)]
         return [reply.json["viewCount"] for reply in replies]
 
-    start = Barrier(THREADS)
-
-    def run(_: int) -> list[int]:
-        mine = instance()
-        start.wait(timeout=30)
-        return viewing(mine)
-
-    with ThreadPoolExecutor(THREADS) as pool:
-        counts = [count for counts in pool.map(run, range(THREADS)) for count in counts]
+    replies = together(*(partial(viewing, instance()) for _ in range(THREADS)))
+    counts = [count for seen in replies for count in seen]
 
     assert sorted(counts) == list(range(1, THREADS * each + 1))
     assert api.get(PATH).json["viewCount"] == THREADS * each

@@ -1,9 +1,7 @@
 """Uploads over real HTTP: a store that checks signatures, and clients that keep to what was signed, or do not."""
 
-import threading
-import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 from urllib.parse import urljoin
 
@@ -17,6 +15,7 @@ from shared.aws.s3 import Objects
 from shared.aws.s3 import make_client as make_s3_client
 from shared.aws.sqs import Queue
 from shared.aws.sqs import make_client as make_queue_client
+from shared.core.attributes import Item
 from shared.core.errors import QuotaExceeded
 from shared.films.arrivals import Arrivals
 from shared.films.quota import QuotaStore
@@ -25,6 +24,8 @@ from shared.schema import QUOTA, VIDEO
 from shared.videos.catalogue import VideoStore
 from tests.harness import NOW, SOURCES_BUCKET, Api, Clock, Context, make_api
 from tests.integration.conftest import reaching
+from tests.integration.together import together
+from tests.waiting import LIMIT, eventually
 
 FILM = b"not really a film"
 
@@ -61,7 +62,7 @@ def api(table: Table, clock: Clock, objects: Objects) -> Api:
 @pytest.fixture(scope="module")
 def browser() -> Iterator[httpx.Client]:
     """What sends the films."""
-    with httpx.Client(timeout=30, trust_env=False) as client:
+    with httpx.Client(timeout=LIMIT, trust_env=False) as client:
         yield client
 
 
@@ -75,17 +76,16 @@ def _begin(api: Api, size: int = len(FILM)) -> tuple[str, dict[str, Any]]:
 def _deliver(queue: Queue, table: Table, objects: Objects, clock: Clock, video_id: str) -> dict[str, Any]:
     """Hand on what S3 sent to the queue, until the video has its film."""
     function = arrivals.make(Arrivals(UploadStore(table), objects, VideoStore(table, moves_entries=False)), clock)
-    end = time.monotonic() + 30
-    while time.monotonic() < end:
+
+    def look() -> Item | None:
         received = queue.client.receive_message(QueueUrl=queue.url, MaxNumberOfMessages=10, WaitTimeSeconds=1)
         for message in received.get("Messages", []):
             record = {"messageId": message["MessageId"], "body": message["Body"]}
             assert function({"Records": [record]}, Context()) == {"batchItemFailures": []}
             queue.client.delete_message(QueueUrl=queue.url, ReceiptHandle=message["ReceiptHandle"])
-        item = table.get(VIDEO.key(videoId=video_id), consistent=True)
-        if item and "source" in item:
-            return item
-    raise AssertionError("the film never arrived")
+        return table.get(VIDEO.key(videoId=video_id), consistent=True)
+
+    return eventually(look, lambda item: item and "source" in item) or {}
 
 
 class TestPut:
@@ -220,19 +220,10 @@ def test_completing_and_aborting_side_by_side_have_one_outcome(api: Api, table: 
         parts = [{"partNumber": number, "etag": etag} for number, etag in enumerate(etags, 1)]
         # One handler serves one request at a time, so each has its own.
         both = [make_api(table, api.clock, objects) for _ in range(2)]
-        barrier = threading.Barrier(2)
-
-        def complete(one: Api, path: str = path, parts: Any = parts, barrier: Any = barrier) -> int:
-            barrier.wait()
-            return one.post(f"{path}/complete", {"parts": parts}).status
-
-        def abort(one: Api, path: str = path, barrier: Any = barrier) -> int:
-            barrier.wait()
-            return one.delete(path).status
-
-        with ThreadPoolExecutor(2) as executor:
-            completed, aborted = executor.submit(complete, both[0]), executor.submit(abort, both[1])
-        outcome = (completed.result(), aborted.result())
+        completed, aborted = together(
+            partial(both[0].post, f"{path}/complete", {"parts": parts}), partial(both[1].delete, path)
+        )
+        outcome = (completed.status, aborted.status)
         after = UploadStore(table).find(video_id, begun["uploadId"])
         assert after
         if after["state"] == "received":
@@ -246,15 +237,14 @@ def test_completing_and_aborting_side_by_side_have_one_outcome(api: Api, table: 
 def test_a_race_for_the_last_jobs_of_a_day_lets_only_as_many_through_as_are_left(table: Table) -> None:
     quota = QuotaStore(table, 10)
 
-    def reserve(_: int) -> bool:
+    def reserve() -> bool:
         try:
             quota.reserve("alice", 3, NOW)
         except QuotaExceeded:
             return False
         return True
 
-    with ThreadPoolExecutor(8) as executor:
-        assert sum(executor.map(reserve, range(16))) == 3
+    assert sum(together(*[reserve] * 16)) == 3
     item = table.get(QUOTA.key(userId="alice", date="2025-06-15"), consistent=True)
     assert item
     assert item["jobs"] == 9

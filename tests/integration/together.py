@@ -7,6 +7,7 @@ from threading import Barrier
 from typing import TypeVar
 
 from tests.harness import Api, Reply
+from tests.waiting import LIMIT
 
 Request = Callable[[Api], Reply]
 Instance = Callable[[], Api]
@@ -20,7 +21,7 @@ def together(*jobs: Callable[[], _Result]) -> list[_Result]:
     start = Barrier(len(jobs))
 
     def run(job: Callable[[], _Result]) -> _Result:
-        start.wait(timeout=30)
+        start.wait(LIMIT)
         return job()
 
     with ThreadPoolExecutor(len(jobs)) as pool:

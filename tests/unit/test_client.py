@@ -19,6 +19,7 @@ from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials as BotocoreCredentials
 
+from local.ports import free_port
 from shared.aws import boto3_client, connections
 from shared.aws.client import (
     DYNAMODB,
@@ -42,6 +43,7 @@ from shared.webhooks.bus import EventBus
 from shared.webhooks.sending import Answer
 from tests.certificates import make_certificate, server_side
 from tests.harness import Clock
+from tests.waiting import LIMIT
 
 KEY: Any = {"pk": {"S": "p"}, "sk": {"S": "s"}}
 
@@ -76,7 +78,7 @@ class Server:
         for connection, thread in zip(self.taken, threads, strict=True):
             with suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
-            thread.join(10)
+            thread.join(LIMIT)
 
     @property
     def connections(self) -> int:
@@ -114,6 +116,13 @@ def answer(content: Any, status: int = 200, **headers: str) -> bytes:
     return ("\r\n".join(lines) + "\r\n\r\n").encode() + body
 
 
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let our client wait for a server that a busy machine keeps from answering."""
+    monkeypatch.setattr("shared.aws.connections.CONNECT_SECONDS", LIMIT)
+    monkeypatch.setattr("shared.aws.client.READ_SECONDS", LIMIT)
+
+
 @pytest.fixture
 def server() -> Iterator[Server]:
     yield from _served(None)
@@ -128,7 +137,7 @@ def _served(tls: ssl.SSLContext | None) -> Iterator[Server]:
         while _CLIENTS:
             _CLIENTS.pop().close()
         listener.shutdown(socket.SHUT_RDWR)
-    thread.join(10)
+    thread.join(LIMIT)
 
 
 Make = Callable[[Server], Any]
@@ -368,9 +377,7 @@ class TestConnections:
         assert {one()["Item"]["n"]["N"] for one in waiting} == {"0", "1", "2"}
 
     def test_without_a_server_nothing_has_been_sent(self) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            port = listener.getsockname()[1]
-        client = Client(f"http://127.0.0.1:{port}", "us-east-1", lambda: Credentials("a", "b", None))
+        client = Client(f"http://127.0.0.1:{free_port()}", "us-east-1", lambda: Credentials("a", "b", None))
         with pytest.raises(NotSent):
             client.get_item(TableName="T", Key=KEY)
 

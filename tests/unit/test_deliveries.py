@@ -27,6 +27,7 @@ from tests.delivering import ALICE, ROOT, URL, Delivering, always, answered
 from tests.harness import MASTER, NOW, Clock, Context, ShortContext, recorded
 from tests.integration.faults import Line, meanwhile, throttled
 from tests.logs import log_lines
+from tests.waiting import LIMIT
 from tests.wire import come_between
 
 DAY = 86_400
@@ -137,7 +138,7 @@ class TestWhatIsSent:
         service.create()
         for number in range(AT_A_TIME * 2):
             service.change(f"c{number}", f"v{number % AT_A_TIME}")
-        barrier, under_way = threading.Barrier(AT_A_TIME, timeout=10), set[str]()
+        barrier, under_way = threading.Barrier(AT_A_TIME, timeout=LIMIT), set[str]()
 
         def answer(event: dict[str, Any]) -> Answer:
             video = event["data"]["videoId"]

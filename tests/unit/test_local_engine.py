@@ -21,6 +21,7 @@ from local import engine
 from local.engine import LOG_SECONDS, Keeper, expire, mend
 from local.ministack import HEARTBEAT
 from tests.harness import Clock
+from tests.waiting import LIMIT
 
 TABLE = "Films"
 NOW = 1_750_000_000
@@ -494,6 +495,7 @@ def start() -> Iterator[Callable[[str], Any]]:
             "Handler": "index.handler",
             "Runtime": "python3.13",
             "MemorySize": 256,
+            "Timeout": LIMIT,
         }
         workers.append(lambda_runtime.Worker("hungry", config, code.getvalue()))
         return workers[-1]
@@ -502,7 +504,7 @@ def start() -> Iterator[Callable[[str], Any]]:
     lambda_runtime.kill_workers(workers)
     for worker in workers:
         if worker._stderr_thread:
-            worker._stderr_thread.join(10)  # which lets go of a pipe: else the warning of that comes in another test
+            worker._stderr_thread.join(LIMIT)  # which lets go of a pipe: else the warning of that comes in another test
 
 
 # MiniStack leaves the pipes of a function's process to the garbage collector.

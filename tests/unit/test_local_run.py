@@ -14,7 +14,7 @@ import pytest
 
 from local import LocalError, run, write_private
 from local.ministack import HEARTBEAT, WHOLE, MiniStack
-from local.ports import bound, chosen_port, free_port, is_taken, require_free
+from local.ports import chosen_port, free_port, is_taken, require_free
 
 
 @pytest.fixture
@@ -26,10 +26,9 @@ def taken() -> Iterator[int]:
 
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the run keeps its files; it does not touch this process's signals, nor ports that another program may have."""
-    with bound(0) as one, bound(0) as two, bound(0) as three:  # at once, so that they differ
-        for variable, held in (("PORT", one), ("ISSUER_PORT", two), ("OBJECTS_PORT", three)):
-            monkeypatch.setenv(variable, str(held.getsockname()[1]))
+    """Folder of the run's files. The run has ports that are free, and leaves this process's signals alone."""
+    for variable in ("PORT", "ISSUER_PORT", "OBJECTS_PORT"):
+        monkeypatch.setenv(variable, str(free_port()))
     monkeypatch.setattr(run, "STATE", tmp_path)
     monkeypatch.setattr(run, "SERVICE_FILE", tmp_path / "service.json")
     monkeypatch.setattr(run, "KEY_FILE", tmp_path / "key.pem")
@@ -41,6 +40,16 @@ def test_a_port_is_taken_while_something_listens() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         assert is_taken(server.getsockname()[1])
     assert not is_taken(free_port())
+
+
+@pytest.mark.skipif("sys.platform != 'linux'", reason="elsewhere a reservation would stop the server")
+def test_a_free_port_is_held_for_the_server_it_is_meant_for() -> None:
+    port = free_port()
+    with socket.socket() as another, pytest.raises(OSError, match="in use"):
+        another.bind(("127.0.0.1", port))
+    with socket.create_server(("127.0.0.1", port)):
+        assert is_taken(port)
+    assert not is_taken(port)
 
 
 def test_a_server_on_all_interfaces_takes_the_port_too() -> None:

@@ -14,6 +14,7 @@ import pytest
 from local import AUDIENCE, CONSOLE_CLIENT
 from local.issuer import CODE_SECONDS, LARGEST_FORM, PAGE_SECONDS, SESSION, USERS, Issuer, Signer
 from tests.harness import Clock
+from tests.waiting import LIMIT
 
 API = "http://127.0.0.1:4566"
 BACK = f"{API}/console/"
@@ -109,7 +110,7 @@ def signer(tmp_path_factory: pytest.TempPathFactory) -> Signer:
 @pytest.fixture(scope="module")
 def http() -> Iterator[httpx.Client]:
     """One browser for all tests here: it remembers nothing."""
-    with httpx.Client(trust_env=False) as client:
+    with httpx.Client(trust_env=False, timeout=LIMIT) as client:
         yield client
 
 

@@ -27,6 +27,7 @@ from shared.media.transcode import transcode
 from tests.backstage import Backstage
 from tests.films import clip, film
 from tests.harness import MEDIA_BUCKET, SOURCES_BUCKET, Api, Clock
+from tests.waiting import LIMIT
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -364,7 +365,7 @@ class TestTheProcess:
     @pytest.fixture
     def queue(self) -> Iterator[socket.socket]:
         with socket.create_server(("127.0.0.1", 0)) as server:
-            server.settimeout(60)
+            server.settimeout(LIMIT)
             yield server
 
     @pytest.fixture
@@ -404,7 +405,7 @@ class TestTheProcess:
 
 def _connected(queue: socket.socket) -> socket.socket:
     connection, _ = queue.accept()
-    connection.settimeout(60)
+    connection.settimeout(LIMIT)
     return connection
 
 

@@ -22,6 +22,7 @@ from shared.core.attributes import Item, encode_item
 from shared.relations.ratings import place_of_rating, rating_key
 from shared.schema import AUDIT as AUDIT_ENTRY
 from shared.schema import AUDIT_TABLE_NAME, CREDIT, MARKER, OLDER_RATING, PLAYLIST_AUDIT, PROFILE, TAG, VIDEO
+from tests.waiting import LIMIT
 
 NAMES = [index["name"] for index in present()["indexes"]]
 
@@ -132,7 +133,7 @@ class _Table(Items):
 class TestAnUpgrade:
     def _watched(self, table: _Table) -> Watch:
         with Watch(table, BEFORE) as watch:
-            assert table.last.wait(60)
+            assert table.last.wait(LIMIT)
         return watch
 
     def test_adds_one_index_in_each_update(self, capsys: pytest.CaptureFixture[str]) -> None:
@@ -326,7 +327,7 @@ class TestTheCommand:
 
 
 def test_the_status_of_a_program_is_its_own() -> None:
-    assert rehearsal._status(["bash", "-c", "exit 3"], {"PATH": "/usr/bin:/bin"}, 60) == 3
+    assert rehearsal._status(["bash", "-c", "exit 3"], {"PATH": "/usr/bin:/bin"}, LIMIT) == 3
 
 
 def test_a_program_that_does_not_end_is_ended() -> None:
@@ -347,5 +348,5 @@ signal.pause()
     with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"ready\n"
-        rehearsal.end_group(process)
+        rehearsal.end_group(process, seconds=LIMIT)
     assert ended.exists()

@@ -18,6 +18,7 @@ from shared.core.errors import Unavailable
 from shared.schema import VIDEO
 from tests.harness import NOW, Api
 from tests.integration.contents import items_of
+from tests.waiting import LIMIT
 from tools import target
 from tools.__main__ import main
 from tools.imdb import BASICS, video_id
@@ -282,7 +283,7 @@ def test_errors_are_one_sentence(
 def test_a_python_without_the_packages_is_told_which_one_has_them() -> None:
     # -S leaves out site-packages, and so all that is installed.
     bare = [sys.executable, "-S", "-m", "tools", "--help"]
-    done = subprocess.run(bare, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(bare, cwd=ROOT, capture_output=True, text=True, timeout=LIMIT)
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
     assert ".venv/bin/python -m tools" in line

@@ -12,10 +12,12 @@ from typing import Any, cast
 import pytest
 from rich.text import Text
 
+from local.ports import free_port
 from shared.feed.change import Change
 from shared.webhooks import event
 from shared.webhooks.sending import Answer, send
 from shared.webhooks.signing import spelled
+from tests.waiting import LIMIT
 from tools import listening
 from tools.__main__ import main
 
@@ -62,7 +64,7 @@ class Fake(ThreadingHTTPServer):
         """Deliver a change as the service does."""
         content = event.body_of(change)
         headers = event.headers_of(change["id"], content, [secret], time.time() - late)
-        self.answers.append(send(url, headers, body or content, local=True))
+        self.answers.append(send(url, headers, body or content, local=True, seconds=LIMIT))
 
     def handle_error(self, *_: object) -> None:
         """A listener that ends may leave an answer unread."""
@@ -175,7 +177,7 @@ class TestWhatItShows:
             fake.tell(url, CHANGE, late=301)
             fake.tell(url, CHANGE, body=b"{}")
             for headers in ({}, {"webhook-id": "a", "webhook-timestamp": "1", "webhook-signature": "v1"}):
-                fake.answers.append(send(url, headers, b"\xff", local=True))
+                fake.answers.append(send(url, headers, b"\xff", local=True, seconds=LIMIT))
             deliver(CHANGE)(fake, url)
 
         fake.deliver = tell
@@ -241,8 +243,7 @@ class TestItsWebhook:
         assert "to changes of the videos of alice, of job.done, video.*." in capsys.readouterr().out
 
     def test_leads_through_a_tunnel(self, fake: Fake) -> None:
-        with create_server(("127.0.0.1", 0)) as listener:
-            port = listener.getsockname()[1]
+        port = free_port()
         fake.deliver = lambda fake, url: fake.tell(
             url.replace("https://tunnel.example.com", f"http://127.0.0.1:{port}"), CHANGE
         )
@@ -252,8 +253,7 @@ class TestItsWebhook:
     def test_may_be_one_of_a_deployed_service(self, fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
         fake.deliver = lambda fake, url: fake.tell(url, CHANGE)
         monkeypatch.setenv("TOKEN", "mine")
-        with create_server(("127.0.0.1", 0)) as listener:
-            port = listener.getsockname()[1]
+        port = free_port()
         # Here the tunnel begins where it ends.
         assert main(["listen", "--api", fake.url, "--url", f"http://127.0.0.1:{port}", "--port", str(port)]) == 0
         assert fake.tokens == {"Bearer mine"}
@@ -294,8 +294,7 @@ class TestNoWebhookIsLeft:
 
     def test_of_a_listener_that_was_killed(self, fake: Fake, ended_after: Callable[..., None]) -> None:
         ended_after(0)
-        with create_server(("127.0.0.1", 0)) as listener:
-            dead = listener.getsockname()[1]
+        dead = free_port()
         with create_server(("127.0.0.1", 0)) as listener:
             alive = listener.getsockname()[1]
             urls = {
@@ -348,7 +347,7 @@ class TestItSays:
 
         def pause(fake: Fake, url: str) -> None:
             fake.hooks["hook-0"] |= {"paused": True, "pausedBecause": "The receiver answered 410 Gone."}
-            assert said.wait(10)
+            assert said.wait(LIMIT)
             fake.tell(url, CHANGE)
 
         fake.deliver = pause

@@ -8,6 +8,7 @@ from PIL import Image
 
 from shared.media.results import Facts, Poster
 from shared.media.source import BytesSource
+from tests.waiting import LIMIT
 
 
 class Counted(BytesSource):
@@ -35,7 +36,7 @@ class Together(Counted):
     def __init__(self, data: bytes, start: int, number: int) -> None:
         super().__init__(data)
         self._start = start
-        self._barrier = Barrier(number, timeout=20)
+        self._barrier = Barrier(number, timeout=LIMIT)
 
     def read(self, start: int, length: int) -> bytes:
         """Return the bytes from `start`, once the others are there; raises BrokenBarrierError if they do not come."""
