@@ -26,6 +26,7 @@ from local.ministack import MiniStack
 from local.transcoder import Settings, Transcoder
 from shared.routes import TRANSCODE
 from tests.e2e.receiving import Receiver, receiving
+from tests.waiting import LIMIT
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -45,7 +46,7 @@ class Service:
     """The folder of the CDK's assembly that was deployed."""
     embedded: Aws | None = None
     """The embedded AWS below it; `None` if the service runs elsewhere."""
-    http: httpx.Client = field(default_factory=lambda: httpx.Client(timeout=120, trust_env=False))
+    http: httpx.Client = field(default_factory=lambda: httpx.Client(timeout=LIMIT, trust_env=False))
 
     def request(self, method: str, path: str, user: str | None = "alice", **options: Any) -> httpx.Response:
         """Send a request as a user, or without a token; the clients of several threads share one pool."""

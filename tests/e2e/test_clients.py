@@ -14,6 +14,7 @@ from local import ROOT
 from local.toolbox import with_tools
 from tests.e2e.conftest import Service
 from tests.films import film
+from tests.waiting import LIMIT
 
 pytestmark = pytest.mark.xdist_group("e2e")
 
@@ -82,7 +83,7 @@ def folder(service: Service, tmp_path: Path) -> Path:
 def _run(folder: Path, *command: str) -> str:
     """What a command prints; it must succeed."""
     env = with_tools(os.environ)
-    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=5 * LIMIT, check=False)
     assert done.returncode == 0, done.stdout[-10_000:] + done.stderr[-10_000:]
     return done.stdout
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.conftest import Service
+from tests.waiting import LIMIT
 
 pytestmark = pytest.mark.xdist_group("e2e")
 
@@ -170,7 +171,7 @@ def after_call(context, case, response):
         sent = response.request
         path = f"{sent.url.partition('?')[0]}/{response.json()['webhookId']}"
         token = {"Authorization": sent.headers["Authorization"]}
-        requests.delete(path, headers=token, timeout=60).raise_for_status()
+        requests.delete(path, headers=token, timeout=LIMIT).raise_for_status()
 """
 
 
@@ -201,5 +202,5 @@ def test_the_service_is_what_its_document_says(
         *("--phases", phases, "--max-examples", "10", "--suppress-health-check", "all"),
         *("--request-timeout", "60", "--no-color", *HALVES[paths]),
     ]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=5 * LIMIT, check=False)
     assert done.returncode == 0, done.stdout[-20_000:] + done.stderr[-5_000:]

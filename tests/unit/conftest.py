@@ -44,6 +44,15 @@ def lean_moto() -> Iterator[pytest.MonkeyPatch]:
         yield patch
 
 
+@pytest.fixture(scope="session", autouse=True)
+def no_default_ports() -> Iterator[None]:
+    """Let what would use the ports of `make run` fail at once, because a developer's service may have them."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("PORT", "ISSUER_PORT", "OBJECTS_PORT"):
+            patch.setenv(name, "0")
+        yield
+
+
 @pytest.fixture
 def account() -> Iterator[None]:
     """An empty account."""

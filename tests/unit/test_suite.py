@@ -1,0 +1,102 @@
+"""Rules for the tests themselves: no test depends on how busy the machine is, or on a port that another program may have."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+TESTS = ROOT / "tests"
+WAITS = {"wait", "join", "settimeout", "result", "acquire"}
+"""Methods whose first number is a time limit."""
+LISTENERS = {"bind", "connect", "connect_ex", "create_connection", "create_server", "is_taken", "require_free"} | {
+    "HTTPServer",
+    "ThreadingHTTPServer",
+    "TCPServer",
+    "MiniStack",
+    "Issuer",
+}
+"""Functions and classes that use the port they are given, alone or in an address."""
+ALLOWED = {
+    (
+        "tests/e2e/clients/client.py",
+        "httpx.request(open_.method, open_.url, headers=headers, content=film, timeout=120, trust_env=False)",
+    ): "a program of a user, who has no LIMIT",
+    ("tests/waiting.py", "time.sleep(POLL_SECONDS)"): "the one loop that looks at what cannot notify",
+    ("tests/unit/test_webhook_sending.py", "connection.settimeout(0.005)"): "the pace of a slow server, not a limit",
+}
+"""Calls that keep to no rule, with the reason."""
+
+
+def faults_of(text: str) -> Iterator[tuple[str, str]]:
+    """Yield each call of a module that breaks a rule, as source, and the rule."""
+    for call in ast.walk(ast.parse(text)):
+        if not isinstance(call, ast.Call):
+            continue
+        name, of = _name(call.func), _name(getattr(call.func, "value", None))
+        if name == "sleep" and of in ("", "time"):
+            yield ast.unparse(call), "a test waits for an event, with `eventually` of tests/waiting.py"
+        limits = [keyword.value for keyword in call.keywords if keyword.arg == "timeout"]
+        limits += call.args[:1] if name in WAITS else []
+        if any(_is_number(limit) for limit in limits):
+            yield ast.unparse(call), "a limit is LIMIT of tests/waiting.py"
+        places = [part for given in call.args for part in (given.elts if isinstance(given, ast.Tuple) else [given])]
+        if name in LISTENERS and any(_is_number(place) for place in places):
+            yield ast.unparse(call), "a port comes from the operating system: 0, or `free_port` of local/ports.py"
+
+
+def _name(node: ast.AST | None) -> str:
+    """Return the last part of a dotted name; empty for any other expression."""
+    return str(getattr(node, "attr", getattr(node, "id", "")))
+
+
+def _is_number(node: ast.expr) -> bool:
+    """Return whether an expression is computed from numbers only, and is not plain 0."""
+    parts = [node.left, node.right] if isinstance(node, ast.BinOp) else [node]
+    values = [part.value for part in parts if isinstance(part, ast.Constant)]
+    return len(values) == len(parts) and all(type(value) in (int, float) for value in values) and values != [0]
+
+
+def test_no_test_sleeps_has_a_limit_of_its_own_or_uses_a_fixed_port() -> None:
+    found = {
+        (path.relative_to(ROOT).as_posix(), source): rule
+        for path in TESTS.rglob("*.py")
+        for source, rule in faults_of(path.read_text(encoding="utf-8"))
+    }
+    assert {place: rule for place, rule in found.items() if place not in ALLOWED} == {}
+    assert ALLOWED.keys() <= found.keys(), "an exception that nothing needs any more"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "time.sleep(1)",
+        "sleep(seconds)",
+        "event.wait(60)",
+        "event.wait(timeout=60.0)",
+        "thread.join(10)",
+        "threading.Barrier(2, timeout=5 * 60)",
+        "httpx.Client(timeout=30)",
+        "connection.settimeout(2)",
+        "socket.create_server(('127.0.0.1', 8080))",
+        "is_taken(4566)",
+        "MiniStack(4566, log)",
+    ],
+)
+def test_a_line_that_breaks_a_rule_is_found(line: str) -> None:
+    assert list(faults_of(line))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "thread.join()",
+        "', '.join(words)",
+        "event.wait(LIMIT)",
+        "send(timeout=LIMIT)",
+        "create_server(('127.0.0.1', 0))",
+    ],
+)
+def test_a_line_that_keeps_to_the_rules_is_not_found(line: str) -> None:
+    assert list(faults_of(line)) == []
