@@ -20,6 +20,7 @@ from shared.openapi.document import document
 from shared.relations import title_page
 from shared.routes import READ, ROUTES, WRITE, Route
 from shared.schema import AUDIT_TABLE_NAME, CHANGESET, PLAYLIST, TTL_ATTRIBUTE, VIDEO, WEBHOOK_ATTEMPTS
+from shared.web.cursors import LIFETIME_SECONDS
 from tests.backstage import Backstage
 from tests.followed import publish_index
 from tests.harness import NOW, USER_SCOPES, Api, Clock, Reply, recorded
@@ -187,6 +188,16 @@ def test_a_cursor_is_good_for_its_own_caller_with_the_same_rights(api: Api, list
         if by_user.status == 200:
             become_admin = read(api, place, by_user.json["nextCursor"], user="alice", scopes="videos/read videos/admin")
             assert is_refused(become_admin), place
+
+
+def test_a_cursor_is_refused_after_its_day(api: Api, clock: Clock) -> None:
+    for _ in range(3):
+        api.publish()
+    cursor = read(api, ("/v1/videos", "")).json["nextCursor"]
+    clock.advance(LIFETIME_SECONDS)
+    assert read(api, ("/v1/videos", ""), cursor).status == 200
+    clock.advance(1)
+    assert is_refused(read(api, ("/v1/videos", ""), cursor))
 
 
 def test_a_cursor_of_a_title_page_is_good_for_the_list_of_that_name(
