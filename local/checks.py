@@ -86,8 +86,7 @@ class Outcome:
 
 def stages(settings: Mapping[str, str]) -> dict[str, Stage]:
     """All there are, by name, in the order in which they begin; `settings` may have PYTEST_ARGS and E2E_ARGS."""
-    # Only the end-to-end tests need Schemathesis, which takes a second of each process to load.
-    arguments = "-p", "no:schemathesis", "-p", "local.slowest", *shlex.split(settings.get("PYTEST_ARGS", "-n 2"))
+    arguments = "-p", "local.slowest", *shlex.split(settings.get("PYTEST_ARGS", "-n 2"))
     pytest = (sys.executable, "-m", "pytest", *arguments)
     python = shlex.quote(sys.executable)
     rehearsal = (sys.executable, "-m", "local.rehearsal", *shlex.split(settings.get("E2E_ARGS", "-n 3")))

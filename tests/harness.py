@@ -208,6 +208,12 @@ class Api:
             base64.b64decode(content) if answer.get("isBase64Encoded") else content.encode(),
         )
 
+    @staticmethod
+    def is_protected(method: str, path: str) -> bool:
+        """Whether the gateway refuses a request without a token."""
+        route = _route(method, decoded(path))
+        return route is not None and route.scope is not None
+
     def get(self, path: str, **options: Any) -> Reply:
         """GET"""
         return self.request("GET", path, **options)

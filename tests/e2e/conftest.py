@@ -106,10 +106,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Let the workers of `pytest -n` share a service that runs already; one of their own is for one worker alone."""
     if os.environ.get("E2E_SERVICE"):
         for item in items:
-            module = item.path.stem
-            # The longest tests begin first and are not a group: each goes to whichever worker is free.
-            item.add_marker(pytest.mark.xdist_group(item.name if module == "test_openapi" else module))
-        items.sort(key=lambda item: item.path.stem != "test_openapi")
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+        items.sort(key=lambda item: item.path.stem != "test_runtime")  # the longest group begins first
 
 
 @pytest.fixture(scope="session")

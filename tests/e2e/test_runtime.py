@@ -26,6 +26,8 @@ pytestmark = pytest.mark.xdist_group("e2e")
 REQUIREMENTS = Path(__file__).parents[1] / "runtime" / "requirements.txt"
 EXAMPLES = examples()
 FUNCTIONS = sorted({example.function for example in EXAMPLES})
+SHARES = 4
+"""Tests that share the functions, so that a failure names few of them."""
 
 VARYING = {
     *("abort", "addedAt", "at", "createdAt", "expiresAt", "nextCursor", "playlistId", "ratedAt", "updatedAt"),
@@ -79,17 +81,30 @@ def _seed(service: Service, table: Table) -> None:
     world.seed(table, service.aws.client("s3"), int(time.time()))
 
 
-@pytest.mark.parametrize("folder", FUNCTIONS)
-def test_a_function_answers_in_lambda_s_runtime_as_behind_the_api(
-    service: Service, assembly: Mapping[str, Synthesised], table: Table, runtime: Path, tmp_path: Path, folder: str
+@pytest.mark.parametrize("share", range(SHARES))
+def test_functions_answer_in_lambda_s_runtime_as_behind_the_api(
+    service: Service, assembly: Mapping[str, Synthesised], table: Table, runtime: Path, tmp_path: Path, share: int
 ) -> None:
+    for folder in FUNCTIONS[share::SHARES]:
+        _compare_function(folder, service, assembly, table, runtime, tmp_path)
+
+
+def _compare_function(
+    folder: str,
+    service: Service,
+    assembly: Mapping[str, Synthesised],
+    table: Table,
+    runtime: Path,
+    tmp_path: Path,
+) -> None:
+    """Send all events of a function to the runtime, and its requests to the API too."""
     own = [example for example in EXAMPLES if example.function == folder]
     requests = [example for example in own if isinstance(example.answers, int)]
     _seed(service, table)
     behind_the_api = {example.name: sent for example in requests if (sent := _sent(service, example.event))}
     if requests:
         _seed(service, table)
-    with Emulator(assembly[folder], service.aws, runtime, tmp_path / "runtime.log") as emulator:
+    with Emulator(assembly[folder], service.aws, runtime, tmp_path / f"{folder}.log") as emulator:
         for example in own:
             answer = emulator.invoke(example.event)
             assert "errorMessage" not in answer, f"{answer}\n{emulator.log.read_text()}"

@@ -56,7 +56,7 @@ def _changed(service: Service, *titles: str) -> str:
 
 
 class TestWebhook:
-    def test_tells_its_receiver_of_each_change_signed_and_in_order(
+    def test_a_webhook_delivers_each_change_signed_and_in_order_and_lists_its_attempts(
         self, service: Service, receiver: Receiver, hook: dict[str, Any]
     ) -> None:
         video_id = _changed(service, "Two", "Three")
@@ -69,27 +69,16 @@ class TestWebhook:
         ]
         assert "/title" in told[1]["data"]["fields"]
 
-    def test_shows_its_owner_what_was_delivered(
-        self, service: Service, receiver: Receiver, hook: dict[str, Any]
-    ) -> None:
-        video_id = _changed(service)
-
         def taken() -> list[dict[str, Any]]:
             attempts = [attempt for attempt in _deliveries(service, hook) if attempt.get("videoId") == video_id]
             return [attempt for attempt in attempts if attempt.get("status") == 200]
 
-        (attempt, *_) = eventually(taken)
-        assert (attempt["changeId"], attempt["type"]) == (receiver.ids(video_id)[0], "video.created")
-        assert attempt["answer"] == "taken"
+        attempts = eventually(taken, lambda found: len({attempt["changeId"] for attempt in found}) == 3)
+        assert {attempt["changeId"] for attempt in attempts} == {*receiver.ids(video_id)}
+        assert {attempt["answer"] for attempt in attempts} == {"taken"}
         assert service.request("GET", _path(hook, "/deliveries"), "bob").status_code == 404
 
-    def test_can_be_tried(self, service: Service, receiver: Receiver, hook: dict[str, Any]) -> None:
-        tried = _post(service, hook, "/test")
-        assert (tried["delivered"], tried["status"], tried["answer"]) == (True, 200, "taken")
-        (event,) = receiver.verified(hook["secret"], hook["webhookId"])
-        assert event["type"] == "webhook.test"
-
-    def test_tells_again_what_was_changed_since_a_time(
+    def test_a_replay_delivers_the_changes_since_a_time_again(
         self, service: Service, receiver: Receiver, hook: dict[str, Any]
     ) -> None:
         began = int(time.time()) - 1
@@ -101,16 +90,17 @@ class TestWebhook:
         # A receiver knows by the id what it has had.
         assert {*receiver.ids(video_id)} == {*before}
 
-    def test_signs_with_both_secrets_for_a_day_after_a_rotation(
+    def test_a_test_delivery_is_signed_with_both_secrets_after_a_rotation(
         self, service: Service, receiver: Receiver, hook: dict[str, Any]
     ) -> None:
         rotated = _post(service, hook, "/rotate")
         assert rotated["secret"] != hook["secret"]
-        _post(service, hook, "/test")
+        tried = _post(service, hook, "/test")
+        assert (tried["delivered"], tried["status"], tried["answer"]) == (True, 200, "taken")
         for secret in (hook["secret"], rotated["secret"]):
             assert len(receiver.verified(secret, hook["webhookId"])) == 1
 
-    def test_tells_nothing_while_it_is_paused_and_all_of_it_afterwards(
+    def test_a_paused_webhook_delivers_its_changes_once_it_is_resumed(
         self, service: Service, receiver: Receiver, hook: dict[str, Any]
     ) -> None:
         def pause(paused: bool) -> None:
@@ -126,7 +116,7 @@ class TestWebhook:
 
 
 class TestFeed:
-    def test_has_a_change_of_ones_own_from_now_on(self, service: Service) -> None:
+    def test_the_feed_of_an_owner_has_dense_positions(self, service: Service) -> None:
         """In dense positions, so that who polls can prove that nothing is missing."""
         cursor = _now(service)
         video_id = _changed(service, "Two")
@@ -135,10 +125,6 @@ class TestFeed:
         assert positions == list(range(positions[0], positions[0] + len(positions)))
         own = [(change["type"], change["version"]) for change in changes if change.get("videoId") == video_id]
         assert own == [("video.created", 1), ("video.changed", 2)]
-
-    def test_of_everybody_is_for_admins_and_followers(self, service: Service) -> None:
-        assert service.request("GET", "/v1/changes", params={"after": "now"}).status_code == 403
-        assert service.request("GET", "/v1/changes", "admin", params={"after": "now"}).status_code == 200
 
 
 def _now(service: Service) -> str:

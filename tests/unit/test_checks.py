@@ -241,7 +241,7 @@ def test_the_time_of_a_file_is_that_of_its_tests_on_all_workers(tmp_path: Path) 
 
 def test_arguments_for_pytest_reach_it() -> None:
     made = stages({"PYTEST_ARGS": "-n 1 -k 'a or b'", "E2E_ARGS": "-k c"})
-    given = ("-p", "no:schemathesis", "-p", "local.slowest", "-n", "1", "-k", "a or b")
+    given = ("-p", "local.slowest", "-n", "1", "-k", "a or b")
     assert made["unit"].command[3:] == (*given, "tests/unit", "--ignore=tests/unit/infra")
     assert made["integration"].command[3:] == (*given, "tests/integration")
     assert made["rehearsal"].command[1:] == ("-m", "local.rehearsal", "-k", "c")
