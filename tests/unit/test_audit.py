@@ -613,7 +613,7 @@ class TestTheFunction:
         assert len(cloud.objects) == 2
 
 
-@settings(max_examples=80)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_however_a_shard_is_cut_broken_off_and_repeated_the_archive_has_each_entry_once(data: st.DataObject) -> None:
     shard = history(data.draw(st.integers(1, 30), "records"))
@@ -636,7 +636,7 @@ def test_however_a_shard_is_cut_broken_off_and_repeated_the_archive_has_each_ent
     ] == cloud.lines
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(data=st.data())
 def test_a_shard_that_is_read_again_from_anywhere_loses_nothing(data: st.DataObject) -> None:
     shard = history(20)

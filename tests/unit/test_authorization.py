@@ -310,7 +310,7 @@ class World:
         """The id of a video in a state, with what a function deals with: an upload, a film, or relations."""
         video_id = self._film() if function in ("jobs", "playback") else self._blank()
         path = f"/v1/videos/{video_id}"
-        if function in ("relations", "videos"):
+        if function == "relations":
             assert self.api.put(f"{path}/credits/sam", BODIES["putCredit"]).status == 201
             for place in ("NZ", "NZ/mi"):
                 assert self.api.put(f"{path}/releases/{place}", BODIES["putRelease"]).status == 201
@@ -478,7 +478,7 @@ def test_a_playlist(world: World, operation: str, thing: str, expected: dict[str
 @pytest.mark.parametrize(("of", "thing", "expected"), _rows(LISTS))
 def test_a_list_of_videos(world: World, of: tuple[str, str], thing: str, expected: dict[str, str]) -> None:
     operation, query = of
-    video_id = world.video(thing, "videos")
+    video_id = world.video(thing, "relations")
     playlist_id = world.playlist("public", video_id)
 
     def ask(caller: str) -> str:

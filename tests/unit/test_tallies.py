@@ -515,7 +515,7 @@ class TestWhateverIsDelivered:
     """Every order, every repetition, every split into messages and batches, and a failure at any request."""
 
     @given(delivered=_deliveries(), incident=st.sampled_from(INCIDENTS), at=st.integers(0, 25))
-    @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
     def test_views_count_once(
         self,
         small_pages: None,
@@ -540,7 +540,7 @@ class TestWhateverIsDelivered:
         assert (counted["keyed"], counted["watched"]) == (len(changes), (1 << len(changes)) - 1)
 
     @given(delivered=_deliveries(), incident=st.sampled_from(INCIDENTS), at=st.integers(0, 25))
-    @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
     def test_so_do_ratings(
         self,
         small_pages: None,

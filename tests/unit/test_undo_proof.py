@@ -1,4 +1,4 @@
-"""A change set over 500 videos, later edits on 50 of them, and the undo: exactly what nobody else touched comes back."""
+"""A change set over 120 videos, later edits on 30 of them, and the undo: exactly what nobody else touched comes back."""
 
 import pickle
 import random
@@ -26,7 +26,8 @@ from tests.unit.conftest import Shared
 from tests.unit.lean_moto import put_back, stored_tables
 from tests.wire import come_between
 
-VIDEOS, EDITED, SEED = 500, 50, 1
+VIDEOS, EDITED, SEED = 120, 30, 1
+"""More videos than a change set may have to be reverted at once, so that a run is begun."""
 SET, RUN = "import-1", "a-run"
 IMPORT = Caller.job("import").acting_for(SET)
 PEOPLE = [Caller(name, frozenset({WRITE, ADMIN})) for name in ("bob", "carol", "dan")]
@@ -55,7 +56,7 @@ class Saved:
 
 
 class Library(Undoing):
-    """500 films that an import changed, and of which people have edited 50 since."""
+    """Videos that an import changed, and of which people have edited some since."""
 
     def __init__(self, api: Api) -> None:
         super().__init__(api)

@@ -137,15 +137,15 @@ def test_one_that_nobody_waits_for_ends_by_itself() -> None:
 
 @ON_LINUX
 def test_memory_is_limited() -> None:
-    # One picture of this film has 64 MB; the reader has 70 before it begins.
+    # Its picture has 36 MB; the reader has 70 before it begins.
     sandbox = Sandbox(memory=90 << 20)
-    large = films.film(0.3, (4000, 4000), codec="qtrle", container="mov", pixels="argb", paint=films.black)
+    large = films.film(0.1, (3000, 3000), codec="qtrle", container="mov", pixels="argb", paint=films.black)
     with pytest.raises(UnreadableFilm) as raised:
         films.read(sandbox, BytesSource(large))
     assert raised.value.reason in (errors.TOO_MUCH_MEMORY, errors.NO_FRAME, errors.DAMAGED)
     sandbox.close()
     enough = Sandbox()
-    assert films.read(enough, BytesSource(large)).resolution == "4000x4000"
+    assert films.read(enough, BytesSource(large)).resolution == "3000x3000"
     enough.close()
 
 
