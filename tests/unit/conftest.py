@@ -1,9 +1,9 @@
 """Unit tests run on moto, in process."""
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from moto import mock_aws
@@ -15,7 +15,15 @@ from shared.aws.dynamodb import Table, make_client
 from shared.aws.s3 import Objects
 from shared.aws.s3 import make_client as make_s3_client
 from shared.schema import AUDIT_TABLE_NAME
-from tests.harness import MEDIA_BUCKET, SOURCES_BUCKET, create_audit_table, create_table
+from tests.harness import (
+    MEDIA_BUCKET,
+    SOURCES_BUCKET,
+    Api,
+    Clock,
+    create_audit_table,
+    create_table,
+    make_api,
+)
 from tests.unit.lean_moto import MotoClient, install, put_back, stored_tables
 
 
@@ -117,6 +125,23 @@ def table(empty_tables: bytes, shared_client: Shared, account: None) -> Table:
     """An empty table."""
     put_back(empty_tables)
     return Table("VideoMetadata", shared_client.as_made(), sleep=lambda _: None)
+
+
+T = TypeVar("T")
+
+
+@pytest.fixture(scope="module")
+def fill_once(empty_tables: bytes, shared_client: Shared) -> Callable[[Callable[[Api], T]], tuple[bytes, T]]:
+    """Fill our tables through the service, for a fixture of a module that `put_back` restores before each test."""
+
+    def fill(write: Callable[[Api], T]) -> tuple[bytes, T]:
+        with mock_aws():
+            put_back(empty_tables)
+            table = Table("VideoMetadata", shared_client.as_made(), sleep=lambda _: None)
+            written = write(make_api(table, clock=Clock()))
+            return stored_tables(), written
+
+    return fill
 
 
 @pytest.fixture

@@ -31,6 +31,7 @@ from tests.backstage import Backstage
 from tests.harness import NOW, Api, Clock, recorded
 from tests.integration.contents import items_of
 from tests.rated import settle_ratings
+from tests.unit.lean_moto import put_back
 
 
 @dataclass
@@ -68,9 +69,22 @@ def backstage(table: Table, clock: Clock) -> Backstage:
     return Backstage(table, clock)
 
 
+@pytest.fixture(scope="module")
+def filled(fill_once: Callable[[Callable[[Api], str]], tuple[bytes, str]]) -> tuple[bytes, str]:
+    """The tables of `video_id`, and the id."""
+    return fill_once(_fill)
+
+
 @pytest.fixture
-def video_id(api: Api, backstage: Backstage) -> str:
+def video_id(filled: tuple[bytes, str], api: Api, backstage: Backstage) -> str:
     """A video with everything that is compared, and captions and chapters, which are not, in a catalogue in which everything agrees."""
+    tables, video_id = filled
+    put_back(tables)
+    backstage.records()  # which led to what there is
+    return video_id
+
+
+def _fill(api: Api) -> str:
     fields: dict[str, Any] = {"fileSize": 7, "duration": 9, "releaseYear": 1999, "expiresAt": NOW + 1000}
     video_id = str(api.publish(tags=["Drama", "b"], **fields)["videoId"])
     api.create("bob", tags=["b"])
@@ -84,7 +98,7 @@ def video_id(api: Api, backstage: Backstage) -> str:
     CaptionStore(api.table).put(video_id, "en", captions, Caller("alice", frozenset()), NOW, lambda _: True)
     for user, body in (("alice", {"value": 7}), ("bob", {"like": True}), ("carol", {"like": False})):
         assert api.put(f"/v1/videos/{video_id}/rating", body, user=user).status == 200
-    backstage.settle_totals()
+    Backstage(api.table, api.clock).settle_totals()
     return video_id
 
 

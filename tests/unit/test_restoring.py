@@ -2,6 +2,8 @@
 
 import gzip
 import re
+import shutil
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -37,6 +39,7 @@ from shared.videos import video
 from shared.videos.catalogue import VideoStore
 from tests.backstage import FIELDS, RENDITIONS, Backstage
 from tests.harness import MEDIA_BUCKET, NOW, SOURCES_BUCKET, Api, create_table, remove_video
+from tests.unit.lean_moto import put_back
 from tools import __main__ as command
 from tools import restoring
 from tools.exporting import Export
@@ -56,10 +59,16 @@ BY_TIME = Plan(since=LATER, until=LATER + 10)
 class Kept:
     """A copy of a table with a film, what belongs to it, another film, and a playlist of both."""
 
-    def __init__(self, api: Api, folder: Path) -> None:
+    def __init__(self, api: Api, folder: Path, playlist: str) -> None:
         self.api = api
         self.table = api.table
         self.folder = folder
+        self.playlist = playlist
+        self.file = folder / "copy.jsonl"
+
+    @classmethod
+    def fill(cls, api: Api, folder: Path) -> "Kept":
+        """Write all of it, and the copy."""
         for video_id in (FILM, OTHER):
             api.publish(videoId=video_id, title="A film", tags=["one"])
         api.put(f"/v1/videos/{FILM}/credits/p", {"name": "P", "ordering": 1, "roles": [{"category": "actor"}]})
@@ -69,11 +78,11 @@ class Kept:
         api.put(f"/v1/videos/{FILM}/rating", {"value": 8}, user="bob")
         for _ in range(3):
             api.post(f"/v1/videos/{FILM}/views", user="bob")
-        self.playlist = str(api.post("/v1/playlists", {"title": "A list"}).json["playlistId"])
+        kept = cls(api, folder, str(api.post("/v1/playlists", {"title": "A list"}).json["playlistId"]))
         for video_id in (FILM, OTHER):
-            api.post(f"/v1/playlists/{self.playlist}/entries", {"videoId": video_id})
-        self.file = folder / "copy.jsonl"
-        Export(api.table, self.file, bars=Bars()).run()
+            api.post(f"/v1/playlists/{kept.playlist}/entries", {"videoId": video_id})
+        Export(api.table, kept.file, bars=Bars()).run()
+        return kept
 
     def restore(self, plan: Plan = NO_TIME, table: Table | None = None) -> tuple[dict[str, int], list[str]]:
         """The outcomes, and the lines that were printed."""
@@ -116,10 +125,22 @@ class Kept:
         return sorted(items, key=lambda item: (item["pk"], item["sk"]))
 
 
+@pytest.fixture(scope="module")
+def filled(
+    fill_once: Callable[[Callable[[Api], Kept]], tuple[bytes, Kept]], tmp_path_factory: pytest.TempPathFactory
+) -> tuple[bytes, Kept]:
+    """The tables of which there is a copy, and the copy: to write them takes longer than most restores."""
+    return fill_once(lambda api: Kept.fill(api, tmp_path_factory.mktemp("filled")))
+
+
 @pytest.fixture
-def kept(api: Api, tmp_path: Path) -> Kept:
+def kept(filled: tuple[bytes, Kept], api: Api, tmp_path: Path) -> Kept:
     """A table of which there is a copy."""
-    return Kept(api, tmp_path)
+    tables, written = filled
+    put_back(tables)
+    kept = Kept(api, tmp_path, written.playlist)
+    shutil.copy(written.file, kept.file)
+    return kept
 
 
 def test_a_table_that_is_as_it_was_is_not_written(kept: Kept) -> None:
@@ -603,7 +624,7 @@ class TestWorkOfJobs:
         """A video of which a copy was made while jobs had it, and which jobs have made ready in the time of the damage."""
         video_id = str(api.create(title="T")["videoId"])
         backstage.arrive(video_id)
-        kept = Kept(api, tmp_path)
+        kept = Kept.fill(api, tmp_path)
         backstage.settle()
         api.clock.now = LATER
         backstage.probe(video_id)
@@ -641,7 +662,7 @@ class TestWorkOfJobs:
 
     def test_what_a_script_changed_is_set_back_whole(self, api: Api, backstage: Backstage, tmp_path: Path) -> None:
         video_id = backstage.uploaded_film(api)
-        kept = Kept(api, tmp_path)
+        kept = Kept.fill(api, tmp_path)
         kept.alter(VIDEO, {"source": {"uploadId": "0"}, "status": "failed"}, videoId=video_id)
         kept.restore()
         item = kept.item(VIDEO, videoId=video_id)

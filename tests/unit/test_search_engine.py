@@ -779,7 +779,7 @@ FILTERS = st.builds(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(q=QUESTIONS, caller=st.sampled_from([NOBODY, ALICE, BOB, ROOT]), filters=FILTERS)
 def test_totals_facets_and_pages_are_those_of_a_look_at_every_film(
     catalogue: tuple[Engine, Sequence[Film]], q: str, caller: Caller, filters: Filters

@@ -28,6 +28,7 @@ from shared.schema import (
 from shared.upkeep.aggregates import Aggregates
 from tests.harness import NOW, Api, create_table, make_api, recorded
 from tests.rated import settle_ratings
+from tests.unit.lean_moto import put_back
 from tools import ToolError
 from tools.exporting import Export
 from tools.form import parse_line
@@ -58,9 +59,21 @@ def target(table: Table) -> Table:
     return Table("Target", client, sleep=lambda _: None)
 
 
+@pytest.fixture(scope="module")
+def filled(fill_once: Callable[[Callable[[Api], None]], tuple[bytes, None]]) -> bytes:
+    """The tables of a service with one of everything that an export has."""
+    tables, _ = fill_once(_fill)
+    return tables
+
+
 @pytest.fixture
-def full(api: Api) -> Api:
+def full(filled: bytes, api: Api) -> Api:
     """The service with one of everything that an export has."""
+    put_back(filled)
+    return api
+
+
+def _fill(api: Api) -> None:
     film = api.publish(videoId=VIDEO_ID, tags=["Äpfel", "b"], category="film", releaseYear=1999, duration=5000, metadata={"a": 1.5, "b": True}, seriesId=OTHER_ID, season=2, episode=3)  # fmt: skip
     api.create(videoId=OTHER_ID, user="admin", userId="bob", expiresAt=NOW + 50)
     api.delete(f"/v1/videos/{api.create('bob')['videoId']}", user="bob")
@@ -87,7 +100,6 @@ def full(api: Api) -> Api:
     video = api.table.get(VIDEO.key(videoId=VIDEO_ID)) or {}
     JobStore(api.table).want(video | {"source": {"arrivedAt": 1, "uploadId": "1"}}, "probe", {"uri": "s3://a/b"}, NOW)
     settle(api.table)
-    return api
 
 
 def settle(table: Table) -> None:
