@@ -204,9 +204,9 @@ def test_invalid_numbers(api: Api, field: str, number: str) -> None:
 @pytest.mark.parametrize(
     "body",
     [
-        {f"{n}": 1 for n in range(80_000)},
-        {"title": "t", "metadata": {f"{n}": [] for n in range(60_000)}},
-        {"title": "t", "thumbnails": {"p": {f"{n}": 1 for n in range(60_000)}}},
+        {f"{n}": 1 for n in range(20_000)},
+        {"title": "t", "metadata": {f"{n}": [] for n in range(15_000)}},
+        {"title": "t", "thumbnails": {"p": {f"{n}": 1 for n in range(15_000)}}},
         {"x" * 500_000: 1},
     ],
     ids=["fields", "metadata", "thumbnails", "one long name"],

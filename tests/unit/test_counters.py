@@ -476,7 +476,7 @@ class TestStorm:
 
     def test_20_000_views_a_second_are_all_counted(self) -> None:
         simulation = Simulation(ViewCounters, writers=64, burst=0.1)
-        storm = simulation.run(1.5, 20_000, self._view)
+        storm = simulation.run(1.25, 20_000, self._view)
 
         assert storm.unknown == []
         assert len(storm.failed) < 0.01 * storm.calls
@@ -485,7 +485,7 @@ class TestStorm:
         first = _first(simulation.table)
         assert 20 <= first["shards"] == first["spread"] <= MOST_VIEW_SHARDS
         # Once there are enough, a view is one request and one unit, and an instance reads the others once a second.
-        after = simulation.run(0.5, 20_000, self._view)
+        after = simulation.run(0.25, 20_000, self._view)
         assert (after.failed, after.requests["throttled"], after.writes) == ([], 0, after.done)
         assert after.requests.keys() <= {"UpdateItem", "BatchGetItem", "throttled"}
 

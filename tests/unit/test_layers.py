@@ -13,23 +13,26 @@ OURS = {"functions", "infra", "local", "shared", "tests", "tools"}
 
 
 @cache
-def _imports(folder: str) -> list[tuple[Path, str]]:
-    """Every module of ours that a folder's files import, as dotted names."""
+def _all_imports(folder: str) -> list[tuple[str, str]]:
+    """Every module that a folder's files import, as dotted names; the files by their paths from the root."""
     return list(_read_imports(folder))
 
 
-def _read_imports(folder: str) -> Iterator[tuple[Path, str]]:
+def _read_imports(folder: str) -> Iterator[tuple[str, str]]:
     for path in sorted((ROOT / folder).rglob("*.py")):
+        file = path.relative_to(ROOT).as_posix()
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Import):
-                names = [alias.name for alias in node.names]
+                yield from ((file, alias.name) for alias in node.names)
             elif isinstance(node, ast.ImportFrom) and node.module:
-                names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-            else:
-                continue
-            for name in names:
-                if name.split(".")[0] in OURS:
-                    yield path, name
+                yield file, node.module
+                yield from ((file, f"{node.module}.{alias.name}") for alias in node.names)
+
+
+@cache
+def _imports(folder: str) -> list[tuple[str, str]]:
+    """Every module of ours that a folder's files import."""
+    return [(file, name) for file, name in _all_imports(folder) if name.split(".")[0] in OURS]
 
 
 @pytest.mark.parametrize(
@@ -43,7 +46,7 @@ def _read_imports(folder: str) -> Iterator[tuple[Path, str]]:
     ],
 )
 def test_a_layer_imports_only_what_is_below_it(folder: str, allowed: set[str]) -> None:
-    foreign = [(path.name, name) for path, name in _imports(folder) if name.split(".")[0] not in allowed]
+    foreign = [(file, name) for file, name in _imports(folder) if name.split(".")[0] not in allowed]
     assert foreign == []
 
 
@@ -60,9 +63,9 @@ def test_everything_in_shared_has_its_place() -> None:
 def test_a_package_of_shared_imports_only_what_is_below_it(package: str) -> None:
     above = PACKAGES[: PACKAGES.index(package)]
     upwards = [
-        (path.relative_to(ROOT).as_posix(), name)
-        for path, name in _imports("shared")
-        if path.relative_to(ROOT / "shared").parts[0].removesuffix(".py") == package
+        (file, name)
+        for file, name in _imports("shared")
+        if file.split("/")[1].removesuffix(".py") == package
         and name.startswith("shared.")
         and name.split(".")[1] in above
     ]
@@ -75,19 +78,12 @@ def test_infra_reads_only_the_tables_of_shared() -> None:
 
 
 def test_no_function_imports_another() -> None:
-    for path, name in _imports("functions"):
+    for file, name in _imports("functions"):
         if name.startswith("functions."):
-            assert name.split(".")[1] == path.parent.name
+            assert name.split(".")[1] == Path(file).parent.name
 
 
 @pytest.mark.parametrize("folder", ["shared", "functions"])
 def test_only_stores_and_their_client_import_boto3(folder: str) -> None:
-    importers = set()
-    for path in (ROOT / folder).rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            if isinstance(node, ast.ImportFrom) and node.module:
-                names = [node.module]
-            if any(name.split(".")[0] in ("boto3", "botocore") for name in names):
-                importers.add(path.relative_to(ROOT).as_posix())
+    importers = {file for file, name in _all_imports(folder) if name.split(".")[0] in ("boto3", "botocore")}
     assert importers <= {f"shared/{store}.py" for store in ("aws/boto3_client", "aws/client", "aws/s3", "aws/sqs")}

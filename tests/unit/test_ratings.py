@@ -295,7 +295,7 @@ class TestUnits:
 class TestManyRaters:
     """Of one video, with DynamoDB's limits of items and partitions of indexes."""
 
-    PER_SECOND, SECONDS = 1_000, 3
+    PER_SECOND, SECONDS = 1_000, 1
 
     @pytest.fixture
     def simulation(self, table: Table, video_id: str) -> Simulation[RatingStore]:
@@ -318,14 +318,14 @@ class TestManyRaters:
 
         return simulation.run(self.SECONDS, self.PER_SECOND, rate)
 
-    @pytest.mark.parametrize("users", [3_000, 500], ids=["each once", "again and again"])
+    @pytest.mark.parametrize("users", [1_000, 200], ids=["each once", "again and again"])
     def test_a_thousand_ratings_a_second_are_counted_and_none_is_refused(
         self, table: Table, video_id: str, simulation: Simulation[RatingStore], users: int
     ) -> None:
         run = self.rate(simulation, video_id, users)
-        assert (run.done, run.failed, run.unknown, run.requests["throttled"]) == (3_000, [], [], 0)
+        assert (run.done, run.failed, run.unknown, run.requests["throttled"]) == (1_000, [], [], 0)
         assert run.seconds < self.SECONDS + 1
-        assert run.writes == 3_000 + users  # each, and each user's place in the index
+        assert run.writes == 1_000 + users  # each, and each user's place in the index
         assert max(units for (place, _), units in simulation.peaks.items()) < 0.4 * WRITES
 
         given = [item for item in simulation.stored() if item["pk"].startswith(f"RATINGS#{video_id}#")]
