@@ -410,7 +410,7 @@ class TestPlaylists:
         new_playlist(api, film)
         assert {kept["entity"] for kept in made_of(backstage)} == {"playlist"}
 
-    @pytest.mark.parametrize("seed", [0, 1, 3])
+    @pytest.mark.parametrize("seed", [0, 3])
     def test_its_entries_are_what_all_changes_together_say_whatever_happened(
         self, api: Api, table: Table, backstage: Backstage, monkeypatch: pytest.MonkeyPatch, seed: int
     ) -> None:
