@@ -71,13 +71,6 @@ class TestListing:
     def test_a_video_without_a_film_has_none(self, api: Api) -> None:
         assert api.get(f"/v1/videos/{api.create()['videoId']}/jobs").json == {"items": []}
 
-    @pytest.mark.parametrize("path", ["jobs", "why-not-ready"])
-    def test_nobody_else_sees_them_but_admins(self, api: Api, path: str) -> None:
-        hidden, shown = api.create()["videoId"], api.publish()["videoId"]
-        assert api.get(f"/v1/videos/{hidden}/{path}", user="bob").status == 404
-        assert api.get(f"/v1/videos/{shown}/{path}", user="bob").status == 403
-        assert api.get(f"/v1/videos/{hidden}/{path}", user="admin").status == 200
-
 
 class TestWhyNotReady:
     def test_without_a_film(self, api: Api) -> None:

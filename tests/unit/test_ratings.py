@@ -188,13 +188,6 @@ class TestWhoMayRate:
     def test_whoever_may_read_may_rate(self, api: Api, path: str) -> None:
         assert api.put(path, {"value": 5}, user="bob", scopes="videos/read").status == 200
 
-    @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
-    def test_a_hidden_video_is_not_there(self, api: Api, method: str) -> None:
-        video_id = api.create()["videoId"]
-        body = {"value": 5} if method == "PUT" else None
-        reply = api.request(method, f"/v1/videos/{video_id}/rating", json_body=body, user="bob")
-        assert reply.status == 404
-
     def test_a_deleted_video_cannot_be_rated(self, api: Api, path: str, video_id: str, table: Table) -> None:
         api.put(path, {"value": 5})
         api.delete(f"/v1/videos/{video_id}")

@@ -135,16 +135,6 @@ def test_conditions_hold_for_releases_too(api: Api) -> None:
     assert api.delete(f"{PATH}/NZ", headers={"If-Match": '"2"'}).status == 204
 
 
-def test_who_may_write_and_read_releases(api: Api) -> None:
-    private = api.create("alice")["videoId"]
-    assert put(api, "NZ", user="bob").status == 403
-    assert put(api, "NZ", user="admin").status == 201
-    assert api.get(PATH, user="bob").status == 200
-    assert api.put(f"/v1/videos/{private}/releases/NZ", titles("x"), user="bob").status == 404
-    assert api.get(f"/v1/videos/{private}/releases", user="bob").status == 404
-    assert api.get(f"/v1/videos/{private}/releases/NZ/en", user="bob").status == 404
-
-
 def test_a_deleted_video_takes_no_releases(api: Api) -> None:
     api.delete(f"/v1/videos/{VIDEO_ID}")
     assert put(api, "NZ").status == 409

@@ -580,19 +580,6 @@ class TestAbortOfAPut:
 
 
 class TestWhoMay:
-    @pytest.mark.parametrize("film", [FILM, LARGE])
-    def test_only_the_owner_and_admins(self, api: Api, video_id: str, film: Any) -> None:
-        begun = _begin(api, video_id, film, user="admin")
-        public = api.publish("alice")["videoId"]
-        parts = [{"partNumber": 1, "etag": "e"}]
-        for place, status in ((video_id, 404), (public, 403)):
-            assert api.post(f"/v1/videos/{place}/upload", film, user="bob").status == status
-            assert _complete(api, place, begun["uploadId"], parts, user="bob").status == status
-            assert _abort(api, place, begun["uploadId"], user="bob").status == status
-            assert _read(api, place, begun["uploadId"], user="bob").status == status
-        assert _read(api, video_id, begun["uploadId"], user="admin").status == 200
-        assert _abort(api, video_id, begun["uploadId"], user="admin").status == 204
-
     def test_reading_is_not_enough(self, api: Api, video_id: str) -> None:
         begun = _begin(api, video_id)
         assert api.post(f"/v1/videos/{video_id}/upload", FILM, scopes="videos/read").status == 403

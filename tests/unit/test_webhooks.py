@@ -657,19 +657,6 @@ class TestChange:
         assert reply.json["version"] == 1
         assert [operation.name for operation in operations] == ["BatchGetItem"]
 
-    @pytest.mark.parametrize(
-        ("tag", "status"), [('"1"', 200), ('"2"', 412), ('"1.0f1e2d3c4b5a6978"', 200), ("*", 200), ('W/"1"', 412)]
-    )
-    def test_if_match_is_kept(self, service: Service, tag: str, status: int) -> None:
-        headers = {"If-Match": tag}
-        requests: list[Callable[[str], Reply]] = [
-            lambda webhook_id: service.patch(webhook_id, {"paused": True}, headers=headers),
-            lambda webhook_id: service.post(f"/{webhook_id}/rotate", headers=headers),
-            lambda webhook_id: service.post(f"/{webhook_id}/replay", {"from": NOW}, headers=headers),
-        ]
-        assert [send(service.create()["webhookId"]).status for send in requests] == [status] * 3
-        assert service.delete(service.create()["webhookId"], headers=headers).status == (204 if status == 200 else 412)
-
     def test_a_lost_race_is_run_again_on_what_is_there_then(self, service: Service, table: Table) -> None:
         webhook_id = service.create()["webhookId"]
         rival = {"types": ["video.*"]}

@@ -1,0 +1,123 @@
+"""If-Match at every operation that takes it: a change of a version that is no longer the present one changes nothing."""
+
+from typing import Any
+
+import pytest
+
+from shared.openapi.document import document
+from shared.routes import ROUTES, Route
+from tests.harness import Api, Reply
+from tests.integration.contents import items_of
+from tests.unit.test_authorization import World, world  # noqa: F401 -- a fixture
+from tests.unit.test_declared_statuses import BODIES, CAPTIONS, CHAPTERS, CREDIT, PLACES, RELEASE
+
+CONDITIONAL = [
+    route
+    for route in ROUTES
+    if any(
+        parameter.get("name") == "If-Match"
+        for parameter in document()["paths"][route.path][route.method.lower()].get("parameters", [])
+    )
+]
+OTHER_CAPTIONS = CAPTIONS | {"body": str(CAPTIONS["body"]).replace("Hello", "Goodbye")}
+
+CHANGES: dict[str, tuple[str, dict[str, Any]]] = {
+    "/credits/{personId}": ("PUT", {"json_body": CREDIT | {"ordering": 2}}),
+    "/releases/{region}": ("PUT", {"json_body": {"titles": [{"title": "Another"}]}}),
+    "/releases/{region}/{language}": ("PUT", {"json_body": {"titles": [{"title": "Another"}]}}),
+    "/captions/{language}": ("PUT", OTHER_CAPTIONS),
+    "/chapters": ("PUT", {"json_body": {"chapters": [{"start": 0, "title": "Another"}]}}),
+    "/v1/webhooks/{webhookId}": ("PATCH", {"json_body": {"paused": True}}),
+    "/v1/playlists/{playlistId}": ("PATCH", {"json_body": {"title": "Another"}}),
+    "/v1/videos/{videoId}": ("PATCH", {"json_body": {"title": "Another"}}),
+}
+"""The change that another client makes of each kind of thing, by the end of its path."""
+
+CREATIONS: dict[str, dict[str, Any]] = {
+    "putCredit": {"json_body": CREDIT},
+    "putRegionRelease": {"json_body": RELEASE},
+    "putRelease": {"json_body": RELEASE},
+    "putCaptions": CAPTIONS,
+    "putChapters": {"json_body": CHAPTERS},
+}
+"""The operations that create what is not there, with what they take."""
+
+
+def _path(path: str, **places: str) -> str:
+    for name, value in (PLACES | {f"{{{name}}}": value for name, value in places.items()}).items():
+        path = path.replace(name, value)
+    return path
+
+
+def _thing(path: str) -> str:
+    """The path of the thing whose version an operation at this path compares."""
+    for end in ("/restore", "/revert", "/rotate", "/replay", "/entries", "/entries/{videoId}"):
+        path = path.removesuffix(end)
+    return path
+
+
+def _slug(reply: Reply) -> str:
+    return str(reply.json["type"]).rpartition(":")[2]
+
+
+def _stored(api: Api) -> list[Any]:
+    return sorted(items_of(api.table), key=str)
+
+
+def _places(world: World, route: Route) -> dict[str, str]:  # noqa: F811
+    """What an operation needs of alice's, and where it is."""
+    if route.path.startswith("/v1/playlists"):
+        first, second = (str(world.api.publish()["videoId"]) for _ in range(2))
+        listed = [first] if route.operation == "appendEntry" else [first, second]
+        return {"playlistId": world.playlist("private", *listed), "videoId": second}
+    if route.path.startswith("/v1/webhooks"):
+        return {"webhookId": world.api.post("/v1/webhooks", BODIES["createWebhook"]).json["webhookId"]}
+    return {"videoId": world.video("private", route.function)}
+
+
+@pytest.mark.parametrize("route", CONDITIONAL, ids=lambda route: route.operation)
+def test_a_write_on_an_older_version_is_refused_and_stores_nothing_and_one_on_the_present_version_is_done(
+    world: World,  # noqa: F811
+    route: Route,
+) -> None:
+    api, places = world.api, _places(world, route)
+    thing = _path(_thing(route.path), **places)
+    old = api.get(thing).headers.get("etag", '"1"')  # GET of a region lists, so it has no ETag of its own
+    method, change = next(change for end, change in CHANGES.items() if _thing(route.path).endswith(end))
+    changed = api.request(method, thing, **change)
+    assert changed.status == 200
+    if route.operation == "restoreVideo":
+        assert api.delete(thing).status == 204
+    world.backstage.settle()
+    present, before = api.get(thing).headers.get("etag", changed.etag), _stored(api)
+    assert old != present
+
+    def send(tag: str) -> Reply:
+        body: dict[str, Any] = {"json_body": BODIES.get(route.operation)}
+        if route.operation == "putCaptions":
+            body = CAPTIONS
+        if route.operation == "appendEntry":
+            body = {"json_body": {"videoId": places["videoId"]}}
+        headers = body.get("headers", {}) | {"If-Match": tag}
+        return api.request(route.method, _path(route.path, **places), **body | {"headers": headers})
+
+    for tag in (old, f"W/{present}"):
+        refused = send(tag)
+        assert (refused.status, _slug(refused)) == (412, "version-mismatch")
+        assert _stored(api) == before
+    assert send(f"{old}, {present}").status < 300
+
+
+@pytest.mark.parametrize("tag", ['"1"', "*"])
+@pytest.mark.parametrize("operation", CREATIONS)
+def test_a_write_with_if_match_creates_nothing(world: World, operation: str, tag: str) -> None:  # noqa: F811
+    (route,) = [route for route in ROUTES if route.operation == operation]
+    place = _path(route.path, videoId=str(world.api.publish()["videoId"]))
+    before, body = _stored(world.api), CREATIONS[operation]
+    reply = world.api.request(route.method, place, **body | {"headers": body.get("headers", {}) | {"If-Match": tag}})
+    assert (reply.status, _slug(reply)) == (412, "version-mismatch")
+    assert _stored(world.api) == before
+
+
+def test_every_operation_that_creates_at_a_place_of_the_clients_choice_is_in_the_table() -> None:
+    assert CREATIONS.keys() == {route.operation for route in CONDITIONAL if route.method == "PUT"}
