@@ -1,4 +1,4 @@
-"""Checks the types of the console's modules, and of each of their calls against the OpenAPI document.
+"""Checks the console's modules: their types, each of their calls against the OpenAPI document, and the tests of their functions.
 
 `make lint` runs it; what it generates for that is in `.local/console`, where editors find it too.
 """
@@ -13,6 +13,12 @@ from local import ROOT, STATE
 from local.toolbox import with_tools
 from shared.openapi.document import document
 
+TESTS = Path("tests", "console")
+"""The tests of functions, for Node's own test runner."""
+WARNING = "MODULE_TYPELESS_PACKAGE_JSON"
+"""Node's complaint that package.json does not say which kind of modules there are: browsers need no such thing."""
+PLACE = {"LC_ALL": "en_GB.UTF-8", "TZ": "Europe/London"}
+"""The language and the time zone of the tests, wherever they run."""
 GENERATED = STATE.relative_to(ROOT) / "console"
 
 
@@ -27,8 +33,19 @@ def main(root: Path = ROOT) -> int:
         [tools / "openapi-typescript", described, "--output", generated / "api.d.ts", "--silent"],
         [tools / "tsc", "--project", root / "console"],
     ]
+    if (root / TESTS).is_dir():
+        setup = (root / TESTS / "setup.js").as_uri()
+        node: list[str | Path] = [
+            "node",
+            f"--disable-warning={WARNING}",
+            "--import",
+            setup,
+            "--test",
+            "--test-reporter=dot",
+        ]
+        commands.append([*node, *sorted((root / TESTS).glob("*.test.js"))])
     for command in commands:
-        status = subprocess.run(command, env=with_tools(os.environ), check=False).returncode
+        status = subprocess.run(command, env=with_tools(os.environ | PLACE), check=False).returncode
         if status != 0:
             return status
     print(f"Success: no issues found in {len([*(root / 'console').rglob('*.js')])} modules of the console")

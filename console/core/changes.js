@@ -45,7 +45,7 @@ export function useChanges(whose, came, place) {
 }
 
 /** @param {string | undefined} userId @param {(changes: Change[] | null) => Promise<void>} tell @param {Place} place @param {AbortSignal} signal */
-async function follow(userId, tell, place, signal) {
+export async function follow(userId, tell, place, signal) {
   for (let failures = 0; !signal.aborted; ) {
     let wait = PERIOD_MS;
     try {

@@ -155,7 +155,7 @@ export function usePages(load, inputs, { kept, keep, key = (item) => item } = {}
 /** How many items came into the beginning of a list, or left it; not those that only moved up, or down out of it.
  * @template T
  * @param {T[]} shown @param {Page<T>} first @param {(item: T) => unknown} key */
-function differences(shown, { items, nextCursor }, key) {
+export function differences(shown, { items, nextCursor }, key) {
   const [before, now] = [new Set(shown.map(key)), new Set(items.map(key))];
   const isWhole = nextCursor === null;
   const lastBefore = isWhole ? shown.length : shown.findLastIndex((item) => now.has(key(item)));

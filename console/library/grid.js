@@ -86,7 +86,7 @@ function cards(list) {
 
 /** Where a key leads from a place in the grid; -1: nowhere.
  * @param {string} key @param {HTMLElement[]} all @param {number} place */
-function goal(key, all, place) {
+export function goal(key, all, place) {
   const top = all[0]?.getBoundingClientRect().top;
   const columns = all.findIndex((card) => card.getBoundingClientRect().top !== top);
   const width = columns < 1 ? all.length : columns;

@@ -134,46 +134,55 @@ function isOpen({ state }) {
   return state === "queued" || state === "running";
 }
 
-/** Retries the failed jobs of videos one after another.
+/** Retries the failed jobs of all videos that are shown.
  * @param {(videoId: string) => Promise<Job[] | null>} read @param {(job: Job) => Promise<unknown>} retry */
 function useRun(read, retry) {
   const [run, setRun] = useState(/** @type {Run | null} */ (null));
-  const isStopped = useRef(false);
-  const stop = () => void (isStopped.current = true);
+  const stopping = useRef(new AbortController());
+  const stop = () => stopping.current.abort();
   useEffect(() => stop, []);
   /** @param {Summary[]} videos */
-  const start = async (videos) => {
-    isStopped.current = false;
-    /** @type {Run} */
-    let now = { all: videos.length, done: 0, retried: 0, hopeless: 0, refused: 0, isOver: false };
-    const show = (/** @type {Partial<Run>} */ more) => setRun((now = { ...now, ...more }));
-    show({});
-    for (const { videoId } of videos) {
-      if (isStopped.current) break;
-      const failed = (await read(videoId))?.filter(({ state }) => state === "failed");
-      const worth = failed?.filter(({ error }) => !error?.final) ?? [];
-      let isRefused = !failed;
-      for (const job of worth) {
-        try {
-          await retry(job);
-          show({ retried: now.retried + 1 });
-        } catch (error) {
-          isRefused = true;
-          // Without a connection, or with today's jobs used up, all others would fail as well.
-          if (!(error instanceof Problem) || [0, 429, 503].includes(error.status)) {
-            isStopped.current = true;
-            show({ error });
-            break;
-          }
-        }
-      }
-      show({
-        done: now.done + 1,
-        hopeless: now.hopeless + (failed?.length && !worth.length ? 1 : 0),
-        refused: now.refused + (isRefused ? 1 : 0),
-      });
-    }
-    show({ isOver: true });
+  const start = (videos) => {
+    stopping.current = new AbortController();
+    return retryAll(videos, { read, retry, show: setRun, signal: stopping.current.signal });
   };
   return { run, start, stop };
+}
+
+/** Retry the failed jobs of videos one after another, until `signal`; `show` gets each state of the run.
+ * @param {Pick<Summary, "videoId">[]} videos
+ * @param {{ read: (videoId: string) => Promise<Job[] | null>, retry: (job: Job) => Promise<unknown>, show: (run: Run) => void,
+ *   signal: AbortSignal }} options */
+export async function retryAll(videos, { read, retry, show, signal }) {
+  /** @type {Run} */
+  let now = { all: videos.length, done: 0, retried: 0, hopeless: 0, refused: 0, isOver: false };
+  const update = (/** @type {Partial<Run>} */ more) => show((now = { ...now, ...more }));
+  update({});
+  let isBlocked = false;
+  for (const { videoId } of videos) {
+    if (signal.aborted || isBlocked) break;
+    const failed = (await read(videoId))?.filter(({ state }) => state === "failed");
+    const worth = failed?.filter(({ error }) => !error?.final) ?? [];
+    let isRefused = !failed;
+    for (const job of worth) {
+      try {
+        await retry(job);
+        update({ retried: now.retried + 1 });
+      } catch (error) {
+        isRefused = true;
+        // Without a connection, or with today's jobs used up, all others would fail as well.
+        if (!(error instanceof Problem) || [0, 429, 503].includes(error.status)) {
+          isBlocked = true;
+          update({ error });
+          break;
+        }
+      }
+    }
+    update({
+      done: now.done + 1,
+      hopeless: now.hopeless + (failed?.length && !worth.length ? 1 : 0),
+      refused: now.refused + (isRefused ? 1 : 0),
+    });
+  }
+  update({ isOver: true });
 }

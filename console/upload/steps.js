@@ -71,7 +71,7 @@ export default function Steps({ upload, onPoster, onDismiss }) {
 /** How far a video is with the film of an upload.
  * @param {Video} video
  * @param {string} uploadId */
-function progressOf(video, uploadId) {
+export function progressOf(video, uploadId) {
   const { source, status } = video;
   const hasArrived = (source?.uploadId ?? "") >= uploadId; // later uploads have higher ids
   // Until they are wanted again, jobs tell of the film before.

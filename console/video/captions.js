@@ -59,6 +59,11 @@ export default function Captions({ video, isOwner, texts, retexted }) {
     ${edited && html`<${CaptionsForm} videoId=${videoId} caption=${edited === "new" ? null : edited} onSaved=${saved} onClose=${close} />`}`;
 }
 
+/** The language that the name of a file says; undefined: none. @param {string} name */
+export function languageIn(name) {
+  return NAMED.exec(name)?.[1];
+}
+
 /** @param {Caption} caption */
 function nameOf({ language }) {
   return `the captions in ${languageName(language)}`;
@@ -92,7 +97,7 @@ function CaptionsForm({ videoId, caption, onSaved, onClose }) {
   const choose = (/** @type {File | null} */ chosen) => {
     setFile(chosen);
     setProblem(null);
-    const named = NAMED.exec(chosen?.name ?? "")?.[1];
+    const named = languageIn(chosen?.name ?? "");
     if (named && !language) setTag(named);
   };
   const save = async (/** @type {Record<string, string>} */ header) => {

@@ -87,15 +87,9 @@ function ChaptersForm({ video: { videoId }, playing, retexted, kept, first, onCl
   /** @param {number | null} replaced */
   const put = async (replaced) => {
     setTheirs(null);
-    const sorted = rows.map((row) => ({ row, start: milliseconds(row.start) })).sort((one, other) => (one.start ?? 0) - (other.start ?? 0));
-    /** @type {Map<number, string>} */
-    const found = new Map();
-    for (const [index, { row, start }] of sorted.entries()) {
-      if (start === null) found.set(row.id, NOT_A_TIME);
-      else if (index && sorted[index - 1]?.start === start) found.set(row.id, TAKEN);
-    }
-    setWrong(found);
-    if (found.size) return;
+    const { sorted, faults } = ordered(rows);
+    setWrong(faults);
+    if (faults.size) return;
     setRows(sorted.map(({ row }) => row)); // faults name them by their number
     const header = replaced === null ? { "If-None-Match": "*" } : { "If-Match": `"${replaced}"` };
     const path = { videoId };
@@ -191,8 +185,20 @@ function ChaptersForm({ video: { videoId }, playing, retexted, kept, first, onCl
   </form>`;
 }
 
+/** Rows in the order of their starts, and the faults of starts by the rows' ids. @param {Row[]} rows */
+export function ordered(rows) {
+  const sorted = rows.map((row) => ({ row, start: milliseconds(row.start) })).sort((one, other) => (one.start ?? 0) - (other.start ?? 0));
+  /** @type {Map<number, string>} */
+  const faults = new Map();
+  for (const [index, { row, start }] of sorted.entries()) {
+    if (start === null) faults.set(row.id, NOT_A_TIME);
+    else if (index && sorted[index - 1]?.start === start) faults.set(row.id, TAKEN);
+  }
+  return { sorted, faults };
+}
+
 /** Chapters of what is proposed, with numbers for titles where it has none. @param {Kept["proposed"]} proposed @returns {Chapter[]} */
-function entitled(proposed) {
+export function entitled(proposed) {
   return proposed.map(({ start, title }, index) => ({ start, title: title ?? `Chapter ${index + 1}` }));
 }
 

@@ -41,7 +41,7 @@ async function fetched(url) {
 
 /** @param {string} text @param {string} base what the addresses in it are relative to
  * @returns {Tile[]} */
-function parsed(text, base) {
+export function parsed(text, base) {
   const tiles = [];
   const lines = text.split(/\r?\n/);
   for (const [number, line] of lines.entries()) {

@@ -102,7 +102,7 @@ export function divide(element, chapters, end) {
 }
 
 /** As the text of a cue, which has tags. @param {string} title */
-function escaped(title) {
+export function escaped(title) {
   return title.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
 }
 

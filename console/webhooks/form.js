@@ -112,12 +112,12 @@ function refuseNone({ chosen }) {
 }
 
 /** @param {Webhook} webhook @returns {Draft} */
-function draftOf({ url, description = "", types }) {
+export function draftOf({ url, description = "", types }) {
   return { url, description, chosen: chosenOf(types), whose: "own", userId: "" };
 }
 
 /** The merge patch (RFC 7396) that makes `after` of `before`. @param {Draft} before @param {Draft} after */
-function patchBetween(before, after) {
+export function patchBetween(before, after) {
   /** @type {Record<string, any>} */
   const changes = {};
   if (after.url.trim() !== before.url) changes.url = after.url.trim();

@@ -1,4 +1,4 @@
-"""`make lint` refuses a call of the console that the API does not have. Starts Node, as the CDK does."""
+"""`make lint` refuses a call of the console that the API does not have, and a function that its tests refuse. Starts Node, as the CDK does."""
 
 import re
 import shutil
@@ -36,6 +36,20 @@ def test_each_call_is_held_to_the_openapi_document(checkout: Path, capfd: pytest
     ]
     assert said.count("error TS") == 1
     assert "Success:" not in said
+
+
+def test_check_fails_when_a_test_of_a_function_fails(checkout: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (checkout / "console" / "one.js").write_text("export const one = 1;\n")
+    tests = checkout / console.TESTS
+    tests.mkdir(parents=True)
+    (tests / "setup.js").touch()
+    test = 'import { one } from "../../console/one.js";\nimport assert from "node:assert";\nimport { test } from "node:test";\n'
+    for expected in (1, 2):
+        (tests / "one.test.js").write_text(f'{test}test("one is counted", () => assert.equal(one, {expected}));\n')
+        assert (console.main(checkout) == 0) is (expected == 1)
+        said = capfd.readouterr().out
+        assert ("Success:" in said) is (expected == 1)
+        assert ("one is counted" in said) is (expected == 2)
 
 
 def test_without_a_description_nothing_is_checked(

@@ -1,0 +1,73 @@
+// What the library shows by its address.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { addressOf, asked, chosen, countFilters, filtersOf, followed, withKind, withoutFilters, withValue } from "../../console/library/choice.js";
+import { goal } from "../../console/library/grid.js";
+
+const ALICE = { subject: "alice", isAdmin: false, followsAll: false };
+const ADMIN = { subject: "admin", isAdmin: true, followsAll: true };
+const at = (query) => chosen(new URLSearchParams(query));
+
+test("an address says which list is shown, and what the API is asked for it", () => {
+  const kinds = {
+    "": ["mine", { userId: "alice" }],
+    "userId=me&category=sea": ["mine", { userId: "alice", category: "sea" }],
+    "show=everyone": ["everyone", {}],
+    "tag=sea&category=travel": ["tag", { tag: "sea", category: "travel" }],
+    "region=nz": ["region", { region: "nz" }],
+    "userId=bob": ["user", { userId: "bob" }],
+    "category=travel": ["category", { category: "travel" }],
+    "status=failed&order=asc": ["status", { status: "failed", order: "asc" }],
+    "show=top&window=week&tag=sea": ["top", { window: "week" }],
+    "show=tag": ["tag", null],
+    "show=nonsense&other=1": ["mine", { userId: "alice" }],
+  };
+  for (const [query, [kind, values]] of Object.entries(kinds)) {
+    assert.equal(at(query).kind, kind, query);
+    assert.deepEqual(asked(at(query), ALICE), values, query);
+  }
+});
+
+test("each choice leads to the address that reads back as it", () => {
+  for (const address of ["#/", "#/?userId=me&category=sea", "#/?show=everyone", "#/?tag=sea&order=asc", "#/?show=region", "#/?show=top&window=week"]) {
+    assert.equal(addressOf(at(address.slice(3))), address);
+  }
+  assert.equal(withValue(at("tag=sea"), "tag", "boats"), "#/?tag=boats");
+  assert.equal(withValue(at("userId=me&category=sea"), "category", ""), "#/?userId=me");
+  assert.equal(withKind(at("tag=sea&minDuration=60000&order=asc&category=x"), "region"), "#/?show=region&minDuration=60000&order=asc");
+  assert.equal(withKind(at("tag=sea&minDuration=60000"), "top"), "#/?show=top");
+  assert.equal(withoutFilters(at("userId=me&category=sea&order=asc&format=mp4")), "#/?userId=me&order=asc");
+  assert.equal(withoutFilters(at("tag=sea&format=mp4")), "#/?tag=sea");
+});
+
+test("only filters that the API takes with a list are offered, and those that are set", () => {
+  const offered = (query, user = ALICE) => filtersOf(at(query), user).filter((name) => !["format", "minDuration", "maxDuration", "from", "to"].includes(name));
+  assert.deepEqual(offered(""), ["category", "status"]);
+  assert.deepEqual(offered("userId=bob"), ["category"]);
+  assert.deepEqual(offered("userId=bob", ADMIN), ["category", "status"]);
+  assert.deepEqual(offered("tag=sea"), ["userId", "category"]);
+  assert.deepEqual(offered("tag=sea&userId=me"), ["userId", "category", "status"]);
+  assert.deepEqual(offered("status=ready", ADMIN), []);
+  assert.deepEqual(offered("category=sea&status=failed"), ["status"]); // the API refuses it, and that is shown there
+  assert.deepEqual(filtersOf(at("show=top"), ALICE), []);
+  assert.equal(countFilters(at("tag=sea&category=x&format=mp4&order=asc"), ALICE), 2);
+});
+
+test("a list follows the changes that may concern it, and nobody's when it is not allowed to", () => {
+  const follows = { "": "alice", "userId=me": "alice", "userId=alice": "alice", "userId=bob": null, "tag=sea": "alice", "show=tag": null, "show=top": null };
+  for (const [query, whose] of Object.entries(follows)) assert.equal(followed(at(query), ALICE), whose, query);
+  assert.equal(followed(at("tag=sea"), ADMIN), "*");
+  assert.equal(followed(at("userId=bob"), ADMIN), "bob");
+});
+
+test("arrow keys move in the grid by rows and columns, and stay in it", () => {
+  const cards = (count, columns) => Array.from({ length: count }, (_, index) => ({ getBoundingClientRect: () => ({ top: Math.floor(index / columns) }) }));
+  const ten = cards(10, 4);
+  const moves = [
+    ["ArrowRight", 0, 1], ["ArrowRight", 9, 9], ["ArrowLeft", 0, 0], ["ArrowLeft", 5, 4], ["ArrowDown", 1, 5], ["ArrowDown", 6, 9],
+    ["ArrowDown", 9, -1], ["ArrowUp", 5, 1], ["ArrowUp", 2, -2], ["Home", 7, 0], ["End", 0, 9], ["x", 3, -1],
+  ];
+  for (const [key, from, expected] of moves) assert.equal(goal(key, ten, from), expected, `${key} from ${from}`);
+  assert.equal(goal("ArrowDown", cards(3, 4), 1), -1);
+});

@@ -1,0 +1,126 @@
+// What playlists, webhooks, search and operations decide without a page.
+
+import assert from "node:assert/strict";
+import { mock, test } from "node:test";
+import { Problem } from "../../console/core/api.js";
+import { retryAll } from "../../console/operations/failed.js";
+import { idIn } from "../../console/playlists/adding.js";
+import { placed } from "../../console/playlists/sorting.js";
+import { marked } from "../../console/screens/search.js";
+import { draftOf, patchBetween } from "../../console/webhooks/form.js";
+import { chosenOf, typesIn } from "../../console/webhooks/types.js";
+import { Followed, GROUPS, nameOf, stateOf, typesInWords } from "../../console/webhooks/words.js";
+import { elementsOf, textOf } from "./support.js";
+
+const ID = "01234567-89ab-4cde-8f01-23456789abcd";
+
+test("a video is named by its id or by any address of its page", () => {
+  for (const text of [ID, ID.toUpperCase(), ` ${ID} `, `https://api.example/console/#/videos/${ID}?tab=history`]) assert.equal(idIn(text), ID);
+  const other = ID.replace("0", "f");
+  assert.equal(idIn(`https://${other}.example/console/#/videos/${ID}`), ID);
+  for (const text of ["", "not a video", ID.slice(1), "videos/1"]) assert.equal(idIn(text), undefined);
+});
+
+test("an entry is shown behind the one that it was put behind, and out of sight at the end of a list that goes on", () => {
+  const entries = ["a", "b", "c"].map((videoId) => ({ videoId }));
+  const [a, b, c] = entries;
+  const order = (entry, place, isDone = true, items = entries) => placed(items, entry, place, isDone).map(({ videoId }) => videoId).join("");
+  assert.equal(order(a, { after: "b" }), "bac");
+  assert.equal(order(c, { after: null }), "cab");
+  assert.equal(order(a, { before: null }), "bca");
+  assert.equal(order(a, { before: null }, false), "bc");
+  assert.equal(order(b, { after: "gone" }), "abc"); // what it was put behind has left meanwhile
+  assert.equal(order(b, { after: "gone" }, true, [a, c]), "acb");
+});
+
+test("what fits is marked by characters, of which some are longer than others", () => {
+  const parts = marked("🎬 The härbour 🎬", [[6, 13], [14, 15]]);
+  assert.equal(textOf(parts), "🎬 The härbour 🎬");
+  assert.deepEqual(elementsOf(parts, "mark").map(textOf), ["härbour", "🎬"]);
+  assert.equal(textOf(marked("<b>", [])), "<b>");
+});
+
+test("a webhook says in words what it does", () => {
+  const state = (more) => stateOf(/** @type {any} */ ({ paused: false, ...more }));
+  assert.deepEqual(state({}), { word: "delivering", look: "ready", text: "Nothing is known to wait." });
+  assert.match(state({ behindSince: 4_000_000_000_000 }).text, /^Behind since 2 Oct 2096.*: what waits is being sent\.$/);
+  const failing = state({ failures: 1, behindSince: 4_000_000_000_000, nextAttemptAt: 4_000_000_000 });
+  assert.equal(failing.word, "failing");
+  assert.match(failing.text, /^The last attempt failed\. Behind since .*\. The next attempt is on 2 Oct 2096.*\.$/);
+  assert.equal(state({ failures: 2 }).text, "The last 2 attempts failed.");
+  assert.deepEqual(state({ paused: true, pausedBecause: "410 Gone", failures: 3 }), { word: "paused", look: "failed", text: "410 Gone" });
+  assert.match(state({ paused: true }).text, /^Nothing is sent until somebody resumes it\./);
+});
+
+test("a webhook has a name, and says whose changes and which it follows", () => {
+  assert.deepEqual([{ url: "https://a.example/x", description: "Mine" }, { url: "https://a.example/x" }, { url: "x" }].map(nameOf), ["Mine", "a.example", "x"]);
+  const followed = (webhook, isOwn = true) => textOf(Followed({ webhook, isOwn }));
+  assert.equal(followed({ userId: "alice" }), "Everybody’s changes");
+  assert.equal(followed({ userId: "alice", follows: "alice" }), "Changes of your own videos and playlists");
+  assert.equal(followed({ userId: "alice", follows: "bob" }), "Changes of what belongs to bob");
+  assert.deepEqual(typesInWords(["release.*", "video.created", "new.type"]), ["Titles: all", "Videos: created", "new.type"]);
+});
+
+test("all kinds of a group are sent by its name, and no kinds stand for all that there are", () => {
+  assert.deepEqual(typesIn(null), []);
+  assert.equal(chosenOf([]), null);
+  const [first] = GROUPS;
+  assert.deepEqual(typesIn(chosenOf([first.all])), [first.all]);
+  assert.deepEqual(typesIn(chosenOf(["job.done", "video.created"])), ["video.created", "job.done"]);
+  assert.deepEqual(typesIn(new Set(GROUPS.flatMap(({ types }) => types))), GROUPS.map(({ all }) => all));
+});
+
+test("a webhook's patch has what changed alone", () => {
+  const webhook = /** @type {any} */ ({ url: "https://a.example/x", description: "Mine", types: ["release.*"] });
+  const draft = draftOf(webhook);
+  assert.deepEqual(patchBetween(draft, { ...draft, url: " https://a.example/x " }), {});
+  assert.deepEqual(patchBetween(draft, { ...draft, description: "", chosen: null }), { description: null, types: [] });
+  assert.deepEqual(patchBetween(draft, { ...draft, url: "https://b.example/" }), { url: "https://b.example/" });
+});
+
+/** Retry all failed jobs of these videos; `refuse` may throw for one. The last state of the run, and what was retried. */
+async function ran(videos, refuse = () => undefined, signal = new AbortController().signal) {
+  const retried = [];
+  const shown = [];
+  await retryAll(Object.keys(videos).map((videoId) => ({ videoId })), {
+    read: async (videoId) => videos[videoId],
+    retry: async (job) => {
+      refuse(job);
+      retried.push(job.id);
+    },
+    show: (run) => shown.push(run),
+    signal,
+  });
+  const { error, ...last } = shown.at(-1);
+  return { ...last, error: error?.message, retried: retried.join(), count: last.retried };
+}
+
+const job = (id, error) => ({ id, state: "failed", error });
+
+test("failed jobs are retried one after another, but for those whose film is the reason", async () => {
+  const run = await ran({ a: [job("a1", { final: true })], b: [job("b1"), job("b2", { final: false }), { id: "b3", state: "done" }], c: null, d: [] });
+  assert.deepEqual(run, { all: 4, done: 4, count: 2, retried: "b1,b2", hopeless: 1, refused: 1, isOver: true, error: undefined });
+});
+
+test("nothing else is retried once the jobs of the day are used up, or without a connection", async () => {
+  for (const status of [0, 429, 503]) {
+    const run = await ran({ a: [job("a1"), job("a2")], b: [job("b1")] }, () => {
+      throw new Problem({ status, title: "Refused", detail: "Refused" });
+    });
+    assert.deepEqual(run, { all: 2, done: 1, count: 0, retried: "", hopeless: 0, refused: 1, isOver: true, error: "Refused" }, `${status}`);
+  }
+});
+
+test("a job that is refused alone keeps no other from being retried", async () => {
+  const run = await ran({ a: [job("a1")], b: [job("b1")] }, ({ id }) => {
+    if (id === "a1") throw new Problem({ status: 409, title: "Running", detail: "Running" });
+  });
+  assert.deepEqual([run.done, run.retried, run.refused, run.error], [2, "b1", 1, undefined]);
+});
+
+test("a run that is stopped retries no further video", async () => {
+  const stop = new AbortController();
+  const stopped = mock.fn(() => stop.abort());
+  const run = await ran({ a: [job("a1")], b: [job("b1")] }, stopped, stop.signal);
+  assert.deepEqual([run.done, run.retried, run.isOver], [1, "a1", true]);
+});

@@ -1,0 +1,62 @@
+// Helpers of the tests of the console's functions.
+
+/** Let all promises that can settle do so; timers that `mock.timers` holds stay. */
+export async function settle() {
+  for (let round = 0; round < 20; round += 1) await new Promise(setImmediate);
+}
+
+/** The text that components without hooks draw. */
+export function textOf(node) {
+  if (node === null || node === undefined || typeof node === "boolean") return "";
+  if (Array.isArray(node)) return node.map(textOf).join("");
+  if (typeof node !== "object") return String(node);
+  if (typeof node.type === "function") return textOf(node.type(node.props));
+  return textOf(node.props.children);
+}
+
+/** All elements of a type that components without hooks draw. */
+export function elementsOf(node, type) {
+  if (node === null || typeof node !== "object") return [];
+  if (Array.isArray(node)) return node.flatMap((child) => elementsOf(child, type));
+  if (typeof node.type === "function") return elementsOf(node.type(node.props), type);
+  return [...(node.type === type ? [node] : []), ...elementsOf(node.props.children, type)];
+}
+
+/** Answer each request of the API by `answer`, which gets the method, the path with its query, and the body; returns all of them.
+ *
+ * An answer is `{ status, body, headers }`; a status of 0 is a lost connection. */
+export function serve(answer) {
+  const requests = [];
+  globalThis.fetch = async (input, options) => {
+    const request = input instanceof Request ? input : new Request(new URL(input, location.href), options);
+    const { pathname, search } = new URL(request.url);
+    const text = await request.clone().text();
+    const asked = {
+      method: request.method, path: pathname + search, body: request.headers.get("content-type")?.includes("json") ? JSON.parse(text) : text,
+      headers: Object.fromEntries(request.headers),
+    };
+    requests.push(asked);
+    const { status = 200, body = {}, headers = {} } = await answer(asked, requests.length);
+    if (status === 0) throw new TypeError("Failed to fetch");
+    return new Response(status === 204 ? null : JSON.stringify(body), {
+      status, headers: { "content-type": "application/json", ...headers },
+    });
+  };
+  return requests;
+}
+
+/** The problem that the API answers (RFC 9457). */
+export function problem(status, kind, more = {}) {
+  const { headers, ...body } = more;
+  return { status, headers, body: { type: `urn:video-metadata:problem:${kind}`, title: kind, status, detail: `${kind}.`, ...body } };
+}
+
+/** A token with claims; only its payload means something here. */
+export function tokenOf(claims) {
+  return `header.${Buffer.from(JSON.stringify(claims)).toString("base64url")}.signature`;
+}
+
+/** Sign in as somebody, with tokens of these claims. */
+export function signIn(claims = { sub: "alice", scope: "videos/read videos/write" }) {
+  sessionStorage.setItem("tokens", JSON.stringify({ accessToken: tokenOf(claims), refreshToken: null }));
+}

@@ -1,0 +1,335 @@
+// Uploads: which files are taken, how they reach S3 whatever happens on the way, and what a reload keeps.
+
+import assert from "node:assert/strict";
+import { afterEach, beforeEach, mock, test } from "node:test";
+import { Problem } from "../../console/core/api.js";
+import { add, all, changed, forget } from "../../console/upload/list.js";
+import { insist } from "../../console/upload/put.js";
+import { choose, give, pause, resume, submit } from "../../console/upload/queue.js";
+import { abort, send } from "../../console/upload/send.js";
+import { progressOf } from "../../console/upload/steps.js";
+import { problem, serve, settle, signIn } from "./support.js";
+
+const MB = 1_000_000;
+
+beforeEach(() => {
+  signIn();
+  mock.timers.enable({ apis: ["setTimeout"] });
+});
+
+afterEach(() => {
+  forget([...all()]);
+  mock.timers.reset();
+  sessionStorage.clear();
+});
+
+/** A file as browsers have it, of bytes that are never read. */
+function file(name, { size = 5 * MB, type = "video/mp4", lastModified = 1 } = {}) {
+  const blob = (bytes) => ({ size: bytes, slice: (start, end) => blob(Math.min(end, bytes) - start), arrayBuffer: async () => new ArrayBuffer(1) });
+  return { ...blob(size), name, type, lastModified };
+}
+
+/** S3, of which a test decides the answer to each PUT: a status, or nothing, then it hangs until the test answers. */
+class Storage {
+  constructor(answer = () => 200) {
+    this.puts = [];
+    const storage = this;
+    globalThis.XMLHttpRequest = class {
+      upload = {};
+      open(_method, url) {
+        this.url = url;
+      }
+      setRequestHeader() {}
+      send(body) {
+        const put = { url: this.url, size: body.size, end: (status) => this.#end(status) };
+        storage.puts.push(put);
+        this.upload.onprogress({ loaded: body.size });
+        const status = answer(put, storage.puts.length);
+        if (status !== undefined) this.#end(status);
+      }
+      abort() {
+        this.#end(0);
+      }
+      getResponseHeader() {
+        return `"${this.url}"`;
+      }
+      #end(status) {
+        this.status = status;
+        this.onloadend();
+      }
+    };
+  }
+
+  get urls() {
+    return this.puts.map(({ url }) => url);
+  }
+}
+
+/** An API that knows one upload; `answers` are by method and the last part of the path, each an answer or a function of the request. */
+function service(answers = {}) {
+  const usual = {
+    "POST videos": { status: 201, body: { videoId: "v" } },
+    "POST upload": { status: 201, body: { uploadId: "u", method: "PUT", url: "whole", headers: {} } },
+    "GET u": { body: { state: "open", uploadId: "u", url: "fresh", headers: {} } },
+    "POST complete": { body: {} },
+  };
+  return serve((request) => {
+    const known = { ...usual, ...answers }[`${request.method} ${request.path.split("/").at(-1)}`];
+    return (typeof known === "function" ? known(request) : known) ?? problem(404, "not-found");
+  });
+}
+
+const inParts = (count, etags = {}, round = "") => ({
+  uploadId: "u", state: "open", partSize: 33 * MB,
+  parts: Array.from({ length: count }, (_, index) => ({ partNumber: index + 1, size: 33 * MB, url: `part ${index + 1}${round}`, etag: etags[index + 1] })),
+});
+
+/** An upload that is about to be sent. */
+function drafted(more = {}) {
+  const about = { name: "ride.mp4", size: 99 * MB, lastModified: 1, type: "video/mp4" };
+  return add({ subject: "alice", state: "sending", about, file: file("ride.mp4", { size: 99 * MB }), details: { title: " Ride ", category: " ", tags: "a, ,b ", visibility: "public" }, ...more });
+}
+
+const calls = (requests) => requests.map(({ method, path }) => `${method} ${path.split("/").at(-1)}`);
+
+test("a film is sent with one PUT, after its video was created with what was filled in", async () => {
+  const storage = new Storage();
+  const requests = service();
+  const upload = drafted();
+  await send(upload, upload.stop.signal);
+  assert.deepEqual(calls(requests), ["POST videos", "POST upload"]);
+  assert.deepEqual(requests[0].body, { title: "Ride", visibility: "public", category: null, tags: ["a", "b"] });
+  assert.equal(requests[0].headers["idempotency-key"], upload.key);
+  assert.deepEqual(requests[1].body, { contentType: "video/mp4", fileSize: 99 * MB });
+  assert.deepEqual(storage.urls, ["whole"]);
+  assert.equal(upload.loaded, 0); // nothing is under way any more
+});
+
+test("parts are sent three at a time, each once, and completed with their ETags", async () => {
+  const storage = new Storage(() => undefined);
+  const requests = service({ "POST upload": { status: 201, body: inParts(4) } });
+  const upload = drafted();
+  const sent = send(upload, upload.stop.signal);
+  await settle();
+  assert.deepEqual(storage.urls, ["part 1", "part 2", "part 3"]);
+  storage.puts[1].end(200);
+  await settle();
+  assert.deepEqual(storage.urls, ["part 1", "part 2", "part 3", "part 4"]);
+  for (const number of [0, 2, 3]) storage.puts[number].end(200);
+  await sent;
+  assert.deepEqual(requests.at(-1).body.parts.map(({ partNumber, etag }) => [partNumber, etag]), [1, 2, 3, 4].map((number) => [number, `"part ${number}"`]));
+});
+
+test("an upload that is paused sends no part that had arrived again", async () => {
+  const storage = new Storage(({ url }) => (url === "part 1" ? 200 : undefined));
+  service({ "POST upload": { status: 201, body: inParts(3) } });
+  const upload = drafted();
+  const stopped = send(upload, upload.stop.signal).catch((error) => error.name);
+  await settle();
+  upload.stop.abort();
+  assert.equal(await stopped, "AbortError");
+  upload.stop = new AbortController();
+  const sent = send(upload, upload.stop.signal);
+  await settle();
+  assert.deepEqual(storage.urls.slice(3), ["part 2", "part 3"]);
+  for (const put of storage.puts.slice(3)) put.end(200);
+  await sent;
+});
+
+test("after a reload only the parts are sent that S3 lacks", async () => {
+  const storage = new Storage();
+  const requests = service({ "GET u": { body: inParts(3, { 1: '"one"' }, " again") } });
+  const upload = drafted({ videoId: "v", uploadId: "u" });
+  await send(upload, upload.stop.signal);
+  assert.deepEqual(calls(requests), ["GET u", "POST complete"]);
+  assert.deepEqual(storage.urls, ["part 2 again", "part 3 again"]);
+  assert.equal(requests[1].body.parts[0].etag, '"one"');
+});
+
+test("ETags that S3 does not know are asked for again, and what is missing is sent once more", async () => {
+  const storage = new Storage();
+  let completions = 0;
+  const requests = service({
+    "POST upload": { status: 201, body: inParts(3) },
+    "GET u": { body: inParts(3, { 1: '"one"', 3: '"three"' }, " again") },
+    "POST complete": () => ((completions += 1) === 1 ? problem(422, "invalid-parts") : { body: {} }),
+  });
+  const upload = drafted();
+  await send(upload, upload.stop.signal);
+  assert.deepEqual(storage.urls, ["part 1", "part 2", "part 3", "part 2 again"]);
+  assert.deepEqual(requests.at(-1).body.parts.map(({ etag }) => etag), ['"one"', '"part 2 again"', '"three"']);
+});
+
+test("a URL that the storage no longer takes is replaced once for all parts, and given up when the fresh one is refused", async () => {
+  const storage = new Storage(({ url }) => (url.endsWith("fresh") ? 200 : 403));
+  const requests = service({ "POST upload": { status: 201, body: inParts(3) }, "GET u": { body: inParts(3, {}, " fresh") } });
+  const upload = drafted();
+  await send(upload, upload.stop.signal);
+  assert.equal(calls(requests).filter((call) => call === "GET u").length, 1);
+  assert.equal(storage.urls.filter((url) => url.endsWith("fresh")).length, 3);
+
+  new Storage(() => 403);
+  service();
+  const hopeless = drafted();
+  await assert.rejects(send(hopeless, hopeless.stop.signal), { status: 403 });
+});
+
+test("an upload that has arrived meanwhile needs nothing more, and one that was aborted begins anew", async () => {
+  const storage = new Storage();
+  service({ "GET u": { body: { state: "complete" } } });
+  await send(drafted({ videoId: "v", uploadId: "u" }), new AbortController().signal);
+  assert.deepEqual(storage.urls, []);
+  const requests = service({ "GET u": { body: { state: "aborted" } } });
+  await send(drafted({ videoId: "v", uploadId: "u" }), new AbortController().signal);
+  assert.deepEqual(calls(requests), ["GET u", "POST upload"]);
+  new Storage(() => 412); // a try whose answer was lost had arrived
+  service();
+  await send(drafted(), new AbortController().signal);
+});
+
+test("an upload goes on by itself when the connection is back, without a second video", async () => {
+  const storage = new Storage((_put, number) => (number === 1 ? 0 : 200));
+  const requests = service();
+  const upload = drafted();
+  const sent = send(upload, upload.stop.signal);
+  await settle();
+  assert.match(upload.trouble, /^There is no connection\./);
+  dispatchEvent(new Event("online"));
+  await sent;
+  assert.equal(upload.trouble, null);
+  assert.equal(storage.puts.length, 2);
+  assert.deepEqual(calls(requests), ["POST videos", "POST upload"]);
+});
+
+/** How often something is tried that always fails with a problem, on a clock that is wound on. */
+async function tries(more) {
+  const attempt = mock.fn(async () => {
+    throw new Problem({ status: 503, title: "", detail: "", ...more });
+  });
+  const stop = new AbortController();
+  let isOver = false;
+  const over = insist(attempt, stop.signal, () => undefined).catch(() => undefined).finally(() => (isOver = true));
+  for (let round = 0; round < 20 && !isOver; round += 1) {
+    await settle();
+    mock.timers.tick(60_000);
+  }
+  await settle();
+  const count = attempt.mock.callCount();
+  stop.abort();
+  await over;
+  return isOver && count < 20 ? count : Infinity;
+}
+
+test("a busy service is asked a few times, and what another try cannot change is not tried again", async () => {
+  assert.equal(await tries({}), 6);
+  assert.equal(await tries({ status: 429, retryAfter: 60 }), 6);
+  assert.equal(await tries({ status: 429, retryAfter: 7_000 }), 1); // a quota asks for hours
+  assert.equal(await tries({ status: 409, type: "urn:problem:write-contention" }), 6);
+  for (const status of [400, 403, 404, 409, 422]) assert.equal(await tries({ status }), 1, `${status}`);
+  assert.equal(await tries({ status: 0 }), Infinity);
+});
+
+test("an upload that is given up is told so, and one that had arrived is not deleted", async () => {
+  service({ "DELETE u": { status: 204 } });
+  assert.equal(await abort(drafted({ videoId: "v", uploadId: "u" })), true);
+  service({ "DELETE u": problem(409, "already-complete") });
+  assert.equal(await abort(drafted({ videoId: "v", uploadId: "u" })), false);
+  service();
+  assert.equal(await abort(drafted({ videoId: "v", uploadId: "u" })), true);
+  assert.equal(await abort(drafted()), true);
+});
+
+test("films are taken by what browsers and names say of them, and all else says why not", () => {
+  const faults = choose([
+    file("Summer_2026  at_sea.mp4"), file("old.mkv", { type: "" }), file("old.ts", { type: "text/vnd.trolltech.linguist" }),
+    file("empty.mp4", { size: 0 }), file("notes.txt", { type: "text/plain" }), file("huge.mp4", { size: 500e9 + 1 }), file("x.mp4", { type: "video/mp4; codecs=x" }),
+  ], "alice");
+  assert.deepEqual(faults, [
+    "empty.mp4: This file is empty.", "notes.txt: This is not a film, but of the type text/plain.",
+    "huge.mp4: This file is larger than 500 GB, the most that an upload may have.",
+  ]);
+  assert.deepEqual(all().map(({ details, about }) => [details.title, about.type]), [
+    ["Summer 2026 at sea", "video/mp4"], ["old", "application/octet-stream"], ["old", "application/octet-stream"], ["x", "video/mp4"],
+  ]);
+});
+
+test("a file that is chosen again goes on with its upload, but not with that of another video", () => {
+  new Storage(() => undefined);
+  service();
+  const about = { name: "ride.mp4", size: 5 * MB, lastModified: 1, type: "video/mp4" };
+  const one = drafted({ state: "interrupted", about, file: null, videoId: "one", isNew: false });
+  choose([file("ride.mp4")], "alice", { videoId: "other", title: "Other" });
+  assert.deepEqual(all().map(({ state, videoId }) => [state, videoId]), [["interrupted", "one"], ["draft", "other"]]);
+  assert.match(give(one, file("ride.mp4", { lastModified: 2 })), /^This is not the file that was being sent: that is ride\.mp4/);
+  choose([file("ride.mp4")], "alice", { videoId: "one", title: "One" });
+  assert.equal(one.state, "sending");
+  assert.equal(all().length, 2);
+});
+
+test("two films are sent at a time, and each other one when its turn comes", async () => {
+  new Storage(() => undefined);
+  service();
+  const names = ["a", "b", "c"];
+  choose(names.map((name) => file(`${name}.mp4`)), "alice");
+  for (const upload of all()) await submit(upload);
+  assert.deepEqual(all().map(({ state }) => state), ["sending", "sending", "waiting"]);
+  pause(all()[0]);
+  assert.deepEqual(all().map(({ state }) => state), ["paused", "sending", "sending"]);
+  resume(all()[0]);
+  assert.equal(all()[0].state, "waiting");
+});
+
+test("what is wrong with a new video is said at its draft, which stays", async () => {
+  service({ "POST videos": problem(422, "invalid-content", { errors: [{ pointer: "/title", detail: "too short" }] }) });
+  choose([file("a.mp4")], "alice");
+  await submit(all()[0]);
+  assert.equal(all()[0].state, "draft");
+  assert.equal(all()[0].error.at("/title"), "too short");
+});
+
+test("a reload keeps what was begun, without any URL, and drafts are not kept", () => {
+  drafted({ state: "sending", videoId: "v", uploadId: "u", plan: { url: "https://s3.example/?X-Amz-Signature=secret", headers: {} } });
+  drafted({ state: "draft" });
+  drafted({ state: "sent", videoId: "w" });
+  changed();
+  const kept = sessionStorage.getItem("uploads");
+  assert.ok(!kept.includes("X-Amz"), "whoever has a URL may upload with it");
+  assert.deepEqual(JSON.parse(kept).map(({ state, videoId }) => [state, videoId]), [["interrupted", "v"], ["sent", "w"]]);
+});
+
+const DONE = { state: "done", queuedAt: 10 };
+const video = (more, jobs = []) => ({ status: "processing", source: { uploadId: "u", arrivedAt: 10 }, thumbnails: {}, included: { jobs }, ...more });
+const steps = (seen) => seen.steps.map(({ name, state, note }) => `${name}: ${state}${note ? ` (${note})` : ""}`);
+
+test("each step of a film is shown until it is ready", () => {
+  assert.deepEqual(steps(progressOf(video({ source: null, status: "uploaded" }), "u")), [
+    "Sent: done", "Arrived: running", "Looking at the film: waiting", "Poster: waiting", "Storyboard: waiting", "Versions: waiting", "Ready: waiting",
+  ]);
+  const jobs = [
+    { ...DONE, kind: "probe" }, { ...DONE, kind: "poster", state: "running", progress: 40 }, { ...DONE, kind: "transcode.240p" },
+    { ...DONE, kind: "transcode.1080p", state: "queued", error: { reason: "It stopped." } },
+  ];
+  assert.deepEqual(steps(progressOf(video({}, jobs), "u")), [
+    "Sent: done", "Arrived: done", "Looking at the film: done", "Poster: running (40 %)", "Storyboard: waiting",
+    "Version in 1080p: waiting (It stopped.)", "Version in 240p: done", "Ready: waiting",
+  ]);
+  const ready = progressOf(video({ status: "ready", thumbnails: { poster: { url: "p" } } }, [{ ...DONE, kind: "probe" }, { ...DONE, kind: "poster" }]), "u");
+  assert.deepEqual([ready.isOver, ready.isReady, ready.end, ready.poster], [true, true, "ready.", "p"]);
+});
+
+test("a film that failed, or whose video is deleted, shows nothing that is to come", () => {
+  const jobs = [{ ...DONE, kind: "probe", state: "failed", error: { reason: "No film." } }];
+  const failed = progressOf(video({ status: "failed", failure: { reason: "No film." } }, jobs), "u");
+  assert.deepEqual(steps(failed), ["Sent: done", "Arrived: done", "Looking at the film: failed (No film.)"]);
+  assert.deepEqual([failed.isOver, failed.failure], [true, undefined]); // its step says it
+  const deleted = progressOf(video({ status: "deleted" }, [{ ...DONE, kind: "probe" }]), "u");
+  assert.deepEqual(steps(deleted), ["Sent: done", "Arrived: done", "Looking at the film: done"]);
+  assert.equal(deleted.isOver, true);
+});
+
+test("jobs of the film before tell nothing of the new one, and a later film takes its place", () => {
+  const old = [{ ...DONE, kind: "probe", queuedAt: 5 }];
+  assert.ok(steps(progressOf(video({}, old), "u")).includes("Looking at the film: waiting"));
+  assert.ok(steps(progressOf(video({ source: { uploadId: "t", arrivedAt: 1 } }), "u")).includes("Arrived: running"));
+  assert.equal(progressOf(video({ source: { uploadId: "v", arrivedAt: 10 } }), "u").isReplaced, true);
+});

@@ -1,0 +1,143 @@
+// What people type of a video, what becomes of it when two do so at once, and what its files say.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { languageIn } from "../../console/video/captions.js";
+import { entitled, ordered } from "../../console/video/chapters.js";
+import { draftOf, faultsIn, newPair, valuesIn, withTag } from "../../console/video/draft.js";
+import { compare, keyOf, labelOf, merged, patchOf, pointerTo, valuesOf } from "../../console/video/fields.js";
+import { languageName, nameOf, regionName } from "../../console/video/names.js";
+import { faultBelow, faultIn, lines } from "../../console/video/piece.js";
+import { parsed } from "../../console/video/storyboard.js";
+import { escaped } from "../../console/video/tracks.js";
+import { Problem } from "../../console/core/api.js";
+
+const VIDEO = {
+  videoId: "a", title: "Before", description: null, tags: ["old", "stays"], season: null, expiresAt: 4_000_000_001,
+  status: "ready", metadata: { "a/b~": "x", gone: 1, done: true },
+};
+const values = (fields) => new Map(Object.entries(fields));
+
+test("a form holds the fields that people change, and what is untouched is sent as it was", () => {
+  const before = valuesOf(VIDEO);
+  assert.deepEqual([...before.keys()], ["/title", "/tags", "/expiresAt", "/metadata/a~1b~0", "/metadata/gone", "/metadata/done"]);
+  assert.deepEqual(patchOf(before, valuesIn(draftOf(before), before)), {});
+});
+
+test("a patch has what changed, and null for what is gone", () => {
+  const before = valuesOf({ ...VIDEO, description: "Goes away" });
+  const draft = draftOf(before);
+  Object.assign(draft.texts, { title: "After", description: "", releaseYear: " 1999 ", publishAt: "2030-01-02T03:04", language: " " });
+  draft.tags = ["stays"];
+  draft.tag = " new ";
+  draft.pairs = [{ ...draft.pairs[0], value: "y" }, draft.pairs[2], { ...newPair("take"), kind: "number", value: "2.5" }, newPair()];
+  assert.deepEqual(structuredClone(patchOf(before, valuesIn(draft, before))), {
+    title: "After", description: null, tags: ["stays", "new"], releaseYear: 1999,
+    publishAt: new Date(2030, 0, 2, 3, 4).getTime() / 1000, // where the browser is
+    metadata: { "a/b~": "y", gone: null, take: 2.5 },
+  });
+});
+
+test("any key of the metadata is a key, also that of a prototype", () => {
+  const before = valuesOf({ ...VIDEO, metadata: JSON.parse('{"__proto__": "x"}') });
+  const draft = draftOf(before);
+  draft.pairs[0].value = "changed";
+  assert.equal(JSON.stringify(patchOf(before, valuesIn(draft, before))), '{"metadata":{"__proto__":"changed"}}');
+});
+
+test("what cannot be read as a number or year is sent as it is typed, for the API to refuse", () => {
+  const before = values({ "/title": "Before" });
+  const draft = draftOf(before);
+  Object.assign(draft.texts, { title: "", releaseYear: "soon", season: "-1" });
+  assert.deepEqual(patchOf(before, valuesIn(draft, before)), { title: "", releaseYear: "soon", season: "-1" });
+});
+
+test("a key that stands twice, and a value that is no number, are said at their rows", () => {
+  const pairs = [newPair("a", 1), newPair("a", "x"), { ...newPair("b"), kind: "number", value: "1,5" }, { ...newPair("c"), kind: "number", value: " " }, newPair()];
+  assert.deepEqual([...faultsIn({ pairs })], [
+    [pairs[1].id, "This key stands above already"], [pairs[2].id, "This is not a number"], [pairs[3].id, "This is not a number"],
+  ]);
+});
+
+test("a tag that is typed joins the others once", () => {
+  assert.deepEqual(withTag({ tags: ["sea"], tag: " boats " }), { tags: ["sea", "boats"], tag: "" });
+  assert.deepEqual(withTag({ tags: ["sea"], tag: "sea" }).tags, ["sea"]);
+});
+
+test("what only one of two people changed merges by itself, and where both did somebody chooses", () => {
+  const before = values({ "/title": "Harbour", "/tags": ["a", "b"], "/category": "travel", "/metadata/take": 1 });
+  const mine = values({ "/title": "Mine", "/tags": ["b", "a"], "/category": "travel", "/language": "mi" });
+  const theirs = values({ "/title": "Theirs", "/tags": ["a", "b"], "/category": "harbours", "/metadata/take": 1 });
+  const differences = compare(before, mine, theirs);
+  assert.deepEqual(differences.map(({ pointer, by }) => [pointer, by]), [
+    ["/title", "both"], ["/category", "them"], ["/metadata/take", "you"], ["/language", "you"],
+  ]);
+  const shared = { "/tags": ["a", "b"], "/category": "harbours", "/language": "mi" };
+  for (const [choice, title] of [["mine", "Mine"], ["theirs", "Theirs"], [undefined, "Theirs"]]) {
+    const choices = new Map(choice && [["/title", choice]]);
+    assert.deepEqual(Object.fromEntries(merged(theirs, differences, choices)), { ...shared, "/title": title });
+  }
+});
+
+test("two people who made the same change have nothing to decide", () => {
+  assert.deepEqual(compare(values({ "/title": "a" }), values({ "/title": "b" }), values({ "/title": "b" })), []);
+  assert.equal(compare(values({}), values({ "/tags": ["a"] }), values({ "/tags": ["b"] }))[0].by, "both");
+});
+
+test("keys of the metadata stand in pointers as RFC 6901 writes them", () => {
+  for (const key of ["a/b", "~1", "~", "__proto__"]) assert.equal(keyOf(pointerTo(key)), key);
+  assert.deepEqual([labelOf("/publishAt"), labelOf(pointerTo("a/b")), labelOf("/new")], ["Published from", "Metadata: a/b", "/new"]);
+});
+
+test("languages, regions and jobs have names, and codes without a name stand for themselves", () => {
+  assert.deepEqual(["en-NZ", "mi", "??"].map(languageName), ["English (New Zealand)", "Māori", "??"]);
+  assert.deepEqual(["NZ", "XWW", "nowhere"].map(regionName), ["New Zealand", "Worldwide", "nowhere"]);
+  assert.deepEqual(["probe", "transcode.720p", "new"].map(nameOf), ["Looking at the film", "Version in 720p", "new"]);
+});
+
+test("the name of a file of captions says their language", () => {
+  const names = { "ride.en-NZ.srt": "en-NZ", "ride.pt-BR.vtt": "pt-BR", "ride.de.VTT": "de", "ride.vtt": undefined, "my.film.vtt": undefined, "ride.en.txt": undefined };
+  for (const [name, language] of Object.entries(names)) assert.equal(languageIn(name), language, name);
+});
+
+test("chapters are put in the order of their starts, and a start that is none, or taken, is said at its row", () => {
+  const row = (id, start) => ({ id, start, title: `${id}` });
+  const { sorted, faults } = ordered([row(1, "0:06.5"), row(2, "0:00"), row(3, "0:02")]);
+  assert.deepEqual(sorted.map(({ row: { id }, start }) => [id, start]), [[2, 0], [3, 2_000], [1, 6_500]]);
+  assert.equal(faults.size, 0);
+  assert.deepEqual([...ordered([row(1, "0:75"), row(2, "0:05"), row(3, "0:05.0")]).faults], [
+    [1, "Write it as 5:30, 1:05:30 or 0:31.5."], [3, "Another chapter begins then."],
+  ]);
+});
+
+test("proposed chapters without titles are numbered", () => {
+  assert.deepEqual(entitled([{ start: 0 }, { start: 5, title: "Sea" }]), [{ start: 0, title: "Chapter 1" }, { start: 5, title: "Sea" }]);
+});
+
+test("a storyboard leads to pictures of the deployment, with their times and places", () => {
+  const base = `${location.origin}/films/storyboard.vtt?X-Amz=1`;
+  const text = [
+    "WEBVTT", "", "00:00.000 --> 00:05.000", "storyboard.jpg#xywh=0,0,160,68", "", "01:00:05.000 --> 01:00:10.500",
+    "storyboard.jpg#xywh=160,0,160,68", "", "00:10.000 --> 00:15.000", "https://elsewhere.example/a.jpg#xywh=0,0,1,1", "",
+    "00:15.000 --> 00:20.000", "storyboard.jpg",
+  ].join("\r\n");
+  const url = `${location.origin}/films/storyboard.jpg`;
+  assert.deepEqual(parsed(text, base), [
+    { start: 0, end: 5, url, x: 0, y: 0, width: 160, height: 68 },
+    { start: 3_605, end: 3_610.5, url, x: 160, y: 0, width: 160, height: 68 },
+  ]);
+});
+
+test("a chapter's title has no tags as a cue", () => {
+  assert.equal(escaped("<b>R&B</b>"), "&lt;b&gt;R&amp;B&lt;/b&gt;");
+});
+
+test("a list is typed one a line, and what is wrong with it stands below it", () => {
+  assert.deepEqual(lines(" George \n\nThe pilot\n"), ["George", "The pilot"]);
+  const problem = new Problem({ status: 422, title: "", detail: "", errors: [
+    { pointer: "/roles/0/characters/1", detail: "too long" }, { pointer: "/roles/0/charactersX", detail: "other" }, { parameter: "personId", detail: "letters" },
+  ] });
+  assert.equal(faultBelow(problem, "/roles/0/characters"), "too long");
+  assert.equal(faultBelow(problem, "/roles/1/characters"), undefined);
+  assert.equal(faultIn(problem, "personId"), "letters");
+});
