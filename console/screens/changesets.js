@@ -74,7 +74,7 @@ function One({ changesetId, query }) {
 }
 
 /** @param {{ isOver: boolean }} props */
-function Missing({ isOver }) {
+export function Missing({ isOver }) {
   return html`<p role="status">${isOver ? "There is no such change set, or nothing of it is yours."
     : "Nothing is listed of it yet. What was written appears here some seconds later: it looks again …"}</p>
     <p class="actions"><a class="button" href=${to([])}>To the library</a></p>`;

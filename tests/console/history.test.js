@@ -7,6 +7,7 @@ import { Problem } from "../../console/core/api.js";
 import { patiently } from "../../console/history/calls.js";
 import { Changes, Since, Timeline, Value } from "../../console/history/entries.js";
 import { entryOf, fieldName, setOf, subjectName } from "../../console/history/words.js";
+import { Missing } from "../../console/screens/changesets.js";
 import { elementsOf, settle, textOf } from "./support.js";
 
 const BY = { kind: "person", id: "alice" };
@@ -91,6 +92,11 @@ test("an entry leads to its change set where there is one", () => {
 
 test("fields below others are named by each part", () => {
   assert.deepEqual(["/origins/duration", "/thumbnails/poster", "/new/field"].map(fieldName), ["Where it is from › duration", "Pictures › poster", "new › field"]);
+});
+
+test("a change set of which nothing is listed is looked for, until it is said that there is none", () => {
+  assert.match(textOf(Missing({ isOver: false })), /^Nothing is listed of it yet\./);
+  assert.match(textOf(Missing({ isOver: true })), /^There is no such change set, or nothing of it is yours\./);
 });
 
 beforeEach(() => mock.timers.enable({ apis: ["setTimeout"] }));

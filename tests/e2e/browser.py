@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal, Self
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -26,6 +26,7 @@ from local import LocalError, browser
 from local.browser import chromium
 from local.issuer import AUTHORIZE_PATH, TOKEN_PATH
 from tests.e2e.conftest import Service
+from tests.e2e.locators import button
 from tests.waiting import LIMIT, eventually
 
 LIMIT_MS = LIMIT * 1000
@@ -59,6 +60,20 @@ GO_ON = """
 }
 """
 
+HOSTILE = '<img src=x onerror="window.hit=1">\u202e\u0645\u064a\u0646\u0627\u0621 \U0001f3ac ' + "W" * 150
+"""A text that tries to run something, to turn what stands beside it around, and to be wider than its place."""
+IS_AT = """(seconds) => {
+  const video = document.querySelector("media-controller video");
+  return video && Math.abs(video.currentTime - seconds) < 0.2 && !video.seeking;
+}"""
+"""Whether the player is at a time, in seconds."""
+PHONE_AND_DESK: tuple[tuple[Literal["light", "dark"], int], ...] = (("light", 360), ("dark", 1280))
+FAULTS = """(width) => {
+  const { scrollWidth } = document.documentElement;
+  return { wider: scrollWidth > width ? scrollWidth : null, hit: window.hit ?? null };
+}"""
+"""Whether a page is wider than its window, and what a hostile text has run."""
+
 
 def seek(page: Page, text: str) -> None:
     """Go on with the list that a page shows until a text is in it: what other tests made since may stand before it."""
@@ -76,13 +91,25 @@ def wait_until(page: Page, condition: Callable[[], object]) -> None:
 
 
 class Hold:
-    """All requests of a page that a pattern fits hang on their way, until they are let go."""
+    """All requests of a page that a pattern fits, or only some of them, hang on their way until they are let go.
 
-    def __init__(self, page: Page, pattern: str | re.Pattern[str]) -> None:
+    As a context manager it lets them go at the end of the block.
+    """
+
+    def __init__(
+        self, page: Page, pattern: str | re.Pattern[str], wanted: Callable[[Request], bool] = lambda _: True
+    ) -> None:
         self.page = page
         self.held: list[Route] = []
+        self.wanted = wanted
         self.is_open = False
         page.route(pattern, self._meet)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.let_go()
 
     def wait_for(self, count: int) -> None:
         """Wait until this many requests hang."""
@@ -98,6 +125,12 @@ class Hold:
         for route in self._waiting():
             route.fallback()
 
+    def fail(self) -> None:
+        """Lose all that hangs, and nothing else."""
+        self.clear()
+        for route in self._waiting():
+            route.abort()
+
     def cut(self) -> None:
         """Lose the connection, and with it all that hangs."""
         self.page.context.set_offline(True)
@@ -110,7 +143,7 @@ class Hold:
         return [route for route in self.held if route.request.failure is None]
 
     def _meet(self, route: Route) -> None:
-        if self.is_open:
+        if self.is_open or not self.wanted(route.request):
             route.fallback()
         else:
             self.held.append(route)
@@ -132,6 +165,18 @@ def serious(page: Page) -> list[str]:
         page.evaluate(AXE.read_text(encoding="utf-8"))  # the page's own policy lets no script tag in
     found: list[str] = page.evaluate(SERIOUS)
     return found
+
+
+def looks_well(page: Page, *shown: tuple[Literal["light", "dark"], int]) -> None:
+    """See that a page has no serious fault, runs nothing of what users typed, and is no wider than its window.
+
+    `shown` are colours and widths, without which it is looked at in light colours on a phone and in dark ones on a desk.
+    """
+    for scheme, width in shown or PHONE_AND_DESK:
+        page.emulate_media(color_scheme=scheme)
+        page.set_viewport_size({"width": width, "height": 800})
+        assert page.evaluate(FAULTS, width) == {"wider": None, "hit": None}
+        assert serious(page) == []
 
 
 def _checkout() -> dict[str, bytes]:
@@ -216,7 +261,7 @@ class Console:
         # Not until all of it is loaded: a page whose files were refused loads itself again, which would break that off.
         page.goto(f"{self.service.base_url}/console/#/{place}", wait_until="commit")
         if user is not None:
-            expect(page.get_by_role("button", name="Sign out")).to_be_visible()
+            expect(button(page, "Sign out")).to_be_visible()
         return page
 
     def _tokens(self, user: str) -> dict[str, str]:
@@ -245,15 +290,19 @@ class Console:
 
     def sign_in(self, page: Page, user: str) -> None:
         """Sign in as people do: by a click here, and one at the issuer."""
-        page.get_by_role("button", name="Sign in", exact=True).click()
-        page.get_by_role("button", name=user, exact=True).click()
-        expect(page.get_by_role("button", name="Sign out")).to_be_visible()
+        button(page, "Sign in").click()
+        self.identify(page, user)
+        expect(button(page, "Sign out")).to_be_visible()
 
-    def sign_out(self, page: Page, button: str = "Sign out") -> None:
-        """Sign out, and wait until the issuer has sent the page back: what is asked of a page that leaves fails."""
+    def identify(self, page: Page, user: str) -> None:
+        """Choose a user on the issuer's page."""
+        button(page, user).click()
+
+    def sign_out(self, page: Page, by: str = "Sign out") -> None:
+        """Sign out with a button, and wait until the issuer has sent the page back: what is asked of a page that leaves fails."""
         with page.expect_navigation(url=f"{self.service.base_url}/console/**"):
-            page.get_by_role("button", name=button, exact=True).click()
-        expect(page.get_by_role("button", name="Sign in", exact=True)).to_be_visible()
+            button(page, by).click()
+        expect(button(page, "Sign in")).to_be_visible()
 
     def close(self) -> None:
         """Close it, and see that nothing went wrong that no test looked for."""

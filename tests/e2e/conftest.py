@@ -9,7 +9,6 @@ the folder of what the CDK deployed.
 
 import json
 import os
-import uuid
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -26,6 +25,7 @@ from local.ministack import MiniStack
 from local.transcoder import Settings, Transcoder
 from shared.routes import TRANSCODE
 from tests.e2e.receiving import Receiver, receiving
+from tests.names import random_name
 from tests.waiting import LIMIT
 
 if TYPE_CHECKING:
@@ -162,8 +162,8 @@ def _forged(token: str) -> dict[str, str]:
 
 @pytest.fixture
 def unique() -> str:
-    """A word that no other test uses: the service is shared by all."""
-    return uuid.uuid4().hex
+    """A word that no other test uses, and that no text of an interface contains: the service is shared by all."""
+    return random_name()
 
 
 @pytest.fixture

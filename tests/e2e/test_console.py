@@ -1,13 +1,13 @@
-"""The console: its page, its files, signing in, and what happens when a session ends."""
+"""The console: its page, its files, signing in, and what happens when a session or the connection ends."""
 
 import re
-from typing import Literal
+from urllib.parse import parse_qs, urlsplit
 
-import pytest
 from playwright.sync_api import Page, Route, expect
 
-from tests.e2e.browser import Console, serious, wait_until
+from tests.e2e.browser import Console, Hold, looks_well, meet_first
 from tests.e2e.conftest import Service
+from tests.e2e.locators import button, dialog, heading, link
 
 SPOIL = """
 (names) => {
@@ -17,148 +17,113 @@ SPOIL = """
 }
 """
 """Makes tokens such as nobody has issued: the service and the issuer then answer as for those that have ended."""
+AT_ONCE = "const wait = setTimeout; window.setTimeout = (act, _milliseconds, ...rest) => wait(act, 0, ...rest);"
+"""Lets no script wait before it tries again."""
 
 
-def _with_spoilt(console: Console, *tokens: str) -> Page:
-    """A page whose first request of the API comes when its tokens have ended."""
-    page = console.open("nowhere")
-    page.evaluate(SPOIL, tokens)
-    return page
+def _denied(route: Route) -> None:
+    """Answer as an issuer that lets nobody in."""
+    asked = parse_qs(urlsplit(route.request.url).query)
+    back = f"{asked['redirect_uri'][0]}?error=access_denied&state={asked['state'][0]}"
+    route.fulfill(status=302, headers={"Location": back})
 
 
-def _go_to_library(page: Page) -> None:
-    page.get_by_role("link", name="Library", exact=True).click()
+def _beside(console: Console, page: Page) -> Page:
+    """The window that the dialog of an ended session opens."""
+    with console.context.expect_page() as opened:
+        button(dialog(page, "Your session has ended"), "Sign in again").click()
+    return opened.value
 
 
-def test_somebody_signs_in_and_out_again(console: Console) -> None:
-    page = console.open(user=None)
-    console.sign_in(page, "bob")
-    expect(page.get_by_role("heading", name="Library")).to_be_visible()
-    expect(page.get_by_role("banner")).to_contain_text("bob")
-    with page.expect_request(f"{console.issuer}/logout?*"):  # else the issuer might let the next person in as bob
-        console.sign_out(page)
-    assert page.evaluate("sessionStorage.length + localStorage.length") == 0
-
-
-def test_no_address_ever_has_a_token_and_none_keeps_the_code(console: Console) -> None:
+def test_a_person_who_follows_a_link_signs_in_reloads_and_signs_out(console: Console) -> None:
     asked: list[str] = []
     console.context.on("request", lambda request: asked.append(request.url))
-    page = console.open()
+    page = console.open("upload?video=1", user=None)
+    expect(button(page, "Sign in")).to_be_visible()
+    looks_well(page)
+    console.sign_in(page, "alice")
+    expect(heading(page, "Upload")).to_be_visible()
+    expect(page).to_have_url(re.compile(rf"^{console.service.base_url}/console/(index\.html)?#/upload\?video=1$"))
     tokens = page.evaluate("Object.values(JSON.parse(sessionStorage.getItem('tokens')))")
     assert len(tokens) == 2
-    assert not [url for url in asked if any(token in url for token in tokens)]
-    expect(page).to_have_url(re.compile(rf"^{console.service.base_url}/console/(index\.html)?#/$"))
 
-
-def test_a_reload_keeps_who_is_signed_in_and_where(console: Console) -> None:
-    page = console.open("nowhere")
     page.reload()
-    expect(page.get_by_role("heading", name="Not found")).to_be_visible()
+    expect(heading(page, "Upload")).to_be_visible()
     expect(page.get_by_role("banner")).to_contain_text("alice")
+    page.keyboard.press("Tab")
+    expect(link(page, "Skip to content")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("main")).to_be_focused()
+    with page.expect_request(f"{console.issuer}/logout?*"):  # else the issuer might let the next person in as alice
+        console.sign_out(page)
+    assert page.evaluate("sessionStorage.length + localStorage.length") == 0
+    assert not [url for url in asked if any(token in url for token in tokens)]
 
 
-def test_somebody_who_follows_a_link_gets_there_after_signing_in(console: Console) -> None:
-    page = console.open("upload?video=1", user=None)
-    console.sign_in(page, "alice")
-    expect(page.get_by_role("heading", name="Upload", exact=True)).to_be_visible()
-    expect(page).to_have_url(re.compile(r"#/upload\?video=1$"))
-
-
-def test_a_token_that_has_ended_is_renewed_without_a_word(console: Console) -> None:
-    page = _with_spoilt(console, "accessToken")
+def test_a_token_that_has_ended_is_renewed_but_not_for_somebody_who_signs_out(console: Console) -> None:
+    page = console.open("nowhere")
+    page.evaluate(SPOIL, ["accessToken"])
     spoilt = page.evaluate("sessionStorage.getItem('tokens')")
-    with page.expect_response(lambda answer: "/v1/videos?" in answer.url and answer.status == 200):
-        _go_to_library(page)
+    failing = {"error": "server_error"}
+    meet_first(page, f"{console.issuer}/token", lambda route: route.fulfill(status=503, json=failing))
+    link(page, "Library").click()
+    expect(page.get_by_role("alert")).to_contain_text("No connection")  # which ends no session
     expect(page.get_by_role("dialog")).to_have_count(0)
+    with page.expect_response(lambda answer: "/v1/videos?" in answer.url and answer.status == 200):
+        button(page, "Try again").click()
+    expect(page.get_by_role("alert")).to_have_count(0)
     assert page.evaluate("sessionStorage.getItem('tokens')") != spoilt
 
-
-def test_a_session_that_has_ended_goes_on_where_it_was_after_signing_in_beside_it(console: Console) -> None:
-    page = _with_spoilt(console, "accessToken", "refreshToken")
-    _go_to_library(page)
-    dialog = page.get_by_role("dialog", name="Your session has ended")
-    with console.context.expect_page() as other:
-        dialog.get_by_role("button", name="Sign in again").click()
-    beside = other.value
-    with page.expect_response(lambda answer: "/v1/videos?" in answer.url and answer.status == 200):
-        beside.get_by_role("button", name="alice", exact=True).click()
-    expect(dialog).to_have_count(0)
-    expect(page.get_by_role("heading", name="Library")).to_be_visible()
-
-
-def test_an_issuer_that_fails_for_a_moment_ends_no_session(console: Console) -> None:
-    page = _with_spoilt(console, "accessToken")
-    page.route(f"{console.issuer}/token", lambda route: route.fulfill(status=503, json={"error": "server_error"}))
-    _go_to_library(page)
-    expect(page.get_by_role("alert")).to_contain_text("No connection")
-    expect(page.get_by_role("dialog")).to_have_count(0)
-    page.unroute(f"{console.issuer}/token")
-    page.get_by_role("button", name="Try again").click()
-    expect(page.get_by_role("alert")).to_have_count(0)
-
-
-def test_signing_out_while_a_token_is_renewed_stays_so(console: Console) -> None:
-    page = _with_spoilt(console, "accessToken")
-    held: list[Route] = []
-
-    def hold(route: Route) -> None:
-        held.append(route)
-
-    page.route(f"{console.issuer}/token", hold)
-    with page.expect_request(f"{console.issuer}/token"):
-        _go_to_library(page)
+    page.evaluate(SPOIL, ["accessToken"])
+    renewal = Hold(page, f"{console.issuer}/token")
+    link(page, "Playlists").click()
+    renewal.wait_for(1)
     page.route(f"{console.issuer}/logout?*", lambda route: route.fulfill(status=204))  # so that this page stays
-    page.get_by_role("button", name="Sign out").click()
-    expect(page.get_by_role("button", name="Sign in")).to_be_visible()
+    button(page, "Sign out").click()
+    expect(button(page, "Sign in")).to_be_visible()
     with page.expect_response(f"{console.issuer}/token"):
-        held[0].continue_()
-    expect(page.get_by_role("button", name="Sign in")).to_be_visible()
+        renewal.let_go()
+    expect(button(page, "Sign in")).to_be_visible()
     assert page.evaluate("sessionStorage.getItem('tokens')") is None
 
 
-def test_an_answer_that_breaks_off_is_a_lost_connection(console: Console) -> None:
+def test_an_ended_session_waits_for_the_same_person_to_sign_in_again(console: Console) -> None:
     page = console.open("nowhere")
-    cut = "() => { Response.prototype.json = Response.prototype.text = async () => { throw new TypeError('cut') } }"
-    page.evaluate(cut)
-    _go_to_library(page)
-    expect(page.get_by_role("alert").first).to_contain_text("No connection")
+    page.evaluate(SPOIL, ["accessToken", "refreshToken"])
+    link(page, "Playlists").click()
+    ended = dialog(page, "Your session has ended")
+    expect(ended).to_be_visible()
+    refusing = [True]
+    console.context.route("**/authorize?*", lambda route: _denied(route) if refusing else route.fallback())
+    refused = _beside(console, page)
+    expect(refused.get_by_role("alert")).to_contain_text("access_denied")
+    refused.close()
+    refusing.clear()
+
+    stranger = _beside(console, page)
+    console.identify(stranger, "bob")
+    expect(stranger.get_by_role("alert")).to_contain_text("You signed in as bob, and the other window waits for alice.")
+    stranger.close()
+    expect(ended).to_be_visible()
+
+    with page.expect_response(lambda answer: "/v1/playlists?" in answer.url and answer.status == 200):
+        console.identify(_beside(console, page), "alice")
+    expect(ended).to_have_count(0)
+    expect(heading(page, "Playlists")).to_be_visible()
 
 
-def test_signing_in_beside_it_that_is_refused_says_so_there(console: Console) -> None:
-    page = _with_spoilt(console, "accessToken", "refreshToken")
-    console.context.route(
-        "**/authorize?*", lambda route: route.fulfill(status=302, headers={"Location": _denied(route.request.url)})
-    )
-    _go_to_library(page)
-    dialog = page.get_by_role("dialog", name="Your session has ended")
-    with console.context.expect_page() as other:
-        dialog.get_by_role("button", name="Sign in again").click()
-    expect(other.value.get_by_role("alert")).to_contain_text("access_denied")
-    expect(dialog).to_be_visible()
+def test_signing_in_that_fails_says_why(console: Console) -> None:
+    page = console.open(user=None)
+    meet_first(page, "**/authorize?*", _denied)
+    button(page, "Sign in").click()
+    expect(page.get_by_role("alert")).to_contain_text("access_denied")
+    config = {"issuer": console.issuer, "clientId": None, "scopes": "", "audience": None}
+    page.route("**/config.json", lambda route: route.fulfill(json=config))
+    button(page, "Sign in").click()
+    expect(page.get_by_role("alert")).to_contain_text("set consoleClient")
 
 
-def test_signing_out_asks_before_it_drops_what_is_not_saved(console: Console) -> None:
-    video = console.service.create(title="Before")
-    page = console.open(f"videos/{video['videoId']}")
-    page.get_by_role("button", name="Edit").click()
-    page.get_by_role("textbox", name="Title").fill("Not saved")
-    page.get_by_role("button", name="Sign out").click()
-    page.get_by_role("dialog").get_by_role("button", name="Stay").click()
-    expect(page.get_by_role("textbox", name="Title")).to_have_value("Not saved")
-
-
-def test_nobody_else_takes_over_a_session_that_has_ended(console: Console) -> None:
-    page = _with_spoilt(console, "accessToken", "refreshToken")
-    _go_to_library(page)
-    dialog = page.get_by_role("dialog", name="Your session has ended")
-    with console.context.expect_page() as other:
-        dialog.get_by_role("button", name="Sign in again").click()
-    other.value.get_by_role("button", name="bob", exact=True).click()
-    expect(other.value.get_by_role("alert")).to_contain_text("bob")
-    expect(dialog).to_be_visible()
-
-
-def test_files_that_are_refused_at_first_are_asked_for_again(console: Console) -> None:
+def test_files_that_are_refused_are_asked_for_again_until_the_page_says_so(console: Console) -> None:
     refused: list[str] = []
 
     def refuse_once(route: Route) -> None:
@@ -168,93 +133,38 @@ def test_files_that_are_refused_at_first_are_asked_for_again(console: Console) -
             refused.append(route.request.url)
             route.fulfill(status=503, json={"message": "Service Unavailable"})
 
+    console.context.add_init_script(AT_ONCE)
     console.context.route(re.compile(r"/(api|load|preact)\.js$"), refuse_once)
-    page = console.open(user=None)
-    expect(page.get_by_role("button", name="Sign in")).to_be_visible()
+    expect(button(console.open(user=None), "Sign in")).to_be_visible()
     assert len(refused) == 3
-
-
-def test_a_console_whose_files_do_not_come_says_so(console: Console) -> None:
     console.context.route(re.compile(r"/api\.js$"), lambda route: route.abort())
-    page = console.open(user=None)
-    expect(page.get_by_text("The console cannot be loaded")).to_be_visible()
+    expect(console.open(user=None).locator("#app")).to_contain_text("The console cannot be loaded")
 
 
-def test_signing_in_that_is_refused_says_why(console: Console) -> None:
-    page = console.open(user=None)
-    page.route(
-        "**/authorize?*", lambda route: route.fulfill(status=302, headers={"Location": _denied(route.request.url)})
-    )
-    page.get_by_role("button", name="Sign in").click()
-    expect(page.get_by_role("alert")).to_contain_text("access_denied")
-
-
-def _denied(url: str) -> str:
-    back, state = (re.search(rf"{name}=([^&]+)", url) for name in ("redirect_uri", "state"))
-    assert back is not None
-    assert state is not None
-    return f"{back[1].replace('%3A', ':').replace('%2F', '/')}?error=access_denied&state={state[1]}"
-
-
-def test_a_deployment_without_a_client_for_the_console_says_what_is_missing(console: Console) -> None:
-    page = console.open(user=None)
-    config = {"issuer": console.issuer, "clientId": None, "scopes": "", "audience": None}
-    page.route("**/config.json", lambda route: route.fulfill(json=config))
-    page.get_by_role("button", name="Sign in").click()
-    expect(page.get_by_role("alert")).to_contain_text("consoleClient")
-
-
-def test_without_a_connection_a_screen_says_so_and_can_be_tried_again(console: Console) -> None:
-    page = console.open("upload")
-    expect(page.get_by_role("heading", level=1)).to_have_text("Upload")
+def test_without_a_connection_each_screen_says_so_and_can_be_tried_again(console: Console) -> None:
+    page = console.open("nowhere")
+    title = page.get_by_role("heading", level=1)
+    expect(title).to_have_text("Not found")
+    page.route("**/screens/webhooks.js", lambda route: route.abort())
     console.context.set_offline(True)
-    page.get_by_role("link", name="Library", exact=True).click()
+    link(page, "Webhooks").click()
+    expect(title).to_have_text("Not loaded")
+    expect(page.get_by_role("alert")).to_contain_text("No connection")
+    link(page, "Library").click()
+    expect(title).to_have_text("Library")
     expect(page.get_by_role("alert")).to_contain_text("No connection")
     console.context.set_offline(False)
-    page.get_by_role("button", name="Try again").click()
+    button(page, "Try again").click()
     expect(page.get_by_role("alert")).to_have_count(0)
 
-
-def test_a_screen_that_cannot_be_loaded_says_why_where_it_is_wanted_only(console: Console) -> None:
-    page = console.open("nowhere")
-    expect(page.get_by_role("heading", level=1)).to_have_text("Not found")
-    heading = page.get_by_role("heading", level=1)
-    console.context.set_offline(True)
-    page.route("**/screens/webhooks.js", lambda route: route.abort())
-    page.get_by_role("link", name="Webhooks", exact=True).click()
-    expect(heading).to_have_text("Not loaded")
-    expect(page.get_by_role("alert")).to_contain_text("No connection")
-    page.get_by_role("link", name="Library", exact=True).click()
-    expect(heading).to_have_text("Library")
-    console.context.set_offline(False)
-    refused: list[Route] = []
-    page.route("**/screens/upload.js", lambda route: refused.append(route))
-    page.get_by_role("link", name="Upload", exact=True).click()
-    expect(heading).to_have_count(0)
-    page.get_by_role("link", name="Library", exact=True).click()
-    expect(heading).to_have_text("Library")
-    # It fails only after somebody has gone elsewhere.
-    wait_until(page, lambda: refused)
-    refused[0].abort()
-    page.unroute("**/screens/upload.js")
-    page.get_by_role("link", name="Playlists", exact=True).click()
-    expect(heading).to_have_text("Playlists")
-
-
-def test_the_keyboard_gets_past_the_header_at_once(console: Console) -> None:
-    page = console.open("nowhere")
-    page.keyboard.press("Tab")
-    expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
-    page.keyboard.press("Enter")
-    expect(page.get_by_role("main")).to_be_focused()
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_everybody_can_sign_in(console: Console, scheme: Literal["light", "dark"]) -> None:
-    page = console.open(user=None)
-    page.emulate_media(color_scheme=scheme)
-    expect(page.get_by_role("button", name="Sign in")).to_be_visible()
-    assert serious(page) == []
+    screen = Hold(page, "**/screens/upload.js")
+    link(page, "Upload").click()
+    screen.wait_for(1)
+    link(page, "Library").click()
+    expect(title).to_have_text("Library")
+    screen.fail()  # which is of no matter to somebody who has gone elsewhere
+    link(page, "Playlists").click()
+    expect(title).to_have_text("Playlists")
 
 
 def test_files_are_named_after_their_content_and_kept_for_good(service: Service) -> None:
