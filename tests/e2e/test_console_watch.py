@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, Route, expect
 
-from tests.e2e.browser import LIMIT_MS, Console, announced, meet_first, serious
+from tests.e2e.browser import LIMIT_MS, Console, Hold, announced, looks_well, meet_first
 from tests.e2e.conftest import Service
+from tests.e2e.locators import button, dialog, field, group, heading, link, text
 from tests.films import clip
 from tests.waiting import eventually
 
@@ -54,7 +55,7 @@ def player(page: Page) -> Locator:
 
 def play(page: Page, seconds: float = 1) -> float:
     """Play until a time, as people do; where it is then."""
-    page.get_by_role("button", name="play", exact=True).click()
+    button(page, "play").click()
     return played(page, seconds)
 
 
@@ -68,37 +69,69 @@ def job(page: Page, name: str) -> Locator:
     return page.get_by_role("listitem").filter(has_text=name)
 
 
-def test_a_film_is_watched_while_it_is_made(console: Console) -> None:
+def test_a_film_is_watched_while_it_is_made_and_after_it_was_deleted_and_restored(console: Console) -> None:
     video = console.service.create(title="To be made")
     page = console.open(f"videos/{video['videoId']}")
-    expect(page.get_by_text("No film has arrived.")).to_be_visible()
-    expect(page.get_by_role("link", name="Upload a film")).to_have_attribute(
-        "href", f"#/upload?video={video['videoId']}"
-    )
+    expect(page.get_by_role("main")).to_contain_text("No film has arrived.")
+    expect(link(page, "Upload a film")).to_have_attribute("href", f"#/upload?video={video['videoId']}")
     console.service.upload(video, clip("bikes").read_bytes())
-    expect(job(page, "Looking at the film")).to_be_visible()
     for name in ("Looking at the film", "Poster", "Storyboard", "Version in 240p"):
         expect(job(page, name)).to_contain_text("done")
     expect(page.locator(".facts")).to_contain_text("ready")
     page.locator("media-poster-image img").evaluate(LOADED)
-    expect(page.get_by_text("Nobody else can play it now. The video is private.")).to_be_visible()
+    expect(page.get_by_role("main")).to_contain_text("Nobody else can play it now. The video is private.")
     expect(player(page)).to_have_attribute("src", RENDITION)
-    assert play(page) > 1
+    expect(text(page, "4 jobs, all done")).to_be_visible()  # so that nothing changes it from here on
+    before = play(page)
+    assert before > 1
     assert page.evaluate("performance.getEntriesByType('navigation')[0].type") == "navigate"
 
+    field(page, "Speed").select_option("1.5")
+    button(page, "Delete").click()
+    button(dialog(page, "Delete this video?"), "Delete").click()
+    expect(player(page)).to_have_count(0)
+    button(page, "Restore").click()
+    expect(player(page)).to_have_js_property("playbackRate", 1.5)
+    assert play(page, before) >= before
 
-def test_another_quality_goes_on_where_the_first_was(console: Console, film: dict[str, Any]) -> None:
+
+def test_a_film_goes_on_in_another_quality_and_after_a_lost_connection(console: Console, film: dict[str, Any]) -> None:
     page = console.open(f"videos/{film['videoId']}")
+    is_lost: list[bool] = []
+    for films in (RENDITION, SOURCE):
+        page.route(films, lambda route: route.abort() if is_lost else route.fallback())
     expect(player(page)).to_have_attribute("src", RENDITION)
     player(page).evaluate(NOTE_CHANGE)
     before = play(page)
-    page.get_by_label("Quality").select_option("source")
+    field(page, "Quality").select_option("source")
     expect(player(page)).to_have_attribute("src", SOURCE)
     assert played(page, before) > before
     assert -0.1 < page.evaluate("window.wentOn - window.left") < 5
 
+    is_lost.append(True)
+    field(page, "Quality").select_option("240p")
+    lost = page.get_by_role("alert").filter(has_text="The film does not come")
+    expect(lost).to_be_visible()
+    expect(page.get_by_role("main")).not_to_contain_text("This browser does not play")
+    is_lost.clear()
+    button(lost, "Try again").click()
+    assert played(page, before) >= before
+    expect(lost).to_have_count(0)
 
-def test_the_scrubber_shows_pictures_of_the_storyboard(console: Console, film: dict[str, Any]) -> None:
+    for _ in ("240p", "source"):  # as when each of them is damaged
+        player(page).evaluate("""(video) => {
+          Object.defineProperty(video, "error", { value: { code: 3 }, configurable: true });
+          video.dispatchEvent(new Event("error"));
+          delete video.error;
+        }""")
+    expect(page.get_by_role("main")).to_contain_text("This film does not play here")
+    button(page, "Try again").click()
+    assert play(page, before) >= before
+
+
+def test_the_scrubber_shows_pictures_of_the_storyboard_and_none_of_elsewhere(
+    console: Console, film: dict[str, Any]
+) -> None:
     page = console.open(f"videos/{film['videoId']}", "bob")
     scrubber = page.locator("media-time-range")
     expect(scrubber).to_have_attribute("mediaduration", re.compile(r"^10(\.|$)"))
@@ -111,9 +144,8 @@ def test_the_scrubber_shows_pictures_of_the_storyboard(console: Console, film: d
         expect(picture).to_be_visible()
         expect(picture).to_have_attribute("mediapreviewimage", re.compile(r"storyboard\.jpg#xywh=\d+,0,160,68$"))
     picture.locator("img").evaluate(LOADED)
+    page.close()
 
-
-def test_pictures_of_elsewhere_are_not_asked_for(console: Console, film: dict[str, Any]) -> None:
     def elsewhere(route: Route) -> None:
         """Their owner may say any address."""
         answer = route.fetch()
@@ -131,92 +163,48 @@ def test_pictures_of_elsewhere_are_not_asked_for(console: Console, film: dict[st
     page.route("**/storyboard.vtt*", sheets)
     with page.expect_response("**/storyboard.vtt*"):  # the one that the service itself says
         page.goto(f"{console.service.base_url}/console/#/videos/{film['videoId']}")
-    expect(page.get_by_text("4 jobs, all done")).to_be_visible()
+    expect(text(page, "4 jobs, all done")).to_be_visible()
     page.locator("media-time-range").hover()
     expect(page.locator("media-poster-image")).to_have_count(0)  # and `console` knows who was asked
 
 
-def test_an_address_that_has_ended_is_renewed(console: Console, film: dict[str, Any]) -> None:
+def test_an_address_that_has_ended_is_renewed_and_another_film_plays_for_one_that_cannot(
+    console: Console, film: dict[str, Any]
+) -> None:
     page = console.open("nowhere")
     refused: list[str] = []
-    held: list[Route] = []
 
     def refuse(route: Route) -> None:
         refused.append(route.request.url)
         route.fulfill(status=403, body="<Error><Code>AccessDenied</Code></Error>", content_type="application/xml")
 
     meet_first(page, RENDITION, refuse)
-    page.route("**/playback", lambda route: held.append(route) if refused else route.continue_())
-    with page.expect_request(lambda request: bool(refused) and request.url.endswith("/playback")):
+    with Hold(page, "**/playback", lambda _: bool(refused)) as renewal:
         page.goto(f"{console.service.base_url}/console/#/videos/{film['videoId']}")
-    page.get_by_role("button", name="play", exact=True).click()  # while there is nothing to play yet
-    (renewal,) = held
-    renewal.continue_()
+        renewal.wait_for(1)
+        button(page, "play").click()  # while there is nothing to play yet
     assert played(page, 1) > 1
+    page.close()
 
-
-def test_what_the_browser_cannot_play_is_left_for_what_it_can(console: Console, film: dict[str, Any]) -> None:
     page = console.open("nowhere")
+    is_lost: list[bool] = []
     page.route(RENDITION, lambda route: route.fulfill(status=200, body="not a film", content_type="video/mp4"))
+    page.route(SOURCE, lambda route: route.abort() if is_lost else route.fallback())
     page.goto(f"{console.service.base_url}/console/#/videos/{film['videoId']}")
-    expect(page.get_by_text("This browser does not play 240p")).to_be_visible()
+    expect(page.get_by_role("main")).to_contain_text("This browser does not play 240p")
     expect(player(page)).to_have_attribute("src", SOURCE)
     assert play(page) > 1
-    page.route(SOURCE, lambda route: route.abort())
+    is_lost.append(True)
     page.reload()
-    expect(page.get_by_text("This film does not play here")).to_be_visible()
-    page.unroute(SOURCE)
-    page.get_by_role("button", name="Try again").click()
+    expect(page.get_by_role("main")).to_contain_text("This film does not play here")
+    is_lost.clear()
+    button(page, "Try again").click()
     assert play(page) > 1
 
 
-def test_a_film_that_comes_back_plays_as_before(console: Console) -> None:
-    video = console.service.create(title="Comes back")
-    console.service.upload(video, clip("bikes").read_bytes())
-    page = console.open(f"videos/{video['videoId']}")
-    expect(page.get_by_text("4 jobs, all done")).to_be_visible()  # so that nothing changes it from here on
-    before = play(page)
-    page.get_by_label("Speed").select_option("1.5")
-    page.get_by_role("button", name="Delete").click()
-    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
-    expect(player(page)).to_have_count(0)
-    page.get_by_role("button", name="Restore").click()
-    expect(player(page)).to_have_js_property("playbackRate", 1.5)
-    assert play(page, before) >= before
-
-
-def test_a_film_whose_connection_is_lost_goes_on_later(console: Console, film: dict[str, Any]) -> None:
-    page = console.open(f"videos/{film['videoId']}")
-    before = play(page)
-    page.get_by_label("Quality").select_option("source")
-    played(page, before)
-    page.route(RENDITION, lambda route: route.abort())
-    page.route(SOURCE, lambda route: route.abort())
-    page.get_by_label("Quality").select_option("240p")
-    lost = page.get_by_role("alert").filter(has_text="The film does not come")
-    expect(lost).to_be_visible()
-    expect(page.get_by_text("This browser does not play")).to_have_count(0)
-    page.unroute_all()
-    lost.get_by_role("button", name="Try again").click()
-    assert played(page, before) >= before
-    expect(lost).to_have_count(0)
-
-
-def test_a_film_of_which_nothing_plays_is_tried_again(console: Console, film: dict[str, Any]) -> None:
-    page = console.open(f"videos/{film['videoId']}")
-    before = play(page)
-    for _ in ("240p", "source"):  # as when each of them is damaged
-        player(page).evaluate("""(video) => {
-          Object.defineProperty(video, "error", { value: { code: 3 }, configurable: true });
-          video.dispatchEvent(new Event("error"));
-          delete video.error;
-        }""")
-    expect(page.get_by_text("This film does not play here")).to_be_visible()
-    page.get_by_role("button", name="Try again").click()
-    assert play(page, before) >= before
-
-
-def test_a_view_counts_once_for_each_visit_and_its_owner_sees_it(console: Console, film: dict[str, Any]) -> None:
+def test_a_view_counts_once_for_each_visit_and_owners_see_it_and_choose_the_poster(
+    console: Console, film: dict[str, Any]
+) -> None:
     page = console.open(f"videos/{film['videoId']}", "bob")  # nobody else of these tests plays it, but for its owner
     play(page)
     expect(page.locator(".facts")).to_contain_text("1 view")
@@ -224,69 +212,22 @@ def test_a_view_counts_once_for_each_visit_and_its_owner_sees_it(console: Consol
     with page.expect_response("**/views") as again:
         play(page)
     assert again.value.json()["reason"] == "repeated"
+    page.close()
+
     path = f"/v1/videos/{film['videoId']}/views"
     eventually(lambda: console.service.request("GET", path).json()["total"])
     page = console.open(f"videos/{film['videoId']}", "alice")
-    expect(page.get_by_role("img", name=re.compile("^1 view in 30 days"))).to_be_visible()
-    expect(page.get_by_text("A view of the same viewer was counted")).to_be_visible()
-    page.get_by_label("24 hours").check()
-    expect(page.get_by_role("img", name=re.compile("^1 view in 24 hours"))).to_be_visible()
-    page.get_by_text("As a table").click()
+    expect(page.get_by_role("img", name=re.compile("^1 view in 30 days.*$"))).to_be_visible()
+    expect(page.get_by_role("main")).to_contain_text("A view of the same viewer was counted")
+    field(page, "24 hours").check()
+    expect(page.get_by_role("img", name=re.compile("^1 view in 24 hours.*$"))).to_be_visible()
+    text(page, "As a table").click()
     expect(page.get_by_role("table").locator("tbody tr")).to_have_count(24)
 
-
-def test_a_file_that_is_not_a_film_says_so_and_asks_for_another(console: Console) -> None:
-    video = console.service.create(title="Not a film")
-    page = console.open(f"videos/{video['videoId']}")
-    console.service.upload(video, b"Minutes of the meeting. " * 100)
-    probe = job(page, "Looking at the film")
-    expect(probe).to_contain_text("The file is not a film in a supported format")
-    expect(probe.get_by_role("link", name="Upload another film")).to_have_attribute(
-        "href", f"#/upload?video={video['videoId']}"
-    )
-    expect(probe.get_by_role("button")).to_have_count(0)
-    expect(page.get_by_text("This film does not play here")).to_be_visible()
-    expect(page.get_by_role("main")).not_to_contain_text("POST")  # which is what programs are told to do
-    assert serious(page) == []
-
-    def not_for_good(route: Route) -> None:
-        """What another attempt may repair looks the same, but for one word."""
-        answer = route.fetch()
-        jobs = answer.json()
-        for one in jobs["items"]:
-            one.get("error", {}).pop("final", None)
-        route.fulfill(response=answer, body=json.dumps(jobs))
-
-    def attempt() -> int:
-        jobs = console.service.request("GET", f"/v1/videos/{video['videoId']}/jobs").json()["items"]
-        return int(next(one["attempt"] for one in jobs if one["kind"] == "probe"))
-
-    before = attempt()
-    page.route("**/jobs", not_for_good)
-    page.reload()
-    with page.expect_response("**/jobs/probe/retry") as retried:
-        probe.get_by_role("button", name="Try again: Looking at the film").click()
-    assert retried.value.status == 202
-    eventually(attempt, lambda number: number > before)  # it may have failed again before the page looked
-    page.unroute_all(behavior="wait")
-    page.reload()
-    expect(probe.get_by_role("link", name="Upload another film")).to_be_visible()
-
-
-def test_a_private_video_of_somebody_else_says_why_it_is_not_shown(console: Console) -> None:
-    video = console.service.create(user="bob", title="Mine alone")
-    page = console.open(f"videos/{video['videoId']}", "alice")
-    expect(page.get_by_role("heading", name="You cannot see this video")).to_be_visible()
-    expect(page.get_by_text("it is private, not ready, not published yet, or expired")).to_be_visible()
-
-
-def test_the_poster_is_chosen_by_keyboard(console: Console, film: dict[str, Any]) -> None:
-    page = console.open(f"videos/{film['videoId']}")
     poster = page.locator("media-poster-image")
     before = poster.get_attribute("src") or ""
-    page.get_by_text("Choose the moment that it shows").press("Enter")
-    moments = page.get_by_role("group", name="Moments of the film").get_by_role("radio")
-    expect(moments).to_have_count(10)
+    text(page, "Choose the moment that it shows").press("Enter")
+    expect(group(page, "Moments of the film").get_by_role("radio")).to_have_count(10)
     page.keyboard.press("Tab")
     page.keyboard.press("ArrowRight")
     page.keyboard.press("ArrowRight")
@@ -294,16 +235,49 @@ def test_the_poster_is_chosen_by_keyboard(console: Console, film: dict[str, Any]
     announced(page, "The new poster is there.")
     expect(poster).not_to_have_attribute("src", before)
     poster.locator("img").evaluate(LOADED)
+    expect(text(page, "4 jobs, all done")).to_be_attached()
+    looks_well(page, ("light", 1280), ("dark", 360))
 
 
-def test_nothing_on_the_screen_stands_in_anybodys_way(console: Console, film: dict[str, Any]) -> None:
-    page = console.open(f"videos/{film['videoId']}")
-    expect(player(page)).to_be_visible()
-    for summary in ("4 jobs, all done", "Choose the moment that it shows"):
-        page.get_by_text(summary).click()
-    expect(page.get_by_text("In the last 24 hours")).to_be_visible()
-    assert serious(page) == []
-    page.emulate_media(color_scheme="dark")
-    page.set_viewport_size({"width": 360, "height": 640})
-    assert serious(page) == []
-    assert page.evaluate("document.documentElement.scrollWidth") == 360
+def test_a_film_that_cannot_be_shown_says_why(console: Console) -> None:
+    page = console.open(f"videos/{console.service.create(user='bob', title='Mine alone')['videoId']}", "alice")
+    expect(heading(page, "You cannot see this video")).to_be_visible()
+    expect(page.get_by_role("main")).to_contain_text("it is private, not ready, not published yet, or expired")
+
+    video = console.service.create(title="Not a film")
+    console.service.upload(video, b"Minutes of the meeting. " * 100)
+    page.goto(f"{console.service.base_url}/console/#/videos/{video['videoId']}")
+    probe = job(page, "Looking at the film")
+    expect(probe).to_contain_text("The file is not a film in a supported format")
+    another = link(probe, "Upload another film")
+    expect(another).to_have_attribute("href", f"#/upload?video={video['videoId']}")
+    expect(probe.get_by_role("button")).to_have_count(0)
+    expect(page.get_by_role("main")).to_contain_text("This film does not play here")
+    expect(page.get_by_role("main")).not_to_contain_text("POST")  # which is what programs are told to do
+    looks_well(page)
+
+    is_final: list[bool] = []
+
+    def jobs(route: Route) -> None:
+        """What another attempt may repair looks the same, but for one word."""
+        answer = route.fetch()
+        listed = answer.json()
+        for one in listed["items"]:
+            if not is_final:
+                one.get("error", {}).pop("final", None)
+        route.fulfill(response=answer, body=json.dumps(listed))
+
+    def attempt() -> int:
+        listed = console.service.request("GET", f"/v1/videos/{video['videoId']}/jobs").json()["items"]
+        return int(next(one["attempt"] for one in listed if one["kind"] == "probe"))
+
+    before = attempt()
+    page.route("**/jobs", jobs)
+    page.reload()
+    with page.expect_response("**/jobs/probe/retry") as retried:
+        button(probe, "Try again: Looking at the film").click()
+    assert retried.value.status == 202
+    eventually(attempt, lambda number: number > before)  # it may have failed again before the page looked
+    is_final.append(True)
+    page.reload()
+    expect(another).to_be_visible()
