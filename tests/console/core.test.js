@@ -148,6 +148,7 @@ test("what came into a list or left it is counted, and what only moved is not", 
   assert.equal(whole("new", "a", "b"), 2); // c is gone, as the page is all there is
   assert.equal(part("new", "a", "b"), 1); // c may stand on the next page
   assert.equal(part("a", "c"), 1);
+  assert.equal(part("a", "z"), 0); // what follows the last that both have may have moved there
   assert.equal(differences([], { items: items("a"), nextCursor: null }, key), 1);
 });
 
