@@ -61,7 +61,7 @@ GO_ON = """
 """
 
 HOSTILE = '<img src=x onerror="window.hit=1">\u202e\u0645\u064a\u0646\u0627\u0621 \U0001f3ac ' + "W" * 150
-"""A text that tries to run something, to turn what stands beside it around, and to be wider than its place."""
+"""A text with markup, a right-to-left override and a long word."""
 IS_AT = """(seconds) => {
   const video = document.querySelector("media-controller video");
   return video && Math.abs(video.currentTime - seconds) < 0.2 && !video.seeking;

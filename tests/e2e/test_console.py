@@ -22,13 +22,13 @@ AT_ONCE = "const wait = setTimeout; window.setTimeout = (act, _milliseconds, ...
 
 
 def _denied(route: Route) -> None:
-    """Answer as an issuer that lets nobody in."""
+    """Answer as an issuer that denies access."""
     asked = parse_qs(urlsplit(route.request.url).query)
     back = f"{asked['redirect_uri'][0]}?error=access_denied&state={asked['state'][0]}"
     route.fulfill(status=302, headers={"Location": back})
 
 
-def _beside(console: Console, page: Page) -> Page:
+def _second_window(console: Console, page: Page) -> Page:
     """The window that the dialog of an ended session opens."""
     with console.context.expect_page() as opened:
         button(dialog(page, "Your session has ended"), "Sign in again").click()
@@ -95,19 +95,19 @@ def test_an_ended_session_waits_for_the_same_person_to_sign_in_again(console: Co
     expect(ended).to_be_visible()
     refusing = [True]
     console.context.route("**/authorize?*", lambda route: _denied(route) if refusing else route.fallback())
-    refused = _beside(console, page)
+    refused = _second_window(console, page)
     expect(refused.get_by_role("alert")).to_contain_text("access_denied")
     refused.close()
     refusing.clear()
 
-    stranger = _beside(console, page)
+    stranger = _second_window(console, page)
     console.identify(stranger, "bob")
     expect(stranger.get_by_role("alert")).to_contain_text("You signed in as bob, and the other window waits for alice.")
     stranger.close()
     expect(ended).to_be_visible()
 
     with page.expect_response(lambda answer: "/v1/playlists?" in answer.url and answer.status == 200):
-        console.identify(_beside(console, page), "alice")
+        console.identify(_second_window(console, page), "alice")
     expect(ended).to_have_count(0)
     expect(heading(page, "Playlists")).to_be_visible()
 

@@ -299,7 +299,7 @@ def test_credits_are_added_edited_by_two_people_and_removed(console: Console, un
     assert [credit["name"] for credit in console.service.request("GET", path).json()["items"]] == ["First"]
 
 
-def test_nothing_is_typed_into_a_form_that_is_being_saved(console: Console) -> None:
+def test_form_takes_no_input_while_it_is_saved(console: Console) -> None:
     video = console.service.create(title="Before")
     credit = {"name": "Ada", "ordering": 1, "roles": [{"category": "actor"}]}
     console.service.request("PUT", f"/v1/videos/{video['videoId']}/credits/nm1", json=credit)

@@ -196,7 +196,7 @@ def test_going_back_leaves_alone_what_others_changed_unless_it_is_ticked(console
     expect(entries(page).first).to_contain_text("Title: SPOILT → The harbour")
 
 
-def test_one_change_is_undone_and_going_back_begins_anew_when_somebody_is_faster(console: Console) -> None:
+def test_undo_of_one_change_and_going_back_restart_after_a_concurrent_change(console: Console) -> None:
     video = spoilt(console.service)
     page = history(console, video, "admin")
     button(page, "Undo this change: version 2").click()

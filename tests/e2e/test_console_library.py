@@ -100,7 +100,7 @@ def at(page: Page, query: str) -> None:
     expect(page).to_have_url(re.compile(re.escape(f"#/{query}") + "$"))
 
 
-def asked(page: Page, path: str) -> AbstractContextManager[object]:
+def answered(page: Page, path: str) -> AbstractContextManager[object]:
     """Wait at the end until the service has answered such a request."""
     return page.expect_response(lambda answer: f"/v1/{path}" in answer.url and answer.status == 200)
 
@@ -173,7 +173,7 @@ def test_every_choice_has_an_address_to_link_reload_and_go_back_to(console: Cons
     expect(page.get_by_role("alert")).to_contain_text("Only admins can list all videos by status")
 
 
-def test_each_kind_of_list_can_be_chosen(console: Console, unique: str) -> None:
+def test_library_shows_each_kind_of_list(console: Console, unique: str) -> None:
     publish(console.service, title="Found", category=unique, tags=[unique])
     eventually(lambda: console.service.request("GET", f"/v1/videos?tag={unique}", "bob").json()["items"])
     page = console.open("?show=tag", "bob")
@@ -190,16 +190,16 @@ def test_each_kind_of_list_can_be_chosen(console: Console, unique: str) -> None:
     at(page, f"?category={unique}")
     expect(cards(page)).to_contain_text(["Found"])
     show.select_option("Of one user")
-    with asked(page, "videos?userId=alice"):
+    with answered(page, "videos?userId=alice"):
         enter(page, "User", "alice")
     at(page, "?userId=alice")
-    with asked(page, "videos?limit="):
+    with answered(page, "videos?limit="):
         show.select_option("everyone")
     at(page, "?show=everyone")
     show.select_option("Released in a region")
     enter(page, "Region", "nowhere")
     expect(field(page, "Region")).to_have_attribute("aria-invalid", "true")
-    with asked(page, "videos?region=nz"):
+    with answered(page, "videos?region=nz"):
         enter(page, "Region", "nz")
     at(page, "?region=nz")
     expect(text(page, "New Zealand")).to_be_visible()
@@ -320,7 +320,7 @@ def test_the_first_screen_is_small_and_everything_on_it_is_done_by_keyboard(cons
     expect(heading(page, title)).to_be_visible()
 
 
-def test_what_becomes_of_a_film_shows_without_a_reload(console: Console, unique: str) -> None:
+def test_library_shows_a_changed_status_without_a_reload(console: Console, unique: str) -> None:
     video = console.service.create(title="On its way", category=unique)
     console.context.clock.install()
     page = console.open(f"?userId=me&category={unique}")

@@ -130,7 +130,7 @@ def test_a_playlist_is_created_filled_and_deleted(console: Console, unique: str)
     assert console.service.request("GET", f"/v1/playlists/{playlist_id}").status_code == 404
 
 
-def test_nothing_that_is_typed_is_lost_when_it_is_saved_or_when_others_save(console: Console, unique: str) -> None:
+def test_playlist_form_loses_no_input_while_saving_or_after_a_concurrent_change(console: Console, unique: str) -> None:
     playlist_id, _ = playlist(console, name=f"Old {unique}", description="As it was")
     path = f"/v1/playlists/{playlist_id}"
     video_id = console.service.create(title="One")["videoId"]
@@ -295,7 +295,7 @@ def test_a_move_that_is_refused_is_put_back_and_can_be_tried_again(console: Cons
     )
 
 
-def test_others_see_what_is_public_and_change_nothing(console: Console, unique: str) -> None:
+def test_public_playlists_are_read_only_for_other_users(console: Console, unique: str) -> None:
     name = f"Open {unique}"
     playlist(console, name=name, visibility="public")
     hidden_id, _ = playlist(console, name=f"Hidden {unique}")

@@ -320,7 +320,7 @@ def followed(console: Console, place: str, user: str = "alice") -> Page:
 
 
 def follow(console: Console, page: Page, place: str) -> None:
-    """Lead a page to a place, and wait until it knows where the feed is."""
+    """Open a place in a page, and wait until the page has its position in the feed."""
     with page.expect_response(FEED) as begun:
         page.goto(f"{console.service.base_url}/console/#/{place}")
     assert begun.value.status == 200
@@ -330,7 +330,7 @@ def follow(console: Console, page: Page, place: str) -> None:
 
 
 def soon(page: Page) -> None:
-    """Let the page ask the feed now, and as usual afterwards: what has happened may not be in it yet."""
+    """Advance the clock so that the page polls the feed now. Later polls follow as usual."""
     page.clock.fast_forward(6000)
 
 

@@ -25,7 +25,7 @@ BANNED = {
 
 
 def calls(source: str) -> Iterator[tuple[ast.Call, str]]:
-    """The calls in a file, each with the name of what is called."""
+    """The calls in a file, each with the name of the function."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Call):
             called = node.func
@@ -61,7 +61,7 @@ def loose_locators(source: str) -> list[str]:
 
 
 def own_limits(source: str) -> list[str]:
-    """The calls in a file that bring a limit of their own."""
+    """The calls in a file that have a `timeout` other than `LIMIT_MS`."""
     return [
         f"{call.lineno}: {ast.unparse(call)}"
         for call, _ in calls(source)
