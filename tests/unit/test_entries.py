@@ -282,6 +282,18 @@ class TestTime:
         backstage.settle_totals()
         assert where_shown(api) == set(LISTS)
 
+    def test_a_change_that_is_overtaken_by_a_move_leaves_no_entry_of_a_hidden_video(
+        self, api: Api, table: Table
+    ) -> None:
+        video_id = film(api, publishAt=NOW + 10)
+
+        def edit(item: Item) -> Item:
+            EntryMover(table).move_entries(video_id, NOW + 10)  # between the reading and the writing
+            return item | {"title": "Changed"}
+
+        VideoStore(table).change(video_id, Caller("alice", frozenset()), NOW + 9, edit)
+        assert (entries_of(table)["feed"], entries_of(table)["tag"]) == (0, 0)
+
     def test_a_sweep_whose_queue_cannot_be_reached_looks_after_the_jobs_all_the_same(
         self, api: Api, clock: Clock, backstage: Backstage, monkeypatch: pytest.MonkeyPatch
     ) -> None:

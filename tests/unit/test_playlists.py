@@ -10,10 +10,12 @@ import pytest
 from shared.aws.dynamodb import Table
 from shared.aws.failures import ConditionFailed, TransactionConflict
 from shared.core.attributes import Item, decode_item
+from shared.core.caller import Caller
+from shared.core.errors import NotFound
 from shared.openapi.document import document
 from shared.relations import playlist_entries, playlists, ranks
-from shared.schema import ENTRY, PLAYLIST, PROFILE, VIDEO
-from tests.harness import Api, Reply, recorded
+from shared.schema import ENTRY, PLAYLIST, PROFILE, TTL_ATTRIBUTE, VIDEO
+from tests.harness import NOW, Api, Reply, recorded
 
 MISSING = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 KEY = {"Idempotency-Key": "k1"}
@@ -154,6 +156,18 @@ class TestPlaylists:
     def test_an_etag_saves_the_answer(self, api: Api) -> None:
         path = _playlist(api)
         assert api.get(path, headers={"If-None-Match": api.get(path).etag}).status == 304
+
+    def test_a_deleted_playlist_is_removed_and_can_be_restored_until_30_days_later(
+        self, api: Api, table: Table
+    ) -> None:
+        path, alice, end = _playlist(api), Caller("alice", frozenset()), NOW + 30 * 86_400
+        playlist_id, store = path.rpartition("/")[2], playlists.PlaylistStore(table)
+        api.delete(path)
+        assert (table.get(PLAYLIST.key(playlistId=playlist_id)) or {})[TTL_ATTRIBUTE] == end
+        with pytest.raises(NotFound):
+            store.restore(playlist_id, alice, end)
+        assert store.restore(playlist_id, alice, end - 1)["title"] == "A list"
+        assert TTL_ATTRIBUTE not in (table.get(PLAYLIST.key(playlistId=playlist_id)) or {})
 
     def test_a_deleted_one_is_gone_with_its_entries(self, api: Api) -> None:
         (film,) = _films(api, 1)

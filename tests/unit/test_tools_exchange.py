@@ -2,7 +2,7 @@
 
 import gzip
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
@@ -26,6 +26,7 @@ from shared.schema import (
     rated_relation,
 )
 from shared.upkeep.aggregates import Aggregates
+from tests import wire
 from tests.harness import NOW, Api, create_table, make_api, recorded
 from tests.rated import settle_ratings
 from tests.unit.lean_moto import put_back
@@ -612,6 +613,19 @@ def test_what_is_there_and_different_is_left_alone(full: Api, tmp_path: Path) ->
     assert {reason for _, reason in run.refused} == {"already exists and differs: left alone"}
     assert run.outcomes == {"unchanged": 17, "left alone": 2}
     assert contents(full.table) == before
+
+
+def test_an_import_leaves_a_video_that_is_created_after_it_has_looked(api: Api, tmp_path: Path) -> None:
+    def between(operation: str, _: Mapping[str, Any], send: Callable[..., Any]) -> Any:
+        if operation == "PutItem":
+            undo()
+            api.create("admin", videoId=VIDEO_ID, title="Newer")
+        return send()
+
+    undo = wire.come_between(api.table.client, between)
+    run = bring_in_lines(api.table, tmp_path, [FILM])
+    assert run.refused == [(1, "already exists and differs: left alone")]
+    assert api.get(f"/v1/videos/{VIDEO_ID}", user="admin").json["title"] == "Newer"
 
 
 def test_thousands_of_ratings_are_imported_in_few_transactions(api: Api, tmp_path: Path) -> None:
