@@ -10,6 +10,7 @@ PYTEST_ARGS ?= -n 2
 E2E_ARGS ?= -n 3
 SOAK_ARGS ?=
 COST_ARGS ?=
+MUTANTS_ARGS ?=
 ENV ?=
 export SUB SCOPES PYTEST_ARGS E2E_ARGS
 
@@ -26,7 +27,7 @@ unexport PYTHONDONTWRITEBYTECODE
 unexport PYTHONHOME PYTHONPATH VIRTUAL_ENV
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check soak e2e token variables demo catalogue bootstrap deploy synth lint bench cost redrive restore-drill advisories clean sam-env screenshots
+.PHONY: help run test check soak e2e mutants token variables demo catalogue bootstrap deploy synth lint bench cost redrive restore-drill advisories clean sam-env screenshots
 
 help: ## Show this list
 	@grep -E '^[a-z0-9-]+:.*## ' Makefile | awk -F ':.*## ' '{gsub("[$$][$$]", "$$", $$2); printf "  make %-13s %s\n", $$1, $$2}'
@@ -45,6 +46,9 @@ soak: $(STAMP) ## Repeat the tests under load, and count the failures of each (S
 
 e2e: $(STAMP) ## Rehearse a stack's life: deploy, upgrade, end-to-end tests, diff, destroy (E2E_ARGS="-n 3 -k name")
 	@$(PYTHON) -m local.rehearsal $(E2E_ARGS)
+
+mutants: $(STAMP) ## Plant 100 defects, each of which its tests must catch: 25 minutes (MUTANTS_ARGS="stores search-shows-hidden")
+	@$(PYTHON) -m local.mutants $(MUTANTS_ARGS)
 
 token: $(STAMP) ## Print a token for the local service (SUB=carol SCOPES="videos/read")
 	@$(PYTHON) -m local.mint "$$SUB" "$$SCOPES"
