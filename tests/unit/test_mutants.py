@@ -205,9 +205,10 @@ def test_tests_of_the_console_run_on_node_and_all_others_on_pytest() -> None:
     assert command(["tests/unit/test_videos.py"])[1:3] == ["-m", "pytest"]
 
 
-def test_all_mutants_apply_to_the_code() -> None:
+def test_there_are_a_hundred_mutants_and_all_apply_to_the_code() -> None:
     planted = load(ROOT / FOLDER)
     for mutant in planted:
         mutant.applied(ROOT)  # raises what is wrong
         assert [test for test in mutant.tests if not (ROOT / test.partition("::")[0]).is_file()] == []
         assert mutant.breaks.endswith(".")
+    assert len(planted) == 100
