@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from local import ROOT, STATE, LocalError, exit_status, write_private
+from local import KEY_FILE, ROOT, STATE, LocalError, exit_status, write_private
 from local.aws import Aws
 from local.demo import Client
 from local.deployment import DEPLOY_SECONDS, Deployment, cdk, complete, context, environment
@@ -75,7 +75,7 @@ def rehearse(work: Path, arguments: Sequence[str]) -> None:
     """Go through the whole life of a stack in a folder; raises LocalError at the first thing that is not as it should be."""
     with (
         MiniStack(work / "ministack.log") as ministack,
-        Issuer(0, Signer(work / "key.pem"), ministack.endpoint) as issuer,
+        Issuer(0, Signer(work / KEY_FILE.name), ministack.endpoint) as issuer,
     ):
         account = _Account(work, ministack.aws, issuer)
         with _step("Bootstrapping the account"):
@@ -285,7 +285,7 @@ class _Account:
         service = self.work / "service.json"
         write_private(service, json.dumps(self._service(), indent=2))
         settings = Settings(
-            self.deployed.transcode_queue_url, self.aws.endpoint, self.issuer.url, str(self.work / "key.pem")
+            self.deployed.transcode_queue_url, self.aws.endpoint, self.issuer.url, str(self.work / KEY_FILE.name)
         )
         # In the order of tests/e2e/conftest.py, which has the longest first; xdist would take them last.
         options = ["--no-loadscope-reorder", "-p", "local.slowest", *arguments]

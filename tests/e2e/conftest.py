@@ -4,20 +4,23 @@ They deploy the CDK app to a MiniStack of their own; or, with E2E_SERVICE set, u
 the path of a JSON file with `baseUrl` and `tokens` for alice, bob and admin, such as `.local/service.json`;
 `badTokens` if there are some that its gateway must refuse; `endpoint`, `objectsEndpoint` and `secretAccessKey` if it runs
 on an embedded AWS; and `assembly`,
-the folder of what the CDK deployed.
+the folder of what the CDK deployed. If the key of its development issuer is beside that file, each test file gets its own
+users; otherwise all share the three given ones.
 """
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
 
+from local import KEY_FILE
 from local.aws import Aws
 from local.deployment import Deployment, deploy
 from local.issuer import USERS, Issuer, Signer
@@ -47,6 +50,21 @@ class Service:
     embedded: Aws | None = None
     """The embedded AWS below it; `None` if the service runs elsewhere."""
     http: httpx.Client = field(default_factory=lambda: httpx.Client(timeout=LIMIT, trust_env=False))
+    mint: Callable[[str, Sequence[str]], str] | None = None
+    """Signs a token of any subject with these scopes; `None` if only the given tokens are known."""
+    subjects: Mapping[str, str] = field(default_factory=lambda: {user: user for user in USERS})
+    """Subject of each user's token."""
+
+    def with_own_users(self, word: str) -> "Service":
+        """The same service, where alice, bob and admin are users whom no caller with another word has.
+
+        So lists, totals, logs and quotas of these users contain only what this caller put into them.
+        """
+        if self.mint is None:
+            return self
+        subjects = {user: f"{user}-{word}" for user in USERS}
+        own = {user: self.mint(subjects[user], scopes) for user, scopes in USERS.items()}
+        return replace(self, tokens={**self.tokens, **own}, subjects=subjects)
 
     def request(self, method: str, path: str, user: str | None = "alice", **options: Any) -> httpx.Response:
         """Send a request as a user, or without a token; the clients of several threads share one pool."""
@@ -101,13 +119,17 @@ class Service:
             return list(pool.map(send, range(count)))
 
 
+LONGEST = ("test_runtime", "test_readme", "test_clients")
+"""Modules whose tests begin first, so that none of them is alone at the end."""
+
+
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Let the workers of `pytest -n` share a service that runs already; one of their own is for one worker alone."""
     if os.environ.get("E2E_SERVICE"):
         for item in items:
             item.add_marker(pytest.mark.xdist_group(item.path.stem))
-        items.sort(key=lambda item: item.path.stem != "test_runtime")  # the longest group begins first
+        items.sort(key=lambda item: LONGEST.index(item.path.stem) if item.path.stem in LONGEST else len(LONGEST))
 
 
 @pytest.fixture(scope="session")
@@ -115,6 +137,12 @@ def service(deployment: Service) -> Iterator[Service]:
     """The service under test."""
     with deployment.http:
         yield deployment
+
+
+@pytest.fixture(scope="module")
+def own_service(service: Service, request: pytest.FixtureRequest) -> Service:
+    """The service under test, with users of this test file alone. A file takes it by a fixture `service` that returns it."""
+    return service.with_own_users(f"{Path(request.node.path).stem}-{random_name()}")
 
 
 @pytest.fixture(scope="session")
@@ -125,7 +153,9 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         told = json.loads(Path(given).read_text(encoding="utf-8"))
         bad = _forged(told["tokens"]["alice"]) | told.get("badTokens", {})
         assembly = Path(told["assembly"]) if "assembly" in told else None
-        yield Service(told["baseUrl"], told["tokens"], bad, assembly, Aws.of(told) if "endpoint" in told else None)
+        aws = Aws.of(told) if "endpoint" in told else None
+        mint = _mint(told.get("issuer"), Path(given).parent / KEY_FILE.name)
+        yield Service(told["baseUrl"], told["tokens"], bad, assembly, aws, mint=mint)
         return
     folder = tmp_path_factory.mktemp("e2e")
     log: list[str] = []
@@ -147,7 +177,12 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         queue_url, key_file = deployed.transcode_queue_url, str(folder / "key.pem")
         settings = Settings(queue_url, base_url, issuer.url, key_file)
         with Transcoder(ministack.aws, settings, folder / "transcoder.log"):
-            yield Service(base_url, tokens, bad, folder / "cdk.out", ministack.aws)
+            yield Service(base_url, tokens, bad, folder / "cdk.out", ministack.aws, mint=issuer.mint)
+
+
+def _mint(issuer: str | None, key_file: Path) -> Callable[[str, Sequence[str]], str] | None:
+    """Signs tokens as the development issuer that has this key; `None` if there is none."""
+    return partial(Signer(key_file).mint, issuer) if issuer is not None and key_file.exists() else None
 
 
 def _forged(token: str) -> dict[str, str]:

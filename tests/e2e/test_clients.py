@@ -69,6 +69,12 @@ COMPILER = {
 }
 
 
+@pytest.fixture(scope="module")
+def service(own_service: Service) -> Service:
+    """The service, with users of this file alone."""
+    return own_service
+
+
 @pytest.fixture
 def folder(service: Service, tmp_path: Path) -> Path:
     """A project of somebody who calls the service, with its document, a film and the packages of this checkout."""

@@ -18,6 +18,12 @@ from tests.waiting import LIMIT, eventually
 pytestmark = pytest.mark.xdist_group("e2e")
 
 
+@pytest.fixture(scope="module")
+def service(own_service: Service) -> Service:
+    """The service, with users of this file alone."""
+    return own_service
+
+
 @contextmanager
 def listening(service: Service, url: str, port: int) -> Iterator[tuple["subprocess.Popen[str]", list[str]]]:
     """The command, and the lines that it prints; it has ended, and they are complete, after the block."""
@@ -61,7 +67,11 @@ def test_listen_shows_verified_events_and_leaves_no_webhook(service: Service) ->
         # Changes of other tests may come between.
         eventually(lambda: any("webhook.test" in line for line in lines))
         video_id = service.create()["videoId"]
-        eventually(lambda: any(f"video.created  {video_id}  version 1  by alice" in line for line in lines))
+        eventually(
+            lambda: any(
+                f"video.created  {video_id}  version 1  by {service.subjects['alice']}" in line for line in lines
+            )
+        )
     assert lines[-1].endswith("events came; the webhook is deleted.\n")
     assert listener.returncode == 0
     assert webhooks() == []

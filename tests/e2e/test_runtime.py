@@ -25,9 +25,13 @@ pytestmark = pytest.mark.xdist_group("e2e")
 
 REQUIREMENTS = Path(__file__).parents[1] / "runtime" / "requirements.txt"
 EXAMPLES = examples()
-FUNCTIONS = sorted({example.function for example in EXAMPLES})
-SHARES = 4
-"""Tests that share the functions, so that a failure names few of them."""
+FUNCTIONS = {
+    kind: sorted({example.function for example in EXAMPLES if isinstance(example.answers, int) == is_http})
+    for kind, is_http in (("requests", True), ("events", False))
+}
+"""Folders of the functions, by what calls them: the API, or the stream, the queues and the clock."""
+READING = ("GET", "HEAD")
+"""Methods that leave the world as it is."""
 
 VARYING = {
     *("abort", "addedAt", "at", "createdAt", "expiresAt", "nextCursor", "playlistId", "ratedAt", "updatedAt"),
@@ -81,40 +85,29 @@ def _seed(service: Service, table: Table) -> None:
     world.seed(table, service.aws.client("s3"), int(time.time()))
 
 
-@pytest.mark.parametrize("share", range(SHARES))
-def test_functions_answer_in_lambda_s_runtime_as_behind_the_api(
-    service: Service, assembly: Mapping[str, Synthesised], table: Table, runtime: Path, tmp_path: Path, share: int
+@pytest.mark.parametrize("kind", FUNCTIONS)
+def test_functions_respond_in_lambdas_runtime_as_behind_the_api(
+    service: Service, assembly: Mapping[str, Synthesised], table: Table, runtime: Path, tmp_path: Path, kind: str
 ) -> None:
-    for folder in FUNCTIONS[share::SHARES]:
-        _compare_function(folder, service, assembly, table, runtime, tmp_path)
-
-
-def _compare_function(
-    folder: str,
-    service: Service,
-    assembly: Mapping[str, Synthesised],
-    table: Table,
-    runtime: Path,
-    tmp_path: Path,
-) -> None:
-    """Send all events of a function to the runtime, and its requests to the API too."""
-    own = [example for example in EXAMPLES if example.function == folder]
-    requests = [example for example in own if isinstance(example.answers, int)]
-    _seed(service, table)
-    behind_the_api = {example.name: sent for example in requests if (sent := _sent(service, example.event))}
-    if requests:
+    for folder in FUNCTIONS[kind]:
+        own = [example for example in EXAMPLES if example.function == folder]
+        requests = [example for example in own if isinstance(example.answers, int)]
         _seed(service, table)
-    with Emulator(assembly[folder], service.aws, runtime, tmp_path / f"{folder}.log") as emulator:
-        for example in own:
-            answer = emulator.invoke(example.event)
-            assert "errorMessage" not in answer, f"{answer}\n{emulator.log.read_text()}"
-            if isinstance(example.answers, int):
-                assert _answer(answer).status == example.answers, answer
-                _compare(example, emulator, service, _answer(answer), behind_the_api.get(example.name))
-            else:
-                # Counts of what else is going on in the service may be more than the world's.
-                assert answer.keys() == example.answers.keys()
-                assert answer.get("batchItemFailures") == example.answers.get("batchItemFailures")
+        behind_the_api = {example.name: sent for example in requests if (sent := _sent(service, example.event))}
+        if any(example.event["requestContext"]["http"]["method"] not in READING for example in requests):
+            _seed(service, table)
+        with Emulator(assembly[folder], service.aws, runtime, tmp_path / f"{folder}.log") as emulator:
+            for example in own:
+                where = f"{folder}/{example.name}"
+                answer = emulator.invoke(example.event)
+                assert "errorMessage" not in answer, f"{where}: {answer}\n{emulator.log.read_text()}"
+                if isinstance(example.answers, int):
+                    assert _answer(answer).status == example.answers, f"{where}: {answer}"
+                    _compare(example, emulator, service, _answer(answer), behind_the_api.get(example.name))
+                else:
+                    # Counts of what else is going on in the service may be more than the world's.
+                    assert answer.keys() == example.answers.keys(), where
+                    assert answer.get("batchItemFailures") == example.answers.get("batchItemFailures"), where
 
 
 def test_functions_behind_the_api_do_their_work_in_lambda_s_runtime(
@@ -177,7 +170,7 @@ def _compare(
             until=lambda both: _seen(example, both[0]) == _seen(example, both[1]),
         )
     elif behind_the_api is not None:
-        assert _seen(example, answer) == _seen(example, behind_the_api)
+        assert _seen(example, answer) == _seen(example, behind_the_api), f"{example.function}/{example.name}"
 
 
 def _seen(example: Example, answer: Answer | None) -> Any:

@@ -163,6 +163,18 @@ schemathesis.serializer.alias(["text/vtt", "application/x-subrip"], "text/plain"
 
 
 @schemathesis.hook
+def before_load_schema(context, raw_schema):
+    # A request for each of 292 regions, at each parameter that takes one, shows nothing that three do not.
+    schemas = raw_schema["components"]["schemas"]
+    schemas["SomeRegion"] = {**schemas["Region"], "enum": schemas["Region"]["enum"][::100]}
+    for path in raw_schema["paths"].values():
+        for operation in path.values():
+            for parameter in operation.get("parameters", ()) if isinstance(operation, dict) else ():
+                if parameter.get("schema", {}).get("$ref") == "#/components/schemas/Region":
+                    parameter["schema"] = {"$ref": "#/components/schemas/SomeRegion"}
+
+
+@schemathesis.hook
 def before_call(context, case, kwargs):
     # A key belongs to one request: the same key with another body would rightly be refused. Changing the case makes
     # schemathesis judge it again, which would lose that it is one without a token.
