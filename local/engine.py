@@ -232,7 +232,7 @@ def _row(table_id: str, table: Any, pk: str, sk: str) -> ItemRow:
 
 
 class Engine:
-    """MiniStack's ASGI application, which keeps its tables, and removes what has expired as DynamoDB does."""
+    """MiniStack's ASGI application, which saves its tables, and removes expired items as DynamoDB does."""
 
     def __init__(self, inner: App, keeper: Keeper | None) -> None:
         self._inner = inner

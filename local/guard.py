@@ -105,7 +105,7 @@ class _Request:
 class Guard:
     """ASGI application that passes a request on to `inner` only if it may reach MiniStack.
 
-    `secret` returns the secret of an access key id, or `None` for one that this start did not issue. `buckets` and `api`
+    `secret` returns the secret of an access key id, or `None` for an unknown id. `buckets` and `api`
     return the names of all buckets and the id of the deployed API, `None` before one is deployed.
     """
 

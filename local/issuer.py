@@ -32,7 +32,7 @@ from local import AUDIENCE, CONSOLE_CLIENT, LocalError, write_private
 from local.ports import LOOPBACK
 
 REDIRECT_PATHS = ("/console/", "/console/index.html", "/docs")
-"""Paths of the service that people may be sent back to: those of the console and of the API browser."""
+"""Paths of the service that people may be sent back to: the console's and the API browser's."""
 JSON = "application/json"
 
 DAY = 24 * 60 * 60
@@ -353,7 +353,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(status, json.dumps(answer).encode(), headers)
 
     def _show_page(self, request: Mapping[str, str]) -> None:
-        """Send the page that asks for a user."""
+        """Send the sign-in page, with a button for each user."""
         try:
             token = self.server.issuer.sign_ins.open_page(request)
         except Refused as error:
@@ -375,7 +375,7 @@ class _Handler(BaseHTTPRequestHandler):
         )
 
     def _sign_in(self, form: Mapping[str, str]) -> None:
-        """Send somebody who chose a user on the page back to the console, with a code."""
+        """Redirect to the console with a code for the user that was chosen on the page."""
         if self.headers.get("Origin", self.server.issuer.url) != self.server.issuer.url:
             self._send(403)
             return

@@ -55,7 +55,7 @@ class Mutant:
     old: str
     new: str
     breaks: str
-    """Sentence that says what must hold, and no longer does."""
+    """Sentence that states the property which the defect breaks."""
     tests: tuple[str, ...]
     """Files or ids of tests. At least one test must fail."""
 
@@ -79,13 +79,13 @@ class Outcome:
 
 
 def load(folder: Path) -> list[Mutant]:
-    """Read all mutants of a folder; raises LocalError for one that is incomplete or has the name of another."""
+    """Read all mutants of a folder; raises LocalError for an incomplete mutant or a name that occurs twice."""
     mutants: dict[str, Mutant] = {}
     names = {field.name for field in fields(Mutant)} - {"area"}
     for path in sorted(folder.glob("*.toml")):
         for entry in tomllib.loads(path.read_text(encoding="utf-8")).get("mutant", []):
             if entry.keys() != names or entry["name"] in mutants:
-                raise LocalError(f"{path.name}: {entry.get('name')} must have a name of its own, and {sorted(names)}.")
+                raise LocalError(f"{path.name}: {entry.get('name')} must have a unique name, and {sorted(names)}.")
             mutants[entry["name"]] = Mutant(area=path.stem, **entry | {"tests": tuple(entry["tests"])})
     return list(mutants.values())
 
@@ -112,7 +112,7 @@ class Runner:
     _is_stopped: bool = False
 
     def run(self, mutants: Sequence[Mutant], *, again: bool = False) -> dict[str, Outcome]:
-        """Return the outcome of each mutant by its name; `again` runs also those whose result is known."""
+        """Return the outcome of each mutant by its name; `again` repeats mutants with a known result."""
         self.results.mkdir(parents=True, exist_ok=True)
         file = self.results / "results.jsonl"
         known = {} if again else _read(file)
@@ -256,7 +256,7 @@ def chosen(mutants: Sequence[Mutant], names: Sequence[str]) -> list[Mutant]:
     """Return the mutants of these names or areas, or all; raises LocalError for an unknown name."""
     unknown = sorted({*names} - {name for mutant in mutants for name in (mutant.name, mutant.area)})
     if unknown:
-        raise LocalError(f"There is no mutant and no area called {', '.join(unknown)}.")
+        raise LocalError(f"Unknown mutant or area: {', '.join(unknown)}.")
     return [mutant for mutant in mutants if not names or mutant.name in names or mutant.area in names]
 
 
@@ -282,7 +282,7 @@ def main(arguments: Sequence[str], root: Path = ROOT, results: Path = RESULTS, c
         prog="make mutants", description="Plant defects, each of which its tests must catch."
     )
     parser.add_argument("names", nargs="*", help="names of mutants or areas; without any, all run")
-    parser.add_argument("--again", action="store_true", help="run also those whose result is known")
+    parser.add_argument("--again", action="store_true", help="repeat mutants with a known result")
     asked = parser.parse_args(arguments)
 
     def run() -> None:

@@ -29,7 +29,7 @@ def is_taken(port: int) -> bool:
 def bound(port: int) -> socket.socket:
     """Return a socket that holds a port of loopback, or with 0 any free one; raises LocalError when the port is taken.
 
-    Whoever is to listen gets the socket: between a look for a free port and its use, another program may take it.
+    The server inherits the socket. Between a look for a free port and its use, another program could take the port.
     """
     if port and is_taken(port):
         raise LocalError(f"Port {port} is taken.")
@@ -47,7 +47,7 @@ def bound(port: int) -> socket.socket:
 def free_port() -> int:
     """Reserve a free port on loopback until this process ends, and return it.
 
-    On Linux the system gives a reserved port to no other program that asks for any port. A server that sets SO_REUSEADDR,
+    On Linux the system assigns a reserved port to no program that binds port 0. A server that sets SO_REUSEADDR,
     as nearly all do, can listen on it. Elsewhere the reservation would stop that server, so the port is only free just now.
     Use `bound` where possible.
     """

@@ -26,7 +26,7 @@ DEPLOYMENTS: Mapping[str, Mapping[str, object]] = {
         "eventBus": "arn:aws:events:eu-west-1:111122223333:event-bus/changes",
         "kmsKey": "create",
     },
-    "with what others own, and nothing kept": {
+    "with resources of other owners, and nothing kept": {
         "env": "trial",
         "alarms": "false",
         "anomalyUsd": 20,
@@ -47,7 +47,7 @@ DEPLOYMENTS: Mapping[str, Mapping[str, object]] = {
         "streamArn": "arn:aws:dynamodb:eu-west-1:111122223333:table/VideoMetadata-trial/stream/2026-01-01T00:00:00.000",
     },
 }
-"""Values of the context, by what they deploy. Each choice in `infra.settings` that adds or changes resources is in one."""
+"""Context values of each deployment. Each choice in `infra.settings` that adds or changes resources occurs in one."""
 
 
 def check(folder: Path, deployments: Mapping[str, Mapping[str, object]] = DEPLOYMENTS) -> None:

@@ -56,7 +56,7 @@ class Service:
     """Subject of each user's token."""
 
     def with_own_users(self, word: str) -> "Service":
-        """The same service, where alice, bob and admin are users whom no caller with another word has.
+        """Return the same service with users of the caller alone in place of alice, bob and admin.
 
         So lists, totals, logs and quotas of these users contain only what this caller put into them.
         """

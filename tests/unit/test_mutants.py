@@ -174,7 +174,7 @@ class TestCommand:
         assert project.main("one") == 0
         assert project.main("things") == 1
         assert project.main("three") == 1
-        assert "There is no mutant and no area called three." in capsys.readouterr().err
+        assert "Unknown mutant or area: three." in capsys.readouterr().err
 
     def test_a_stop_is_said_in_a_line(
         self, project: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -191,12 +191,12 @@ class TestCommand:
     )
     def test_an_incomplete_mutant_is_refused(self, project: Project, entry: str) -> None:
         (project.root / FOLDER / "things.toml").write_text(f"[[mutant]]\n{entry}\n", encoding="utf-8")
-        with pytest.raises(LocalError, match="one must have a name of its own"):
+        with pytest.raises(LocalError, match="one must have a unique name"):
             load(project.root / FOLDER)
 
     def test_two_mutants_cannot_have_one_name(self, project: Project) -> None:
         self._plant(project, "one:limit.py", "one:act.py")
-        with pytest.raises(LocalError, match="one must have a name of its own"):
+        with pytest.raises(LocalError, match="one must have a unique name"):
             load(project.root / FOLDER)
 
 
