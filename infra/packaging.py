@@ -9,8 +9,10 @@ docs/decisions/18-sealing-and-size.md says what is left out of all.
 """
 
 import gzip
+import hashlib
 import importlib.util
 import json
+import platform
 import shutil
 import subprocess
 import sys
@@ -115,12 +117,25 @@ def service_code(settings: Settings, *, films: bool = False, search: bool = Fals
     path = ROOT / "functions"
     return lambda_.Code.from_asset(
         str(path / FILMS if films else path / SEARCH if search else path),
-        asset_hash_type=cdk.AssetHashType.OUTPUT,
+        # For this machine by what goes in: the CDK bundles nothing again whose folder is there. For AWS by what comes out.
+        asset_hash_type=cdk.AssetHashType.OUTPUT if settings.target == "aws" else cdk.AssetHashType.CUSTOM,
+        asset_hash=None if settings.target == "aws" else _digest(films, search),
         bundling=cdk.BundlingOptions(
             image=cdk.DockerImage.from_registry("never-used"),  # CDK asks for one; the bundler below always succeeds
             local=_Bundler(settings, films=films, search=search),
         ),
     )
+
+
+def _digest(*options: bool) -> str:
+    """Return a hash of everything that a package for this machine depends on: interpreter, sources, requirements, this module."""
+    digest = hashlib.sha256(repr((sys.version, platform.platform(), options)).encode())
+    digest.update(Path(__file__).read_bytes())
+    sources = (file for name in SOURCES for file in (ROOT / name).rglob("*") if "__pycache__" not in file.parts)
+    for file in sorted(file for file in sources if file.is_file()):
+        content = hashlib.sha256(file.read_bytes()).hexdigest()
+        digest.update(f"{file.relative_to(ROOT).as_posix()} {content}\n".encode())
+    return digest.hexdigest()
 
 
 def bundle(

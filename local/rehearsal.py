@@ -315,7 +315,8 @@ class _Account:
 
     def diff(self) -> None:
         """Raise LocalError when the templates, made again, differ from what is deployed."""
-        cdk(["diff", "--all", "--fail", *self._context], self._env, self._log, print)
+        # Into the same folder, where the functions are packaged already.
+        cdk(["diff", "--all", "--fail", *self._context, "--output", self._assembly], self._env, self._log, print)
 
     def lose_and_restore(self) -> Snapshot:
         """Lose the table, and do what docs/backup-and-restore.md says of it; returns what was in it."""

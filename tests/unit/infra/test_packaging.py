@@ -18,7 +18,8 @@ from typing import Any
 
 import botocore.session
 import pytest
-from aws_cdk import App
+from aws_cdk import App, Stack
+from aws_cdk import aws_lambda as lambda_
 from botocore.model import ServiceModel
 
 from infra import packaging
@@ -358,6 +359,33 @@ def test_a_missing_compiler_is_named_unless_nothing_is_to_be_compiled(
     with pytest.raises(Misconfigured, match="Pyodide is missing"):
         packaging.service_code(_settings())
     packaging.service_code(_settings(**LOCAL))
+
+
+def test_a_package_for_this_machine_is_made_again_only_after_a_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second deploy of a laptop, or a `cdk diff`, into the same folder packages nothing."""
+    made: list[Path] = []
+
+    def make(output: Path, **_options: object) -> None:
+        made.append(output)
+        (output / "handler.py").touch()
+
+    def synthesise() -> None:
+        app = App(outdir=str(tmp_path / "out"), context=LOCAL)
+        code = packaging.service_code(Settings.from_context(app.node))
+        lambda_.Function(Stack(app, "S"), "F", code=code, handler="handler.f", runtime=lambda_.Runtime.PYTHON_3_13)
+        app.synth()
+
+    for folder in ("functions", "shared"):
+        (tmp_path / folder / "__pycache__").mkdir(parents=True)
+    monkeypatch.setattr(packaging, "ROOT", tmp_path)
+    monkeypatch.setattr(packaging, "bundle", make)
+    for written, count in (("shared/a.py", 1), ("shared/__pycache__/a.pyc", 1), ("functions/requirements.txt", 2)):
+        (tmp_path / written).write_text("")
+        for _ in range(2):
+            synthesise()
+        assert len(made) == count, written
 
 
 def _settings(**context: Any) -> Settings:
