@@ -481,7 +481,7 @@ def _secret(access_key_id: str) -> str | None:
     if access_key_id == ACCOUNT:
         return os.environ["AWS_SECRET_ACCESS_KEY"]
     session = sts._sessions.get(access_key_id)
-    return None if session is None else str(session["SecretAccessKey"])
+    return None if session is None or sts._session_expired(session) else str(session["SecretAccessKey"])
 
 
 def _deployed_api() -> str | None:

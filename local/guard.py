@@ -12,9 +12,10 @@ All of them must name this machine in `Host`: another name was pointed here by a
 own port, and therefore another origin than the console: no object can run scripts in the console's name.
 """
 
+import hashlib
 import json
 import re
-from collections.abc import Awaitable, Callable, Container, MutableMapping
+from collections.abc import Awaitable, Callable, Container, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs
@@ -36,8 +37,7 @@ LONG_URL = re.compile(r"/_aws/execute-api/([^/]+)/")
 """MiniStack's own URL of a deployed API."""
 SIGNED_QUERY = re.compile(r"(?:^|&)X-Amz-", re.IGNORECASE)
 PICTURE = re.compile(r"/[^/]+/thumbnails/[^?]+")
-UNHASHED = "STREAMING-AWS4-HMAC"
-"""Start of `x-amz-content-sha256` when each chunk of the body has its own signature."""
+HASH = re.compile(r"[0-9a-f]{64}")
 
 OBJECT_HEADERS = {
     # A document from a bucket gets an opaque origin and runs nothing; pictures and films still show.
@@ -95,6 +95,12 @@ class _Request:
         """Raise Refused unless `Host` is one of these names with this port."""
         if self.headers.get("host", "") not in [f"{name}:{port}" for name in names or NAMES]:
             raise Refused(f"Host must be {LOOPBACK}:{port} or localhost:{port}.")
+
+    def require_plain(self, signed: Sequence[str] = ()) -> None:
+        """Raise Refused if a header outside the `signed` ones could lead MiniStack to another service or object."""
+        for name in self.headers:
+            if name == "authorization" or (name.startswith("x-amz-") and name not in signed):
+                raise Refused(f"The header {name} must be signed.")
 
     def require_site(self, *allowed: str) -> None:
         """Raise Refused when a page of a site that is not allowed sends the request."""
@@ -161,6 +167,7 @@ class Guard:
             or "x-amz-target" in request.headers
             or SIGNED_QUERY.search(request.query) is not None
             or (request.path.startswith("/_") and not (deployed and deployed[1] == self._api()))
+            or request.first == "@connections"  # MiniStack's management of WebSockets
             or request.first in self._buckets()
         )
 
@@ -193,12 +200,23 @@ class Guard:
         if SIGNED_QUERY.search(request.query):
             request.require_host(port)
             self._require_presigned(request)
-        elif request.method in ("GET", "HEAD") and not request.query and PICTURE.fullmatch(request.path):
+        elif self._is_picture(request):
             request.require_host(port)
+            request.require_plain()
             request.require_site("none", "same-origin", "same-site")
         else:
             receive = await self._signed(request, receive, port)
         await self._inner(request.scope, receive, send)
+
+    def _is_picture(self, request: _Request) -> bool:
+        """Whether a request reads one picture, and has neither a query nor a body."""
+        return (
+            request.method in ("GET", "HEAD")
+            and not request.query
+            and not {"content-length", "transfer-encoding"} & request.headers.keys()
+            and PICTURE.fullmatch(request.path) is not None
+            and request.first in self._buckets()
+        )
 
     async def _signed(self, request: _Request, receive: Receive, port: int) -> Receive:
         """Raise Refused unless the headers are signed with this start's secret; return what yields the body."""
@@ -209,9 +227,10 @@ class Guard:
         signature = sigv4.parse_header_signature(request.headers)
         if isinstance(signature, tuple):
             raise Refused(signature[1])
-        declared, body = request.headers.get("x-amz-content-sha256", ""), b""
-        if not declared or declared.startswith(UNHASHED):
-            body, receive = await _read(receive)
+        body, receive = await _read(receive)
+        declared = request.headers.get("x-amz-content-sha256", "")
+        if HASH.fullmatch(declared) and declared != hashlib.sha256(body).hexdigest():
+            raise Refused("The body is not the one that was signed.")
         self._verify(request, signature, sigv4.request_time_failure(signature), body, presigned=False)
         return receive
 
@@ -223,8 +242,9 @@ class Guard:
             raise Refused(signature[1])
         try:
             expired = sigv4.presigned_request_is_expired(signature.amz_date, query["X-Amz-Expires"][0])
-        except (KeyError, ValueError):
+        except (KeyError, ValueError, OverflowError):
             raise Refused("X-Amz-Date or X-Amz-Expires is missing or malformed.") from None
+        request.require_plain(signature.signed_headers.split(";"))
         failure = ("AccessDenied", "Request has expired.") if expired or signature.service != "s3" else None
         self._verify(request, signature, failure, b"", presigned=True)
 
@@ -238,8 +258,8 @@ class Guard:
         presigned: bool,
     ) -> None:
         secret = self._secret(signature.access_key_id)
-        if secret is None or signature.region_set is not None:
-            raise Refused("The access key id is unknown.")
+        if secret is None or signature.region_set is not None or not signature.signature.isascii():
+            raise Refused("The access key id is unknown, or the signature is malformed.")
         failure = failure or sigv4.header_signature_failure(
             signature,
             secret,

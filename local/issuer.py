@@ -392,13 +392,12 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(400, b"invalid_request\n", {"Content-Type": "text/plain"})
 
     def _is_from_here(self, *sites: str) -> bool:
-        """Whether a name of this machine was asked, and by a program, the address bar, or a page of these `sites`.
+        """Whether the issuer's own address was asked, and by a program, the address bar, or a page of these `sites`.
 
         A page can point another name here (DNS rebinding).
         """
-        names = [f"{name}:{self.server.server_port}" for name in (LOOPBACK, "localhost")]
         site = self.headers.get("Sec-Fetch-Site", "none")
-        return self.headers.get("Host", "") in names and site in ("none", *sites)
+        return self.headers.get("Host", "") == f"{LOOPBACK}:{self.server.server_port}" and site in ("none", *sites)
 
     def _cors(self) -> dict[str, str]:
         """Return the headers that let the console, and no other page, read an answer."""
@@ -406,6 +405,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _send(self, status: int, body: bytes = b"", headers: Mapping[str, str] = MappingProxyType({})) -> None:
         self.send_response(status)
+        if self.command == "GET" and {"Content-Length", "Transfer-Encoding"} & set(self.headers):
+            headers = {"Connection": "close", **headers}  # else the body would be taken for the next request
         for name, value in {"Content-Length": str(len(body)), "Cache-Control": "no-cache", **headers}.items():
             self.send_header(name, value)
         self.end_headers()

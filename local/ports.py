@@ -67,6 +67,10 @@ def chosen_port(variable: str, default: int) -> int:
     text = os.environ.get(variable) or str(default)
     if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 65535:
         raise LocalError(f"{variable}={text} is not a port: give a number from 1 to 65535.")
+    if int(text) == 80:
+        raise LocalError(
+            f"{variable}=80 cannot be used, because clients leave that port out of addresses: give another one."
+        )
     return int(text)
 
 

@@ -166,6 +166,7 @@ def _announce(aws: Aws, issuer: Issuer) -> None:
 def _only_run_of_this_checkout() -> Iterator[None]:
     """Hold the checkout's lock; the system drops it when this process ends, however it ends."""
     STATE.mkdir(exist_ok=True)
+    STATE.chmod(0o700)  # the data and the secrets of the service are in there
     with (STATE / "run.lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -10,7 +10,7 @@ import platform
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 
 from local import AUDIENCE, ROOT, STATE, LocalError, exit_status, running_service, world, write_private
@@ -74,13 +74,16 @@ def from_container(endpoint: str, system: str) -> str:
     return endpoint if system == "Linux" else endpoint.replace(LOOPBACK, FROM_CONTAINER)
 
 
-def declaring(template: str, variables: Mapping[str, str]) -> str:
-    """The template with these variables on each function: `sam local invoke` drops those that are not declared."""
+def declaring(template: str, variables: Iterable[str]) -> str:
+    """Return the template with these variables on each function, empty: `sam local invoke` drops those not declared.
+
+    Their values are in `env.json`, which only its owner can read.
+    """
     document = json.loads(template)
     for resource in document["Resources"].values():
         if resource["Type"] == "AWS::Lambda::Function":
             own = resource["Properties"].setdefault("Environment", {}).setdefault("Variables", {})
-            own.update(variables)
+            own.update(dict.fromkeys(variables, ""))
     return json.dumps(document, indent=1)
 
 

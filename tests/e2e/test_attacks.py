@@ -62,8 +62,8 @@ def attacks(service: Service) -> dict[str, str]:
 
 
 @contextmanager
-def serving(page: str) -> Iterator[str]:
-    """Serve a page at another site than the service's; yields its URL."""
+def serving(page: str) -> Iterator[int]:
+    """Serve a page at another origin than the service's; yields its port."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -79,7 +79,7 @@ def serving(page: str) -> Iterator[str]:
         thread = threading.Thread(target=server.serve_forever, args=(0.05,))
         thread.start()
         try:
-            yield f"http://localhost:{server.server_port}/"
+            yield server.server_port
         finally:
             server.shutdown()
             thread.join()
@@ -108,21 +108,23 @@ def test_requests_without_this_start_s_secret_are_refused(service: Service, atta
     assert service.http.get(re.sub(r"/authorize\?", "/authorize/admin?", attacks["sign_in"])).status_code == 404
 
 
-def test_a_page_of_another_site_reaches_neither_aws_nor_the_issuer(
-    service: Service, browser: Browser, attacks: dict[str, str]
+@pytest.mark.parametrize("name", ["localhost", "127.0.0.1"])
+def test_a_page_of_another_origin_reaches_neither_aws_nor_the_issuer(
+    service: Service, browser: Browser, attacks: dict[str, str], name: str
 ) -> None:
+    """`localhost` is another site than the service's, and another port of 127.0.0.1 is the same."""
     ended: set[str] = set()
 
     def note(request: Request) -> None:
         ended.add(request.url)
 
-    with serving(PAGE.format(**attacks)) as url:
+    with serving(PAGE.format(**attacks)) as port:
         context = browser.new_context()
         try:
             page = context.new_page()
             page.on("requestfinished", note)
             page.on("requestfailed", note)
-            page.goto(url)
+            page.goto(f"http://{name}:{port}/")
             wait_until(page, lambda: ended >= set(attacks.values()))
             assert not page.frames[1].get_by_role("button").count()  # the issuer's page offers nobody
         finally:

@@ -97,6 +97,9 @@ def test_failed_films_say_why_and_are_retried_where_that_can_help(console: Conso
     expect(rows[worth]).to_contain_text("The file is not a film in a supported format")  # once it has failed again
     jobs = console.service.request("GET", f"/v1/videos/{ids[worth]}/jobs").json()["items"]
     assert [(job["kind"], job["state"], job["attempt"]) for job in jobs] == [("probe", "failed", 2)]
+    with page.expect_response(re.compile("/jobs/probe/retry$")) as retry:
+        button(rows[worth], f"Retry: Looking at the film, {worth}").click()
+    assert retry.value.status == 202
     link(rows[hopeless], f"Upload another film: {hopeless}").click()
     expect(heading(page, f"A new film for {hopeless}")).to_be_visible()
 

@@ -12,7 +12,7 @@ from playwright.sync_api import Locator, Page, Route, expect
 from standardwebhooks import Webhook
 
 from shared.routes import CHANGES, READ, WRITE
-from tests.e2e.browser import HOSTILE, Console, Hold, looks_well
+from tests.e2e.browser import HOSTILE, Console, Hold, looks_well, meet_first
 from tests.e2e.conftest import Service
 from tests.e2e.locators import button, dialog, field, group, heading, link, region, text
 from tests.e2e.receiving import Receiver
@@ -192,8 +192,9 @@ def test_a_webhook_that_fails_says_so_with_the_answer_and_why_it_is_paused(
     tested = page.get_by_role("status").filter(has_text="The test was not taken.")
     expect(tested).to_contain_text("503")
 
-    receiver.status = 410
     button(page, "Pause").click()
+    expect(button(page, "Resume")).to_be_visible()
+    receiver.status = 410  # only now: an attempt that meets it pauses the webhook by itself
     button(page, "Resume").click()  # it tries again at once
     expect(state(page)).to_contain_text("410 Gone")
     link(page.get_by_role("article"), "Webhooks").click()
@@ -382,6 +383,13 @@ def test_a_library_changes_in_place_and_offers_what_would_move_it(console: Conso
     soon(page)
     button(page, "1 new change: show").click()
     expect(films(page).filter(has_text="Came meanwhile")).to_have_count(1)
+
+    # A feed that no longer has what was missed: the list is read again.
+    meet_first(page, FEED, lambda route: route.fulfill(status=410, json={"title": "Gone", "status": 410}))
+    service.create(title="Missed", category=unique)
+    soon(page)
+    button(page, "1 new change: show").click()
+    expect(films(page).filter(has_text="Missed")).to_have_count(1)
 
 
 def test_a_video_is_shown_as_others_change_it_and_what_is_typed_stays(console: Console) -> None:

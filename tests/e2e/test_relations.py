@@ -67,7 +67,7 @@ def _count(service: Service, tag: str) -> int:
 def test_video_enters_the_lists_at_its_publishAt_and_leaves_them_at_its_expiresAt(
     service: Service, unique: str
 ) -> None:
-    film = _published(service, title="In time", tags=[unique], publishAt=int(time.time()) + 2)
+    film = _published(service, title="In time", tags=[unique], publishAt=int(time.time()) + 5)
     _put(service, _path(film, f"/credits/{unique}"), {"roles": [{"category": "actor"}], "ordering": 1})
 
     def found() -> tuple[bool, int, bool]:
@@ -76,7 +76,7 @@ def test_video_enters_the_lists_at_its_publishAt_and_leaves_them_at_its_expiresA
         return bool(videos), _count(service, unique), person
 
     eventually(found, lambda seen: seen == (True, 1, True))
-    patched = service.request("PATCH", _path(film), json={"expiresAt": int(time.time()) + 2})
+    patched = service.request("PATCH", _path(film), json={"expiresAt": int(time.time()) + 5})
     assert patched.status_code == 200, patched.text
     eventually(found, lambda seen: seen == (False, 0, False))
 

@@ -325,7 +325,7 @@ CHANGING: dict[str, set[str]] = {
     "a video": set(REQUESTS),
     "a deleted video": {"restore", "restore with a key"},
 }
-"""By state, the requests that are not refused. Where both are, neither can come in the other's way."""
+"""By state, the requests that store something. Two others cannot come in each other's way."""
 MEETINGS = [
     (one, other, state)
     for state in STATES
@@ -341,6 +341,18 @@ Outcome = tuple[tuple[int, bytes], tuple[int, bytes], list[str]]
 def outcome(one: Reply, other: Reply, table: Table) -> Outcome:
     """Both answers, and what the table holds after them."""
     return (one.status, one.body), (other.status, other.body), contents(table)
+
+
+@pytest.mark.parametrize(
+    ("state", "request_"), [(state, name) for state in STATES for name in REQUESTS if name not in CHANGING[state]]
+)
+def test_a_request_that_is_not_listed_as_changing_stores_nothing(table: Table, state: str, request_: str) -> None:
+    """So a race of two of them has nothing to show."""
+    api = make_api(table)
+    STATES[state](api)
+    before = contents(table)
+    REQUESTS[request_](api)
+    assert contents(table) == before
 
 
 @pytest.mark.parametrize(("one", "other", "state"), MEETINGS)

@@ -4,7 +4,8 @@
 the gateway refuses itself (none, forged, expired, of another issuer) are in tests/e2e/test_service.py.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -352,6 +353,20 @@ class World:
         sent = CAPTIONS if operation == "putCaptions" else {"json_body": body}
         return self.api.request(route.method, _path(route, **places), query=query, user=user, scopes=scopes, **sent)
 
+    @contextmanager
+    def unchanged_if_refused(self, operation: str) -> Iterator[list[Reply]]:
+        """Require that a write whose reply is appended stored nothing, if it was refused."""
+        replies: list[Reply] = []
+        is_write = BY_OPERATION[operation].method != "GET"
+        before = self._items() if is_write else []
+        yield replies
+        if is_write and replies[0].status >= 400:
+            assert self._items() == before, operation
+
+    def _items(self) -> list[str]:
+        table: Any = self.api.table
+        return sorted(map(str, table.client.scan(TableName=table.name)["Items"]))
+
 
 def _path(route: Route, **places: str) -> str:
     path = route.path
@@ -447,7 +462,11 @@ def test_a_video(world: World, operation: str, thing: str, expected: dict[str, s
         if operation == "countViews":
             body = {"views": [{"id": "v", "videoId": video_id, "at": int(world.api.clock())}]}
         query = "from=1" if operation == "getDiff" else ""
-        reply = world.ask(operation, caller, query, videoId=video_id, uploadId=world.upload_id, name="360p", body=body)
+        with world.unchanged_if_refused(operation) as told:
+            reply = world.ask(
+                operation, caller, query, videoId=video_id, uploadId=world.upload_id, name="360p", body=body
+            )
+            told.append(reply)
         if operation in BATCHES and reply.status == 200:
             (result,) = reply.json["items" if operation == "batchVideos" else "results"]
             return "ok" if "problem" not in result else str(result["problem"]["status"])
@@ -456,6 +475,14 @@ def test_a_video(world: World, operation: str, thing: str, expected: dict[str, s
         return _outcome(reply)
 
     _each_caller(ask, expected)
+
+
+@pytest.mark.parametrize("operation", ["listAudit", "getViews", "explainViews", "revertVideo", "getDiff"])
+def test_a_video_that_never_existed_looks_like_a_hidden_one(world: World, operation: str) -> None:
+    query = "from=1" if operation == "getDiff" else ""
+    hidden = world.video("private", BY_OPERATION[operation].function)
+    for video_id in (hidden, "00000000-0000-4000-8000-000000000000"):
+        assert _outcome(world.ask(operation, "writer", query, videoId=video_id)) == "404", video_id
 
 
 @pytest.mark.parametrize(("operation", "thing", "expected"), _rows(PLAYLISTS))
@@ -467,7 +494,9 @@ def test_a_playlist(world: World, operation: str, thing: str, expected: dict[str
         playlist_id = made[-1] if made else world.playlist(thing, first, second)
         made.append(playlist_id)
         body = {"videoId": new} if operation == "appendEntry" else None
-        reply = world.ask(operation, caller, playlistId=playlist_id, videoId=second, body=body)
+        with world.unchanged_if_refused(operation) as told:
+            reply = world.ask(operation, caller, playlistId=playlist_id, videoId=second, body=body)
+            told.append(reply)
         if reply.status < 300:
             made.clear()
         return _outcome(reply)

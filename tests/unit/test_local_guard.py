@@ -10,7 +10,7 @@ from unittest import mock
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from botocore.auth import S3SigV4QueryAuth, SigV4Auth
+from botocore.auth import S3SigV4Auth, S3SigV4QueryAuth, SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 from ministack import app as ministack_app
@@ -141,6 +141,13 @@ class TestAws:
             pytest.param("GET", f"{OBJECTS}/films?list-type=2", {}, id="a listing"),
             pytest.param("DELETE", f"{OBJECTS}{PICTURE}", {}, id="the deletion of a picture"),
             pytest.param("GET", f"{OBJECTS}{PICTURE}?acl", {}, id="a picture's permissions"),
+            pytest.param(
+                "GET", f"{OBJECTS}{PICTURE}", {"X-Amz-Target": "DynamoDB_20120810.Scan"}, id="a call as a picture"
+            ),
+            pytest.param("GET", f"{OBJECTS}{PICTURE}", {"Authorization": UNSIGNED}, id="another service as a picture"),
+            pytest.param("GET", f"{OBJECTS}{PICTURE}", {"Content-Length": "2"}, id="a picture with a body"),
+            pytest.param("GET", f"{OBJECTS}/iceberg/thumbnails/x", {}, id="a picture of no bucket"),
+            pytest.param("POST", f"{API}/@connections/x", {}, id="a WebSocket's management"),
         ],
     )
     def test_aws_refuses_a_request_without_a_signature(self, method: str, url: str, headers: Headers) -> None:
@@ -172,6 +179,12 @@ class TestAws:
     )
     def test_aws_refuses_a_wrong_signature(self, change: dict[str, Any], why: str) -> None:
         assert why in refusal(ask("POST", f"{API}/", signed("POST", f"{API}/", **change), b"body"))
+
+    def test_aws_refuses_another_body_than_the_one_that_was_signed(self) -> None:
+        request = AWSRequest("PUT", FILM, {}, b"signed")
+        S3SigV4Auth(Credentials(ACCOUNT, SECRET), "s3", REGION).add_auth(request)
+        assert ask("PUT", FILM, dict(request.headers.items()), b"signed").read == b"signed"
+        assert "body" in refusal(ask("PUT", FILM, dict(request.headers.items()), b"other"))
 
     def test_aws_refuses_an_old_signature(self) -> None:
         with mock.patch("botocore.auth.get_current_datetime", return_value=datetime.now(UTC) - timedelta(hours=1)):
@@ -281,8 +294,14 @@ class TestObjects:
             ("GET", presigned("GET", FILM, secret="guessed"), "does not match"),
             ("GET", presigned("GET", FILM, seconds=-60), "expired"),
             ("GET", f"{FILM}?X-Amz-Signature=0", "must include"),
+            ("GET", url.replace("X-Amz-Expires=3600", f"X-Amz-Expires={10**18}"), "malformed"),
+            ("GET", f"{url.rpartition('=')[0]}=%C3%A9", "malformed"),
         ):
             assert why in refusal(ask(method, changed)), changed
+
+    @pytest.mark.parametrize("name", ["X-Amz-Target", "X-Amz-Copy-Source", "Authorization"])
+    def test_a_presigned_url_with_a_header_that_was_not_signed_is_refused(self, name: str) -> None:
+        assert "must be signed" in refusal(ask("GET", presigned("GET", FILM), {name: "secretsmanager.ListSecrets"}))
 
     def test_a_presigned_url_is_refused_at_the_console_s_origin(self) -> None:
         assert refusal(ask("GET", presigned("GET", f"{API}/films/a.mp4")))

@@ -592,3 +592,8 @@ class TestIfMatchOnEntries:
         assert api.post(f"{playlist}/entries", {"videoId": one}, headers={"If-Match": tag}).status == 201
         assert api.post(f"{playlist}/entries", {"videoId": two}, headers={"If-Match": tag}).status == 412
         assert [entry["videoId"] for entry in api.get(f"{playlist}/entries").json["items"]] == [one]
+
+
+def test_a_playlist_that_an_admin_changes_keeps_its_owner(api: Api) -> None:
+    changed = api.patch(_playlist(api), {"title": "Tidied"}, user="admin")
+    assert (changed.status, changed.json["userId"], changed.json["title"]) == (200, "alice", "Tidied")
