@@ -37,7 +37,11 @@ def busy(processes: int) -> Iterator[list["subprocess.Popen[bytes]"]]:
     started: list[subprocess.Popen[bytes]] = []
     try:
         command = [sys.executable, "-c", BUSY]
-        started.extend(subprocess.Popen(command, start_new_session=True) for _ in range(processes))
+        started.extend(
+            # Their end by an interrupt is no news.
+            subprocess.Popen(command, stderr=subprocess.DEVNULL, start_new_session=True)
+            for _ in range(processes)
+        )
         yield started
     finally:
         end_group(*started, seconds=0)
