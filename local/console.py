@@ -1,4 +1,4 @@
-"""Checks the console's modules: their types, each of their calls against the OpenAPI document, and the tests of their functions.
+"""Checks of the console's modules: types, each API call against the OpenAPI document, and the tests of functions.
 
 `make lint` runs it; what it generates for that is in `.local/console`, where editors find it too.
 """

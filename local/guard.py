@@ -230,7 +230,7 @@ class Guard:
         body, receive = await _read(receive)
         declared = request.headers.get("x-amz-content-sha256", "")
         if HASH.fullmatch(declared) and declared != hashlib.sha256(body).hexdigest():
-            raise Refused("The body is not the one that was signed.")
+            raise Refused("The body differs from the signed body.")
         self._verify(request, signature, sigv4.request_time_failure(signature), body, presigned=False)
         return receive
 

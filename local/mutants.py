@@ -26,6 +26,7 @@ from queue import SimpleQueue
 from typing import IO
 
 from local import ROOT, STATE, LocalError, exit_status
+from local.console import PLACE
 from local.run import Stop, stop_on_signals
 from local.toolbox import with_tools
 
@@ -37,7 +38,14 @@ LIMIT_SECONDS = 300.0
 """Time limit of one run of tests. A mutant whose tests reach it is caught."""
 NOT_COPIED = (".git", ".venv", "node_modules", ".local", "cdk.out", "__pycache__", ".*_cache", ".hypothesis")
 LINKED = (".venv", "node_modules")
-NODE = ("env", "LC_ALL=en_GB.UTF-8", "TZ=Europe/London", "node", "--import", "./tests/console/setup.js", "--test")
+NODE = (
+    "env",
+    *(f"{name}={value}" for name, value in PLACE.items()),
+    "node",
+    "--import",
+    "./tests/console/setup.js",
+    "--test",
+)
 """Program that runs the console's tests, in the language and time zone that they expect."""
 CAUGHT, SURVIVED, TIMED_OUT, BROKEN, PASSES = "caught", "survived", "timed out", "broken", "passes"
 

@@ -64,7 +64,7 @@ def _only(work: Path, arguments: Sequence[str]) -> None:
         try:
             with _step("The rehearsal"):
                 rehearse(work, arguments)
-        except Exception as error:
+        except Exception as error:  # whatever failed, its logs stay, and the message says where
             if not isinstance(error, LocalError):
                 traceback.print_exc()  # an error of the rehearsal itself, or of a library
             raise LocalError(f"{error}\nThe rehearsal failed; its logs are in {work}.") from error

@@ -91,9 +91,9 @@ def wait_until(page: Page, condition: Callable[[], object]) -> None:
 
 
 class Hold:
-    """All requests of a page that a pattern fits, or only some of them, hang on their way until they are let go.
+    """Requests of a page that match a pattern and wait until the test releases them.
 
-    As a context manager it lets them go at the end of the block.
+    As a context manager it releases them at the end of the block.
     """
 
     def __init__(
@@ -168,7 +168,7 @@ def serious(page: Page) -> list[str]:
 
 
 def looks_well(page: Page, *shown: tuple[Literal["light", "dark"], int]) -> None:
-    """See that a page has no serious fault, runs nothing of what users typed, and is no wider than its window.
+    """Require that a page has no serious fault, runs no text of users, and is at most as wide as its window.
 
     `shown` are colours and widths, without which it is looked at in light colours on a phone and in dark ones on a desk.
     """
@@ -211,7 +211,7 @@ class Console:
     errors: list[str] = field(default_factory=list)
     """What went wrong in any page: scripts that failed, and what broke its policy."""
     foreign: list[str] = field(default_factory=list)
-    """Requests to other addresses than those of the service, its objects and its issuer."""
+    """Requests to addresses other than the service, its objects and its issuer."""
     pages: list[Page] = field(default_factory=list)
 
     @property
@@ -299,7 +299,7 @@ class Console:
         button(page, user).click()
 
     def sign_out(self, page: Page, by: str = "Sign out") -> None:
-        """Sign out with a button, and wait until the issuer has sent the page back: what is asked of a page that leaves fails."""
+        """Sign out with a button, and wait until the issuer has redirected: evaluations fail while a page navigates."""
         with page.expect_navigation(url=f"{self.service.base_url}/console/**"):
             button(page, by).click()
         expect(button(page, "Sign in")).to_be_visible()

@@ -34,7 +34,7 @@ document.documentElement.append(frame);
 
 @pytest.fixture
 def attacks(service: Service) -> dict[str, str]:
-    """The URLs that a page would need, by what it would do with them."""
+    """URLs of the attacks, by the name of each attack."""
     aws, s3 = service.aws, service.aws.client("s3")
     (assets,) = [bucket["Name"] for bucket in s3.list_buckets()["Buckets"] if "-assets-" in bucket["Name"]]
     query = {

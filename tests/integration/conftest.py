@@ -56,9 +56,9 @@ def _forget_sessions() -> None:
 
 @contextmanager
 def patience() -> Iterator[pytest.MonkeyPatch]:
-    """Let clients wait for LIMIT inside the block: a busy machine may take longer than the service would wait for AWS.
+    """Let clients wait for LIMIT inside the block, because a busy machine may exceed the service's time-outs for AWS.
 
-    A client of boto3 keeps the time-outs it was made with. Ours asks for them at each request.
+    A client of boto3 keeps the time-outs of its creation. Ours reads them at each request.
     """
     create = Session.create_client
 

@@ -55,7 +55,7 @@ class Case:
 
     @property
     def breaks_at(self) -> Sequence[int]:
-        """The calls to break, by their numbers. Of those that one loop sends to all shards, the first and the last."""
+        """Numbers of the calls to break; if one loop sends all calls, its first and its last."""
         last = len(self.calls) - 1
         return sorted({0, last}) if set(self.calls) == {"Query"} else range(last + 1)
 
@@ -146,7 +146,7 @@ REPEATABLE = (
 )
 READS = ("GetItem", "Query", "BatchGetItem")
 WRITING = tuple(case for case in REPEATABLE if not set(case.calls) <= set(READS))
-"""Of the repeatable ones, those that a death could leave half done."""
+"""Repeatable cases that a death could leave half done."""
 # What a client cannot repeat blindly, but the service can.
 UNREPEATABLE = (
     Case("create", "POST /v1/videos", nothing, lambda api, _: api.post("/v1/videos", WITHOUT_TAGS)),

@@ -31,7 +31,7 @@ def _read_imports(folder: str) -> Iterator[tuple[str, str]]:
 
 @cache
 def _imports(folder: str) -> list[tuple[str, str]]:
-    """Every module of ours that a folder's files import."""
+    """Return the project's own modules that a folder's files import."""
     return [(file, name) for file, name in _all_imports(folder) if name.split(".")[0] in OURS]
 
 

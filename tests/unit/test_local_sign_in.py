@@ -313,7 +313,7 @@ class TestTheSignInPage:
 
 
 class TestOtherPages:
-    """Web pages elsewhere cannot use an issuer on somebody's machine."""
+    """Pages of other sites cannot use the issuer on a developer's machine."""
 
     @pytest.mark.parametrize("path", ["/.well-known/openid-configuration", "/authorize", "/logout", "/token"])
     @pytest.mark.parametrize(

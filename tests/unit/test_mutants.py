@@ -49,7 +49,7 @@ class Project:
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
-    """A checkout of its own."""
+    """A tiny checkout."""
     monkeypatch.setattr(mutants, "stop_on_signals", lambda: None)
     for name, text in TESTS.items() | {("thing.py", THING)}:
         (tmp_path / name).write_text(text, encoding="utf-8")

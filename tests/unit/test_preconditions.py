@@ -40,7 +40,7 @@ CREATIONS: dict[str, dict[str, Any]] = {
     "putCaptions": CAPTIONS,
     "putChapters": {"json_body": CHAPTERS},
 }
-"""The operations that create what is not there, with what they take."""
+"""Operations that create a missing resource, with their bodies."""
 
 
 def _path(path: str, **places: str) -> str:

@@ -1,4 +1,4 @@
-"""A change set over 120 videos, later edits on 30 of them, and the undo: exactly what nobody else touched comes back."""
+"""A change set over 120 videos, later edits on 30 of them, and the undo: exactly the untouched fields are restored."""
 
 import pickle
 import random

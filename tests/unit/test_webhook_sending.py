@@ -111,7 +111,7 @@ def trickles(connection: socket.socket, _: bytes, text: bytes, before: bytes = b
 
 
 class _Read(socket.socket):
-    """A connection that remembers what was read, and reports it."""
+    """Connection that reports all bytes read so far."""
 
     report: Callable[[bytes], object]
     content = b""
