@@ -1,9 +1,6 @@
 """Lets the totals of ratings follow, as router, queue and the function `tallies` have them follow."""
 
-from functools import cache
 from typing import Any
-
-import boto3
 
 from shared.aws.dynamodb import Table
 from shared.aws.stream import Record
@@ -14,12 +11,12 @@ from tests.harness import NOW
 
 
 def settle_ratings(table: Table, streams: Any = None) -> None:
-    """Apply all that the table's stream has of ratings; what was applied before is known, and counts nothing.
+    """Apply every change of a rating in the table's stream. Changes that were applied before count nothing.
 
-    `streams` is a client of DynamoDB's streams; None: that of unit tests.
+    `streams` is a client of DynamoDB Streams, or `None` for the stream of moto's table in unit tests.
     """
     collector, tallies = Collector(), Tallies(table)
-    for record in _records(table, streams or _unit_streams()):
+    for record in _records(table, streams):
         if record.pk.startswith(RATING.partition_prefix):
             collector.collect(record)
     for message in collector.take():
@@ -27,24 +24,26 @@ def settle_ratings(table: Table, streams: Any = None) -> None:
 
 
 def _records(table: Table, streams: Any) -> list[Record]:
+    raws = _read(table, streams) if streams else _unit_records(table.name)
+    # All of one time, as the clock of a test stands still.
+    return [Record({**raw, "dynamodb": raw["dynamodb"] | {"ApproximateCreationDateTime": NOW}}) for raw in raws]
+
+
+def _read(table: Table, streams: Any) -> list[Any]:
     stream = table.client.describe_table(TableName=table.name)["Table"]["LatestStreamArn"]
-    records: list[Record] = []
+    records: list[Any] = []
     for shard in streams.describe_stream(StreamArn=stream)["StreamDescription"]["Shards"]:
         iterator = streams.get_shard_iterator(
             StreamArn=stream, ShardId=shard["ShardId"], ShardIteratorType="TRIM_HORIZON"
         )["ShardIterator"]
         while iterator:
             page = streams.get_records(ShardIterator=iterator)
-            # All of one time, as the clock of a test stands still.
-            timed = [
-                {**raw, "dynamodb": raw["dynamodb"] | {"ApproximateCreationDateTime": NOW}} for raw in page["Records"]
-            ]
-            records += map(Record, timed)
+            records += page["Records"]
             iterator = page.get("NextShardIterator") if page["Records"] else None
     return records
 
 
-@cache
-def _unit_streams() -> Any:
-    """One for all tests: making one takes longer than many of them."""
-    return boto3.client("dynamodbstreams")
+def _unit_records(table: str) -> list[Any]:
+    from tests.unit.lean_moto import stream_records  # loads moto, which integration tests do without
+
+    return stream_records(table, 0)

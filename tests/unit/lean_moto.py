@@ -81,6 +81,20 @@ class MotoClient(WholeClient):
         status, answer = _answer(OPERATIONS[operation], "us-east-1", request)
         return lambda: answer if status == 200 else raised(Refused(status, json.loads(answer)))
 
+    def scan(self, **parameters: Any) -> Any:
+        """Return a page of a table's items. Only tests scan, and boto3's client takes ten times as long."""
+        status, answer = _answer(
+            "scan", "us-east-1", {"body": orjson.dumps(parameters, default=_base64), "headers": {}}
+        )
+        return answer if status == 200 else raised(Refused(status, json.loads(answer)))
+
+    def get_paginator(self, name: str) -> Any:
+        """Return boto3's paginator; that of scans reads its pages with `scan`."""
+        paginator = self._others.get_paginator(name)
+        if name == "scan":
+            paginator._method = self.scan
+        return paginator
+
 
 def _answer(action: str, region: str, request: Any) -> tuple[int, Any]:
     """The status, and what our parser makes of the body; of an error the body itself."""

@@ -175,6 +175,8 @@ def _items_in_order(account: _Account) -> None:
             ScanIndexForward=forward,
         )
     account.do("scan")
+    pages = account.client.get_paginator("scan").paginate(TableName=TABLE, PaginationConfig={"PageSize": 3})
+    account.answers += [page["Items"] for page in pages]
 
 
 def _whole_transaction(account: _Account) -> None:
