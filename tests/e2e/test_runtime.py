@@ -6,7 +6,8 @@ The runtime is AWS's Runtime Interface Emulator with Lambda's client for Python 
 import base64
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,7 +15,7 @@ import pytest
 
 from local import STATE, world
 from local.assembly import Synthesised, configuration, synthesised
-from local.events import Event, Example, examples
+from local.events import Event, examples
 from local.rie import Emulator, installed
 from shared.aws.dynamodb import Table
 from shared.schema import CREDIT, JOB, VIDEO
@@ -24,14 +25,12 @@ from tests.waiting import eventually
 pytestmark = pytest.mark.xdist_group("e2e")
 
 REQUIREMENTS = Path(__file__).parents[1] / "runtime" / "requirements.txt"
-EXAMPLES = examples()
-FUNCTIONS = {
-    kind: sorted({example.function for example in EXAMPLES if isinstance(example.answers, int) == is_http})
-    for kind, is_http in (("requests", True), ("events", False))
-}
-"""Folders of the functions, by what calls them: the API, or the stream, the queues and the clock."""
-READING = ("GET", "HEAD")
-"""Methods that leave the world as it is."""
+EXAMPLES = {f"{example.function}/{example.name}": example for example in examples()}
+"""Examples by function and name, in the order of the functions."""
+REQUESTS = [where for where, example in EXAMPLES.items() if isinstance(example.answers, int)]
+"""Examples that API Gateway sends."""
+EVENTS = [where for where, example in EXAMPLES.items() if not isinstance(example.answers, int)]
+"""Examples that the stream, the queues and the clock send."""
 
 VARYING = {
     *("abort", "addedAt", "at", "createdAt", "expiresAt", "nextCursor", "playlistId", "ratedAt", "updatedAt"),
@@ -85,38 +84,41 @@ def _seed(service: Service, table: Table) -> None:
     world.seed(table, service.aws.client("s3"), int(time.time()))
 
 
-@pytest.mark.parametrize("kind", FUNCTIONS)
-def test_functions_respond_in_lambdas_runtime_as_behind_the_api(
-    service: Service, assembly: Mapping[str, Synthesised], table: Table, runtime: Path, tmp_path: Path, kind: str
+def test_functions_answer_requests_in_lambdas_runtime_as_behind_the_api(
+    service: Service, assembly: Mapping[str, Synthesised], table: Table, runtime: Path, tmp_path: Path
 ) -> None:
-    for folder in FUNCTIONS[kind]:
-        own = [example for example in EXAMPLES if example.function == folder]
-        requests = [example for example in own if isinstance(example.answers, int)]
-        _seed(service, table)
-        behind_the_api = {example.name: sent for example in requests if (sent := _sent(service, example.event))}
-        if any(example.event["requestContext"]["http"]["method"] not in READING for example in requests):
-            _seed(service, table)
+    # Each pass begins with the same world and sends the same requests in the same order, so both write the same.
+    _seed(service, table)
+    behind_the_api = {example: _sent(service, EXAMPLES[example].event) for example in REQUESTS}
+    _seed(service, table)
+    for folder, own in _by_function(REQUESTS):
         with Emulator(assembly[folder], service.aws, runtime, tmp_path / f"{folder}.log") as emulator:
-            for example in own:
-                where = f"{folder}/{example.name}"
-                answer = emulator.invoke(example.event)
-                assert "errorMessage" not in answer, f"{where}: {answer}\n{emulator.log.read_text()}"
-                if isinstance(example.answers, int):
-                    assert _answer(answer).status == example.answers, f"{where}: {answer}"
-                    _compare(example, emulator, service, _answer(answer), behind_the_api.get(example.name))
-                else:
-                    # Counts of what else is going on in the service may be more than the world's.
-                    assert answer.keys() == example.answers.keys(), where
-                    assert answer.get("batchItemFailures") == example.answers.get("batchItemFailures"), where
+            for where in own:
+                answer = _invoked(emulator, where)
+                assert _answer(answer).status == EXAMPLES[where].answers, f"{where}: {answer}"
+                _compare(where, emulator, service, _answer(answer), behind_the_api[where])
+
+
+def test_functions_handle_events_in_lambdas_runtime(
+    service: Service, assembly: Mapping[str, Synthesised], table: Table, runtime: Path, tmp_path: Path
+) -> None:
+    _seed(service, table)
+    for folder, own in _by_function(EVENTS):
+        with Emulator(assembly[folder], service.aws, runtime, tmp_path / f"{folder}.log") as emulator:
+            for where in own:
+                answer, wanted = _invoked(emulator, where), EXAMPLES[where].answers
+                assert isinstance(wanted, Mapping)
+                # Counts may exceed those of the world, because the service does other work concurrently.
+                assert answer.keys() == wanted.keys(), where
+                assert answer.get("batchItemFailures") == wanted.get("batchItemFailures"), where
 
 
 def test_functions_behind_the_api_do_their_work_in_lambda_s_runtime(
     service: Service, assembly: Mapping[str, Synthesised], table: Table, runtime: Path, tmp_path: Path
 ) -> None:
     def invoke(folder: str, name: str) -> None:
-        (event,) = (example.event for example in EXAMPLES if (example.function, example.name) == (folder, name))
         with Emulator(assembly[folder], service.aws, runtime, tmp_path / f"{folder}.log") as emulator:
-            assert emulator.invoke(event) == {"batchItemFailures": []}
+            assert _invoked(emulator, f"{folder}/{name}") == {"batchItemFailures": []}
 
     def becomes(key: Mapping[str, str], wanted: Callable[[dict[str, Any]], object]) -> None:
         # The deployed function may have come first: the stream and the sweeper have read of the world as well.
@@ -132,6 +134,19 @@ def test_functions_behind_the_api_do_their_work_in_lambda_s_runtime(
     # What the router sends, the deployed purge takes.
     invoke("router", "video-removed")
     becomes(CREDIT.key(videoId=world.GONE, personId=world.PERSON), lambda left: not left)
+
+
+def _by_function(names: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
+    """Yield each function's folder with its examples, in their order."""
+    for folder, own in groupby(names, lambda where: EXAMPLES[where].function):
+        yield folder, list(own)
+
+
+def _invoked(emulator: Emulator, where: str) -> Any:
+    """Return the function's answer to an example; fail if the function raised."""
+    answer = emulator.invoke(EXAMPLES[where].event)
+    assert "errorMessage" not in answer, f"{where}: {answer}\n{emulator.log.read_text()}"
+    return answer
 
 
 def _sent(service: Service, event: Event) -> Answer | None:
@@ -159,27 +174,26 @@ def _read(body: str) -> Any:
         return body
 
 
-def _compare(
-    example: Example, emulator: Emulator, service: Service, answer: Answer, behind_the_api: Answer | None
-) -> None:
+def _compare(where: str, emulator: Emulator, service: Service, answer: Answer, behind_the_api: Answer | None) -> None:
     """Both answer the same. What is only read is read again if a job of the background came in between."""
-    is_read = example.event["requestContext"]["http"]["method"] == "GET"
-    if behind_the_api is not None and is_read and _seen(example, answer) != _seen(example, behind_the_api):
+    event = EXAMPLES[where].event
+    is_read = event["requestContext"]["http"]["method"] == "GET"
+    if behind_the_api is not None and is_read and _seen(where, answer) != _seen(where, behind_the_api):
         eventually(
-            lambda: [_answer(emulator.invoke(example.event)), _sent(service, example.event)],
-            until=lambda both: _seen(example, both[0]) == _seen(example, both[1]),
+            lambda: [_answer(emulator.invoke(event)), _sent(service, event)],
+            until=lambda both: _seen(where, both[0]) == _seen(where, both[1]),
         )
     elif behind_the_api is not None:
-        assert _seen(example, answer) == _seen(example, behind_the_api), f"{example.function}/{example.name}"
+        assert _seen(where, answer) == _seen(where, behind_the_api), where
 
 
-def _seen(example: Example, answer: Answer | None) -> Any:
+def _seen(where: str, answer: Answer | None) -> Any:
     """What of an answer must be the same each time."""
     if answer is None:
         return None
-    if f"{example.function}/{example.name}" in MOVING:
+    if where in MOVING:
         return answer.status, answer.body.keys()
-    varying = VARYING | COUNTED_LATER if example.function == "views" else VARYING
+    varying = VARYING | COUNTED_LATER if EXAMPLES[where].function == "views" else VARYING
     return answer.status, _lasting(answer.body, varying)
 
 
