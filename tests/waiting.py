@@ -7,7 +7,9 @@ from typing import TypeVar
 LIMIT = 120.0
 """Seconds until a wait fails. Generous, because a busy machine may need a minute to start a function."""
 POLL_SECONDS = 0.05
-"""Pause between two looks at a condition that cannot notify."""
+"""Shortest pause between two looks at a condition that cannot notify."""
+LONGEST_POLL_SECONDS = 1.0
+"""Longest pause between two looks. Each pause is a tenth of the time waited: long waits leave the processor to what they wait for."""
 
 _Seen = TypeVar("_Seen")
 
@@ -17,8 +19,9 @@ def eventually(look: Callable[[], _Seen], until: Callable[[_Seen], object] = boo
 
     Raises AssertionError with the last result after LIMIT seconds.
     """
-    deadline = time.monotonic() + LIMIT
+    started = time.monotonic()
     while not until(seen := look()):
-        assert time.monotonic() < deadline, f"After {LIMIT:.0f} seconds it is still {seen!r}."
-        time.sleep(POLL_SECONDS)
+        waited = time.monotonic() - started
+        assert waited < LIMIT, f"After {LIMIT:.0f} seconds it is still {seen!r}."
+        time.sleep(min(max(POLL_SECONDS, waited / 10), LONGEST_POLL_SECONDS))
     return seen
