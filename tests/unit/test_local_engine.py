@@ -18,7 +18,8 @@ from ministack.core import lambda_runtime, persistence
 from ministack.services import apigateway, dynamodb, lambda_svc, s3, sqs
 
 from local import engine
-from local.engine import LOG_SECONDS, Keeper, expire, mend
+from local.engine import LOG_SECONDS, Keeper, SharedCache, expire, mend
+from local.guard import Message
 from local.ministack import HEARTBEAT
 from tests.harness import Clock
 from tests.waiting import LIMIT
@@ -548,3 +549,75 @@ def test_an_answer_does_not_wait_for_log_lines_that_a_function_never_writes(monk
     assert clock.now - NOW <= LOG_SECONDS + 0.002
     worker._stderr_queue.put("a line")
     assert worker._drain_stderr_bounded() == "a line"
+
+
+async def _nothing() -> Message:
+    """Return a request's end."""
+    return {"type": "http.request", "body": b""}
+
+
+class TestSharedCache:
+    """Requests to an application that counts them."""
+
+    IMMUTABLE = b"public, max-age=31536000, immutable"
+
+    @staticmethod
+    def answers(cache_control: bytes, status: int = 200, *requests: dict[str, str], method: str = "GET") -> list[bytes]:
+        """Return the body of the response to each request, by its headers; a body is the number of the call."""
+        calls: list[int] = []
+
+        async def inner(_scope: Message, _receive: Any, send: Any) -> None:
+            calls.append(1)
+            await send(
+                {"type": "http.response.start", "status": status, "headers": [(b"Cache-Control", cache_control)]}
+            )
+            await send({"type": "http.response.body", "body": b"call ", "more_body": True})
+            await send({"type": "http.response.body", "body": str(len(calls)).encode()})
+
+        cache = SharedCache(inner)
+
+        async def answer(headers: dict[str, str]) -> bytes:
+            path = headers.pop("path", "/console/a.js")
+            sent: list[Message] = []
+
+            async def send(message: Message) -> None:
+                sent.append(message)
+
+            given = [(name.encode(), value.encode()) for name, value in headers.items()]
+            scope = {"type": "http", "method": method, "raw_path": path.encode(), "query_string": b"", "headers": given}
+            await cache(scope, _nothing, send)
+            assert [message["type"] for message in sent] == ["http.response.start", *["http.response.body"] * 2]
+            return b"".join(message.get("body", b"") for message in sent)
+
+        return [asyncio.run(answer(dict(headers))) for headers in requests]
+
+    def test_an_immutable_public_response_is_sent_again_without_a_call(self) -> None:
+        assert self.answers(self.IMMUTABLE, 200, {}, {}) == [b"call 1", b"call 1"]
+
+    @pytest.mark.parametrize(
+        "header", ["path", "accept-encoding", "origin", "range", "if-none-match", "if-modified-since"]
+    )
+    def test_a_request_that_differs_is_not_answered_from_the_cache(self, header: str) -> None:
+        assert self.answers(self.IMMUTABLE, 200, {}, {header: "x"}) == [b"call 1", b"call 2"]
+
+    @pytest.mark.parametrize("header", ["range", "if-none-match", "if-modified-since"])
+    def test_a_response_to_a_conditional_request_is_not_kept(self, header: str) -> None:
+        assert self.answers(self.IMMUTABLE, 200, {header: "x"}, {header: "x"}) == [b"call 1", b"call 2"]
+
+    @pytest.mark.parametrize(
+        ("cache_control", "status", "method"),
+        [
+            (b"no-cache", 200, "GET"),
+            (b"private, immutable", 200, "GET"),
+            (b"public, max-age=60", 200, "GET"),
+            (IMMUTABLE, 404, "GET"),
+            (IMMUTABLE, 200, "HEAD"),
+        ],
+    )
+    def test_every_other_response_is_asked_for_each_time(self, cache_control: bytes, status: int, method: str) -> None:
+        assert self.answers(cache_control, status, {}, {}, method=method) == [b"call 1", b"call 2"]
+
+    def test_a_full_cache_is_emptied(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(engine, "MOST_RESPONSES", 1)
+        other = {"path": "/b"}
+        assert self.answers(self.IMMUTABLE, 200, {}, other, other, {}) == [b"call 1", b"call 2", b"call 2", b"call 3"]
