@@ -21,7 +21,7 @@ from local.schemas import AUDIT, VIDEOS, Json, Table, present
 from shared.core.attributes import Item, encode_item
 from shared.relations.ratings import place_of_rating, rating_key
 from shared.schema import AUDIT as AUDIT_ENTRY
-from shared.schema import AUDIT_TABLE_NAME, CREDIT, MARKER, OLDER_RATING, PLAYLIST_AUDIT, PROFILE, TAG, VIDEO
+from shared.schema import AUDIT_TABLE_NAME, CREDIT, MARKER, OLDER_RATING, PLAYLIST_AUDIT, PROFILE, TAG, TAG_COUNT, VIDEO
 from tests.waiting import LIMIT
 
 NAMES = [index["name"] for index in present()["indexes"]]
@@ -77,6 +77,11 @@ class TestWhatMayBecomeOfItems:
             PROFILE.key(userId="cleo"),
         )
         require_upgraded(BEFORE, BEFORE | made, _Sample())
+
+    def test_the_repair_writes_every_attribute_of_totals_that_were_counted_late(self) -> None:
+        counted = TAG_COUNT.key(tag="a") | {"count": "1", "updatedFor": "a request"}
+        repaired = TAG_COUNT.key(tag="a") | {"count": "2", "updatedBy": "reconcile"}
+        require_upgraded(BEFORE | _snapshot(counted), BEFORE | _snapshot(repaired), _Sample())
 
     def test_the_repair_takes_what_belongs_to_hidden_videos_out_of_the_index(self) -> None:
         before = BEFORE | _snapshot(HIDDEN, STRAY, TAG.key(videoId="hidden", tag="a") | {"rel": "TAG#a"})
