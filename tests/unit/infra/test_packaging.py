@@ -7,6 +7,7 @@ import importlib.util
 import json
 import os
 import re
+import shutil
 import stat
 import subprocess
 import sys
@@ -14,7 +15,7 @@ import zlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import botocore.session
 import pytest
@@ -24,7 +25,7 @@ from botocore.model import ServiceModel
 
 from infra import packaging
 from infra.packaging import bundle
-from infra.settings import Misconfigured, Settings, Target
+from infra.settings import Architecture, Misconfigured, Settings, Target
 from shared.core.telemetry import METRICS
 from tests.unit.infra.templates import LOCAL
 
@@ -113,6 +114,13 @@ def test_only_what_searches_carries_what_it_takes(for_aws: Path, films_for_aws: 
     assert _machine(engine) == AARCH64
     assert not (search_for_aws / "av").exists()
     assert _zipped(search_for_aws) <= 12_800_000  # 15 MB with bytecode
+
+
+def test_the_search_package_s_own_modules_compile_for_aws(search_for_aws: Path, tmp_path: Path) -> None:
+    for name in ("tantivy", *packaging.ONLY_FOR_SEARCH):
+        shutil.copytree(search_for_aws / name, tmp_path / name)
+    packaging.compile_modules(tmp_path, "aws")
+    assert len([*tmp_path.rglob("*.pyc")]) == len([*tmp_path.rglob("*.py")]) > len(packaging.ONLY_FOR_SEARCH)
 
 
 def test_only_what_reads_films_carries_what_it_takes(for_aws: Path, films_for_aws: Path) -> None:
@@ -386,6 +394,33 @@ def test_a_package_for_this_machine_is_made_again_only_after_a_change(
         for _ in range(2):
             synthesise()
         assert len(made) == count, written
+
+
+@pytest.mark.parametrize("architecture", get_args(Architecture))
+def test_the_cdk_packages_each_kind_of_function_for_the_deployment_s_processors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, architecture: Architecture
+) -> None:
+    bundled: list[tuple[Target, bool, bool, Architecture]] = []
+
+    def bundle_names(output: Path, *, target: Target, films: bool, search: bool, architecture: Architecture) -> None:
+        bundled.append((target, films, search, architecture))
+        (output / "handler.py").write_text(f"{films} {search}")
+
+    monkeypatch.setattr(packaging, "bundle", bundle_names)
+    app = App(outdir=str(tmp_path / "out"), context={"architecture": architecture})
+    settings, stack = Settings.from_context(app.node), Stack(app, "S")
+    options: list[dict[str, bool]] = [{}, {"films": True}, {"search": True}]
+    for number, kind in enumerate(options):
+        code = packaging.service_code(settings, **kind)
+        lambda_.Function(stack, f"F{number}", code=code, handler="handler.f", runtime=lambda_.Runtime.PYTHON_3_13)
+    app.synth()
+    assert bundled == [
+        ("aws", False, False, architecture),
+        ("aws", True, False, architecture),
+        ("aws", False, True, architecture),
+    ]
+    contents = [file.read_text(encoding="utf-8") for file in (tmp_path / "out").glob("asset.*/handler.py")]
+    assert sorted(contents) == ["False False", "False True", "True False"]
 
 
 def _settings(**context: Any) -> Settings:
