@@ -10,15 +10,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bench.cost.units import Units, index_entry, read, size, write, written
 from shared.core.attributes import AttributeMap
 from shared.schema import AUDIT_INDEXES, AUDIT_TABLE_NAME, INDEXES, PARTITION_KEY, SORT_KEY, TABLE_NAME, Index
 from tests.wire import come_between
-
-if TYPE_CHECKING:
-    from mypy_boto3_dynamodb import DynamoDBClient
 
 _WRITES = ("PutItem", "UpdateItem", "DeleteItem")
 
@@ -64,7 +61,7 @@ class Used:
 class Meter:
     """Measures the requests of one client; what is there, it asks by another."""
 
-    def __init__(self, client: "DynamoDBClient", reader: "DynamoDBClient") -> None:
+    def __init__(self, client: Any, reader: Any) -> None:
         self._client = client
         self._reader: Any = reader
         self._lock = threading.Lock()

@@ -11,12 +11,10 @@ from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from functools import cache
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from unittest import mock
 
 from moto import mock_aws
-from moto.core.model import Shape
-from moto.core.serialize import ResponseSerializer
 from moto.dynamodb.models.table import Table as MotoTable
 
 from bench.cost.meter import Meter
@@ -34,10 +32,8 @@ from shared.videos.entries import tag_entries
 from shared.videos.video import new_item, stamp
 from tests.harness import NOW, Api, Reply, create_audit_table, create_table, make_api
 from tests.streams import change
+from tests.unit.lean_moto import MotoClient
 from tests.unit.test_access_patterns import CALLS
-
-if TYPE_CHECKING:
-    from mypy_boto3_dynamodb import DynamoDBClient
 
 FILMS = 60
 """Videos of the catalogue in which the requests are measured: each list has a full page, and more behind it."""
@@ -293,14 +289,6 @@ def made() -> Iterator[Place]:
         "moto.dynamodb.models.copy",
         mock.Mock(deepcopy=lambda value: value if isinstance(value, MotoTable) else copy.deepcopy(value)),
     )
-    # moto looks for other spellings of each member that an answer lacks, and a value lacks all types but its own.
-    spelt = ResponseSerializer.get_value
-
-    def value_of(serializer: ResponseSerializer, value: Any, key: str, shape: Shape) -> Any:
-        is_value = isinstance(value, dict) and shape.name.endswith("AttributeValue")
-        return value.get(key) if is_value else spelt(serializer, value, key, shape)
-
-    plainly = mock.patch.object(ResponseSerializer, "get_value", value_of)
     told = Told()
     quiet = mock.patch.object(logging.Logger, "handle", lambda _, record: told.log(record))
     with (
@@ -312,7 +300,6 @@ def made() -> Iterator[Place]:
         mock.patch("tests.harness.uuid", request_ids),
         mock.patch("shared.aws.records.os", bytes_),
         no_copy,
-        plainly,
         quiet,
         redirect_stdout(told),
     ):
@@ -329,15 +316,16 @@ def _ids(seed: int) -> SimpleNamespace:
 
 
 @cache
-def feed_client() -> "DynamoDBClient":
+def feed_client() -> MotoClient:
     """By which the feed is written beside the trail, so that what it takes is measured by itself."""
-    return boto3_client.make_client()
+    return MotoClient("http://moto.invalid", boto3_client.make_client())
 
 
 @cache
-def clients() -> tuple["DynamoDBClient", "DynamoDBClient"]:
+def clients() -> tuple[MotoClient, MotoClient]:
     """One that is measured, and one that looks; made once, as that takes longer than most requests."""
-    return boto3_client.make_client(), boto3_client.make_client()
+    others = boto3_client.make_client()
+    return MotoClient("http://moto.invalid", others), MotoClient("http://moto.invalid", others)
 
 
 def items_of(table: str) -> list[AttributeMap]:
