@@ -384,18 +384,18 @@ def local_index(table: Table, audit: Table, objects: Objects, clock: Clock) -> L
     return local
 
 
-def create_table(client: "DynamoDBClient", name: str) -> None:
+def create_table(client: Any, name: str) -> None:
     """The table as the schema defines it; tests/unit/infra/test_infra.py holds CDK to the same definition."""
     stream = {"StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"}
     _create(client, name, schema.INDEXES, StreamSpecification=stream)
 
 
-def create_audit_table(client: "DynamoDBClient", name: str) -> None:
+def create_audit_table(client: Any, name: str) -> None:
     """The table of audit entries as the schema defines it."""
     _create(client, name, schema.AUDIT_INDEXES)
 
 
-def _create(client: "DynamoDBClient", name: str, indexes: Iterable[schema.Index], **more: Any) -> None:
+def _create(client: Any, name: str, indexes: Iterable[schema.Index], **more: Any) -> None:
     attributes = {schema.PARTITION_KEY: "S", schema.SORT_KEY: "S"}
     for index in indexes:
         attributes |= {attribute.name: attribute.type for attribute in (*index.partition, *index.sort)}
