@@ -1,0 +1,178 @@
+// A document without layout, on which Preact draws the console's components with their hooks and events.
+
+import { options, render } from "preact";
+import { settle } from "./support.js";
+
+/** A text or an element: what Preact calls of the DOM, and what the components call. */
+class Node extends EventTarget {
+  constructor(localName, data = "") {
+    super();
+    this.localName = localName;
+    this.nodeType = localName ? 1 : 3;
+    this.data = data;
+    this.childNodes = [];
+    this.parentNode = null;
+    this.attributes = new Map();
+    this.style = {};
+  }
+
+  get firstChild() {
+    return this.childNodes[0] ?? null;
+  }
+
+  get nextSibling() {
+    const siblings = this.parentNode?.childNodes ?? [];
+    return siblings[siblings.indexOf(this) + 1] ?? null;
+  }
+
+  get textContent() {
+    return this.localName ? this.childNodes.map((child) => child.textContent).join("") : this.data;
+  }
+
+  get isConnected() {
+    return this === document.body || (this.parentNode?.isConnected ?? false);
+  }
+
+  insertBefore(child, next) {
+    child.remove();
+    child.parentNode = this;
+    this.childNodes.splice(next ? this.childNodes.indexOf(next) : this.childNodes.length, 0, child);
+    return child;
+  }
+
+  appendChild(child) {
+    return this.insertBefore(child, null);
+  }
+
+  removeChild(child) {
+    this.childNodes.splice(this.childNodes.indexOf(child), 1);
+    child.parentNode = null;
+    return child;
+  }
+
+  remove() {
+    this.parentNode?.removeChild(this);
+  }
+
+  contains(other) {
+    return other === this || this.childNodes.some((child) => child.contains(other));
+  }
+
+  setAttribute(name, value) {
+    this.attributes.set(name, String(value));
+  }
+
+  removeAttribute(name) {
+    this.attributes.delete(name);
+  }
+
+  /** Only names of elements are understood; anything else finds nothing. */
+  querySelectorAll(selector) {
+    return elements(this, selector);
+  }
+
+  querySelector(selector) {
+    return elements(this, selector)[0] ?? null;
+  }
+
+  focus() {
+    document.activeElement = this;
+  }
+
+  getBoundingClientRect() {
+    return { top: 0, left: 0, width: 0, height: 0 };
+  }
+
+  scrollIntoView() {}
+  showModal() {}
+  close() {}
+}
+
+/** Observes elements until a test calls `see`, which says that all of them are in view. */
+class Observer {
+  static all = new Set();
+
+  constructor(seen) {
+    this.seen = seen;
+  }
+
+  observe() {
+    Observer.all.add(this);
+  }
+
+  disconnect() {
+    Observer.all.delete(this);
+  }
+}
+
+Object.assign(document, {
+  body: new Node("body"),
+  createElementNS: (_, name) => new Node(name),
+  createTextNode: (text) => new Node(null, text),
+  getElementById: () => null,
+  addEventListener: () => undefined,
+});
+Object.assign(globalThis, {
+  IntersectionObserver: Observer,
+  scrollTo: () => undefined,
+  history: { state: null, replaceState: (state) => void (history.state = state), back: () => undefined },
+});
+
+options.requestAnimationFrame = setImmediate; // when effects run: Preact's own way there needs a timer
+
+/** Let effects and requests end, until nothing that is drawn changes. */
+async function settled() {
+  let before;
+  do {
+    before = document.body.textContent;
+    await settle();
+  } while (before !== document.body.textContent);
+}
+
+/** Draw a component, and let its effects and requests end. Returns the element that it is in. */
+export async function draw(node) {
+  const root = document.body.appendChild(new Node("main"));
+  render(node, root);
+  await settled();
+  return root;
+}
+
+/** Take what `draw` has drawn off the page: its effects end. */
+export function leave(root) {
+  render(null, root);
+  root.remove();
+}
+
+/** All elements of a type below a node, in the order of the document. */
+export function elements(node, type) {
+  return node.childNodes.flatMap((child) => [...(child.localName === type ? [child] : []), ...elements(child, type)]);
+}
+
+/** The text of each element below a node that has a role. */
+export function said(node, role) {
+  return node.childNodes.flatMap((child) => [...(child.attributes.get("role") === role ? [child.textContent] : []), ...said(child, role)]);
+}
+
+/** The one button of exactly this text. */
+export function button(node, text) {
+  const found = elements(node, "button").filter((element) => element.textContent.trim() === text);
+  if (found.length !== 1) throw new Error(`${found.length} buttons "${text}" in: ${node.textContent}`);
+  return found[0];
+}
+
+/** Let something happen to an element, and all that follows from it. */
+export async function act(element, event) {
+  element.dispatchEvent(new Event(event, { cancelable: true }));
+  await settled();
+}
+
+/** Click on the one button of exactly this text. */
+export async function click(node, text) {
+  await act(button(node, text), "click");
+}
+
+/** Bring everything into view that waits for it. */
+export async function see() {
+  for (const observer of [...Observer.all]) observer.seen([{ isIntersecting: true }]);
+  await settled();
+}
