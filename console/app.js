@@ -4,6 +4,7 @@ import { html, render } from "htm/preact";
 import { useEffect, useErrorBoundary, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Problem } from "./core/api.js";
 import { learn } from "./core/media.js";
+import { own } from "./core/own.js";
 import { isHeld, to, useRoute } from "./core/route.js";
 import { begin, hasEnded, onSession, signIn, signInAgain, signOut, user } from "./core/session.js";
 import { visit } from "./core/visit.js";
@@ -88,12 +89,12 @@ function Header({ user: { subject, isAdmin } }) {
 function Place({ user: who }) {
   const route = useRoute();
   const name = route.path[0] ?? "";
-  const screen = SCREENS[name];
+  const screen = own(SCREENS, name);
   const [loaded, setLoaded] = useState(/** @type {Record<string, Screen>} */ ({}));
   const [error, setError] = useState(/** @type {unknown} */ (null));
   const [broken, reset] = useErrorBoundary();
   const place = useRef(route.path.join("/"));
-  const Shown = name === "" ? /** @type {Screen} */ (screen) : loaded[name];
+  const Shown = name === "" ? /** @type {Screen} */ (screen) : own(loaded, name);
 
   useEffect(() => {
     if (!screen || name === "" || loaded[name]) return;

@@ -2,6 +2,7 @@
 
 import { Fragment } from "preact";
 import { html } from "htm/preact";
+import { own } from "../core/own.js";
 import { to } from "../core/route.js";
 import { Typed } from "../parts/parts.js";
 import { languageName, nameOf, regionName } from "../video/names.js";
@@ -38,7 +39,8 @@ const OTHERS = {
 /** A field by name, such as `Metadata › camera`. @param {string} pointer */
 export function fieldName(pointer) {
   const [first = "", ...rest] = partsOf(pointer);
-  return [LABELS[first] ?? first, ...rest.map((part) => (first === "metadata" || first === "origins" ? part : LABELS[part] ?? part))].join(" › ");
+  const isFree = first === "metadata" || first === "origins";
+  return [own(LABELS, first) ?? first, ...rest.map((part) => (isFree ? part : own(LABELS, part) ?? part))].join(" › ");
 }
 
 /** The keys that a JSON Pointer (RFC 6901) leads along. @param {string} pointer */
@@ -73,7 +75,8 @@ export function subjectName({ entity, personId, region, language }, name) {
 /** Whoever did it. @param {{ by: Entry["by"] }} props */
 export function By({ by: { kind, id } }) {
   if (kind === "person") return html`<${Typed}>${id}<//>`;
-  if (OTHERS[id]) return html`<${Fragment}>${OTHERS[id]}<//>`;
+  const other = own(OTHERS, id);
+  if (other) return html`<${Fragment}>${other}<//>`;
   return html`the ${kind} <${Typed}>${id.replace(/^job:/, "")}<//>`;
 }
 

@@ -48,7 +48,7 @@ function kindOf(show, values) {
   if (show === "top") return "top";
   const [name, kind] = SELECTORS.find(([parameter]) => values[parameter]) ?? [];
   if (name && kind) return values[name] === ME ? "mine" : kind;
-  return show in KINDS ? /** @type {Kind} */ (show) : "mine";
+  return Object.hasOwn(KINDS, show) ? /** @type {Kind} */ (show) : "mine";
 }
 
 /** The parameter whose value a kind of choice needs; undefined: none. @param {Kind} kind */

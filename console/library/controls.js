@@ -147,7 +147,7 @@ function Select({ choice, problem, name, label, options, usual }) {
   const value = choice.values[name] ?? usual;
   return html`<${Field} kind="select" label=${label} value=${value} error=${problem?.on(name)}
     onInput=${(/** @type {string} */ wanted) => go(withValue(choice, name, wanted === usual ? "" : wanted))}>
-    <${Options} of=${value in options ? options : { [value]: value, ...options }} chosen=${value} />
+    <${Options} of=${Object.hasOwn(options, value) ? options : { [value]: value, ...options }} chosen=${value} />
   <//>`;
 }
 

@@ -2,6 +2,8 @@
 //
 // Values are told apart by JSON Pointer (RFC 6901), such as `/title` and `/metadata/camera`, as the API's problems tell them apart.
 
+import { own } from "../core/own.js";
+
 /**
  * @typedef {import("../screens/video.js").Video} Video
  * @typedef {import("../core/api.js").Schemas["VideoPatch"]} Patch
@@ -24,7 +26,7 @@ export function valuesOf(video) {
   const values = new Map();
   for (const [name, value] of Object.entries(video)) {
     const isNothing = value === null || (Array.isArray(value) && !value.length);
-    if (name in LABELS && !isNothing) values.set(`/${name}`, value);
+    if (Object.hasOwn(LABELS, name) && !isNothing) values.set(`/${name}`, value);
   }
   for (const [key, value] of Object.entries(video.metadata)) values.set(pointerTo(key), value);
   return values;
@@ -74,7 +76,7 @@ export function merged(theirs, differences, choices) {
 
 /** What people call it. @param {string} pointer */
 export function labelOf(pointer) {
-  return pointer.startsWith(METADATA) ? `Metadata: ${keyOf(pointer)}` : LABELS[pointer.slice(1)] ?? pointer;
+  return pointer.startsWith(METADATA) ? `Metadata: ${keyOf(pointer)}` : own(LABELS, pointer.slice(1)) ?? pointer;
 }
 
 /** Where a key of the metadata is. @param {string} key */

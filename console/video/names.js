@@ -1,9 +1,12 @@
 // Languages, regions and jobs by name.
 
+import { own } from "../core/own.js";
+
 const LANGUAGES = new Intl.DisplayNames(undefined, { type: "language" });
 const REGIONS = new Intl.DisplayNames(undefined, { type: "region" });
 /** @type {Record<string, string>} */
 const WIDER = { XWW: "Worldwide", XEU: "Europe", XAS: "Asia", XNA: "North America", XSA: "South America" };
+const JOBS = { probe: "Looking at the film", poster: "Poster", storyboard: "Storyboard", captions: "Subtitles" };
 
 /** @param {string} tag of BCP 47 */
 export function languageName(tag) {
@@ -12,13 +15,13 @@ export function languageName(tag) {
 
 /** @param {string} code of ISO 3166, or of film catalogues */
 export function regionName(code) {
-  return WIDER[code] ?? named(REGIONS, code);
+  return own(WIDER, code) ?? named(REGIONS, code);
 }
 
 /** What a job does, as a heading. @param {string} kind such as `transcode.720p` */
 export function nameOf(kind) {
   if (kind.startsWith("transcode.")) return `Version in ${kind.slice("transcode.".length)}`;
-  return { probe: "Looking at the film", poster: "Poster", storyboard: "Storyboard", captions: "Subtitles" }[kind] ?? kind;
+  return own(JOBS, kind) ?? kind;
 }
 
 /** @param {Intl.DisplayNames} names @param {string} code */

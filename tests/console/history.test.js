@@ -94,6 +94,12 @@ test("fields below others are named by each part", () => {
   assert.deepEqual(["/origins/duration", "/thumbnails/poster", "/new/field"].map(fieldName), ["Where it is from › duration", "Pictures › poster", "new › field"]);
 });
 
+test("a field is named as it is called, also by a name that every object inherits", () => {
+  assert.deepEqual(["/constructor", "/thumbnails/toString", "/metadata/__proto__"].map(fieldName), ["constructor", "Pictures › toString", "Metadata › __proto__"]);
+  const changes = [{ field: "/metadata", to: JSON.parse('{"constructor": 1, "__proto__": "x"}') }];
+  assert.equal(textOf(html`<${Changes} changes=${changes} />`), "Metadata: constructor: 1; __proto__: x");
+});
+
 test("a change set of which nothing is listed is looked for, until it is said that there is none", () => {
   assert.match(textOf(Missing({ isOver: false })), /^Nothing is listed of it yet\./);
   assert.match(textOf(Missing({ isOver: true })), /^There is no such change set, or nothing of it is yours\./);

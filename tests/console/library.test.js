@@ -22,6 +22,7 @@ test("an address says which list is shown, and what the API is asked for it", ()
     "show=top&window=week&tag=sea": ["top", { window: "week" }],
     "show=tag": ["tag", null],
     "show=nonsense&other=1": ["mine", { userId: "alice" }],
+    "show=constructor": ["mine", { userId: "alice" }],
   };
   for (const [query, [kind, values]] of Object.entries(kinds)) {
     assert.equal(at(query).kind, kind, query);

@@ -14,6 +14,8 @@ class Node extends EventTarget {
     this.parentNode = null;
     this.attributes = new Map();
     this.style = {};
+    this.value = ""; // of an input
+    this.checked = false;
   }
 
   get firstChild() {
@@ -121,7 +123,7 @@ Object.assign(globalThis, {
 options.requestAnimationFrame = setImmediate; // when effects run: Preact's own way there needs a timer
 
 /** Let effects and requests end, until nothing that is drawn changes. */
-async function settled() {
+export async function settled() {
   let before;
   do {
     before = document.body.textContent;
@@ -129,9 +131,14 @@ async function settled() {
   } while (before !== document.body.textContent);
 }
 
+/** An empty element of the page. */
+export function place() {
+  return document.body.appendChild(new Node("main"));
+}
+
 /** Draw a component, and let its effects and requests end. Returns the element that it is in. */
 export async function draw(node) {
-  const root = document.body.appendChild(new Node("main"));
+  const root = place();
   render(node, root);
   await settled();
   return root;

@@ -92,6 +92,7 @@ test("keys of the metadata stand in pointers as RFC 6901 writes them", () => {
 test("languages, regions and jobs have names, and codes without a name stand for themselves", () => {
   assert.deepEqual(["en-NZ", "mi", "??"].map(languageName), ["English (New Zealand)", "Māori", "??"]);
   assert.deepEqual(["NZ", "XWW", "nowhere"].map(regionName), ["New Zealand", "Worldwide", "nowhere"]);
+  assert.deepEqual([regionName("constructor"), nameOf("constructor")], ["constructor", "constructor"]);
   assert.deepEqual(["probe", "transcode.720p", "new"].map(nameOf), ["Looking at the film", "Version in 720p", "new"]);
 });
 

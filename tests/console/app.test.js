@@ -1,0 +1,63 @@
+// The whole console, from its address and its tokens, drawn without a browser.
+
+import assert from "node:assert/strict";
+import { after, before, mock, test } from "node:test";
+import { click, elements, place, settled } from "./page.js";
+import { serve, settle, signIn } from "./support.js";
+
+/** @type {{ path: string }[]} */
+let requests;
+const app = place();
+
+before(async () => {
+  mock.timers.enable({ apis: ["setTimeout", "setInterval", "Date"] });
+  signIn();
+  requests = serve(({ path }) => {
+    if (path.startsWith("/v1/changes")) return { body: { items: [], nextCursor: "here", caughtUp: true } };
+    return path.startsWith("/v1/") ? { body: { items: [], nextCursor: null } } : { status: 404 };
+  });
+  document.getElementById = (id) => (id === "app" ? app : null);
+  globalThis.BroadcastChannel = class {}; // Node's own would keep the process alive
+  await import("../../console/app.js");
+  await settled();
+});
+after(() => mock.timers.reset());
+
+/** Follow a link to an address. */
+async function follow(address) {
+  location.hash = address;
+  dispatchEvent(new Event("hashchange"));
+  await settled();
+}
+
+/** Let time pass. @param {number} seconds */
+async function pass(seconds) {
+  for (let half = 0; half < seconds * 2; half += 1) {
+    mock.timers.tick(500);
+    await settle();
+  }
+}
+
+const title = () => elements(app, "h1").map(({ textContent }) => textContent);
+
+test("an address that names what every object inherits leads nowhere", async () => {
+  for (const name of ["__proto__", "constructor", "toString", "nonsense"]) {
+    await follow(`#/${name}`);
+    assert.deepEqual(title(), ["Not found"], name);
+  }
+  await follow("#/");
+  assert.deepEqual(title(), ["Library"]);
+});
+
+test("signing out ends the polling of the feed", async () => {
+  const asked = () => requests.filter(({ path }) => path.startsWith("/v1/changes")).length;
+  await follow("#/?userId=me");
+  const first = asked();
+  await pass(10);
+  assert.equal(asked(), first + 2);
+  await click(app, "Sign out");
+  assert.deepEqual(title(), ["Video metadata"]);
+  const last = asked();
+  await pass(60);
+  assert.equal(asked(), last);
+});
