@@ -15,7 +15,8 @@ import { fieldName } from "./words.js";
  * @typedef {import("./calls.js").Change} Change
  * @typedef {import("./calls.js").Skipped} Skipped
  * @typedef {{ toVersion: number, fields?: string[] }} Wanted the version to go back to; only these fields of it, as JSON Pointers.
- * @typedef {{ field: string, change?: Change, since?: Skipped }} Row `since`: somebody else changed it.
+ * @typedef {{ field: string, change?: Change, since?: Skipped, isForced?: boolean }} Row `since`: a later change of another user, which
+ *   stays unless it is ticked. `isForced`: the API sets it back only if it is named in `force`.
  */
 
 /** All fields, whoever changed them. */
@@ -48,7 +49,7 @@ export default function Revert({ video, etag, changed, wanted, onClose }) {
     setBusy(true);
     setError(null);
     const own = rows.filter(({ since }) => !since);
-    const force = ticked.filter(({ since }) => since).map(({ field }) => field);
+    const force = ticked.filter(({ isForced }) => isForced).map(({ field }) => field);
     const fields = own.every(isTicked) ? wanted.fields : ticked.map(({ field }) => field);
     try {
       const body = { toVersion: wanted.toVersion, ...(fields && { fields }), ...(force.length > 0 && { force }) };
@@ -93,9 +94,11 @@ export default function Revert({ video, etag, changed, wanted, onClose }) {
 }
 
 /** What would become of each field. Both questions are about the same version of the video.
+ *
+ * Somebody who undoes a change of another user wants that one undone: only what others changed after it is a reason to ask.
  * @param {string} videoId @param {string} version @param {Wanted} wanted @param {AbortSignal} signal
  * @returns {Promise<{ rows: Row[], fixed: Skipped[], omitted?: number }>} */
-async function previewOf(videoId, version, wanted, signal) {
+export async function previewOf(videoId, version, wanted, signal) {
   const ask = (/** @type {string[] | undefined} */ force) =>
     revert(videoId, version, { ...wanted, ...(force && { force }) }, { dryRun: true, signal });
   const { data: careful } = await ask(undefined);
@@ -113,11 +116,19 @@ async function previewOf(videoId, version, wanted, signal) {
   return {
     rows: [
       ...careful.changes.map((change) => ({ field: change.field, change })),
-      ...since.map((skipped) => ({ field: skipped.field, since: skipped, change: forced.find(({ field }) => field === skipped.field) })),
+      ...since.map((skipped) => ({
+        field: skipped.field, isForced: true, since: isUndone(skipped, wanted) ? undefined : skipped,
+        change: forced.find(({ field }) => field === skipped.field),
+      })),
     ],
     fixed: careful.skipped.filter(({ reason }) => reason === "notWritable"),
     omitted: careful.omitted,
   };
+}
+
+/** Whether a field was left alone because of the very change that is to be undone. @param {Skipped} skipped @param {Wanted} wanted */
+function isUndone({ version }, { toVersion, fields }) {
+  return fields !== undefined && version === toVersion + 1;
 }
 
 /** @param {{ row: Row, isTicked: boolean, fault?: string, tick: (is: boolean) => void }} props */

@@ -6,9 +6,11 @@ import { html } from "htm/preact";
 import { Problem } from "../../console/core/api.js";
 import { patiently } from "../../console/history/calls.js";
 import { Changes, Since, Timeline, Value } from "../../console/history/entries.js";
+import Revert, { previewOf } from "../../console/history/revert.js";
 import { entryOf, fieldName, setOf, subjectName } from "../../console/history/words.js";
 import { Missing } from "../../console/screens/changesets.js";
-import { elementsOf, settle, textOf } from "./support.js";
+import { click, draw, elements, leave } from "./page.js";
+import { elementsOf, serve, settle, signIn, textOf } from "./support.js";
 
 const BY = { kind: "person", id: "alice" };
 const entry = (more) => ({
@@ -140,4 +142,49 @@ test("a trail that stays behind is given up, and any other problem is not waited
   const other = mock.fn(async () => { throw new Problem({ status: 412, title: "", detail: "" }); });
   await assert.rejects(patiently(other, { waiting: () => undefined }));
   assert.equal(other.mock.callCount(), 1);
+});
+
+const by = (id) => ({ kind: "person", id });
+/** What the API answers of a video whose title bob changed in version 2, and whose description carol changed after him. */
+const SKIPPED = [
+  { field: "/title", reason: "changedSince", by: by("bob"), version: 2, at: 1 },
+  { field: "/description", reason: "changedSince", by: by("carol"), version: 3, at: 1 },
+  { field: "/status", reason: "notWritable" },
+];
+const FORCED = [{ field: "/title", from: "Theirs", to: "Before" }, { field: "/description", from: "Hers", to: "Old" }];
+
+/** Answer questions about a revert like the API; returns what is asked. */
+function reverts() {
+  return serve(({ body }) => ({
+    body: {
+      video: { videoId: "a", version: 4 }, changes: body.force ? FORCED : [{ field: "/category", from: "b", to: "c" }],
+      skipped: body.force ? [] : SKIPPED,
+    },
+  }));
+}
+
+test("the change that somebody undoes is set back whoever made it, and a later change of another user only if it is ticked", async () => {
+  reverts();
+  const preview = async (wanted) => (await previewOf("a", '"3"', wanted, new AbortController().signal)).rows
+    .map(({ field, change, since, isForced = false }) => [field, change?.to, since?.by?.id, isForced]);
+  const fields = ["/title", "/description", "/category"];
+  assert.deepEqual(await preview({ toVersion: 1, fields }), [
+    ["/category", "c", undefined, false], ["/title", "Before", undefined, true], ["/description", "Old", "carol", true],
+  ]);
+  // To go back to a version says nothing of which change is not wanted.
+  assert.deepEqual((await preview({ toVersion: 1 })).map(([, , since]) => since), [undefined, "bob", "carol"]);
+});
+
+test("Undo this change opens with the change of another user ticked, and sets it back", async () => {
+  signIn();
+  const requests = reverts();
+  const wanted = { toVersion: 1, fields: ["/title", "/description", "/category"] };
+  const root = await draw(html`<${Revert} video=${{ videoId: "a", version: 3 }} etag='"3"' wanted=${wanted}
+    changed=${() => undefined} onClose=${() => undefined} />`);
+  const boxes = elements(root, "fieldset").map((group) => [elements(group, "legend")[0].textContent, elements(group, "input").map(({ checked }) => checked)]);
+  assert.deepEqual(boxes, [["This is set back", [true, true]], ["Changed since by others, and left alone unless you tick it", [false]]]);
+  await click(root, "Set back 2 fields");
+  assert.deepEqual(requests.at(-1).body, { ...wanted, force: ["/title"] });
+  assert.match(requests.at(-1).path, /dryRun=false/);
+  leave(root);
 });
