@@ -109,8 +109,8 @@ function Film({ video, isOwner, user, viewed, playing, texts, route }) {
       : html`<div class="player-place" style=${style}>
           <${Poster} url=${poster?.url} />
           <div class="why" role="alert">
-            <p><strong>This film does not play here.</strong> ${unplayable(video, qualities)}</p>
-            <button type="button" onClick=${() => showing.again()}>Try again</button>
+            <p><strong>${unusable(video) ? "This film cannot be played." : "This film does not play here."}</strong> ${unplayable(video, qualities)}</p>
+            ${!unusable(video) && html`<button type="button" onClick=${() => showing.again()}>Try again</button>`}
           </div>
         </div>`}
     <p class="notice" role="status">${playable.length && current ? fallen(qualities, broken, current) : ""}</p>
@@ -189,11 +189,19 @@ function label({ name, bitRate }) {
   return `${shown}, ${bitRate < 1e6 ? `${RATE.format(bitRate / 1e3)} kbit/s` : `${RATE.format(bitRate / 1e6)} Mbit/s`}`;
 }
 
-/** Why nothing plays, as far as one knows. @param {import("../screens/video.js").Video} video @param {Quality[]} qualities */
-function unplayable({ status }, qualities) {
+/** Why the service cannot use the film, whatever browser plays it: undefined if it can, or does not know yet.
+ * @param {import("../screens/video.js").Video} video */
+function unusable({ status, failure }) {
+  return status === "failed" && failure?.job === "probe" ? failure.reason : undefined;
+}
+
+/** Why nothing plays, as far as is known. @param {import("../screens/video.js").Video} video @param {Quality[]} qualities */
+export function unplayable(video, qualities) {
+  const reason = unusable(video);
+  if (reason) return reason;
   const types = [...new Set(qualities.map(({ type }) => type))].join(", ");
   const why = `Either this browser does not know its format (${types}), or it cannot be fetched now.`;
-  return status === "processing" ? `${why} Versions that every browser plays are being made.` : why;
+  return video.status === "processing" ? `${why} Versions that every browser plays are being made.` : why;
 }
 
 /** What does not play, if something else does instead. @param {Quality[]} qualities @param {Set<string>} broken @param {Quality} current */

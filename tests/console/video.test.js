@@ -7,6 +7,7 @@ import { entitled, ordered } from "../../console/video/chapters.js";
 import { draftOf, faultsIn, newPair, valuesIn, withTag } from "../../console/video/draft.js";
 import { compare, keyOf, labelOf, merged, patchOf, pointerTo, valuesOf } from "../../console/video/fields.js";
 import { languageName, nameOf, regionName } from "../../console/video/names.js";
+import { unplayable } from "../../console/video/player.js";
 import { faultBelow, faultIn, lines } from "../../console/video/piece.js";
 import { parsed } from "../../console/video/storyboard.js";
 import { escaped } from "../../console/video/tracks.js";
@@ -127,6 +128,17 @@ test("a storyboard leads to pictures of the deployment, with their times and pla
     { start: 0, end: 5, url, x: 0, y: 0, width: 160, height: 68 },
     { start: 3_605, end: 3_610.5, url, x: 160, y: 0, width: 160, height: 68 },
   ]);
+});
+
+test("a film that the service could not read is not blamed on the browser or the connection", () => {
+  const reason = "The file is not a film in a supported format.";
+  const qualities = [{ name: "source", type: "video/mp4", url: "u" }];
+  const said = (video) => unplayable(/** @type {any} */ (video), qualities);
+  assert.equal(said({ status: "failed", failure: { job: "probe", reason } }), reason);
+  const perhaps = "Either this browser does not know its format (video/mp4), or it cannot be fetched now.";
+  assert.equal(said({ status: "failed", failure: { job: "poster", reason } }), perhaps);
+  assert.equal(said({ status: "ready", failure: { job: "probe", reason } }), perhaps);
+  assert.equal(said({ status: "processing" }), `${perhaps} Versions that every browser plays are being made.`);
 });
 
 test("a chapter's title has no tags as a cue", () => {

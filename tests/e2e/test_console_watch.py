@@ -252,7 +252,8 @@ def test_a_film_that_cannot_be_shown_says_why(console: Console) -> None:
     another = link(probe, "Upload another film")
     expect(another).to_have_attribute("href", f"#/upload?video={video['videoId']}")
     expect(probe.get_by_role("button")).to_have_count(0)
-    expect(page.get_by_role("main")).to_contain_text("This film does not play here")
+    expect(page.get_by_role("main")).to_contain_text("This film cannot be played.")
+    expect(page.get_by_role("main")).not_to_contain_text("Either this browser")
     expect(page.get_by_role("main")).not_to_contain_text("POST")  # which is what programs are told to do
     looks_well(page)
 
