@@ -7,7 +7,7 @@ import { useAttempt, useEvery, useLoad } from "../core/load.js";
 import { go, to } from "../core/route.js";
 import { time } from "../core/words.js";
 import { Failure, Loading, say, Typed } from "../parts/parts.js";
-import { patch, read, test } from "./calls.js";
+import { patch, read, test as sendTest } from "./calls.js";
 import Deliveries, { Answer, Answered } from "./deliveries.js";
 import { Delete, Replay, Rotate } from "./dialogs.js";
 import { Edit } from "./form.js";
@@ -24,6 +24,7 @@ export default function One({ webhookId, user }) {
   const loaded = useLoad((signal) => read(webhookId, signal), [webhookId]);
   const [dialog, setDialog] = useState("");
   const [secret, setSecret] = useState(/** @type {WithSecret | null} */ (null));
+  const [test, setTest] = useState(/** @type {{ tested: Tested, version: number } | null} */ (null));
   const isGone = loaded.error instanceof Problem && loaded.error.status === 404;
   useEvery(() => loaded.isLoading || loaded.reload(), PERIOD_MS, !isGone && dialog === "");
   const close = () => setDialog("");
@@ -37,13 +38,15 @@ export default function One({ webhookId, user }) {
     loaded.set({ webhook: after, etag });
     close();
   };
-  const state = stateOf(webhook);
+  const tested = test?.version === webhook.version ? test.tested : null; // a test of another URL says nothing of this one
+  const state = stateOf(webhook, tested);
   return html`<article class="webhook">
     ${up}
     <h1><${Typed}>${nameOf(webhook)}<//></h1>
     <p class="webhook-url"><${Typed}>${webhook.url}<//></p>
     <p class="webhook-state" role="status"><${StateWord} state=${state} /> <${Typed}>${state.text}<//></p>
-    <${Actions} webhook=${webhook} changed=${changed} open=${setDialog} />
+    <${Actions} webhook=${webhook} changed=${changed} open=${setDialog} tested=${tested}
+      setTested=${(/** @type {Tested} */ answer) => setTest({ tested: answer, version: webhook.version })} />
     <dl class="webhook-about">
       <div><dt>Follows</dt><dd><${Followed} webhook=${webhook} isOwn=${webhook.userId === user.subject} /></dd></div>
       <div><dt>Kinds of changes</dt><dd>${webhook.types.length ? typesInWords(webhook.types).join(", ") : "All"}</dd></div>
@@ -69,13 +72,10 @@ export default function One({ webhookId, user }) {
 }
 
 /** What is done at a click, and what leads to a dialog.
- * @param {{ webhook: Webhook, changed: (webhook: Webhook, etag?: string | null) => void, open: (dialog: string) => void }} props */
-function Actions({ webhook: { webhookId, paused }, changed, open }) {
-  const [tested, setTested] = useState(/** @type {Tested | null} */ (null));
-  const sending = useAttempt(async () => {
-    setTested(null);
-    setTested(await test(webhookId));
-  });
+ * @param {{ webhook: Webhook, changed: (webhook: Webhook, etag?: string | null) => void, open: (dialog: string) => void,
+ *   tested: Tested | null, setTested: (tested: Tested) => void }} props */
+function Actions({ webhook: { webhookId, paused }, changed, open, tested, setTested }) {
+  const sending = useAttempt(async () => setTested(await sendTest(webhookId)));
   const pausing = useAttempt(async () => {
     const { webhook, etag } = await patch(webhookId, { paused: !paused });
     say(paused ? "It goes on." : "It is paused.");
@@ -91,7 +91,7 @@ function Actions({ webhook: { webhookId, paused }, changed, open }) {
     </div>
     <${Failure} error=${pausing.error} />
     <${Failure} error=${sending.error} />
-    <div class="webhook-test" role="status">${tested && html`<p class="delivery-facts"><${Answered} ...${tested} />
+    <div class="webhook-test" role="status">${tested && html`<p class="delivery-facts" key=${tested.id}><${Answered} ...${tested} />
         <strong>${tested.delivered ? "The test was taken." : "The test was not taken."}</strong></p>
       <${Answer} ...${tested} />`}</div>`;
 }

@@ -45,8 +45,9 @@ export function nameOf({ url, description }) {
   return description || (URL.canParse(url) ? new URL(url).host : url);
 }
 
-/** @param {Webhook} webhook @returns {State} */
-export function stateOf({ paused, pausedBecause, failures = 0, behindSince, nextAttemptAt }) {
+/** @param {Webhook} webhook @param {import("./calls.js").Tested | null} [tested] the last test, as far as this page sent one
+ * @returns {State} */
+export function stateOf({ paused, pausedBecause, failures = 0, behindSince, nextAttemptAt }, tested = null) {
   if (paused) {
     return pausedBecause ? { word: "paused", look: "failed", text: pausedBecause }
       : { word: "paused", look: "", text: "Nothing is sent until somebody resumes it. What changes meanwhile waits for 30 days." };
@@ -57,8 +58,9 @@ export function stateOf({ paused, pausedBecause, failures = 0, behindSince, next
     const next = nextAttemptAt !== undefined ? `The next attempt is on ${time(nextAttemptAt)}.` : "";
     return { word: "failing", look: "processing", text: [tries, behind && `${behind}.`, next].filter(Boolean).join(" ") };
   }
-  return behind ? { word: "behind", look: "processing", text: `${behind}: what waits is being sent.` }
-    : { word: "delivering", look: "ready", text: "Nothing is known to wait." };
+  if (behind) return { word: "behind", look: "processing", text: `${behind}: what waits is being sent.` };
+  if (tested && !tested.delivered) return { word: "test failed", look: "processing", text: "The receiver did not take the last test." };
+  return { word: "delivering", look: "ready", text: "Nothing is known to wait." };
 }
 
 /** @param {{ state: State }} props */

@@ -41,7 +41,7 @@ test("what fits is marked by characters, of which some are longer than others", 
 });
 
 test("a webhook says in words what it does", () => {
-  const state = (more) => stateOf(/** @type {any} */ ({ paused: false, ...more }));
+  const state = (more, tested) => stateOf(/** @type {any} */ ({ paused: false, ...more }), tested);
   assert.deepEqual(state({}), { word: "delivering", look: "ready", text: "Nothing is known to wait." });
   assert.match(state({ behindSince: 4_000_000_000_000 }).text, /^Behind since 2 Oct 2096.*: what waits is being sent\.$/);
   const failing = state({ failures: 1, behindSince: 4_000_000_000_000, nextAttemptAt: 4_000_000_000 });
@@ -50,6 +50,10 @@ test("a webhook says in words what it does", () => {
   assert.equal(state({ failures: 2 }).text, "The last 2 attempts failed.");
   assert.deepEqual(state({ paused: true, pausedBecause: "410 Gone", failures: 3 }), { word: "paused", look: "failed", text: "410 Gone" });
   assert.match(state({ paused: true }).text, /^Nothing is sent until somebody resumes it\./);
+  const [taken, refused] = [true, false].map((delivered) => /** @type {any} */ ({ delivered }));
+  assert.deepEqual(state({}, refused), { word: "test failed", look: "processing", text: "The receiver did not take the last test." });
+  assert.equal(state({}, taken).word, "delivering");
+  assert.equal(state({ failures: 1 }, refused).word, "failing");
 });
 
 test("a webhook has a name, and says whose changes and which it follows", () => {

@@ -1,0 +1,72 @@
+// The page of a webhook, drawn without a browser.
+
+import assert from "node:assert/strict";
+import { afterEach, beforeEach, mock, test } from "node:test";
+import { html } from "htm/preact";
+import One from "../../console/webhooks/one.js";
+import { click, draw, elements, leave, said } from "./page.js";
+import { problem, serve, signIn } from "./support.js";
+
+const WEBHOOK = {
+  webhookId: "w", userId: "alice", url: "https://a.example/x", types: [], follows: "alice", paused: false,
+  createdAt: 1_700_000_000, updatedAt: 1_700_000_000, version: 1,
+};
+const REFUSED = { id: "1", delivered: false, status: 503, ms: 12, answer: "Closed." };
+const TAKEN = { id: "2", delivered: true, status: 204, ms: 3 };
+
+let root;
+beforeEach(() => {
+  mock.timers.enable({ apis: ["setInterval"] });
+  signIn();
+});
+afterEach(() => {
+  leave(root);
+  mock.timers.reset();
+});
+
+/** The page of a webhook whose tests are answered like this, one after another. */
+async function page(...tests) {
+  let version = 1;
+  serve(({ method, path }) => {
+    if (path.endsWith("/test")) return tests.shift();
+    if (path.includes("/deliveries")) return { body: { items: [], nextCursor: null } };
+    if (method === "PATCH") version += 1;
+    return { body: { ...WEBHOOK, version } };
+  });
+  root = await draw(html`<${One} webhookId="w" user=${{ subject: "alice" }} />`);
+}
+
+const state = () => elements(root, "p").find(({ attributes }) => attributes.get("class") === "webhook-state").textContent;
+const result = () => said(root, "status").find((text) => text.includes("The test was")) ?? "";
+
+test("a webhook is not called delivering after a test that its receiver did not take", async () => {
+  await page({ body: REFUSED }, { body: TAKEN });
+  assert.match(state(), /^delivering /);
+  await click(root, "Send a test");
+  assert.match(state(), /^test failed The receiver did not take the last test\./);
+  assert.match(result(), /503.*The test was not taken\./);
+  await click(root, "Send a test");
+  assert.match(state(), /^delivering /);
+  assert.match(result(), /204.*The test was taken\./);
+});
+
+test("the refusal of a second test is shown as an alert, beside the result of the first", async () => {
+  const soon = problem(429, "too-soon", { title: "Too soon", detail: "A webhook can be tested once in 10 seconds.", headers: { "retry-after": "7" } });
+  await page({ body: REFUSED }, soon, { body: TAKEN });
+  await click(root, "Send a test");
+  assert.deepEqual(said(root, "alert"), []);
+  await click(root, "Send a test");
+  assert.deepEqual(said(root, "alert"), ["Too soonA webhook can be tested once in 10 seconds. Try again in 7 seconds."]);
+  assert.match(state(), /^test failed /);
+  assert.match(result(), /The test was not taken\./);
+  await click(root, "Send a test");
+  assert.deepEqual(said(root, "alert"), []);
+});
+
+test("the result of a test disappears once the webhook is changed", async () => {
+  await page({ body: REFUSED });
+  await click(root, "Send a test");
+  await click(root, "Pause");
+  assert.equal(result(), "");
+  assert.match(state(), /^delivering /);
+});
