@@ -1,0 +1,43 @@
+// The form of a video that somebody else has saved in the meantime, drawn without a browser.
+
+import assert from "node:assert/strict";
+import { afterEach, beforeEach, test } from "node:test";
+import { html } from "htm/preact";
+import Edit from "../../console/video/edit.js";
+import { act, button, click, draw, elements, leave } from "./page.js";
+import { problem, serve, signIn } from "./support.js";
+
+const VIDEO = { videoId: "a", title: "Before", description: "Old", tags: [], metadata: {}, version: 1, status: "ready", visibility: "private" };
+const THEIRS = { ...VIDEO, title: "Theirs", description: "Their text", category: "harbours", version: 2 };
+
+let root;
+beforeEach(() => signIn());
+afterEach(() => leave(root));
+
+/** Type into the field of a name. */
+async function type(name, text) {
+  const field = [...elements(root, "input"), ...elements(root, "textarea")].find(({ attributes }) => attributes.get("name") === name);
+  field.value = text;
+  await act(field, "input");
+}
+
+test("a conflict that is resolved by taking theirs everywhere sends nothing more and closes the form", async () => {
+  const requests = serve(({ method }) => (method === "PATCH" ? problem(412, "version-mismatch") : { body: THEIRS, headers: { etag: '"2"' } }));
+  const saved = [];
+  root = await draw(html`<${Edit} video=${VIDEO} etag='"1"' route=${{ path: ["videos", "a"], query: new URLSearchParams() }}
+    onSaved=${(...answer) => saved.push(answer)} onClose=${() => undefined} />`);
+  await type("title", "Mine");
+  await type("description", "My text");
+  await act(elements(root, "form")[0], "submit");
+  assert.deepEqual(requests.map(({ method }) => method), ["PATCH", "GET"]);
+  const [conflict] = elements(root, "dialog");
+  assert.match(conflict.textContent, /^Changed meanwhile/);
+  for (const choice of elements(conflict, "label")) {
+    if (choice.textContent.includes("Take theirs:")) await act(elements(choice, "input")[0], "change");
+  }
+  await click(conflict, "Save all of this");
+  assert.deepEqual(requests.map(({ method }) => method), ["PATCH", "GET"]);
+  assert.deepEqual(saved, [[]]); // the video is read again, as they left it
+  assert.deepEqual(elements(root, "dialog"), []);
+  assert.ok(button(root, "Save"));
+});
