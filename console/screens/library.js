@@ -10,6 +10,7 @@ import { visit } from "../core/visit.js";
 import { counted, time } from "../core/words.js";
 import Controls from "../library/controls.js";
 import { asked, chosen, countFilters, filtersOf, followed, selectorOf, withoutFilters } from "../library/choice.js";
+import { inOrder } from "../library/created.js";
 import Grid from "../library/grid.js";
 import { Empty, More, News } from "../parts/parts.js";
 
@@ -47,7 +48,8 @@ function List({ here, choice, user, onError }) {
     kept.computedAt = data.computedAt;
     return { items: /** @type {Summary[]} */ (data.items), nextCursor: null };
   }, [], { kept: kept.list, keep: (list) => (kept.list = list), key: ({ videoId }) => videoId });
-  const { items, error, isLoading, isDone } = pages;
+  const { error, isLoading, isDone } = pages;
+  const items = choice.kind === "top" ? pages.items : inOrder(pages.items, choice.values.order !== "asc");
   useLayoutEffect(() => onError(error), [error]);
   useStay(here);
 

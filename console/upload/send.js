@@ -1,6 +1,7 @@
 // Sending one film: create its video, begin the upload, send it to S3, complete it.
 
 import { api, ask, Problem } from "../core/api.js";
+import { creating } from "../library/created.js";
 import { changed, progressed } from "./list.js";
 import { insist, put } from "./put.js";
 
@@ -40,6 +41,7 @@ export async function send(upload, signal) {
  * @param {AbortSignal} signal */
 export async function create(upload, signal) {
   if (upload.videoId) return;
+  const created = creating();
   const { title, category, tags, visibility } = upload.details;
   const body = {
     title: title.trim(),
@@ -51,6 +53,7 @@ export async function create(upload, signal) {
     () => ask(api.POST("/v1/videos", { params: { header: { "Idempotency-Key": upload.key } }, body })), signal, tell(upload),
   );
   upload.videoId = data.videoId;
+  created(data.videoId);
   changed();
 }
 

@@ -12,7 +12,9 @@ const app = place();
 before(async () => {
   mock.timers.enable({ apis: ["setTimeout", "setInterval", "Date"] });
   signIn();
+  sessionStorage.setItem("created", JSON.stringify(["second", "first"])); // by this tab, before a reload
   requests = serve(({ path }) => {
+    if (path.startsWith("/v1/videos?")) return { body: { items: ["first", "second"].map(listed), nextCursor: null } };
     if (path.startsWith("/v1/changes")) return { body: { items: [], nextCursor: "here", caughtUp: true } };
     return path.startsWith("/v1/") ? { body: { items: [], nextCursor: null } } : { status: 404 };
   });
@@ -22,6 +24,9 @@ before(async () => {
   await settled();
 });
 after(() => mock.timers.reset());
+
+/** A video as a list shows it. */
+const listed = (videoId) => ({ videoId, title: videoId, userId: "alice", status: "ready", visibility: "public", createdAt: 1_700_000_000 });
 
 /** Follow a link to an address. */
 async function follow(address) {
@@ -47,6 +52,14 @@ test("an address that names what every object inherits leads nowhere", async () 
   }
   await follow("#/");
   assert.deepEqual(title(), ["Library"]);
+});
+
+test("the library lists what this tab created in one second in the order in which it was asked for, the newest first", async () => {
+  const titles = () => elements(app, "bdi").filter(({ attributes }) => attributes.get("class") === "title").map(({ textContent }) => textContent);
+  await follow("#/?userId=me&category=new");
+  assert.deepEqual(titles(), ["first", "second"]);
+  await follow("#/?userId=me&category=new&order=asc");
+  assert.deepEqual(titles(), ["second", "first"]);
 });
 
 test("signing out ends the polling of the feed", async () => {

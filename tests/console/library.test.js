@@ -1,9 +1,12 @@
-// What the library shows by its address.
+// What the library shows by its address, and in which order.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { addressOf, asked, chosen, countFilters, filtersOf, followed, withKind, withoutFilters, withValue } from "../../console/library/choice.js";
+import { creating, inOrder } from "../../console/library/created.js";
+import { signOut } from "../../console/core/session.js";
 import { goal } from "../../console/library/grid.js";
+import { serve, signIn } from "./support.js";
 
 const ALICE = { subject: "alice", isAdmin: false, followsAll: false };
 const ADMIN = { subject: "admin", isAdmin: true, followsAll: true };
@@ -71,4 +74,30 @@ test("arrow keys move in the grid by rows and columns, and stay in it", () => {
   ];
   for (const [key, from, expected] of moves) assert.equal(goal(key, ten, from), expected, `${key} from ${from}`);
   assert.equal(goal("ArrowDown", cards(3, 4), 1), -1);
+});
+
+test("the order of what a tab created is forgotten when its user signs out", async () => {
+  serve(() => ({ status: 404 }));
+  signIn();
+  creating()("a");
+  const late = creating();
+  assert.ok(sessionStorage.getItem("created"));
+  await signOut();
+  late("b"); // its answer came after that
+  assert.equal(sessionStorage.getItem("created"), null);
+});
+
+test("videos that this tab created in one second keep the order in which they were asked for", () => {
+  signIn();
+  const [first, second, third] = [creating(), creating(), creating()];
+  third("a"); // whichever is answered first
+  first("c");
+  second("b");
+  const at = (createdAt, ...ids) => ids.map((videoId) => ({ videoId, createdAt }));
+  const order = (items, isNewestFirst = true) => inOrder(items, isNewestFirst).map(({ videoId }) => videoId).join("");
+  assert.equal(order(at(5, "c", "b", "a")), "abc");
+  assert.equal(order(at(5, "b", "a", "c"), false), "cba");
+  assert.equal(order([...at(6, "c"), ...at(5, "b", "a")]), "cab"); // another second comes first, whatever was asked for first
+  assert.equal(order(at(5, "x", "c", "y", "a")), "xayc"); // those of others stay
+  assert.deepEqual(JSON.parse(sessionStorage.getItem("created")), ["c", "b", "a"]);
 });

@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, mock, test } from "node:test";
 import { Problem } from "../../console/core/api.js";
+import { inOrder } from "../../console/library/created.js";
 import { add, all, changed, forget } from "../../console/upload/list.js";
 import { insist } from "../../console/upload/put.js";
 import { choose, give, pause, resume, submit } from "../../console/upload/queue.js";
@@ -277,6 +278,19 @@ test("two films are sent at a time, and each other one when its turn comes", asy
   assert.deepEqual(all().map(({ state }) => state), ["paused", "sending", "sending"]);
   resume(all()[0]);
   assert.equal(all()[0].state, "waiting");
+});
+
+test("films that are uploaded at once are listed in the order in which they were chosen", async () => {
+  new Storage(() => undefined);
+  const answers = new Map();
+  service({ "POST videos": ({ body }) => new Promise((resolve) => answers.set(body.title, () => resolve({ status: 201, body: { videoId: body.title } }))) });
+  choose(["b", "c", "a"].map((name) => file(`${name}.mp4`)), "alice");
+  const submitted = all().map(submit);
+  await settle();
+  for (const title of ["a", "b", "c"]) answers.get(title)();
+  await Promise.all(submitted);
+  const listed = ["a", "b", "c"].map((videoId) => ({ videoId, createdAt: 1 }));
+  assert.deepEqual(inOrder(listed, false).map(({ videoId }) => videoId), ["b", "c", "a"]);
 });
 
 test("what is wrong with a new video is said at its draft, which stays", async () => {
