@@ -16,3 +16,9 @@ export async function learn() {
 export function isServed(url) {
   return URL.canParse(url) && origins.has(new URL(url).origin);
 }
+
+/** Whether a value is an address in the storage (`s3://`): it says something to administrators of the deployment alone.
+ * @param {unknown} value */
+export function isStored(value) {
+  return typeof value === "string" && /^s3:/i.test(value.trim());
+}

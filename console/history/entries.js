@@ -1,6 +1,7 @@
 // Entries of a history: who changed what, and when, each in a form that people read.
 
 import { html } from "htm/preact";
+import { isStored } from "../core/media.js";
 import { to } from "../core/route.js";
 import { clock, count, duration, size, time } from "../core/words.js";
 import { Typed } from "../parts/parts.js";
@@ -103,6 +104,7 @@ function textOf(value, name = "") {
   if (Array.isArray(value)) return value.map((item) => (isPlain(item) ? textOf(item) : `(${textOf(item)})`)).join(", ");
   if (typeof value === "boolean") return value ? "yes" : "no";
   if (typeof value === "number") return numberOf(value, name);
+  if (isStored(value)) return "a stored file";
   if (value === null || typeof value !== "object") return String(value);
   return Object.entries(value).map(([inner, of]) => [fieldName(`/${inner}`), textOf(of, inner)]).filter(([, text]) => text)
     .map((pair) => pair.join(": ")).join("; ");

@@ -4,6 +4,7 @@ import { html } from "htm/preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { api, ask } from "../core/api.js";
 import { useLoad } from "../core/load.js";
+import { isStored } from "../core/media.js";
 import { to } from "../core/route.js";
 import { count, duration, size, time } from "../core/words.js";
 import { Typed } from "../parts/parts.js";
@@ -116,7 +117,7 @@ function Film({ video }) {
           ${read[name] && html`<${Typed}>${read[name]}<//>${origin && html` <small class=${`origin origin-${origin}`}>${ORIGINS[origin]}</small>`}`}<//>`;
       })}
       <${Fact} label="Versions" wide>${renditions.length > 0 && html`<ul class="plain">
-        ${renditions.map(([name, address]) => html`<li key=${name}><strong>${name}</strong> <code>${address}</code></li>`)}</ul>`}<//>
+        ${renditions.map(([name, address]) => html`<li key=${name}><strong>${name}</strong>${!isStored(address) && html` <code>${address}</code>`}</li>`)}</ul>`}<//>
       <${Fact} label="Upload">${source && html`<${Typed}>${source.contentType}<//>, ${size(source.fileSize)}, <${Time} at=${source.arrivedAt} />`}<//>
       <${Fact} label="Failure" wide>${failure && html`${failure.job}: <${Typed}>${failure.reason}<//> <small><${Time} at=${failure.at} /></small>`}<//>
     </dl>`;

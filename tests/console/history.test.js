@@ -79,6 +79,16 @@ test("a long value is folded, and one of which only the beginning is kept says s
   assert.equal(textOf(cut), "The beginning cut: the beginning of 300,000 bytes");
 });
 
+test("an address in the storage is shown as a stored file, also within another value", () => {
+  const changes = [
+    { field: "/resolutions/240p", to: "s3://media/secret.mp4" }, { field: "/resolutions", from: { "720p": "S3://media/secret.mp4" } },
+    { field: "/thumbnails/mine", to: "https://a.example/s3://x.jpg" },
+  ];
+  const text = textOf(html`<${Changes} changes=${changes} />`);
+  assert.match(text, /240p: a stored file.*720p: a stored file → nothing.*mine: https:/);
+  assert.doesNotMatch(text, /secret/);
+});
+
 test("a field that is left alone says why", () => {
   assert.match(textOf(html`<${Since} reason="changedSince" by=${BY} version=${3} at=${1_700_000_000_000} />`), /^changed by alice in version 3, 14 Nov 2023/);
   assert.equal(textOf(html`<${Since} reason="notWritable" />`), "not written by people");

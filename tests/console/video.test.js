@@ -2,15 +2,18 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { html } from "htm/preact";
 import { languageIn } from "../../console/video/captions.js";
 import { entitled, ordered } from "../../console/video/chapters.js";
 import { draftOf, faultsIn, newPair, valuesIn, withTag } from "../../console/video/draft.js";
 import { compare, keyOf, labelOf, merged, patchOf, pointerTo, valuesOf } from "../../console/video/fields.js";
+import { Known } from "../../console/video/facts.js";
 import { languageName, nameOf, regionName } from "../../console/video/names.js";
 import { unplayable } from "../../console/video/player.js";
 import { faultBelow, faultIn, lines } from "../../console/video/piece.js";
 import { parsed } from "../../console/video/storyboard.js";
 import { escaped } from "../../console/video/tracks.js";
+import { textOf } from "./support.js";
 import { Problem } from "../../console/core/api.js";
 
 const VIDEO = {
@@ -139,6 +142,12 @@ test("a film that the service could not read is not blamed on the browser or the
   assert.equal(said({ status: "failed", failure: { job: "poster", reason } }), perhaps);
   assert.equal(said({ status: "ready", failure: { job: "probe", reason } }), perhaps);
   assert.equal(said({ status: "processing" }), `${perhaps} Versions that every browser plays are being made.`);
+});
+
+test("the facts of a video name its versions without addresses in the storage", () => {
+  const shown = textOf(html`<${Known} video=${{ ...VIDEO, createdAt: 1, resolutions: { "240p": "s3://media/secret.mp4", mine: "https://a.example/b.mp4" } }} />`);
+  assert.match(shown, /Versions240pmine https:\/\/a\.example\/b\.mp4/);
+  assert.doesNotMatch(shown, /secret|s3:/);
 });
 
 test("a chapter's title has no tags as a cue", () => {
