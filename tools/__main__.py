@@ -471,7 +471,11 @@ def _summarise(work: WorkFile, rejects: Path, homeless: str) -> None:
 def _export(options: argparse.Namespace) -> int:
     table = open_table(options.table)
     counts = Export(table, options.file, raw=options.dynamodb_json, bars=Bars()).run()
-    print(f"{options.file}: " + (", ".join(f"{n} {name}" for name, n in counts.items()) or "the table is empty") + ".")
+    if not counts:
+        print(f"{options.file}: the table is empty.")
+        return 0
+    by_kind = ", ".join(f"{count:,} {name}" for name, count in counts.items())
+    print(f"{options.file}: {sum(counts.values()):,} items: {by_kind}.")
     return 0
 
 

@@ -18,7 +18,7 @@ from typing import IO, Any
 
 from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression
-from shared.aws.listing import walk
+from shared.aws.listing import walk, walk_all
 from shared.core.attributes import Item, decode_item, encode_item
 from shared.relations.playlists import DELETED_AT
 from shared.schema import (
@@ -85,8 +85,8 @@ class Export:
         self._clock = clock
         self._comparison = Comparison(table, clock)
         self._page = page
-        self._unfinished = file.with_name(f"{file.name}.part")
-        self._state = file.with_name(f"{file.name}.state")
+        self._unfinished = file.parent / f"{file.name}.part"
+        self._state = file.parent / f"{file.name}.state"
         partitions = [
             (relation, shard) for relation in (FEED, *map(status_relation, STATUSES)) for shard in range(SHARDS)
         ]
@@ -94,25 +94,37 @@ class Export:
 
     def run(self) -> dict[str, int]:
         """Write the file, or what is missing of it; returns how many items of each entity it has."""
+        if self._file.is_dir():
+            raise ToolError(f"{self._file} is a folder: name a file in it, such as {self._file / 'all.jsonl.gz'}.")
         if self._file.exists():
             raise ToolError(f"{self._file} exists already: delete it, or name another file.")
         state = self._resumed()
-        counts = Counter(state["counts"])
-        with self._unfinished.open("ab") as out, Pool() as pool, self._bars.bar("Items", None, counted=True) as advance:
+        counts, done = Counter(state["counts"]), state.get("done", 0)
+        # Counting them costs as much as finding them, so it is done only for a terminal.
+        total = self._count_entries() if self._bars.is_shown else None
+        title = "Videos, users and tags" if self._raw else "Videos and users"
+        with self._unfinished.open("ab") as out, Pool() as pool, self._bars.bar(title, total, counted=True) as advance:
             out.truncate(state["bytes"])
             out.seek(0, os.SEEK_END)
             for source, (relation, shard) in enumerate(self._sources):
                 if source < state["source"]:
                     continue
                 start = state["after"] if source == state["source"] else None
-                for items, after in self._pages(relation, shard, start, pool):
+                for entries, items, after in self._pages(relation, shard, start, pool):
                     counts += self._written(out, items)
-                    advance(counts.total())
+                    done += entries
+                    advance(done)
                     # After the last page of a partition comes the first one of the next.
-                    self._remember(source if after else source + 1, after, out.tell(), counts)
+                    self._remember(source if after else source + 1, after, out.tell(), counts, done)
         os.replace(self._unfinished, self._file)
         self._state.unlink(missing_ok=True)
         return dict(counts)
+
+    def _count_entries(self) -> int:
+        """Count the videos, users and tags that the index leads to."""
+        partitions = [{"rel": relation, "relShard": shard} for relation, shard in self._sources]
+        found = walk_all(self._table, RELATION_INDEX.name, partitions, attributes=("relId",), limit=CHILDREN)
+        return sum(1 for _ in found)
 
     def _resumed(self) -> dict[str, Any]:
         start = {"table": self._table.name, "raw": self._raw, "source": 0, "after": None, "bytes": 0, "counts": {}}
@@ -126,7 +138,7 @@ class Export:
             )
         return state
 
-    def _remember(self, source: int, after: Item | None, size: int, counts: Counter[str]) -> None:
+    def _remember(self, source: int, after: Item | None, size: int, counts: Counter[str], done: int) -> None:
         state = {
             "table": self._table.name,
             "raw": self._raw,
@@ -134,6 +146,7 @@ class Export:
             "after": after,
             "bytes": size,
             "counts": counts,
+            "done": done,
         }
         new = self._state.with_name(f"{self._state.name}.new")
         new.write_text(json.dumps(state), encoding="utf-8")
@@ -156,8 +169,8 @@ class Export:
 
     def _pages(
         self, relation: str, shard: int, after: Item | None, pool: Pool
-    ) -> Iterator[tuple[Iterator[tuple[str, Item]], Item | None]]:
-        """The items that a partition of the index leads to, page by page, and where the next page begins."""
+    ) -> Iterator[tuple[int, Iterator[tuple[str, Item]], Item | None]]:
+        """Page by page, how many entries a partition of the index has, the items that they lead to, and where the next page begins."""
         while True:
             page = self._table.query(
                 index=RELATION_INDEX.name,
@@ -172,7 +185,7 @@ class Export:
             )
             after = decode_item(page.last_key) if page.last_key else None
             ids = [entry["relId"] for entry in page.items]
-            yield self._behind(relation, ids, pool), after
+            yield len(ids), self._behind(relation, ids, pool), after
             if after is None:
                 return
 

@@ -16,6 +16,11 @@ class Bars:
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console(stderr=True, highlight=False)
 
+    @property
+    def is_shown(self) -> bool:
+        """Whether there is a terminal to show them on."""
+        return self._console.is_terminal
+
     @contextmanager
     def bar(self, title: str, total: int | None, *, counted: bool = False) -> Iterator[Advance]:
         """A bar for one piece of work; `total` None when nobody knows, `counted` to show numbers, not percent."""
@@ -28,7 +33,7 @@ class Bars:
             amount,
             TimeRemainingColumn(),
             console=self._console,
-            disable=not self._console.is_terminal,
+            disable=not self.is_shown,
         ) as progress:
             task = progress.add_task(title, total=total)
             yield lambda done: progress.update(task, completed=done)

@@ -2,7 +2,8 @@
 
 import gzip
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
@@ -37,7 +38,7 @@ from tools.imdb import Refused
 from tools.importing import LineImport
 from tools.lines import Corrupt, Damaged
 from tools.pace import Pool, Rate
-from tools.progress import Bars
+from tools.progress import Advance, Bars
 from tools.work import WorkFile
 
 VIDEO_ID = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
@@ -366,6 +367,40 @@ def test_an_export_that_crashed_continues_and_ends_like_an_undisturbed_one(
     export(full.table, tmp_path / "all.jsonl.gz", raw=raw, page=1)
     assert lines(tmp_path / "all.jsonl.gz") == lines(tmp_path / "whole.jsonl.gz")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["all.jsonl.gz", "whole.jsonl.gz"]
+
+
+@pytest.mark.parametrize("raw", [False, True])
+def test_an_export_shows_how_much_of_all_is_done_also_after_an_interruption(
+    full: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, raw: bool
+) -> None:
+    class Watched(Bars):
+        """Bars of a terminal."""
+
+        is_shown = True
+
+        @contextmanager
+        def bar(self, title: str, total: int | None, *, counted: bool = False) -> Iterator[Advance]:
+            """One that notes what it is called with."""
+            titles.append(title)
+            totals.append(total)
+            yield done.append
+
+    titles: list[str] = []
+    totals: list[int | None] = []
+    done: list[int] = []
+
+    def run() -> None:
+        Export(full.table, tmp_path / "all.jsonl", raw=raw, bars=Watched(), clock=lambda: NOW, page=1).run()
+
+    with monkeypatch.context() as patched:
+        _crash_after(40, patched, "begin_query")  # behind those that count
+        with pytest.raises(Crash):
+            run()
+    assert 0 < done[-1] < (totals[0] or 0)
+    run()
+    assert done == sorted(done)
+    assert totals == [done[-1]] * 2
+    assert titles == ["Videos, users and tags" if raw else "Videos and users"] * 2
 
 
 def test_an_export_replaces_no_file(table: Table, tmp_path: Path) -> None:
