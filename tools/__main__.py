@@ -589,11 +589,13 @@ def _listen(options: argparse.Namespace) -> int:
 
 def _index(options: argparse.Namespace) -> int:
     # Only here: to load the engine takes a moment.
-    from tools.index import bucket_of, rebuild, status
+    from tools.index import bucket_of, rebuild, require_bucket, status
 
     table = open_table(options.table)
-    feed, objects = Feed(open_trail(table).table), Objects(make_s3_client())
+    s3 = make_s3_client()
+    feed, objects = Feed(open_trail(table).table), Objects(s3)
     bucket = options.bucket or bucket_of(table.name, session().client("cloudformation"))
+    require_bucket(bucket, s3)
     if options.what == "status":
         print("\n".join(status(table, feed, objects, bucket)))
         return 0

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
 
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
@@ -94,6 +94,19 @@ def _followed(feed: Feed, pointer: Pointer) -> str:
 
 def _at(seconds: int) -> str:
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def require_bucket(bucket: str, s3: Any) -> None:
+    """Raise ToolError unless the bucket is there and can be read."""
+    try:
+        s3.head_bucket(Bucket=bucket)
+    except (BotoCoreError, ClientError) as error:
+        is_absent = isinstance(error, ClientError) and error.response["Error"]["Code"] in ("404", "NoSuchBucket")
+        if isinstance(error, ParamValidationError):
+            why = "no bucket can have this name"
+        else:
+            why = "there is no such bucket" if is_absent else str(error).removesuffix(".")
+        raise ToolError(f"The bucket {bucket} cannot be read: {why}. Give the media bucket as --bucket.") from error
 
 
 def bucket_of(table: str, cloudformation: Any) -> str:

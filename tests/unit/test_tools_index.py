@@ -4,7 +4,7 @@ from pathlib import Path
 from unittest import mock
 
 import pytest
-from botocore.exceptions import ClientError
+from botocore.exceptions import ClientError, ParamValidationError
 
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
@@ -16,7 +16,7 @@ from shared.search.generations import LEASE_SECONDS, Generations
 from tests.followed import Followed
 from tests.harness import MEDIA_BUCKET, Clock
 from tools import ToolError
-from tools.index import bucket_of, rebuild, status
+from tools.index import bucket_of, rebuild, require_bucket, status
 from tools.progress import Bars
 
 
@@ -123,6 +123,26 @@ class TestTheBucket:
         client.describe_stacks.return_value = {"Stacks": [{"Outputs": outputs}]}
         assert bucket_of(table, client) == "pictures"
         client.describe_stacks.assert_called_once_with(StackName=stack)
+
+    def test_that_does_not_exist_is_named_with_what_to_do(self, objects: Objects) -> None:
+        require_bucket(MEDIA_BUCKET, objects.client)
+        said = "The bucket nope cannot be read: there is no such bucket. Give the media bucket as --bucket."
+        with pytest.raises(ToolError) as raised:
+            require_bucket("nope", objects.client)
+        assert str(raised.value) == said
+
+    @pytest.mark.parametrize(
+        ("error", "why"),
+        [
+            (ClientError({"Error": {"Code": "403", "Message": "Forbidden"}}, "HeadBucket"), "Forbidden"),
+            (ParamValidationError(report="Invalid bucket name"), "no bucket can have this name"),
+        ],
+    )
+    def test_that_cannot_be_read_says_why(self, error: Exception, why: str) -> None:
+        client = mock.Mock()
+        client.head_bucket.side_effect = error
+        with pytest.raises(ToolError, match=f"The bucket other cannot be read: .*{why}"):
+            require_bucket("other", client)
 
     def test_has_to_be_named_for_a_table_of_no_deployment(self) -> None:
         client = mock.Mock()
