@@ -12,6 +12,7 @@ if find_spec("botocore") is None:  # asked before anything below needs it
 import argparse
 import os
 import re
+import shlex
 import signal
 import sqlite3
 import time
@@ -29,10 +30,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as Grid
 
+from local import STATE
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
 from shared.aws.s3 import make_client as make_s3_client
-from shared.core.errors import ServiceError
+from shared.core.errors import PASSING, ServiceError
 from shared.core.text import LARGEST_USER_ID, LONGEST_USER_ID, is_user_id
 from shared.feed.log import Feed
 from shared.films.quota import QuotaStore
@@ -70,30 +72,57 @@ PARTS = ("credits", "crew", "episodes", "releases", "ratings")
 OPTIONAL = {"crew": CREW, "episodes": EPISODES}
 """Parts whose files an older folder may not have: they are left out then."""
 RELEASE_YEAR = "release-year"
+UNDOS = STATE / "undo"
+"""State files of interrupted undos, which have no file of their own to be beside."""
 MOST_TYPES = 30
 """Of a file, that are named; IMDb has about ten."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Carry out one command; the exit status is 0 when all went well, else 1, and 2 for wrong arguments."""
-    options = _parser().parse_args(arguments)
+    try:
+        status = _carry_out(arguments)
+        sys.stdout.flush()  # here, and not after the end, where nothing could be done about a reader that has left
+    except BrokenPipeError:
+        _drop_output()
+        return 1
+    return status
+
+
+def _carry_out(arguments: Sequence[str] | None) -> int:
+    """Carry out one command and print its errors; raises BrokenPipeError when the reader of its output has left."""
+    parser = _parser()
+    if not (sys.argv[1:] if arguments is None else arguments):
+        parser.print_help(sys.stderr)
+        parser.exit(2)
+    options = parser.parse_args(arguments)
     try:
         with _ending_like_an_interrupt(signal.SIGTERM):
             return int(options.run(options))
     except ToolError as error:
         print(error, file=sys.stderr)
     except ServiceError as error:
-        print(
-            f"DynamoDB did not answer as expected: {error.detail} Run the same command again to continue.",
-            file=sys.stderr,
-        )
+        advice = " Run the same command again to continue." if isinstance(error, PASSING) else ""
+        print(f"AWS did not answer as expected: {error.detail.removesuffix('.')}.{advice}", file=sys.stderr)
     except sqlite3.Error as error:
         print(f"The state file cannot be written: {error}. Run the same command again to continue.", file=sys.stderr)
+    except BrokenPipeError:
+        raise
     except OSError as error:
         print(f"{error.filename or 'A file'}: {error.strerror}.", file=sys.stderr)
     except KeyboardInterrupt:
         print("Stopped; run the same command again to continue.", file=sys.stderr)
     return 1
+
+
+def _drop_output() -> None:
+    """Send what is still to be printed nowhere: Python would complain about it while it ends."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except BrokenPipeError:
+            os.dup2(nowhere, stream.fileno())
 
 
 @contextmanager
@@ -254,6 +283,12 @@ def _add_target(parser: argparse.ArgumentParser) -> None:
     target.add_argument("--local", action="store_true", help="the table of the running `make run`")
 
 
+def _command(name: str, *arguments: str, of: argparse.Namespace) -> str:
+    """A command that works on the same table as the one that is running, to be copied."""
+    target = ["--table", of.table] if of.table else ["--local"]
+    return shlex.join(["python", "-m", "tools", name, *arguments, *target])
+
+
 def _moment(text: str) -> int:
     """Epoch seconds, or a time as ISO 8601 writes it; UTC unless it says otherwise."""
     if text.isascii() and text.isdecimal():
@@ -389,9 +424,8 @@ def _import(
     rejects = options.rejects or beside.with_name(f"{beside.name}.rejects.jsonl")
     with Pool() as pool, work_file(state, settings, table) as work:
         _warn(work)
-        target = f"--table {table.name}" if options.table else "--local"
-        undo = f"python -m tools undo {work.change_set} {target}"
-        print(f"All that this import writes is one change set. To take it back: {undo}")
+        undo = _command("undo", str(work.change_set), of=options)
+        work.on_begin = lambda: print(f"All that this import writes is one change set. To take it back: {undo}")
         try:
             run(work, pool)
         finally:
@@ -506,7 +540,7 @@ def _restore(options: argparse.Namespace) -> int:
         f"{refused} left as they are."
     )
     if counts[CREATED] or counts[CHANGED]:
-        print("The stream updates the totals. Check them a minute later: python -m tools reconcile")
+        print(f"The stream updates the totals. Check them a minute later: {_command('reconcile', of=options)}")
     return 0
 
 
@@ -557,18 +591,17 @@ def _undo(options: argparse.Namespace) -> int:
     table = open_table(options.table)
     trail = open_trail(table)
     total = entries_of(ChangeSets(trail.table), options.changeset, int(time.time()))
-    beside = options.state or Path(f"undo-{re.sub(r'[^A-Za-z0-9.-]', '_', options.changeset)}.state")
+    kept = options.state or UNDOS / f"{re.sub(r'[^A-Za-z0-9.-]', '_', options.changeset)}.state"
     settings = {"table": table.name, "changeset": options.changeset, "force": sorted(options.force)}
     with TemporaryDirectory() as passing:
         # A rehearsal always starts over, as it has done nothing.
-        remembered = Remembered(Path(passing) / "state" if options.dry_run else beside, settings)
+        remembered = Remembered(Path(passing) / "state" if options.dry_run else kept, settings)
         wish = Wish(UNDOER.acting_for(remembered.id()), tuple(options.force), options.dry_run, attended=True)
         # Quotas are for owners; what the operator does counts as theirs, and is not refused.
         reverts = ChangeSetReverts(table, trail, QuotaStore(table, sys.maxsize))
         report = Undo(RunStore(table), reverts, options.changeset, wish, bars=Bars()).run(total)
-        status = show(report, ["--table", options.table] if options.table else ["--local"])
-        remembered.forget()
-    return status
+        remembered.forget()  # before it is shown, which a reader that leaves may end
+    return show(report, lambda changeset: _command("undo", changeset, of=options))
 
 
 def _listen(options: argparse.Namespace) -> int:

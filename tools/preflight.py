@@ -21,6 +21,7 @@ DEFAULT_ENV = "dev"
 """The environment that is open to every web site, for trying."""
 
 
+NO_REGION = "No AWS region is set: `export AWS_REGION=<region>`, or set one in your AWS profile."
 SIGN_IN = "sign in with `aws sso login`, or choose others with `export AWS_PROFILE=<name>`"
 
 
@@ -120,7 +121,7 @@ def _credentials(chosen: boto3.Session) -> list[str]:
 def _region(chosen: boto3.Session) -> list[str]:
     if chosen.region_name:
         return []
-    return ["No AWS region is set: `export AWS_REGION=<region>`, or set one in your AWS profile."]
+    return [NO_REGION]
 
 
 def _bootstrap(chosen: boto3.Session, where: str) -> list[str]:

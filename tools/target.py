@@ -5,7 +5,7 @@ import re
 import time
 from collections.abc import MutableMapping
 
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import BotoCoreError, ClientError, NoRegionError
 
 from local import LocalError, running_service
 from local.aws import Aws
@@ -15,6 +15,7 @@ from shared.core.errors import ServiceError
 from shared.history.trail import AuditStore
 from shared.schema import AUDIT_TABLE_NAME, HEALTH, TABLE_NAME
 from tools import ToolError
+from tools.preflight import NO_REGION
 
 ATTEMPTS = 20
 """Tries of one request: a table that grows under an import throttles for some seconds."""
@@ -30,8 +31,12 @@ def open_table(name: str | None) -> Table:
         raise ToolError(
             f"No table can be named {name!r}: a name has 3 to 255 letters, digits, dots, hyphens and underscores."
         )
+    else:
+        _choose_region(os.environ)
     try:
         table = Table(name or TABLE_NAME, make_client(), attempts=ATTEMPTS, sleep=time.sleep)
+    except NoRegionError as error:
+        raise ToolError(NO_REGION) from error
     except BotoCoreError as error:
         raise ToolError(f"AWS cannot be reached: {error}") from error
     return _readable(table)
@@ -58,6 +63,12 @@ def _readable(table: Table) -> Table:
 
 def _is_absent(cause: BaseException | None) -> bool:
     return isinstance(cause, ClientError) and cause.response["Error"]["Code"] == "ResourceNotFoundException"
+
+
+def _choose_region(environment: MutableMapping[str, str]) -> None:
+    """Take the region of AWS_REGION, as the CDK does; botocore knows AWS_DEFAULT_REGION alone."""
+    if region := environment.get("AWS_REGION"):
+        environment["AWS_DEFAULT_REGION"] = region
 
 
 def use_local_service(environment: MutableMapping[str, str]) -> None:

@@ -5,11 +5,10 @@ All that has to be remembered here is the run's id, which a state file does.
 """
 
 import json
-import shlex
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -135,6 +134,7 @@ class Remembered:
         """The id, a new one if nothing was begun; raises ToolError for the file of another command."""
         if not self._path.exists():
             begun = {"settings": self._settings, "revertId": f"undo-{uuid.uuid4()}"}
+            self._path.parent.mkdir(parents=True, exist_ok=True)
             part = self._path.with_name(f"{self._path.name}.part")
             part.write_text(json.dumps(begun), encoding="utf-8")
             part.replace(self._path)
@@ -155,8 +155,8 @@ class Remembered:
         self._path.unlink(missing_ok=True)
 
 
-def show(report: Mapping[str, Any], target: Sequence[str]) -> int:
-    """Print what became of a change set; the exit status, 1 if anything failed. `target` names the table again."""
+def show(report: Mapping[str, Any], command: Callable[[str], str]) -> int:
+    """Print what became of a change set; the exit status, 1 if anything failed. `command` returns what takes a set back."""
     console = Console(highlight=False, soft_wrap=True)
     is_rehearsal = bool(report["dryRun"])
     for part in report["items"]:
@@ -172,8 +172,8 @@ def show(report: Mapping[str, Any], target: Sequence[str]) -> int:
     if any(left["reason"] == "changedSince" for part in report["items"] for left in part["skipped"]):
         print("With --force FIELD also comes back what was changed since.")
     if report["reverted"] and not is_rehearsal:
-        own = shlex.join(["python", "-m", "tools", "undo", str(report["revertId"]), *target])
-        print(f"This is the change set {report['revertId']} itself. Take it back: {own}")
+        own = str(report["revertId"])
+        print(f"This is the change set {own} itself. Take it back: {command(own)}")
     return 1 if report["failed"] else 0
 
 

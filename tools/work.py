@@ -4,7 +4,7 @@ import json
 import sqlite3
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -52,6 +52,8 @@ class WorkFile:
         """
         self.path = path
         self.begun_anew: str | None = None
+        self.on_begin: Callable[[], object] = lambda: None
+        """Called before the first write of a run."""
         self._table = table
         identity = _identity(table) if table else None
         try:
@@ -125,6 +127,7 @@ class WorkFile:
         """Keep the file from now on, as the next thing may be a write."""
         self._db.execute("INSERT OR REPLACE INTO setting VALUES ('begun', 'yes')")
         self._db.commit()
+        self.on_begin()
 
     def wrote(self, key: Key) -> None:
         """Remember that the table has an item that nobody removes for as long as an import takes."""

@@ -2,19 +2,21 @@
 
 import gzip
 import json
+import os
 import re
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
 from local import ROOT
 from local.aws import Aws
 from shared.aws.dynamodb import Table
-from shared.core.errors import Unavailable
+from shared.core.errors import InternalError, Unavailable
 from shared.schema import VIDEO
 from tests.harness import NOW, Api
 from tests.integration.contents import items_of
@@ -23,6 +25,7 @@ from tools import target
 from tools.__main__ import main
 from tools.imdb import BASICS, video_id
 from tools.pace import Pool
+from tools.preflight import NO_REGION
 from tools.work import WorkFile
 
 FILES = (
@@ -270,6 +273,9 @@ def test_a_damaged_file_is_an_error_and_the_whole_one_continues(
         ),
         (["import-imdb", ".", "--table", "VideoMetadata", "--from-year", "2000", "--to-year", "1999"], "is after"),
         (["export", "/nowhere/all.jsonl", "--table", "VideoMetadata"], "No such file or directory."),
+        (["export", ".", "--table", "VideoMetadata"], ". is a folder: name a file in it, such as all.jsonl.gz."),
+        (["export", "/", "--table", "VideoMetadata"], "/ is a folder: name a file in it, such as /all.jsonl.gz."),
+        (["export", "..", "--table", "VideoMetadata"], ".. is a folder: name a file in it, such as ../all.jsonl.gz."),
     ],
 )
 def test_errors_are_one_sentence(
@@ -289,10 +295,74 @@ def test_a_python_without_the_packages_is_told_which_one_has_them() -> None:
     assert ".venv/bin/python -m tools" in line
 
 
+def test_tools_without_a_command_lists_all_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exit_:
+        main([])
+    assert exit_.value.code == 2
+    said = capsys.readouterr().err
+    for command in ("generate", "import-imdb", "import", "export", "restore", "reconcile", "history", "undo", "index"):
+        assert re.search(rf"^    {command}\s+[A-Z]", said, re.MULTILINE), command
+
+
+def test_an_import_that_lacks_its_files_announces_no_change_set(
+    table: Table, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "title.akas.tsv.gz").unlink()
+    capsys.readouterr()
+    assert main(["import-imdb", str(folder), "--table", table.name]) == 1
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err == f"{folder / 'title.akas.tsv.gz'} is not there.\n"
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_a_reader_that_leaves_ends_a_command_without_a_word(table: Table, options: list[str]) -> None:
+    """As `history | head` does, for commands that print by `print` and by rich."""
+    program = (
+        "import sys; from unittest import mock; from tools import __main__ as tools; tools.open_table = tools.open_trail = mock.Mock();"
+        "tools.Histories = lambda *_: mock.Mock(newest=lambda *_: ([ENTRY] * 5000, False)); sys.exit(tools.main())"
+    )
+    entry = {
+        "entity": "video",
+        "videoId": "v",
+        "sequence": 1,
+        "action": "changed",
+        "at": 0,
+        "by": {"kind": "person", "id": "alice"},
+        "changes": [{"field": "/title", "from": "x" * 90, "to": "y"}],
+    }
+    command = [sys.executable, "-c", program.replace("ENTRY", repr(entry)), "history", "v", "--local", *options]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stdout
+        assert running.stderr
+        assert running.stdout.readline()
+        running.stdout.close()
+        assert running.stderr.read() == ""
+        assert running.wait(LIMIT) == 1
+
+
+def test_a_missing_region_is_named_with_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_CONFIG_FILE", os.devnull)
+    assert main(["reconcile", "--table", "VideoMetadata"]) == 1
+    assert capsys.readouterr().err == f"{NO_REGION}\n"
+
+
+def test_the_region_of_aws_region_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    monkeypatch.setenv("AWS_REGION", "eu-west-3")
+    made = mock.Mock(side_effect=lambda: os.environ["AWS_DEFAULT_REGION"])
+    monkeypatch.setattr(target, "make_client", made)
+    monkeypatch.setattr(target, "_readable", lambda table: table)
+    assert target.open_table("VideoMetadata").client == "eu-west-3"
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
-        [],
         ["generate", "folder", "--titles", "0"],
         ["import", "file"],
         ["import", "file", "--table", "T", "--local"],
@@ -332,8 +402,19 @@ def test_a_table_that_stays_busy_ends_the_import_which_can_be_continued(
     with monkeypatch.context() as patched:
         patched.setattr(Table, "transact", busy)
         assert main(arguments) == 1
-    assert "Run the same command again to continue." in capsys.readouterr().err
+    assert capsys.readouterr().err == (
+        "AWS did not answer as expected: The database is busy; try again. Run the same command again to continue.\n"
+    )
     assert main(arguments) == 0
+
+
+def test_an_error_that_stays_advises_no_other_try(
+    table: Table, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    refused = mock.Mock(side_effect=InternalError("S3 refused a request with NoSuchBucket"))
+    monkeypatch.setattr("tools.__main__.prove", refused)
+    assert main(["reconcile", "--table", table.name]) == 1
+    assert capsys.readouterr().err == "AWS did not answer as expected: S3 refused a request with NoSuchBucket.\n"
 
 
 def test_reconcile_says_when_all_agrees(api: Api, capsys: pytest.CaptureFixture[str]) -> None:

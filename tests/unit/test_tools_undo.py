@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -29,12 +30,14 @@ LATER = "2025-06-15 15:06:4"
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current folder, empty. The trail keeps its entries for good here, because the command goes by today's clock."""
-    monkeypatch.chdir(tmp_path)
+    """The folder of state files. The trail keeps its entries for good here, because the command goes by today's clock."""
+    folder = tmp_path / "undo"
+    folder.mkdir()
+    monkeypatch.setattr("tools.__main__.UNDOS", folder)
     monkeypatch.setattr("tests.trailed.DAYS", 36_500)
     # moto copies all its tables for each transaction, and puts the copy back when that fails.
     monkeypatch.setattr("shared.history.parts.SIDE_BY_SIDE", 1)
-    return tmp_path
+    return folder
 
 
 @pytest.fixture
@@ -190,6 +193,30 @@ class TestSmall:
         assert films.item(videos[0]) == before
         assert list(folder.iterdir()) == []
 
+    def test_leaves_nothing_in_the_current_folder_also_when_it_is_stopped(
+        self, films: Trailed, terminal: Terminal, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        _, changeset_id = retitled(films, 2)
+        for name, status in (("here", 1), ("there", 0)):
+            (tmp_path / name).mkdir()
+            monkeypatch.chdir(tmp_path / name)
+            with monkeypatch.context() as stopping:
+                if status:
+                    stop_after(stopping, 1)
+                assert terminal.run(changeset_id) == status
+            assert list((tmp_path / name).iterdir()) == []
+            # Found again from any folder, and removed at the end.
+            assert len(list(folder.iterdir())) == status
+
+    def test_is_complete_although_the_reader_of_its_output_leaves(
+        self, films: Trailed, terminal: Terminal, folder: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        videos, changeset_id = retitled(films, 1)
+        with monkeypatch.context() as leaving:
+            leaving.setattr("tools.__main__.show", mock.Mock(side_effect=BrokenPipeError))
+            assert terminal.run(changeset_id) == 1
+        assert (titles(films, videos), terminal.err, list(folder.iterdir())) == (["Film 0"], [], [])
+
     @pytest.mark.parametrize("field", ["title", "/title", ""])
     def test_comes_back_by_force(self, films: Trailed, terminal: Terminal, field: str) -> None:
         videos, changeset_id = retitled(films, 1)
@@ -254,7 +281,7 @@ class TestLarge:
             stop_after(stopping, written)
             assert terminal.run(changeset_id) == 1
         assert terminal.err == ["Stopped; run the same command again to continue."]
-        assert [path.name for path in folder.iterdir()] == [f"undo-{changeset_id}.state"]
+        assert [path.name for path in folder.iterdir()] == [f"{changeset_id}.state"]
         assert terminal.run(changeset_id) == 0
         assert titles(films, videos) == [f"Film {number}" for number in range(5)]
         assert terminal.out[0] == "5 taken back, 0 as they were before, 0 left alone, 0 failed."
