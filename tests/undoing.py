@@ -62,7 +62,12 @@ class Undoing(Trailed):
         self.ratings = RatingStore(api.table)
         self.playlists = PlaylistStore(api.table)
         self.entries_of_playlists = EntryStore(self.playlists)
-        self.sets = ChangeSetReverts(api.table, self.trail, QuotaStore(api.table, JOBS_PER_DAY))
+        self.take_back_pages(1)
+
+    def take_back_pages(self, pages: int) -> None:
+        """Let a turn take back this many pages of a change set."""
+        quota = QuotaStore(self.api.table, JOBS_PER_DAY)
+        self.sets = ChangeSetReverts(self.api.table, self.trail, quota, pages=pages)
         self.worker = reverts.make(self.sets, self.queues["reverts"], self.clock)
 
     @property

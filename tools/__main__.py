@@ -58,14 +58,14 @@ from tools.imdb_import import (
     Selection,
 )
 from tools.importing import LineImport
-from tools.pace import Pool, Rate
+from tools.pace import THREADS, Pool, Rate
 from tools.preflight import session
 from tools.progress import Bars
 from tools.proving import prove
 from tools.redrive import find_pair, redrive
 from tools.restoring import LineRestore, Plan, Rehearsal
 from tools.target import open_table, open_trail, use_local_service
-from tools.undo import UNDOER, Remembered, Undo, entries_of, show
+from tools.undo import PAGES, UNDOER, Remembered, Undo, entries_of, show
 from tools.work import WorkFile, work_file, write_report
 
 PARTS = ("credits", "crew", "episodes", "releases", "ratings")
@@ -598,7 +598,8 @@ def _undo(options: argparse.Namespace) -> int:
         remembered = Remembered(Path(passing) / "state" if options.dry_run else kept, settings)
         wish = Wish(UNDOER.acting_for(remembered.id()), tuple(options.force), options.dry_run, attended=True)
         # Quotas are for owners; what the operator does counts as theirs, and is not refused.
-        reverts = ChangeSetReverts(table, trail, QuotaStore(table, sys.maxsize))
+        quota = QuotaStore(table, sys.maxsize)
+        reverts = ChangeSetReverts(table, trail, quota, threads=THREADS, pages=PAGES)
         report = Undo(RunStore(table), reverts, options.changeset, wish, bars=Bars()).run(total)
         remembered.forget()  # before it is shown, which a reader that leaves may end
     return show(report, lambda changeset: _command("undo", changeset, of=options))

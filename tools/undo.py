@@ -23,7 +23,7 @@ from shared.history.undoing import ChangeSetReverts
 from shared.routes import ADMIN, READ, WRITE
 from tools import ToolError
 from tools.history import moment, named, shown, subject, who
-from tools.pace import with_patience
+from tools.pace import THREADS, with_patience
 from tools.progress import Advance, Bars
 
 UNDOER = Caller("tools:undo", frozenset({READ, WRITE, ADMIN}))
@@ -31,6 +31,8 @@ UNDOER = Caller("tools:undo", frozenset({READ, WRITE, ADMIN}))
 
 COUNTED = 1000
 """Entries of a change set that are counted at a time."""
+PAGES = THREADS
+"""Pages that are taken back at a time. Each has one video at least, so that every thread has one to work on."""
 SHARED_SECONDS = 1
 """How long to wait where somebody else works on the same run."""
 

@@ -92,7 +92,9 @@ def parts_of(entries: Iterable[Item]) -> list[Part]:
 class PartReverts:
     """Takes parts of change sets back."""
 
-    def __init__(self, table: Table, trail: AuditStore, quota: QuotaStore) -> None:
+    def __init__(self, table: Table, trail: AuditStore, quota: QuotaStore, *, threads: int | None = None) -> None:
+        """Work on at most `threads` videos and playlists concurrently; `None` means SIDE_BY_SIDE."""
+        self._threads = threads
         self._table = table
         self._trail = trail
         self._videos = VideoReverts(VideoStore(table), trail, quota)
@@ -107,7 +109,7 @@ class PartReverts:
         for place, part in enumerate(parts):
             groups.setdefault(part.partition, {})[place] = part
         became: dict[int, Became] = {}
-        with ThreadPoolExecutor(max_workers=SIDE_BY_SIDE, thread_name_prefix="revert") as executor:
+        with ThreadPoolExecutor(max_workers=self._threads or SIDE_BY_SIDE, thread_name_prefix="revert") as executor:
             # A copy of the context for each, so that log lines of threads name the request.
             groups_done = [
                 executor.submit(copy_context().run, self._in_order, group, wish, now, in_time)

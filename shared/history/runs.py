@@ -127,9 +127,9 @@ class RunStore:
         reports: Sequence[Mapping[str, Any]] = (),
         waits: Sequence[Mapping[str, Any]] = (),
         settled: Sequence[Item] = (),
-    ) -> None:
+    ) -> Item:
         """Write what a turn made of a run, with reports of parts, parts that have to wait from now on, and without `settled`,
-        which have waited until now.
+        which have waited until now. Return the run as it is stored.
 
         All or nothing; raises ConditionFailed when another worker took the turn.
         """
@@ -151,6 +151,7 @@ class RunStore:
         except ConditionFailed as failure:
             if not is_ours(failure.item, new):
                 raise
+        return new
 
 
 def caller_of(run: Item) -> Caller:

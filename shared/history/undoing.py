@@ -1,7 +1,7 @@
 """Takes change sets back: small ones at once, large ones turn by turn."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from shared.aws.dynamodb import LARGEST_TRANSACTION, Table
@@ -34,13 +34,35 @@ FIRST_PAUSE, LONGEST_PAUSE = 5, 60
 Done = tuple[Part, Outcome]
 
 
+@dataclass(frozen=True)
+class _Page:
+    """A page of a change set, as far as one turn takes it back."""
+
+    parts: list[Part]
+    """Taken back in this turn."""
+    kept: list[Part]
+    """Have to wait without being tried."""
+    examined: int
+    resume: Position | None
+    """The position of the next page; `None` after the last one."""
+    is_whole: bool
+    """Whether no part of this page continues on the next one."""
+
+
 class ChangeSetReverts:
     """Takes change sets back. What anybody changed since is left alone, unless it is forced."""
 
-    def __init__(self, table: Table, trail: AuditStore, quota: QuotaStore) -> None:
+    def __init__(
+        self, table: Table, trail: AuditStore, quota: QuotaStore, *, threads: int | None = None, pages: int = 1
+    ) -> None:
+        """Take back `pages` pages of a large set at a time, on `threads` threads (`None`: SIDE_BY_SIDE).
+
+        A page has few videos if each has many entries: it takes several to keep many threads busy.
+        """
         self._sets = ChangeSets(trail.table)
         self._runs = RunStore(table)
-        self._parts = PartReverts(table, trail, quota)
+        self._parts = PartReverts(table, trail, quota, threads=threads)
+        self._pages = pages
 
     def revert(self, changeset_id: str, wish: Wish, now: int, in_time: InTime) -> tuple[dict[str, Any], bool]:
         """Take a change set back at once if it has at most AT_ONCE entries, else begin a run; returns what there is to report
@@ -97,9 +119,23 @@ class ChangeSetReverts:
         return None
 
     def _walk(self, run: Item, now: int, in_time: InTime) -> int:
-        """Take back the next page of the set; returns the pause before the next turn, in seconds."""
+        """Take back the next pages of the set; returns the pause before the next turn, in seconds."""
         wish = wish_of(run)
-        places = self._sets.places(run["changesetId"], wish.caller, now, limit=TURN, after=_place(run))
+        pages = self._next_pages(run, wish, now)
+        became = iter(self._parts.take_back([part for page in pages for part in page.parts], wish, now, in_time))
+        for page in pages:
+            run = self._advanced(run, page, [next(became) for _ in page.parts], now)
+        return FIRST_PAUSE if run.get("walked") and run["waiting"] else 0
+
+    def _next_pages(self, run: Item, wish: Wish, now: int) -> list[_Page]:
+        """Read the pages of one turn. None begins within a video that another one has the beginning of."""
+        pages = [self._page(run, wish, now, _place(run))]
+        while len(pages) < self._pages and pages[-1].resume and pages[-1].is_whole:
+            pages.append(self._page(run, wish, now, pages[-1].resume))
+        return pages
+
+    def _page(self, run: Item, wish: Wish, now: int, after: Position | None) -> _Page:
+        places = self._sets.places(run["changesetId"], wish.caller, now, limit=TURN, after=after)
         items, resume = places.items, places.resume
         # What is left of the last video or playlist may be on the next page, and is best taken back together.
         whole = [place for place in items if place[PARTITION_KEY] != items[-1][PARTITION_KEY]]
@@ -110,15 +146,18 @@ class ChangeSetReverts:
         # What is left of the last video stays as long as anything waits, which may belong to it.
         kept = [part for part in parts if part.rank > 0 and run["waiting"] and _begins_in(run, part)]
         tried = [part for part in parts if part not in kept]
-        done, waits = _told_apart(tried, self._parts.take_back(tried, wish, now, in_time))
-        waits += kept
-        new = _at(run, resume) | _counted(run, done)
+        return _Page(tried, kept, len(entries), resume, is_whole=bool(whole))
+
+    def _advanced(self, run: Item, page: _Page, became: Sequence[Became], now: int) -> Item:
+        """Write what became of a page; returns the run as it is stored."""
+        done, waits = _told_apart(page.parts, became)
+        waits += page.kept
+        new = _at(run, page.resume) | _counted(run, done)
         new["last"] = run["last"] + sum(part.rank > 0 for part in waits)
-        new |= {"examined": run["examined"] + len(entries), "waiting": run["waiting"] + len(waits)}
-        if resume is None:
+        new |= {"examined": run["examined"] + page.examined, "waiting": run["waiting"] + len(waits)}
+        if page.resume is None:
             new |= {"walked": True, "state": RUNNING if new["waiting"] else DONE}
-        self._runs.advance(run, new, now, reports=_worth_reporting(done), waits=list(map(_wait, waits)))
-        return FIRST_PAUSE if resume is None and new["waiting"] else 0
+        return self._runs.advance(run, new, now, reports=_worth_reporting(done), waits=list(map(_wait, waits)))
 
     def _try_again(self, run: Item, now: int, in_time: InTime) -> int:
         """Try the next parts that wait; returns the pause before the next turn, in seconds."""

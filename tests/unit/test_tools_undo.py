@@ -1,5 +1,6 @@
 """`python -m tools undo`: a change set is taken back, what was changed since is named, and nothing counts twice."""
 
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,9 +19,12 @@ from shared.history.undoing import ChangeSetReverts
 from shared.schema import CHANGESET
 from tests.harness import NOW, Api, remove_video
 from tests.trailed import Trailed
+from tests.undoing import WRITES
+from tests.waiting import LIMIT
+from tests.wire import come_between
 from tools import ToolError
 from tools.__main__ import main
-from tools.pace import WAIT_SECONDS
+from tools.pace import THREADS, WAIT_SECONDS
 from tools.progress import Advance, Bars
 from tools.undo import UNDOER, Remembered, Undo, entries_of, told
 
@@ -37,6 +41,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr("tests.trailed.DAYS", 36_500)
     # moto copies all its tables for each transaction, and puts the copy back when that fails.
     monkeypatch.setattr("shared.history.parts.SIDE_BY_SIDE", 1)
+    monkeypatch.setattr("tools.__main__.THREADS", 1)
     return folder
 
 
@@ -287,6 +292,33 @@ class TestLarge:
         assert terminal.out[0] == "5 taken back, 0 as they were before, 0 left alone, 0 failed."
         assert [films.item(video_id)["version"] for video_id in videos] == [3] * 5
         assert list(folder.iterdir()) == []
+
+    def test_has_as_many_writes_in_flight_as_an_import(
+        self, films: Trailed, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The first writes wait for each other, until as many are in flight as an import has threads."""
+        monkeypatch.setattr("tools.__main__.THREADS", THREADS)
+        monkeypatch.setattr("tools.__main__.open_table", lambda _: films.table)
+        monkeypatch.setattr("tools.__main__.open_trail", lambda _: films.trail)
+        videos, changeset_id = retitled(films, THREADS + 1)
+        in_flight = threading.Barrier(THREADS)
+        left = iter(range(THREADS))
+        one_at_a_time = threading.RLock()  # moto's tables are for one thread
+
+        def between(operation: str, _: Mapping[str, Any], send: Callable[[], Any]) -> Any:
+            is_revert = operation in WRITES and threading.current_thread().name.startswith("revert")
+            if is_revert and next(left, None) is not None:
+                in_flight.wait(LIMIT)
+            with one_at_a_time:
+                return send()
+
+        stop = come_between(films.table.client, between)
+        try:
+            assert terminal.run(changeset_id) == 0
+        finally:
+            stop()
+        assert titles(films, videos) == [f"Film {number}" for number in range(len(videos))]
+        assert next(left, None) is None
 
     def test_moves_a_bar(self, films: Trailed) -> None:
         _, changeset_id = retitled(films, 5)
