@@ -73,7 +73,7 @@ OPTIONAL = {"crew": CREW, "episodes": EPISODES}
 """Parts whose files an older folder may not have: they are left out then."""
 RELEASE_YEAR = "release-year"
 UNDOS = STATE / "undo"
-"""State files of interrupted undos, which have no file of their own to be beside."""
+"""Folder of the state files of interrupted undos."""
 MOST_TYPES = 30
 """Of a file, that are named; IMDb has about ten."""
 
@@ -82,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Carry out one command; the exit status is 0 when all went well, else 1, and 2 for wrong arguments."""
     try:
         status = _carry_out(arguments)
-        sys.stdout.flush()  # here, and not after the end, where nothing could be done about a reader that has left
+        sys.stdout.flush()  # Python does it at exit, where the error could not be handled
     except BrokenPipeError:
         _drop_output()
         return 1
@@ -116,7 +116,7 @@ def _carry_out(arguments: Sequence[str] | None) -> int:
 
 
 def _drop_output() -> None:
-    """Send what is still to be printed nowhere: Python would complain about it while it ends."""
+    """Redirect closed streams to the null device, because Python flushes them again at exit."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (sys.stdout, sys.stderr):
         try:
@@ -284,7 +284,7 @@ def _add_target(parser: argparse.ArgumentParser) -> None:
 
 
 def _command(name: str, *arguments: str, of: argparse.Namespace) -> str:
-    """A command that works on the same table as the one that is running, to be copied."""
+    """Return the command line of another command for the same table, quoted for a shell."""
     target = ["--table", of.table] if of.table else ["--local"]
     return shlex.join(["python", "-m", "tools", name, *arguments, *target])
 

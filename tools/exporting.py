@@ -170,7 +170,7 @@ class Export:
     def _pages(
         self, relation: str, shard: int, after: Item | None, pool: Pool
     ) -> Iterator[tuple[int, Iterator[tuple[str, Item]], Item | None]]:
-        """Page by page, how many entries a partition of the index has, the items that they lead to, and where the next page begins."""
+        """Yield for each page of an index partition: the number of its entries, their items, and where the next page begins."""
         while True:
             page = self._table.query(
                 index=RELATION_INDEX.name,

@@ -128,7 +128,7 @@ class ChangeSetReverts:
         return FIRST_PAUSE if run.get("walked") and run["waiting"] else 0
 
     def _next_pages(self, run: Item, wish: Wish, now: int) -> list[_Page]:
-        """Read the pages of one turn. None begins within a video that another one has the beginning of."""
+        """Read the pages of one turn. Only the first may begin within a video or playlist."""
         pages = [self._page(run, wish, now, _place(run))]
         while len(pages) < self._pages and pages[-1].resume and pages[-1].is_whole:
             pages.append(self._page(run, wish, now, pages[-1].resume))

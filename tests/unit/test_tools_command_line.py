@@ -317,7 +317,7 @@ def test_an_import_that_lacks_its_files_announces_no_change_set(
 
 @pytest.mark.parametrize("options", [[], ["--json"]])
 def test_a_reader_that_leaves_ends_a_command_without_a_word(table: Table, options: list[str]) -> None:
-    """As `history | head` does, for commands that print by `print` and by rich."""
+    """Commands print by `print`, as with --json, or by rich."""
     program = (
         "import sys; from unittest import mock; from tools import __main__ as tools; tools.open_table = tools.open_trail = mock.Mock();"
         "tools.Histories = lambda *_: mock.Mock(newest=lambda *_: ([ENTRY] * 5000, False)); sys.exit(tools.main())"
