@@ -363,9 +363,10 @@ def _import_imdb(options: argparse.Namespace) -> int:
         raise ToolError(f"{options.folder} is not a folder.")
     table = open_table(options.table)
     parts = frozenset(PARTS) - options.without
+    notes: list[str] = []
     for part, layout in OPTIONAL.items():
         if part in parts and not path_of(options.folder, layout).exists():
-            print(f"{layout.file} is not in {options.folder}: the import goes on without {part}.", file=sys.stderr)
+            notes.append(f"{layout.file} is not in {options.folder}: the import goes on without {part}.")
             parts -= {part}
     selection = Selection(
         options.owner,
@@ -390,7 +391,9 @@ def _import_imdb(options: argparse.Namespace) -> int:
 
     whose = "not there" if selection.takes_all else "not selected, or not there"
     beside = options.folder / "import"
-    return _import(options, beside, settings, run, table=table, of=BASICS.file, homeless=whose, types=options.types)
+    return _import(
+        options, beside, settings, run, table=table, of=BASICS.file, homeless=whose, types=options.types, notes=notes
+    )
 
 
 def _import_lines(options: argparse.Namespace) -> int:
@@ -415,17 +418,24 @@ def _import(
     of: str,
     homeless: str = "",
     types: frozenset[str] = frozenset(),
+    notes: Sequence[str] = (),
 ) -> int:
     """Carry out an import; `of` is the file on whose lines all others depend, `homeless` what rows of no title are.
 
-    `types` are those of the titles that were asked for.
+    `types` are those of the titles that were asked for. `notes` are printed before the first write.
     """
     state = options.state or beside.with_name(f"{beside.name}.state")
     rejects = options.rejects or beside.with_name(f"{beside.name}.rejects.jsonl")
     with Pool() as pool, work_file(state, settings, table) as work:
         _warn(work)
         undo = _command("undo", str(work.change_set), of=options)
-        work.on_begin = lambda: print(f"All that this import writes is one change set. To take it back: {undo}")
+
+        def announce() -> None:
+            for note in notes:
+                print(note, file=sys.stderr)
+            print(f"All that this import writes is one change set. To take it back: {undo}")
+
+        work.on_begin = announce
         try:
             run(work, pool)
         finally:
