@@ -61,7 +61,7 @@ export default function Steps({ upload, onPoster, onDismiss }) {
         <span>${name}: ${WORDS[state]}${note && html`<span class="note">${note}</span>`}</span>
       </li>`)}
     </ol>
-    ${!isOver && html`<p class="soft">${forPeople(loaded.value?.reason ?? "")}</p>`}
+    ${!isOver && seen.hasArrived && html`<p class="soft">${forPeople(loaded.value?.reason ?? "")}</p>`}
     ${seen.isReplaced && html`<p class="soft">A film that was uploaded later has taken its place.</p>`}
     ${seen.isDeleted && html`<p>The video is deleted. For some time it can be restored on its page.</p>`}
     ${seen.failure && html`<p class="fault">${seen.failure}</p>`}
@@ -94,6 +94,7 @@ export function progressOf(video, uploadId) {
     // Nothing else is going to come of a film that failed, or whose video is deleted.
     steps: hasFailed || isDeleted ? steps.filter(({ state }) => state === "done" || state === "failed") : steps,
     isReady,
+    hasArrived,
     hasFailed,
     isDeleted,
     end: isReady ? "ready." : isDeleted ? "deleted." : "the film cannot be used.",

@@ -8,7 +8,9 @@ import { add, all, changed, forget } from "../../console/upload/list.js";
 import { insist } from "../../console/upload/put.js";
 import { choose, give, pause, resume, submit } from "../../console/upload/queue.js";
 import { abort, send } from "../../console/upload/send.js";
-import { progressOf } from "../../console/upload/steps.js";
+import Steps, { progressOf } from "../../console/upload/steps.js";
+import { html } from "htm/preact";
+import { draw, leave } from "./page.js";
 import { problem, serve, settle, signIn } from "./support.js";
 
 const MB = 1_000_000;
@@ -329,6 +331,20 @@ test("each step of a film is shown until it is ready", () => {
   ]);
   const ready = progressOf(video({ status: "ready", thumbnails: { poster: { url: "p" } } }, [{ ...DONE, kind: "probe" }, { ...DONE, kind: "poster" }]), "u");
   assert.deepEqual([ready.isOver, ready.isReady, ready.end, ready.poster], [true, true, "ready.", "p"]);
+});
+
+test("a film that was sent and is not seen yet is not said to be missing", async () => {
+  const shown = async (more, reason) => {
+    serve(({ path }) => ({ body: path.endsWith("/why-not-ready") ? { reason } : video(more) }));
+    const root = await draw(html`<${Steps} upload=${drafted({ state: "sent", videoId: "v", uploadId: "u" })} onPoster=${() => undefined} onDismiss=${() => undefined} />`);
+    const text = root.textContent;
+    leave(root);
+    return text;
+  };
+  const missing = await shown({ source: null, status: "uploaded" }, "No film has arrived.");
+  assert.match(missing, /Arrived: under way/);
+  assert.doesNotMatch(missing, /No film has arrived/);
+  assert.match(await shown({}, "Reading the film begins within seconds."), /Arrived: done.*Reading the film begins within seconds\./);
 });
 
 test("a film that failed, or whose video is deleted, shows nothing that is to come", () => {
