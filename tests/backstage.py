@@ -3,7 +3,7 @@
 import atexit
 import json
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -72,7 +72,7 @@ class NoFeed(Feed):
 
     def __init__(self) -> None: ...
 
-    def prepare(self, change: Change) -> None:
+    def prepare(self, changes: Iterable[Change]) -> None:
         """Look nowhere."""
 
     def append(self, changes: Sequence[Change], repeated: Collection[str] = ()) -> None:

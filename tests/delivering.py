@@ -127,7 +127,7 @@ class Delivering:
         made: list[Change] = [
             {"id": id_, "type": type_, "videoId": video, "userId": user, "at": at, "fields": ["/title"]} for id_ in ids
         ]
-        self.feed.prepare(made[0])
+        self.feed.prepare(made)
         self.feed.append(made)
         return made
 

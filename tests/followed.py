@@ -39,7 +39,7 @@ class Followed(Trailed):
     def add(self, made: Item) -> None:
         """Keep an entry, and tell of it."""
         change = change_of(made)
-        self.feed.prepare(change)
+        self.feed.prepare([change])
         super().add(made)
         self.feed.append([change])
 

@@ -29,8 +29,9 @@ from threading import Lock, Thread
 from typing import Any, Generic, TypeVar
 
 from bench.cost.units import READ_BYTES, WRITE_BYTES, size
+from shared.aws import client
 from shared.aws.client import Refused
-from shared.aws.dynamodb import Table
+from shared.aws.dynamodb import OPERATIONS, Table
 from shared.core.attributes import AttributeMap, AttributeValue, Item, decode_item
 from shared.core.errors import NotApplied, ServiceError, Unavailable
 from shared.schema import INDEXES, PARTITION_KEY, PROJECTION, SORT_KEY, TABLE_NAME, Attribute, Index
@@ -81,8 +82,12 @@ class Simulation(Generic[_Instance]):
         burst: float = 1.0,
         seed: int = 1,
         start: int = NOW,
+        is_pipelined: bool = False,
     ) -> None:
-        """`make` makes an instance; `burst` is in seconds, `start` in epoch seconds."""
+        """`make` makes an instance; `burst` is in seconds, `start` in epoch seconds.
+
+        `is_pipelined`: an instance may send requests before the responses to earlier ones have arrived, as the service's client does.
+        """
         self.time = float(start)
         self.items: dict[Place, AttributeMap] = {}
         self._burst = burst
@@ -97,8 +102,9 @@ class Simulation(Generic[_Instance]):
         self._buckets: dict[tuple[Place, int], tuple[float, float]] = {}
         self._waiting: list[tuple[float, int, Lock]] = []
         self._turns = 0
-        self.table = Table(TABLE_NAME, Client(self), sleep=self.wait)
-        self.instances = [make(Table(TABLE_NAME, Client(self), sleep=self.wait)) for _ in range(writers)]
+        kind = PipelinedClient if is_pipelined else Client
+        self.table = Table(TABLE_NAME, kind(self), sleep=self.wait)
+        self.instances = [make(Table(TABLE_NAME, kind(self), sleep=self.wait)) for _ in range(writers)]
 
     @property
     def now(self) -> int:
@@ -208,10 +214,11 @@ class Simulation(Generic[_Instance]):
 
     # What the client asks of it ------------------------------------------------------------------------------------
 
-    def answer_to(self, operation: str) -> None:
-        """Wait until DynamoDB carries out a request."""
+    def answer_to(self, operation: str, sent: float | None = None) -> None:
+        """Wait until DynamoDB has carried out a request that was sent at a time: now, unless another is given."""
         self._run.requests[operation] += 1
-        self.wait(self._random.uniform(FASTEST, SLOWEST))
+        latency = self._random.uniform(FASTEST, SLOWEST)
+        self.wait(latency if sent is None else sent + latency - self.time)
 
     def take(self, place: Place, units: float, limit: int) -> bool:
         """Take units of an item's capacity, if there are any: WRITES or READS a second."""
@@ -237,16 +244,22 @@ class Client:
     def __init__(self, simulation: Simulation[Any]) -> None:
         self._simulation = simulation
         self._items = simulation.items
+        self._sent: float | None = None
+        """When the request was sent that is being answered, if that was before its answer is waited for."""
+
+    def _answer_to(self, operation: str) -> None:
+        sent, self._sent = self._sent, None
+        self._simulation.answer_to(operation, sent)
 
     def get_item(self, *, Key: AttributeMap, ConsistentRead: bool = False, **asked: Any) -> Any:
         """GetItem."""
-        self._simulation.answer_to("GetItem")
+        self._answer_to("GetItem")
         item = self._read(_place(Key), ConsistentRead)
         return {"Item": _projected(item, asked)} if item else {}
 
     def batch_get_item(self, *, RequestItems: Mapping[str, Any]) -> Any:
         """BatchGetItem; what has no capacity left stays unprocessed."""
-        self._simulation.answer_to("BatchGetItem")
+        self._answer_to("BatchGetItem")
         ((table, asked),) = RequestItems.items()
         items, left = [], []
         for key in asked["Keys"]:
@@ -259,14 +272,27 @@ class Client:
         return {"Responses": {table: items}, "UnprocessedKeys": {table: {**asked, "Keys": left}} if left else {}}
 
     def query(self, *, ExpressionAttributeValues: Mapping[str, AttributeValue], **asked: Any) -> Any:
-        """A Query for all items of one partition."""
-        if asked.get("IndexName") or asked["KeyConditionExpression"] != f"#{PARTITION_KEY} = :{PARTITION_KEY}":
+        """A Query for the items of one partition; what it reads takes no capacity."""
+        partition_is = re.match(f"#{PARTITION_KEY} = (:[a-z]+)", asked["KeyConditionExpression"])
+        if asked.get("IndexName") or not partition_is or asked.get("ExclusiveStartKey"):
             raise NotImplementedError(asked["KeyConditionExpression"])
-        self._simulation.answer_to("Query")
-        partition = ExpressionAttributeValues[f":{PARTITION_KEY}"]["S"]
-        places = sorted(place for place in self._items if place[0] == partition)
-        items = [_projected(self._items[place], asked) for place in places]
-        return {"Items": items, "ScannedCount": len(items)}
+        self._answer_to("Query")
+        known = _Placeholders(asked.get("ExpressionAttributeNames", {}), ExpressionAttributeValues)
+        condition, partition = (
+            _condition(asked["KeyConditionExpression"]),
+            ExpressionAttributeValues[partition_is[1]]["S"],
+        )
+        places = sorted(
+            (place for place, item in self._items.items() if place[0] == partition and condition(item, known)),
+            reverse=not asked.get("ScanIndexForward", True),
+        )
+        examined = places[: asked.get("Limit")]
+        keep = _condition(asked["FilterExpression"]) if "FilterExpression" in asked else lambda *_: True
+        items = [_projected(self._items[place], asked) for place in examined if keep(self._items[place], known)]
+        page: dict[str, Any] = {"Items": items, "ScannedCount": len(examined)}
+        if len(examined) < len(places):
+            page["LastEvaluatedKey"] = {name: self._items[examined[-1]][name] for name in (PARTITION_KEY, SORT_KEY)}
+        return page
 
     def put_item(self, *, Item: AttributeMap, **asked: Any) -> Any:
         """PutItem."""
@@ -283,7 +309,7 @@ class Client:
 
     def batch_write_item(self, *, RequestItems: Mapping[str, Any]) -> Any:
         """BatchWriteItem, of deletes."""
-        self._simulation.answer_to("BatchWriteItem")
+        self._answer_to("BatchWriteItem")
         ((table, requests),) = RequestItems.items()
         left = []
         for request in requests:
@@ -298,7 +324,7 @@ class Client:
         """TransactWriteItems, of puts, updates and deletes: all or none, and twice the units of the items."""
         parts = [_Part.of(kind, asked) for part in TransactItems for kind, asked in part.items()]
         places = {part.place for part in parts}
-        self._simulation.answer_to("TransactWriteItems")
+        self._answer_to("TransactWriteItems")
         conflicts = ["TransactionConflict" if part.place in self._simulation.held else "None" for part in parts]
         if any(conflict != "None" for conflict in conflicts):
             raise _cancelled({"Code": conflict} for conflict in conflicts)
@@ -344,7 +370,7 @@ class Client:
         change: Callable[[AttributeMap | None], AttributeMap | None],
         asked: Mapping[str, Any],
     ) -> Any:
-        self._simulation.answer_to(operation)
+        self._answer_to(operation)
         old = self._items.get(place)
         is_met = "ConditionExpression" not in asked or _condition(asked["ConditionExpression"])(
             old or {}, _Placeholders.of(asked)
@@ -373,6 +399,24 @@ class Client:
                 return {"Attributes": old or {}}
             case _:
                 return {}
+
+
+class PipelinedClient(Client, client.Client):
+    """The same, of which a Table sends many requests before it waits for the first response."""
+
+    def __init__(self, simulation: Simulation[Any]) -> None:
+        Client.__init__(self, simulation)
+        self._idle = []
+
+    def begin(self, operation: str, **parameters: Any) -> Callable[[], Any]:
+        """Send a request, which is carried out when its answer is waited for."""
+        carry_out, sent = getattr(self, OPERATIONS[operation]), self._simulation.time
+
+        def answer() -> Any:
+            self._sent = sent
+            return carry_out(**parameters)
+
+        return answer
 
 
 def _throttled(what: str) -> Refused:

@@ -29,6 +29,5 @@ def change(number: int = 1, **fields: Any) -> Change:
 
 def tell(feed: Feed, *changes: Change, repeated: Collection[str] = ()) -> None:
     """Have changes appended, as the audit function does."""
-    for made in changes:
-        feed.prepare(made)
+    feed.prepare(changes)
     feed.append(changes, repeated)

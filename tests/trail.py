@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Unpack
 
 from functions.audit import handler as audit
@@ -80,6 +80,14 @@ class InMemory(Table):
             raise ConditionFailed(None)
         kept[key] = item
         return {}
+
+    def begin_write(self, write: Write) -> Callable[[], None]:
+        """A put, when its answer is waited for."""
+
+        def done() -> None:
+            self.write(write)
+
+        return done
 
     def query(self, **asked: Unpack[Asked]) -> QueryPage:
         """One page, newest first, of what stands in one partition and passes a filter of equations and lower bounds."""

@@ -2,14 +2,14 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from shared.aws.dynamodb import Table, make_client
 from shared.aws.s3 import Objects
 from shared.aws.s3 import make_client as make_s3_client
 from shared.aws.sqs import Queue
 from shared.aws.sqs import make_client as make_sqs_client
-from shared.aws.stream import Record, process
+from shared.aws.stream import Record, process_together
 from shared.core.attributes import Item
 from shared.core.settings import (
     LambdaHandler,
@@ -19,7 +19,7 @@ from shared.core.settings import (
     deliveries_queue_url,
     entry_point,
 )
-from shared.core.telemetry import emit, logged, service_logger
+from shared.core.telemetry import correlated, emit, logged, service_logger
 from shared.feed.change import Change, change_of
 from shared.feed.log import Feed
 from shared.films.messages import changed_message
@@ -45,44 +45,55 @@ JOB_METRICS = {"done": "JobsDone", "failed": "JobsFailed"}
 """What is counted of the changes, by their action."""
 
 
+class Kept(NamedTuple):
+    """What is stored of a record: the entry of the trail, and the change for the feed."""
+
+    entry: Item
+    change: Change
+
+
 def make(store: AuditStore, archive: Archive, days: int, feed: Feed, queue: "Sender") -> LambdaHandler:
     """The handler over a store, an archive and a feed, whose followers `queue` wakes; entries are kept for `days` days."""
 
     logger = service_logger()
 
+    def read(record: Record) -> Kept | None:
+        made = entry(record, days)
+        return Kept(made, change_of(made)) if made else None
+
     def handle(event: dict[str, Any], _: "LambdaContext") -> dict[str, Any]:
-        done: list[Item] = []
-        new: list[Item] = []
-        changes: list[Change] = []
         repeated: set[str] = set()
 
-        def keep(record: Record) -> None:
-            kept = entry(record, days)
-            if kept:
-                change = change_of(kept)
-                feed.prepare(change)
-                is_new = store.add(kept)
-                done.append(kept)
-                changes.append(change)
-                logger.info(
-                    "entry kept" if is_new else "entry is there",
-                    extra={name: kept[field] for name, field in LOGGED.items() if field in kept},
-                )
+        def keep(made: Sequence[tuple[Record, Kept]]) -> list[Exception | None]:
+            feed.prepare(kept.change for _, kept in made)
+            outcomes = store.add_all([kept.entry for _, kept in made])
+            new: list[Item] = []
+            for (record, kept), is_new in zip(made, outcomes, strict=False):
+                if isinstance(is_new, Exception):
+                    continue
                 if is_new:
-                    new.append(kept)
+                    new.append(kept.entry)
                 else:
-                    repeated.add(change["id"])
+                    repeated.add(kept.change["id"])
+                with correlated(record.correlation_id):
+                    logger.info(
+                        "entry kept" if is_new else "entry is there",
+                        extra={name: kept.entry[field] for name, field in LOGGED.items() if field in kept.entry},
+                    )
+            # At once: what is new is so once, and whatever follows may fail.
+            _measure(new)
+            return [outcome if isinstance(outcome, Exception) else None for outcome in outcomes]
 
-        answer = process(event, keep)
-        # Before the feed and the archive: what is new is so once, and these may fail.
-        _measure(new)
-        if changes:
-            feed.append(changes, repeated)
-            # Also when all of it is there: who wrote it may have been stopped before this.
-            queue.send(changed_message(sorted({change["userId"] for change in changes if "userId" in change})))
-        # Only what is done, and last: when this fails, Lambda delivers all of it again.
-        archive.write(done)
-        return answer
+        def finish(done: Sequence[Kept]) -> None:
+            if done:
+                feed.append([kept.change for kept in done], repeated)
+                # Also when all of it is there: who wrote it may have been stopped before this.
+                owners = {kept.change["userId"] for kept in done if "userId" in kept.change}
+                queue.send(changed_message(sorted(owners)))
+            # Last: when this fails, Lambda delivers all of it again.
+            archive.write([kept.entry for kept in done])
+
+        return process_together(event, read, keep, finish)
 
     return logged(handle)
 

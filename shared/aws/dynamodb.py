@@ -3,7 +3,8 @@
 import os
 import random
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, NotRequired, TypedDict, TypeVar, Unpack
@@ -11,9 +12,9 @@ from typing import Any, Literal, NotRequired, TypedDict, TypeVar, Unpack
 from shared.aws import client, receipt
 from shared.aws.client import AnswerLost, NotSent
 from shared.aws.expressions import Expression
-from shared.aws.failures import TransactionConflict, translating
+from shared.aws.failures import ConditionFailed, TransactionConflict, translating
 from shared.core.attributes import AttributeMap, Item, decode_item, encode_item
-from shared.core.deadline import has_time
+from shared.core.deadline import has_time, within
 from shared.core.errors import NotApplied, Throttled, Unavailable
 from shared.schema import PARTITION_KEY, SORT_KEY
 
@@ -24,6 +25,9 @@ LARGEST_BATCH_GET = 100
 LARGEST_BATCH_WRITE = 25
 LARGEST_TRANSACTION = 100
 """Items of one request (DynamoDB's limits)."""
+
+LARGEST_BURST = 32
+"""Requests of one `gather` that are under way at a time: each has its own connection."""
 
 ATTEMPTS = 4
 """Tries of one request, the first included."""
@@ -116,15 +120,25 @@ class Table:
 
     def get(self, key: Key, *, attributes: Iterable[str] = (), consistent: bool = False) -> Item | None:
         """GetItem; half a read unit per 4 KB, one when consistent. Only the named attributes, if any are."""
-        answer = self._send(
+        return self.begin_get(key, attributes=attributes, consistent=consistent)()
+
+    def begin_get(
+        self, key: Key, *, attributes: Iterable[str] = (), consistent: bool = False
+    ) -> Callable[[], Item | None]:
+        """Send a GetItem; the returned function waits for the item."""
+        finish = self._begin(
             "GetItem",
             TableName=self.name,
             Key=encode_item(key),
             ConsistentRead=consistent,
             **_projection(attributes),
         )
-        item = answer.get("Item")
-        return decode_item(item) if item else None
+
+        def item() -> Item | None:
+            found = finish().get("Item")
+            return decode_item(found) if found else None
+
+        return item
 
     def batch_get(self, keys: Sequence[Key], *, attributes: Iterable[str] = (), consistent: bool = False) -> list[Item]:
         """What `begin_batch_get` asks for."""
@@ -270,6 +284,20 @@ class Table:
         )
         return decode_item(answer.get("Attributes") or {})
 
+    def begin_write(self, write: Write) -> Callable[[], None]:
+        """Send a conditional PutItem, UpdateItem or DeleteItem; the returned function waits until it is carried out.
+
+        Raises what `write` raises. A write without a condition is refused, because it could not be repeated.
+        """
+        if "ConditionExpression" not in write.parameters:
+            raise ValueError("Only a conditional write can be repeated.")
+        finish = self._begin(f"{write.kind}Item", **write.parameters, ReturnValues="NONE")
+
+        def done() -> None:
+            finish()
+
+        return done
+
     def transact(self, writes: Sequence[Write]) -> None:
         """TransactWriteItems: all or none. Raises ConditionFailed with the position of the first that failed.
 
@@ -355,6 +383,58 @@ def together(answers: Sequence[Callable[[], _Answer]]) -> list[_Answer]:
     if failure:
         raise failure
     return done
+
+
+def gather(
+    begins: Iterable[Callable[[], Callable[[], _Answer]]],
+    *,
+    in_order: Iterable[Hashable] = (),
+    at_once: int = LARGEST_BURST,
+) -> list[_Answer | Exception]:
+    """Return the result or the error of each request, in their order; each of `begins` sends a request like `begin_get` does.
+
+    At most `at_once` requests are under way. `in_order` has a key for each: a request is sent after the earlier ones of its
+    key have ended. A failed condition is a result like any other. After any other error no request is sent, those under
+    way are not tried again, and the list ends with the last one of them.
+    """
+    results: list[_Answer | Exception] = []
+    under_way: deque[tuple[Hashable, Callable[[], _Answer]]] = deque()
+    has_failed = False
+
+    def finish_oldest() -> None:
+        nonlocal has_failed
+        _, finish = under_way.popleft()
+        try:
+            if has_failed:
+                with within(0, time.monotonic):
+                    results.append(finish())
+            else:
+                results.append(finish())
+        except Exception as error:
+            has_failed = has_failed or not isinstance(error, ConditionFailed)
+            results.append(error)
+
+    keys = iter(in_order)
+    for begin in begins:
+        key = next(keys, None)
+        while len(under_way) == at_once or (key is not None and any(other == key for other, _ in under_way)):
+            finish_oldest()
+        if has_failed:
+            break
+        under_way.append((key, begin()))
+    while under_way:
+        finish_oldest()
+    return results
+
+
+def require_all(results: Iterable[_Answer | Exception]) -> list[_Answer]:
+    """Return the results of `gather`; raises the first error among them."""
+    answers: list[_Answer] = []
+    for result in results:
+        if isinstance(result, Exception):
+            raise result
+        answers.append(result)
+    return answers
 
 
 def _raise(error: Exception) -> Any:

@@ -1,18 +1,19 @@
-"""Records of the table's stream as Lambda hands them over, and the loop that both of its readers share.
+"""Records of the table's stream as Lambda hands them over, and how its two readers work through a batch and answer.
 
 https://docs.aws.amazon.com/lambda/latest/dg/with-ddb.html
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from shared.core.attributes import Item, decode_item
 from shared.core.caller import UPDATED_FOR
 from shared.core.telemetry import correlated, log_failure
 from shared.schema import PARTITION_KEY, SORT_KEY
 
+_Work = TypeVar("_Work")
 _TTL_PRINCIPAL = "dynamodb.amazonaws.com"
 
 
@@ -125,19 +126,7 @@ def process(
             try:
                 handle(record)
             except Exception as error:  # also a bug: what stands before the record is done, and must not be lost
-                change = record.raw.get("dynamodb") or {}
-                log_failure(
-                    "record failed",
-                    error,
-                    event_id=record.raw.get("eventID"),
-                    sequence=change.get("SequenceNumber"),
-                    keys=change.get("Keys"),
-                    position=position,
-                    batch=len(batch),
-                )
-                if position == 0 and len(batch) > 1:
-                    raise
-                failures = [{"itemIdentifier": record.sequence}]
+                failures = _failed(batch, position, error)
                 break
     try:
         finish()
@@ -147,3 +136,64 @@ def process(
             raise
         failures = [{"itemIdentifier": record.sequence} for record in batch]
     return {"batchItemFailures": failures}
+
+
+def process_together(
+    event: Mapping[str, Any],
+    read: Callable[[Record], _Work | None],
+    store: Callable[[Sequence[tuple[Record, _Work]]], Sequence[Exception | None]],
+    finish: Callable[[Sequence[_Work]], None],
+) -> dict[str, Any]:
+    """Read the records up to the first unreadable one, store the results together, and answer as `process` does.
+
+    `read` returns None for a record that there is nothing to store of. `store` returns an error or None for each result, in their
+    order; a result beyond the end of that list counts as not stored. `finish` is called with the results before the first one
+    that was not stored, whether or not later ones were: Lambda delivers those again.
+    """
+    batch = records(event)
+    work: list[tuple[Record, _Work]] = []
+    places: list[int] = []
+    failed, failure = len(batch), Exception()
+    for position, record in enumerate(batch):
+        with correlated(record.correlation_id):
+            try:
+                result = read(record)
+            except Exception as error:  # also a bug, as in `process`
+                failed, failure = position, error
+                break
+        if result is not None:
+            work.append((record, result))
+            places.append(position)
+    done = len(work)
+    try:
+        outcomes = store(work) if work else ()
+    except Exception as error:
+        outcomes = (error,)
+    for number, outcome in enumerate(outcomes):
+        if outcome:
+            done, failed, failure = number, places[number], outcome
+            break
+    failures: list[dict[str, str]] = []
+    if failed < len(batch):
+        with correlated(batch[failed].correlation_id):
+            failures = _failed(batch, failed, failure)
+    finish([result for _, result in work[:done]])
+    return {"batchItemFailures": failures}
+
+
+def _failed(batch: Sequence[Record], position: int, error: Exception) -> list[dict[str, str]]:
+    """Log why a record failed, and return what reports it; raises the error if it is the first of several."""
+    record = batch[position]
+    change = record.raw.get("dynamodb") or {}
+    log_failure(
+        "record failed",
+        error,
+        event_id=record.raw.get("eventID"),
+        sequence=change.get("SequenceNumber"),
+        keys=change.get("Keys"),
+        position=position,
+        batch=len(batch),
+    )
+    if position == 0 and len(batch) > 1:
+        raise error
+    return [{"itemIdentifier": record.sequence}]

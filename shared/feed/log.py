@@ -11,15 +11,14 @@ docs/decisions/25-dense-log.md says what was weighed.
 import sys
 import time
 import zlib
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from typing import NamedTuple
 
 import orjson
 
-from shared.aws.dynamodb import Table
+from shared.aws.dynamodb import LONGEST_WAIT, Key, QueryPage, Table, Write, gather, require_all
 from shared.aws.expressions import Expression
 from shared.aws.failures import ConditionFailed
 from shared.aws.records import ABSENT
@@ -37,6 +36,8 @@ MOST_BLOCKS = 50
 """How many blocks one Query reads."""
 ATTEMPTS = 50
 """How often an append is tried while others append to the same log."""
+APPEND_WAIT = 0.01
+"""Seconds by which the longest pause before another attempt grows with each: another append takes about as long."""
 MOST_TAILS = 1000
 """How many tails are remembered: those of an import may be of very many owners."""
 LOOKS = 3
@@ -86,6 +87,8 @@ class Stretch:
     told: list[Told]
     place: Place
     is_end: bool
+    tail: "_Block | None" = None
+    """The log's tail, if all changes up to its end were read."""
 
 
 @dataclass(frozen=True)
@@ -132,6 +135,8 @@ class _Block:
 
 
 _EMPTY = _Block.made(1, (), 0)
+_Page = tuple[list[_Block], bool]
+"""Blocks, and whether there are no more in the direction in which they were read."""
 
 
 class Feed:
@@ -142,20 +147,22 @@ class Feed:
         self._clock = clock
         self._tails: dict[str, _Block] = {}
 
-    def prepare(self, change: Change) -> None:
-        """Learn where the logs of a change end, if that is not known: to be called before its entry is put into the trail.
+    def prepare(self, changes: Iterable[Change]) -> None:
+        """Read where the logs of changes end, as far as that is not known: to be called before their entries are stored.
 
-        Whoever finds the entry there may append the change. So it stands nowhere before the ends that are known here.
+        Another writer that finds an entry in the trail may append its change. So the change is at no position before the
+        ends that are known here. Raises Unavailable.
         """
-        for log in logs_of(change):
-            if log not in self._tails:
-                self._tails[log] = self._tail(log)
+        logs = dict.fromkeys(log for change in changes for log in logs_of(change))
+        unknown = [log for log in logs if log not in self._tails]
+        items = require_all(gather(partial(self.table.begin_get, _tail_key(log), consistent=True) for log in unknown))
+        self._tails |= {log: _tail_of(item) for log, item in zip(unknown, items, strict=True)}
 
     def append(self, changes: Sequence[Change], repeated: Collection[str] = ()) -> None:
         """Append each change to its logs, in their order, unless it is there. All must have been prepared.
 
-        `repeated` are the ids of those that were in the trail already: they may have been appended long ago, so they are
-        looked for. Raises Unavailable; WriteContention when others got in the way at every attempt.
+        `repeated` are the ids of changes whose entries existed already: they may have been appended long ago, so they are
+        looked for. Raises Unavailable; WriteContention when other writers moved a tail at every attempt.
         """
         by_log: dict[str, dict[str, Change]] = {}
         for change in changes:
@@ -163,9 +170,9 @@ class Feed:
                 by_log.setdefault(log, {})[change["id"]] = change
         try:
             # Everybody's logs first: so they have all that an owner's log has.
-            for log, own in sorted(by_log.items(), key=lambda each: each[0] not in shard_logs()):
-                present = self._present(log, [change for id_, change in own.items() if id_ in repeated])
-                self._append(log, [change for id_, change in own.items() if id_ not in present])
+            for is_shard in (True, False):
+                some = {log: own for log, own in by_log.items() if (log in shard_logs()) == is_shard}
+                self._append(self._absent(some, repeated))
         except Exception:
             # All of it comes again, and is prepared again: a tail that a restored table does not have would fail forever.
             self._tails.clear()
@@ -174,77 +181,117 @@ class Feed:
         if len(self._tails) > MOST_TAILS:
             self._tails.clear()
 
-    def _append(self, log: str, changes: Sequence[Change]) -> None:
+    def _append(self, left: dict[str, list[Change]]) -> None:
+        """Append changes to several logs at a time."""
         for attempt in range(ATTEMPTS):
-            if not changes:
+            left = {log: changes for log, changes in left.items() if changes}
+            if not left:
                 return
             if attempt > 1:
-                self.table.pause(attempt)
-            tail = self._tails[log]
-            try:
-                self._tails[log] = self._extend(log, tail, changes)
-            except ConditionFailed as error:
-                missing = {change["id"] for change in changes}
-                self._tails[log] = self._caught_up(log, tail, error.item, missing)
-                changes = [change for change in changes if change["id"] in missing]
-            else:
-                return
+                self.table.pause(attempt, min(attempt * APPEND_WAIT, LONGEST_WAIT))
+            left = self._extend(left)
         raise WriteContention("Others append to the same log; try again.")
 
-    def _extend(self, log: str, tail: _Block, changes: Sequence[Change]) -> _Block:
-        """Write the tail with more changes; raises ConditionFailed when it is no longer as it was read."""
-        at = max(int(self._clock() * 1000), tail.at)
-        longer = _Block.made(tail.first, (*tail.changes, *changes), at)
-        if tail.count and len(longer.packed) > LARGEST_TAIL:
-            self._close(log, tail)
-            longer = _Block.made(tail.next, changes, at)
-        as_read = Expression.of("#first = :read AND #count = :held", read=tail.first, held=tail.count)
-        self.table.write(self.table.put(longer.item(log, TAIL), condition=as_read if tail.count else ABSENT))
-        return longer
+    def _extend(self, left: Mapping[str, list[Change]]) -> dict[str, list[Change]]:
+        """Write the tails with more changes; returns what is still missing in logs whose tail another writer has moved."""
+        longer: dict[str, _Block] = {}
+        full: dict[str, _Block] = {}
+        for log, changes in left.items():
+            tail = self._tails[log]
+            at = max(int(self._clock() * 1000), tail.at)
+            longer[log] = _Block.made(tail.first, (*tail.changes, *changes), at)
+            if tail.count and len(longer[log].packed) > LARGEST_TAIL:
+                full[log] = tail
+                longer[log] = _Block.made(tail.next, changes, at)
+        self._close(full)
+        results = gather(partial(self.table.begin_write, self._replaced(log, tail)) for log, tail in longer.items())
+        require_all(result for result in results if not isinstance(result, ConditionFailed))
+        moved: dict[str, Item | None] = {}
+        for (log, tail), result in zip(longer.items(), results, strict=True):
+            if isinstance(result, ConditionFailed):
+                moved[log] = result.item
+            else:
+                self._tails[log] = tail
+        return self._caught_up({log: left[log] for log in moved}, moved)
 
-    def _close(self, log: str, tail: _Block) -> None:
-        """Write what a tail holds to its block. One who has missed that it grew writes less, which does no harm: more replaces it
-        before the tail begins anew, and less never replaces more."""
-        item = tail.item(log, _sortable(tail.first)) | {TTL_ATTRIBUTE: tail.at // 1000 + DAYS_KEPT * 86_400}
-        shorter = Expression.of("attribute_not_exists(#pk) OR #count < :held", held=tail.count)
-        with suppress(ConditionFailed):  # it is there
-            self.table.write(self.table.put(item, condition=shorter))
+    def _replaced(self, log: str, longer: _Block) -> Write:
+        """The write of a tail, on the condition that it is as it was read."""
+        tail = self._tails[log]
+        as_read = Expression.of("#first = :read AND #count = :held", read=tail.first, held=tail.count)
+        return self.table.put(longer.item(log, TAIL), condition=as_read if tail.count else ABSENT)
+
+    def _close(self, tails: Mapping[str, _Block]) -> None:
+        """Write what tails hold to their blocks. A writer that has missed that a tail grew writes less, which does no harm:
+        more replaces it before the tail begins anew, and less never replaces more."""
+        writes = []
+        for log, tail in tails.items():
+            item = tail.item(log, _sortable(tail.first)) | {TTL_ATTRIBUTE: tail.at // 1000 + DAYS_KEPT * 86_400}
+            shorter = Expression.of("attribute_not_exists(#pk) OR #count < :held", held=tail.count)
+            writes.append(partial(self.table.begin_write, self.table.put(item, condition=shorter)))
+        # A condition that fails: it is there.
+        require_all(result for result in gather(writes) if not isinstance(result, ConditionFailed))
 
     def _tail(self, log: str) -> _Block:
-        item = self.table.get({PARTITION_KEY: log, SORT_KEY: TAIL}, consistent=True)
-        return _Block.of(item) if item else _EMPTY
+        return _tail_of(self.table.get(_tail_key(log), consistent=True))
 
-    def _caught_up(self, log: str, known: _Block, item: Item | None, missing: set[str]) -> _Block:
-        """The tail as it is, without all ids from `missing` that were appended since it was as it is known.
+    def _caught_up(self, left: Mapping[str, list[Change]], found: Mapping[str, Item | None]) -> dict[str, list[Change]]:
+        """Learn the tails as they are, and return the changes without those that other writers have appended meanwhile.
 
-        `item` is the tail that stood in the way.
+        `found` are the tails that another writer wrote.
         """
-        if item and item["first"] == known.first:
-            tail = _Block.of(item)
-            missing.difference_update(change["id"] for change in tail.changes[known.count :])
-            return tail
-        place = known.end
-        while True:
-            stretch = self.read(log, place, sys.maxsize, consistent=True)
-            missing.difference_update(told.change["id"] for told in stretch.told)
-            place = stretch.place
-            if stretch.is_end:
-                tail = self._tail(log)
-                if tail.end == place:
-                    return tail
+        behind = []
+        missing = {log: {change["id"] for change in changes} for log, changes in left.items()}
+        for log, item in found.items():
+            known = self._tails[log]
+            if item and item["first"] == known.first:
+                self._tails[log] = _Block.of(item)
+                missing[log].difference_update(change["id"] for change in self._tails[log].changes[known.count :])
+            else:
+                behind.append(log)
+        firsts = [
+            partial(self._begin_blocks, log, self._tails[log].first, MOST_BLOCKS, consistent=True) for log in behind
+        ]
+        for log, page in zip(behind, require_all(gather(firsts)), strict=True):
+            self._tails[log] = self._tail_behind(log, self._tails[log].end, page, missing[log])
+        return {log: [change for change in changes if change["id"] in missing[log]] for log, changes in left.items()}
 
-    def _present(self, log: str, again: Sequence[Change]) -> set[str]:
-        """The ids of those of these changes that the log has: reads until all are found, or they can stand nowhere else."""
+    def _tail_behind(self, log: str, place: Place, page: _Page, missing: set[str]) -> _Block:
+        """Read from a place to the tail, which is returned; removes the ids of what was read from `missing`."""
+        begun: _Page | None = page
+        while True:
+            stretch = self.read(log, place, sys.maxsize, consistent=True, begun=begun)
+            missing.difference_update(told.change["id"] for told in stretch.told)
+            if stretch.tail:
+                return stretch.tail
+            place, begun = stretch.place, None
+
+    def _absent(self, by_log: Mapping[str, Mapping[str, Change]], repeated: Collection[str]) -> dict[str, list[Change]]:
+        """The changes without those that their log has already, of which only `repeated` ones are looked for."""
+        again = {log: [change for id_, change in own.items() if id_ in repeated] for log, own in by_log.items()}
+        again = {log: some for log, some in again.items() if some}
+        newest = require_all(gather(partial(self._begin_back, log, None) for log in again))
+        present = {
+            log: self._present(log, some, *page) for (log, some), page in zip(again.items(), newest, strict=True)
+        }
+        return {
+            log: [change for id_, change in own.items() if id_ not in present.get(log, ())]
+            for log, own in by_log.items()
+        }
+
+    def _present(self, log: str, again: Sequence[Change], newest: list[_Block], is_all: bool) -> set[str]:
+        """The ids of those of these changes that the log has: reads until all are found, or they can stand nowhere else.
+
+        `newest` are the newest blocks, which are all that there are if `is_all`.
+        """
         ids = {change["id"] for change in again}
         missing = set(ids)
-        blocks = self._likely(log, min(change["at"] for change in again)) if again else ()
-        for block in blocks:
+        for block in self._likely(log, min(change["at"] for change in again), newest, is_all):
             missing.difference_update(change["id"] for change in block.changes)
             if not missing:
                 break
         return ids - missing
 
-    def _likely(self, log: str, at: int) -> Iterator[_Block]:
+    def _likely(self, log: str, at: int, newest: list[_Block], is_all: bool) -> Iterator[_Block]:
         """All blocks that a change of a time (epoch milliseconds) or later may stand in, the likely ones first.
 
         1. The newest, one Query: what comes again mostly failed a moment ago.
@@ -254,7 +301,6 @@ class Feed:
         3. The rest up to the newest, for a change whose function died first: it was appended much later, or never.
         4. Up to SKEW_MS before its time, for one that was appended by a clock that is behind.
         """
-        newest, is_all = self._back(log, None)
         yield from newest
         if is_all or newest[-1].at < at - SKEW_MS:
             return
@@ -265,15 +311,15 @@ class Feed:
             first = blocks[-1].next
         is_all = False
         while not is_all:
-            older, is_all = self._back(log, begun)
+            older, is_all = self._begin_back(log, begun)()
             yield from older
             if older and older[-1].at < at - SKEW_MS:
                 return
             begun = older[-1].first if older else begun
 
-    def _back(self, log: str, before: int | None) -> tuple[list[_Block], bool]:
-        """The newest blocks, or the newest before a position, from new to old, and whether there are none older."""
-        page = self.table.query(
+    def _begin_back(self, log: str, before: int | None) -> Callable[[], _Page]:
+        """Ask for the newest blocks, or the newest before a position, from new to old, and whether there are none older."""
+        finish = self.table.begin_query(
             index=None,
             condition=Expression.of("#pk = :log", log=log),
             ascending=False,
@@ -281,27 +327,34 @@ class Feed:
             start=None if before is None else {PARTITION_KEY: log, SORT_KEY: _sortable(before)},
             consistent=True,
         )
-        return [_Block.of(item) for item in page.items], page.last_key is None
 
-    def read(self, log: str, place: Place, limit: int, *, consistent: bool = False) -> Stretch:
+        def page() -> _Page:
+            found = finish()
+            return [_Block.of(item) for item in found.items], found.last_key is None
+
+        return page
+
+    def read(
+        self, log: str, place: Place, limit: int, *, consistent: bool = False, begun: _Page | None = None
+    ) -> Stretch:
         """Up to `limit` changes behind a place, which may be fewer though there are more.
 
-        One Query of at most MOST_BLOCKS blocks, and one or two more when one is missing.
+        One Query of at most MOST_BLOCKS blocks, unless it was `begun`, and one or two more when one is missing.
 
         Raises Gone when what comes next is no longer kept.
         """
         for _ in range(LOOKS):
-            stretch = self._read(log, place, limit, consistent=consistent)
+            stretch = self._read(log, place, limit, consistent=consistent, begun=begun)
             if stretch is not None:
                 return stretch
-            consistent = True
+            consistent, begun = True, None
         raise Gone(f"What comes next is no longer kept: that is done for {DAYS_KEPT} days.")
 
-    def _read(self, log: str, place: Place, limit: int, *, consistent: bool) -> Stretch | None:
+    def _read(self, log: str, place: Place, limit: int, *, consistent: bool, begun: _Page | None) -> Stretch | None:
         """None: what comes next is not there, and something later is."""
         # Most blocks hold four changes or more.
         most = min(MOST_BLOCKS, limit // 4 + 2)
-        blocks, is_end = self._blocks(log, place.first, most, consistent=consistent)
+        blocks, is_end = begun or self._blocks(log, place.first, most, consistent=consistent)
         if place == OLDEST and blocks and _may_hide_a_block(blocks[0]):
             blocks, is_end = self._oldest(log, blocks[0], most)
         told: list[Told] = []
@@ -320,7 +373,7 @@ class Feed:
                 told.append(Told(position, change, place))
         if is_end and place > (blocks[-1].end if blocks else _EMPTY.end):
             return None  # the log has not reached this place: the table was set back to an earlier time
-        return Stretch(told, place, is_end=is_end)
+        return Stretch(told, place, is_end=is_end, tail=(blocks[-1] if blocks else _EMPTY) if is_end else None)
 
     def _oldest(self, log: str, alone: _Block, most: int) -> tuple[list[_Block], bool]:
         """The oldest blocks, of a log in which only the tail was found: what it held before may have become a block meanwhile.
@@ -333,12 +386,16 @@ class Feed:
                 return blocks, is_end
             alone = blocks[0]
 
-    def _blocks(self, log: str, first: int, most: int, *, consistent: bool = False) -> tuple[list[_Block], bool]:
+    def _blocks(self, log: str, first: int, most: int, *, consistent: bool = False) -> _Page:
         """Some blocks from a position on that are kept, `most` at most, and whether there are no more."""
+        return self._begin_blocks(log, first, most, consistent=consistent)()
+
+    def _begin_blocks(self, log: str, first: int, most: int, *, consistent: bool = False) -> Callable[[], _Page]:
+        """Ask for what `_blocks` returns."""
         kept = Expression.of("attribute_not_exists(#purgeAt) OR #purgeAt > :now", now=int(self._clock()))
-        start: Item | None = None
-        while True:
-            page = self.table.query(
+
+        def begin(start: Item | None) -> Callable[[], QueryPage]:
+            return self.table.begin_query(
                 index=None,
                 condition=Expression.of("#pk = :log AND #sk >= :first", log=log, first=_sortable(first)),
                 keep=kept,
@@ -346,11 +403,18 @@ class Feed:
                 start=start,
                 consistent=consistent,
             )
-            if page.items or page.last_key is None:
-                blocks = [_Block.of(item) for item in page.items]
-                # DynamoDB names a last key also when a page ends exactly with the tail, which is the last of all.
-                return blocks, page.last_key is None or not blocks[-1].is_closed
-            start = decode_item(page.last_key)
+
+        finish = begin(None)
+
+        def blocks() -> _Page:
+            page = finish()
+            while not page.items and page.last_key is not None:
+                page = begin(decode_item(page.last_key))()
+            found = [_Block.of(item) for item in page.items]
+            # DynamoDB names a last key also when a page ends exactly with the tail, which is the last of all.
+            return found, page.last_key is None or not found[-1].is_closed
+
+        return blocks
 
     def end(self, log: str) -> Place:
         """Behind the newest change; consistent."""
@@ -383,6 +447,14 @@ class Feed:
 def _may_hide_a_block(oldest: _Block) -> bool:
     """Whether there may be older ones than this: it is a tail, or may be one, with changes before it."""
     return oldest.first > 1 and not oldest.is_closed
+
+
+def _tail_key(log: str) -> Key:
+    return {PARTITION_KEY: log, SORT_KEY: TAIL}
+
+
+def _tail_of(item: Item | None) -> _Block:
+    return _Block.of(item) if item else _EMPTY
 
 
 def _sortable(position: int) -> str:

@@ -1,10 +1,11 @@
 """The audit trail as it is kept: entries in their table, and as lines in the archive."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
-from shared.aws.dynamodb import Table
+from shared.aws.dynamodb import Table, gather, require_all
 from shared.aws.expressions import Expression
 from shared.aws.failures import ConditionFailed
 from shared.aws.records import ABSENT
@@ -18,6 +19,9 @@ from shared.schema import AUDIT, PARTITION_KEY, PLAYLIST_AUDIT, SORT_KEY
 
 if TYPE_CHECKING:
     from shared.aws.s3 import Objects  # boto3, which only the archive needs
+
+SUBJECT = (PARTITION_KEY, "entity", "personId", "region", "language", "kind")
+"""Attributes of an entry that together identify the changed item."""
 
 LAST_MILLISECOND = 10**13 - 1
 """The last time that fits the sort key, in the year 2286."""
@@ -55,15 +59,21 @@ class AuditStore:
         self.table = table
 
     def add(self, entry: Item) -> bool:
-        """Keep an entry, unless it is there already: one PutItem; returns whether it is new.
+        """Store an entry, unless it exists: one PutItem. Returns whether it is new; raises Unavailable.
 
-        One whose first answer was lost counts as there already.
+        An entry whose first response was lost counts as existing.
         """
-        try:
-            self.table.write(self.table.put(entry, condition=ABSENT))
-        except ConditionFailed:
-            return False
-        return True
+        (is_new,) = require_all(self.add_all([entry]))
+        return is_new
+
+    def add_all(self, entries: Sequence[Item]) -> list[bool | Exception]:
+        """Store entries, many at a time, those about the same item in their order: one PutItem each, as `add` does.
+
+        Returns for each entry whether it is new, or why it was not stored. After an error the list may be shorter: the
+        entries after its end were not tried.
+        """
+        puts = (partial(self.table.begin_write, self.table.put(entry, condition=ABSENT)) for entry in entries)
+        return [_is_new(result) for result in gather(puts, in_order=map(_subject, entries))]
 
     def of_video(self, video_id: str, now: int, **asked: Unpack["Asked"]) -> Page[Item]:
         """A page of the entries of a video and of what lies beside it; see `Asked`."""
@@ -146,6 +156,18 @@ class AuditStore:
         raise LimitReached(f"The trail holds more than {FARTHEST} MB since then; ask for a later time.")
 
 
+def _is_new(result: Exception | None) -> bool | Exception:
+    """The result of a put on the condition that there is no such entry."""
+    if isinstance(result, ConditionFailed):
+        return False
+    return result or True
+
+
+def _subject(entry: Item) -> Hashable:
+    """The item that an entry is about."""
+    return tuple(entry.get(name) for name in SUBJECT)
+
+
 def _home(video_id: str) -> str:
     """The partition of a video's entries."""
     return AUDIT.key(videoId=video_id, at="", sequence="")[PARTITION_KEY]
@@ -161,8 +183,8 @@ class Archive:
 
     One object for each invocation, named after its first entry: `audit/2026/01/31/<sequence, 40 digits>-<id>.jsonl`, with
     the id of its video or playlist.
-    Lambda delivers a shard's records in order and goes on only behind those that are done; what is not done it
-    delivers again, as it was or in parts. So while an entry is the first that is not done, every repeat that gets
+    Lambda delivers the records of a lane of a shard in order and goes on only behind those that are done; what is not done
+    it delivers again, as it was or in parts. So while an entry is the first that is not done, every repeat that gets
     to it begins with it, and replaces the object that an earlier one may have left, which held it and what
     follows; what follows has objects of its own by the time that it is done. All objects together hold each
     entry once. Were an object named after the first record instead, one that is not audited, a part that holds

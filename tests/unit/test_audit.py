@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 from typing import Any, cast
 
@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from moto import mock_aws
 
 from functions.audit import handler as audit_handler
-from shared.aws.dynamodb import Table, make_client
+from shared.aws.client import Client
+from shared.aws.dynamodb import LARGEST_BURST, OPERATIONS, Table, make_client
 from shared.aws.s3 import Objects
 from shared.aws.s3 import make_client as make_s3_client
 from shared.aws.stream import Record
@@ -22,14 +23,17 @@ from shared.core.attributes import Item, decode_item, encode_item
 from shared.core.caller import Caller
 from shared.core.errors import Unavailable
 from shared.core.settings import LambdaHandler
-from shared.feed.log import OLDEST, Feed
+from shared.feed.change import change_of
+from shared.feed.log import OLDEST, Feed, logs_of, shard_logs
 from shared.history.entries import LARGEST_ENTRY, document, entry
 from shared.history.trail import Archive, AuditStore
 from shared.schema import JOB, SCHEMA_VERSION, VIDEO, VIEW_COUNTER
 from shared.videos.video import deleted, merge_patch, new_item, restored, stamp
 from tests.backstage import FakeQueue
 from tests.harness import NOW, Context, create_audit_table
-from tests.streams import EXPIRY, Raw, change, deliver, event
+from tests.logs import metrics
+from tests.streams import EXPIRY, Raw, change, deliver, event, sequence_of
+from tests.wire import raised
 
 VIDEO_ID = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 ALICE = Caller("alice", frozenset())
@@ -392,6 +396,36 @@ def killed_after(send: Send) -> dict[str, Any]:
 INCIDENTS = (throttled, answer_lost, killed_before, killed_after)
 
 
+class Ahead(Client):
+    """Sends requests to a cloud before the answers to earlier ones are waited for, as the deployed client does."""
+
+    def __init__(self, cloud: "Cloud") -> None:
+        self._cloud = cloud
+        self._idle = []
+        self._under_way = 0
+        self.most = 0
+        """How many requests were under way at a time."""
+
+    def begin(self, operation: str, **parameters: Any) -> Callable[[], Any]:
+        """Carry a request out at once; its answer comes when it is waited for."""
+        self._under_way += 1
+        self.most = max(self.most, self._under_way)
+        try:
+            finish = partial(_given, getattr(self._cloud, OPERATIONS[operation])(**parameters))
+        except Exception as error:
+            finish = partial(raised, error)
+
+        def answer() -> Any:
+            self._under_way -= 1
+            return finish()
+
+        return answer
+
+
+def _given(answer: Any) -> Any:
+    return answer
+
+
 @dataclass
 class Cloud:
     """As much of DynamoDB and S3 as the audit function uses, with incidents at calls that are chosen by number."""
@@ -402,6 +436,8 @@ class Cloud:
     """What the feed has."""
     objects: dict[str, bytes] = field(default_factory=dict)
     calls: list[str] = field(default_factory=list)
+    ahead: Ahead | None = None
+    """The client of the function that was made last."""
 
     def put_item(self, **parameters: Any) -> dict[str, Any]:
         """PutItem: of an entry if absent, of a log's item as its conditions have it."""
@@ -471,7 +507,8 @@ class Cloud:
         """The function over it."""
         # As make_client() of both would answer.
         client: Any = self
-        table = Table("VideoAudit", client, attempts=attempts, sleep=lambda _: None)
+        self.ahead = Ahead(self)
+        table = Table("VideoAudit", self.ahead, attempts=attempts, sleep=lambda _: None)
         objects = Objects(client, attempts=attempts, sleep=lambda _: None)
         feed = Feed(table, lambda: NOW)
         return audit_handler.make(AuditStore(table), Archive(objects, "archive"), DAYS, feed, FakeQueue())
@@ -611,6 +648,81 @@ class TestTheFunction:
         cloud = Cloud()
         cloud.deliver([change(None, video(), sequence=5)], [change(None, other, sequence=5)])
         assert len(cloud.objects) == 2
+
+
+def premiere(*numbers: int) -> list[Raw]:
+    """Records of videos that are created and then changed: all are created before the first is changed."""
+    made = {number: _other(number) for number in numbers}
+    created = [change(None, item, sequence=number) for number, item in made.items()]
+    return created + [change(item, edited(item, title="New"), sequence=100 + number) for number, item in made.items()]
+
+
+def _other(number: int) -> Item:
+    video_id = f"{number:08x}-0000-4000-8000-000000000000"
+    return video() | VIDEO.key(videoId=video_id) | {"videoId": video_id, "userId": f"owner-{number % 3}"}
+
+
+PREMIERE = premiere(*range(1, 6))
+
+
+class TestManyItems:
+    def test_their_entries_are_stored_at_a_time_and_those_of_one_item_after_each_other(self) -> None:
+        cloud = Cloud()
+        assert cloud.deliver(premiere(*range(1, 41))) == []
+        assert cloud.ahead
+        assert cloud.ahead.most == LARGEST_BURST
+        cloud = Cloud()
+        # Two logs, whose ends are read, and which are appended to, at a time.
+        assert cloud.deliver(HISTORY) == []
+        assert cloud.ahead
+        assert cloud.ahead.most == 2
+
+    @pytest.mark.parametrize("bisect", [True, False])
+    @pytest.mark.parametrize("call", range(26))
+    @pytest.mark.parametrize("incident", INCIDENTS, ids=lambda incident: incident.__name__)
+    def test_whatever_breaks_at_a_call_each_entry_is_kept_once_and_told_once(
+        self, incident: Incident, call: int, bisect: bool
+    ) -> None:
+        quiet, cloud = Cloud(), Cloud({call: incident})
+        assert quiet.deliver(PREMIERE) == []
+        assert cloud.deliver(PREMIERE, bisect=bisect) == []
+        assert cloud.items == quiet.items
+        assert cloud.lines == quiet.lines
+        assert {log: sorted(ids) for log, ids in cloud.told().items()} == {
+            log: sorted(ids) for log, ids in quiet.told().items()
+        }
+
+    def test_an_entry_is_not_stored_before_the_earlier_one_of_its_item(self) -> None:
+        first, second, other = PREMIERE[0], PREMIERE[5], PREMIERE[1]
+        ends = _ends(first, other)
+        cloud = Cloud({ends: throttled})
+        with pytest.raises(Unavailable):
+            cloud.function()(event(first, second, other), Context())
+        assert cloud.items == {}
+        cloud = Cloud({ends: throttled})
+        with pytest.raises(Unavailable):
+            cloud.function()(event(first, other, second), Context())
+        assert {key[0] for key in cloud.items} == {other["dynamodb"]["Keys"]["pk"]["S"]}
+
+    def test_an_entry_that_was_stored_behind_a_failed_one_is_counted_once_and_told_later(
+        self, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        cloud = Cloud({_ends(*PREMIERE[:3]) + 1: throttled})  # the second of three entries
+        function = cloud.function()
+        reported = function(event(*PREMIERE[:3]), Context())["batchItemFailures"]
+        assert reported == [{"itemIdentifier": sequence_of(PREMIERE[1])}]
+        assert len(cloud.items) == 2
+        assert len(cloud.lines) == 1
+        assert function(event(*PREMIERE[1:3]), Context()) == {"batchItemFailures": []}
+        assert [line["VideosCreated"] for line in metrics(capsys) if "VideosCreated" in line] == [2, 1]
+        assert sum(len(ids) for log, ids in cloud.told().items() if log in shard_logs()) == 3
+        assert len(cloud.lines) == 3
+
+
+def _ends(*raws: Raw) -> int:
+    """How many requests find out where the logs of new videos end: those before the first entry is stored."""
+    made = [entry(Record(raw), DAYS) for raw in raws]
+    return len({log for item in made if item for log in logs_of(change_of(item))})
 
 
 @settings(max_examples=25)

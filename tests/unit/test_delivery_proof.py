@@ -257,5 +257,5 @@ def append(service: Delivering, video: str, version: int) -> None:
         "at": at,
         "fields": [],
     }
-    service.feed.prepare(made)
+    service.feed.prepare([made])
     service.feed.append([made])

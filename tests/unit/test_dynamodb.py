@@ -1,6 +1,7 @@
 """The client and its errors: what DynamoDB says becomes what the service says."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, cast
 
 import boto3
@@ -10,9 +11,10 @@ from botocore.compat import HTTPHeaders
 from botocore.exceptions import ClientError, ConnectTimeoutError, EndpointConnectionError, ReadTimeoutError
 
 from shared.aws import boto3_client
-from shared.aws.dynamodb import ATTEMPTS, LONGEST_WAIT, SHORTEST_WAIT, Table
+from shared.aws.dynamodb import ATTEMPTS, LONGEST_WAIT, SHORTEST_WAIT, Table, gather, require_all
 from shared.aws.expressions import Expression, change_between
 from shared.aws.failures import ConditionFailed, TransactionConflict
+from shared.core.deadline import has_time
 from shared.core.errors import ContentTooLarge, InternalError, NotApplied, ServiceError, Throttled, Unavailable
 from shared.videos.catalogue import VideoStore
 from tests.harness import Api, make_api, recorded
@@ -392,3 +394,74 @@ def test_what_may_have_happened_is_never_said_not_to_have() -> None:
     with pytest.raises(Unavailable) as caught:
         table.write(table.put(KEY, condition=ABSENT))
     assert not isinstance(caught.value, NotApplied)
+
+
+class Requests:
+    """Requests that `gather` sends: which are under way, and what becomes of each."""
+
+    def __init__(self, **outcomes: Exception) -> None:
+        self.outcomes = outcomes
+        self.events: list[str] = []
+
+    def begin(self, name: str) -> Callable[[], str]:
+        """Send a request; `+name` is its start and `-name` its end."""
+        self.events.append(f"+{name}")
+
+        def finish() -> str:
+            self.events.append(f"-{name}" if has_time() else f"-{name} without another attempt")
+            if name in self.outcomes:
+                raise self.outcomes[name]
+            return name
+
+        return finish
+
+    def gather(self, names: str, **options: Any) -> list[str | Exception]:
+        """Gather requests of these names, each one letter."""
+        return gather((partial(self.begin, name) for name in names), **options)
+
+
+class TestGather:
+    def test_results_are_in_the_order_of_the_requests_of_which_some_are_under_way(self) -> None:
+        requests = Requests()
+        assert requests.gather("abcd", at_once=2) == ["a", "b", "c", "d"]
+        assert requests.events == ["+a", "+b", "-a", "+c", "-b", "+d", "-c", "-d"]
+
+    def test_no_requests_have_no_results(self) -> None:
+        assert Requests().gather("") == []
+
+    def test_a_request_waits_for_the_earlier_ones_of_its_key(self) -> None:
+        requests = Requests()
+        assert requests.gather("abcd", in_order=[1, 2, 1, 3]) == ["a", "b", "c", "d"]
+        assert requests.events == ["+a", "+b", "-a", "+c", "+d", "-b", "-c", "-d"]
+
+    def test_a_failed_condition_is_a_result(self) -> None:
+        failed = ConditionFailed(None)
+        assert Requests(b=failed).gather("abc", at_once=1) == ["a", failed, "c"]
+
+    def test_after_an_error_no_request_is_sent_and_those_under_way_are_not_tried_again(self) -> None:
+        failed = Unavailable()
+        requests = Requests(b=failed)
+        assert requests.gather("abcdef", at_once=3) == ["a", failed, "c", "d"]
+        assert requests.events == [
+            *("+a", "+b", "+c", "-a", "+d", "-b"),
+            *("-c without another attempt", "-d without another attempt"),
+        ]
+
+    def test_a_request_whose_key_has_failed_is_not_sent(self) -> None:
+        failed = Unavailable()
+        requests = Requests(a=failed)
+        assert requests.gather("abc", in_order=[1, 2, 1]) == [failed, "b"]
+        assert "+c" not in requests.events
+
+    def test_require_all_raises_the_first_error(self) -> None:
+        assert require_all(["a", "b"]) == ["a", "b"]
+        with pytest.raises(Unavailable):
+            require_all(["a", Unavailable(), InternalError("later")])
+
+
+def test_a_write_without_a_condition_is_not_sent_ahead() -> None:
+    table, client = _table({})
+    with pytest.raises(ValueError, match="conditional"):
+        table.begin_write(table.put(KEY))
+    table.begin_write(table.put(KEY, condition=ABSENT))()
+    assert [call["Item"] for call in client.calls] == [{"pk": {"S": "p"}, "sk": {"S": "s"}}]

@@ -3,6 +3,7 @@
 import json
 import random
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Unpack
 from urllib.parse import quote
 
@@ -10,7 +11,7 @@ import jsonschema_rs
 import pytest
 
 from functions.audit import handler as audit
-from shared.aws.dynamodb import Asked, QueryPage, Table
+from shared.aws.dynamodb import Asked, QueryPage, Table, Write
 from shared.core.attributes import Item
 from shared.core.change_types import TYPES
 from shared.core.errors import Gone, Unavailable
@@ -96,7 +97,7 @@ class TestAChange:
     ) -> None:
         """Who has read a change in its owner's log may wait for everybody's logs up to where they end."""
         order: list[str] = []
-        monkeypatch.setattr(Feed, "_append", lambda _, log, changes: order.append(log))
+        monkeypatch.setattr(Feed, "_append", lambda _, changes: order.extend(changes))
         tell(Feed(trail), *(change(number, videoId=film) for number, film in enumerate(FILMS)))
         assert order[-1] == ALICES
         assert set(order[:-1]) <= set(shard_logs())
@@ -170,15 +171,15 @@ class TestAppending:
         assert [operation.name for operation in operations] == ["PutItem"] * 4
         assert told(feed) == dense(*range(1, 12))
 
-    def test_a_hundred_large_changes_fit_into_one_item(self, feed: Feed, trail: Table) -> None:
+    def test_a_batch_of_large_changes_fits_into_one_item(self, feed: Feed, trail: Table) -> None:
         large = [
             change(number, fields=["/" + random.Random(number).randbytes(LONGEST_FIELDS).hex()[: LONGEST_FIELDS - 1]])
-            for number in range(100)
+            for number in range(200)
         ]
         tell(feed, *large)
-        tell(feed, change(100))
+        tell(feed, change(200))
         assert max(len(item["changes"]) for item in blocks_of(trail)) < 400_000
-        assert told(feed) == dense(*range(101))
+        assert told(feed) == dense(*range(201))
 
     def test_many_who_append_side_by_side_take_turns(self, trail: Table, clock: Clock) -> None:
         chance, writers = random.Random(1), [Feed(trail, clock) for _ in range(5)]
@@ -192,7 +193,7 @@ class TestAppending:
         name = logs_of(change())[0]  # the first that is appended to
         ahead, behind = Feed(trail, clock), Feed(trail, clock)
         tell(ahead, change(1))
-        behind.prepare(change(9))  # it knows one change
+        behind.prepare([change(9)])  # it knows one change
         monkeypatch.setattr(log, "LARGEST_TAIL", 10_000)
         tell(ahead, change(2))
         tell(ahead, change(3))
@@ -258,15 +259,20 @@ class TestWhatIsDeliveredAgain:
     def reads(self, trail: Table, monkeypatch: pytest.MonkeyPatch) -> list[int]:
         """How many items each Query of ALICES has read."""
         counted: list[int] = []
-        query = trail.query
+        begin_query = trail.begin_query
 
-        def count(**asked: Unpack[Asked]) -> QueryPage:
-            page = query(**asked)
-            if asked["condition"].values[":log"] == ALICES:
-                counted.append(page.examined)
+        def count(**asked: Unpack[Asked]) -> Callable[[], QueryPage]:
+            finish = begin_query(**asked)
+
+            def page() -> QueryPage:
+                found = finish()
+                if asked["condition"].values[":log"] == ALICES:
+                    counted.append(found.examined)
+                return found
+
             return page
 
-        monkeypatch.setattr(trail, "query", count)
+        monkeypatch.setattr(trail, "begin_query", count)
         return counted
 
     def made(self, number: int) -> Change:
@@ -342,6 +348,12 @@ def _kill(*_: object) -> Any:
     raise Killed
 
 
+def _querying(table: Table) -> Callable[..., QueryPage]:
+    """Queries of a table as they are before a test comes between."""
+    begin_query = table.begin_query
+    return lambda **asked: begin_query(**asked)()
+
+
 @pytest.mark.usefixtures("small_blocks")
 class TestReading:
     def test_a_tail_that_closes_in_the_middle_of_a_query_is_read_again(
@@ -349,7 +361,7 @@ class TestReading:
     ) -> None:
         tell(feed, change(1))
         stretch = feed.read(ALICES, OLDEST, 1)
-        query, hidden = trail.query, list[str]()
+        query, hidden = _querying(trail), list[str]()
 
         def miss_a_block(**asked: Unpack[Asked]) -> QueryPage:
             page = query(**asked)
@@ -360,7 +372,7 @@ class TestReading:
 
         for number in range(2, 8):
             tell(feed, change(number))
-        monkeypatch.setattr(trail, "query", miss_a_block)
+        monkeypatch.setattr(trail, "begin_query", lambda **asked: partial(miss_a_block, **asked))
         assert told(feed, place=stretch.place) == dense(*range(1, 8))[1:]
         assert hidden
 
@@ -369,7 +381,7 @@ class TestReading:
         self, feed: Feed, trail: Table, monkeypatch: pytest.MonkeyPatch, place: Place
     ) -> None:
         tell(feed, *(change(number) for number in range(1, 6)))
-        query, asked_before = trail.query, list[str]()
+        query, asked_before = _querying(trail), list[str]()
 
         def late(**asked: Unpack[Asked]) -> QueryPage:
             page = query(**asked)
@@ -381,7 +393,7 @@ class TestReading:
                 page.items[:] = [item for item in page.items if item["sk"] == "TAIL"]
             return page
 
-        monkeypatch.setattr(trail, "query", late)
+        monkeypatch.setattr(trail, "begin_query", lambda **asked: partial(late, **asked))
         assert told(feed, place=place) == dense(*range(1, 10))[place.skip :]
 
     def test_a_block_missing_after_others_ends_what_is_read_at_once(
@@ -389,14 +401,14 @@ class TestReading:
     ) -> None:
         for number in range(1, 21):
             tell(feed, change(number))
-        query, missing = trail.query, blocks_of(trail)[2]["sk"]
+        query, missing = _querying(trail), blocks_of(trail)[2]["sk"]
 
         def miss_a_block(**asked: Unpack[Asked]) -> QueryPage:
             page = query(**asked)
             items = page.items if asked.get("consistent") else [item for item in page.items if item["sk"] != missing]
             return QueryPage(items, page.examined, page.last_key)
 
-        monkeypatch.setattr(trail, "query", miss_a_block)
+        monkeypatch.setattr(trail, "begin_query", lambda **asked: partial(miss_a_block, **asked))
         assert not feed.read(ALICES, OLDEST, 1000).is_end
         assert told(feed) == dense(*range(1, 21))
 
@@ -702,15 +714,16 @@ class TestTheAuditFunction:
     def test_one_that_gets_the_same_batch_meanwhile_tells_of_it_instead(
         self, trail: Table, clock: Clock, feed: Feed, monkeypatch: pytest.MonkeyPatch, after: int
     ) -> None:
-        write, done = trail.write, list[Item]()
+        begin_write, done = trail.begin_write, list[Write]()
 
-        def overtaken(*asked: Any, **options: Any) -> Item:
-            done.append(write(*asked, **options))
+        def overtaken(write: Write) -> Callable[[], None]:
+            finish = begin_write(write)
+            done.append(write)
             if len(done) == after + 1:
                 self.invoke(Table(trail.name, trail.client), clock, FakeQueue(), records(3))
-            return done[-1]
+            return finish
 
-        monkeypatch.setattr(trail, "write", overtaken)
+        monkeypatch.setattr(trail, "begin_write", overtaken)
         self.invoke(trail, clock, FakeQueue(), records(3))
         assert len(done) > after
         assert [position for position, _ in told(feed)] == [1, 2, 3]

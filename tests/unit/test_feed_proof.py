@@ -65,7 +65,7 @@ OWNERS = ("alice", "bob", "carol")
 BATCH = 40
 DANGER = 0.008
 """How likely it is that a request to the table of the feed is cut."""
-OVERTAKEN = 0.006
+OVERTAKEN = 0.01
 """How likely it is that another function does the same batch before a request."""
 
 
@@ -137,6 +137,18 @@ class Shaky(InMemory):
         """The item of a key."""
         self._incident(Throttled, Killed)
         return super().get(key, **asked)
+
+    def begin_get(self, key: Key, **asked: Any) -> Callable[[], Item | None]:
+        """The item of a key, when it is waited for."""
+        return lambda: self.get(key, **asked)
+
+    def begin_write(self, write: Write) -> Callable[[], None]:
+        """A put, when its answer is waited for."""
+
+        def done() -> None:
+            self.write(write)
+
+        return done
 
     def begin_query(self, **asked: Unpack[Asked]) -> Callable[[], QueryPage]:
         """A page of a log."""

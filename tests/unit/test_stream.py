@@ -1,10 +1,12 @@
 """Stream records, and the loop over them: what is done, what is tried again, what is given up."""
 
 import logging
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
-from shared.aws.stream import Record, process, records
+from shared.aws.stream import Record, process, process_together, records
 from shared.core.errors import PASSING
 from tests.harness import NOW
 from tests.streams import EXPIRY, Raw, change, deliver, event, sequence_of
@@ -136,6 +138,99 @@ class TestProcess:
         told = vars(entry)
         assert (told["sequence"], told["keys"]["pk"]) == (sequence_of(raw), {"S": "VIDEO#v"})
         assert "A film" not in repr(told)
+
+
+class Store:
+    """Stores what was read of records; fails at those in `failing`, after which it tries `more` others."""
+
+    def __init__(self, *failing: str, more: int = 0) -> None:
+        self.failing, self.more = failing, more
+        self.stored: list[str] = []
+        self.finished: list[list[str]] = []
+
+    def read(self, record: Record) -> str | None:
+        """The number of a record; None of one that asks for nothing."""
+        return record.sequence if record.new.get("wanted", True) else None
+
+    def store(self, work: Sequence[tuple[Record, str]]) -> list[Exception | None]:
+        """What became of each, up to where no more were tried."""
+        outcomes: list[Exception | None] = []
+        left = None
+        for record, sequence in work:
+            assert record.sequence == sequence
+            if sequence in self.failing:
+                outcomes.append(OSError("not now"))
+                left = self.more if left is None else left
+            elif left == 0:
+                break
+            else:
+                outcomes.append(None)
+                self.stored.append(sequence)
+                left = left and left - 1
+        return outcomes
+
+    def __call__(self, given: dict[str, Any]) -> dict[str, Any]:
+        return process_together(given, self.read, self.store, lambda done: self.finished.append(list(done)))
+
+
+class TestProcessTogether:
+    def test_all_records_are_stored_and_finished_in_order(self) -> None:
+        batch, store = _batch(5), Store()
+        assert store(event(*batch)) == {"batchItemFailures": []}
+        assert store.stored == [sequence_of(raw) for raw in batch]
+        assert store.finished == [store.stored]
+
+    def test_a_batch_of_which_nothing_is_wanted_stores_nothing(self) -> None:
+        batch, store = [change(None, ITEM | {"wanted": False})], Store()
+        assert store(event(*batch)) == {"batchItemFailures": []}
+        assert (store.stored, store.finished) == ([], [[]])
+
+    @pytest.mark.parametrize("more", [0, 1, 5])
+    def test_the_first_record_that_was_not_stored_is_reported_and_those_before_it_are_finished(self, more: int) -> None:
+        batch = _batch(6)
+        batch[1] = change(None, ITEM | {"wanted": False}, sequence=1)
+        store = Store(sequence_of(batch[3]), sequence_of(batch[5]), more=more)
+        assert store(event(*batch)) == {"batchItemFailures": [{"itemIdentifier": sequence_of(batch[3])}]}
+        assert store.finished == [[sequence_of(batch[0]), sequence_of(batch[2])]]
+
+    def test_an_unreadable_record_ends_what_is_stored(self) -> None:
+        batch, store = _batch(5), Store()
+        batch[2] = _poison(batch[2])
+        assert store(event(*batch)) == {"batchItemFailures": [{"itemIdentifier": sequence_of(batch[2])}]}
+        assert store.stored == [sequence_of(raw) for raw in batch[:2]]
+        assert store.finished == [store.stored]
+
+    def test_a_failure_before_an_unreadable_record_is_the_one_that_is_reported(self) -> None:
+        batch = _batch(5)
+        batch[4], store = _poison(batch[4]), Store(sequence_of(batch[2]))
+        assert store(event(*batch)) == {"batchItemFailures": [{"itemIdentifier": sequence_of(batch[2])}]}
+
+    def test_a_batch_whose_first_record_is_not_stored_raises_and_finishes_nothing(self) -> None:
+        batch = _batch(3)
+        store = Store(sequence_of(batch[0]), more=2)
+        with pytest.raises(OSError, match="not now"):
+            store(event(*batch))
+        assert store.finished == []
+
+    def test_a_store_that_raises_has_stored_nothing_for_sure(self) -> None:
+        def broken(_: Sequence[tuple[Record, str]]) -> list[Exception | None]:
+            raise OSError("broken")
+
+        store = Store()
+        (raw,) = _batch(1)
+        assert process_together(event(raw), store.read, broken, lambda done: store.finished.append(list(done))) == {
+            "batchItemFailures": [{"itemIdentifier": sequence_of(raw)}]
+        }
+        assert store.finished == [[]]
+        with pytest.raises(OSError, match="broken"):
+            process_together(event(*_batch(2)), store.read, broken, lambda _: None)
+
+    @pytest.mark.parametrize("place", range(6))
+    def test_good_records_around_a_poison_one_are_all_stored(self, place: int) -> None:
+        batch, store = _batch(6), Store()
+        batch[place] = _poison(batch[place])
+        assert deliver(batch, store, retries=3) == [batch[place]]
+        assert list(dict.fromkeys(store.stored)) == [sequence_of(raw) for raw in batch if raw is not batch[place]]
 
 
 def test_records_come_in_the_order_of_the_shard() -> None:

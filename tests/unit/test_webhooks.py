@@ -122,7 +122,7 @@ class Service:
         """Let something be changed; returns the change."""
         made: Change = {"id": f"c{number}", "type": "video.changed", "videoId": MISSING, "userId": user}
         made |= {"at": int(self.clock() * 1000), "fields": []}
-        self.feed.prepare(made)
+        self.feed.prepare([made])
         self.feed.append([made])
         return made
 

@@ -1,0 +1,193 @@
+"""Measure how many changes a second the audit trail and the feed take from one shard of the stream: `python -m bench.trail`.
+
+The function runs on tests/limits.py: a table in virtual time, whose items have DynamoDB's limits. All shards are behind, so every batch is
+full. The function's own processor time is measured over a loopback socket, and counts by the share of a core that it has.
+"""
+
+import logging
+import os
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from bench.stub import stub
+from bench.tables import Grid
+from functions.audit import handler as audit
+from shared.aws.client import make_client
+from shared.aws.dynamodb import Table
+from shared.core.attributes import Item
+from shared.core.caller import Caller
+from shared.core.settings import LambdaHandler
+from shared.feed.log import OLDEST, Feed, shard_logs
+from shared.history.trail import Archive, AuditStore
+from shared.schema import AUDIT_TABLE_NAME
+from shared.videos.video import new_item, stamp
+from tests.harness import NOW, Context
+from tests.limits import Simulation
+from tests.streams import Raw, change, event
+
+BATCH, LANES, MEMORY_MB = 200, 2, 512
+"""As in infra/jobs_stack.py and infra/function.py; tests/unit/infra/test_infra_jobs.py compares them."""
+CORE_MB = 1769
+"""Memory of a function that has one core."""
+SHARDS = 4
+"""Of the stream of a table that takes 4,000 write units a second, as a new one does."""
+BATCHES = 5
+"""Batches that each lane processes."""
+SQS_SECONDS, S3_SECONDS = 0.01, 0.03
+"""Until a message is sent, and until an object is stored."""
+DAYS = 400
+IMPORT = Caller.job("import").acting_for("import-0d9a5f0e-6f8e-4f07-9f0c-8f3a1f9f3c55")
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A way to read the stream: batches of a shard that are processed at a time, their records, and how requests are sent."""
+
+    lanes: int
+    batch: int
+    is_pipelined: bool
+
+
+SEQUENTIAL = Reader(1, 100, is_pipelined=False)
+"""One request after another, as up to release 0.5."""
+PIPELINED = Reader(1, 100, is_pipelined=True)
+"""Many requests at a time."""
+DEPLOYED = Reader(LANES, BATCH, is_pipelined=True)
+
+
+class Outside(Archive):
+    """The archive and the queue of followers: they take their time and keep nothing."""
+
+    def __init__(self, wait: Callable[[float], None]) -> None:
+        self._wait = wait
+
+    def write(self, entries: Sequence[Item]) -> None:
+        """Store an object."""
+        self._wait(S3_SECONDS)
+
+    def send(self, body: Mapping[str, object], delay_seconds: int = 0) -> None:
+        """Send a message."""
+        self._wait(SQS_SECONDS)
+
+    def send_all(self, bodies: Sequence[Mapping[str, object]]) -> None:
+        """Send messages."""
+        self._wait(SQS_SECONDS)
+
+
+class Shards:
+    """A stream that is behind, and the functions that read it."""
+
+    def __init__(self, reader: Reader, *, owners: int, processor: float = 0.0) -> None:
+        """`owners`: how many owners the videos have; `processor`: seconds of a core that a record takes."""
+        self._reader, self._processor = reader, processor * CORE_MB / MEMORY_MB
+        functions = SHARDS * reader.lanes
+        self._batches = iter(batches(functions * BATCHES, reader.batch, owners))
+        self.simulation: Simulation[LambdaHandler] = Simulation(
+            self._function, writers=functions, is_pipelined=reader.is_pipelined
+        )
+
+    def _function(self, table: Table) -> LambdaHandler:
+        outside = Outside(lambda seconds: self.simulation.wait(seconds))
+        feed = Feed(table, lambda: self.simulation.time)
+        return audit.make(AuditStore(table), outside, DAYS, feed, outside)
+
+    def read(self) -> float:
+        """Read everything; returns changes a second of one shard."""
+        functions = SHARDS * self._reader.lanes
+        done = self.simulation.run(0.01, functions * 100, self._work)  # all begin at once
+        if done.done != functions:
+            raise RuntimeError(f"{done.failed[:1]} {done.unknown[:1]}")
+        return functions * BATCHES * self._reader.batch / done.seconds / SHARDS
+
+    def _work(self, function: LambdaHandler, _: int) -> None:
+        for _ in range(BATCHES):
+            batch = next(self._batches)
+            while batch:
+                self.simulation.wait(self._processor * len(batch))
+                (*failures,) = function(event(*batch), Context())["batchItemFailures"]
+                left = [failure["itemIdentifier"] for failure in failures]
+                batch = batch[[raw["dynamodb"]["SequenceNumber"] for raw in batch].index(left[0]) :] if left else []
+
+    def told(self) -> int:
+        """How many changes the logs of all have; raises RuntimeError unless each is told once, at dense positions."""
+        feed, ids = Feed(self.simulation.table, lambda: self.simulation.time), list[str]()
+        for log in shard_logs():
+            place, positions = OLDEST, list[int]()
+            while True:
+                stretch = feed.read(log, place, 10_000)
+                positions += [told.position for told in stretch.told]
+                ids += [told.change["id"] for told in stretch.told]
+                place = stretch.place
+                if stretch.is_end:
+                    break
+            if positions != list(range(1, len(positions) + 1)):
+                raise RuntimeError(f"{log} has gaps")
+        if len(ids) != len(set(ids)):
+            raise RuntimeError("a change is told twice")
+        return len(ids)
+
+
+def batches(count: int, size: int, owners: int) -> list[list[Raw]]:
+    """Full batches of new videos, as an import writes them."""
+    return [
+        [_record(number, owners) for number in range(start, start + size)] for start in range(0, count * size, size)
+    ]
+
+
+def _record(number: int, owners: int) -> Raw:
+    content = {"title": f"Film {number}", "tags": ["Drama", "Short"], "metadata": {"imdbId": f"tt{number:07}"}}
+    item = new_item(
+        content | {"visibility": "public", "category": "Drama", "duration": 60_000, "releaseYear": 1999},
+        video_id=str(uuid.uuid5(uuid.NAMESPACE_OID, str(number))),
+        owner=f"owner-{number % owners}",
+        created_at=NOW,
+        status="ready",
+        origin="import",
+    )
+    return change(None, stamp(item, caller=IMPORT, now=NOW, version=1), sequence=number + 1)
+
+
+def processor_seconds() -> float:
+    """Measure how many seconds of one of this machine's cores a record takes."""
+    os.environ |= {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": "us-east-1"}
+    (batch,) = batches(1, BATCH, 1)
+    outside, times = Outside(lambda _: None), []
+    with stub() as endpoint:
+        os.environ["AWS_ENDPOINT_URL_DYNAMODB"] = endpoint
+        table = Table(AUDIT_TABLE_NAME, make_client())
+        for _ in range(20):
+            function = audit.make(AuditStore(table), outside, DAYS, Feed(table), outside)
+            started = time.process_time()
+            function(event(*batch), Context())
+            times.append(time.process_time() - started)
+    return min(times) / BATCH
+
+
+def main() -> None:
+    """Print the rates and their ratios."""
+    os.environ |= {"ENVIRONMENT": "bench", "POWERTOOLS_SERVICE_NAME": "audit"}
+    logging.disable(logging.INFO)
+    processor = processor_seconds()
+    print(
+        f"A record takes {processor * 1e3:.2f} ms of a core, {processor * 1e3 * CORE_MB / MEMORY_MB:.2f} ms with {MEMORY_MB} MB."
+    )
+    rows = []
+    for name, owners in (("one owner", 1), ("100 owners", 100)):
+        rates = [
+            Shards(reader, owners=owners, processor=processor).read() for reader in (SEQUENTIAL, PIPELINED, DEPLOYED)
+        ]
+        rows.append([name, *(f"{rate:,.0f} (x{rate / rates[0]:.1f})" for rate in rates)])
+    title = f"Changes a second of one shard of {SHARDS}"
+    print(
+        Grid(
+            title,
+            ["videos of", "one request after another", "many at a time", f"and {LANES} lanes, {BATCH} records"],
+            rows,
+        ).markdown()
+    )
+
+
+if __name__ == "__main__":
+    main()
