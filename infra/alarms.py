@@ -31,8 +31,8 @@ again; so a few of them are seen by nobody."""
 SYSTEM_ERRORS = 5
 
 BEHIND = Duration.minutes(5)
-"""A reader of the stream that keeps up is some seconds behind. After 6 hours records are given up. The index of films is a
-minute behind at most, but while it is built anew."""
+"""A reader of the stream that keeps up is some seconds behind, and imports wait for it before it is a minute behind. After 24
+hours the stream forgets its records. The index of films is a minute behind at most, but while it is built anew."""
 
 OLDEST_JOB: Mapping[str, Duration] = {
     "probe": Duration.minutes(30),
@@ -124,16 +124,25 @@ class Alarms(Construct):
             periods=3,
         )
 
-    def watch_sweeper(self, sweeper: ServiceFunction) -> None:
-        """Whether it runs at all."""
+    def watch_schedule(self, function: ServiceFunction, id_: str, *, name: str, meaning: str, periods: int) -> None:
+        """Whether a function that runs by the clock ends well at least once in `periods` of five minutes."""
         self._alarm(
-            "SweeperSilent",
-            metrics.of_function("Invocations", sweeper),
-            name="Sweeper does not run",
-            meaning="Stuck jobs stay stuck, and no other alarm reports old jobs",
-            runbook="sweeper-silent",
+            id_,
+            cloudwatch.MathExpression(
+                expression="calls - FILL(errors, 0)",
+                using_metrics={
+                    "calls": metrics.of_function("Invocations", function),
+                    "errors": metrics.of_function("Errors", function),
+                },
+                label="Runs that ended well",
+                period=FIVE_MINUTES,
+            ),
+            name=name,
+            meaning=meaning,
+            runbook="schedule-silent",
             threshold=1,
             operator=cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD,
+            periods=periods,
             # A function that is not called has no data at all.
             missing=cloudwatch.TreatMissingData.BREACHING,
         )
@@ -182,22 +191,30 @@ class Alarms(Construct):
                 periods=3,
                 of_which=2,
             )
-        self._alarm(
-            "TableErrors",
-            metrics.total(
-                [
-                    metrics.of_operation("SystemErrors", settings.table_name, operation)
-                    for operation in metrics.OPERATIONS
-                ],
-                "Errors of DynamoDB",
+        # By two alarms, because one takes ten metrics at most.
+        for id_, name, table, operations, meaning in (
+            (
+                *("TableErrors", "Table fails", settings.table_name, metrics.OPERATIONS),
+                "DynamoDB itself fails, so requests are slow or are refused with 503",
             ),
-            name="Table fails",
-            meaning="DynamoDB itself fails, so requests are slow or are refused with 503",
-            runbook="table-errors",
-            threshold=SYSTEM_ERRORS,
-            periods=3,
-            of_which=2,
-        )
+            (
+                *("AuditTableErrors", "Audit table fails", settings.audit_table_name, metrics.AUDIT_OPERATIONS),
+                "DynamoDB itself fails, so the audit trail, the feed and webhooks are late",
+            ),
+        ):
+            self._alarm(
+                id_,
+                metrics.total(
+                    [metrics.of_operation("SystemErrors", table, operation) for operation in operations],
+                    "Errors of DynamoDB",
+                ),
+                name=name,
+                meaning=meaning,
+                runbook="table-errors",
+                threshold=SYSTEM_ERRORS,
+                periods=3,
+                of_which=2,
+            )
 
     def watch_stream_reader(self, reader: ServiceFunction, late: str, lost: str) -> None:
         """`late` and `lost`: what it means for users that a reader of the stream is behind, or has given up."""

@@ -28,6 +28,8 @@ OPERATIONS = (
     "UpdateItem",
 )
 """What the functions ask of DynamoDB, which counts its own errors by operation only."""
+AUDIT_OPERATIONS = ("BatchGetItem", "GetItem", "PutItem", "Query")
+"""What they ask of the table of the audit trail and the feed."""
 
 
 def of_service(

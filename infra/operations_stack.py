@@ -125,7 +125,20 @@ class OperationsStack(cdk.Stack):
         )
         alarms.watch_deliveries()
         alarms.watch_index()
-        alarms.watch_sweeper(jobs.functions["sweeper"])
+        alarms.watch_schedule(
+            jobs.functions["sweeper"],
+            "SweeperSilent",
+            name="Sweeper does not run",
+            meaning="Stuck jobs stay stuck, and no other alarm reports old jobs",
+            periods=1,
+        )
+        alarms.watch_schedule(
+            jobs.functions["rankings"],
+            "RankingsSilent",
+            name="Rankings do not run",
+            meaning="The lists of the most viewed videos are not computed any more, and expire after two days",
+            periods=3,
+        )
         return alarms
 
 

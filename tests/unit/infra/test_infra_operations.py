@@ -11,7 +11,7 @@ import pytest
 from app import add_stacks
 from shared import schema
 from shared.access_patterns import ACCESS_PATTERNS
-from tests.unit.infra.templates import ROOT, Json, Templates, plain
+from tests.unit.infra.templates import ROOT, Json, Templates, as_list, plain
 
 PAGE = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
 
@@ -102,8 +102,8 @@ class TestEveryAlarm:
 
     def test_says_what_no_data_means(self, prod: Templates) -> None:
         bad = {name for name, alarm in alarms(prod).items() if alarm["TreatMissingData"] != "notBreaching"}
-        assert bad == {"prod Sweeper does not run", "prod Search index is behind"}
-        assert alarms(prod)["prod Sweeper does not run"]["TreatMissingData"] == "breaching"
+        assert bad == {"prod Sweeper does not run", "prod Rankings do not run", "prod Search index is behind"}
+        assert {alarms(prod)[name]["TreatMissingData"] for name in bad} == {"breaching"}
 
     def test_looks_back_no_further_than_cloudwatch_allows(self, prod: Templates) -> None:
         for alarm in alarms(prod).values():
@@ -183,6 +183,18 @@ class TestAlarms:
         metrics = {line.split("Operation=")[1].split()[0] for line in lines(alarms(prod)["prod Table fails"])}
         assert used <= metrics
 
+    def test_errors_of_every_operation_on_the_audit_table_are_watched(self, prod: Templates) -> None:
+        alarm = alarms(prod)["prod Audit table fails"]
+        operations = {line.split("Operation=")[1].split()[0] for line in lines(alarm)}
+        assert {line.split("TableName=")[1] for line in lines(alarm)} == {"VideoAudit-prod"}
+        assert operations == {
+            action.removeprefix("dynamodb:")
+            for policy in prod.all("AWS::IAM::Policy").values()
+            for statement in policy["Properties"]["PolicyDocument"]["Statement"]
+            for action in as_list(statement["Action"])
+            if action.startswith("dynamodb:") and "AuditTable" in str([*map(plain, as_list(statement["Resource"]))])
+        }
+
     @pytest.mark.parametrize("reader", ["Router", "Audit"])
     def test_readers_of_the_stream_are_watched(self, prod: Templates, reader: str) -> None:
         behind, gave_up = alarms(prod)[f"prod {reader} is behind"], alarms(prod)[f"prod {reader} gave up records"]
@@ -241,10 +253,22 @@ class TestAlarms:
         assert lines(alarm) == {"VideoMetadata IndexLag environment=prod"}
         assert (alarm["Threshold"], alarm["EvaluationPeriods"], alarm["TreatMissingData"]) == (300, 3, "breaching")
 
-    def test_the_sweepers_silence_alarms(self, prod: Templates) -> None:
-        alarm = alarms(prod)["prod Sweeper does not run"]
-        assert lines(alarm) == {"AWS/Lambda Invocations FunctionName=SweeperFunction"}
+    @pytest.mark.parametrize(
+        ("name", "function", "periods"),
+        [("Sweeper does not run", "Sweeper", 1), ("Rankings do not run", "Rankings", 3)],
+    )
+    def test_a_scheduled_function_that_no_longer_ends_well_alarms(
+        self, prod: Templates, name: str, function: str, periods: int
+    ) -> None:
+        alarm = alarms(prod)[f"prod {name}"]
+        assert lines(alarm) == {
+            f"AWS/Lambda {metric} FunctionName={function}Function" for metric in ("Errors", "Invocations")
+        }
+        assert {metric["Stat"] for metric in watched(alarm)} == {"Sum"}
+        (expression,) = (metric["Expression"] for metric in alarm["Metrics"] if "Expression" in metric)
+        assert expression == "calls - FILL(errors, 0)"
         assert (alarm["ComparisonOperator"], alarm["Threshold"]) == ("LessThanThreshold", 1)
+        assert (alarm["EvaluationPeriods"], alarm["DatapointsToAlarm"]) == (periods, periods)
 
 
 def _queue_id(templates: Templates, queue: str) -> str:
