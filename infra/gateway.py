@@ -50,9 +50,10 @@ ACCESS_LOG = {
     "functionLatency": "$context.integration.latency",
     "functionError": "$context.integration.error",
     "authorizerError": "$context.authorizer.error",
-    "error": "$context.error.message",
 }
-"""No address, user agent, token or path as it was typed: nothing here identifies a person."""
+"""The members of a line of the access log, which are text. No address, user agent, token or path as it was typed: nothing here identifies a person."""
+ACCESS_LOG_FORMAT = f'{json.dumps(ACCESS_LOG)[:-1]}, "error": $context.error.messageString}}'
+"""A line of the access log: with the message of an error, which the gateway itself puts into quotes, as a message may contain some."""
 
 
 class Gateway:
@@ -181,7 +182,7 @@ class Gateway:
         # Set on the underlying resource, because the stage's own `access_log_settings` fails from Python.
         resource = cast(apigateway.CfnStage, stage.node.default_child)
         resource.access_log_settings = apigateway.CfnStage.AccessLogSettingsProperty(
-            destination_arn=log_group.log_group_arn, format=json.dumps(ACCESS_LOG)
+            destination_arn=log_group.log_group_arn, format=ACCESS_LOG_FORMAT
         )
         # CloudFormation takes these as they are: the CDK does not spell their names.
         resource.route_settings = {

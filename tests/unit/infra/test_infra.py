@@ -202,7 +202,9 @@ class TestGateway:
 
     def test_logs_every_request_as_json(self, aws: Templates) -> None:
         log = aws.one("AWS::ApiGatewayV2::Stage")["Properties"]["AccessLogSettings"]
-        assert json.loads(log["Format"]) == ACCESS_LOG
+        for message in ("Forbidden", 'Invalid "scope"', "-"):
+            line = log["Format"].replace("$context.error.messageString", json.dumps(message))
+            assert json.loads(line) == ACCESS_LOG | {"error": message}
         group = aws.api["Resources"][log["DestinationArn"]["Fn::GetAtt"][0]]
         assert group["Type"] == "AWS::Logs::LogGroup"
 
