@@ -37,9 +37,9 @@ STREAM_RETRIES = 100
 between two tries. A record that can never be handled holds up its part of the stream for so long, because records
 are kept in order; then it goes to the archive bucket, and the rest on."""
 
-STREAM_MAX_AGE = Duration.hours(6)
-"""What is older goes to the archive bucket with its payload. The stream forgets its records after 24 hours, so this
-is early enough to lose none."""
+NO_MAXIMUM_AGE = -1
+"""Of the stream's records: Lambda would discard older ones although it never tried them. STREAM_RETRIES bounds a bad record, and the
+stream itself keeps a record for 24 hours."""
 
 FAILED_RECORDS = "aws/lambda/*"
 """Where Lambda puts the records that it gives up, in the archive bucket; Lambda chooses the names."""
@@ -324,7 +324,7 @@ class ServiceFunction(Construct):
             function_response_types=["ReportBatchItemFailures"],
             bisect_batch_on_function_error=True,
             maximum_retry_attempts=STREAM_RETRIES,
-            maximum_record_age_in_seconds=STREAM_MAX_AGE.to_seconds(),
+            maximum_record_age_in_seconds=NO_MAXIMUM_AGE,
             # Counts what is given up, which nothing else reports.
             metrics_config=lambda_.CfnEventSourceMapping.MetricsConfigProperty(metrics=["EventCount"]),
             destination_config=lambda_.CfnEventSourceMapping.DestinationConfigProperty(

@@ -23,6 +23,12 @@ from shared import schema
 STREAM_TIMEOUT = cdk.Duration.seconds(60)
 """Of the stream's readers: for a batch of records with three requests each that all take long, but are answered."""
 
+AUDIT_BATCH, AUDIT_WINDOW = 200, cdk.Duration.seconds(1)
+AUDIT_LANES = 2
+"""Batches of a shard that are processed at a time. The records of one item stay in order, and nothing here needs more: the feed's
+logs are appended to on a condition. More lanes, or smaller batches, would mostly wait for each other at the logs: `python -m
+bench.trail` measures it."""
+
 PROBE_TIMEOUT = cdk.Duration.seconds(120)
 PROBE_MB = 1024
 """It reads a film's header and a little of its end."""
@@ -248,9 +254,10 @@ class JobsStack(cdk.Stack):
         audit.read_stream(
             filters=AUDIT_FILTERS,
             given_up=self._media.archive,
-            batch_size=100,
-            # Fewer and larger objects in the archive; and one lane, so that they follow the stream's own order.
-            window=cdk.Duration.seconds(1),
+            batch_size=AUDIT_BATCH,
+            # Fewer and larger objects in the archive, and fewer writes of the feed's logs.
+            window=AUDIT_WINDOW,
+            lanes=AUDIT_LANES,
         )
 
     def _arrivals(self) -> None:

@@ -50,13 +50,19 @@ def _rankings(new: NewFunction) -> ServiceFunction:
     return rankings
 
 
+LONGEST_WAIT = cdk.Duration.seconds(60)
+"""How long Lambda keeps a call that it cannot begin: the next one comes anyway."""
+
+
 def run_every(stack: cdk.Stack, interval: cdk.Duration, id_: str, function: ServiceFunction, purpose: str) -> None:
-    """Have a function called by the clock."""
+    """Have a function called by the clock; a call that fails, or cannot begin, is not repeated."""
+    # Lambda's own queue: by default it tries twice again, and keeps a call for 6 hours.
+    function.alias.configure_async_invoke(retry_attempts=0, max_event_age=LONGEST_WAIT)
     events.Rule(
         stack,
         id_,
         description=f"Video metadata: {purpose}",
         schedule=events.Schedule.rate(interval),
-        # One that failed need not be tried again: the next one comes anyway.
+        # EventBridge's delivery to that queue.
         targets=[targets.LambdaFunction(function.alias, retry_attempts=0)],
     )

@@ -5,6 +5,7 @@ from typing import Any, cast
 
 import pytest
 
+from bench import trail
 from shared import schema
 from shared.films.messages import aggregates_message
 from shared.films.uploads import UPLOAD_DAYS
@@ -334,10 +335,30 @@ class TestWorkers:
         ]
         assert plain(permission["SourceArn"]) == name
 
+    def test_a_call_by_the_clock_that_fails_or_has_to_wait_is_not_repeated(self, aws: Templates) -> None:
+        """Lambda's own queue would try twice again, and keep a call for six hours."""
+        called = [
+            target["Arn"] for rule in aws.all("AWS::Events::Rule").values() for target in rule["Properties"]["Targets"]
+        ]
+        configured = [made["Properties"] for made in aws.all("AWS::Lambda::EventInvokeConfig").values()]
+        assert called
+        assert len(configured) == len(called)
+        for alias in called:
+            named = aws.jobs["Resources"][alias["Ref"]]["Properties"]
+            assert named["Name"] == "live"
+            (found,) = [made for made in configured if made["FunctionName"] == named["FunctionName"]]
+            assert found == {
+                "FunctionName": named["FunctionName"],
+                # The last part of the alias's ARN, so that the alias exists before.
+                "Qualifier": {"Fn::Select": [7, {"Fn::Split": [":", alias]}]},
+                "MaximumRetryAttempts": 0,
+                "MaximumEventAgeInSeconds": 60,
+            }
+
 
 class TestStreamReaders:
     @pytest.mark.parametrize(
-        ("folder", "batch", "window", "lanes"), [("router", 50, 0, 10), ("audit", 100, 1, 1)], ids=["router", "audit"]
+        ("folder", "batch", "window", "lanes"), [("router", 50, 0, 10), ("audit", 200, 1, 2)], ids=["router", "audit"]
     )
     def test_lose_no_record(self, aws: Templates, folder: str, batch: int, window: int, lanes: int) -> None:
         mapping = _mapping(aws, folder)
@@ -353,9 +374,15 @@ class TestStreamReaders:
             "FunctionResponseTypes": ["ReportBatchItemFailures"],
             "BisectBatchOnFunctionError": True,
             "MaximumRetryAttempts": 100,
-            "MaximumRecordAgeInSeconds": 6 * 3600,
+            # None: the stream itself keeps a record for 24 hours, and what was never tried must not be discarded before.
+            "MaximumRecordAgeInSeconds": -1,
             "MetricsConfig": {"Metrics": ["EventCount"]},
         }
+
+    def test_bench_of_the_trail_reads_as_the_deployed_function_does(self, aws: Templates) -> None:
+        mapping = _mapping(aws, "audit")
+        assert (mapping["BatchSize"], mapping["ParallelizationFactor"]) == (trail.BATCH, trail.LANES)
+        assert aws.function("audit")[1]["MemorySize"] == trail.MEMORY_MB
 
     def test_are_two_which_is_all_that_a_stream_takes(self, aws: Templates) -> None:
         mappings = aws.all("AWS::Lambda::EventSourceMapping").values()

@@ -1,0 +1,40 @@
+"""The audit trail and the feed keep up with an import: how many changes a second they take from a shard, in virtual time."""
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from bench import trail
+from bench.trail import BATCH, DEPLOYED, LANES, SEQUENTIAL, SHARDS, Shards
+
+RATE = 900
+"""Changes a second that a shard takes at least, from the first batch on; docs/limits.md says how many after some batches."""
+PROCESSOR = 0.0003
+"""Seconds of a core that a record takes: `python -m bench.trail` measures it."""
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    """No log lines of thousands of entries, which take as long as the rest."""
+    logging.disable(logging.INFO)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+@pytest.mark.parametrize("owners", [1, 50])
+def test_shard_of_the_stream_is_read_at_the_rate_that_imports_rely_on(
+    owners: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trail, "BATCHES", 2)
+    shards = Shards(DEPLOYED, owners=owners, processor=PROCESSOR)
+    assert shards.read() > RATE
+    # Each change is told once, at dense positions, though all lanes append to the same logs.
+    assert shards.told() == 2 * SHARDS * LANES * BATCH
+
+
+def test_one_request_after_another_would_be_several_times_as_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trail, "BATCHES", 1)
+    shards = Shards(SEQUENTIAL, owners=50)
+    assert 5 * shards.read() < RATE
+    assert shards.told() == SHARDS * SEQUENTIAL.batch
