@@ -2,6 +2,7 @@
 
 import os
 import re
+import sys
 import time
 from collections.abc import MutableMapping
 
@@ -15,6 +16,7 @@ from shared.core.errors import ServiceError
 from shared.history.trail import AuditStore
 from shared.schema import AUDIT_TABLE_NAME, HEALTH, TABLE_NAME
 from tools import ToolError
+from tools.pace import PacedTable, TrailPace
 from tools.preflight import NO_REGION
 
 ATTEMPTS = 20
@@ -48,6 +50,16 @@ def open_trail(table: Table) -> AuditStore:
     if name == table.name:
         raise ToolError(f"The table {name} has no audit trail: that is beside the one named {TABLE_NAME}.")
     return AuditStore(_readable(Table(name, table.client, attempts=ATTEMPTS, sleep=time.sleep)))
+
+
+def paced(table: Table, changeset_id: str) -> tuple[Table, TrailPace | None]:
+    """The same table, whose writes as a change set are remembered, and what waits for its trail; None if it has no trail."""
+    try:
+        pace = TrailPace(open_trail(table), changeset_id)
+    except ToolError as error:
+        print(f"{error} So nothing slows this command down.", file=sys.stderr)
+        return table, None
+    return PacedTable(pace, table.name, table.client, attempts=ATTEMPTS, sleep=time.sleep), pace
 
 
 def _readable(table: Table) -> Table:

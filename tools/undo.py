@@ -50,7 +50,10 @@ class Undo:
         bars: Bars,
         clock: Callable[[], float] = time.time,
         sleep: Callable[[float], None] = time.sleep,
+        wait: Callable[[], object] = lambda: None,
     ) -> None:
+        """`wait` is called before each turn of a large set: it returns when the trail is close enough."""
+        self._wait = wait
         self._runs = runs
         self._reverts = reverts
         self._id = changeset_id
@@ -80,7 +83,7 @@ class Undo:
         has_waited = False
         while True:
             pause = self._reverts.carry_on(
-                self._wish.own, self._clock, lambda: True, lambda run: advance(run["examined"])
+                self._wish.own, self._clock, lambda: True, lambda run: self._begin_turn(run, advance)
             )
             run = self._runs.read(self._wish.own)
             if run is None:
@@ -96,6 +99,10 @@ class Undo:
                     file=sys.stderr,
                 )
             self._sleep(pause or SHARED_SECONDS)
+
+    def _begin_turn(self, run: Item, advance: Advance) -> None:
+        advance(run["examined"])
+        self._wait()
 
     def _reported(self) -> Iterator[Item]:
         after = None

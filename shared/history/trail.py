@@ -84,6 +84,20 @@ class AuditStore:
         key = PLAYLIST_AUDIT.key(playlistId=playlist_id, at="", sequence="")
         return self._page(key[PARTITION_KEY], now, **asked)
 
+    def follows(self, partition: str, entity: str, changeset_id: str, version: int) -> bool:
+        """Whether the trail has the entry of a write, or a later one by the same change set: one consistent Query.
+
+        `partition` is the video's or the playlist's, `version` the least that the entry names; 0 for what has no versions.
+        """
+        keep = Expression.of("#entity = :entity AND #changeset = :id", entity=entity, id=changeset_id)
+        if version:
+            keep &= Expression.of("#version >= :version", version=version)
+        condition = Expression.of("#pk = :pk", pk=partition)
+        page = self.table.query(
+            index=None, condition=condition, keep=keep, ascending=False, limit=LARGEST_QUERY, consistent=True
+        )
+        return bool(page.items)
+
     def _page(
         self,
         home: str,

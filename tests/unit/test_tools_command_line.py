@@ -43,7 +43,7 @@ FILES = (
 def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     """moto copies all its tables for each transaction, and puts the copy back when that fails."""
     initialise = Pool.__init__
-    monkeypatch.setattr(Pool, "__init__", lambda pool, threads=1: initialise(pool, 1))
+    monkeypatch.setattr(Pool, "__init__", lambda pool, threads=1, **options: initialise(pool, 1, **options))
 
 
 @pytest.fixture
