@@ -102,7 +102,7 @@ def _http() -> Iterator[Example]:
     yield _call("createVideo", 422, "invalid", body={"title": "", "duration": "long", "rating": 5})
     yield _call("listVideos", 200, query="category=world&from=2025-06-01T00%3A00%3A00Z&limit=2&fields=videoId,title")
     yield _call("listVideos", 200, "by-tag", query="tag=harbour&limit=5")
-    yield _call("listVideos", 400, "unserved", query="director=Mason")
+    yield _call("listVideos", 400, "unserved", query="title=Mason")
     yield _call("listVideos", 400, "parameter-twice", query="limit=5&limit=10")
     yield _call("batchGetVideos", 200, body={"videoIds": [world.HARBOUR, world.REGATTA, world.ABSENT]})
     operations = [

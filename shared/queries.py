@@ -1,7 +1,7 @@
 """The query parameters of every operation: handlers read them by these classes, the OpenAPI document lists them."""
 
 from shared.core.change_types import GROUPS, TYPES
-from shared.core.errors import InvalidParameter, ServiceError, UnservedQuery
+from shared.core.errors import BadRequest, InvalidParameter, UnservedQuery
 from shared.core.limits import LARGEST_INTEGER, LAST_SEASON, LAST_SECOND, LAST_YEAR, LONGEST_FOLDED_TAG
 from shared.core.periods import WINDOWS
 from shared.videos.documents import FIELDS, SUMMARY_FIELDS
@@ -89,10 +89,12 @@ class ListVideos(Paged):
     )
 
     @classmethod
-    def unknown(cls, name: str) -> ServiceError:
-        names = [parameter.name for parameter in cls.parameters]
+    def unknown(cls, name: str) -> BadRequest:
         if name == "q":
             return unserved(name, "Lists do not search; GET /v1/search?q= does.")
+        if name not in FIELDS or cls.nearest(name):
+            return super().unknown(name)
+        names = [parameter.name for parameter in cls.parameters]
         return unserved(
             name,
             f"No index answers {name}. Select by one of {', '.join(SELECTORS)} (admins), or by none for the feed, and "

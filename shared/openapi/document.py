@@ -227,10 +227,10 @@ def _example(kind: type[ServiceError]) -> Schema:
     detail = (kind.__doc__ or "").strip()
     match kind.status:
         case 422 if kind is errors.InvalidContent:
-            fault = [{"pointer": "/duration", "detail": "Input should be a valid integer"}]
+            fault = [{"pointer": "/duration", "detail": "must be a whole number, not text"}]
             return kind("1 field is not valid.", errors=fault).problem()
         case 400 if kind is errors.InvalidParameter:
-            return errors.InvalidParameter.named("limit", "must be a whole number from 1 to 100").problem()
+            return errors.InvalidParameter.named("limit", "must be a whole number from 1 to 100, not 0").problem()
         case 503 if kind is errors.TrailBehind:
             return errors.TrailBehind().problem()
         case 503:

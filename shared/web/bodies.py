@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
 
 from shared.core.errors import InvalidContent, MalformedJson, pointer
-from shared.core.fields import FORMS
+from shared.web.messages import detail, malformed
 
 MOST_ERRORS = 50
 """How many faults an answer names: a body can hold a hundred thousand, and Lambda answers with 6 MB at most."""
@@ -24,6 +24,8 @@ class Content(BaseModel):
     @classmethod
     def parse(cls, body: bytes) -> Self:
         """A body as this model; raises MalformedJson, or InvalidContent with a pointer for each field at fault."""
+        if not body.strip():
+            raise MalformedJson("The body is empty; send a JSON object.")
         try:
             return cls.model_validate_json(body)
         except ValidationError as error:
@@ -43,9 +45,9 @@ class NoContent(Content):
 
 
 def _problem(error: ValidationError, refusals: Mapping[str, str]) -> MalformedJson | InvalidContent:
-    faults = error.errors(include_url=False, include_input=False)
+    faults = error.errors(include_url=False)
     if faults[0]["type"] == "json_invalid":
-        return MalformedJson(f"The body is not JSON: {faults[0]['msg'].removeprefix('Invalid JSON: ')}.")
+        return MalformedJson(malformed(faults[0]))
     errors = [
         {"pointer": pointer(fault["loc"]), "detail": _explained(fault, refusals)} for fault in faults[:MOST_ERRORS]
     ]
@@ -55,11 +57,6 @@ def _problem(error: ValidationError, refusals: Mapping[str, str]) -> MalformedJs
 
 
 def _explained(error: ErrorDetails, refusals: Mapping[str, str]) -> str:
-    match error["type"]:
-        case "extra_forbidden":
-            name = str(error["loc"][0]) if len(error["loc"]) == 1 else ""
-            return refusals.get(name, "This field is unknown, or only the server writes it.")
-        case "string_pattern_mismatch":
-            return FORMS.get(error["ctx"]["pattern"], error["msg"])
-        case _:
-            return error["msg"].removeprefix("Value error, ")
+    if error["type"] == "extra_forbidden" and len(error["loc"]) == 1 and str(error["loc"][0]) in refusals:
+        return refusals[str(error["loc"][0])]
+    return detail(error)

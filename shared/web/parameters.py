@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar, overload
 from urllib.parse import parse_qsl
 
 from shared.core import regions
-from shared.core.errors import InvalidParameter, ServiceError
+from shared.core.errors import BadRequest, InvalidParameter
 from shared.core.limits import LAST_SECOND
 from shared.core.text import BREAKS, LARGEST_USER_ID, LINE, LONGEST_USER_ID, is_user_id
 
@@ -16,6 +16,8 @@ Schema = dict[str, Any]
 """JSON Schema, or another part of an OpenAPI document."""
 
 MOST_PARAMETERS = 50
+_CLOSE = 0.75
+"""Similarity of two names, from 0 to 1, at which one is taken for a misspelling of the other."""
 LONGEST_ZONE = 64
 """Characters of the name of a time zone."""
 LONGEST_CORRELATION_ID = 128
@@ -92,7 +94,7 @@ class Choice(Parameter[_Value]):
 
     def parse(self, text: str) -> _Value:
         if text not in self.meanings:
-            raise InvalidParameter.named(self.name, f"must be one of {', '.join(self.meanings)}")
+            raise InvalidParameter.named(self.name, f"must be one of {', '.join(self.meanings)}, not {shown(text)}")
         return self.meanings[text]
 
     def schema(self) -> Schema:
@@ -119,23 +121,46 @@ class Query:
         cls.parameters = (*own, *(inherited for inherited in cls.parameters if inherited not in own))
 
     def __init__(self, text: str) -> None:
-        """Read a query, still percent-encoded; raises InvalidParameter, or what `unknown` returns."""
-        sent = self._sent(text)
+        """Read a query, still percent-encoded; raises InvalidParameter, or the errors that `unknown` returns.
+
+        The error names every parameter at fault.
+        """
+        faults: dict[str, BadRequest] = {}
+        sent = self._sent(text, faults)
+        values = {parameter.name: parameter.default for parameter in self.parameters}
         for parameter in self.parameters:
-            if parameter.is_required and parameter.name not in sent:
-                raise InvalidParameter.named(parameter.name, "is required")
-        self.values: Mapping[str, Any] = {
-            parameter.name: parameter.parse(sent[parameter.name]) if parameter.name in sent else parameter.default
-            for parameter in self.parameters
-        }
+            name = parameter.name
+            if name in sent and name not in faults:
+                try:
+                    values[name] = parameter.parse(sent[name])
+                except InvalidParameter as error:
+                    faults[name] = error
+            elif name not in sent and parameter.is_required:
+                faults[name] = InvalidParameter.named(name, "is required")
+        if faults:
+            raise _together(list(faults.values()))
+        self.values: Mapping[str, Any] = values
 
     @classmethod
-    def unknown(cls, name: str) -> ServiceError:
-        """The error of a parameter that is not declared."""
+    def unknown(cls, name: str) -> BadRequest:
+        """Return the error of a parameter that is not declared."""
+        nearest = cls.nearest(name)
+        if nearest:
+            return InvalidParameter.named(name, f"is not a parameter of this operation; did you mean {nearest}?")
         known = ", ".join(parameter.name for parameter in cls.parameters)
         return InvalidParameter.named(name, f"is not a parameter of this operation, which takes {known}")
 
-    def _sent(self, text: str) -> dict[str, str]:
+    @classmethod
+    def nearest(cls, name: str) -> str | None:
+        """Return the declared parameter that is spelled almost like this name; `None` if none is."""
+        from difflib import get_close_matches  # only requests that fail need it
+
+        names = {parameter.name.lower(): parameter.name for parameter in cls.parameters}
+        close = get_close_matches(name.lower(), names, n=1, cutoff=_CLOSE)
+        return names[close[0]] if close else None
+
+    def _sent(self, text: str, faults: dict[str, BadRequest]) -> dict[str, str]:
+        """Return the values by name, and add the errors of what is sent twice, empty or unknown to `faults`."""
         if text.count("&") >= MOST_PARAMETERS:
             raise InvalidParameter(f"A query string may have at most {MOST_PARAMETERS} parameters.")
         try:
@@ -146,13 +171,25 @@ class Query:
         sent: dict[str, str] = {}
         for name, value in pairs:
             if name not in known:
-                raise self.unknown(shown(name))
+                faults.setdefault(name, self.unknown(shown(name)))
+                continue
             if name in sent and not known[name].repeats:
-                raise InvalidParameter.named(name, "must be given only once")
-            if not value:
-                raise InvalidParameter.named(name, "must not be empty")
+                faults[name] = InvalidParameter.named(name, "must be given only once")
+            elif not value:
+                faults[name] = InvalidParameter.named(name, "must not be empty")
             sent[name] = f"{sent[name]},{value}" if name in sent else value
         return sent
+
+
+def _together(faults: Sequence[BadRequest]) -> BadRequest:
+    """Return one error for all faults of a query."""
+    if len(faults) == 1:
+        return faults[0]
+    kinds = {type(fault) for fault in faults}
+    kind = kinds.pop() if len(kinds) == 1 else InvalidParameter
+    errors = [error for fault in faults for error in fault.errors]
+    names = ", ".join(error["parameter"] for error in errors)
+    return kind(f"{len(faults)} parameters are not valid: {names}.", errors=errors)
 
 
 class Order(Choice[bool]):
@@ -175,7 +212,9 @@ class Integer(Parameter[int | _Default]):
 
     def parse(self, text: str) -> int:
         if not re.fullmatch(r"[0-9]{1,16}", text) or not self.low <= int(text) <= self.high:
-            raise InvalidParameter.named(self.name, f"must be a whole number from {self.low} to {self.high}")
+            raise InvalidParameter.named(
+                self.name, f"must be a whole number from {self.low} to {self.high}, not {shown(text)}"
+            )
         return int(text)
 
     def schema(self) -> Schema:
@@ -259,7 +298,7 @@ class Names(Parameter[tuple[str, ...]]):
         unknown = [name for name in wanted if name not in self.known]
         if unknown:
             raise InvalidParameter.named(
-                self.name, f"must be one of {', '.join(self.known)}, or several with commas; got {shown(unknown[0])}"
+                self.name, f"must be one of {', '.join(self.known)}, or several with commas, not {shown(unknown[0])}"
             )
         return wanted
 

@@ -260,13 +260,48 @@ def test_separators_too_many_do_no_harm(catalogue: Api, query: str) -> None:
 
 
 class TestWhatCannotBeServed:
-    @pytest.mark.parametrize("query", ["title=x", "tags=x", "sort=title", "offset=10", "page=2", "userid=alice"])
+    @pytest.mark.parametrize("query", ["title=x", "language=en", "createdAt=1"])
     def test_what_no_index_answers_is_refused_with_what_can_be_asked(self, api: Api, query: str) -> None:
         reply = api.get("/v1/videos", query=query)
         assert (reply.status, reply.json["type"].rpartition(":")[2]) == (400, "unserved-query")
         assert all(
             word in reply.json["detail"] for word in ("tag", "region", "userId", "category", "status", "format", "from")
         )
+
+    @pytest.mark.parametrize(
+        ("query", "detail"),
+        [
+            ("limt=5", "is not a parameter of this operation; did you mean limit?"),
+            ("LIMIT=5", "is not a parameter of this operation; did you mean limit?"),
+            ("userid=alice", "is not a parameter of this operation; did you mean userId?"),
+            ("tags=x", "is not a parameter of this operation; did you mean tag?"),
+            ("duration=5", "is not a parameter of this operation; did you mean minDuration?"),
+            ("offset=10", "is not a parameter of this operation, which takes tag, region, "),
+            ("director=x", "is not a parameter of this operation, which takes tag, region, "),
+        ],
+    )
+    def test_an_unknown_parameter_is_refused_with_the_nearest_one_that_is_known(
+        self, api: Api, query: str, detail: str
+    ) -> None:
+        reply = api.get("/v1/videos", query=query)
+        assert (reply.status, reply.json["type"].rpartition(":")[2]) == (400, "invalid-parameter")
+        ((name, said),) = [(error["parameter"], error["detail"]) for error in reply.json["errors"]]
+        assert name == query.partition("=")[0]
+        assert said.startswith(detail)
+
+    def test_all_parameters_at_fault_are_named_at_once(self, api: Api) -> None:
+        reply = api.get("/v1/videos", query="limt=5&limit=0&order=up&from=soon&tag=&status=ready&to=1&to=2&title=x")
+        assert (reply.status, reply.json["type"].rpartition(":")[2]) == (400, "invalid-parameter")
+        assert {error["parameter"]: error["detail"] for error in reply.json["errors"]} == {
+            "limt": "is not a parameter of this operation; did you mean limit?",
+            "title": "no index answers this",
+            "limit": "must be a whole number from 1 to 100, not 0",
+            "order": "must be one of desc, asc, not up",
+            "from": "must be epoch seconds or an RFC 3339 time such as 2026-01-31T12:00:00Z (write + as %2B)",
+            "tag": "must not be empty",
+            "to": "must be given only once",
+        }
+        assert reply.json["detail"].startswith("7 parameters are not valid: limt, ")
 
     @pytest.mark.parametrize(
         ("query", "parameter"),

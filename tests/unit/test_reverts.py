@@ -455,7 +455,7 @@ class TestRefusals:
         past.patch(video_id, user="admin", category="fine")
         reply = past.revert(video_id, 2, force=[""])
         assert reply.status == 422
-        assert reply.json["errors"] == [{"pointer": "/category", "detail": "String should have at most 100 characters"}]
+        assert reply.json["errors"] == [{"pointer": "/category", "detail": "must have at most 100 characters, not 101"}]
 
     def test_while_the_trail_is_behind(self, past: Trailed) -> None:
         video_id = past.create()
