@@ -29,7 +29,7 @@ REQUEST_HEADERS = (
 )
 """What a browser may send from another origin."""
 
-RESPONSE_HEADERS = ("ETag", "Location", "Link", "Retry-After", "Server-Timing")
+RESPONSE_HEADERS = ("Change-Set", "ETag", "Location", "Link", "Retry-After", "Server-Timing")
 """What a browser may read from another origin."""
 
 TESTS_RATE, TESTS_BURST = 5, 10

@@ -14,6 +14,8 @@ WRITE = "videos/write"
 TRANSCODE = "videos/transcode"
 CHANGES = "videos/changes"
 ADMIN = "videos/admin"
+_AUDITED = frozenset({"videos", "relations", "captions", "playlists", "undo"})
+"""Functions whose writes the audit trail follows under the id of the request."""
 SCOPES = {
     READ: "See videos, count views and rate",
     WRITE: "Create, change, delete and restore one's own videos and playlists",
@@ -45,6 +47,11 @@ class Route:
     def gateway_path(self) -> str:
         """The path as API Gateway spells it: a parameter that takes the rest is `{name+}`."""
         return f"{self.path.removesuffix('}')}+}}" if self.takes_rest else self.path
+
+    @property
+    def makes_change_set(self) -> bool:
+        """Whether what one request writes is a change set (docs/history.md)."""
+        return self.operation == "chooseThumbnail" or (self.scope == WRITE and self.function in _AUDITED)
 
     @property
     def key(self) -> str:

@@ -27,6 +27,7 @@ from shared.openapi import (
 from shared.openapi.spec import Operation, ref
 from shared.routes import ROUTES, SCOPES, Route
 from shared.web.answers import PROBLEM
+from shared.web.http import CHANGE_SET
 from shared.web.parameters import Query, Schema
 from shared.web.requests import JSON, LARGEST_BODY
 
@@ -131,6 +132,14 @@ _ALWAYS = [{"$ref": f"#/components/parameters/{parameter.name}"} for parameter i
 """What every operation takes that needs a token."""
 
 
+_CHANGE_SET: Schema = {
+    "description": "The id of the change set that the request wrote, for `/v1/changesets/{changesetId}`. A retry with the same "
+    "Idempotency-Key names that of the first request. Left out in a dry run; a request that changes nothing writes no set",
+    "schema": {"type": "string"},
+    "example": "JKJaXmPLvHcESHA=",
+}
+
+
 @cache
 def document() -> Schema:
     """The whole document."""
@@ -155,6 +164,7 @@ def document() -> Schema:
         "paths": paths,
         "components": {
             "schemas": {name: schema for part in _PARTS for name, schema in part.schemas().items()} | _ERRORS,
+            "headers": {"ChangeSet": _CHANGE_SET},
             "parameters": {parameter.name: parameter.document() for parameter in Query.parameters},
             "securitySchemes": {
                 "token": {
@@ -195,6 +205,11 @@ def _responses(route: Route, operation: Operation) -> Schema:
     for error in dict.fromkeys(operation.errors + always):
         by_status.setdefault(error.status, []).append(error)
     responses: Schema = {str(status): answer for status, answer in operation.answers.items()}
+    if route.makes_change_set:
+        named = {CHANGE_SET: {"$ref": "#/components/headers/ChangeSet"}}
+        responses = {
+            status: answer | {"headers": answer.get("headers", {}) | named} for status, answer in responses.items()
+        }
     gateway = {status for status in _GATEWAY if route.scope or status != 401}
     if not operation.body:
         gateway.discard(413)

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 Handler: TypeAlias = Callable[[Request], Answer]
 
+CHANGE_SET = "Change-Set"
+"""The header that names the change set of a request's writes."""
+
 _FIXED_PATHS: Mapping[str, Sequence[str]] = {
     path: [route.method for route in ROUTES if route.path == path]
     for path in dict.fromkeys(route.path for route in ROUTES if "{" not in route.path)
@@ -57,6 +60,7 @@ def make_handler(
         started = time.perf_counter()
         with invoked(context, event["requestContext"].get("requestId")), receipt.kept() as lines:
             units = explained = False
+            change_set = None
             headers = _headers(event)
             try:
                 route, handler = served.get(event["routeKey"], (None, None))
@@ -70,13 +74,15 @@ def make_handler(
                         answer = handler(request)
                     if explained:
                         server_timing.require_own(request, answer)
+                    change_set = request.change_set
             except Exception as error:  # whatever it is, the client gets an answer and the log has it
                 answer = _refusal(error)
                 explained = explained and request.caller.is_admin
             gzipped = compress and "gzip" in headers.get("accept-encoding", "")
             seconds = time.perf_counter() - started
             timing = server_timing.header(lines, seconds, answer.status, units=units, explained=explained)
-            return answer.as_payload(gzipped=gzipped, more={"Server-Timing": timing})
+            more = {"Server-Timing": timing} | ({CHANGE_SET: change_set} if change_set else {})
+            return answer.as_payload(gzipped=gzipped, more=more)
 
     return handle
 

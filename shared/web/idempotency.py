@@ -7,14 +7,14 @@ https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/
 import json
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from shared.aws.dynamodb import Key, Table, Write
 from shared.aws.failures import ConditionFailed, TransactionConflict
 from shared.aws.records import absent_or_purged, is_ours
 from shared.core.attributes import Item
-from shared.core.caller import Caller
+from shared.core.caller import Caller, request_of
 from shared.core.errors import KeyReused, RequestInFlight
 from shared.schema import IDEMPOTENCY, SCHEMA_VERSION, TTL_ATTRIBUTE
 
@@ -31,6 +31,8 @@ class Once:
     key: str
     fingerprint: str
     now: int
+    replays: list[str] = field(default_factory=list)
+    """Ids of the requests whose answers were given again."""
 
     @property
     def item_key(self) -> Key:
@@ -54,6 +56,9 @@ class Once:
             return None
         if record["fingerprint"] != self.fingerprint:
             raise KeyReused("This Idempotency-Key was already used for another request; send a new one.")
+        first = request_of(record)
+        if first is not None:
+            self.replays.append(first)
         answer: dict[str, Any] = json.loads(zlib.decompress(record["answer"]))
         return answer
 

@@ -5,9 +5,10 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
+from urllib.parse import parse_qsl
 
 from shared.core.caller import Caller
 from shared.core.errors import (
@@ -44,6 +45,15 @@ class Request:
     """As sent, still percent-encoded."""
     event: Mapping[str, Any]
     """As API Gateway made it."""
+    replays: list[str] = field(default_factory=list)
+    """Ids of the earlier requests whose answers are given again, because the Idempotency-Key is theirs."""
+
+    @property
+    def change_set(self) -> str | None:
+        """The id of the change set that the request writes, or wrote when it was first sent; `None` if it writes none."""
+        if not self.route.makes_change_set or ("dryRun", "true") in parse_qsl(self.query):
+            return None
+        return self.replays[-1] if self.replays else self.caller.correlation_id
 
     @cached_property
     def body(self) -> bytes:
@@ -88,7 +98,7 @@ class Request:
             return None
         text = json.dumps(identity, sort_keys=True, default=sorted)
         fingerprint = hashlib.sha256(text.encode()).hexdigest()
-        return Once(self.caller, self.route.operation, key, fingerprint, self.now)
+        return Once(self.caller, self.route.operation, key, fingerprint, self.now, self.replays)
 
     def idempotency_key(self) -> str | None:
         """The Idempotency-Key header; raises InvalidParameter when it is empty, too long or not printable ASCII."""

@@ -1,17 +1,21 @@
 """Change sets: what one request wrote, for who may see it, and in pages."""
 
+from typing import Any
 from urllib.parse import quote
 
 import jsonschema_rs
 import pytest
 
+from shared.aws.dynamodb import Table
+from shared.aws.s3 import Objects
 from shared.core.attributes import Item
 from shared.core.caller import request_of
 from shared.history import changesets
 from shared.openapi.document import document
+from shared.routes import ROUTES
 from shared.schema import AUDIT, CHANGESET
 from shared.web.cursors import LIFETIME_SECONDS
-from tests.harness import NOW, Api, Reply, recorded
+from tests.harness import NOW, Api, Clock, Reply, make_api, recorded
 from tests.trailed import DAYS, Trailed
 
 
@@ -181,3 +185,123 @@ class TestBadRequests:
     @pytest.mark.parametrize("query", ["limit=0", "limit=101", "cursor=x", "order=asc", "limit=1&limit=2"])
     def test_a_bad_parameter_is_400(self, trailed: Trailed, query: str) -> None:
         assert _get(trailed, "set", query).status == 400
+
+
+class TestTheHeader:
+    def test_every_write_that_the_trail_follows_names_its_change_set(
+        self, table: Table, clock: Clock, objects: Objects
+    ) -> None:
+        trailed = Trailed(make_api(table, clock, objects))
+        video_id, other = trailed.uploaded_film(trailed.api), trailed.create()
+        playlist_id = trailed.write("POST", "/v1/playlists", {"title": "Films"}).json["playlistId"]
+        video, playlist = f"/v1/videos/{video_id}", f"/v1/playlists/{playlist_id}"
+        captions = {"body": "WEBVTT\n\n00:01.000 --> 00:02.000\nHello\n", "headers": {"Content-Type": "text/vtt"}}
+        roles = {"ordering": 1, "roles": [{"category": "actor"}]}
+        titles = {"titles": [{"title": "Kia ora"}]}
+        chapters = {"chapters": [{"start": 0, "title": "Opening"}]}
+        patch = {"op": "patch", "videoId": video_id, "patch": {"title": "Of a batch"}}
+        requests: list[tuple[str, str, str, dict[str, Any]]] = [
+            ("createVideo", "POST", "/v1/videos", {"json_body": {"title": "New"}}),
+            ("patchVideo", "PATCH", video, {"json_body": {"title": "Changed"}}),
+            ("batchVideos", "POST", "/v1/videos/batch", {"json_body": {"operations": [patch]}}),
+            ("revertVideo", "POST", f"{video}/revert", {"json_body": {"toVersion": 1, "fields": ["/title"]}}),
+            ("chooseThumbnail", "POST", f"{video}/thumbnail", {"json_body": {"position": 500}}),
+            ("putCredit", "PUT", f"{video}/credits/sam", {"json_body": roles}),
+            ("deleteCredit", "DELETE", f"{video}/credits/sam", {}),
+            ("putRegionRelease", "PUT", f"{video}/releases/NZ", {"json_body": titles}),
+            ("deleteRegionRelease", "DELETE", f"{video}/releases/NZ", {}),
+            ("putRelease", "PUT", f"{video}/releases/NZ/mi", {"json_body": titles}),
+            ("deleteRelease", "DELETE", f"{video}/releases/NZ/mi", {}),
+            ("putCaptions", "PUT", f"{video}/captions/en", captions),
+            ("deleteCaptions", "DELETE", f"{video}/captions/en", {}),
+            ("putChapters", "PUT", f"{video}/chapters", {"json_body": chapters}),
+            ("deleteChapters", "DELETE", f"{video}/chapters", {}),
+            ("createPlaylist", "POST", "/v1/playlists", {"json_body": {"title": "More"}}),
+            ("patchPlaylist", "PATCH", playlist, {"json_body": {"title": "Changed"}}),
+            ("appendEntry", "POST", f"{playlist}/entries", {"json_body": {"videoId": video_id}}),
+            ("appendEntry", "POST", f"{playlist}/entries", {"json_body": {"videoId": other}}),
+            ("moveEntry", "PATCH", f"{playlist}/entries/{other}", {"json_body": {"after": None}}),
+            ("removeEntry", "DELETE", f"{playlist}/entries/{other}", {}),
+            ("deletePlaylist", "DELETE", playlist, {}),
+            ("deleteVideo", "DELETE", video, {}),
+            ("restoreVideo", "POST", f"{video}/restore", {}),
+        ]
+        named = []
+        for operation, method, path, options in requests:
+            clock.advance(1)
+            reply = trailed.api.request(method, path, **options)
+            assert reply.status < 300, (operation, reply.body)
+            trailed.settle()
+            named.append(reply.headers["change-set"])
+            assert _get(trailed, named[-1]).status == 200, operation
+        assert len({*named}) == len(requests)
+        reverted = trailed.api.post(f"/v1/changesets/{named[1]}/revert", {"force": [""]})
+        assert reverted.headers["change-set"] == reverted.json["revertId"]
+        assert {operation for operation, *_ in requests} | {"revertChangeset"} == {
+            route.operation for route in ROUTES if route.makes_change_set
+        }
+
+    @pytest.mark.parametrize(
+        ("method", "path", "body"),
+        [
+            ("GET", "", None),
+            ("PUT", "/rating", {"value": 7}),
+            ("POST", "/views", None),
+            ("POST", "/upload", {"contentType": "video/mp4", "fileSize": 9}),
+            ("PATCH", "", {"title": ""}),
+        ],
+    )
+    def test_requests_that_write_no_change_set_name_none(
+        self, table: Table, objects: Objects, method: str, path: str, body: Any
+    ) -> None:
+        api = make_api(table, objects=objects)
+        video_id = api.publish()["videoId"]
+        assert "change-set" not in api.request(method, f"/v1/videos/{video_id}{path}", json_body=body).headers
+
+    def test_a_dry_run_names_none(self, trailed: Trailed) -> None:
+        changeset_id, (video_id,) = _batch(trailed, "alice")
+        for path, body in (
+            ("/v1/videos/batch", {"operations": [{"op": "delete", "videoId": video_id}]}),
+            (f"/v1/videos/{video_id}/revert", {"toVersion": 1}),
+            (f"/v1/changesets/{changeset_id}/revert", {}),
+        ):
+            reply = trailed.api.post(path, body, query="dryRun=true")
+            assert reply.status == 200
+            assert "change-set" not in reply.headers
+
+    def test_a_retry_names_the_set_of_the_first_request(self, trailed: Trailed) -> None:
+        key = {"Idempotency-Key": "k"}
+        create = {"op": "create", "video": {"title": "New"}}
+        playlist_id = trailed.api.post("/v1/playlists", {"title": "Films"}).json["playlistId"]
+        video_id = trailed.api.create()["videoId"]
+        for path, body in (
+            ("/v1/videos", {"title": "New"}),
+            ("/v1/videos/batch", {"operations": [create, create]}),
+            ("/v1/playlists", {"title": "Films"}),
+            (f"/v1/playlists/{playlist_id}/entries", {"videoId": video_id}),
+        ):
+            first, again = (trailed.api.post(path, body, headers=key) for _ in range(2))
+            assert first.json == again.json
+            assert first.headers["change-set"] == again.headers["change-set"]
+            trailed.settle()
+            assert _get(trailed, first.headers["change-set"]).status == 200
+
+    def test_a_retried_batch_that_still_had_something_to_do_names_its_own_set(self, trailed: Trailed) -> None:
+        video_id = trailed.api.create()["videoId"]
+        create = {"op": "create", "video": {"title": "New"}}
+        change = {"op": "patch", "videoId": video_id, "patch": {"title": "New"}, "ifMatch": '"2"'}
+        batch, key = {"operations": [create, change]}, {"Idempotency-Key": "k"}
+        first = trailed.api.post("/v1/videos/batch", batch, headers=key)
+        assert [item["status"] for item in first.json["items"]] == [201, 412]
+        trailed.api.patch(f"/v1/videos/{video_id}", {"title": "In between"})
+        again = trailed.api.post("/v1/videos/batch", batch, headers=key)
+        assert [item["status"] for item in again.json["items"]] == [201, 200]
+        trailed.settle()
+        assert first.headers["change-set"] != again.headers["change-set"] == _last_request(trailed, video_id)
+
+    def test_the_openapi_document_has_it_for_the_same_operations(self) -> None:
+        for route in ROUTES:
+            answers = document()["paths"][route.path][route.method.lower()]["responses"]
+            named = [status for status, answer in answers.items() if "Change-Set" in answer.get("headers", {})]
+            expected = [status for status in answers if status < "300"] if route.makes_change_set else []
+            assert named == expected, route

@@ -189,7 +189,7 @@ class TestGateway:
         assert cors["AllowOrigins"] == ["*"]
         assert cors["AllowMethods"] == ["DELETE", "GET", "PATCH", "POST", "PUT"]
         assert set(cors["AllowHeaders"]) >= {"Authorization", "Content-Type", "If-Match", "Idempotency-Key"}
-        assert set(cors["ExposeHeaders"]) == {"ETag", "Location", "Link", "Retry-After", "Server-Timing"}
+        assert set(cors["ExposeHeaders"]) == {"Change-Set", "ETag", "Location", "Link", "Retry-After", "Server-Timing"}
 
     def test_throttles(self, prod: Templates) -> None:
         settings = prod.one("AWS::ApiGatewayV2::Stage")["Properties"]["DefaultRouteSettings"]
