@@ -1,5 +1,6 @@
 """The query parameters of every operation: handlers read them by these classes, the OpenAPI document lists them."""
 
+from shared.core.caller import EVERYBODY
 from shared.core.change_types import GROUPS, TYPES
 from shared.core.errors import BadRequest, InvalidParameter, UnservedQuery
 from shared.core.limits import LARGEST_INTEGER, LAST_SEASON, LAST_SECOND, LAST_YEAR, LONGEST_FOLDED_TAG
@@ -25,8 +26,6 @@ from shared.web.parameters import (
     language_of,
 )
 
-EVERYBODY = "*"
-"""What stands for the changes of everybody's things, where a user would be named."""
 FROM_NOW = "now"
 """The cursor that leads past all that there is."""
 SECTIONS = ("credits", "releases", "ratings", "tags", "jobs")

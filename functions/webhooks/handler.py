@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from shared.aws.dynamodb import Table, make_client
 from shared.core.attributes import Item
+from shared.core.caller import EVERYBODY
 from shared.core.errors import Forbidden, InvalidContent, InvalidParameter, Unavailable
 from shared.core.settings import (
     LambdaHandler,
@@ -21,7 +22,7 @@ from shared.core.settings import (
 )
 from shared.core.telemetry import service_logger
 from shared.feed.log import DAYS_KEPT, Feed, owner_log, shard_logs
-from shared.queries import EVERYBODY, ListDeliveries, ListWebhooks
+from shared.queries import ListDeliveries, ListWebhooks
 from shared.web.answers import Answer, no_content, respond
 from shared.web.cursors import Cursors, secret_reader
 from shared.web.http import Handler

@@ -19,6 +19,8 @@ JOBS = "job:"
 """What the subjects of the service's own background functions and commands begin with."""
 IMPORT = f"{JOBS}import"
 """Who writes what the tools import."""
+EVERYBODY = "*"
+"""What stands for the changes of everybody's things, where a user would be named."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,8 @@ class Caller:
     def from_claims(cls, claims: Mapping[str, Any], correlation_id: str | None = None) -> "Caller":
         """From a JWT's claims; `scope` is a space-separated list (RFC 8693, section 4.2).
 
-        Raises Forbidden for a subject that nothing could be kept under. Without claims the caller is nobody.
+        Raises Forbidden for a subject that nothing could be kept under, or that the service itself acts as. Without claims the
+        caller is nobody.
         """
         scopes = frozenset(str(claims.get("scope", "")).split())
         subject = str(claims.get("sub", ""))
@@ -44,6 +47,11 @@ class Caller:
             raise Forbidden(
                 f"The token's subject (sub) must be one line of at most {LONGEST_USER_ID} characters and "
                 f"{LARGEST_USER_ID:,} bytes in UTF-8."
+            )
+        if subject.startswith(JOBS) or subject == EVERYBODY:
+            raise Forbidden(
+                f"The token's subject (sub) must not be {EVERYBODY} or begin with {JOBS}, which the service reserves for itself. "
+                "Use a token of another subject."
             )
         return cls(subject, scopes, correlation_id=correlation_id)
 

@@ -423,7 +423,18 @@ def test_a_subject_that_nothing_could_be_kept_under_is_refused_everywhere(api: A
     assert operations == []
 
 
-@pytest.mark.parametrize("subject", ["x" * 255, "#" * 255, "\N{CLAPPER BOARD}" * 250, 'a/"b"'])
+@pytest.mark.parametrize("subject", ["job:", "job:probe", "job:import", "*"])
+def test_a_subject_that_the_service_acts_as_is_refused_everywhere(api: Api, table: Table, subject: str) -> None:
+    with recorded(table.client) as operations:
+        for route in (route for route in ROUTES if route.scope):
+            body = BODIES.get(route.operation)
+            reply = api.request(route.method, _path(route), json_body=body, user=subject, scopes=ADMIN)
+            assert _outcome(reply) == "403", route
+            assert reply.json["detail"].startswith("The token's subject (sub) must not be * or begin with job:")
+    assert operations == []
+
+
+@pytest.mark.parametrize("subject", ["x" * 255, "#" * 255, "\N{CLAPPER BOARD}" * 250, 'a/"b"', "job", "jobs:a", "**"])
 def test_any_other_subject_can_use_everything(world: World, subject: str) -> None:
     api = world.api
     key = {"Idempotency-Key": "%" * 255}
