@@ -398,7 +398,7 @@ def _claims(caller: Caller) -> dict[str, str]:
 def _stream() -> Iterator[Example]:
     """What the table's stream sends its two readers."""
     harbour = world.harbour()
-    edited = patched(harbour, {"title": "Two days at the harbour", "tags": ["harbour"]})
+    edited = patched(harbour, {"title": "Two days at the harbour", "tags": ["harbour"]}, world.THEN)
     edited = world.written(edited, world.ALICE, version=2)
     trashed = world.written(deleted(edited, world.THEN), world.ALICE, version=3)
     awaited = world.video(world.AWAITED, title="Bikes", visibility="private", status="uploaded")

@@ -103,6 +103,8 @@ class Model:
         video |= {"version": 1, "schemaVersion": SCHEMA_VERSION} | (own if user == "admin" else {})
         origin = "import" if own and user == "admin" else "person"
         video["origins"] = {name: origin for name in PROBED if name in content}
+        if _is_impossible({}, video, min(now, video["createdAt"])):
+            return Answer(422, "invalid-content")
         if video["videoId"] in self.videos:
             return Answer(409, "already-exists")
         answer = Answer(201, self._write(video, now) | {"viewCount": 0})
@@ -125,6 +127,8 @@ class Model:
             return ILLEGAL
         changed = DEFAULTS | merged(video, patch)
         if any("url" not in picture for picture in changed["thumbnails"].values()):
+            return Answer(422, "invalid-content")
+        if _is_impossible(video, changed, now):
             return Answer(422, "invalid-content")
         origins = video["origins"] | {name: "person" for name in PROBED if name in patch}
         changed["origins"] = {name: origin for name, origin in origins.items() if name in changed}
@@ -254,6 +258,13 @@ class Model:
         if key:
             self.kept[user, operation, key] = (now, canonical(request), answer)
         return answer
+
+
+def _is_impossible(old: Video, new: Video, first: int) -> bool:
+    """Whether the times that changed leave no second in which others can see the video."""
+    changed = {name for name in ("publishAt", "expiresAt") if name in new and new[name] != old.get(name)}
+    ends = new.get("expiresAt", first + 10**9)
+    return ("expiresAt" in changed and ends <= first) or (bool(changed) and ends <= new.get("publishAt", 0))
 
 
 def _published(video: Video, now: int) -> bool:

@@ -134,7 +134,7 @@ class Videos:
             request.video_id(),
             request.caller,
             request.now,
-            lambda item: video.patched(item, patch),
+            lambda item: video.patched(item, patch, request.now),
             matches=request.matches,
         )
         return respond(200, self.links.shown(document), version=document["version"])

@@ -141,7 +141,7 @@ class Batches:
         if op == "patch":
             patch_operation = PatchOperation.read(body)
             patch = self._links.stored(patch_operation.patch.model_dump(exclude_unset=True), "/patch")
-            return _edition(position, patch_operation, lambda item: video.patched(item, patch))
+            return _edition(position, patch_operation, lambda item: video.patched(item, patch, request.now))
         if op == "delete":
             return _edition(position, DeleteOperation.read(body), lambda item: video.deleted(item, request.now))
         detail = f"must be one of {', '.join(_STATUSES)}"
@@ -150,7 +150,7 @@ class Batches:
     def _creation(self, request: Request, position: int, operation: CreateOperation) -> _Operation:
         sent = self._links.stored(operation.video.model_dump(exclude_none=True), "/video")
         once = request.once(sent)
-        item = video.posted(sent, request.caller, request.now)
+        item = video.posted(sent, request.caller, request.now, "/video")
         return _Operation(
             position,
             operation.op,

@@ -123,10 +123,12 @@ class VideoContent(Content):
     episode: Episode | None = Field(default=None, description="In the season; only with `seriesId`")
     visibility: Visibility = "private"
     publishAt: Seconds | None = Field(
-        default=None, description="Epoch seconds; before that, only the owner and admins see the video"
+        default=None,
+        description="Epoch seconds; before that, only the owner and admins see the video. Before `expiresAt`",
     )
     expiresAt: Seconds | None = Field(
-        default=None, description="Epoch seconds; from then on, only the owner and admins see the video"
+        default=None,
+        description="Epoch seconds; from then on, only the owner and admins see the video. In the future when it is set, and after `publishAt`",
     )
     metadata: dict[MetadataKey, Scalar] = Field(
         default={}, max_length=50, description="Keys of your own, with scalar values"

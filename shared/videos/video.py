@@ -12,7 +12,7 @@ from shared.aws.records import stamped
 from shared.core.attributes import Item, Value
 from shared.core.caller import Caller
 from shared.core.errors import IllegalTransition, InvalidContent
-from shared.core.limits import LONGEST_FOLDED_TAG
+from shared.core.limits import LAST_SECOND, LONGEST_FOLDED_TAG
 from shared.schema import FEED, SCHEMA_VERSION, TTL_ATTRIBUTE, VIDEO, shard_of, status_relation
 from shared.videos.access import is_published
 from shared.videos.documents import MAPS, made_by_jobs, plain, with_made
@@ -35,6 +35,9 @@ STATUSES = tuple(TRANSITIONS)
 PROBED = ("duration", "fileSize", "format", "resolution", "videoCodec", "audioCodec", "frameRate")
 """The fields that probing the film fills in. `origins` says who filled each: a person, a job or an import."""
 
+_EXCLUDING = ("publishAt", "expiresAt", "seriesId")
+"""Fields that some values of other fields exclude."""
+
 SERVER_FIELDS = ("videoId", "userId", "createdAt", "status")
 """What the server sets of a new video, unless an admin brings its own."""
 
@@ -55,10 +58,13 @@ def new_item(
     return _normalised(item)
 
 
-def posted(content: Mapping[str, Value], caller: Caller, now: int) -> Item:
-    """The new item of what a client sent as NewVideo: of admins, the fields that others leave to the server are taken."""
+def posted(content: Mapping[str, Value], caller: Caller, now: int, at: str = "") -> Item:
+    """The new item of what a client sent as NewVideo: of admins, the fields that others leave to the server are taken.
+
+    Raises InvalidContent for fields that exclude each other; `at` is the JSON Pointer of the content in the body.
+    """
     own = {name: content.get(name) if caller.is_admin else None for name in SERVER_FIELDS}
-    return new_item(
+    item = new_item(
         {name: value for name, value in content.items() if name not in own},
         video_id=own["videoId"] or str(uuid.uuid4()),
         owner=own["userId"] or caller.subject,
@@ -66,6 +72,8 @@ def posted(content: Mapping[str, Value], caller: Caller, now: int) -> Item:
         status=own["status"] or "uploaded",
         origin="import" if any(value is not None for value in own.values()) else "person",
     )
+    _require_possible({}, item, now, at)
+    return item
 
 
 def stamp(item: Item, *, caller: Caller, now: int, version: int, write_id: str | None = None) -> Item:
@@ -138,19 +146,21 @@ def _purge_at(item: Item, now: int) -> int | None:
     return None
 
 
-def patched(item: Item, patch: Mapping[str, Value]) -> Item:
+def patched(item: Item, patch: Mapping[str, Value], now: int) -> Item:
     """The item with a JSON Merge Patch applied; raises IllegalTransition or InvalidContent."""
     if item["status"] == "deleted":
         raise IllegalTransition("The video is deleted; restore it first.")
     _require_step(item["status"], patch.get("status", item["status"]))
     result = _without_made(item, merge_patch(item | with_made(item), patch))
+    _require_possible(item, result, now)
     return _edited(item, result, [name for name in PROBED if name in patch])
 
 
 def reverted(item: Item, state: Item, now: int) -> Item:
     """The item with what people write as it is in a state of the audit trail, which differs in that alone.
 
-    The rest follows as from a PATCH, a deletion or a restoring. Raises IllegalTransition or InvalidContent.
+    The rest follows as from a PATCH, a deletion or a restoring; only that an `expiresAt` of then may have passed since. Raises
+    IllegalTransition or InvalidContent.
     """
     from shared.core.changes import changes_between, parts_of  # which few requests need
 
@@ -168,6 +178,7 @@ def reverted(item: Item, state: Item, now: int) -> Item:
         status = live["status"] if wanted == "deleted" else wanted
         _require_step(live["status"], status)
         result = {name: {} for name in MAPS} | kept | written | {"status": status}
+        _require_possible(live, result, None)
         live = _edited(live, result, [name for name in PROBED if name in fields])
     return deleted(live, now) if wanted == "deleted" else live
 
@@ -192,6 +203,32 @@ def _require_moment(item: Item, state: Item) -> None:
     if state.get("posterTime", -1) >= length:
         detail = f"must be less than the film's {length} milliseconds" if length else "needs a film"
         raise InvalidContent("1 field is not valid.", errors=[{"pointer": "/posterTime", "detail": detail}])
+
+
+def _require_possible(old: Item, new: Item, now: int | None, at: str = "") -> None:
+    """Raise InvalidContent for each changed field of an item that excludes another one of its fields.
+
+    Fields that stay are not checked: an earlier release, or an import, may have written them. Without `now`, `expiresAt` may have
+    passed. `at` is the JSON Pointer of the item's content in the body.
+    """
+    changed = {name for name in _EXCLUDING if new.get(name) != old.get(name)} & new.keys()
+    faults: dict[str, str] = {}
+    begin, end = new.get("publishAt", 0), new.get("expiresAt", LAST_SECOND + 1)
+    # An admin who brings `createdAt` may bring a video that has expired since.
+    first = now if old or now is None else min(now, new["createdAt"])
+    if first is not None and "expiresAt" in changed and end <= first:
+        limit = f"in the future: after {now}" if first == now else f"after createdAt, which is {first}"
+        faults["/expiresAt"] = f"must be {limit}, not {end}"
+    elif "expiresAt" in changed and end <= begin:
+        faults["/expiresAt"] = f"must be after publishAt, which is {begin}, not {end}"
+    elif "publishAt" in changed and end <= begin:
+        faults["/publishAt"] = f"must be before expiresAt, which is {end}, not {begin}"
+    if "seriesId" in changed and new["seriesId"] == new["videoId"]:
+        faults["/seriesId"] = "must be another video than this one"
+    if faults:
+        count = "1 field is" if len(faults) == 1 else f"{len(faults)} fields are"
+        errors = [{"pointer": at + place, "detail": detail} for place, detail in faults.items()]
+        raise InvalidContent(f"{count} not valid.", errors=errors)
 
 
 def _edited(item: Item, result: Item, probed: Iterable[str]) -> Item:

@@ -60,7 +60,9 @@ _MESSAGES: Mapping[str, str | Callable[[ErrorDetails], str]] = {
     "missing": "is required",
     "model_type": lambda error: f"must be an object, not {_value(error['input'])}",
     "recursion_loop": "must not contain itself",
-    "string_pattern_mismatch": lambda error: FORMS[error["ctx"]["pattern"]],
+    "string_pattern_mismatch": lambda error: FORMS.get(
+        error["ctx"]["pattern"], f"must match {error['ctx']['pattern']}"
+    ),
     "string_too_long": lambda error: (
         f"must have at most {_counted(error['ctx']['max_length'], 'character')}, not {len(error['input']):,}"
     ),

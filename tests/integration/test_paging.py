@@ -76,6 +76,8 @@ def random_videos(dice: random.Random) -> Iterator[Video]:
         for name, values in choices.items():
             if dice.random() < (0.8 if name in ("category", "format", "duration") else 0.15):
                 video[name] = dice.choice(values)
+        if video.get("publishAt", 0) >= video.get("expiresAt", NOW + 101):
+            del video["expiresAt"]  # no video can have both
         yield video
 
 

@@ -100,7 +100,9 @@ class TestContribution:
         assert not part.tags
         assert part.sizes == (10, 20)
 
-    @pytest.mark.parametrize("times", [{"publishAt": NOW + 1}, {"expiresAt": NOW}], ids=["still a secret", "expired"])
+    @pytest.mark.parametrize(
+        "times", [{"publishAt": NOW + 1}, {"createdAt": NOW - 1, "expiresAt": NOW}], ids=["still a secret", "expired"]
+    )
     def test_nor_do_those_of_one_that_nobody_can_see(self, api: Api, table: Table, times: Item) -> None:
         video_id = api.publish(tags=["drama"], **times)["videoId"]
         part = contribution(table.get(schema.VIDEO.key(videoId=video_id)))

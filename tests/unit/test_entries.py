@@ -32,7 +32,7 @@ HIDING: dict[str, dict[str, Any]] = {
     "private": {"visibility": "private"},
     "not ready": {"status": "processing"},
     "to come": {"publishAt": NOW + 10_000},
-    "expired": {"expiresAt": NOW - 10_000},
+    "expired": {"createdAt": NOW - 20_000, "expiresAt": NOW - 10_000},
 }
 
 
@@ -85,7 +85,7 @@ class TestOthersWhoHide:
         for second in range(30):
             film(api, videoId=str(uuid.UUID(int=second, version=4)), createdAt=1000 + second)
         for second in range(30, 90):
-            film(api, videoId=str(uuid.UUID(int=second, version=4)), createdAt=2000 + second, **HIDING[state])
+            film(api, videoId=str(uuid.UUID(int=second, version=4)), **HIDING[state] | {"createdAt": 2000 + second})
         for name, most in {"tag": 5, "region": 5, "person": 2, "category": 4, "feed": 4}.items():
             with recorded(table.client) as operations:
                 assert len(shown(api, name)) == 25

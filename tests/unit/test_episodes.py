@@ -96,7 +96,9 @@ class TestListing:
         assert api.get(f"/v1/videos/{uuid.uuid4()}/episodes").status == 404
 
     @pytest.mark.parametrize(
-        "hiding", [{"visibility": "private"}, {"publishAt": NOW + 1000}, {"expiresAt": NOW - 1000}], ids=str
+        "hiding",
+        [{"visibility": "private"}, {"publishAt": NOW + 1000}, {"createdAt": NOW - 2000, "expiresAt": NOW - 1000}],
+        ids=str,
     )
     def test_what_is_hidden_is_not_even_in_the_index(
         self, api: Api, table: Table, series: str, hiding: dict[str, Any]

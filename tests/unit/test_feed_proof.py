@@ -224,7 +224,7 @@ class Catalogue:
         else:
             status = self.chance.choice(sorted(video.TRANSITIONS[old["status"]]))
             visibility = self.chance.choice(("public", "private"))
-            new = video.patched(old, {"title": f"Title {number}", "status": status, "visibility": visibility})
+            new = video.patched(old, {"title": f"Title {number}", "status": status, "visibility": visibility}, now)
         return video.stamp(new, caller=writer, now=now, version=old["version"] + 1 if old else 1)
 
 

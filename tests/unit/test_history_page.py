@@ -46,7 +46,9 @@ class Story(Undoing):
         """The same as one change set."""
         importer = Caller.job("import").acting_for(RUN["changesetId"])
         for n, video_id in enumerate(self.ids):
-            self.videos.change(video_id, importer, self.now, partial(patched, patch={"title": f"film_{n}.mov"}))
+            self.videos.change(
+                video_id, importer, self.now, partial(patched, patch={"title": f"film_{n}.mov"}, now=self.now)
+            )
         self.settle()
 
     def correct(self) -> None:

@@ -58,8 +58,9 @@ def _models(parent: type[Content] = Content) -> Iterator[type[Content]]:
         if module.name.endswith("models"):
             importlib.import_module(module.name)
     for model in parent.__subclasses__():
-        yield model
-        yield from _models(model)
+        if model.__module__.startswith("shared."):
+            yield model
+            yield from _models(model)
 
 
 def _parts(schema: Any) -> Iterator[dict[str, Any]]:

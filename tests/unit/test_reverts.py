@@ -56,7 +56,7 @@ class TestTheItem:
             {"description": "", "category": "c", "releaseYear": 1999, "language": "de"},
             {"thumbnails": {"poster": {"url": "https://a.example/p.jpg", "width": 3}, "b": {"url": "s3://bucket/b"}}},
             {"resolutions": {"1080p": "s3://bucket/f.mp4"}},
-            {"seriesId": MISSING, "season": 0, "episode": 7},
+            {"seriesId": MISSING.replace("8", "9"), "season": 0, "episode": 7},
             {"publishAt": 0, "expiresAt": NOW + 1, "visibility": "public"},
         ],
         ids=lambda earlier: ",".join(earlier),
@@ -92,7 +92,7 @@ class TestTheItem:
     def test_an_older_item_gets_origins_as_by_a_patch(self) -> None:
         older = {name: value for name, value in item_of().items() if name != "origins"}
         assert "origins" not in reverted(older, state_of(older) | {"title": "Old"}, NOW)
-        assert reverted(older, state_of(older) | {"duration": 4}, NOW) == patched(older, {"duration": 4})
+        assert reverted(older, state_of(older) | {"duration": 4}, NOW) == patched(older, {"duration": 4}, NOW)
 
     @pytest.mark.parametrize(
         ("now", "then"), [("ready", "processing"), ("processing", "failed"), ("failed", "uploaded")]
@@ -456,6 +456,19 @@ class TestRefusals:
         reply = past.revert(video_id, 2, force=[""])
         assert reply.status == 422
         assert reply.json["errors"] == [{"pointer": "/category", "detail": "must have at most 100 characters, not 101"}]
+
+    def test_a_time_that_comes_back_may_have_passed_and_fits_the_other_one(self, past: Trailed) -> None:
+        now = int(past.clock())
+        video_id = past.create(publishAt=now + 10, expiresAt=now + 20)
+        past.patch(video_id, publishAt=None, expiresAt=now + 9000)
+        past.patch(video_id, publishAt=now + 8000)
+        refused = past.revert(video_id, 1, fields=["/expiresAt"])
+        assert refused.status == 422
+        assert refused.json["errors"] == [
+            {"pointer": "/expiresAt", "detail": f"must be after publishAt, which is {now + 8000}, not {now + 20}"}
+        ]
+        past.clock.advance(100)
+        assert past.revert(video_id, 1).json["video"]["expiresAt"] == now + 20
 
     def test_while_the_trail_is_behind(self, past: Trailed) -> None:
         video_id = past.create()

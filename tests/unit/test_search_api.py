@@ -195,7 +195,7 @@ class TestWhoMaySee:
             "film private": {"visibility": "private"},
             "film unready": {"status": "processing"},
             "film scheduled": {"publishAt": NOW + 9000},
-            "film expired": {"expiresAt": NOW - 5},
+            "film expired": {"createdAt": NOW - 10, "expiresAt": NOW - 5},
         }
         for title, fields in hidden.items():
             service.film(title, **fields)

@@ -125,7 +125,7 @@ class Library(Undoing):
         self.reverted[video_id] = tuple(field for field in self.reverted[video_id] if field not in touched)
 
     def _write(self, video_id: str, caller: Caller, patch: Mapping[str, Any]) -> None:
-        self.videos.change(video_id, caller, int(self.clock()), lambda item: patched(item, patch))
+        self.videos.change(video_id, caller, int(self.clock()), lambda item: patched(item, patch, int(self.clock())))
 
     def add(self, made: Item) -> None:
         super().add(made)

@@ -12,6 +12,8 @@ from shared.videos.video import GRACE_SECONDS, STATUSES, TRANSITIONS
 from tests.documents import EXAMPLE
 from tests.harness import NOW, Api, Clock, recorded
 
+MISSING = "00000000-0000-4000-8000-000000000000"
+
 EVERYTHING: dict[str, Any] = {
     "title": "Ärger im Weltraum 🚀",
     "description": "First line\nsecond line\twith a tab",
@@ -214,7 +216,7 @@ class TestWhoSeesIt:
             ({"status": "failed"}, False),
             ({"publishAt": NOW + 1}, False),
             ({"publishAt": NOW}, True),
-            ({"expiresAt": NOW}, False),
+            ({"createdAt": NOW - 1, "expiresAt": NOW}, False),
             ({"expiresAt": NOW + 1}, True),
         ],
         ids=str,
@@ -447,3 +449,72 @@ class TestDeleteAndRestore:
 
     def test_an_import_of_a_long_expired_video_has_its_grace_too(self, api: Api) -> None:
         assert api.create("admin", createdAt=1000, expiresAt=2000)["purgeAt"] == NOW + GRACE_SECONDS
+
+
+IMPOSSIBLE: list[tuple[dict[str, Any], dict[str, str]]] = [
+    ({"expiresAt": NOW}, {"/expiresAt": f"must be in the future: after {NOW}, not {NOW}"}),
+    ({"expiresAt": 0}, {"/expiresAt": f"must be in the future: after {NOW}, not 0"}),
+    ({"publishAt": NOW + 9, "expiresAt": NOW}, {"/expiresAt": f"must be in the future: after {NOW}, not {NOW}"}),
+    (
+        {"publishAt": NOW + 9, "expiresAt": NOW + 9},
+        {"/expiresAt": f"must be after publishAt, which is {NOW + 9}, not {NOW + 9}"},
+    ),
+    (
+        {"publishAt": NOW + 9, "expiresAt": NOW + 5},
+        {"/expiresAt": f"must be after publishAt, which is {NOW + 9}, not {NOW + 5}"},
+    ),
+]
+
+
+class TestFieldsThatExcludeEachOther:
+    @pytest.mark.parametrize(("fields", "faults"), IMPOSSIBLE, ids=str)
+    def test_they_are_refused_at_the_field_by_create_patch_and_batch(
+        self, api: Api, fields: dict[str, Any], faults: dict[str, str]
+    ) -> None:
+        video = api.create()
+        operations = [
+            {"op": "create", "video": {"title": "t"} | fields},
+            {"op": "patch", "videoId": video["videoId"], "patch": fields},
+        ]
+        replies = [api.post("/v1/videos", {"title": "t"} | fields), api.patch(_path(video), fields)]
+        assert [reply.status for reply in replies] == [422, 422]
+        assert [_faults(reply.json) for reply in replies] == [faults, faults]
+        for query in ("", "dryRun=true"):
+            results = api.post("/v1/videos/batch", {"operations": operations}, query=query).json["items"]
+            assert [result["status"] for result in results] == [422, 422]
+            assert [_faults(result["problem"]) for result in results] == [
+                {f"/operations/0/video{place}": detail for place, detail in faults.items()},
+                {f"/operations/1/patch{place}": detail for place, detail in faults.items()},
+            ]
+        assert api.get(_path(video)).json["version"] == 1
+
+    def test_a_patch_is_compared_with_the_field_that_is_stored(self, api: Api) -> None:
+        video = api.create(publishAt=NOW + 50)
+        reply = api.patch(_path(video), {"expiresAt": NOW + 50})
+        assert _faults(reply.json) == {"/expiresAt": f"must be after publishAt, which is {NOW + 50}, not {NOW + 50}"}
+        assert api.patch(_path(video), {"expiresAt": NOW + 51}).status == 200
+        reply = api.patch(_path(video), {"publishAt": NOW + 51})
+        assert _faults(reply.json) == {"/publishAt": f"must be before expiresAt, which is {NOW + 51}, not {NOW + 51}"}
+        assert api.patch(_path(video), {"publishAt": NOW + 99, "expiresAt": None}).status == 200
+
+    def test_a_video_that_has_expired_can_be_changed_and_sent_back_as_it_is(self, api: Api, clock: Clock) -> None:
+        video = api.create(expiresAt=NOW + 5)
+        clock.advance(10)
+        assert api.patch(_path(video), {"title": "Another", "expiresAt": NOW + 5}).status == 200
+        assert api.patch(_path(video), {"expiresAt": NOW + 6}).status == 422
+
+    def test_an_admin_brings_a_video_that_expired_after_it_was_created(self, api: Api) -> None:
+        assert api.create("admin", createdAt=1000, expiresAt=1001)["expiresAt"] == 1001
+        reply = api.post("/v1/videos", {"title": "t", "createdAt": 1000, "expiresAt": 1000}, user="admin")
+        assert _faults(reply.json) == {"/expiresAt": "must be after createdAt, which is 1000, not 1000"}
+
+    def test_a_video_is_no_episode_of_itself(self, api: Api) -> None:
+        video_id = api.create()["videoId"]
+        reply = api.patch(f"/v1/videos/{video_id}", {"seriesId": video_id.upper()})
+        assert (reply.status, _faults(reply.json)) == (422, {"/seriesId": "must be another video than this one"})
+        reply = api.post("/v1/videos", {"title": "t", "videoId": MISSING, "seriesId": MISSING}, user="admin")
+        assert (reply.status, _faults(reply.json)) == (422, {"/seriesId": "must be another video than this one"})
+
+
+def _faults(problem: dict[str, Any]) -> dict[str, str]:
+    return {fault["pointer"]: fault["detail"] for fault in problem["errors"]}
