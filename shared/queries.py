@@ -5,7 +5,7 @@ from shared.core.change_types import GROUPS, TYPES
 from shared.core.errors import BadRequest, InvalidParameter, UnservedQuery
 from shared.core.limits import LARGEST_INTEGER, LAST_SEASON, LAST_SECOND, LAST_YEAR, LONGEST_FOLDED_TAG
 from shared.core.periods import WINDOWS
-from shared.videos.documents import FIELDS, SUMMARY_FIELDS
+from shared.videos.documents import FIELDS, PLAYING_FIELDS, SUMMARY_FIELDS
 from shared.videos.tags import folded
 from shared.videos.video import STATUSES
 from shared.web.cursors import LONGEST
@@ -159,7 +159,9 @@ class BatchVideos(Query):
 class GetVideo(Query):
     """GET /v1/videos/{videoId}"""
 
-    fields = Names("fields", "Only these fields: a parameter each, or one with commas", (*FIELDS, LOCAL_TITLE))
+    fields = Names(
+        "fields", "Only these fields: a parameter each, or one with commas", (*FIELDS, *PLAYING_FIELDS, LOCAL_TITLE)
+    )
     include = Names(
         "include",
         "What else to return with the video: a parameter each, or one with commas; not with `fields`",

@@ -116,6 +116,9 @@ class Model:
         shown = _document(video) | {"viewCount": self.views[video_id]}
         if user not in (video["userId"], "admin"):
             shown.pop("purgeAt", None)
+            if names := shown.pop("resolutions"):
+                shown |= {"renditions": {name: {} for name in names}, "playback": f"/v1/videos/{video_id}/playback"}
+            shown["thumbnails"] = {name: it for name, it in video["thumbnails"].items() if _is_url(it["url"])}
         return Answer(200, shown)
 
     def patch(self, user: str, video_id: str, patch: Video, version: int | None, now: int) -> Answer:
@@ -288,7 +291,12 @@ def _document(video: Video) -> Video:
 
 def _summary(video: Video) -> Video:
     poster = video["thumbnails"].get("poster", {})
-    return {name: video[name] for name in SHOWN if name in video} | ({"poster": poster["url"]} if poster else {})
+    shown = {name: video[name] for name in SHOWN if name in video}
+    return shown | ({"poster": poster["url"]} if poster and _is_url(poster["url"]) else {})
+
+
+def _is_url(address: str) -> bool:
+    return address.startswith("https://")
 
 
 def _without_empty_tags(video: Video) -> Video:
@@ -315,6 +323,7 @@ VISIBILITIES = st.sampled_from(["public", "public", "private"])
 STATUSES = st.sampled_from(["ready", "ready", "uploaded", "processing", "failed"])
 NAMES = st.sampled_from(["one", "poster"])
 URIS = st.sampled_from(["s3://bucket/1", "s3://bucket/2"])
+ADDRESSES = st.sampled_from(["s3://bucket/1", "https://example.com/2.jpg"])
 SCALARS = st.sampled_from([True, 1, False, 0, 1.5, "", "Ünïcode 🎬"])
 FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "category": st.sampled_from(["film", "news"]),
@@ -336,7 +345,7 @@ NEW = st.builds(
             "createdAt": st.sampled_from([NOW - 2, NOW - 1, NOW]),
             "resolutions": st.dictionaries(NAMES, URIS),
             "metadata": st.dictionaries(NAMES, SCALARS),
-            "thumbnails": st.dictionaries(NAMES, st.fixed_dictionaries({"url": URIS})),
+            "thumbnails": st.dictionaries(NAMES, st.fixed_dictionaries({"url": ADDRESSES})),
         },
         most=6,
     ),

@@ -93,10 +93,16 @@ function Series({ video: { seriesId, season, episode } }) {
     ${season !== undefined && html` season ${count(season)}`}${episode !== undefined && html` episode ${count(episode)}`}`;
 }
 
+/** @param {number | undefined} bytes */
+const sizeOf = (bytes) => bytes !== undefined && ` ${size(bytes)}`;
+
+/** @param {string | undefined} address */
+const shown = (address) => address !== undefined && !isStored(address) && html` <code>${address}</code>`;
+
 /** @param {{ video: Shown }} props */
 function Film({ video }) {
   const { source, failure, frameRate } = video;
-  const renditions = Object.entries(video.resolutions);
+  const renditions = Object.keys(video.resolutions ?? video.renditions ?? {});
   const read = {
     duration: video.duration !== undefined && duration(video.duration),
     fileSize: video.fileSize !== undefined && size(video.fileSize),
@@ -117,7 +123,7 @@ function Film({ video }) {
           ${read[name] && html`<${Typed}>${read[name]}<//>${origin && html` <small class=${`origin origin-${origin}`}>${ORIGINS[origin]}</small>`}`}<//>`;
       })}
       <${Fact} label="Versions" wide>${renditions.length > 0 && html`<ul class="plain">
-        ${renditions.map(([name, address]) => html`<li key=${name}><strong>${name}</strong>${!isStored(address) && html` <code>${address}</code>`}</li>`)}</ul>`}<//>
+        ${renditions.map((name) => html`<li key=${name}><strong>${name}</strong>${sizeOf(video.renditions?.[name]?.size)}${shown(video.resolutions?.[name])}</li>`)}</ul>`}<//>
       <${Fact} label="Upload">${source && html`<${Typed}>${source.contentType}<//>, ${size(source.fileSize)}, <${Time} at=${source.arrivedAt} />`}<//>
       <${Fact} label="Failure" wide>${failure && html`${failure.job}: <${Typed}>${failure.reason}<//> <small><${Time} at=${failure.at} /></small>`}<//>
     </dl>`;

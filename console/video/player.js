@@ -43,7 +43,7 @@ function Film({ video, isOwner, user, viewed, playing, texts, route }) {
   };
   const [showing] = useState(() => new Showing(video.videoId, () => draw({}), began));
   const isDefined = useChrome();
-  const made = Object.keys(video.resolutions ?? {}).join();
+  const made = Object.keys(video.resolutions ?? video.renditions ?? {}).join();
   const { poster } = video.thumbnails ?? {};
   useEffect(() => void showing.ask(), [video.status, video.visibility, video.expiresAt, video.publishAt, made, poster?.url, texts]);
   // Where a link leads, in seconds, and the language in which something is said there.

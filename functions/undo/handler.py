@@ -70,7 +70,7 @@ class Undo:
         return respond(
             200,
             {
-                "video": self.links.shown(reverted.document),
+                "video": self.links.shown(reverted.document, is_own=True),
                 **fitting({"changes": reverted.changes}, LARGEST_CHANGES),
                 "skipped": [left.document() for left in reverted.skipped],
                 "dryRun": dry_run,

@@ -79,7 +79,7 @@ class Videos:
         # Relative to /v1/videos, so that it holds behind a proxy that serves it below another path.
         return respond(
             201,
-            self.links.shown(document),
+            self.links.shown(document, is_own=True),
             version=document["version"],
             headers={"Location": f"videos/{document['videoId']}"},
         )
@@ -93,10 +93,11 @@ class Videos:
         place = Place(query.region, accepted_languages(request.headers.get("accept-language")))
         video_id, caller, now = request.video_id(), request.caller, request.now
         if query.include:
-            document, version = self.title_page.read_with(video_id, caller, now, query.include, place)
+            fetched = self.title_page.read_with(video_id, caller, now, query.include, place)
         else:
-            document, version = self.title_page.read(video_id, caller, now, query.fields, place)
-        return respond(200, self.links.shown(document), request=request, version=version, headers=VARY)
+            fetched = self.title_page.read(video_id, caller, now, query.fields, place)
+        shown = self.links.shown(fetched.document, is_own=fetched.is_own)
+        return respond(200, shown, request=request, version=fetched.version, headers=VARY)
 
     def _past(self, request: Request, query: GetVideo) -> Answer:
         """The video as it was."""
@@ -123,7 +124,7 @@ class Videos:
             as_of=query.as_of or 0,
             fields=query.fields,
         )
-        return respond(200, self.links.shown(document), request=request, version=version, headers=VARY)
+        return respond(200, self.links.shown(document, is_own=True), request=request, version=version, headers=VARY)
 
     def patch(self, request: Request) -> Answer:
         """PATCH /v1/videos/{videoId}"""
@@ -137,7 +138,7 @@ class Videos:
             lambda item: video.patched(item, patch, request.now),
             matches=request.matches,
         )
-        return respond(200, self.links.shown(document), version=document["version"])
+        return respond(200, self.links.shown(document, is_own=True), version=document["version"])
 
     def delete(self, request: Request) -> Answer:
         """DELETE /v1/videos/{videoId}"""
@@ -162,7 +163,7 @@ class Videos:
             matches=request.matches,
             once=request.once(video_id),
         )
-        return respond(200, self.links.shown(document), version=document["version"])
+        return respond(200, self.links.shown(document, is_own=True), version=document["version"])
 
     def batch_get(self, request: Request) -> Answer:
         """POST /v1/videos/batch-get"""
@@ -170,7 +171,11 @@ class Videos:
 
         wanted = list(dict.fromkeys(VideoIds.parse(request.content(JSON)).videoIds))
         videos = self.store.read_many(wanted, request.caller, request.now)
-        shown = {video_id: self.links.shown(videos[video_id]) for video_id in wanted if video_id in videos}
+        shown = {
+            video_id: self.links.shown(videos[video_id], is_own=request.caller.owns(videos[video_id]["userId"]))
+            for video_id in wanted
+            if video_id in videos
+        }
         items = fitting(shown.values())
         return respond(
             200,

@@ -39,7 +39,7 @@ from shared.videos.batch_models import (
     VideoIds,
 )
 from shared.videos.batches import LARGEST_CHANGES
-from shared.videos.documents import FIELDS, OWNER_FIELDS, SUMMARY_FIELDS
+from shared.videos.documents import FIELDS, OWNER_FIELDS, PLAYING_FIELDS, SUMMARY_FIELDS
 from shared.videos.models import NewVideo, VideoContent, VideoPatch
 from shared.videos.video import GRACE_SECONDS, PROBED
 from shared.web.answers import LARGEST_ANSWER
@@ -360,11 +360,31 @@ def schemas() -> Schema:
         "schemaVersion": {"type": "integer", "minimum": 1},
     }
     video = {name: (server | content["properties"])[name] for name in FIELDS}
+    video["resolutions"]["description"] += ". Shown to its owner and admins; others see `renditions`"
+    video["thumbnails"]["description"] = "Pictures by name. Those at S3 URIs are shown to its owner and admins"
     summary = {name: video.get(name, {"type": "string", "description": "URL of the poster"}) for name in SUMMARY_FIELDS}
     summary["viewCount"] = {**video["viewCount"], "description": "With `include=stats`"}
-    always = {*content["required"], *server} - {*OWNER_FIELDS, "viewCount", "origins"}
+    always = {*content["required"], *server} - {"purgeAt", "source", "failure", "viewCount", "origins"}
     required = [name for name in FIELDS if name in always]
-    fetched = video | {LOCAL_TITLE: ref("FittingTitle"), "included": ref("Included")}
+    size = {"type": "integer", "minimum": 1, "description": "Bytes, if they are known"}
+    playing: Schema = {
+        "renditions": {
+            "type": "object",
+            "description": "In place of `resolutions` for others than the owner and admins: what there is to play, by name. Left out while there is "
+            "nothing",
+            "propertyNames": content["properties"]["resolutions"].get("propertyNames", {"type": "string"}),
+            "additionalProperties": object_of({"size": size}, optional=("size",)),
+        },
+        "playback": {
+            "type": "string",
+            "description": "With `renditions`: the path of the operation that answers with their URLs",
+        },
+    }
+    fetched = (
+        video
+        | {name: playing[name] for name in PLAYING_FIELDS}
+        | {LOCAL_TITLE: ref("FittingTitle"), "included": ref("Included")}
+    )
     without: Schema = {
         "without": {
             "type": "array",
@@ -379,7 +399,7 @@ def schemas() -> Schema:
             "type": "object",
             "description": "A video with its view count, and what `region` and `include` asked for",
             "properties": fetched,
-            "required": [*required, "viewCount"],
+            "required": [*(name for name in required if name not in OWNER_FIELDS), "viewCount"],
         },
         "PartialVideo": _partial(fetched | without, "schemaVersion"),
         "PastVideo": {

@@ -23,7 +23,7 @@ from shared.relations.credits import (
 from shared.relations.ratings import ratings_document
 from shared.schema import CREDIT, JOB, PARTITION_KEY, RATING_TOTALS, RELEASE, SORT_KEY, VIDEO, VIEW_COUNTER, Entity
 from shared.videos.access import seen_by
-from shared.videos.catalogue import VideoStore
+from shared.videos.catalogue import Fetched, VideoStore
 from shared.videos.documents import document_for
 from shared.web.answers import fitting
 from shared.web.paging import Pages
@@ -113,23 +113,20 @@ class TitlePage:
         self.table = videos.table
         self.pages = pages
 
-    def read(
-        self, video_id: str, caller: Caller, now: int, fields: Sequence[str], place: Place
-    ) -> tuple[dict[str, Any], int]:
-        """The document with its title in a place, and its version; only some fields, if any are named."""
+    def read(self, video_id: str, caller: Caller, now: int, fields: Sequence[str], place: Place) -> Fetched:
+        """The document with its title in a place; only some fields, if any are named."""
         localised = LOCAL_TITLE in fields if fields else bool(place)
         if not localised:
             return self.videos.read(video_id, caller, now, fields)
         needed = [name for name in fields if name != LOCAL_TITLE]
         # What stands in for a local title must be read with it.
-        document, version = self.videos.read(video_id, caller, now, [*needed, "title", "language"] if fields else ())
+        fetched = self.videos.read(video_id, caller, now, [*needed, "title", "language"] if fields else ())
+        document = fetched.document
         document[LOCAL_TITLE] = local_title(document, self._releases(video_id, place), place)
-        return {name: document[name] for name in fields or document if name in document}, version
+        return fetched._replace(document={name: document[name] for name in fields or document if name in document})
 
-    def read_with(
-        self, video_id: str, caller: Caller, now: int, sections: Sequence[str], place: Place
-    ) -> tuple[dict[str, Any], int]:
-        """The document with these sections (shared.queries.SECTIONS) as `included`, its title in a place, and its version.
+    def read_with(self, video_id: str, caller: Caller, now: int, sections: Sequence[str], place: Place) -> Fetched:
+        """The document with these sections (shared.queries.SECTIONS) as `included`, and its title in a place.
 
         One Query for all of them, and a GetItem for the counter, with a BatchGetItem if it is spread. When there is more
         than LARGEST_SECTION items, or 1 MB, what comes after it has a Query of its own. What is not read then, or is more
@@ -158,7 +155,7 @@ class TitlePage:
             included["tags"] = document.get("tags", [])
         if "jobs" in sections and caller.owns(video["userId"]):
             included["jobs"] = [job_document(job) for job in owned_jobs(video, partition.section("jobs").items)]
-        return document | {"included": included}, video["version"]
+        return Fetched(document | {"included": included}, video["version"], caller.owns(video["userId"]))
 
     def _releases(self, video_id: str, place: Place) -> list[Item]:
         """The releases that may have the title: the region's, or else the first ones of all."""

@@ -187,7 +187,7 @@ class Batches:
         return self._store.change(operation.video_id, caller, now, work.apply, matches=work.matches, write_id=write_id)
 
     def _shown(self, item: Item) -> dict[str, Any]:
-        return self._links.shown(document(item))
+        return self._links.shown(document(item), is_own=True)
 
 
 def _edition(position: int, operation: PatchOperation | DeleteOperation, edit: Callable[[Item], Item]) -> _Operation:

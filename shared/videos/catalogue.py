@@ -5,7 +5,7 @@ The lists are in shared/videos/lists.py.
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 from shared.aws.dynamodb import Table, Write
 from shared.aws.expressions import Expression, change_between
@@ -32,13 +32,22 @@ from shared.videos.access import (
     seen_by,
 )
 from shared.videos.counters import COUNT, ViewCounters
-from shared.videos.documents import MADE_IN, READ, SUMMARY_FIELDS, document, document_for
+from shared.videos.documents import MADE_IN, PLAYING_FIELDS, READ, SUMMARY_FIELDS, document, document_for
 from shared.videos.entries import as_read, entry_moves, own_entries
 from shared.videos.video import is_listed, stamp, upgraded
 from shared.web.idempotency import Once, in_flight
 
 CHANGE_ATTEMPTS = 10
 """How often a change without If-Match is tried again when others change the video meanwhile."""
+
+
+class Fetched(NamedTuple):
+    """A video as a caller reads it."""
+
+    document: dict[str, Any]
+    version: int
+    is_own: bool
+    """Whether the caller may change the video, and so sees where it is stored."""
 
 
 class VideoStore:
@@ -122,8 +131,8 @@ class VideoStore:
         else:
             self.table.transact([*record, *writes])
 
-    def read(self, video_id: str, caller: Caller, now: int, fields: Sequence[str] = ()) -> tuple[dict[str, Any], int]:
-        """The document and its version, if the caller may see it; only some fields, if any are named.
+    def read(self, video_id: str, caller: Caller, now: int, fields: Sequence[str] = ()) -> Fetched:
+        """The document, if the caller may see it; only some fields, if any are named.
 
         One BatchGetItem for video and counter, and one more for the shards of a counter that is spread; one GetItem when
         `fields` leaves the counter out.
@@ -137,7 +146,8 @@ class VideoStore:
             video, counter = self.table.get_all([key, counter_key], attributes=_needed(fields) if fields else ())
         item = seen_by(video, caller, now)
         whole = document_for(caller, item, self.counters.counts({video_id: counter})[video_id])
-        return {name: whole[name] for name in fields or whole if name in whole}, item["version"]
+        shown = {name: whole[name] for name in fields or whole if name in whole}
+        return Fetched(shown, item["version"], caller.owns(item["userId"]))
 
     def read_many(self, video_ids: Sequence[str], caller: Caller, now: int) -> dict[str, dict[str, Any]]:
         """The documents of those of up to 100 different videos that the caller may see.
@@ -267,6 +277,8 @@ class VideoStore:
 def _needed(fields: Sequence[str]) -> dict[str, None]:
     """The attributes of video and counter that these fields, their ETag and the check of the caller need."""
     both = [*fields, *(MADE_IN[name] for name in fields if name in MADE_IN)]
+    if any(name in PLAYING_FIELDS for name in fields):
+        both += ["videoId", "resolutions", MADE_IN["resolutions"]]
     return dict.fromkeys([*both, "version", *COUNT, *VISIBILITY_ATTRIBUTES])
 
 

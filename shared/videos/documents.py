@@ -64,8 +64,11 @@ SUMMARY_FIELDS = (
 )
 """What a listing shows of each video: what the indexes project."""
 
-OWNER_FIELDS = (TTL_ATTRIBUTE, "source", "failure")
+OWNER_FIELDS = (TTL_ATTRIBUTE, "source", "failure", "resolutions")
 """What only a video's owner and admins are shown."""
+
+PLAYING_FIELDS = ("renditions", "playback")
+"""What others are shown in place of `resolutions`, if there are any: what can be played, and where."""
 
 READ = (*(name for name in FIELDS if name != "viewCount"), "pictures")
 """The attributes of an item that its document, and who may see it, follow from; an item has a third more."""
@@ -115,10 +118,26 @@ def document_for(caller: Caller, item: Item, view_count: int) -> dict[str, Any]:
     """The document as GET shows it to a caller who may see the video."""
     whole = document(item, view_count)
     if not caller.owns(item["userId"]):
+        whole |= _playing(item)
         # Strangers see no dates of what they could not see then, and nothing of how it was made.
         for name in OWNER_FIELDS:
             whole.pop(name, None)
     return whole
+
+
+def _playing(item: Item) -> dict[str, Any]:
+    """The PLAYING_FIELDS; the size of a rendition is known if a transcoder has reported it."""
+    addresses, source = with_made(item)["resolutions"], item.get("source", {})
+    if not addresses or "videoId" not in item:  # without its id only other fields of the item were asked for
+        return {}
+    made, sizes = source.get("made", {}), source.get("sizes", {})
+    return {
+        "renditions": {
+            name: {"size": sizes[name]} if name in sizes and made.get(name) == addresses[name] else {}
+            for name in sorted(addresses)
+        },
+        "playback": f"/v1/videos/{item['videoId']}/playback",
+    }
 
 
 def summary(item: Item, fields: Sequence[str] = ()) -> dict[str, Any]:

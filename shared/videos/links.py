@@ -14,6 +14,11 @@ THUMBNAILS = "thumbnails/"
 """The folder of the media bucket that is served."""
 
 
+def is_stored(url: str) -> bool:
+    """Whether the address is one of S3, and not a URL that a browser reads."""
+    return url.startswith("s3://")
+
+
 @dataclass(frozen=True)
 class Links:
     """The bucket of pictures, and the URL that stands for it."""
@@ -21,15 +26,24 @@ class Links:
     bucket: str
     url: str
 
-    def shown(self, document: dict[str, Any]) -> dict[str, Any]:
-        """A document or summary with URLs in place of the URIs of served objects."""
+    def shown(self, document: dict[str, Any], *, is_own: bool = False) -> dict[str, Any]:
+        """A document or summary with URLs in place of the URIs of served objects.
+
+        Pictures at other S3 URIs, which clients wrote, are left out unless the document is for the owner or an admin (`is_own`):
+        only they see where a video is stored.
+        """
         result = dict(document)
         if "thumbnails" in result:
-            result["thumbnails"] = {
+            pictures = {
                 name: picture | {"url": self._url(picture["url"])} for name, picture in result["thumbnails"].items()
             }
+            result["thumbnails"] = {
+                name: picture for name, picture in pictures.items() if is_own or not is_stored(picture["url"])
+            }
         if "poster" in result:
-            result["poster"] = self._url(result["poster"])
+            poster = self._url(result.pop("poster"))
+            if is_own or not is_stored(poster):
+                result["poster"] = poster
         return result
 
     def stored(self, content: dict[str, Any], at: str = "") -> dict[str, Any]:

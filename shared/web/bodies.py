@@ -7,7 +7,6 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
 
 from shared.core.errors import InvalidContent, MalformedJson, pointer
-from shared.web.messages import detail, malformed
 
 MOST_ERRORS = 50
 """How many faults an answer names: a body can hold a hundred thousand, and Lambda answers with 6 MB at most."""
@@ -45,6 +44,8 @@ class NoContent(Content):
 
 
 def _problem(error: ValidationError, refusals: Mapping[str, str]) -> MalformedJson | InvalidContent:
+    from shared.web.messages import malformed  # which only bodies that are refused need
+
     faults = error.errors(include_url=False)
     if faults[0]["type"] == "json_invalid":
         return MalformedJson(malformed(faults[0]))
@@ -59,4 +60,6 @@ def _problem(error: ValidationError, refusals: Mapping[str, str]) -> MalformedJs
 def _explained(error: ErrorDetails, refusals: Mapping[str, str]) -> str:
     if error["type"] == "extra_forbidden" and len(error["loc"]) == 1 and str(error["loc"][0]) in refusals:
         return refusals[str(error["loc"][0])]
+    from shared.web.messages import detail
+
     return detail(error)

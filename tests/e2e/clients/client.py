@@ -61,7 +61,7 @@ def use(base_url: str, token: str, category: str, film: bytes) -> dict[str, obje
 
         include = [GetVideoIncludeItem.RATINGS, GetVideoIncludeItem.TAGS]
         fetched = body(FetchedVideo, get_video.sync(video_id, client=client, include=include))
-        renditions: int = len(fetched.resolutions.additional_properties)
+        renditions: int = len(fetched.resolutions.additional_properties) if fetched.resolutions else 0
         if not fetched.included or not fetched.included.ratings:
             raise ValueError("nothing is included")
         average: float | None = fetched.included.ratings.average

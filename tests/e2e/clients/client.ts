@@ -39,7 +39,7 @@ export async function use(baseUrl: string, token: string, category: string, film
     await client.GET("/v1/videos/{videoId}", { params: { path, query: { include: ["ratings", "tags"] } } }),
   );
   if (!("schemaVersion" in fetched)) throw new Error("it is not whole");
-  const renditions: number = Object.keys(fetched.resolutions).length;
+  const renditions: number = Object.keys(fetched.resolutions ?? {}).length;
   const average: number | null | undefined = fetched.included?.ratings?.average;
 
   const partial = body(
