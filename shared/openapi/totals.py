@@ -82,11 +82,11 @@ OPERATIONS: dict[str, Operation] = {
     ),
     "getUser": Operation(
         "Read the totals of a user",
-        "For the user and admins; zeros for an unknown user. The counts of videos are some seconds behind, and exact "
+        "For the user and admins; zeros for an unknown user, but 404 if the id of one has a slash. The counts of videos are some seconds behind, and exact "
         "once all changes are processed. Until it is removed for good, a deleted video counts as deleted, and an expired "
         "one in its status.",
         {200: {"description": "The totals", **json_content(ref("User"), USER)}},
-        (errors.InvalidParameter, errors.Forbidden),
+        (errors.InvalidParameter, errors.Forbidden, errors.NotFound),
         (_USER_ID,),
     ),
 }

@@ -17,10 +17,9 @@ class TotalsStore:
     def __init__(self, table: Table) -> None:
         self.table = table
 
-    def user(self, user_id: str) -> dict[str, Any]:
-        """How much a user has; zeros when nothing was counted. Some seconds behind the videos."""
-        counts = self.table.get(PROFILE.key(userId=user_id), attributes=(*PROFILE_COUNTS, "playlists")) or {}
-        return user_document(user_id, counts)
+    def user(self, user_id: str) -> Item | None:
+        """How much a user has; None if nothing was ever counted. Some seconds behind the videos."""
+        return self.table.get(PROFILE.key(userId=user_id), attributes=(*PROFILE_COUNTS, "playlists"))
 
     def tags(self, limit: int, after: Position | None) -> tuple[list[dict[str, Any]], Position | None]:
         """Up to `limit` tags after a position, the most used first, and where to go on; ties are in reverse order."""

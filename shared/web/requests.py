@@ -26,6 +26,7 @@ LARGEST_BODY = 1_000_000
 """Bytes; API Gateway itself stops at 10 MB, Lambda at 6 MB."""
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
+_REPLACEMENT = "\N{REPLACEMENT CHARACTER}".encode()
 
 QueryType = TypeVar("QueryType", bound=Query)
 
@@ -58,7 +59,7 @@ class Request:
     @cached_property
     def body(self) -> bytes:
         """The body as sent; raises ContentTooLarge. Read only by operations that take one."""
-        return _body(self.event)
+        return _body(self.event, self.headers.get("content-length"))
 
     def video_id(self) -> str:
         """The videoId of the path in its canonical form; raises InvalidParameter when it is not a UUID."""
@@ -127,15 +128,28 @@ class Request:
         return kind(self.query)
 
 
-def _body(event: Mapping[str, Any]) -> bytes:
+def _body(event: Mapping[str, Any], length: str | None) -> bytes:
+    """The bytes that the client sent, of the length that Content-Length says."""
     body = event.get("body") or ""
     # Base64 takes four characters for three bytes, so no oversized body is decoded.
     if len(body) > LARGEST_BODY * 4 / 3 + 4:
         raise ContentTooLarge(f"A body may have at most {LARGEST_BODY:,} bytes.")
     try:
-        content = base64.b64decode(body, validate=True) if event.get("isBase64Encoded") else body.encode()
+        content = base64.b64decode(body, validate=True) if event.get("isBase64Encoded") else _sent(body, length)
     except ValueError as error:
         raise MalformedJson("The body is not valid base64.") from error
     if len(content) > LARGEST_BODY:
         raise ContentTooLarge(f"A body may have at most {LARGEST_BODY:,} bytes.")
+    return content
+
+
+def _sent(text: str, length: str | None) -> bytes:
+    """A text as the client sent it.
+
+    A gateway that hands bodies on as text puts U+FFFD where bytes are not UTF-8, mostly of another length. Then these are bytes
+    again that no parser takes for UTF-8.
+    """
+    content = text.encode()
+    if length is not None and length != str(len(content)):
+        return content.replace(_REPLACEMENT, b"\xff")
     return content

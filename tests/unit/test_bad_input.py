@@ -397,6 +397,29 @@ def test_a_body_in_base64_is_read(api: Api) -> None:
     assert api.request("POST", "/v1/videos", body=b'{"title": "t"}', headers=JSON).status == 201
 
 
+def _of_bytes(content: bytes, headers: dict[str, str]) -> dict[str, Any]:
+    """The event that a gateway makes of a body which it hands on as text."""
+    headers = {"content-type": "application/json", "content-length": str(len(content)), **headers}
+    text = content.decode(errors="replace")
+    return make_event("POST", "/v1/videos", text, "", headers, "alice", "videos/write", ROUTES[0])
+
+
+@pytest.mark.parametrize("title", [b"\xff", b"caf\xe9", b"\xe4\xf6\xfc", b"\xed\xa0\x80", b"ok \xc3\x28"])
+def test_bytes_that_a_gateway_replaced_because_they_are_not_utf_8_are_refused(api: Api, title: bytes) -> None:
+    answer = api.handlers["videos"](_of_bytes(b'{"title": "' + title + b'"}', {}), Context())
+    assert answer["statusCode"] == 400
+    assert json.loads(answer["body"])["detail"].startswith("The body is not JSON: a string is not UTF-8")
+
+
+@pytest.mark.parametrize("headers", [{}, {"content-length": ""}], ids=["with its length", "without its length"])
+def test_a_replacement_character_that_a_client_sent_is_stored(api: Api, headers: dict[str, str]) -> None:
+    event = _of_bytes('{"title": "\N{REPLACEMENT CHARACTER}"}'.encode(), headers)
+    if headers:
+        del event["headers"]["content-length"]
+    answer = api.handlers["videos"](event, Context())
+    assert (answer["statusCode"], json.loads(answer["body"])["title"]) == (201, "\N{REPLACEMENT CHARACTER}")
+
+
 @pytest.mark.parametrize(
     "path", ["/v1/people/{}/videos", "/v1/videos/{}", "/v1/playlists/{}/entries", "/v1/webhooks/{}"]
 )

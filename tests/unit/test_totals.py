@@ -80,6 +80,11 @@ class TestUsers:
         answer = api.handlers["totals"](event, Context())
         assert json.loads(answer["body"])["userId"] == "50%25"
 
+    @pytest.mark.parametrize("path", ["/v1/users/imdb/totals", "/v1/users/imdb%2Ftotals", "/v1/users/alice/"])
+    def test_a_path_below_a_user_is_no_user_without_anything(self, api: Api, path: str) -> None:
+        assert api.get(path, user="admin").status == 404
+        assert api.get(path, user="bob").status == 403
+
     def test_no_parameter_is_known(self, api: Api) -> None:
         assert api.get("/v1/users/alice", query="x=1").status == 400
 
