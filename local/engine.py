@@ -471,6 +471,21 @@ def mend(keeper: Keeper | None) -> None:
         return {name: value for name, value in answer_browsers(*arguments).items() if name != "Vary"}
 
     apigateway._cors_response_headers = keep_vary  # all origins get the same answer
+    check_token = apigateway._validate_jwt_authorizer
+
+    async def challenge(route: Any, authorizer: Any, headers: dict[str, str], *rest: Any) -> Any:
+        """Check a token; the refusal names the scheme, and the error of a token that was sent, as API Gateway does."""
+        claims, scopes, refusal = await check_token(route, authorizer, headers, *rest)
+        if refusal and refusal[0] == 401:
+            status, answer_headers, body = refusal
+            sent = "authorization" in headers
+            scheme = (
+                'Bearer scope="" error="invalid_token" error_description="the token is not valid"' if sent else "Bearer"
+            )
+            refusal = status, answer_headers | {"WWW-Authenticate": scheme}, body
+        return claims, scopes, refusal
+
+    apigateway._validate_jwt_authorizer = challenge
     lambda_svc._poll_dynamodb_streams = read_streams
     trim, trimming = dynamodb._trim_stream_records, threading.Lock()
 

@@ -231,6 +231,9 @@ def _error_response(status: int, kinds: Sequence[type[ServiceError]], *, from_ga
         what.append(f"{description} (gateway)")
         content[JSON] = {"schema": ref("GatewayError"), "example": {"message": message}}
     response: Schema = {"description": "; or ".join(what), "content": content}
+    if status == 401:
+        challenge = "The scheme `Bearer`, and what is wrong with the token, if one was sent"
+        response["headers"] = {"WWW-Authenticate": {"description": challenge, "schema": {"type": "string"}}}
     if status == 503 or _WAIT & set(kinds):
         response["headers"] = {
             "Retry-After": {"description": "Seconds to wait", "schema": {"type": "string", "pattern": "^[0-9]+$"}}

@@ -30,13 +30,14 @@ class TestTokens:
             if route.scope:
                 path = re.sub(r"{\w+}", "3f2504e0-4f89-41d3-9a0c-0305e82c3301", route.path)
                 reply = service.request(route.method, path, user=None)
-                answers[route.operation] = reply.status_code, reply.json()
-        assert answers == dict.fromkeys(answers, (401, {"message": "Unauthorized"}))
+                answers[route.operation] = reply.status_code, reply.json(), reply.headers["www-authenticate"]
+        assert answers == dict.fromkeys(answers, (401, {"message": "Unauthorized"}, "Bearer"))
 
     def test_gateway_refuses_bad_tokens(self, service: Service) -> None:
         for what, token in service.bad_tokens.items():
             reply = service.request("GET", "/v1/videos", headers={"Authorization": f"Bearer {token}"})
             assert (reply.status_code, reply.json()) == (401, {"message": "Unauthorized"}), what
+            assert 'error="invalid_token"' in reply.headers["www-authenticate"], what
 
     def test_functions_receive_the_scopes_of_the_token(self, service: Service) -> None:
         refused = service.request("GET", "/v1/videos?status=ready", "alice")

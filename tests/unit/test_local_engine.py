@@ -33,6 +33,7 @@ TWENTY_THOUSAND = 20_000
 def ministack(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """MiniStack's modules in this process, empty, and whole again afterwards."""
     for module, names in {
+        apigateway: ("_cors_response_headers", "_validate_jwt_authorizer"),
         dynamodb: ("_set_item", "_remove_item", "_items_replaced", "_trim_stream_records", "get_state"),
         lambda_svc: ("_poll_dynamodb_streams",),
         sqs: ("_queue_url_for_account",),
@@ -56,6 +57,28 @@ def _forget() -> None:
     lambda_svc._esms.clear()
     lambda_svc._dynamodb_stream_positions.clear()
     lambda_svc._esm_backoff_until.clear()
+
+
+@pytest.mark.parametrize(
+    ("headers", "challenge"),
+    [
+        ({}, "Bearer"),
+        (
+            {"authorization": "Bearer a.b.c"},
+            'Bearer scope="" error="invalid_token" error_description="the token is not valid"',
+        ),
+    ],
+    ids=["no token", "a bad token"],
+)
+def test_a_request_without_a_valid_token_is_challenged_as_on_aws(headers: dict[str, str], challenge: str) -> None:
+    mend(None)
+    authorizer = {"identitySource": ["$request.header.Authorization"], "jwtConfiguration": {}}
+    refused = asyncio.run(apigateway._validate_jwt_authorizer({}, authorizer, headers, {}))
+    assert refused == (
+        None,
+        None,
+        (401, {"Content-Type": "application/json", "WWW-Authenticate": challenge}, b'{"message": "Unauthorized"}'),
+    )
 
 
 def call(operation: str, **parameters: Any) -> dict[str, Any]:
