@@ -13,6 +13,7 @@ from shared.web.paging import LONGEST_PAGE, Paged
 from shared.web.parameters import (
     LANGUAGE,
     Choice,
+    Flag,
     Integer,
     Names,
     Order,
@@ -147,12 +148,10 @@ class SimilarVideos(Query):
 class BatchVideos(Query):
     """POST /v1/videos/batch"""
 
-    dry_run = Choice(
+    dry_run = Flag(
         "dryRun",
         "`true`: only say what each operation would return and change. Nothing is written; each operation sees what "
         "the ones before it would leave",
-        {"true": True, "false": False},
-        default=False,
     )
 
 
@@ -240,11 +239,9 @@ class GetRevert(Paged):
 class RevertVideo(Query):
     """POST /v1/videos/{videoId}/revert"""
 
-    dry_run = Choice(
+    dry_run = Flag(
         "dryRun",
         "`true`: only say what would change; nothing is written",
-        {"true": True, "false": False},
-        default=False,
     )
 
 

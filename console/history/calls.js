@@ -52,13 +52,13 @@ export async function difference(videoId, query, signal) {
  * @param {{ toVersion: number, fields?: string[], force?: string[] }} body @param {{ dryRun: boolean, signal?: AbortSignal }} options
  * @returns {Promise<{ data: Reverted, etag: string | null }>} */
 export async function revert(videoId, version, body, { dryRun, signal }) {
-  const params = { path: { videoId }, query: { dryRun: flag(dryRun) }, header: { "If-Match": version } };
+  const params = { path: { videoId }, query: { dryRun }, header: { "If-Match": version } };
   return ask(api.POST("/v1/videos/{videoId}/revert", { params, body, signal }));
 }
 
 /** @param {string} changesetId @param {string[]} force @param {boolean} dryRun @returns {Promise<Run>} */
 export async function revertSet(changesetId, force, dryRun) {
-  const params = { path: { changesetId }, query: { dryRun: flag(dryRun) } };
+  const params = { path: { changesetId }, query: { dryRun } };
   return (await ask(api.POST("/v1/changesets/{changesetId}/revert", { params, body: { force } }))).data;
 }
 
@@ -88,11 +88,6 @@ export async function patiently(call, { waiting, signal }) {
   } finally {
     if (!signal?.aborted) waiting(false);
   }
-}
-
-/** As the API takes it in a query. @param {boolean} is @returns {"true" | "false"} */
-function flag(is) {
-  return is ? "true" : "false";
 }
 
 /** @param {number} seconds */

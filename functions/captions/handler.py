@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from shared.aws.dynamodb import Table, make_client
 from shared.aws.s3 import ObjectGone, Objects, object_uri
@@ -31,6 +31,9 @@ from shared.web.http import make_handler as make_http_handler
 from shared.web.paging import Paged, Pages
 from shared.web.parameters import language_of
 from shared.web.requests import JSON, Request
+
+if TYPE_CHECKING:
+    from shared.captions.reading import Kind
 
 
 class Captions:
@@ -81,17 +84,16 @@ class Captions:
         from shared.captions.webvtt import write
 
         video_id, language = request.video_id(), _language(request)
-        body = request.content(*FORMATS)
-        kind = FORMATS[request.headers["content-type"].partition(";")[0].strip().lower()]
+        body, kind, place = _captions(request)
         try:
             cues = captions_of(body, kind)
         except InvalidCaptions as error:
             fault = {"line": error.line, "detail": error.reason} if error.line else {"detail": str(error)}
-            raise InvalidContent("The captions are not valid.", errors=[fault]) from error
+            raise InvalidContent("The captions are not valid.", errors=[place | fault]) from error
         written = write(cues).encode()
         if len(written) > MOST_STORED:
             detail = f"As WebVTT the captions have {len(written):,} bytes; {MOST_STORED:,} is the most."
-            raise InvalidContent("The captions are not valid.", errors=[{"detail": detail}])
+            raise InvalidContent("The captions are not valid.", errors=[place | {"detail": detail}])
         name = text_hash(written)
         content = {"text": name, "cues": len(cues), "size": len(written), "origin": "owner"}
 
@@ -142,6 +144,18 @@ class Captions:
             return bool(self.objects.read(object_uri(self.bucket, text_key(video_id, name)), 0, 1))
         except ObjectGone:
             return False
+
+
+def _captions(request: Request) -> "tuple[bytes, Kind, dict[str, str]]":
+    """The captions of a request, their format, and where in the body they are: a pointer in JSON, else nothing."""
+    body = request.content(JSON, *FORMATS)
+    kind = FORMATS.get(request.headers["content-type"].partition(";")[0].strip().lower())
+    if kind:
+        return body, kind, {}
+    from shared.captions.models import CaptionsContent  # pydantic, which files need not
+
+    content = CaptionsContent.parse(body)
+    return content.text.encode(), content.format, {"pointer": "/text"}
 
 
 def _condition(request: Request, document: Callable[[Item], dict[str, Any]]) -> Allows:

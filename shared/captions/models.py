@@ -1,7 +1,7 @@
-"""What clients send about chapters."""
+"""What clients send about captions and chapters."""
 
 from itertools import pairwise
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field
 
@@ -14,6 +14,13 @@ LONGEST_TITLE = 200
 """Characters."""
 LATEST = 360_000_000
 """Milliseconds: a hundred hours."""
+
+
+class CaptionsContent(Content):
+    """The body of `PUT /v1/videos/{videoId}/captions/{language}` as JSON."""
+
+    format: Literal["vtt", "srt"] = Field(description="WebVTT or SubRip")
+    text: str = Field(description="The file")
 
 
 class Chapter(Content):

@@ -3,7 +3,7 @@
 from typing import Any
 
 from shared.captions.cues import MOST_CUES
-from shared.captions.models import LATEST, LONGEST_TITLE, MOST_CHAPTERS, ChaptersContent
+from shared.captions.models import LATEST, LONGEST_TITLE, MOST_CHAPTERS, CaptionsContent, ChaptersContent
 from shared.captions.store import FORMATS, MOST_LANGUAGES, ORIGINS, SUBRIP, TYPE
 from shared.core import errors
 from shared.openapi.relations import ETAG_OF_ALL, IF_MATCH, IF_NEW, LANGUAGE, PAGE_ERRORS, WRITE_ERRORS, page
@@ -80,13 +80,19 @@ OPERATIONS: dict[str, Operation] = {
     ),
     "putCaptions": Operation(
         "Write the captions in a language",
-        f"In WebVTT (`{TYPE}`) or SubRip (`{SUBRIP}`), in UTF-8, with {MOST_CUES:,} cues at most. They are kept as WebVTT. 422 names the "
-        f"`line` of the first mistake. A video has captions in {MOST_LANGUAGES} languages at most. "
+        f"In WebVTT (`{TYPE}`) or SubRip (`{SUBRIP}`), in UTF-8, or either as JSON, with {MOST_CUES:,} cues at most. They are kept as WebVTT. "
+        f"422 names the `line` of the first mistake. A video has captions in {MOST_LANGUAGES} languages at most. "
         "Replaces all of what was there; sending the same again changes nothing.",
         _written("Captions", CAPTIONS),
-        (*(error for error in BODY_ERRORS if error is not errors.MalformedJson), *WRITE_ERRORS, errors.LimitReached),
+        (*BODY_ERRORS, *WRITE_ERRORS, errors.LimitReached),
         (VIDEO_ID, LANGUAGE, IF_MATCH, IF_NEW),
-        {"required": True, "content": {kind: _text(SUBRIP_TEXT if kind == SUBRIP else TEXT) for kind in FORMATS}},
+        {
+            "required": True,
+            "content": {
+                JSON: {"schema": ref("CaptionsContent"), "example": {"format": "vtt", "text": TEXT}},
+                **{kind: _text(SUBRIP_TEXT if kind == SUBRIP else TEXT) for kind in FORMATS},
+            },
+        },
     ),
     "deleteCaptions": _removing("Remove the captions in a language", "", LANGUAGE),
     "getChapters": Operation(
@@ -120,7 +126,7 @@ def schemas() -> Schema:
     start: Schema = {"type": "integer", "minimum": 0, "maximum": LATEST, "description": "In milliseconds"}
     title: Schema = {"type": "string", "minLength": 1, "maxLength": LONGEST_TITLE}
     shown = object_of({"start": start, "title": title})
-    return model_schemas(ChaptersContent) | {
+    return model_schemas(CaptionsContent, ChaptersContent) | {
         "Captions": object_of(
             {
                 "videoId": video_id,

@@ -1,10 +1,14 @@
 """The OpenAPI 3.1 document, made from the route table, the queries, the models and the error tree."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
+from typing import Any, get_args
 
 from shared.core import errors
+from shared.core.change_types import GROUPS, TYPES
 from shared.core.errors import ServiceError
+from shared.core.fields import Visibility
+from shared.core.periods import WINDOWS
 from shared.openapi import (
     audit,
     captions,
@@ -26,6 +30,8 @@ from shared.openapi import (
 )
 from shared.openapi.spec import Operation, ref
 from shared.routes import ROUTES, SCOPES, Route
+from shared.videos.models import LiveStatus
+from shared.videos.video import PROBED, STATUSES
 from shared.web.answers import PROBLEM
 from shared.web.http import CHANGE_SET
 from shared.web.parameters import Query, Schema
@@ -140,9 +146,45 @@ _CHANGE_SET: Schema = {
 }
 
 
+_NAMED: dict[str, Schema] = {
+    "Visibility": {"enum": list(get_args(Visibility))},
+    "Status": {"enum": list(STATUSES), "description": "Where a video is in its life"},
+    "LiveStatus": {"enum": list(get_args(LiveStatus)), "description": "The status of a video that is not deleted"},
+    "Order": {"enum": ["desc", "asc"]},
+    "ChangeType": {"enum": list(TYPES)},
+    "ChangeTypes": {"enum": [*TYPES, *GROUPS], "description": "A type of changes, or all types of one kind of thing"},
+    "ProbedField": {"enum": list(PROBED), "description": "A field that can be read from the film"},
+    "FieldOrigin": {"enum": ["person", "job", "import"]},
+    "AuthorKind": {"enum": ["person", "job", "service"]},
+    "Granularity": {"enum": ["hour", "day"]},
+    "Window": {"enum": list(WINDOWS)},
+    "UnknownField": {"enum": ["viewCount", "updatedAt", "schemaVersion"]},
+}
+"""Enumerations that several schemas have, by the names under which the document has them once."""
+
+
+def _naming(schema: Any, names: Mapping[tuple[str, ...], str]) -> Any:
+    """A part of the document with references in place of the enumerations that have names."""
+    if isinstance(schema, list):
+        return [_naming(element, names) for element in schema]
+    if not isinstance(schema, dict):
+        return schema
+    name = names.get(tuple(schema["enum"])) if isinstance(schema.get("enum"), list) else None
+    if name is None:
+        return {key: _naming(value, names) for key, value in schema.items()}
+    return {key: value for key, value in schema.items() if key not in ("type", "enum")} | ref(name)
+
+
 @cache
 def document() -> Schema:
     """The whole document."""
+    names = {tuple(schema["enum"]): name for name, schema in _NAMED.items()}
+    whole: Schema = _naming(_document(), names)
+    whole["components"]["schemas"] |= {name: {"type": "string"} | schema for name, schema in _NAMED.items()}
+    return whole
+
+
+def _document() -> Schema:
     paths: dict[str, Schema] = {}
     for route in ROUTES:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, _OPERATIONS[route.operation])

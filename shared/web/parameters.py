@@ -102,17 +102,30 @@ class Choice(Parameter[_Value]):
         return {"type": "string", "enum": list(self.meanings), **({"default": default[0]} if default else {})}
 
 
+class Flag(Parameter[bool]):
+    """`true` or `false`; false when left out."""
+
+    def __init__(self, name: str, description: str) -> None:
+        super().__init__(name, description, False)
+
+    def parse(self, text: str) -> bool:
+        if text not in ("true", "false"):
+            raise InvalidParameter.named(self.name, f"must be true or false, not {shown(text)}")
+        return text == "true"
+
+    def schema(self) -> Schema:
+        return {"type": "boolean", "default": False}
+
+
 class Query:
     """The query of a request, with the values of the parameters that its class declares. This class itself declares what
     every operation takes that needs a token.
     """
 
-    explain = Choice(
+    explain = Flag(
         "explain",
         "`true`: the header Server-Timing has each request to DynamoDB by itself, with its index, units, items examined, retries "
         "and conflicts. For admins, and owners where nothing but their own is read",
-        {"true": True, "false": False},
-        default=False,
     )
     parameters: ClassVar[tuple[Parameter[Any], ...]] = (explain,)
 

@@ -29,6 +29,8 @@ ANSWERS = {
     "fetched": {"title": "A film", "viewCount": 0, "tags": ["sea"], "average": None, "renditions": 0},
     "partial": {"title": "A film", "status": "uploaded"},
     "listed": {"title": "A film", "status": "uploaded"},
+    "captions": 1,
+    "rehearsed": {"dryRun": True, "succeeded": 1},
     "sent": 200,
     "upload": "received",
 }

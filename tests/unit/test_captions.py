@@ -130,12 +130,40 @@ def test_the_same_captions_once_more_write_nothing(
     assert [operation.name for operation in of_objects] == ["GetObject"]
 
 
-@pytest.mark.parametrize("kind", ["application/json", "text/plain", "", "text/vtt; charset=iso-8859-1"])
+@pytest.mark.parametrize("kind", ["application/xml", "text/plain", "", "text/vtt; charset=iso-8859-1"])
 def test_another_content_type_is_refused_with_those_that_are_taken(api: Api, film: str, kind: str) -> None:
     reply = put(api, film, kind=kind)
     assert (reply.status, slug(reply)) == (415, "unsupported-media-type")
     assert WEBVTT in reply.json["detail"]
     assert SUBRIP in reply.json["detail"]
+
+
+@pytest.mark.parametrize(("kind", "text"), [("vtt", VTT), ("srt", SRT)])
+def test_captions_in_json_are_stored_as_those_in_a_file(api: Api, film: str, kind: str, text: str) -> None:
+    path = f"/v1/videos/{film}/captions/en"
+    assert api.put(path, {"format": kind, "text": text}).status == 201
+    stored = read(api, film).body
+    assert put(api, film, text, kind=WEBVTT if kind == "vtt" else SUBRIP).status == 200
+    assert read(api, film).body == stored
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "errors"),
+    [
+        ({"format": "vtt", "text": VTT[8:]}, 422, [("/text", 1)]),
+        ({"format": "vtt", "text": VTT.replace("-->", "->")}, 422, [("/text", 3)]),
+        ({"format": "ass", "text": VTT}, 422, [("/format", None)]),
+        ({"text": VTT}, 422, [("/format", None)]),
+        ({"format": "vtt", "text": VTT, "language": "en"}, 422, [("/language", None)]),
+        ({"format": "vtt", "text": "\ud800"}, 400, []),
+    ],
+)
+def test_a_mistake_in_json_is_named_with_its_pointer_and_line(
+    api: Api, film: str, body: dict[str, str], status: int, errors: list[tuple[str, int | None]]
+) -> None:
+    reply = api.put(f"/v1/videos/{film}/captions/en", body)
+    assert reply.status == status
+    assert [(fault["pointer"], fault.get("line")) for fault in reply.json.get("errors", ())] == errors
 
 
 def test_captions_of_more_than_a_million_bytes_are_refused(api: Api, film: str) -> None:

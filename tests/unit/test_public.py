@@ -238,3 +238,31 @@ def _validator(schema: dict[str, Any]) -> Any:
 def test_the_error_tree_is_drawn_as_it_is() -> None:
     drawn = [line for line in (errors.__doc__ or "").splitlines() if "──" in line]
     assert [line.split("── ")[1].split()[0] for line in drawn] == [kind.__name__ for kind in _all_errors()]
+
+
+def _enumerations(schema: Any) -> Iterator[tuple[Any, ...]]:
+    if isinstance(schema, dict):
+        if isinstance(schema.get("enum"), list):
+            yield tuple(schema["enum"])
+        schema = list(schema.values())
+    if isinstance(schema, list):
+        for part in schema:
+            yield from _enumerations(part)
+
+
+def test_each_enumeration_is_in_the_openapi_document_once() -> None:
+    enumerations = list(_enumerations(document()))
+    assert len(enumerations) > 20
+    assert len({*enumerations}) == len(enumerations)
+
+
+def test_parameters_that_are_true_or_false_are_booleans_in_the_openapi_document() -> None:
+    parameters = [
+        parameter["schema"]
+        for path in document()["paths"].values()
+        for operation in path.values()
+        for parameter in operation.get("parameters", ())
+        if parameter.get("name") == "dryRun"
+    ]
+    assert parameters == [{"type": "boolean", "default": False}] * 3
+    assert document()["components"]["parameters"]["explain"]["schema"] == parameters[0]

@@ -9,10 +9,17 @@ from uuid import UUID
 
 import httpx
 from video_metadata_client import AuthenticatedClient
+from video_metadata_client.api.captions import put_captions
 from video_metadata_client.api.uploads import create_upload, get_upload
-from video_metadata_client.api.videos import create_video, get_video, list_videos, patch_video
+from video_metadata_client.api.videos import batch_videos, create_video, get_video, list_videos, patch_video
 from video_metadata_client.api.views import count_view, count_views
 from video_metadata_client.models import (
+    Batch,
+    BatchResult,
+    Captions,
+    CaptionsContent,
+    CaptionsContentFormat,
+    DeleteOperation,
     EndedUpload,
     FetchedVideo,
     GetVideoFieldsItem,
@@ -72,6 +79,12 @@ def use(base_url: str, token: str, category: str, film: bytes) -> dict[str, obje
         page = body(VideoPage, list_videos.sync(client=client, user_id=created.user_id, category=category))
         listed = body(VideoSummary, page.items[0])
 
+        text = "WEBVTT\n\n00:01.000 --> 00:02.000\nThe tide is out.\n"
+        spoken = CaptionsContent(format_=CaptionsContentFormat.VTT, text=text)
+        captions = body(Captions, put_captions.sync(video_id, "en", client=client, body=spoken))
+        deletion = Batch(operations=[DeleteOperation(op="delete", video_id=video_id)])
+        rehearsed = body(BatchResult, batch_videos.sync(client=client, body=deletion, dry_run=True))
+
         wanted = NewUpload(content_type="video/mp4", file_size=len(film))
         begun = body(PutUpload, create_upload.sync(video_id, client=client, body=wanted))
         open_ = body(OpenPutUpload, get_upload.sync(video_id, begun.upload_id, client=client))
@@ -93,6 +106,8 @@ def use(base_url: str, token: str, category: str, film: bytes) -> dict[str, obje
         },
         "partial": partial.to_dict(),
         "listed": {"title": listed.title, "status": listed.status},
+        "captions": captions.cues,
+        "rehearsed": {"dryRun": rehearsed.dry_run, "succeeded": rehearsed.succeeded},
         "sent": sent.status_code,
         "upload": read.state,
     }

@@ -51,6 +51,20 @@ export async function use(baseUrl: string, token: string, category: string, film
   if (first === undefined || !("visibility" in first)) throw new Error("it is not whole");
   const listed: { title: string; status: Video["status"] } = first;
 
+  const text = "WEBVTT\n\n00:01.000 --> 00:02.000\nThe tide is out.\n";
+  const captions = body(
+    await client.PUT("/v1/videos/{videoId}/captions/{language}", {
+      params: { path: { ...path, language: "en" } },
+      body: { format: "vtt", text },
+    }),
+  );
+  const rehearsed = body(
+    await client.POST("/v1/videos/batch", {
+      params: { query: { dryRun: true } },
+      body: { operations: [{ op: "delete", videoId: created.videoId }] },
+    }),
+  );
+
   const begun = body(
     await client.POST("/v1/videos/{videoId}/upload", {
       params: { path },
@@ -76,6 +90,8 @@ export async function use(baseUrl: string, token: string, category: string, film
     fetched: { title: fetched.title, viewCount: fetched.viewCount, tags: fetched.included?.tags, average, renditions },
     partial,
     listed: { title: listed.title, status: listed.status },
+    captions: captions.cues,
+    rehearsed: { dryRun: rehearsed.dryRun, succeeded: rehearsed.succeeded },
     sent: sent.status,
     upload: read.state,
   };
