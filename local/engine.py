@@ -10,6 +10,7 @@ import asyncio
 import json
 import logging
 import os
+import re
 import socket
 import sys
 import tempfile
@@ -486,6 +487,28 @@ def mend(keeper: Keeper | None) -> None:
         return claims, scopes, refusal
 
     apigateway._validate_jwt_authorizer = challenge
+    invoke = apigateway._invoke_lambda_proxy
+
+    async def invoke_with_length(
+        integration: Any,
+        api_id: str,
+        stage: str,
+        path: str,
+        method: str,
+        headers: dict[str, str],
+        body: bytes,
+        *rest: Any,
+        **more: Any,
+    ) -> Any:
+        """Invoke a function. In a body that is not UTF-8, each bad byte becomes U+FFFD, so that the length always tells."""
+        try:
+            (body or b"").decode()
+        except UnicodeDecodeError:
+            headers = headers | {"content-length": str(len(body))}
+            body = re.sub("[\udc80-\udcff]", "\ufffd", body.decode(errors="surrogateescape")).encode()
+        return await invoke(integration, api_id, stage, path, method, headers, body, *rest, **more)
+
+    apigateway._invoke_lambda_proxy = invoke_with_length
     lambda_svc._poll_dynamodb_streams = read_streams
     trim, trimming = dynamodb._trim_stream_records, threading.Lock()
 

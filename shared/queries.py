@@ -81,7 +81,7 @@ class ListVideos(Paged):
     max_duration = Integer("maxDuration", "Filter: at most this many milliseconds", 0, LARGEST_INTEGER, None)
     start = Time("from", "Created at or after this time: epoch seconds or RFC 3339")
     end = Time("to", "Created before this time", LAST_SECOND + 1)
-    ascending = Order("By createdAt")
+    ascending = Order("By createdAt, which is in whole seconds: within one second by id")
     limit, cursor = Paged.limit, Paged.cursor
     fields = Names("fields", "Only these fields: a parameter each, or one with commas", SUMMARY_FIELDS)
     include = Names(
@@ -286,7 +286,7 @@ class ListPlaylists(Paged):
     """GET /v1/playlists"""
 
     user_id = UserId("The owner; the caller when left out")
-    ascending = Order("By createdAt")
+    ascending = Order("By createdAt, which is in whole seconds: within one second by id")
 
 
 class Follows(UserId):

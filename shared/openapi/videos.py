@@ -188,7 +188,7 @@ OPERATIONS: dict[str, Operation] = {
         "List videos, newest first",
         "The first of these selectors that is given decides what is listed: `tag` or `region` (published videos), "
         "`userId` (all videos for their owner, published ones for others), `category` (published videos), `status` (for "
-        "admins); without any, all published videos. With your own `userId`, `tag` filters that "
+        "admins); without any, all published videos. Videos of one second are in the order of their ids. With your own `userId`, `tag` filters that "
         f"list. All other parameters filter. A page is full unless {EXAMINED_BUDGET} items were examined for it, or its time "
         "is up; then it is short, "
         "and `nextCursor` still leads on. `nextCursor` is null when there is nothing more.",

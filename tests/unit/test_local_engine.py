@@ -33,7 +33,7 @@ TWENTY_THOUSAND = 20_000
 def ministack(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """MiniStack's modules in this process, empty, and whole again afterwards."""
     for module, names in {
-        apigateway: ("_cors_response_headers", "_validate_jwt_authorizer"),
+        apigateway: ("_cors_response_headers", "_validate_jwt_authorizer", "_invoke_lambda_proxy"),
         dynamodb: ("_set_item", "_remove_item", "_items_replaced", "_trim_stream_records", "get_state"),
         lambda_svc: ("_poll_dynamodb_streams",),
         sqs: ("_queue_url_for_account",),
@@ -79,6 +79,35 @@ def test_a_request_without_a_valid_token_is_challenged_as_on_aws(headers: dict[s
         None,
         (401, {"Content-Type": "application/json", "WWW-Authenticate": challenge}, b'{"message": "Unauthorized"}'),
     )
+
+
+@pytest.mark.parametrize("bad", [b"\xff", b"\xf0\x9f\x8e", b"\xed\xa0\x80", b"\xe2\x82"])
+def test_the_length_of_a_body_tells_that_bytes_were_replaced(monkeypatch: pytest.MonkeyPatch, bad: bytes) -> None:
+    invoked: list[Any] = []
+
+    async def record(*arguments: Any, **_: Any) -> None:
+        invoked.extend(arguments[5:7])
+
+    monkeypatch.setattr(apigateway, "_invoke_lambda_proxy", record)
+    mend(None)
+    content = b'{"title": "' + bad + b'"}'
+    asyncio.run(apigateway._invoke_lambda_proxy({}, "api", "$default", "/v1/videos", "POST", {}, content))
+    headers, body = invoked
+    assert int(headers["content-length"]) == len(content) < len(body)
+    assert body == b'{"title": "' + "\ufffd".encode() * len(bad) + b'"}'
+
+
+def test_a_body_in_utf_8_reaches_the_function_as_it_was_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    invoked: list[Any] = []
+
+    async def record(*arguments: Any, **_: Any) -> None:
+        invoked.extend(arguments[5:7])
+
+    monkeypatch.setattr(apigateway, "_invoke_lambda_proxy", record)
+    mend(None)
+    content = "Ünïcode \ufffd".encode()
+    asyncio.run(apigateway._invoke_lambda_proxy({}, "api", "$default", "/v1/videos", "POST", {}, content))
+    assert invoked == [{}, content]
 
 
 def call(operation: str, **parameters: Any) -> dict[str, Any]:
