@@ -10,6 +10,7 @@ from shared.routes import ROUTES
 from shared.videos.links import Links
 from shared.web.requests import LARGEST_BODY
 from tests.harness import MEDIA_BUCKET, Api, Context, Reply, make_event, recorded
+from tests.wire import come_between
 
 JSON = {"Content-Type": "application/json"}
 
@@ -374,12 +375,13 @@ class TestPaths:
             )
 
 
-def test_a_bug_is_a_problem_without_internals(api: Api, table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(**_: Any) -> None:
+def test_a_bug_is_a_problem_without_internals(api: Api, table: Table) -> None:
+    def broken(*_: Any) -> None:
         raise RuntimeError("the secret is 42")
 
-    monkeypatch.setattr(table.client, "get_item", broken)
+    undo = come_between(table.client, broken)
     reply = api.get("/health")
+    undo()
     _assert_problem(reply, 500, "internal-error")
     assert b"42" not in reply.body
 

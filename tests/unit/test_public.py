@@ -21,6 +21,7 @@ from shared.routes import ROUTES
 from shared.videos.documents import FIELDS, SUMMARY_FIELDS
 from shared.videos.models import NewVideo, VideoPatch
 from tests.harness import Api
+from tests.wire import come_between
 
 
 def _all_errors(kind: type[ServiceError] = ServiceError) -> list[type[ServiceError]]:
@@ -43,14 +44,13 @@ class TestHealth:
         ],
         ids=repr,
     )
-    def test_it_is_not_when_the_table_does_not(
-        self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch, failure: Exception
-    ) -> None:
-        def fail(**_: Any) -> None:
+    def test_it_is_not_when_the_table_does_not(self, api: Api, table: Table, failure: Exception) -> None:
+        def fail(*_: Any) -> None:
             raise failure
 
-        monkeypatch.setattr(table.client, "get_item", fail)
+        undo = come_between(table.client, fail)
         reply = api.get("/health")
+        undo()
         assert (reply.status, reply.headers["retry-after"]) == (503, "1")
 
 

@@ -13,6 +13,7 @@ from shared.routes import ROUTES
 from tests.harness import make_api
 from tests.logs import is_kept_by_lambda, log_lines
 from tests.unit.infra.templates import ROOT, Json, Templates, as_list
+from tests.wire import come_between
 
 FUNCTIONS = sorted(path.parent.name for path in (ROOT / "functions").glob("*/handler.py"))
 ANSWERING = sorted({route.function for route in ROUTES})
@@ -192,13 +193,14 @@ class TestGradualShift:
     def test_an_answer_of_500_leaves_the_line_that_is_counted_at_every_log_level(
         self, table: Table, monkeypatch: pytest.MonkeyPatch, level: LogLevel
     ) -> None:
-        def broken(**_: Any) -> None:
+        def broken(*_: Any) -> None:
             raise RuntimeError("a bug")
 
         monkeypatch.setenv("AWS_LAMBDA_FUNCTION_VERSION", "7")
-        monkeypatch.setattr(table.client, "get_item", broken)
+        undo = come_between(table.client, broken)
         with log_lines() as lines:
             assert make_api(table).get("/health").status == 500
+        undo()
         (failed,) = [line for line in lines if line["message"] == "unhandled error"]
         assert (failed["level"], failed["function_version"]) == ("ERROR", "7")
         assert is_kept_by_lambda(failed, LOG_LEVELS[level].value)
