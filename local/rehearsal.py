@@ -35,7 +35,7 @@ from shared.schema import AUDIT_TABLE_NAME, TABLE_NAME
 
 WORK = STATE / "rehearsal"
 QUIET_SECONDS = 60.0
-"""How long to wait at most until the workers have nothing to do."""
+"""How long to wait at most until no message can be received."""
 TESTS_SECONDS = 1800.0
 """End-to-end tests that hang are ended after this time."""
 GRACE_SECONDS = 20.0
@@ -341,8 +341,11 @@ class _Account:
             raise Lost(f"The stream is {stream}, and {', '.join(read)} are read.")
 
     def destroy(self) -> None:
-        """Destroy all stacks but the bootstrap's, once the workers have nothing to do: what one logs later would make its log
-        group again, which is gone by then.
+        """Destroy all stacks except the bootstrap's.
+
+        No worker may run by then: its last log line would create the log group again, after its deletion. So every message that can
+        be received is waited for, and then the queues lose those that are hidden until their next attempt, such as deliveries to
+        webhooks of the tests, which may be minutes away.
         """
         sqs, mappings = (
             self.aws.client("sqs"),
@@ -352,8 +355,10 @@ class _Account:
         names = [arn.rpartition(":")[2] for arn in sources if ":sqs:" in arn]
         queues = [sqs.get_queue_url(QueueName=name)["QueueUrl"] for name in names]
         deadline = time.monotonic() + QUIET_SECONDS
-        while any(_has_work(sqs, queue) for queue in queues) and time.monotonic() < deadline:
+        while any(_has_visible_messages(sqs, queue) for queue in queues) and time.monotonic() < deadline:
             time.sleep(0.5)  # nothing says when a queue's work is done, so it has to be asked
+        for queue in queues:
+            sqs.purge_queue(QueueUrl=queue)
         cdk(["destroy", "--all", "--force", "--app", self._assembly], self._env, self._log, print)
 
     def inventory(self) -> set[str]:
@@ -389,11 +394,9 @@ class _Account:
         )
 
 
-def _has_work(sqs: Any, queue: str) -> bool:
-    """Whether messages wait in a queue, or are with its worker."""
-    counts = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
-    answer = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=counts)
-    return any(int(count) for count in answer["Attributes"].values())
+def _has_visible_messages(sqs: Any, queue: str) -> bool:
+    answer = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["ApproximateNumberOfMessages"])
+    return int(answer["Attributes"]["ApproximateNumberOfMessages"]) > 0
 
 
 def _status(command: Sequence[str], env: Mapping[str, str], seconds: float, log: Any = None) -> int:
