@@ -16,12 +16,24 @@ DELIVERIES_TIMEOUT = cdk.Duration.seconds(120)
 
 DELIVERIES_AT_A_TIME: Mapping[Target, int] = {
     "aws": 10,
-    "local": 2,  # the least there is
+    "local": 3,
 }
 """How many webhooks are served at a time. One worker serves a webhook, and sends it the changes of eight videos side by side."""
 
+DELIVERY_SHARES: Mapping[Target, Mapping[str, int]] = {
+    "aws": {"deliveries": 3, "slow-deliveries": 1, "all-slow-deliveries": 5},
+    "local": {"deliveries": 1, "slow-deliveries": 1, "all-slow-deliveries": 1},
+}
+"""How many of them one owner may have at a time, how many more with slow receivers, and how many slow receivers all owners may have
+(shared/webhooks/quotas.py). One owner, and all slow receivers, leave workers to others."""
+
 NewFunction = Callable[..., ServiceFunction]
 """Makes a function of a stack by its id."""
+
+
+def shares_of(most: Mapping[str, int]) -> str:
+    """Limits by queue as the variable SHARES has them."""
+    return ",".join(f"{queue}={limit}" for queue, limit in most.items())
 
 
 def allow_appending(audit: ServiceFunction, data: DataStack, deliveries: sqs.IQueue) -> None:
@@ -64,9 +76,15 @@ def deliveries(new: NewFunction, settings: Settings, data: DataStack, queue: sqs
         "Deliveries",
         timeout=DELIVERIES_TIMEOUT,
         feeds_itself=True,
-        environment={**webhook_environment(settings, data, queue), **({"EVENT_BUS": bus} if bus else {})},
+        environment={
+            **webhook_environment(settings, data, queue),
+            "SHARES": shares_of(DELIVERY_SHARES[settings.target]),
+            **({"EVENT_BUS": bus} if bus else {}),
+        },
     )
     function.allow_items("GetItem", "PutItem", "UpdateItem", of=[schema.WEBHOOK])
+    function.allow_items("DeleteItem", "PutItem", "Query", of=[schema.SHARE])
+    function.allow_items("UpdateItem", of=[schema.SHARE], attributes=attributes.SHARE)
     function.allow_queries(schema.RELATION_INDEX)
     function.allow_items("Query", of=schema.FEED_ENTITIES, table=data.audit_table)
     function.allow_secret(data.webhook_secret)

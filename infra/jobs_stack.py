@@ -10,7 +10,7 @@ from constructs import Construct
 
 from infra import attributes
 from infra.data_stack import DataStack
-from infra.followers import DELIVERIES_AT_A_TIME, DELIVERIES_TIMEOUT, allow_appending, deliveries
+from infra.followers import DELIVERIES_AT_A_TIME, DELIVERIES_TIMEOUT, allow_appending, deliveries, shares_of
 from infra.function import ServiceFunction
 from infra.media_stack import ARRIVALS_TIMEOUT, CAPTIONS, PICTURES, RENDITIONS, MediaStack
 from infra.queue import WorkQueue
@@ -214,7 +214,7 @@ class JobsStack(cdk.Stack):
             timeout=STREAM_TIMEOUT,
             environment={
                 "MEDIA_BUCKET": self._media.media.bucket_name,
-                "SHARES": ",".join(f"{queue}={most}" for queue, most in SHARES.items()),
+                "SHARES": shares_of(SHARES),
                 **{f"{name}_QUEUE_URL": queue.queue_url for name, queue in queues.items()},
             },
         )

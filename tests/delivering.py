@@ -26,6 +26,8 @@ from tests.harness import MASTER, Clock, Context
 ALICE = Caller("alice", frozenset({READ, WRITE}))
 ROOT = Caller("root", frozenset({READ, WRITE, ADMIN}))
 URL = "https://hooks.example/in"
+DELIVERY_SHARES = {"deliveries": 3, "slow-deliveries": 1, "all-slow-deliveries": 5}
+"""As on AWS."""
 
 
 def answered(status: int | None = 204, **said: Any) -> Answer:
@@ -101,7 +103,9 @@ class Delivering:
     def make(self, receivers: Carrier | None = None, bus: Carrier | None = None) -> LambdaHandler:
         """A worker."""
         receivers = receivers or Receivers(lambda: MASTER, send=self.receiver, clock=self.clock)
-        return deliveries.make(self.places, self.feed, receivers, self.queue, bus=bus, clock=self.clock)
+        return deliveries.make(
+            self.places, self.feed, receivers, self.queue, DELIVERY_SHARES, bus=bus, clock=self.clock
+        )
 
     def create(self, id_: str = "hook", caller: Caller = ALICE, *, everybody: bool = False, **content: Any) -> None:
         """Create a webhook that follows the caller's own changes, or everybody's, and let the worker look at it."""

@@ -56,6 +56,7 @@ from shared.schema import (
 from shared.webhooks.carriers import Receivers
 from shared.webhooks.places import PlaceStore
 from tests.backstage import READER, Backstage, FakeQueue
+from tests.delivering import DELIVERY_SHARES
 from tests.films import film
 from tests.harness import MASTER, MEDIA_BUCKET, SOURCES_BUCKET, Api, Context
 
@@ -159,7 +160,9 @@ class _Behind:
             "tallies": self._backstage.tallies,
         }
         places, receivers = PlaceStore(place.table), Receivers(lambda: MASTER)
-        self._deliveries = deliveries.make(places, Feed(trail, api.clock), receivers, FakeQueue(), clock=api.clock)
+        self._deliveries = deliveries.make(
+            places, Feed(trail, api.clock), receivers, FakeQueue(), DELIVERY_SHARES, clock=api.clock
+        )
         self._meter = Meter(*clients())
         self._feed_meter = Meter(feed_client(), clients()[1])
 

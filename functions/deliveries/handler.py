@@ -1,7 +1,7 @@
 """Delivers changes to webhooks and the event bus, in the order of each video, until they are taken."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from shared.aws.client import EVENTBRIDGE
@@ -15,6 +15,7 @@ from shared.core.settings import (
     deliveries_queue_url,
     entry_point,
     event_bus,
+    shares,
     table_name,
     webhook_local,
     webhook_secret_arn,
@@ -26,6 +27,7 @@ from shared.web.cursors import secret_reader
 from shared.webhooks.carriers import Carrier, Receivers
 from shared.webhooks.delivering import Delivered, Deliverer
 from shared.webhooks.places import PlaceStore
+from shared.webhooks.quotas import DeliveryQuotas
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -47,16 +49,18 @@ def make(
     feed: Feed,
     receivers: Carrier,
     queue: "Sender",
+    shares: Mapping[str, int],
     *,
     bus: Carrier | None = None,
     clock: Callable[[], float] = time.time,
 ) -> LambdaHandler:
-    """The handler over the places and the feed; `queue` is its own, `clock` gives epoch seconds."""
+    """The handler over the places and the feed; `queue` is its own, `shares` are the quotas, `clock` gives epoch seconds."""
 
-    def wake(webhook_id: str, delay_seconds: int) -> None:
-        queue.send(deliver_message(webhook_id), delay_seconds)
+    def wake(webhook_id: str, delay_seconds: int, claimed: tuple[str, str] | None = None) -> None:
+        queue.send(deliver_message(webhook_id, claimed), delay_seconds)
 
-    deliverer = Deliverer(places, feed, receivers, wake, bus=bus, measure=_measure, clock=clock)
+    quotas = DeliveryQuotas(places, shares, clock)
+    deliverer = Deliverer(places, feed, receivers, quotas, wake, bus=bus, measure=_measure, clock=clock)
 
     def handle(event: dict[str, Any], context: "LambdaContext") -> dict[str, Any]:
         def seconds_left() -> float:
@@ -67,7 +71,8 @@ def make(
                 owners = parse(ChangedMessage, message.body).owners
                 queue.send_all([deliver_message(webhook_id) for webhook_id in deliverer.followers(owners)])
             else:
-                deliverer.deliver(parse(DeliverMessage, message.body).webhookId, seconds_left)
+                about = parse(DeliverMessage, message.body)
+                deliverer.deliver(about.webhookId, seconds_left, about.claimed)
 
         return process(event, take)
 
@@ -91,6 +96,7 @@ def _deployed() -> LambdaHandler:
         Feed(Table(audit_table_name(), client)),
         Receivers(secret_reader(webhook_secret_arn()), local=webhook_local()),
         Queue(deliveries_queue_url(), make_sqs_client()),
+        shares(),
         bus=bus,
     )
 

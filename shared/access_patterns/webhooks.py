@@ -4,6 +4,8 @@ from shared.access_patterns.pattern import READ_FIRST, AccessPattern
 from shared.schema import (
     OWNER_CHANGES,
     RELATION_INDEX,
+    SHARE,
+    WAITING,
     WEBHOOK,
     WEBHOOK_ATTEMPTS,
     WEBHOOK_PLACE,
@@ -134,13 +136,17 @@ WEBHOOKS_PATTERNS = (
     AccessPattern(
         "Deliver changes to a webhook",
         "the queue: deliveries",
-        ("GetItem", "GetItem", "Query", "UpdateItem", "PutItem", "UpdateItem", "Query"),
+        (
+            *("GetItem", "GetItem", "Query", "UpdateItem", "UpdateItem"),
+            *("PutItem", "UpdateItem", "Query", "UpdateItem", "Query"),
+        ),
         None,
         f"pk = {WEBHOOK_PLACE.pk}, sk = {WEBHOOK_PLACE.sk}, then sk = {WEBHOOK.sk}; pk = {OWNER_CHANGES.pk} in VideoAudit from the place on, or "
-        f"those of the four logs of all; the place with a lease, if its turn is the one read; sk = {WEBHOOK_ATTEMPTS.sk}, if absent; the place "
-        "behind what was taken, if its turn is; then the logs again",
-        "4 RRU, 10 when it follows everybody; 3 WRU for 8 changes, 6 for a page of 64. Changes of other types alone: 1 WRU; nothing new: none",
+        f"those of the four logs of all; ADD on pk = {SHARE.pk}, sk = {SHARE.sk} below the quota; the place with a lease, if its turn is the one read; sk = {WEBHOOK_ATTEMPTS.sk}, if absent; the place "
+        "behind what was taken, if its turn is; then the logs again; DELETE on the quota, and the first of "
+        f"sk = {WAITING.sk}",
+        "5 RRU, 11 when it follows everybody; 5 WRU for 8 changes, 8 for a page of 64. Changes of other types alone: 1 WRU; nothing new: none",
         beyond="The lease keeps two workers from calling a receiver at once. What is written last says that a page is done; the last look "
-        "is for changes whose message found the lease. Reads are consistent, as no later message makes up for what they miss.",
+        "is for changes whose message found the lease. The quota keeps one owner from taking all workers. Reads are consistent, as no later message makes up for what they miss.",
     ),
 )

@@ -108,6 +108,9 @@ class DeliverMessage(_Message):
 
     schema_: Literal["video-metadata/deliver/1"] = Field(alias="schema")
     webhookId: str
+    claimed: tuple[str, str] | None = Field(
+        default=None, description="Owner and queue of the concurrency quota in which a place is claimed for it"
+    )
 
 
 class AggregatesMessage(_OfRequest):
@@ -177,9 +180,10 @@ def changed_message(owners: Sequence[str]) -> dict[str, Any]:
     return {"schema": CHANGED_SCHEMA, "owners": list(owners)}
 
 
-def deliver_message(webhook_id: str) -> dict[str, Any]:
+def deliver_message(webhook_id: str, claimed: tuple[str, str] | None = None) -> dict[str, Any]:
     """The message of a webhook that may have something to deliver."""
-    return {"schema": DELIVER_SCHEMA, "webhookId": webhook_id}
+    message = {"schema": DELIVER_SCHEMA, "webhookId": webhook_id}
+    return message if claimed is None else message | {"claimed": list(claimed)}
 
 
 def aggregates_message(video_id: str, correlation_id: str | None = None, *, entries: bool = False) -> dict[str, Any]:

@@ -10,6 +10,9 @@ anew; so what is not written down is sent again, and nothing is skipped. What le
 - The receiver fails, or the webhook was created, changed or replayed: its place stands in the index as due. So the sweeper sends a
   message, if none was sent or it was lost; also a minute later, as the index of followers may have had the webhook too late for a change.
 - The worker's turn or its time is over: it sends a message itself, after giving the lease back.
+- The quota of its owner is used up: the webhook waits, and the worker that releases a place sends it a message. If that is lost, its place
+  stands in the index as due.
+- The receiver is slow: after each turn the webhook rests, and stands in the index as due then.
 - The webhook is paused: its owner resumes it, which makes it due.
 """
 
@@ -17,20 +20,35 @@ import math
 import random
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import merge
+from statistics import fmean
+from typing import Protocol
 
 from shared.aws.failures import ConditionFailed
+from shared.aws.quotas import Claim
 from shared.aws.records import contended, new_write_id
 from shared.core.attributes import Item, without
-from shared.core.errors import Gone, Unavailable
+from shared.core.errors import PASSING, Gone, Unavailable
 from shared.core.telemetry import log_failure, service_logger
 from shared.feed.change import Change, is_of
 from shared.feed.log import OLDEST, Feed, Place, Told, shard_logs
 from shared.webhooks.attempt import shown
 from shared.webhooks.carriers import Carrier, Try
-from shared.webhooks.places import LEASE, LEASE_SECONDS, PlaceStore, TurnTaken, due, idle, plain, seen_at
+from shared.webhooks.places import (
+    LEASE,
+    LEASE_SECONDS,
+    QUEUED,
+    PlaceStore,
+    TurnTaken,
+    due,
+    idle,
+    is_leased,
+    plain,
+    seen_at,
+)
+from shared.webhooks.quotas import DeliveryQuotas, average_ms, claims_of, is_slow
 from shared.webhooks.schedule import MOST_BUS_DELAY, delay_after, is_due, reason_to_pause
 
 BUS = "event-bus"
@@ -42,6 +60,11 @@ MOST_EXAMINED = 5000
 """Changes that are read for one page, when few or none of them are of the webhook's types."""
 TURN_SECONDS = 10
 """How long a worker begins requests for one webhook, before others that wait get their turn: a slow receiver keeps it twice as long."""
+REST_TIMES, MOST_REST = 3, 60
+"""Rest of a slow receiver after a turn: this many times the duration of the turn, and at most so many seconds."""
+QUOTA_SECONDS, MOST_QUOTA_SECONDS = 120, 900
+"""Seconds after which the sweeper sends for a webhook that waits for a quota, in case the message of a released place was lost; doubled
+each time, up to the second."""
 SECONDS_TO_STOP = 40
 """How long before its time-out a worker begins no more requests: the last may take 10 seconds, and the table may be busy."""
 SECONDS_TO_SAVE = 15
@@ -58,8 +81,12 @@ TURNS_LOST = 5
 
 GONE = "What this webhook has not sent is no longer kept; read the lists or take an export, then replay."
 
-Wake = Callable[[str, int], None]
-"""Sends the worker a message about a webhook, with a delay in seconds; raises Unavailable."""
+
+class Wake(Protocol):
+    """Sends the worker a message about a webhook."""
+
+    def __call__(self, webhook_id: str, delay_seconds: int, claimed: tuple[str, str] | None = None) -> None:
+        """Send it with a delay in seconds; `claimed` is the owner and queue of a quota with a place for it. Raises Unavailable."""
 
 
 @dataclass
@@ -99,6 +126,7 @@ class Deliverer:
         places: PlaceStore,
         feed: Feed,
         receivers: Carrier,
+        quotas: DeliveryQuotas,
         wake: Wake,
         *,
         bus: Carrier | None = None,
@@ -109,6 +137,7 @@ class Deliverer:
         self.places = places
         self.feed = feed
         self.receivers = receivers
+        self.quotas = quotas
         self.bus = bus
         self.wake = wake
         self.measure = measure
@@ -120,19 +149,22 @@ class Deliverer:
         ids = [id_ for owner in (None, *owners) for id_ in self.places.followers(owner)]
         return [*dict.fromkeys(ids), *([BUS] if self.bus else [])]
 
-    def deliver(self, webhook_id: str, seconds_left: Callable[[], float]) -> None:
+    def deliver(
+        self, webhook_id: str, seconds_left: Callable[[], float], claimed: tuple[str, str] | None = None
+    ) -> None:
         """Deliver what there is, until the end is reached, the receiver fails, or the time is nearly up.
 
-        Does nothing for a webhook that is paused, deleted, leased or not due. Raises Unavailable, WriteContention: the message
-        must come again then.
+        Does nothing for a webhook that is paused, deleted, leased or not due. `claimed` is the owner and queue of a quota in which
+        the webhook has a place already. Raises Unavailable, WriteContention: the message must come again then.
         """
-        run = _Run(self, webhook_id, seconds_left)
+        run = _Run(self, webhook_id, seconds_left, claimed)
         for _ in range(TURNS_LOST):
             try:
                 run.carry_on()
             except TurnTaken:
                 # By the owner; or by another worker, which may have looked for changes before the one that this message is about.
                 continue
+            run.end()
             return
         raise contended("how far the webhook is")
 
@@ -140,7 +172,13 @@ class Deliverer:
 class _Run:
     """A worker at one webhook."""
 
-    def __init__(self, deliverer: Deliverer, webhook_id: str, seconds_left: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        deliverer: Deliverer,
+        webhook_id: str,
+        seconds_left: Callable[[], float],
+        claimed: tuple[str, str] | None,
+    ) -> None:
         self.to = deliverer
         self.webhook_id = webhook_id
         self.is_bus = webhook_id == BUS
@@ -151,6 +189,14 @@ class _Run:
         self.hook: Item = {}
         self.place: Item = {}
         """As it was read or written last."""
+        self.claims = {claimed: Claim(*claimed, webhook_id, 0)} if claimed else {}
+        """Places in quotas that this worker has, by owner and queue."""
+        self.is_called = claimed is not None
+        """Whether a place in a quota was released for this webhook."""
+        self.kept: Collection[tuple[str, str]] = ()
+        """Those that the webhook still needs after this run: another worker has it, or it waits for a place in a further quota."""
+        self.answer_ms: int | None = None
+        """Average time of the receiver's answers in milliseconds, once this worker has some."""
 
     def in_time(self) -> bool:
         """Whether there is time for another request."""
@@ -165,6 +211,15 @@ class _Run:
                 pass
         except Gone:
             self._pause(self.place, GONE)
+
+    def end(self) -> None:
+        """Release the places in quotas, and send for the webhooks that have waited for them."""
+        try:
+            for claim in [claim for quota, claim in self.claims.items() if quota not in self.kept]:
+                for webhook_id in self.to.quotas.release(claim, int(self.to.clock())):
+                    self.to.wake(webhook_id, 0, (claim.owner, claim.queue))
+        except PASSING as error:  # claims follow leases, and the sweeper sends for webhooks that wait
+            log_failure("quota not released", error, webhook_id=self.webhook_id)
 
     def _look_up(self) -> bool:
         """Learn what is to be delivered and where; whether this worker may."""
@@ -186,8 +241,10 @@ class _Run:
             if self._is_holder():  # it was paused while this worker was sending
                 self._save(idle(place))
             return False
-        is_free = self._is_holder() or not _is_leased(place, now)
-        return is_free and is_due(place.get("nextAttemptAt", 0), now)
+        is_free = self._is_holder() or not is_leased(place, now)
+        self.kept = () if is_free else tuple(self.claims)
+        is_called = self.is_called and QUEUED in place
+        return is_free and (is_called or is_due(place.get("nextAttemptAt", 0), now))
 
     def _is_holder(self) -> bool:
         return self.place.get("lease") == self.lease
@@ -211,9 +268,10 @@ class _Run:
                 self._save(self._behind(page, is_over=is_over))
             if not is_over:
                 continue
-            if not page.is_end:
-                self.to.wake(self.webhook_id, 0)
-            return page.is_end and was_leased
+            rest = self._rest()
+            if rest or not page.is_end:
+                self.to.wake(self.webhook_id, rest)
+            return page.is_end and was_leased and not rest
 
     # Reading --------------------------------------------------------------------------------------------------------
 
@@ -258,7 +316,10 @@ class _Run:
         """Send changes; whether all were taken. If not, it is written down what was, and when the webhook goes on."""
         before, is_first = self.place, not self._is_holder()
         if is_first:
-            self._save(before | {"lease": self.lease, "leaseUntil": int(self.to.clock()) + LEASE_SECONDS})
+            if not self._is_admitted():
+                return False
+            lease = {"lease": self.lease, "leaseUntil": int(self.to.clock()) + LEASE_SECONDS}
+            self._save(without(before, QUEUED) | lease)
         groups: dict[str, list[Change]] = {}
         for change in wanted:
             groups.setdefault(change.get("videoId") or change["playlistId"], []).append(change)
@@ -267,6 +328,9 @@ class _Run:
         ordered = sorted(groups.values(), key=lambda group: counts.get(group[0]["id"], 0))
         carrier = self.to.bus if self.is_bus and self.to.bus else self.to.receivers
         tries = sorted(carrier.carry(self.hook, ordered, self.in_time), key=lambda tried: tried.at)
+        if tries and not self.is_bus:
+            average = before.get("answerMs") if self.answer_ms is None else self.answer_ms
+            self.answer_ms = average_ms(average, fmean(tried.answer.ms for tried in tries))
         self._report(before, wanted, tries, is_first=is_first)
         taken = [tried.change["id"] for tried in tries if tried.is_taken]
         left = [change for change in wanted if change["id"] not in taken]
@@ -280,9 +344,37 @@ class _Run:
         if failed:
             self._failed(new, failed, has_taken=bool(taken))
         else:
-            self._save(idle(without(new, *_FAILURES) if taken else new))
-            self.to.wake(self.webhook_id, 0)
+            self._save(self._resting(idle(without(new, *_FAILURES) if taken else new)))
+            self.to.wake(self.webhook_id, self._rest())
         return False
+
+    def _is_admitted(self) -> bool:
+        """Claim a place in each quota that counts the webhook; return whether it has all. Otherwise it waits, and writes that down."""
+        if self.is_bus:
+            return True
+        now = int(self.to.clock())
+        claims = claims_of(self.place, self.hook["userId"], now)
+        for number, claim in enumerate(claims):
+            if not self.to.quotas.claim_or_wait(claim, now):
+                self.kept = [(before.owner, before.queue) for before in claims[:number]]
+                waits = max(QUOTA_SECONDS, min(now - claim.since, MOST_QUOTA_SECONDS))
+                self._save(due(self.place | {QUEUED: claim.since}, now + waits))
+                return False
+            self.claims[claim.owner, claim.queue] = claim
+        return True
+
+    def _rest(self) -> int:
+        """Return the seconds for which the receiver is not called after this turn: 0 unless it is slow, and was called."""
+        if self.answer_ms is None or not is_slow({"answerMs": self.answer_ms}):
+            return 0
+        return min(MOST_REST, math.ceil(REST_TIMES * (self.to.clock() - self.begun)))
+
+    def _resting(self, new: Item) -> Item:
+        """Return the place at the end of a turn; while the receiver rests, it is not due."""
+        if not (rest := self._rest()):
+            return new
+        at = int(self.to.clock()) + rest
+        return seen_at(new, max(at, new.get("relSort", 0))) | {"nextAttemptAt": at}
 
     def _failed(self, new: Item, failed: Sequence[Try], *, has_taken: bool) -> None:
         """Pause the webhook, or write down when it is tried again."""
@@ -357,6 +449,8 @@ class _Run:
     # Writing down ---------------------------------------------------------------------------------------------------
 
     def _save(self, new: Item) -> None:
+        if self.answer_ms is not None:
+            new = new | {"answerMs": self.answer_ms}
         self.place = self.to.places.save(
             self.place, new, int(self.to.clock()), lambda: self.seconds_left() > SECONDS_TO_SAVE
         )
@@ -368,23 +462,17 @@ class _Run:
         if page.is_end:
             new["caughtUpAt"] = int(self.to.clock() * 1000)
             settled = self.hook.get("updatedAt", 0) + INDEX_SECONDS
-            return seen_at(new, settled) if settled > self.to.clock() else new
+            return self._resting(seen_at(new, settled) if settled > self.to.clock() else new)
         # Some may stand behind the page, if it has more types than when they were delivered.
         there = {change["id"] for change in page.matching}
         if beyond := [id_ for id_ in self.place.get("delivered", ()) if id_ not in there]:
             new["delivered"] = beyond
         if is_over:
-            return new | {"oldestWaiting": page.last}  # what waits is about as old, or newer
+            return self._resting(new | {"oldestWaiting": page.last})  # what waits is about as old, or newer
         return new | {name: self.place[name] for name in LEASE if name in self.place}
 
 
 _FAILURES = ("failures", "failingSince")
-
-
-def _is_leased(place: Item, now: float) -> bool:
-    """Whether another worker is at it; not by a clock that was ahead of this one."""
-    until: float = place.get("leaseUntil", 0)
-    return now < until <= now + LEASE_SECONDS + 1
 
 
 def _attempt(tried: Try, number: int) -> Mapping[str, object]:

@@ -49,6 +49,8 @@ WAITING = (*INDEXED, "nextAttemptAt")
 """What a place says while it is due, now or later."""
 LEASE = ("lease", "leaseUntil")
 """What a place says while a worker has the webhook: the id of its lease, and until when in epoch seconds."""
+QUEUED = "queuedAt"
+"""Attribute of a place that waits for a concurrency quota (shared/webhooks/quotas.py): since when, in epoch seconds."""
 _WORKER = Caller.job("deliveries")
 
 
@@ -229,7 +231,13 @@ def seen_at(place: Item, at: int) -> Item:
 
 def idle(place: Item) -> Item:
     """The place of a webhook that nobody works on, and that waits for changes alone."""
-    return without(place, *WAITING, *LEASE)
+    return without(place, *WAITING, *LEASE, QUEUED)
+
+
+def is_leased(place: Item, now: float) -> bool:
+    """Whether a worker is at it at `now` (epoch seconds); not by a clock that was ahead of this one."""
+    until: float = place.get("leaseUntil", 0)
+    return now < until <= now + LEASE_SECONDS + 1
 
 
 def _next(place: Item, new: Item, now: int) -> Item:

@@ -704,7 +704,7 @@ def test_every_entity_has_a_partition_of_its_own() -> None:
     sample |= {"importId": "i", "revertId": "r", "part": "p", "webhookId": "w", "at": "1", "turn": 1}
     sample |= {"lane": 0, "hour": "2026-01-31T23", "day": "2026-01-31", "window": "day", "category": "c"}
     sample |= {"total": "views", "span": 1, "start": 0, "digest": "d"}
-    sample |= {"sequence": "2", "position": "3"}
+    sample |= {"sequence": "2", "position": "3", "name": "n"}
     keys = [tuple(entity.key(**sample).values()) for entity in (*schema.ENTITIES, *schema.FEED_ENTITIES)]
     assert len(set(keys)) == len(keys)
 

@@ -200,6 +200,8 @@ def stored(table: Table, clock: Clock, objects: Objects, tmp_path: Path) -> Attr
         "caughtUpAt": 1,
         "delivered": ["c"],
         "tried": {"d": 3},
+        "queuedAt": 1,
+        "answerMs": 7,
     }
     place = places.save(place, due(place | tried | {"lease": "worker", "leaseUntil": 1}, 1), int(clock()))
     note(*items_of(table))

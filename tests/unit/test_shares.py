@@ -5,12 +5,13 @@ from typing import Any
 import pytest
 
 from shared.aws.dynamodb import Table
+from shared.aws.quotas import CHECK_SECONDS
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.errors import Unavailable
 from shared.films.job import Ticket, ticket_of
 from shared.films.messages import JobMessage, parse
-from shared.films.shares import CHECK_SECONDS, ShareStore
+from shared.films.shares import ShareStore
 from shared.kinds import kind_of
 from tests.backstage import SHARES, Backstage, FakeQueue
 from tests.harness import Api, Clock, remove_video

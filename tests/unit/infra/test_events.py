@@ -74,6 +74,7 @@ from shared.views.rankings import Rankings
 from shared.webhooks.carriers import Receivers
 from shared.webhooks.places import PlaceStore
 from tests.backstage import READER, SHARES, FakeQueue
+from tests.delivering import DELIVERY_SHARES
 from tests.harness import (
     JOBS_PER_DAY,
     MASTER,
@@ -181,7 +182,12 @@ def _seeded() -> Iterator[Service]:
                 entries, Archive(objects, ARCHIVE_BUCKET), 400, Feed(entries.table), queues["deliveries"]
             ),
             "deliveries": deliveries.make(
-                PlaceStore(table), Feed(entries.table), Receivers(lambda: MASTER), queues["deliveries"], clock=clock
+                PlaceStore(table),
+                Feed(entries.table),
+                Receivers(lambda: MASTER),
+                queues["deliveries"],
+                DELIVERY_SHARES,
+                clock=clock,
             ),
             "arrivals": arrivals.make(Arrivals(UploadStore(table), objects, videos), clock),
             "probe": probe.make(jobs, objects, READER, [world.RENDITION], clock),

@@ -324,6 +324,8 @@ ALLOWED = {
     | {
         "dynamodb:Query AuditTable CHANGES#* OWNERCHANGES#*",
         *(f"dynamodb:{action} Table WEBHOOK#*" for action in ("GetItem", "PutItem", "UpdateItem")),
+        *(f"dynamodb:{action} Table SHARE#*" for action in ("DeleteItem", "PutItem", "Query")),
+        "dynamodb:UpdateItem Table SHARE#*: checkedAt jobs purgeAt schemaVersion",
         "dynamodb:Query Table/index/RelationIndex",
         "secretsmanager:GetSecretValue WebhookSecret",
         "sqs:SendMessage DeliveriesQueue",
@@ -422,12 +424,13 @@ ENVIRONMENT = {
     "aggregates": {"AGGREGATES_QUEUE_URL": "AggregatesQueue"},
     "tallies": {},
     "reverts": UNDO_SETTINGS | {"REVERTS_QUEUE_URL": "RevertsQueue"},
-    "deliveries": WEBHOOKS,
+    "deliveries": WEBHOOKS | {"SHARES": "deliveries=3,slow-deliveries=1,all-slow-deliveries=5"},
     "sweeper": {"AGGREGATES_QUEUE_URL": "AggregatesQueue", "DELIVERIES_QUEUE_URL": "DeliveriesQueue"},
     "rankings": {},
     "indexer": {"AUDIT_TABLE_NAME": "AuditTable", "MEDIA_BUCKET": "Media"},
 }
 
+LOCAL_DELIVERY_SHARES = "deliveries=1,slow-deliveries=1,all-slow-deliveries=1"
 LOCAL_CONSOLE = {
     "CONFIG": '{"issuer":"http://127.0.0.1:9000","clientId":"console",'
     '"scopes":"videos/read videos/write videos/admin","audience":"video-metadata","media":["http://127.0.0.1:4566"]}',
@@ -566,6 +569,7 @@ class TestEveryFunction:
             variables |= {"ANSWER_SECONDS": "25"}
             variables |= LOCAL_CONSOLE if folder == "console" else {}
             variables |= {"WEBHOOK_LOCAL": "true"} if folder in ("webhooks", "deliveries") else {}
+            variables |= {"SHARES": LOCAL_DELIVERY_SHARES} if folder == "deliveries" else {}
             expected[folder] = (variables, aws.allowed(folder))
         assert {folder: (_environment(local, folder), local.allowed(folder)) for folder in FUNCTIONS} == expected
 

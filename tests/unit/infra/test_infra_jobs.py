@@ -13,6 +13,7 @@ from shared.kinds import KINDS, Kind
 from shared.upkeep.aggregates import UNITS_PER_SECOND
 from shared.upkeep.tallies import TALLIES
 from shared.views.rankings import HOURS_EVERY
+from shared.webhooks.quotas import ALL_SLOW, QUICK, SLOW
 from tests.unit.infra.templates import Json, Templates, as_list, plain
 
 BUCKETS = ("Sources", "Media", "Archive")
@@ -287,8 +288,21 @@ class TestWorkers:
         assert _mapping(aws, "aggregates")["BatchSize"] * (len(json.dumps(message)) + 800) < 6_000_000 / 4
 
     def test_a_laptop_is_not_flooded(self, local: Templates) -> None:
-        for folder in ("probe", "thumbnails", "deliveries"):
-            assert _mapping(local, folder)["ScalingConfig"] == {"MaximumConcurrency": 2}
+        for folder, most in {"probe": 2, "thumbnails": 2, "deliveries": 3}.items():
+            assert _mapping(local, folder)["ScalingConfig"] == {"MaximumConcurrency": most}
+
+    @pytest.mark.parametrize("target", ["aws", "local"])
+    def test_one_owner_and_all_slow_receivers_leave_workers_to_other_webhooks(
+        self, target: str, request: pytest.FixtureRequest
+    ) -> None:
+        templates: Templates = request.getfixturevalue(target)
+        variables = templates.one("AWS::Lambda::Function", "Deliveries")["Properties"]["Environment"]["Variables"]
+        shares = {name: int(most) for name, most in (pair.split("=") for pair in variables["SHARES"].split(","))}
+        assert set(shares) == {QUICK, SLOW, ALL_SLOW}
+        workers = _mapping(templates, "deliveries")["ScalingConfig"]["MaximumConcurrency"]
+        assert min(shares.values()) >= 1
+        assert shares[QUICK] + shares[SLOW] < workers
+        assert shares[QUICK] + shares[ALL_SLOW] < workers
 
     def test_one_owner_gets_at_most_half_of_the_workers(self, aws: Templates) -> None:
         variables = aws.one("AWS::Lambda::Function", "Router")["Properties"]["Environment"]["Variables"]

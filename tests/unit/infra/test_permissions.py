@@ -36,6 +36,7 @@ from shared import schema
 from shared.aws.dynamodb import Table, make_client
 from shared.aws.expressions import Expression
 from shared.aws.listing import Lists
+from shared.aws.quotas import CHECK_SECONDS
 from shared.aws.records import ABSENT
 from shared.aws.s3 import Objects
 from shared.aws.s3 import make_client as make_s3_client
@@ -63,9 +64,11 @@ from shared.views.rankings import Rankings
 from shared.web.cursors import Cursors
 from shared.webhooks.carriers import Receivers
 from shared.webhooks.places import PlaceStore
+from shared.webhooks.quotas import QUICK
 from shared.webhooks.sending import Answer
 from shared.webhooks.store import WebhookStore
 from tests.backstage import READER, RENDITIONS, SHARES, Backstage, FakeQueue
+from tests.delivering import DELIVERY_SHARES
 from tests.films import Spoken, film, spoken
 from tests.harness import (
     MASTER,
@@ -205,6 +208,7 @@ class Service:
                     feed,
                     Receivers(lambda: MASTER, send=self.receiver.send, clock=clock),
                     queues["deliveries"],
+                    DELIVERY_SHARES,
                     clock=clock,
                 ),
             ),
@@ -626,6 +630,29 @@ def what_followers_are_told(service: Service) -> None:
         assert api.get("/v1/changes", query=query, user="admin").status == 200
 
 
+def more_webhooks_than_a_quota(service: Service) -> None:
+    """A webhook that waits for its owner's quota, and is served after another one, which finds places that nobody released."""
+    api, taken = service.api, service.receiver.taken
+    service.receiver.status = 200
+    hooks = [
+        api.post("/v1/webhooks", {"url": "https://receiver.example/"}, user="zoe").json["webhookId"] for _ in range(2)
+    ]
+    service.deliver_changes()
+    lost = {f"lost{number}" for number in range(DELIVERY_SHARES[QUICK])}
+    share = {**schema.SHARE.key(userId="zoe", queue=QUICK), "jobs": lost, "checkedAt": int(api.clock())}
+    service.table.write(service.table.put(share, condition=None))
+    api.create(user="zoe")
+    service.backstage.settle()
+    service.keep_history()
+    service.backstage.queues["deliveries"].take()
+    service.deliver("deliveries", deliver_message(hooks[0]))
+    assert service.receiver.taken == taken
+    api.clock.advance(CHECK_SECONDS)
+    service.deliver("deliveries", deliver_message(hooks[1]))
+    service.deliver_changes()
+    assert service.receiver.taken == taken + 2
+
+
 def _taken_back(service: Service, undoing: Undoing, changeset_id: str) -> str:
     """Take a change set back; the change set that this is."""
     reply = undoing.undo(changeset_id)
@@ -660,6 +687,7 @@ WALKS: dict[str, Callable[[Service], None]] = {
         what_search_asks,
         what_is_taken_back,
         what_followers_are_told,
+        more_webhooks_than_a_quota,
     )
 }
 

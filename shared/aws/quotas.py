@@ -1,0 +1,173 @@
+"""Concurrency quotas: the number of units of work of one owner that may be with the workers of a queue at a time.
+
+A unit of work claims a place in its owner's quota before it starts. If the quota is used up, it waits in the table, and starts when
+another unit of the same owner ends. So the work of one owner, however much and however slow, leaves workers to other owners.
+
+A claim whose release was lost is found when the owner's next claim is refused: once a minute, all claims are compared with the work.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import Generic, NamedTuple, TypeVar
+
+from shared.aws.dynamodb import Table
+from shared.aws.expressions import Expression
+from shared.aws.failures import ConditionFailed
+from shared.aws.records import ABSENT, key_of
+from shared.core.attributes import Item
+from shared.schema import PARTITION_KEY, SCHEMA_VERSION, SHARE, SORT_KEY, TTL_ATTRIBUTE, WAITING
+
+CHECK_SECONDS = 60
+"""Minimum age of the last comparison of an owner's claims with the work, before they are compared again."""
+KEPT_SECONDS = 30 * 86_400
+"""Seconds until an unused item expires: longer than any work may take."""
+PAGE = 10
+"""Waiting units of work that one Query reads."""
+
+Work = TypeVar("Work")
+
+
+class Claim(NamedTuple):
+    """A unit of work that counts towards the quota of an owner."""
+
+    owner: str
+    queue: str
+    name: str
+    """Id within the queue; parts are separated by `/`."""
+    since: int
+    """Epoch seconds since which it has been ready: waiting units start in this order."""
+
+
+class Quotas(ABC, Generic[Work]):
+    """Claims by owner and queue; `most` is the limit of each queue for one owner.
+
+    Subclasses read the work:
+
+        class FilmQuotas(Quotas[Item]):
+            def _is_open(self, name): return self.jobs.is_open(name)
+            def _waiting(self, claim): return self.jobs.read_queued(claim.name)
+    """
+
+    def __init__(self, table: Table, most: Mapping[str, int]) -> None:
+        self.table = table
+        self.most = most
+
+    @abstractmethod
+    def _is_open(self, name: str) -> bool:
+        """Return whether the work still needs its place."""
+
+    @abstractmethod
+    def _waiting(self, claim: Claim) -> Work | None:
+        """Return the work of an entry in the waiting list; `None` if it no longer waits."""
+
+    def claim_or_wait(self, claim: Claim, now: int) -> bool:
+        """Return whether work may start now; otherwise it waits for another of its owner's to end. Idempotent."""
+        if self._is_claimed(claim, now):
+            return True
+        with suppress(ConditionFailed):  # it waits already
+            self.table.write(self.table.put(_entry(claim, now), condition=ABSENT))
+        # Another one may have ended in between, and found no entry.
+        if not self._is_claimed(claim, now):
+            return False
+        self.stop_waiting(claim)
+        return True
+
+    def stop_waiting(self, claim: Claim) -> None:
+        """Delete the entry of work in the waiting list, if there is one."""
+        self.table.delete(_waiting_key(claim))
+
+    def release(self, claim: Claim, now: int) -> Iterator[Work]:
+        """Release the place of work that has ended, and yield the work that starts instead. Idempotent.
+
+        Each counts as started when the next is requested: after a failure to start one, do not request the next.
+        """
+        self._give_up(claim, {claim.name})
+        while entries := self._first(claim):
+            for entry in entries:
+                since = int(entry[SORT_KEY].split("#")[2])
+                waiting = Claim(claim.owner, claim.queue, entry["job"], since)
+                work = self._waiting(waiting)
+                if work is not None:
+                    if not self._is_claimed(waiting, now):
+                        return
+                    yield work
+                self.table.delete(key_of(entry))
+
+    def _is_claimed(self, claim: Claim, now: int) -> bool:
+        """Add a claim to those of its owner, if there is room; return whether it is one of them."""
+        write = self.table.update(
+            _share_key(claim),
+            Expression.of(
+                "ADD #jobs :jobs SET #checkedAt = if_not_exists(#checkedAt, :now), #purgeAt = :purgeAt, "
+                "#schemaVersion = :schemaVersion",
+                jobs={claim.name},
+                now=now,
+                purgeAt=now + KEPT_SECONDS,
+                schemaVersion=SCHEMA_VERSION,
+            ),
+            condition=Expression.of(
+                "attribute_not_exists(#jobs) OR contains(#jobs, :job) OR size(#jobs) < :most",
+                job=claim.name,
+                most=self.most[claim.queue],
+            ),
+        )
+        try:
+            self.table.write(write)
+        except ConditionFailed as failure:
+            share = failure.item or {}
+            if now - share.get("checkedAt", now) < CHECK_SECONDS:
+                return False
+            self._check(claim, share["jobs"], now)
+            return self._is_claimed(claim, now)
+        return True
+
+    def _check(self, claim: Claim, names: set[str], now: int) -> None:
+        """Release the places of work that no longer needs them."""
+        over = {name for name in names if not self._is_open(name)}
+        if over:
+            self._give_up(claim, over)
+        change = Expression.of("SET #checkedAt = :now", now=now)
+        self.table.write(self.table.update(_share_key(claim), change))  # to one time or the other: either will do
+
+    def _give_up(self, claim: Claim, names: set[str]) -> None:
+        for name in names:
+            write = self.table.update(
+                _share_key(claim),
+                Expression.of("DELETE #jobs :jobs", jobs={name}),
+                condition=Expression.of("contains(#jobs, :job)", job=name),
+            )
+            with suppress(ConditionFailed):  # released before, or never claimed
+                self.table.write(write)
+
+    def _first(self, claim: Claim) -> list[Item]:
+        """Return the first entries of the owner's waiting list, at most PAGE."""
+        return self.table.query(
+            index=None,
+            condition=Expression.of(
+                "#pk = :pk AND begins_with(#sk, :sk)",
+                pk=_waiting_key(claim)[PARTITION_KEY],
+                sk=WAITING.sk.partition("{queuedAt}")[0].format(queue=claim.queue),
+            ),
+            limit=PAGE,
+            consistent=True,
+        ).items
+
+
+def _share_key(claim: Claim) -> dict[str, str]:
+    return SHARE.key(userId=claim.owner, queue=claim.queue)
+
+
+def _waiting_key(claim: Claim) -> dict[str, str]:
+    return WAITING.key(
+        userId=claim.owner, queue=claim.queue, queuedAt=f"{claim.since:012d}", name=claim.name.replace("/", "#")
+    )
+
+
+def _entry(claim: Claim, now: int) -> Item:
+    return {
+        **_waiting_key(claim),
+        "job": claim.name,
+        TTL_ATTRIBUTE: now + KEPT_SECONDS,
+        "schemaVersion": SCHEMA_VERSION,
+    }

@@ -1,0 +1,54 @@
+"""Concurrency quotas of deliveries: the webhooks of one owner that may be with the workers at a time.
+
+Slow receivers have quotas of their own: one for their owner, so that the owner's other webhooks need not wait for them, and one for
+all owners together, so that they leave workers to quick receivers however many owners they have.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+
+from shared.aws.quotas import Claim, Quotas
+from shared.core.attributes import Item
+from shared.webhooks.places import QUEUED, PlaceStore, is_leased
+
+QUICK, SLOW, ALL_SLOW = "deliveries", "slow-deliveries", "all-slow-deliveries"
+"""Names of the quotas: an owner's, that of an owner's slow receivers, and that of all slow receivers."""
+EVERYBODY = "*"
+"""Owner of the quota of all slow receivers."""
+SLOW_MS = 2000
+"""Average time of a slow receiver's answers, in milliseconds."""
+WEIGHT = 0.25
+"""Weight of the newest answers in the average: a receiver is slow after one turn of 9 s, and quick again after some quick turns."""
+
+
+class DeliveryQuotas(Quotas[str]):
+    """Quotas of webhooks; `clock` returns epoch seconds. A webhook that has its claim and no lease is not with a worker."""
+
+    def __init__(self, places: PlaceStore, most: Mapping[str, int], clock: Callable[[], float] = time.time) -> None:
+        super().__init__(places.table, most)
+        self._places = places
+        self._clock = clock
+
+    def _is_open(self, name: str) -> bool:
+        return is_leased(self._places.read(name) or {}, self._clock())
+
+    def _waiting(self, claim: Claim) -> str:
+        return claim.name  # a message for a webhook that does not wait any more does no harm
+
+
+def is_slow(place: Item) -> bool:
+    """Return whether the receiver of a webhook is slow; a receiver that has not answered yet is not."""
+    average: int = place.get("answerMs", 0)
+    return average >= SLOW_MS
+
+
+def average_ms(before: int | None, newest: float) -> int:
+    """Return the average time of answers after the newest ones, in milliseconds; `before` is `None` without earlier answers."""
+    return round(newest if before is None else before + WEIGHT * (newest - before))
+
+
+def claims_of(place: Item, owner: str, now: int) -> list[Claim]:
+    """Return the claims of a webhook, in the order in which a worker makes them."""
+    webhook_id, since = place["webhookId"], place.get(QUEUED, now)
+    quotas = [(owner, SLOW), (EVERYBODY, ALL_SLOW)] if is_slow(place) else [(owner, QUICK)]
+    return [Claim(quota_owner, queue, webhook_id, since) for quota_owner, queue in quotas]
