@@ -1,7 +1,9 @@
 """The service with its feed, and the index of films that follows it."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from typing import Any
 
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
@@ -56,9 +58,23 @@ class Followed(Trailed):
         assert reply.status in (200, 201), reply.body
         self.settle()
 
-    def builder(self, folder: Path, tell: Callable[[int], None] = lambda _: None) -> Builder:
-        """A builder with a folder of its own."""
-        return Builder(self.generations, Copy(folder), self.table, self.feed, self.films, clock=self.clock, tell=tell)
+    def builder(
+        self,
+        folder: Path,
+        tell: Callable[[int], None] = lambda _: None,
+        heartbeat: Callable[[Callable[[], None]], AbstractContextManager[Any]] = nullcontext,
+    ) -> Builder:
+        """A builder with a folder of its own; its lease is not renewed unless a test does so."""
+        return Builder(
+            self.generations,
+            Copy(folder),
+            self.table,
+            self.feed,
+            self.films,
+            clock=self.clock,
+            tell=tell,
+            heartbeat=heartbeat,
+        )
 
     def published(self, folder: Path, *video_ids: str) -> dict[str, Stored | None]:
         """What who copies the generation that holds finds of these videos."""

@@ -53,13 +53,13 @@ export default function Search({ route }) {
 
 /** @param {{ choice: Choice, onError: (error: unknown) => void }} props */
 function Results({ choice, onError }) {
-  const [about, setAbout] = useState(/** @type {{ total: number, asOf: number, facets: Facets } | null} */ (null));
+  const [about, setAbout] = useState(/** @type {{ total: number, complete: boolean, asOf: number, facets: Facets } | null} */ (null));
   const pages = usePages(async (cursor, signal) => {
     const { q, category, tag } = choice;
     const query = { q, category: category || undefined, tag: tag || undefined, limit: PAGE, cursor };
     const facets = /** @type {("category" | "tag" | "year")[]} */ (cursor ? [] : ["category", "tag", "year"]);
     const { data } = await ask(api.GET("/v1/search", { params: { query: { ...query, facets: facets.length ? facets : undefined } }, signal }));
-    if (!cursor) setAbout({ total: data.total, asOf: data.asOf, facets: data.facets ?? {} });
+    if (!cursor) setAbout({ total: data.total, complete: data.complete, asOf: data.asOf, facets: data.facets ?? {} });
     return { items: /** @type {Found[]} */ (data.items), nextCursor: data.nextCursor };
   }, [], { key: ({ video }) => video.videoId });
   useEffect(() => onError(pages.error), [pages.error]);
@@ -67,8 +67,9 @@ function Results({ choice, onError }) {
     const isShownAbove = pages.error instanceof Problem && pages.error.on("q");
     return isShownAbove ? null : pages.error ? html`<${Failure} error=${pages.error} retry=${pages.reload} />` : html`<${Loading} what="Searching" />`;
   }
-  const { total, asOf, facets } = about;
+  const { total, complete, asOf, facets } = about;
   return html`<p class="hint tally" role="status">${total ? counted(total, "video") : "No videos"}, as of ${time(asOf / 1000)}</p>
+    ${!complete && html`<p class="notice" role="status">The search is behind: newer videos may be missing. Search again in a moment.</p>`}
     <div class="found">
       <${Choices} choice=${choice} facets=${facets} />
       <div>

@@ -64,7 +64,7 @@ class Search:
         wanted = (query.category, query.tag, query.user_id, query.language, query.start, query.end)
         asked = self.pages.asked(request, query, "search", query.q, *wanted)
         places = None if query.consistent_with is None else self._places(query.consistent_with, caller, request.now)
-        finding, as_of = self._finding(places)
+        finding, freshness = self._finding(places)
 
         from shared.search.asking import Filters
 
@@ -78,23 +78,23 @@ class Search:
             after=asked.after,
             consistent=places is not None,
         )
-        about = {"total": results.total, **({"facets": results.facets} if query.facets else {}), "asOf": as_of}
+        about = {"total": results.total, **({"facets": results.facets} if query.facets else {}), **freshness}
         return asked.answer(results.items, results.resume, about)
 
     def similar(self, request: Request) -> Answer:
         """GET /v1/videos/{videoId}/similar"""
         query, video_id = request.parameters(SimilarVideos), request.video_id()
-        finding, as_of = self._finding()
-        return respond(
-            200, {"items": finding.similar(video_id, request.caller, request.now, query.limit), "asOf": as_of}
-        )
+        finding, freshness = self._finding()
+        return respond(200, {"items": finding.similar(video_id, request.caller, request.now, query.limit), **freshness})
 
-    def _finding(self, places: Mapping[str, Place] | None = None) -> "tuple[Finding, int]":
+    def _finding(self, places: Mapping[str, Place] | None = None) -> "tuple[Finding, dict[str, int]]":
+        """Return a search over the newest index, and the members of the response that say how fresh that is."""
         # Imported here with Tantivy, which no start of the function has to wait for.
         from shared.search.finding import Finding
 
-        engine, as_of = self.local.newest(places)
-        return Finding(engine, self.videos, self.links.shown), as_of
+        newest = self.local.newest(places)
+        freshness = {"complete": newest.is_complete, "asOf": newest.as_of}
+        return Finding(newest.engine, self.videos, self.links.shown), freshness
 
     def _places(self, cursor: str, caller: Caller, now: int) -> Mapping[str, Place]:
         """The places in everybody's logs before which all changes are that come before a cursor."""

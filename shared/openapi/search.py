@@ -31,10 +31,14 @@ FOUND: Schema = {
     ],
     "total": 1,
     "facets": {"category": [{"value": "demos", "count": 1}]},
+    "complete": True,
     "asOf": 1717645203120,
     "nextCursor": None,
 }
-_FALLS_BEHIND = "The index follows the changes by a second or two: `asOf` says up to when it has. "
+_FALLS_BEHIND = (
+    "The index follows the changes by a second or two. `complete` is false while it is further behind: newer videos may be missing, "
+    "and `asOf` says up to when it has followed. "
+)
 
 OPERATIONS: dict[str, Operation] = {
     "searchVideos": Operation(
@@ -45,7 +49,8 @@ OPERATIONS: dict[str, Operation] = {
         "an admin finds what is hidden by naming its owner in `userId`. "
         + _FALLS_BEHIND
         + f"A question can be paged through up to {DEEPEST:,} videos. `total` and `facets` count all that it finds, as far as the index "
-        "has followed. 503 while there is no index, when the index does not have in time what `consistentWith` asks for, and when it is far behind the videos.",
+        "has followed. 503 with `Retry-After` while there is no index, while that of a new instance is more than a few seconds behind, when it does not have in time what "
+        "`consistentWith` asks for, and when it is far behind the videos.",
         {200: {"description": "A page", "headers": LINK, **json_content(ref("SearchPage"), FOUND)}},
         (errors.InvalidParameter, errors.InvalidCursor, errors.Forbidden),
         query(SearchVideos),
@@ -54,12 +59,14 @@ OPERATIONS: dict[str, Operation] = {
         "List similar videos",
         "Those that have most in common with one: rare words of its title, its tags, its description, and its captions. "
         + _FALLS_BEHIND
-        + "The list is empty while the index does not have the video. 503 while there is no index.",
+        + "The list is empty while the index does not have the video. 503 with `Retry-After` while there is no index, and while that of a new "
+        "instance is more than a few seconds behind.",
         {
             200: {
                 "description": "The list, what is most alike first",
                 **json_content(
-                    ref("SimilarVideos"), {"items": [{"video": _VIDEO, "score": 12.5}], "asOf": FOUND["asOf"]}
+                    ref("SimilarVideos"),
+                    {"items": [{"video": _VIDEO, "score": 12.5}], "complete": True, "asOf": FOUND["asOf"]},
                 ),
             }
         },
@@ -73,6 +80,10 @@ def schemas() -> Schema:
     """The schemas of answers, by name."""
     count: Schema = {"type": "integer", "minimum": 0}
     as_of: Schema = {**count, "description": "Epoch milliseconds: up to when the index has followed all changes"}
+    complete: Schema = {
+        "type": "boolean",
+        "description": "Whether the index had followed all changes; if not, videos that were changed after `asOf` may be missing",
+    }
     video = ref("VideoSummary")
     score: Schema = {"type": "number", "description": "How well it fits; only to be compared within one question"}
     ranges: Schema = {
@@ -115,6 +126,7 @@ def schemas() -> Schema:
                 "items": {"type": "array", "items": ref("FoundVideo"), "maxItems": LONGEST_PAGE},
                 "total": {**count, "description": "How many videos are found"},
                 "facets": ref("Facets"),
+                "complete": complete,
                 "asOf": as_of,
                 "nextCursor": NEXT_CURSOR,
             },
@@ -122,6 +134,10 @@ def schemas() -> Schema:
         ),
         "SimilarVideo": object_of({"video": video, "score": score}),
         "SimilarVideos": object_of(
-            {"items": {"type": "array", "items": ref("SimilarVideo"), "maxItems": MOST_SIMILAR}, "asOf": as_of}
+            {
+                "items": {"type": "array", "items": ref("SimilarVideo"), "maxItems": MOST_SIMILAR},
+                "complete": complete,
+                "asOf": as_of,
+            }
         ),
     }

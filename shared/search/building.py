@@ -6,8 +6,10 @@ scans the table. Whatever changes meanwhile is in the feed, which is followed fr
 that is, is saved now and then, so that another run, on this machine or another one, goes on from there.
 """
 
+import threading
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
@@ -15,14 +17,14 @@ from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression
 from shared.aws.s3 import ObjectGone
 from shared.core.attributes import Item, decode_item
-from shared.core.errors import Gone
-from shared.core.telemetry import service_logger
+from shared.core.errors import Gone, Unavailable
+from shared.core.telemetry import log_failure, service_logger
 from shared.feed.log import Feed, shard_logs
 from shared.schema import FEED, RELATION_INDEX, SHARDS, status_relation
 from shared.search.engine import Engine, Mark, OtherForm
 from shared.search.films import Films
 from shared.search.follower import Follower
-from shared.search.generations import Copy, DamagedFile, Generations, Pointer
+from shared.search.generations import Copy, DamagedFile, Generations, Heartbeat, LeaseLost, Pointer
 from shared.videos.video import STATUSES
 
 PAGE = 100
@@ -112,10 +114,11 @@ class Builder:
         *,
         clock: Callable[[], float] = time.time,
         tell: Callable[[int], None] = lambda _: None,
+        heartbeat: Callable[[Callable[[], None]], AbstractContextManager[None]] = Heartbeat,
     ) -> None:
-        """`tell` is called with how many videos a rebuild has put in, in this run."""
+        """`tell` is called with how many videos a rebuild has put in, in this run. `heartbeat` calls a function regularly."""
         self._generations, self._copy, self._table, self._feed, self._films = generations, copy, table, feed, films
-        self._clock, self._tell = clock, tell
+        self._clock, self._tell, self._heartbeat = clock, tell, heartbeat
 
     def run(self, in_time: Callable[[], bool] = lambda: True, *, anew: bool = False) -> Run:
         """Build while there is time, and publish. `anew`: everything, even if a generation could go on.
@@ -125,8 +128,24 @@ class Builder:
         held = self._generations.lease()
         if held is None:
             return Run("busy")
+        is_lost = threading.Event()
+
+        def renew() -> None:
+            try:
+                self._generations.renew(held)
+            except LeaseLost:
+                is_lost.set()
+            except Unavailable as error:  # the next heartbeat comes before the lease expires
+                log_failure("lease not renewed", error)
+
+        def goes_on() -> bool:
+            if is_lost.is_set():
+                raise LeaseLost
+            return in_time()
+
         try:
-            return self._run(held, in_time, anew)
+            with self._heartbeat(renew):
+                return self._run(held, goes_on, anew)
         finally:
             self._generations.release(held)
 
@@ -137,7 +156,6 @@ class Builder:
             except CANNOT_GO_ON as error:
                 # What holds now stays until the rebuild is published.
                 _warn(held.readable, error)
-                held = self._generations.renew(held)
         if held.draft is not None:
             try:
                 return self._rebuild(held, in_time)
@@ -153,7 +171,7 @@ class Builder:
         try:
             follower = self._follower(engine)
             before = dict(held.places)
-            follower.catch_up(self._keeping(held, in_time))
+            follower.catch_up(in_time)
             # Also what an earlier run had put in, and did not get to publish.
             moved = dict(follower.mark.places) != before
             is_old = int(self._clock()) - held.published_at >= PUBLISHED_EVERY
@@ -183,7 +201,6 @@ class Builder:
                     return Run("unfinished", self._unfinished(held, at), put)
                 if put - saved >= SAVED_EVERY:
                     held, saved = self._save(held, engine, at), put
-                held = self._generations.renew(held)
                 ids, at = some_videos(self._table, at)
                 for _, film in self._films.read(ids):
                     if film:
@@ -191,7 +208,7 @@ class Builder:
                         put += 1
                 self._tell(put)
             follower = self._committed(engine)
-            if not follower.catch_up(self._keeping(held, in_time)):
+            if not follower.catch_up(in_time):
                 self._save(held, engine, at)
                 return Run("unfinished", self._unfinished(held, at), put)
             return replace(self._published(held, engine, follower), put=put + follower.put)
@@ -200,7 +217,6 @@ class Builder:
 
     def _save(self, held: Pointer, engine: Engine, at: At) -> Pointer:
         self._committed(engine)
-        held = self._generations.renew(held)
         return self._generations.save_draft(held, self._copy, engine.files(), at.item)
 
     def _committed(self, engine: Engine) -> Follower:
@@ -212,20 +228,9 @@ class Builder:
     def _follower(self, engine: Engine) -> Follower:
         return Follower(engine, self._feed, self._films, clock=self._clock, slice_=PAGE)
 
-    def _keeping(self, held: Pointer, in_time: Callable[[], bool]) -> Callable[[], bool]:
-        """`in_time` that also keeps the lease, whenever it is asked; raises LeaseLost."""
-
-        def goes_on() -> bool:
-            nonlocal held
-            held = self._generations.renew(held)
-            return in_time()
-
-        return goes_on
-
     def _published(self, held: Pointer, engine: Engine, follower: Follower) -> Run:
         follower.keep()
         files = engine.files()
-        held = self._generations.renew(held)
         held = self._generations.publish(held, self._copy, files, follower.mark, engine.size)
         _, removed = self._generations.tidy(held)
         return Run("published", self._behind(follower), follower.put, removed)

@@ -45,6 +45,10 @@ class Follower:
         """How far; newer than the engine's own by what changed nothing in it."""
         self.put = 0
         """Videos that were put in or taken out."""
+        self.is_caught_up = False
+        """Whether the last call of `catch_up` reached the end of the feed."""
+        self.reached = self.mark.as_of
+        """Time of the last change that was followed, or to which all were, in milliseconds since 1970."""
 
     def catch_up(self, in_time: Callable[[], bool] = lambda: True) -> bool:
         """Follow the feed to its end, or while there is time; returns whether the end was reached.
@@ -52,6 +56,7 @@ class Follower:
         `in_time` is asked after each slice. Raises Gone when what comes next is no longer kept, and then the index has to be
         made anew; Unavailable.
         """
+        self.is_caught_up = False
         while True:
             seen_at = int(self._clock() * 1000)
             changes = page(self._feed, self.mark.places, TYPES, MOST_EXAMINED)
@@ -69,8 +74,10 @@ class Follower:
                     end if is_last else replace(self.mark, places=changes.behind[behind - 1]),
                 )
                 read.update(ids)
+                self.reached = max(self.reached, changes.items[min(behind, len(changes.items)) - 1]["at"])
             self.mark = end
             if changes.caught_up:
+                self.is_caught_up, self.reached = True, end.as_of
                 return True
             if not in_time():
                 return False

@@ -4,8 +4,8 @@ A builder puts its new files below a folder of their own, `index/<generation>/`,
 one conditional write is what publishes. A builder that is cut off anywhere before leaves files that nothing names, and nobody
 sees them. Most files of a generation are those of the one before: its manifest names them where they are.
 
-One builder works at a time. It has a lease, and each write of the item has the condition that the lease is still its own. So one
-that was away for too long cannot publish over what another one has published since.
+One builder works at a time. It has a lease, which a heartbeat renews, and each write of the item has the condition that the lease is
+still its own. So one that was away for too long cannot publish over what another one has published since.
 
 A rebuild is saved now and then as a draft: a generation that only who goes on with the rebuild reads.
 """
@@ -14,6 +14,7 @@ import hashlib
 import json
 import os
 import shutil
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -38,8 +39,10 @@ if TYPE_CHECKING:
 
 FOLDER = "index/"
 """Where all of it is in the bucket."""
-LEASE_SECONDS = 360
-"""How long a builder has the index to itself; more than a function may run. One that works longer renews it."""
+HEARTBEAT_SECONDS = 10
+"""Seconds between two renewals of the lease by a builder that works."""
+LEASE_SECONDS = 4 * HEARTBEAT_SECONDS
+"""Seconds until the lease of a builder that has died expires. Its next scheduled run is at most a minute later."""
 KEPT_SECONDS = 3600
 """How long after it was written an object stays that no generation names: somebody may be about to name it, or to read it."""
 SIDE_BY_SIDE = 8
@@ -204,6 +207,30 @@ def _runs(pid: int) -> bool:
     return True
 
 
+class Heartbeat:
+    """Calls `beat` every `seconds` from its own thread until the block ends, also during long calls such as merges and uploads.
+
+    with Heartbeat(renew_lease):
+        engine.commit(mark)
+    """
+
+    def __init__(self, beat: Callable[[], None], seconds: float = HEARTBEAT_SECONDS) -> None:
+        self._beat, self._seconds = beat, seconds
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._ended.wait(self._seconds):
+            self._beat()
+
+
 class Generations:
     """The item in the table, and the objects in a bucket. Methods raise Unavailable when one of them is busy."""
 
@@ -232,11 +259,8 @@ class Generations:
         return pointer if pointer.lease == mine else None
 
     def renew(self, held: Pointer) -> Pointer:
-        """Keep the lease for LEASE_SECONDS from now, if half of that has passed; raises LeaseLost."""
-        now = int(self._clock())
-        if held.lease_until - now > LEASE_SECONDS // 2:
-            return held
-        until = now + LEASE_SECONDS
+        """Keep the lease for LEASE_SECONDS from now; raises LeaseLost."""
+        until = int(self._clock()) + LEASE_SECONDS
         self._write(held, Expression.of("SET #leaseUntil = :until", until=until))
         return replace(held, lease_until=until)
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from shared.aws.s3 import ObjectGone
 from shared.core.deadline import within
@@ -27,9 +27,25 @@ LOOK_EVERY = 0.3
 """Seconds for which an answer is not older than the feed, and so the next one needs no look at it."""
 LONGEST_CATCH_UP = 1.0
 """Seconds after which a question is answered from what the index has, or from what was published, though more has changed."""
+LONGEST_FIRST_CATCH_UP = 10.0
+"""The same, of an instance that is new, or has answered nothing for IDLE_SECONDS: it has a minute of changes to follow, and more if no
+indexer works."""
+MOST_BEHIND = 10
+"""Seconds that the index of such an instance may be behind the feed to answer. Beyond that, it has too little of what has changed."""
+IDLE_SECONDS = 60
 PREPARING_SECONDS = 24
 """How long it may take to copy a generation, and to read what has changed since: longer than an answer may take otherwise, as the
 next question would wait as long."""
+
+
+class Newest(NamedTuple):
+    """The index as an instance has it."""
+
+    engine: "Engine"
+    as_of: int
+    """Up to when it has followed all changes, in milliseconds since 1970."""
+    is_complete: bool
+    """Whether it had followed the feed to its end when it looked last, which was at most LOOK_EVERY seconds ago."""
 
 
 class Local:
@@ -52,9 +68,11 @@ class Local:
         self._copy: Copy | None = None
         self._follower: Follower | None = None
         self._looked_at: float | None = None
+        self._answered_at: float | None = None
+        """Epoch seconds of the last answer."""
 
-    def newest(self, places: Mapping[str, Place] | None = None) -> tuple["Engine", int]:
-        """The engine, and up to when it has followed all changes (milliseconds since 1970).
+    def newest(self, places: Mapping[str, Place] | None = None) -> "Newest":
+        """Return the engine, once it has followed the feed to its end or for as long as an answer may take.
 
         `places`: places in everybody's logs before which it has to know all changes, for which it waits INDEX_WAIT seconds.
         """
@@ -70,13 +88,18 @@ class Local:
                     self._forget()
                     raise being_built() from gone
             follower = self._made()
-        return follower.engine, follower.mark.as_of
+        self._answered_at = self._clock()
+        return Newest(follower.engine, follower.mark.as_of, follower.is_caught_up)
 
     def _follow(self, places: Mapping[str, Place]) -> None:
         follower, began = self._made(), self._elapsed()
-        if self._looked_at is None or began - self._looked_at >= LOOK_EVERY:
-            if not follower.catch_up(lambda: self._elapsed() - began < LONGEST_CATCH_UP):
+        is_new = self._answered_at is None or self._clock() - self._answered_at > IDLE_SECONDS
+        if is_new or self._looked_at is None or began - self._looked_at >= LOOK_EVERY:
+            longest = LONGEST_FIRST_CATCH_UP if is_new else LONGEST_CATCH_UP
+            if not follower.catch_up(lambda: self._elapsed() - began < longest):
                 follower = self._leapt(follower)
+                if is_new and self._clock() - follower.reached / 1000 > MOST_BEHIND:
+                    raise Unavailable("The index is catching up with the changes; try again.", retry_after=2)
             self._looked_at = began
         if not follower.wait_for(places, lambda: self._elapsed() - began < INDEX_WAIT):
             raise Unavailable("The index does not have these changes yet; try again.", retry_after=2)
@@ -91,6 +114,7 @@ class Local:
         follower = self._made()
         # It has all that was seen then, though its builder may have seen the feed's end earlier.
         follower.mark = replace(follower.mark, as_of=max(seen_at, follower.mark.as_of))
+        follower.reached = max(follower.reached, follower.mark.as_of)
         return follower
 
     def _made(self) -> "Follower":

@@ -3,6 +3,7 @@
 import re
 import uuid
 from collections import defaultdict
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -210,7 +211,13 @@ def stored(table: Table, clock: Clock, objects: Objects, tmp_path: Path) -> Attr
     note(*items_of(table), *items_of(audit.table))
     films = Films(table, objects, MEDIA_BUCKET)
     builder = Builder(
-        Generations(table, objects, MEDIA_BUCKET, clock), Copy(tmp_path / "index"), table, feed, films, clock=clock
+        Generations(table, objects, MEDIA_BUCKET, clock),
+        Copy(tmp_path / "index"),
+        table,
+        feed,
+        films,
+        clock=clock,
+        heartbeat=nullcontext,
     )
     left = iter([False])
 

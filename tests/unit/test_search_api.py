@@ -134,6 +134,7 @@ class TestAnAnswer:
         service.film("Apples")
         reply = ask(api, q="apples")
         assert reply.json["asOf"] == int(api.clock() * 1000)
+        assert reply.json["complete"] is True
         assert reply.json["total"] == 1
         assert "facets" not in reply.json
 
@@ -150,6 +151,7 @@ class TestAnAnswer:
             "items": [],
             "total": 0,
             "facets": {"category": [], "tag": [], "year": []},
+            "complete": True,
             "asOf": 0,
             "nextCursor": None,
         }
@@ -513,14 +515,49 @@ class TestTheIndex:
     ) -> None:
         assert ask(api).json["total"] == 0
         seen_at = ask(api).json["asOf"]
-        for number in range(SLICE + 1):
-            service.film(f"film {number}")
+        film = [service.film(f"film {number}") for number in range(SLICE + 1)][0]
         monkeypatch.setattr(local, "LONGEST_CATCH_UP", 0)
         with recorded(objects.client) as operations:
             behind = ask(api)
             assert (behind.json["total"], behind.json["asOf"]) == (SLICE, seen_at)
-            assert ask(api).json["total"] == SLICE + 1
+            assert behind.json["complete"] is False
+            similar = api.get(f"/v1/videos/{film}/similar", user="carol")
+            assert (similar.json["complete"], similar.json["asOf"]) == (False, seen_at)
+            after = ask(api)
+            assert (after.json["total"], after.json["complete"]) == (SLICE + 1, True)
         assert operations == []
+
+    @pytest.fixture
+    def far_behind(self, service: Followed, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The changes of seven minutes that no indexer has followed, and instances that have time for SLICE of them."""
+        for number in range(2 * SLICE + 1):
+            service.film(f"film {number}")
+        clock.advance(420)
+        monkeypatch.setattr(local, "LONGEST_FIRST_CATCH_UP", 0)
+
+    @pytest.mark.usefixtures("far_behind")
+    def test_of_a_new_instance_that_is_far_behind_is_not_answered_from_until_it_has_caught_up(self, api: Api) -> None:
+        replies = [ask(api) for _ in range(3)]
+        assert [reply.status for reply in replies] == [503, 503, 200]
+        assert [reply.headers.get("retry-after") for reply in replies] == ["2", "2", None]
+        assert (replies[-1].json["total"], replies[-1].json["complete"]) == (2 * SLICE + 1, True)
+
+    def test_of_an_instance_that_was_idle_is_not_answered_from_either(
+        self, api: Api, request: pytest.FixtureRequest
+    ) -> None:
+        assert ask(api).json["complete"] is True
+        request.getfixturevalue("far_behind")
+        assert [ask(api).status for _ in range(3)] == [503, 503, 200]
+
+    def test_of_a_new_instance_that_is_a_little_behind_is_answered_from_and_says_so(
+        self, service: Followed, api: Api, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for number in range(SLICE + 1):
+            service.film(f"film {number}")
+        monkeypatch.setattr(local, "LONGEST_FIRST_CATCH_UP", 0)
+        found = ask(api)
+        assert (found.json["total"], found.json["complete"]) == (SLICE, False)
+        assert ask(api).json["complete"] is True
 
     def test_is_copied_anew_when_the_feed_no_longer_has_what_comes_next(
         self, service: Followed, api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -1,8 +1,11 @@
 """Generations of the index: one builder at a time, and whatever is cut off, nobody ever sees half of one or two mixed."""
 
 import json
-from collections.abc import Callable, Iterable
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 from moto.core.models import botocore_stubber
@@ -15,15 +18,24 @@ from shared.feed.log import DAYS_KEPT
 from shared.schema import INDEX
 from shared.search import building, engine, generations
 from shared.search.building import SOURCES, Builder
-from shared.search.document import FORM, Film
+from shared.search.document import FORM
 from shared.search.engine import Engine, Mark
-from shared.search.generations import KEPT_SECONDS, LEASE_SECONDS, Copy, DamagedFile, LeaseLost
+from shared.search.generations import (
+    HEARTBEAT_SECONDS,
+    KEPT_SECONDS,
+    LEASE_SECONDS,
+    Copy,
+    DamagedFile,
+    Heartbeat,
+    LeaseLost,
+)
 from tests.followed import Followed
 from tests.harness import MEDIA_BUCKET, Clock, recorded
 from tests.integration import faults
 from tests.integration.contents import items_of
 from tests.integration.faults import Incident, Killed, Line
 from tests.logs import log_lines
+from tests.waiting import LIMIT
 
 DAY = 86_400
 
@@ -272,24 +284,82 @@ class TestTheLease:
         assert service.generations.lease() is None
         assert service.generations.pointer().lease_until == held.lease_until
 
-    def test_a_builder_that_follows_for_long_keeps_it(
-        self, service: Followed, builder: Builder, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    @pytest.mark.parametrize("step", ["put", "commit", "files"])
+    def test_a_builder_keeps_the_lease_during_a_step_that_takes_several_leases(
+        self, service: Followed, tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch, step: str
     ) -> None:
-        monkeypatch.setattr(building, "PAGE", 1)
-        builder.run()
-        films = [service.film(f"Film {number}") for number in range(4)]
+        beats: list[Callable[[], None]] = []
+
+        def heartbeat(beat: Callable[[], None]) -> AbstractContextManager[None]:
+            beats.append(beat)
+            return nullcontext()
+
+        builder = service.builder(tmp_path / "slow", heartbeat=heartbeat)
+        service.film("Apples")
         others: list[object] = []
-        put = Engine.put
+        quickly = getattr(Engine, step)
 
-        def slowly(self: Engine, films: Iterable[Film], gone: Iterable[str] = ()) -> None:
-            clock.advance(LEASE_SECONDS // 4)
-            others.append(service.generations.lease())
-            put(self, films, gone)
+        def slowly(*arguments: Any) -> Any:
+            for _ in range(3 * LEASE_SECONDS // HEARTBEAT_SECONDS):
+                clock.advance(HEARTBEAT_SECONDS)
+                beats[-1]()
+                others.append(service.generations.lease())
+            return quickly(*arguments)
 
-        monkeypatch.setattr(Engine, "put", slowly)
-        assert (builder.run().outcome, service.generations.pointer().films) == ("published", len(films))
-        assert len(others) > LEASE_SECONDS // (LEASE_SECONDS // 4)
+        monkeypatch.setattr(Engine, step, slowly)
+        assert builder.run().outcome == "published"
         assert set(others) == {None}
+
+    def test_a_builder_whose_heartbeat_finds_another_builder_stops_at_its_next_step(
+        self, service: Followed, tmp_path: Path, clock: Clock
+    ) -> None:
+        service.film("Apples")
+        beats: list[Callable[[], None]] = []
+        others: list[object] = []
+
+        def heartbeat(beat: Callable[[], None]) -> AbstractContextManager[None]:
+            beats.append(beat)
+            return nullcontext()
+
+        def in_time() -> bool:
+            clock.advance(LEASE_SECONDS)
+            others.append(service.generations.lease())
+            beats[0]()
+            return True
+
+        with pytest.raises(LeaseLost):
+            service.builder(tmp_path / "slow", heartbeat=heartbeat).run(in_time)
+        assert len(others) == 1
+        assert others[0]
+
+    def test_a_heartbeat_that_the_table_is_too_busy_for_leaves_the_lease_to_the_next_one(
+        self, service: Followed, tmp_path: Path, table: Table
+    ) -> None:
+        def heartbeat(beat: Callable[[], None]) -> AbstractContextManager[None]:
+            line = Line(table.client)
+            line.arm(faults.throttled)
+            beat()
+            line.disarm()
+            return nullcontext()
+
+        assert service.builder(tmp_path / "busy", heartbeat=heartbeat).run().outcome == "published"
+
+    def test_the_heartbeat_beats_until_the_block_ends(self) -> None:
+        count, again = 0, threading.Event()
+
+        def beat() -> None:
+            nonlocal count
+            count += 1
+            if count == 3:
+                again.set()
+
+        before = threading.active_count()
+        with Heartbeat(beat, seconds=0):
+            assert again.wait(LIMIT)
+        assert threading.active_count() == before
+
+    def test_the_lease_of_a_builder_that_died_is_over_before_its_run_after_the_next(self) -> None:
+        assert 3 * HEARTBEAT_SECONDS <= LEASE_SECONDS <= 60
 
     def test_a_lost_answer_does_not_cost_the_lease(self, service: Followed, table: Table) -> None:
         line = Line(table.client)
