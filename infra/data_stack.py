@@ -11,7 +11,7 @@ from constructs import Construct
 from infra.encryption import Encryption
 from infra.nag import accept
 from infra.retention import retain
-from infra.settings import Settings
+from infra.settings import GENERATED, Settings
 from shared import schema
 
 
@@ -71,9 +71,17 @@ class DataStack(cdk.Stack):
         )
         return secret
 
-    def _webhook_secret(self, settings: Settings) -> secretsmanager.Secret:
-        """The secret of each webhook is derived from it; receivers know theirs, and nobody ever sees this one."""
-        secret = self._secret("WebhookSecret", "Key material for the secrets that webhooks are signed with")
+    def _webhook_secret(self, settings: Settings) -> secretsmanager.ISecret:
+        """The secret of each webhook is derived from it; receivers know theirs, and nobody ever sees this one.
+
+        A secret that outlives its stack has a fixed name, so that a stack that is made again neither overlooks it nor replaces it:
+        CloudFormation refuses to create a second one of that name, and `make deploy` gives its ARN (tools/deploying.py).
+        """
+        if settings.webhook_secret is not None and settings.webhook_secret != GENERATED:
+            return secretsmanager.Secret.from_secret_complete_arn(self, "WebhookSecret", settings.webhook_secret)
+        is_named = settings.keep_data and settings.webhook_secret is None
+        name = f"{settings.table_name}/webhooks" if is_named else None
+        secret = self._secret("WebhookSecret", "Key material for the secrets that webhooks are signed with", name)
         retain(secret, settings)
         accept(
             secret,
@@ -83,10 +91,11 @@ class DataStack(cdk.Stack):
         )
         return secret
 
-    def _secret(self, id_: str, description: str) -> secretsmanager.Secret:
+    def _secret(self, id_: str, description: str, name: str | None = None) -> secretsmanager.Secret:
         return secretsmanager.Secret(
             self,
             id_,
+            secret_name=name,
             description=description,
             encryption_key=self.encryption.data,
             generate_secret_string=secretsmanager.SecretStringGenerator(password_length=64, exclude_punctuation=True),

@@ -35,6 +35,10 @@ LADDER = ("1080p", "720p", "480p", "360p", "240p")
 """The renditions that there are; tests/unit/infra/test_infra.py holds it to shared/media/ladder.py."""
 
 
+GENERATED = "generated"
+"""The value of `webhookSecret` for a secret with a generated name."""
+
+
 class Misconfigured(Exception):
     """A sentence for the person who deploys; `app.py` shows it without a traceback."""
 
@@ -134,6 +138,9 @@ class Settings:
     """The indexes of both tables. All, but while an upgrade adds some: CloudFormation makes one of a table in each update."""
     stream_arn: str | None
     """The stream of a table that was restored, which its stack knows nothing of; None: the one that the stack knows."""
+    webhook_secret: str | None
+    """ARN of an existing secret from which those of webhooks are derived; `generated` to keep one whose name CloudFormation generated;
+    `None` to create it (infra/data_stack.py)."""
     architecture: Architecture
     """Of the processors that the functions run on, on AWS."""
     event_bus: str | None
@@ -198,6 +205,7 @@ class Settings:
             kms_key=_key(context.get("kmsKey")),
             indexes=_indexes(context.get("indexes")),
             stream_arn=_stream(context.get("streamArn")),
+            webhook_secret=_secret(context.get("webhookSecret")),
             event_bus=_bus(context.get("eventBus"), region),
             architecture=_choice("architecture", context.get("architecture") or "arm64", get_args(Architecture)),
         )
@@ -336,6 +344,15 @@ def _key(text: str | None) -> str | None:
 def _stream(text: str | None) -> str | None:
     if text and not re.fullmatch(r"arn:aws[\w-]*:dynamodb:[\w-]+:\d{12}:table/[\w.-]+/stream/[\w.:-]+", text):
         raise Misconfigured(f"Context 'streamArn' must be the ARN of a table's stream, not {text!r}.")
+    return text or None
+
+
+def _secret(text: str | None) -> str | None:
+    arn = r"arn:aws[\w-]*:secretsmanager:[\w-]+:\d{12}:secret:[\w/+=.@-]+-\w{6}"
+    if text and text != GENERATED and not re.fullmatch(arn, text, re.ASCII):
+        raise Misconfigured(
+            f"Context 'webhookSecret' must be generated, or the complete ARN of a secret, not {text!r}."
+        )
     return text or None
 
 

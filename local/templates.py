@@ -45,6 +45,7 @@ DEPLOYMENTS: Mapping[str, Mapping[str, object]] = {
         "renditions": "360p",
         "shift": "linear",
         "streamArn": "arn:aws:dynamodb:eu-west-1:111122223333:table/VideoMetadata-trial/stream/2026-01-01T00:00:00.000",
+        "webhookSecret": "arn:aws:secretsmanager:eu-west-1:111122223333:secret:VideoMetadata-trial/webhooks-AbCdEf",
     },
 }
 """Context values of each deployment. Each choice in `infra.settings` that adds or changes resources occurs in one."""

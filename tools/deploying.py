@@ -28,8 +28,14 @@ if TYPE_CHECKING:
 
 SECONDS_BETWEEN = 5.0
 """How often an index that is being made is asked for."""
+KEY_MATERIAL = "AWS::SecretsManager::Secret"
+STACK_TAG, LOGICAL_ID_TAG = "aws:cloudformation:stack-name", "aws:cloudformation:logical-id"
+"""Tags that CloudFormation gives what it creates."""
 NEVER_MADE = ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED")
 """The states of a stack whose first deployment failed: it can only be deleted."""
+
+GENERATED = "generated"
+"""The value of the context `webhookSecret` for a secret with a generated name (infra/settings.py)."""
 
 Run = Callable[[Sequence[str]], None]
 """Runs the CDK command line with these arguments; raises ToolError when that fails."""
@@ -45,6 +51,17 @@ class Wanted:
     is_protected: bool
     """From deletion."""
     has_stream: bool
+
+
+@dataclass(frozen=True)
+class NamedSecret:
+    """A secret that the templates create under a fixed name."""
+
+    stack: str
+    id: str
+    """Its logical id in the stack."""
+    name: str
+    description: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,6 +111,15 @@ class Assembly:
             for properties in _properties(template, "AWS::DynamoDB::GlobalTable")
         ]
 
+    def named_secrets(self) -> list[NamedSecret]:
+        """The secrets that the templates create under a fixed name."""
+        return [
+            NamedSecret(stack, id_, resource["Properties"]["Name"], resource["Properties"].get("Description", ""))
+            for stack, template in self._templates.items()
+            for id_, resource in template.get("Resources", {}).items()
+            if resource["Type"] == KEY_MATERIAL and "Name" in resource["Properties"]
+        ]
+
     @property
     def templates(self) -> Mapping[str, dict[str, Any]]:
         """By the stack."""
@@ -138,6 +164,7 @@ class Account:
     def __init__(self, chosen: boto3.Session, *, sleep: Callable[[float], None] = time.sleep) -> None:
         self._cloudformation = chosen.client("cloudformation")
         self._dynamodb = chosen.client("dynamodb")
+        self._secrets = chosen.client("secretsmanager")
         self._sleep = sleep
 
     def template(self, stack: str) -> dict[str, Any] | None:
@@ -157,6 +184,29 @@ class Account:
         if described is None:
             return None
         return Status(described["StackStatus"], described.get("EnableTerminationProtection", False))
+
+    def secrets(self, wanted: NamedSecret) -> list[str]:
+        """The ARNs of secrets that an earlier deployment of a stack has left: the one of this name, or those whose names were generated.
+
+        The latter are found by the tags that CloudFormation gave them.
+        """
+        try:
+            described: Mapping[str, Any] = self._secrets.describe_secret(SecretId=wanted.name)
+        except self._secrets.exceptions.ResourceNotFoundException:
+            pass
+        else:
+            if "DeletedDate" not in described:
+                return [str(described["ARN"])]
+        pages = self._secrets.get_paginator("list_secrets").paginate(
+            Filters=[{"Key": "description", "Values": [wanted.description]}]
+        )
+        tags = {STACK_TAG: wanted.stack, LOGICAL_ID_TAG: wanted.id}
+        return [
+            secret["ARN"]
+            for page in pages
+            for secret in page["SecretList"]
+            if tags.items() <= {tag["Key"]: tag["Value"] for tag in secret.get("Tags", [])}.items()
+        ]
 
     def is_protected(self, table: str) -> bool:
         """Whether a table is there, and refuses to be deleted."""
@@ -344,13 +394,42 @@ def restored_stream(assembly: Assembly, account: Account) -> str | None:
     return None
 
 
+def kept_secret(assembly: Assembly, account: Account) -> str | None:
+    """Return the context `webhookSecret` with which a deploy keeps the value of the secret; `None` if it needs none.
+
+    A stack that has the secret keeps it as it is: a generated name stays, as another one would be another secret. A stack that lacks it,
+    for example after a rollback to a release without webhooks, adopts the one that was retained.
+    Raises ToolError when there are several.
+    """
+    for wanted in assembly.named_secrets():
+        resources = (account.template(wanted.stack) or {}).get("Resources", {})
+        if wanted.id in resources:
+            return None if "Name" in resources[wanted.id]["Properties"] else GENERATED
+        left = account.secrets(wanted)
+        if len(left) > 1:
+            raise ToolError(
+                f"Earlier deployments of {wanted.stack} have left several secrets of webhooks: {', '.join(left)}. Put the ARN of the one that "
+                "receivers know under the environment in cdk.json, as webhookSecret."
+            )
+        if left:
+            return left[0]
+    return None
+
+
 def deploy(options: argparse.Namespace, more: Sequence[str], account: Account, run: Run) -> None:
     """Deploy everything, the table's indexes before the rest; raises ToolError."""
     contexts = [argument for value in options.context for argument in ("-c", value)]
     assembly = _synthesised(run, contexts, options.output)
+    found = []
     if stream := restored_stream(assembly, account):
         print(f"The table was restored: its changes are read from {stream}.", flush=True)
-        contexts += ["-c", f"streamArn={stream}"]
+        found += ["-c", f"streamArn={stream}"]
+    if secret := kept_secret(assembly, account):
+        if secret != GENERATED:
+            print(f"Webhooks keep their secrets: they are derived from {secret}.", flush=True)
+        found += ["-c", f"webhookSecret={secret}"]
+    if found:
+        contexts += found
         assembly = _synthesised(run, contexts, options.output)
     meant = Meant(
         issuer=options.change_issuer,

@@ -16,7 +16,7 @@ INDEXES = "UserIdIndex, CategoryIndex, RelationIndex, ChangesetIndex"
 VALUES = (
     "alarmEmail, alarms, allowOrigins, anomalyUsd, architecture, audience, auditDays, callbackUrls, coldStart, consoleClient, "
     "countOwnViews, deletionProtection, endpoint, eventBus, indexes, issuer, jobsPerDay, keepData, kmsKey, logDays, logLevel, "
-    "recoveryDays, renditions, shift, streamArn, throttleBurst, throttleRate, viewWindow"
+    "recoveryDays, renditions, shift, streamArn, throttleBurst, throttleRate, viewWindow, webhookSecret"
 )
 BOTH = "Context 'issuer' and 'audience' go together: give both, or neither for a Cognito user pool."
 ENDPOINT = "The local target, and it alone, needs '-c endpoint=http://...', where MiniStack serves objects."
@@ -65,6 +65,11 @@ MUST_BE: list[tuple[str, str, list[Any]]] = [
     ),
     ("indexes", f"some of {INDEXES}, each once", ["UserIdIndex,UserIdIndex", "TitleIndex"]),
     ("streamArn", "the ARN of a table's stream", ["arn:aws:dynamodb:eu-west-1:1:table/T"]),
+    (
+        "webhookSecret",
+        "generated, or the complete ARN of a secret",
+        ["VideoMetadata/webhooks", "arn:aws:secretsmanager:eu-west-1:111122223333:secret:VideoMetadata/webhooks"],
+    ),
     ("architecture", "one of arm64, x86_64", ["mips"]),
 ]
 """A name, the rule that its sentence states, and values that break it."""

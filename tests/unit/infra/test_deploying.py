@@ -15,18 +15,21 @@ from botocore.exceptions import ClientError
 from botocore.stub import Stubber
 from moto import mock_aws
 
+from infra.data_stack import DataStack
 from infra.settings import Settings
 from local import ROOT
 from shared.schema import AUDIT_INDEXES, INDEXES
 from tests.harness import create_audit_table, create_table
 from tests.unit.infra.templates import GIVEN_KEY as KEY
-from tests.unit.infra.templates import GIVEN_STREAM, ON_CALL, Json, Templates
+from tests.unit.infra.templates import GIVEN_STREAM, ON_CALL, Json, Templates, settings_of
 from tools import ToolError, deploying, preflight
 from tools.deploying import Account, Status, next_indexes
 
 TABLE, DATA, API, OPERATIONS = "VideoMetadata", *(f"VideoMetadata-dev-{part}" for part in ("Data", "Api", "Operations"))
 AUDIT_TABLE = "VideoAudit"
 NAMES, AUDIT_NAMES = ([index.name for index in indexes] for indexes in (INDEXES, AUDIT_INDEXES))
+SECRET_ID, SECRET_NAME = "WebhookSecretF68E4D69", "VideoMetadata/webhooks"
+SECRET_DESCRIPTION = "Key material for the secrets that webhooks are signed with"
 ISSUER = "https://issuer.example"
 OWN_KEY = {"Fn::GetAtt": ["Key961B73FD", "Arn"]}
 COGNITO = {"Fn::Join": ["", ["https://cognito-idp.", {"Ref": "AWS::Region"}]]}
@@ -45,24 +48,31 @@ class Cdk:
         protected: bool = False,
         streams: bool = False,
         trail: Sequence[str] | None = None,
+        secret: bool = False,
     ) -> None:
-        self.streams, self.trail = streams, trail
+        self.streams, self.trail, self.secret = streams, trail, secret
         self.calls: list[list[str]] = []
         self.indexes, self.issuer = list(indexes), issuer
         self.key, self.email, self.protected = key, email, protected
         self.change: Callable[[Sequence[str]], None] = _bring_to
+        self.webhook_secret: str | None = None
 
     def __call__(self, arguments: Sequence[str]) -> None:
         self.calls.append(list(arguments))
         if arguments[0] == "synth":
+            given = [argument for argument in arguments if argument.startswith("webhookSecret=")]
+            self.webhook_secret = given[-1].partition("=")[2] if given else None
             _write(Path(arguments[arguments.index("--output") + 1]), self.templates())
         elif "--all" not in arguments:
             (chosen,) = (argument for argument in arguments if argument.startswith("indexes="))
             self.change(chosen.removeprefix("indexes=").split(","))
 
     def templates(self) -> dict[str, Json]:
+        data = _data(self.indexes, self.key, protected=self.protected, streams=self.streams, trail=self.trail)
+        if self.secret and self.webhook_secret in (None, deploying.GENERATED):
+            data["Resources"][SECRET_ID] = _secret(named=self.webhook_secret is None)
         return {
-            DATA: _data(self.indexes, self.key, protected=self.protected, streams=self.streams, trail=self.trail),
+            DATA: data,
             API: _api(self.issuer),
             OPERATIONS: _operations(self.email),
         }
@@ -106,6 +116,12 @@ def _data(
         beside = table | {"TableName": AUDIT_TABLE, "GlobalSecondaryIndexes": listed}
         made["AuditTable"] = _resource("DynamoDB::GlobalTable", beside)
     return {"Resources": made}
+
+
+def _secret(*, named: bool) -> Json:
+    """The secret of webhooks in a template."""
+    name = {"Name": SECRET_NAME} if named else {}
+    return _resource("SecretsManager::Secret", {"Description": SECRET_DESCRIPTION, **name})
 
 
 def _operations(email: str | None) -> Json:
@@ -253,6 +269,126 @@ class TestUnattended:
             command = ["make", "--dry-run", "-o", ".venv/installed", "deploy", given]
             done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
             assert ("--yes" in done.stdout) is passed
+
+
+class TestTheSecretOfWebhooks:
+    """Receivers know what is derived from it, so a deploy must neither replace nor overlook it."""
+
+    @pytest.fixture
+    def contexts(self, deploy: Deploy) -> Callable[[], list[str]]:
+        """Deploys, and returns the values of `webhookSecret` by synth."""
+
+        def run() -> list[str]:
+            cdk = Cdk(secret=True)
+            assert deploy(cdk) == (0, "")
+            given = [[part for part in call if part.startswith("webhookSecret=")] for call in cdk.calls]
+            assert [call[0] for call in cdk.calls] == [*["synth"] * (len(given) - 1), "deploy"]
+            return [part.partition("=")[2] for parts in given for part in parts]
+
+        return run
+
+    def test_of_a_new_deployment_is_created_under_its_fixed_name(self, contexts: Callable[[], list[str]]) -> None:
+        assert contexts() == []
+
+    def test_with_its_fixed_name_stays_the_stacks(
+        self, contexts: Callable[[], list[str]], deployed: Deployed, stacks: dict[str, Json]
+    ) -> None:
+        deployed()
+        stacks[DATA]["Resources"][SECRET_ID] = _secret(named=True)
+        _create_secret(SECRET_NAME)
+        assert contexts() == []
+
+    def test_with_a_generated_name_keeps_that_name_because_another_one_would_be_another_secret(
+        self, contexts: Callable[[], list[str]], deployed: Deployed, stacks: dict[str, Json]
+    ) -> None:
+        deployed()
+        stacks[DATA]["Resources"][SECRET_ID] = _secret(named=False)
+        assert contexts() == [deploying.GENERATED]
+
+    @pytest.mark.parametrize("name", ["fixed", "generated"])
+    def test_is_adopted_after_a_rollback_to_a_release_without_webhooks_and_by_each_later_deploy(
+        self, contexts: Callable[[], list[str]], deployed: Deployed, stacks: dict[str, Json], name: str
+    ) -> None:
+        deployed()
+        stacks[DATA]["Resources"][SECRET_ID] = _secret(named=name == "fixed")
+        arn = _create_secret(SECRET_NAME if name == "fixed" else "WebhookSecret5A-x1Y2z3")
+        value = boto3.client("secretsmanager").get_secret_value(SecretId=arn)["SecretString"]
+        del stacks[DATA]["Resources"][SECRET_ID]  # the older release's template, which retains the secret
+        for _ in range(2):
+            assert contexts() == [arn]
+            stacks[DATA] = Cdk(secret=False).templates()[DATA]
+        assert boto3.client("secretsmanager").get_secret_value(SecretId=arn)["SecretString"] == value
+
+    def test_of_another_environment_is_not_adopted(self, contexts: Callable[[], list[str]], deployed: Deployed) -> None:
+        deployed()
+        _create_secret("WebhookSecret5A-x1Y2z3", stack="VideoMetadata-prod-Data")
+        assert contexts() == []
+
+    def test_that_is_being_deleted_is_not_adopted(self, contexts: Callable[[], list[str]], deployed: Deployed) -> None:
+        deployed()
+        boto3.client("secretsmanager").delete_secret(SecretId=_create_secret(SECRET_NAME))
+        assert contexts() == []
+
+    def test_is_asked_for_when_several_were_left(self, deploy: Deploy, deployed: Deployed) -> None:
+        deployed()
+        arns = [_create_secret(f"WebhookSecret5A-x1Y2z{number}") for number in range(2)]
+        cdk = Cdk(secret=True)
+        status, said = deploy(cdk)
+        assert status == 1
+        assert all(arn in said for arn in arns)
+        assert "as webhookSecret" in said
+        assert cdk.deploys == []
+
+    def test_that_is_named_in_the_context_is_taken_without_a_look(self, deploy: Deploy) -> None:
+        arns = [_create_secret(f"WebhookSecret5A-x1Y2z{number}") for number in range(2)]
+        cdk = Cdk(secret=True)
+        assert deploy(cdk, "-c", f"webhookSecret={arns[1]}") == (0, "")
+        assert [call[0] for call in cdk.calls] == ["synth", "deploy"]
+
+    def test_is_in_the_template_by_its_fixed_name_by_a_generated_name_or_not_at_all(self) -> None:
+        arn = "arn:aws:secretsmanager:eu-west-1:111122223333:secret:VideoMetadata/webhooks-AbCdEf"
+        named, generated, adopted, local = (
+            _data_template(context)
+            for context in ({}, {"webhookSecret": "generated"}, {"webhookSecret": arn}, {"keepData": "false"})
+        )
+        (id_,) = (id_ for id_, made in _secrets(named).items() if made["Properties"].get("Name") == SECRET_NAME)
+        assert named["Resources"][id_]["DeletionPolicy"] == "RetainExceptOnCreate"
+        assert "Name" not in _secrets(generated)[id_]["Properties"]
+        assert "Name" not in _secrets(local)[id_]["Properties"], (
+            "nothing is retained there that a name would collide with"
+        )
+        assert id_ not in _secrets(adopted)
+        assert named["Resources"][id_]["Properties"]["Description"] == SECRET_DESCRIPTION
+
+    def test_that_is_adopted_is_read_by_the_functions_that_sign(self) -> None:
+        arn = "arn:aws:secretsmanager:eu-west-1:111122223333:secret:VideoMetadata/webhooks-AbCdEf"
+        app = cdk.App()
+        data = DataStack(app, "Data", settings=settings_of({"webhookSecret": arn}))
+        assert data.resolve(data.webhook_secret.secret_arn) == arn
+
+
+def _create_secret(name: str, stack: str = DATA) -> str:
+    """Create a secret as a stack has left it; returns its ARN."""
+    tags = {deploying.STACK_TAG: stack, deploying.LOGICAL_ID_TAG: SECRET_ID}
+    created = boto3.client("secretsmanager").create_secret(
+        Name=name,
+        Description=SECRET_DESCRIPTION,
+        SecretString=f"the value of {name}",
+        Tags=[{"Key": key, "Value": value} for key, value in tags.items()],
+    )
+    return created["ARN"]
+
+
+def _data_template(context: Json) -> Json:
+    """The template of the stack with data."""
+    app = cdk.App()
+    DataStack(app, "Data", settings=settings_of(context))
+    template: Json = app.synth().get_stack_by_name("Data").template
+    return template
+
+
+def _secrets(template: Json) -> dict[str, Json]:
+    return {id_: made for id_, made in template["Resources"].items() if made["Type"] == deploying.KEY_MATERIAL}
 
 
 class TestRestoredTable:
