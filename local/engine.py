@@ -31,6 +31,7 @@ from ministack import app as ministack
 from ministack.core import lambda_runtime, persistence, responses
 from ministack.services import apigateway, dynamodb, lambda_svc, sqs, sts
 
+from local import queries
 from local.aws import ACCOUNT
 from local.child import end_with_parent
 from local.guard import App, Guard, Message, Ports, Receive, Send
@@ -440,8 +441,9 @@ class SharedPackage(zipfile.ZipFile):
 
 
 def mend(keeper: Keeper | None) -> None:
-    """Let MiniStack report every change to `keeper`, leave TTL and streams to us, find queues on any port, limit functions'
-    memory, start their workers quickly, and answer without delay."""
+    """Let MiniStack report every change to `keeper`, query ordered partitions, leave TTL and streams to us, find queues on any
+    port, limit functions' memory, start their workers quickly, and answer without delay."""
+    queries.install()
     set_item, remove_item, items_replaced = dynamodb._set_item, dynamodb._remove_item, dynamodb._items_replaced
 
     def set_and_keep(table: Any, pk: str, sk: str, item: Any) -> Any:

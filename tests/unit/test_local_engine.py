@@ -34,7 +34,15 @@ def ministack(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
     """MiniStack's modules in this process, empty, and whole again afterwards."""
     for module, names in {
         apigateway: ("_cors_response_headers", "_validate_jwt_authorizer", "_invoke_lambda_proxy"),
-        dynamodb: ("_set_item", "_remove_item", "_items_replaced", "_trim_stream_records", "get_state"),
+        dynamodb: (
+            "_set_item",
+            "_remove_item",
+            "_items_replaced",
+            "_index_item",
+            "_query",
+            "_trim_stream_records",
+            "get_state",
+        ),
         lambda_svc: ("_poll_dynamodb_streams",),
         sqs: ("_queue_url_for_account",),
         lambda_runtime: ("_PYTHON_WORKER_SCRIPT", "zipfile"),

@@ -1,0 +1,275 @@
+"""Ordered partitions for MiniStack's Query.
+
+MiniStack sorts and evaluates a whole partition for each page. This module keeps the entries of each queried partition in
+order, and passes to MiniStack's own Query only the entries that the page can contain. Validation, filters and projections
+remain MiniStack's, so the responses are the same, and a page costs the same in a partition of any size.
+
+Requests in forms that the service never sends (legacy conditions, parentheses, a value before its key) still read the
+whole partition.
+"""
+
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from operator import itemgetter
+from types import FunctionType, SimpleNamespace
+from typing import Any, NamedTuple
+
+from ministack.services import dynamodb
+
+Item = Mapping[str, Any]
+Order = tuple[Any, ...]
+"""Position of an item in a partition: the values of the index's sort key, followed by the keys of the table."""
+Key = tuple[str, str]
+"""Partition key and sort key of an item, as MiniStack's tables nest their items."""
+Entry = tuple[Order, Key]
+
+ORDERED = None
+"""Key of the ordered partitions among the members of a table's indexes. MiniStack discards the members, and with them the
+ordered partitions, when it replaces the items or the indexes of a table."""
+TABLE = None
+"""Stands for the table itself where an index is named."""
+
+QUERY: FunctionType = dynamodb._query
+INDEX_ITEM: FunctionType = dynamodb._index_item
+
+
+def install() -> None:
+    """Let MiniStack answer a Query from ordered partitions, and update them with each write."""
+    dynamodb._query, dynamodb._index_item = query, index_item
+
+
+def query(request: Any) -> Any:
+    """Answer a Query as MiniStack does, from the entries that the page can contain."""
+    index = request.get("IndexName") or TABLE
+
+    def table_of(name: str) -> Any:
+        table = dynamodb._tables.get(name)
+        return table | {"items": Pages(table, index, request)} if table and index is TABLE else table
+
+    def members_of(table: Any) -> Any:
+        return {index: Pages(table, index, request)}
+
+    own = {"_tables": SimpleNamespace(get=table_of), "_index_members": members_of}
+    # MiniStack's own function, in a module whose partitions are these.
+    return FunctionType(QUERY.__code__, vars(dynamodb) | own)(request)
+
+
+def index_item(table: Any, pk: str, sk: str, item: Any, add: bool) -> None:
+    """Add or remove an item in MiniStack's index members, and in the ordered partitions."""
+    INDEX_ITEM(table, pk, sk, item, add)
+    ordered = (table.get(dynamodb._INDEX_MEMBERS) or {}).get(ORDERED)
+    if not ordered:
+        return
+    indexed = ((name, dynamodb._index_partition(item, *names)) for name, *names in dynamodb._index_key_schemas(table))
+    for place in ((TABLE, pk), *indexed):
+        if partition := ordered.get(place):
+            (partition.add if add else partition.remove)(item, (pk, sk))
+            if not partition:
+                del ordered[place]
+
+
+class Unordered(Exception):
+    """The order of the entries does not answer a request: MiniStack has to read the whole partition."""
+
+
+class Attribute(NamedTuple):
+    """An attribute of a key, and its type."""
+
+    name: str
+    kind: str
+
+    def value(self, item: Item) -> Any:
+        """Return the value that an item sorts by. Raises Unordered if it has another type than the key."""
+        value = item.get(self.name)
+        if not (isinstance(value, dict) and list(value) == [self.kind] and isinstance(value[self.kind], str)):
+            raise Unordered
+        return dynamodb._sort_key_value(value, self.kind)
+
+
+class Condition(NamedTuple):
+    """A clause of a key condition: its operator, and the values that the attribute is compared with."""
+
+    operator: str
+    operands: list[Any]
+
+
+class Partition:
+    """The entries of a partition of a table or an index, in ascending order."""
+
+    def __init__(self, table: Any, index: str | None, items: Iterable[tuple[Key, Item]]) -> None:
+        hashes, ranges = [table["pk_name"]], [table["sk_name"]]
+        if index is not TABLE:
+            hashes, ranges = dynamodb._index_key_lists(dynamodb._index_def(table, index))
+        self._hashes = [Attribute(name, dynamodb._get_attr_type(table, name)) for name in hashes]
+        self._order = [Attribute(*attribute) for attribute in dynamodb._index_order_keys(table, ranges)]
+        self._ranges = [attribute for attribute in self._order if attribute.name in ranges]
+        self._entries: list[Entry] = []
+        self._mistyped: set[Key] = set()
+        """Items whose keys have other types than the index. Only an index that was added to a table can have such items."""
+        for key, item in items:
+            self.add(item, key, insert=list.append)
+        self._entries.sort()
+
+    def __len__(self) -> int:
+        """Return the number of its items."""
+        return len(self._entries) + len(self._mistyped)
+
+    def add(self, item: Item, key: Key, *, insert: Callable[[list[Entry], Entry], None] = insort) -> None:
+        """Add an item."""
+        try:
+            insert(self._entries, (self._position(item), key))
+        except Unordered:
+            self._mistyped.add(key)
+
+    def remove(self, item: Item, key: Key) -> None:
+        """Remove an item that was added."""
+        try:
+            del self._entries[bisect_left(self._entries, (self._position(item), key))]
+        except Unordered:
+            self._mistyped.remove(key)
+
+    def _position(self, item: Item) -> Order:
+        for attribute in self._hashes:
+            attribute.value(item)
+        return tuple(attribute.value(item) for attribute in self._order)
+
+    def sample(self) -> list[Key]:
+        """Return one of its keys, or none if it has no items."""
+        return [key for _, key in self._entries[:1]]
+
+    def matching(self, conditions: Mapping[str, Condition], start: Item | None, *, backwards: bool) -> Iterator[Key]:
+        """Return the keys of the entries that match the conditions, after an exclusive start key.
+
+        Raises Unordered if the order of the entries does not tell which they are.
+        """
+        if self._mistyped:
+            raise Unordered
+        first, end = self._range(conditions)
+        if start:  # it matches the conditions: MiniStack refuses others
+            position = self._position(start)
+            if backwards:
+                end = bisect_left(self._entries, position, key=itemgetter(0))
+            else:
+                first = bisect_right(self._entries, position, key=itemgetter(0))
+        numbers = range(end - 1, first - 1, -1) if backwards else range(first, end)
+        return (self._entries[number][1] for number in numbers)
+
+    def _range(self, conditions: Mapping[str, Condition]) -> tuple[int, int]:
+        """Return the bounds of the entries that match the conditions."""
+        equal: Order = ()
+        for attribute in self._ranges:
+            if attribute.name not in conditions:
+                break
+            operator, operands = conditions[attribute.name]
+            values = [attribute.value({attribute.name: operand}) for operand in operands]
+            match operator:
+                case "EQ":
+                    equal = (*equal, *values)
+                case "LT" | "LE":
+                    return self._bisect(equal), self._bisect((*equal, *values), after=operator == "LE")
+                case "GT" | "GE":
+                    return self._bisect((*equal, *values), after=operator == "GT"), self._bisect(equal, after=True)
+                case "BETWEEN":
+                    return self._bisect((*equal, values[0])), self._bisect((*equal, values[1]), after=True)
+                case "BEGINS_WITH":
+                    start = (*equal, *values)
+                    return self._bisect(start), self._bisect(start, after=True, length=len(values[0]))
+                case _:
+                    raise Unordered
+        return self._bisect(equal), self._bisect(equal, after=True)
+
+    def _bisect(self, values: Order, *, after: bool = False, length: int | None = None) -> int:
+        """Return the number of the first entry whose first values are not less than these, or `after` these.
+
+        `length` limits the last of the compared values, a string or bytes.
+        """
+
+        def compared(entry: Entry) -> Order:
+            own = entry[0][: len(values)]
+            return own if length is None else (*own[:-1], own[-1][:length])
+
+        return (bisect_right if after else bisect_left)(self._entries, values, key=compared)
+
+
+class Pages:
+    """The partitions of a table or an index, each reduced to the entries that the page of one request can contain.
+
+    MiniStack's Query reads them with `get`, once it has validated the request.
+    """
+
+    def __init__(self, table: Any, index: str | None, request: Any) -> None:
+        self._table = table
+        self._index = index
+        self._request = request
+
+    def get(self, partition: Any, default: Any) -> Any:
+        """Return a partition as MiniStack has it: sort keys with their items for a table, keys for an index."""
+        try:
+            keys = self._page(self._ordered(partition))
+        except Unordered:
+            whole = self._table["items"] if self._index is TABLE else self._members()[self._index]
+            return whole.get(partition, default)
+        return keys if self._index is not TABLE else {sk: self._item((pk, sk)) for pk, sk in keys}
+
+    def _members(self) -> Any:
+        return dynamodb._index_members(self._table)
+
+    def _item(self, key: Key) -> Any:
+        return self._table["items"][key[0]][key[1]]
+
+    def _ordered(self, name: Any) -> Partition:
+        """Return the ordered partition, which the first request sorts."""
+        members = self._members()
+        ordered: dict[tuple[str | None, Any], Partition] = members.setdefault(ORDERED, {})
+        if (self._index, name) not in ordered:
+            if self._index is TABLE:
+                keys = [(name, sk) for sk in self._table["items"].get(name, ())]
+            else:
+                keys = list(members[self._index].get(name, ()))
+            partition = Partition(self._table, self._index, ((key, self._item(key)) for key in keys))
+            if not partition:
+                return partition
+            ordered[self._index, name] = partition
+        return ordered[self._index, name]
+
+    def _page(self, partition: Partition) -> list[Key]:
+        """Return the keys that the page can contain: one more than its size in bytes allows, or as many as its limit."""
+        request = self._request
+        conditions = conditions_of(request)
+        backwards = not request.get("ScanIndexForward", True)
+        limit = int(request.get("Limit") or 0)
+        keys: list[Key] = []
+        size = 0
+        matching = partition.matching(conditions, request.get("ExclusiveStartKey"), backwards=backwards)
+        for key in matching:
+            keys.append(key)
+            entry = dynamodb._apply_index_projection(self._item(key), self._table, self._index)
+            size += dynamodb._item_size_bytes(entry)
+            if size > dynamodb._DDB_PAGE_SIZE_BYTES or len(keys) == limit:
+                break
+        # MiniStack reports some errors of an expression only when it evaluates it for an item.
+        return keys or partition.sample()
+
+
+def conditions_of(request: Any) -> dict[str, Condition]:
+    """Return the conditions on key attributes. Raises Unordered if one has a form that is not read here."""
+    if request.get("KeyConditions"):
+        raise Unordered
+    aliases, values = request.get("ExpressionAttributeNames") or {}, request.get("ExpressionAttributeValues") or {}
+    conditions = {}
+    for clause in dynamodb._key_condition_clauses(dynamodb._tokenize(request["KeyConditionExpression"])):
+        match clause:
+            case [
+                ("IDENT" | "NAME_REF", name),
+                (("EQ" | "LT" | "LE" | "GT" | "GE") as operator, _),
+                ("VALUE_REF", value),
+            ]:
+                operands = [value]
+            case [("IDENT" | "NAME_REF", name), ("IDENT", word), ("VALUE_REF", low), ("IDENT", _), ("VALUE_REF", high)]:
+                operator, operands = word.upper(), [low, high]
+            case [("IDENT", word), _, ("IDENT" | "NAME_REF", name), ("COMMA", _), ("VALUE_REF", value), ("RPAREN", _)]:
+                operator, operands = word.upper(), [value]
+            case _:
+                raise Unordered
+        conditions[aliases.get(name, name)] = Condition(operator, [values[operand] for operand in operands])
+    return conditions
