@@ -13,6 +13,9 @@ export const SOURCE = "source";
 /** An address that is not older ends for another reason than its age. */
 const FRESH_MS = 30_000;
 
+/** Ratio of widths from which the source, which may be heavy, looks better than the largest rendition. */
+const MUCH_LARGER = 1.5;
+
 /** What somebody chose last, for all films of this visit. */
 let preferred = "";
 
@@ -222,11 +225,15 @@ export class Showing {
   }
 }
 
-/** What is large enough for a place, or else the largest; of what is uploaded and what was made of it, the latter.
- * @param {Quality[]} qualities the largest first, and what was uploaded last
+/** Choose the smallest rendition that is large enough for a place. If none is, choose the source if it is much larger than the largest rendition, or else
+ * that rendition.
+ * @param {Quality[]} qualities the largest rendition first, and the source last
  * @param {number} width @param {number} height of the place, in pixels of the screen */
-function fitting(qualities, width, height) {
+export function fitting(qualities, width, height) {
   const made = qualities.filter(({ name }) => name !== SOURCE);
   const enough = made.filter((one) => one.width && one.height && Math.min(width / one.width, height / one.height) <= 1);
-  return enough.at(-1) ?? made[0] ?? qualities[0];
+  const [largest] = made;
+  const source = qualities.find(({ name }) => name === SOURCE);
+  const isMuchLarger = source?.width && largest?.width && source.width >= MUCH_LARGER * largest.width;
+  return enough.at(-1) ?? (isMuchLarger ? source : largest) ?? source;
 }

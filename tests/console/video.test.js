@@ -11,6 +11,7 @@ import { Known } from "../../console/video/facts.js";
 import { languageName, nameOf, regionName } from "../../console/video/names.js";
 import { unplayable } from "../../console/video/player.js";
 import { faultBelow, faultIn, lines } from "../../console/video/piece.js";
+import { fitting, SOURCE } from "../../console/video/showing.js";
 import { parsed } from "../../console/video/storyboard.js";
 import { escaped } from "../../console/video/tracks.js";
 import { textOf } from "./support.js";
@@ -162,4 +163,25 @@ test("a list is typed one a line, and what is wrong with it stands below it", ()
   assert.equal(faultBelow(problem, "/roles/0/characters"), "too long");
   assert.equal(faultBelow(problem, "/roles/1/characters"), undefined);
   assert.equal(faultIn(problem, "personId"), "letters");
+});
+
+const quality = (name, width) => ({ name, width, height: width * 9 / 16, type: "video/mp4", url: name });
+const [P1080, P720, P240] = [quality("1080p", 1920), quality("720p", 1280), quality("240p", 426)];
+const source = (width) => quality(SOURCE, width);
+for (const [what, qualities, width, expected] of [
+  ["the smallest rendition that fills the player", [P1080, P720, P240, source(1920)], 900, "720p"],
+  ["the source while no rendition is large enough and the source is much larger", [P240, source(1280)], 900, SOURCE],
+  ["the largest rendition if the source is hardly larger", [P240, source(480)], 900, "240p"],
+  ["the largest rendition if the size of the source is unknown", [P240, { ...source(0), width: undefined }], 900, "240p"],
+  ["a small rendition in a small player", [P240, source(1280)], 300, "240p"],
+  ["the largest rendition without a source", [P720, P240], 2000, "720p"],
+  ["the source while nothing is made", [source(1280)], 900, SOURCE],
+]) {
+  test(`a player first shows ${what}`, () => {
+    assert.equal(fitting(qualities, width, width * 9 / 16)?.name, expected);
+  });
+}
+
+test("a player shows nothing if there is nothing", () => {
+  assert.equal(fitting([], 900, 500), undefined);
 });
