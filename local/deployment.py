@@ -245,7 +245,7 @@ def cdk(arguments: list[str], env: dict[str, str], log: Path, tell: Tell) -> Non
                     file.flush()
                     if line.strip():
                         last.append(line.strip())
-                    if "deploying..." in line:
+                    if "deploying..." in line or line.startswith("Bundling asset "):
                         tell(line.strip())
             status = process.wait()
         finally:

@@ -154,10 +154,11 @@ def _announce(aws: Aws, issuer: Issuer) -> None:
         "assembly": str(STATE / "cdk.out"),
     }
     write_private(SERVICE_FILE, json.dumps(service, indent=2) + "\n")
-    # Plain print: a token must come out in one piece, whatever the width of the terminal.
+    # Plain print: what people copy must come out in one piece, whatever the width of the terminal.
     print(f"\nConsole:  {url}/console/ (sign in as alice, bob or admin)")
     print(f"Base URL: {url}\nDocs:     {url}/docs\nTokens:   {SERVICE_FILE.relative_to(ROOT)}\n")
-    print(f"curl -sS '{url}/v1/videos?limit=5' -H 'Authorization: Bearer {tokens['alice']}'\n")
+    print("In this folder, in another terminal:")
+    print(f"""curl -sS '{url}/v1/videos?limit=5' -H "Authorization: Bearer $(make -s token)"\n""")
     print("A transcoder of its own makes the renditions of what is uploaded (.local/transcoder.log).")
     print("`make demo` in another terminal loads a few thousand films. Ctrl-C stops the service.", flush=True)
 

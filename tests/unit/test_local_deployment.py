@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from local import LocalError
+from local import LocalError, deployment
 from local.aws import Aws
 from local.deployment import Deployment, _output, _reason, environment, fingerprint
 
@@ -101,6 +101,21 @@ def test_a_record_of_an_earlier_release_counts_as_none(tmp_path: Path) -> None:
     file = tmp_path / "deployment.json"
     file.write_text(json.dumps({"fingerprint": "f", "issuer": ISSUER, "api_id": "abc"}))
     assert Deployment.load(file) is None
+
+
+def test_a_deploy_reports_each_package_and_stack_as_it_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [
+        "Bundling asset VideoMetadata-dev-Jobs/Router/Function/Code/Stage...",
+        "VideoMetadata-dev-Jobs: success: Built Router/Function/Code",
+        "VideoMetadata-dev-Data: deploying... [1/4]",
+    ]
+    program, told = tmp_path / "cdk", list[str]()
+    program.write_text("#!/bin/sh\n" + "".join(f"echo '{line}'\n" for line in lines))
+    program.chmod(0o700)
+    monkeypatch.setattr(deployment, "CDK", program)
+    deployment.cdk(["deploy"], dict(os.environ), tmp_path / "deploy.log", told.append)
+    assert told == [lines[0], lines[2]]
+    assert (tmp_path / "deploy.log").read_text().splitlines() == lines
 
 
 def test_an_output_is_found_by_stack_and_name(tmp_path: Path) -> None:

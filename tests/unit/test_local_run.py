@@ -1,6 +1,7 @@
 """`make run` refuses to start with one clear sentence, and leaves nothing behind."""
 
 import fcntl
+import json
 import os
 import signal
 import socket
@@ -8,11 +9,13 @@ import stat
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from local import LocalError, run, write_private
+from local.aws import Aws
 from local.ministack import HEARTBEAT, WHOLE, MiniStack
 from local.ports import chosen_port, free_port, is_taken, require_free
 
@@ -29,6 +32,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Folder of the run's files. The run has ports that are free, and leaves this process's signals alone."""
     for variable in ("PORT", "ISSUER_PORT", "OBJECTS_PORT"):
         monkeypatch.setenv(variable, str(free_port()))
+    monkeypatch.setattr(run, "ROOT", tmp_path)
     monkeypatch.setattr(run, "STATE", tmp_path)
     monkeypatch.setattr(run, "SERVICE_FILE", tmp_path / "service.json")
     monkeypatch.setattr(run, "KEY_FILE", tmp_path / "key.pem")
@@ -161,6 +165,18 @@ def test_at_the_end_it_says_how_far_saving_is_and_what_could_not_be_saved(
     assert told.startswith("Saving ...\n  20 of 45: lambda\n")
     assert (trouble or "Saving: done") in told
     assert ministack.is_stopped
+
+
+def test_the_banner_has_a_short_command_that_works_and_no_token(
+    checkout: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    issuer: Any = SimpleNamespace(url="http://127.0.0.1:4567", mint=lambda user, scopes: f"token of {user}")
+    run._announce(Aws("http://127.0.0.1:4566", "http://127.0.0.1:4568", "a secret"), issuer)
+    banner = capsys.readouterr().out
+    command = """curl -sS 'http://127.0.0.1:4566/v1/videos?limit=5' -H "Authorization: Bearer $(make -s token)\""""
+    assert command in banner.splitlines()
+    assert "token of" not in banner
+    assert json.loads((checkout / "service.json").read_text())["tokens"]["alice"] == "token of alice"
 
 
 def test_a_second_run_in_the_same_checkout_leaves_the_first_alone(
