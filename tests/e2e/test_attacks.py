@@ -101,6 +101,7 @@ def test_requests_without_this_start_s_secret_are_refused(service: Service, atta
         "the same at the objects' port": service.http.put(attacks["put"].replace(endpoint, objects), content=b"x"),
         "all buckets": service.http.get(attacks["list_buckets"]),
         "a reset": service.http.post(f"{endpoint}/_ministack/reset"),
+        "a save": service.http.post(f"{endpoint}/_local/save"),
         "another host": service.http.get(f"{service.base_url}/v1/videos", headers={"Host": "evil.example"}),
     }
     assert {name: answer.status_code for name, answer in answers.items()} == dict.fromkeys(answers, 403)

@@ -131,6 +131,7 @@ class TestAws:
             ),
             pytest.param("POST", f"{API}/", {"Authorization": "AWS key:signature"}, id="an old signature"),
             pytest.param("POST", f"{API}/_local/save", {}, id="our own path"),
+            pytest.param("POST", f"{OBJECTS}/_local/save", {}, id="our own path at the objects' port"),
             pytest.param("POST", f"{API}/_ministack/reset", {}, id="a reset"),
             pytest.param("POST", f"{API}/%5Fministack/reset", {}, id="a reset, percent-encoded"),
             pytest.param("GET", f"{API}/_aws/execute-api/other/$default/v1/videos", {}, id="an API that is not ours"),
