@@ -12,6 +12,7 @@ All of them must name this machine in `Host`: another name was pointed here by a
 own port, and therefore another origin than the console: no object can run scripts in the console's name.
 """
 
+import asyncio
 import hashlib
 import json
 import re
@@ -37,6 +38,8 @@ LONG_URL = re.compile(r"/_aws/execute-api/([^/]+)/")
 """MiniStack's own URL of a deployed API."""
 SIGNED_QUERY = re.compile(r"(?:^|&)X-Amz-", re.IGNORECASE)
 PICTURE = re.compile(r"/[^/]+/thumbnails/[^?]+")
+STALL_SECONDS = 75.0
+"""Seconds after which a request whose body does not continue is ended: as long as MiniStack's server keeps an idle connection."""
 HASH = re.compile(r"[0-9a-f]{64}")
 
 OBJECT_HEADERS = {
@@ -55,6 +58,10 @@ CORS = {
 
 class Refused(Exception):
     """A request that must not reach MiniStack; the text says why."""
+
+
+class Stalled(Exception):
+    """The client did not continue the body of its request in time."""
 
 
 @dataclass(frozen=True)
@@ -139,6 +146,7 @@ class Guard:
         if scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008})  # the service has none
             return
+        receive = _without_stalls(receive)
         request = _Request(scope)
         is_for_objects = scope["server"][1] == self._ports.objects
         if is_for_objects:
@@ -148,6 +156,11 @@ class Guard:
         except Refused as refusal:
             body = json.dumps({"__type": "AccessDenied", "message": str(refusal)}).encode()
             await _answer(send, 403, body, {"content-type": "application/json"})
+        except Stalled:
+            body = json.dumps(
+                {"message": f"The body did not continue within {STALL_SECONDS:.0f} s. Send it again."}
+            ).encode()
+            await _answer(send, 408, body, {"content-type": "application/json"})
 
     async def _serve(self, request: _Request, receive: Receive, send: Send) -> None:
         if not self._is_for_aws(request):
@@ -295,6 +308,28 @@ class Guard:
 
 def _parameters(request: _Request) -> dict[str, list[str]]:
     return parse_qs(request.query, keep_blank_values=True)
+
+
+def _without_stalls(receive: Receive) -> Receive:
+    """Return a `receive` that raises Stalled when the client does not continue its body.
+
+    The server has no such limit of its own. A body that arrives slowly is not ended, however long it takes.
+    """
+    is_complete = False
+
+    async def receive_in_time() -> Message:
+        nonlocal is_complete
+        if is_complete:  # what comes next is the end of the connection
+            return await receive()
+        try:
+            async with asyncio.timeout(STALL_SECONDS):
+                message = await receive()
+        except TimeoutError:
+            raise Stalled from None
+        is_complete = not message.get("more_body", False)
+        return message
+
+    return receive_in_time
 
 
 async def _read(receive: Receive) -> tuple[bytes, Receive]:

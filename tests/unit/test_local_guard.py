@@ -15,8 +15,10 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 from ministack import app as ministack_app
 
+from local import guard
 from local.aws import ACCOUNT, REGION
 from local.guard import Guard, Message, Ports, Receive, Send
+from tests.waiting import LIMIT
 
 PORTS = Ports(api=4566, objects=4568)
 API, OBJECTS = (f"http://127.0.0.1:{port}" for port in (PORTS.api, PORTS.objects))
@@ -333,3 +335,70 @@ class TestObjects:
         headers = ask("GET", presigned("GET", f"{OBJECTS}/films/x.html")).headers
         assert headers["content-security-policy"].startswith("sandbox; default-src 'none'")
         assert headers["x-content-type-options"] == "nosniff"
+
+
+class TestStalls:
+    """A request whose body does not continue ends; a slow one does not."""
+
+    @staticmethod
+    async def ask(path: str, headers: Headers) -> tuple[list[Message], list[Message]]:
+        """Send a request that stalls after the first part of its body; return what the engine received, and what was sent."""
+        received: list[Message] = []
+        sent: list[Message] = []
+        parts = iter([{"type": "http.request", "body": b"{", "more_body": True}])
+
+        async def receive() -> Message:
+            return next(parts, None) or await asyncio.get_running_loop().create_future()
+
+        async def send(message: Message) -> None:
+            sent.append(message)
+
+        async def engine(scope: Message, receive: Receive, send: Send) -> None:
+            while not received or received[-1].get("more_body"):
+                received.append(await receive())
+
+        asked = Guard(engine, PORTS, secret={ACCOUNT: SECRET}.get, buckets=set, api=lambda: "abc")
+        scope = {"type": "http", "method": "POST", "path": path, "raw_path": path.encode(), "query_string": b""}
+        scope |= {"server": ("127.0.0.1", PORTS.api)}
+        scope |= {"headers": [(name.lower().encode(), value.encode()) for name, value in headers.items()]}
+        async with asyncio.timeout(LIMIT):
+            await asked(scope, receive, send)
+        return received, sent
+
+    @pytest.fixture(autouse=True)
+    def impatience(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Let a stall be too long at once."""
+        monkeypatch.setattr(guard, "STALL_SECONDS", 0)
+
+    def test_a_stalled_request_to_the_api_gets_408(self) -> None:
+        received, sent = asyncio.run(self.ask("/v1/videos", {"Host": f"127.0.0.1:{PORTS.api}"}))
+        assert received == [{"type": "http.request", "body": b"{", "more_body": True}]
+        assert sent[0]["status"] == 408
+        assert b"did not continue within" in sent[1]["body"]
+
+    def test_a_stalled_request_to_aws_gets_408_and_does_not_reach_it(self) -> None:
+        headers = signed("POST", f"{API}/", body=b"{}") | {"Host": f"127.0.0.1:{PORTS.api}"}
+        received, sent = asyncio.run(self.ask("/", headers))
+        assert (received, sent[0]["status"]) == ([], 408)
+
+    def test_waiting_for_the_end_of_the_connection_after_the_body_is_no_stall(self) -> None:
+        async def ask() -> bool:
+            gone, parts = asyncio.Event(), iter([{"type": "http.request", "body": b"{}", "more_body": False}])
+
+            async def receive() -> Message:
+                if part := next(parts, None):
+                    return part
+                await gone.wait()
+                return {"type": "http.disconnect"}
+
+            patient = guard._without_stalls(receive)
+            await patient()
+            waiting = asyncio.ensure_future(patient())
+            for _ in range(5):
+                await asyncio.sleep(0)  # the loop runs all timers that are due
+            is_waiting = not waiting.done()
+            gone.set()
+            await waiting
+            return is_waiting
+
+        assert asyncio.run(ask())
