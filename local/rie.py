@@ -14,7 +14,6 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -23,6 +22,7 @@ from local import LocalError
 from local.assembly import Synthesised, configuration
 from local.aws import Aws
 from local.ports import LOOPBACK, free_port, is_taken
+from local.toolbox import installed_once
 
 INVOCATION = "/2015-03-31/functions/function/invocations"
 ANSWER_SECONDS = 120.0
@@ -48,21 +48,12 @@ def installed(requirements: Path, below: Path) -> Path:
     It is named after what is in it, so that other versions get another one.
     """
     require_machine()
-    name = sha256(requirements.read_bytes() + sys.version.encode()).hexdigest()[:16]
-    folder = below / f"runtime-{name}"
-    if folder.exists():
-        return folder
-    fresh = below / f"{folder.name}.{os.getpid()}"
-    command = [
-        *(sys.executable, "-m", "uv", "pip", "install", "--quiet", "--no-deps", "--only-binary", ":all:"),
-        *("--python", sys.executable, "--target", str(fresh), "--requirements", str(requirements)),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise LocalError(f"uv could not install {requirements.name}: {done.stderr.strip()}")
-    with suppress(OSError):  # somebody else was faster
-        fresh.rename(folder)
-    return folder
+    options = ("--quiet", "--no-deps", "--only-binary", ":all:", "--python", sys.executable)
+    return installed_once(
+        requirements,
+        below / "runtime",
+        lambda target: [("pip", "install", *options, "--target", str(target), "--requirements", str(requirements))],
+    )
 
 
 class Emulator:

@@ -1,8 +1,9 @@
-"""`make sam-env`: makes ready for `sam local invoke` with the service that runs on this machine.
+"""`make sam-env`: prepares `sam local invoke` against the service that runs on this machine.
 
-Writes to `.local/sam` the CDK's templates with the packages of the functions as Lambda would get them, for this
-machine's processors, and `env.json` with the variables that the running service's functions have. Puts the world that
-the events in `events/` speak of into its table. `--page` writes the commands in docs/sam-local-invoke.md anew.
+Writes to `.local/sam`, where the root `samconfig.toml` finds them: the packages of the functions as Lambda gets them, for this
+machine's processors; `template.json` with these functions; and `env.json` with the variables of the running service's
+functions. Puts the sample data that the events in `events/` refer to into its table. `--page` rewrites the commands in
+docs/sam-local-invoke.md.
 """
 
 import json
@@ -10,12 +11,13 @@ import platform
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from local import AUDIENCE, ROOT, STATE, LocalError, exit_status, running_service, world, write_private
 from local.assembly import Synthesised, configuration, synthesised
-from local.aws import Aws
+from local.aws import ACCOUNT, Aws
 from local.deployment import environment
 from local.events import EVENTS, examples
 from local.ports import FROM_CONTAINER, LOOPBACK
@@ -23,7 +25,14 @@ from local.toolbox import CDK
 from shared.aws.dynamodb import Table
 
 SAM = STATE / "sam"
-VARIABLES = SAM / "env.json"
+TEMPLATE, VARIABLES = "template.json", "env.json"
+"""Files in a folder that `samconfig.toml` names."""
+PROPERTIES = ("Architectures", "Handler", "MemorySize", "Runtime", "Timeout")
+"""Properties of a function that hold in a container on this machine."""
+UNUSED = "unused"
+"""Stands for required properties that `sam local invoke` does not read."""
+RESERVED_NAMES = "E3663"
+"""Rule of cfn-lint against variables that Lambda sets itself."""
 PAGE = ROOT / "docs" / "sam-local-invoke.md"
 BEGIN, END = "<!-- generated: commands -->\n", "<!-- end: commands -->\n"
 ARCHITECTURES = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "arm64", "arm64": "arm64"}
@@ -38,27 +47,57 @@ def _make_ready() -> None:
     service = running_service()
     aws = Aws.of(service)
     print("Making the templates and packages (cdk synth) ...", flush=True)
-    _synthesise(aws, str(service["issuer"]))
-    variables = {name: from_container(value, platform.system()) for name, value in aws.environment().items()}
+    synthesise(aws, str(service["issuer"]), SAM)
     made = synthesised(SAM)
-    for template in {function.template for function in made}:
-        template.write_text(declaring(template.read_text(encoding="utf-8"), variables), encoding="utf-8")
-    running = {function.folder: function for function in synthesised(Path(service["assembly"]))}
-    deployed = {function.logical_id: configuration(aws, running[function.folder]).environment for function in made}
-    write_private(
-        VARIABLES, json.dumps({name: {**own, **variables} for name, own in deployed.items()}, indent=2) + "\n"
-    )
+    prepare(SAM, made, aws, synthesised(Path(service["assembly"])))
     world.seed(Table(service["tableName"], aws.client("dynamodb")), aws.client("s3"), int(time.time()))
     first = examples_of("public", made)[0]
     print(f"{SAM.relative_to(ROOT)} is ready, and so is the world of the events. For example:\n\n{first}")
 
 
-def _synthesise(aws: Aws, issuer: str) -> None:
+def prepare(folder: Path, functions: Sequence[Synthesised], aws: Aws, running: Iterable[Synthesised]) -> None:
+    """Write the template of functions, and the variables that the running ones have."""
+    deployed = {function.folder: function for function in running}
+    own = {name: from_container(value, platform.system()) for name, value in aws.environment().items()}
+    variables = {
+        function.logical_id: {**configuration(aws, deployed[function.folder]).environment, **own}
+        for function in functions
+    }
+    write_private(folder / VARIABLES, json.dumps(variables, indent=2) + "\n")
+    (folder / TEMPLATE).write_text(json.dumps(template(functions, variables), indent=1) + "\n", encoding="utf-8")
+
+
+def template(functions: Iterable[Synthesised], variables: Mapping[str, Iterable[str]]) -> dict[str, Any]:
+    """Return one template of functions from several stacks, which refers to nothing else.
+
+    It declares the variables of each function without values, because `sam local invoke` drops variables that are not
+    declared. The values are in `env.json`, which only its owner can read.
+    """
+    resources = {}
+    for function in functions:
+        resource = json.loads(function.template.read_text(encoding="utf-8"))["Resources"][function.logical_id]
+        resources[function.logical_id] = {
+            "Type": resource["Type"],
+            "Properties": {name: resource["Properties"][name] for name in PROPERTIES}
+            | {
+                "Code": {"S3Bucket": UNUSED, "S3Key": UNUSED},
+                "Role": f"arn:aws:iam::{ACCOUNT}:role/{UNUSED}",
+                "Environment": {"Variables": dict.fromkeys(variables[function.logical_id], "")},
+            },
+            # SAM takes the code from there.
+            "Metadata": {"aws:asset:path": str(function.asset), "aws:asset:property": "Code"},
+        }
+    # On AWS, Lambda itself sets the credentials and the region.
+    return {"Metadata": {"cfn-lint": {"config": {"ignore_checks": [RESERVED_NAMES]}}}, "Resources": resources}
+
+
+def synthesise(aws: Aws, issuer: str, folder: Path) -> None:
+    """Write the templates and packages of a deployment to AWS into a folder, for this machine's processors."""
     machine = platform.machine().lower()
     if machine not in ARCHITECTURES:
         raise LocalError(f"Lambda has no processors like this machine's ({machine}).")
     context = {"architecture": ARCHITECTURES[machine], "issuer": issuer, "audience": AUDIENCE}
-    command = [str(CDK), "synth", "--quiet", "--no-notices", "--output", str(SAM)]
+    command = [str(CDK), "synth", "--quiet", "--no-notices", "--output", str(folder)]
     for name, value in context.items():
         command += ["-c", f"{name}={value}"]
     done = subprocess.run(command, cwd=ROOT, env=environment(aws, STATE), capture_output=True, text=True, check=False)
@@ -74,25 +113,10 @@ def from_container(endpoint: str, system: str) -> str:
     return endpoint if system == "Linux" else endpoint.replace(LOOPBACK, FROM_CONTAINER)
 
 
-def declaring(template: str, variables: Iterable[str]) -> str:
-    """Return the template with these variables on each function, empty: `sam local invoke` drops those not declared.
-
-    Their values are in `env.json`, which only its owner can read.
-    """
-    document = json.loads(template)
-    for resource in document["Resources"].values():
-        if resource["Type"] == "AWS::Lambda::Function":
-            own = resource["Properties"].setdefault("Environment", {}).setdefault("Variables", {})
-            own.update(dict.fromkeys(variables, ""))
-    return json.dumps(document, indent=1)
-
-
 def command(function: Synthesised, name: str) -> str:
     """The command that calls a function with one of its events."""
-    template = f".local/sam/{function.template.name}"
     event = EVENTS.relative_to(ROOT) / function.folder / f"{name}.json"
-    options = f"-t {template} -n .local/sam/env.json --docker-network host"
-    return f"sam local invoke {function.logical_id} {options} -e {event}"
+    return f"sam local invoke {function.logical_id} -e {event}"
 
 
 def examples_of(folder: str, functions: Iterable[Synthesised]) -> list[str]:

@@ -5,12 +5,14 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from hashlib import sha256
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 
-from local import ROOT
+from local import ROOT, LocalError
 
 CDK = ROOT / "node_modules" / ".bin" / "cdk"
 OLDEST_PYTHON = (3, 11)
@@ -26,6 +28,26 @@ def with_tools(env: Mapping[str, str]) -> dict[str, str]:
     if node is not None and node.origin is not None:
         folders.insert(0, Path(node.origin).parent / "bin")
     return dict(env) | {"PATH": os.pathsep.join([*map(str, folders), env.get("PATH", "")])}
+
+
+def installed_once(requirements: Path, folder: Path, commands: Callable[[Path], Iterable[Sequence[str]]]) -> Path:
+    """Return a folder named after its pinned requirements, which the first call fills; raises LocalError if that fails.
+
+    `commands` returns uv's arguments that install the requirements into a given folder.
+    """
+    name = sha256(requirements.read_bytes() + sys.version.encode()).hexdigest()[:16]
+    installed = folder.with_name(f"{folder.name}-{name}")
+    if installed.exists():
+        return installed
+    fresh = folder.with_name(f"{installed.name}.{os.getpid()}")
+    for arguments in commands(fresh):
+        command = [sys.executable, "-m", "uv", *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise LocalError(f"uv could not install {requirements.name}: {done.stderr.strip()}")
+    with suppress(OSError):  # another process was faster
+        fresh.rename(installed)
+    return installed
 
 
 def run_cdk(arguments: Sequence[str]) -> int:

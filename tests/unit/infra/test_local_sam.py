@@ -1,18 +1,18 @@
 """What `make sam-env` writes, and that the page about `sam local invoke` has the commands for it."""
 
 import json
+import re
+import tomllib
 from pathlib import Path
 
 import pytest
 
-from local import LocalError, sam
+from local import ROOT, LocalError, sam
 from local.assembly import Synthesised, synthesised
-from local.aws import Aws
 from local.events import EVENTS, examples
 from tests.unit.infra.templates import Templates
 
 ENDPOINT = "http://127.0.0.1:4566"
-AWS = Aws(ENDPOINT, "http://127.0.0.1:4568", "a secret")
 PARTS = ("Api", "Jobs", "Media")
 
 
@@ -25,6 +25,10 @@ def assembly(tmp_path: Path) -> Path:
                 "Type": "AWS::Lambda::Function",
                 "Properties": {
                     "Handler": "functions.videos.handler.lambda_handler",
+                    "Architectures": ["arm64"],
+                    "MemorySize": 512,
+                    "Runtime": "python3.13",
+                    "Timeout": 28,
                     "Environment": {"Variables": {"TABLE_NAME": {"Ref": "Table"}}},
                 },
                 "Metadata": {"aws:asset:path": "asset.1"},
@@ -87,11 +91,30 @@ def test_a_folder_without_functions_is_not_an_assembly(tmp_path: Path) -> None:
         synthesised(tmp_path)
 
 
-def test_variables_are_declared_beside_those_that_a_function_has(assembly: Path) -> None:
+def test_the_template_declares_variables_without_values_and_refers_to_nothing_else(assembly: Path) -> None:
     (found,) = synthesised(assembly)
-    declared = json.loads(sam.declaring(found.template.read_text(), AWS.environment()))
-    variables = declared["Resources"]["VideosFunction1"]["Properties"]["Environment"]["Variables"]
-    assert variables == {"TABLE_NAME": {"Ref": "Table"}, **dict.fromkeys(AWS.environment(), "")}
+    made = sam.template([found], {found.logical_id: {"TABLE_NAME": "VideoMetadata", "AWS_REGION": "us-east-1"}})
+    (resource,) = made["Resources"].values()
+    assert list(made["Resources"]) == ["VideosFunction1"]
+    assert resource["Properties"]["Environment"] == {"Variables": {"TABLE_NAME": "", "AWS_REGION": ""}}
+    assert resource["Properties"]["Handler"] == "functions.videos.handler.lambda_handler"
+    assert resource["Metadata"] == {"aws:asset:path": str(assembly / "asset.1"), "aws:asset:property": "Code"}
+    assert not {"Ref", "Fn::GetAtt", "Fn::ImportValue"} & set(re.findall(r'"([\w:]+)"', json.dumps(made)))
+
+
+def test_samconfig_names_the_files_that_are_written() -> None:
+    config = tomllib.loads((ROOT / "samconfig.toml").read_text(encoding="utf-8"))["default"]
+    written = {sam.SAM / name for name in (sam.TEMPLATE, sam.VARIABLES)}
+    assert {
+        ROOT / config["global"]["parameters"]["template_file"],
+        ROOT / config["local_invoke"]["parameters"]["env_vars"],
+    } == written
+
+
+def test_the_sam_cli_and_the_emulator_that_it_ships_have_one_version() -> None:
+    texts = [(ROOT / "tests" / name / "requirements.txt").read_text(encoding="utf-8") for name in ("sam", "runtime")]
+    pins = [re.findall(r"^aws-sam-cli==\S+$", text, re.MULTILINE) for text in texts]
+    assert pins[0] == pins[1] != []
 
 
 @pytest.mark.parametrize(
