@@ -114,7 +114,7 @@ class Builder:
         *,
         clock: Callable[[], float] = time.time,
         tell: Callable[[int], None] = lambda _: None,
-        heartbeat: Callable[[Callable[[], None]], AbstractContextManager[None]] = Heartbeat,
+        heartbeat: Callable[[Callable[[], None]], AbstractContextManager[object]] = Heartbeat,
     ) -> None:
         """`tell` is called with how many videos a rebuild has put in, in this run. `heartbeat` calls a function regularly."""
         self._generations, self._copy, self._table, self._feed, self._films = generations, copy, table, feed, films
