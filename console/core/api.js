@@ -40,16 +40,16 @@ export class Problem extends Error {
 /** @type {import("openapi-fetch").Client<import("#api").paths>} */
 export const api = createClient({ baseUrl: new URL("..", location.href).href.replace(/\/$/, ""), fetch: authorized });
 
-/** What a call returns, and the version that it stands for; throws Problem.
+/** Return the body of a response, its version and, of a write, its change set; throws Problem.
  *
  * `await ask(api.GET("/v1/videos/{videoId}", { params: { path: { videoId } } }))`
  * @template T
  * @param {Promise<{ data?: T, error?: unknown, response: Response }>} call
- * @returns {Promise<{ data: NonNullable<T>, etag: string | null }>} */
+ * @returns {Promise<{ data: NonNullable<T>, etag: string | null, changeSet: string | null }>} */
 export async function ask(call) {
   const { data, error, response } = await call.catch(brokenOff);
   if (!response.ok) throw problemOf(error, response);
-  return { data: /** @type {NonNullable<T>} */ (data), etag: response.headers.get("etag") };
+  return { data: /** @type {NonNullable<T>} */ (data), etag: response.headers.get("etag"), changeSet: response.headers.get("change-set") };
 }
 
 /** @param {Request} request */

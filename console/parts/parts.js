@@ -4,6 +4,7 @@ import { html } from "htm/preact";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import { Problem } from "../core/api.js";
 import { isServed } from "../core/media.js";
+import { to } from "../core/route.js";
 import { counted, span } from "../core/words.js";
 
 /** @typedef {import("preact").ComponentChildren} Children */
@@ -151,23 +152,26 @@ export function News({ pages, noun = "new change", isLast, onShow }) {
   </div>`;
 }
 
-/** @type {(text: string) => void} */
+/** @type {(text: string, changeSet: string | null) => void} */
 let announce = () => undefined;
 
-/** Say something to everybody, such as that a change is saved; it goes away by itself.
- * @param {string} text */
-export function say(text) {
-  announce(text);
+/** Announce something in every page, such as that a change is saved; it disappears after some seconds.
+ * @param {string} text @param {string | null} [changeSet] Id of the change set that it can be undone by. */
+export function say(text, changeSet = null) {
+  announce(text, changeSet);
 }
 
-/** Where `say` shows what was said. */
+/** Shows the last announcement, with a link to undo its change. */
 export function Announcer() {
-  const [said, setSaid] = useState({ text: "", number: 0 });
-  announce = (text) => setSaid(({ number }) => ({ text, number: number + 1 }));
+  const [said, setSaid] = useState({ text: "", changeSet: /** @type {string | null} */ (null), number: 0 });
+  announce = (text, changeSet) => setSaid(({ number }) => ({ text, changeSet, number: number + 1 }));
   useEffect(() => {
-    const timer = setTimeout(() => setSaid(({ number }) => ({ text: "", number })), 6000);
+    const timer = setTimeout(() => setSaid(({ number }) => ({ text: "", changeSet: null, number })), said.changeSet ? 12_000 : 6000);
     return () => clearTimeout(timer);
   }, [said.number]);
   // A key for each time: readers say what is new, even if it was said before.
-  return html`<div class="announcer" role="status" aria-live="polite">${said.text && html`<span key=${said.number}>${said.text}</span>`}</div>`;
+  return html`<div class="announcer" role="status" aria-live="polite">
+    ${said.text && html`<span key=${said.number}>${said.text}</span>`}
+    ${said.changeSet && html`<a href=${to(["changesets", said.changeSet])}>Undo</a>`}
+  </div>`;
 }

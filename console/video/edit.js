@@ -63,12 +63,12 @@ export default function Edit({ video, etag, route, onSaved, onClose }) {
     const patch = patchOf(from.values, values);
     if (!Object.keys(patch).length) return onSaved();
     try {
-      const { data, etag: tag } = await ask(api.PATCH("/v1/videos/{videoId}", {
+      const { data, etag: tag, changeSet } = await ask(api.PATCH("/v1/videos/{videoId}", {
         params: { path: { videoId }, header: { "If-Match": from.etag } },
         headers: { "Content-Type": "application/merge-patch+json" },
         body: patch,
       }));
-      say("Saved.");
+      say("Saved.", changeSet);
       onSaved({ ...data, viewCount: video.viewCount }, tag);
     } catch (reason) {
       if (!(reason instanceof Problem) || reason.kind !== "version-mismatch" || !tries) throw reason;

@@ -39,11 +39,11 @@ test("an address says the place and its query, and reads back as what was writte
   assert.deepEqual(parsed("#/videos/%E0").path, ["videos", "%E0"]); // not what anybody wrote, and no reason to fail
 });
 
-test("a call resolves to the data and its ETag, and sends the token of whoever is signed in", async () => {
+test("a call resolves to the data, its ETag and its change set, and sends the token of whoever is signed in", async () => {
   signIn();
-  const requests = serve(() => ({ body: { title: "A film" }, headers: { etag: '"3"' } }));
+  const requests = serve(() => ({ body: { title: "A film" }, headers: { etag: '"3"', "change-set": "set" } }));
   const call = api.GET("/v1/videos/{videoId}", { params: { path: { videoId: "a" } } });
-  assert.deepEqual(await ask(call), { data: { title: "A film" }, etag: '"3"' });
+  assert.deepEqual(await ask(call), { data: { title: "A film" }, etag: '"3"', changeSet: "set" });
   assert.equal(requests[0].path, "/v1/videos/a");
   assert.equal(requests[0].headers.authorization, `Bearer ${accessToken()}`);
 });

@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, test } from "node:test";
 import { html } from "htm/preact";
+import { Announcer } from "../../console/parts/parts.js";
 import Edit from "../../console/video/edit.js";
 import { act, button, click, draw, elements, leave } from "./page.js";
 import { problem, serve, signIn } from "./support.js";
@@ -40,4 +41,16 @@ test("a conflict that is resolved by taking theirs everywhere sends nothing more
   assert.deepEqual(saved, [[]]); // the video is read again, as they left it
   assert.deepEqual(elements(root, "dialog"), []);
   assert.ok(button(root, "Save"));
+});
+
+test("a saved change is announced with a link to undo its change set", async () => {
+  const set = "3f2504e0-4f89-41d3-9a0c-0305e82c3301";
+  serve(() => ({ body: { ...VIDEO, title: "After", version: 2 }, headers: { etag: '"2"', "change-set": set } }));
+  root = await draw(html`<div><${Announcer} />
+    <${Edit} video=${VIDEO} etag='"1"' route=${{ path: ["videos", "a"], query: new URLSearchParams() }} onSaved=${() => undefined}
+      onClose=${() => undefined} /></div>`);
+  await type("title", "After");
+  await act(elements(root, "form")[0], "submit");
+  const [link] = elements(root, "a").filter(({ textContent }) => textContent === "Undo");
+  assert.equal(link.attributes.get("href"), `#/changesets/${set}`);
 });

@@ -50,7 +50,7 @@ async () => {
 LISTEN = """
 window.said = [];
 new MutationObserver(() => {
-  const text = document.querySelector(".announcer[role=status]")?.textContent;
+  const text = document.querySelector(".announcer[role=status] span")?.textContent;
   if (text && text !== window.said.at(-1)) window.said.push(text);
 }).observe(document, { subtree: true, childList: true, characterData: true });
 """
