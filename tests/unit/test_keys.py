@@ -71,6 +71,7 @@ PARTS: dict[str, list[str]] = {
     "position": ["9" * 12, schema.TAIL],
     "queue": ["thumbnails"],
     "queuedAt": ["9" * 12],
+    "name": [f"{UUID}#{kind}" for kind in KINDS],
     "importId": [UUID],
     "revertId": ["%" * 128],
     "webhookId": [UUID],
