@@ -7,8 +7,6 @@ from typing import Any, TypeVar
 
 import pytest
 from moto import mock_aws
-from moto.s3.exceptions import NoSuchUpload
-from moto.s3.models import S3Backend
 
 from shared.aws import boto3_client
 from shared.aws.dynamodb import Table, make_client
@@ -25,6 +23,7 @@ from tests.harness import (
     make_api,
 )
 from tests.unit.lean_moto import MotoClient, install, put_back, stored_tables
+from tests.unit.moto_buckets import create_buckets, refuse_unknown_uploads
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
@@ -49,6 +48,7 @@ def lean_moto() -> Iterator[pytest.MonkeyPatch]:
     """Spare moto what it does for nothing; undo the patch to have moto as it comes."""
     with pytest.MonkeyPatch.context() as patch:
         install(patch)
+        refuse_unknown_uploads(patch)
         yield patch
 
 
@@ -145,18 +145,7 @@ def fill_once(empty_tables: bytes, shared_client: Shared) -> Callable[[Callable[
 
 
 @pytest.fixture
-def objects(account: None, shared_s3_client: Shared, monkeypatch: pytest.MonkeyPatch) -> Objects:
+def objects(account: None, shared_s3_client: Shared) -> Objects:
     """The empty buckets."""
-    client = shared_s3_client.as_made()
-    whole = S3Backend.complete_multipart_upload
-
-    def complete(backend: S3Backend, bucket_name: str, multipart_id: str, body: Any) -> Any:
-        # moto fails on an unknown upload; S3 says so.
-        if multipart_id not in backend.get_bucket(bucket_name).multiparts:
-            raise NoSuchUpload(upload_id=multipart_id)
-        return whole(backend, bucket_name, multipart_id, body)
-
-    monkeypatch.setattr(S3Backend, "complete_multipart_upload", complete)
-    for bucket in (SOURCES_BUCKET, MEDIA_BUCKET):
-        client.create_bucket(Bucket=bucket)
-    return Objects(client, sleep=lambda _: None)
+    create_buckets(SOURCES_BUCKET, MEDIA_BUCKET)
+    return Objects(shared_s3_client.as_made(), sleep=lambda _: None)
