@@ -11,11 +11,9 @@ from moto import mock_aws
 from shared.aws import boto3_client, client
 from shared.aws.client import Refused
 from tests.harness import create_audit_table, create_table
-from tests.unit.lean_moto import install, put_back, stream_records
+from tests.unit.lean_moto import LARGEST_ITEM, install, put_back, stream_records
 
 TABLE = "videos"
-LARGEST_ITEM = 405_000
-"""Bytes, as moto has it."""
 KEY = {"pk": {"S": "VIDEO#1"}, "sk": {"S": "VIDEO"}}
 OTHER = {"pk": {"S": "VIDEO#2"}, "sk": {"S": "VIDEO"}}
 ITEM: dict[str, Any] = KEY | {
@@ -31,6 +29,9 @@ ITEM: dict[str, Any] = KEY | {
     "list": {"L": [{"N": "1"}, {"M": {"in": {"S": "it"}, "raw": {"B": b"\x01"}}}, {"L": []}]},
     "map": {"M": {"list": {"L": [{"S": "a"}, {"S": "b"}]}, "empty": {"M": {}}, "other": {"BOOL": False}}},
 }
+
+PROJECTED = {"sk", "number", "yes", "blobs", "empty"}
+"""Attributes whose names are no words of DynamoDB's."""
 
 
 class _Account:
@@ -164,6 +165,49 @@ def _expressions_again(account: _Account) -> None:
             )
 
 
+def _conditions_again(account: _Account) -> None:
+    """The same conditions with other values, types of values and names, and with what is missing."""
+    account.do("put_item", Item=ITEM)
+    named: list[tuple[dict[str, str], dict[str, Any]]] = [
+        ({"#k": "text"}, {":a": {"S": "a"}, ":b": {"S": "✓"}}),
+        ({"#k": "text"}, {":a": {"S": "✓"}, ":b": {"S": "a"}}),
+        ({"#k": "number"}, {":a": {"N": "1"}, ":b": {"N": "1.5"}}),
+        ({"#k": "number"}, {":a": {"N": "1"}, ":b": {"N": "1.2"}}),
+        ({"#k": "list"}, {":a": {"N": "1"}, ":b": {"N": "3"}}),
+        ({"#k": "text"}, {":a": {"S": "a"}}),
+        ({}, {":a": {"S": "a"}, ":b": {"S": "b"}}),
+    ]
+    for names, values in named * 2:
+        for text in (
+            "#k BETWEEN :a AND :b",
+            "#k IN (:a, :b) OR (NOT attribute_exists(pk))",
+            "begins_with(#k, :b) AND #k <> :a",
+            "contains(#k, :a) OR size(#k) = :b",
+            "((#k = :a)) OR #k = :b",
+            "attribute_type(#k, :b) OR #k[0] = :a",
+        ):
+            options = {"ExpressionAttributeNames": names} if names else {}
+            try:
+                account.do("put_item", Item=ITEM, ConditionExpression=text, ExpressionAttributeValues=values, **options)
+            except (KeyError, TypeError, ValueError) as error:  # which moto has instead of an answer
+                account.answers.append(repr(error))
+
+
+def _projections(account: _Account) -> None:
+    account.do("put_item", Item=ITEM)
+    for text in ("#a, pk", "pk, #a, none", "#a[1].#b, pk", "#a, #a[0]", "none", ", ".join(sorted(PROJECTED))):
+        names = {word: {"#a": "list", "#b": "in"}[word] for word in ("#a", "#b") if word in text}
+        options = {"ExpressionAttributeNames": names} if names else {}
+        account.do("get_item", Key=KEY, ProjectionExpression=text, **options)
+        account.do(
+            "query",
+            KeyConditionExpression="pk = :pk",
+            ProjectionExpression=text,
+            ExpressionAttributeValues={":pk": KEY["pk"]},
+            **options,
+        )
+
+
 def _items_in_order(account: _Account) -> None:
     for number in (10, 9, 1, 2):
         account.do("put_item", Item={"pk": {"S": f"VIDEO#{number % 2}"}, "sk": {"S": f"TAG#{number}✓"}})
@@ -224,7 +268,15 @@ def original(lean_moto: pytest.MonkeyPatch) -> Callable[[Make, Requests], Any]:
 
 @pytest.mark.parametrize(
     "requests",
-    [_single_requests, _expressions_again, _items_in_order, _whole_transaction, _failing_transactions],
+    [
+        _single_requests,
+        _expressions_again,
+        _conditions_again,
+        _projections,
+        _items_in_order,
+        _whole_transaction,
+        _failing_transactions,
+    ],
 )
 def test_our_client_on_the_patched_moto_answers_and_stores_as_boto3_s_on_moto_as_it_comes(
     requests: Requests, original: Callable[[Make, Requests], Any]
