@@ -23,7 +23,7 @@ from tests.harness import (
     make_api,
 )
 from tests.unit.lean_moto import MotoClient, install, put_back, stored_tables
-from tests.unit.moto_buckets import create_buckets, refuse_unknown_uploads
+from tests.unit.moto_buckets import create_buckets
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
@@ -48,7 +48,6 @@ def lean_moto() -> Iterator[pytest.MonkeyPatch]:
     """Spare moto what it does for nothing; undo the patch to have moto as it comes."""
     with pytest.MonkeyPatch.context() as patch:
         install(patch)
-        refuse_unknown_uploads(patch)
         yield patch
 
 

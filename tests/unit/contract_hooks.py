@@ -24,7 +24,7 @@ from shared.aws.s3 import make_client as make_s3_client
 from shared.schema import AUDIT_TABLE_NAME
 from tests.harness import MEDIA_BUCKET, SOURCES_BUCKET, Reply, create_audit_table, create_table, make_api
 from tests.unit.lean_moto import MotoClient, install
-from tests.unit.moto_buckets import create_buckets, refuse_unknown_uploads
+from tests.unit.moto_buckets import create_buckets
 
 schemathesis.serializer.alias(["text/vtt", "application/x-subrip"], "text/plain")
 
@@ -34,9 +34,7 @@ class Functions(BaseAdapter):
 
     def __init__(self) -> None:
         super().__init__()
-        patch = pytest.MonkeyPatch()
-        install(patch)
-        refuse_unknown_uploads(patch)
+        install(pytest.MonkeyPatch())
         mock_aws().start()
         client = MotoClient("http://moto.invalid", make_client())
         create_table(client, "VideoMetadata")

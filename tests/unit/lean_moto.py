@@ -33,19 +33,20 @@ from werkzeug.exceptions import HTTPException
 from shared.aws.client import Refused
 from shared.aws.dynamodb import OPERATIONS
 from tests.unit.lean_expressions import parse_conditions_once, read_items_once
+from tests.unit.moto_buckets import refuse_unknown_uploads
 from tests.wire import WholeClient, raised
 
 SERVICES = frozenset({"cloudformation", "dynamodb", "dynamodbstreams", "s3", "secretsmanager", "sqs", "ssm", "sts"})
 """All that the tests talk to. moto knows some 190, and tries the patterns of all of them for each request."""
 
 LARGEST_ITEM = 405_000  # bytes, as moto has it
-
 _turn = threading.RLock()
 
 
 def install(patch: pytest.MonkeyPatch) -> None:
     """Apply all patches, for as long as `patch` lasts."""
     _answer_one_at_a_time(patch)
+    refuse_unknown_uploads(patch)
     _know_few_services(patch)
     _back_up_items_alone(patch)
     _walk_expressions_quickly(patch)
@@ -208,7 +209,6 @@ def _walk_expressions_quickly(patch: pytest.MonkeyPatch) -> None:
     """Parse an expression once, and walk and copy its tree without isinstance on each node: 30 percent."""
 
     node_type = vars(ast_nodes)["Node"]  # a module without types
-
     kinds: dict[type, bool] = {}
 
     def is_node(value: Any) -> bool:
