@@ -33,6 +33,9 @@ indexer works."""
 MOST_BEHIND = 10
 """Seconds that the index of such an instance may be behind the feed to answer. Beyond that, it has too little of what has changed."""
 IDLE_SECONDS = 60
+LONGEST_REFUSAL = 60
+"""Seconds for which such an instance refuses to answer. One that is still behind then may never catch up, for example during an import:
+it answers with what it has, and says so."""
 PREPARING_SECONDS = 24
 """How long it may take to copy a generation, and to read what has changed since: longer than an answer may take otherwise, as the
 next question would wait as long."""
@@ -70,6 +73,9 @@ class Local:
         self._looked_at: float | None = None
         self._answered_at: float | None = None
         """Epoch seconds of the last answer."""
+        self._refused_from: float | None = None
+        self._refused_at: float | None = None
+        """Epoch seconds of the first and the last refusal since then."""
 
     def newest(self, places: Mapping[str, Place] | None = None) -> "Newest":
         """Return the engine, once it has followed the feed to its end or for as long as an answer may take.
@@ -88,7 +94,7 @@ class Local:
                     self._forget()
                     raise being_built() from gone
             follower = self._made()
-        self._answered_at = self._clock()
+        self._answered_at, self._refused_at = self._clock(), None
         return Newest(follower.engine, follower.mark.as_of, follower.is_caught_up)
 
     def _follow(self, places: Mapping[str, Place]) -> None:
@@ -98,11 +104,19 @@ class Local:
             longest = LONGEST_FIRST_CATCH_UP if is_new else LONGEST_CATCH_UP
             if not follower.catch_up(lambda: self._elapsed() - began < longest):
                 follower = self._leapt(follower)
-                if is_new and self._clock() - follower.reached / 1000 > MOST_BEHIND:
+                if is_new and self._clock() - follower.reached / 1000 > MOST_BEHIND and self._refuses():
                     raise Unavailable("The index is catching up with the changes; try again.", retry_after=2)
             self._looked_at = began
         if not follower.wait_for(places, lambda: self._elapsed() - began < INDEX_WAIT):
             raise Unavailable("The index does not have these changes yet; try again.", retry_after=2)
+
+    def _refuses(self) -> bool:
+        """Return whether the instance, which is far behind, may refuse to answer: for LONGEST_REFUSAL, while requests arrive."""
+        now = self._clock()
+        if self._refused_from is None or self._refused_at is None or now - self._refused_at > IDLE_SECONDS:
+            self._refused_from = now
+        self._refused_at = now
+        return now - self._refused_from < LONGEST_REFUSAL
 
     def _leapt(self, follower: "Follower") -> "Follower":
         """A follower of what was published, if that is further, and else the same one."""

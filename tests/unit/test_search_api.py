@@ -549,6 +549,25 @@ class TestTheIndex:
         request.getfixturevalue("far_behind")
         assert [ask(api).status for _ in range(3)] == [503, 503, 200]
 
+    @pytest.mark.usefixtures("far_behind")
+    def test_of_a_new_instance_that_never_catches_up_is_answered_from_after_a_minute(
+        self, service: Followed, api: Api, clock: Clock
+    ) -> None:
+        replies = []
+        for turn in range(4):
+            replies.append(ask(api))
+            for number in range(2 * SLICE):  # more than an instance follows in the meantime
+                service.film(f"film {turn}-{number}")
+            clock.advance(local.LONGEST_REFUSAL / 3)
+        assert [reply.status for reply in replies] == [503, 503, 503, 200]
+        assert replies[-1].json["complete"] is False
+
+    @pytest.mark.usefixtures("far_behind")
+    def test_of_an_instance_that_refused_long_ago_is_refused_again(self, api: Api, clock: Clock) -> None:
+        assert ask(api).status == 503
+        clock.advance(local.LONGEST_REFUSAL + local.IDLE_SECONDS)
+        assert [ask(api).status for _ in range(2)] == [503, 200]
+
     def test_of_a_new_instance_that_is_a_little_behind_is_answered_from_and_says_so(
         self, service: Followed, api: Api, monkeypatch: pytest.MonkeyPatch
     ) -> None:
