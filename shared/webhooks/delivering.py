@@ -158,15 +158,20 @@ class Deliverer:
         the webhook has a place already. Raises Unavailable, WriteContention: the message must come again then.
         """
         run = _Run(self, webhook_id, seconds_left, claimed)
-        for _ in range(TURNS_LOST):
-            try:
-                run.carry_on()
-            except TurnTaken:
-                # By the owner; or by another worker, which may have looked for changes before the one that this message is about.
-                continue
-            run.end()
-            return
-        raise contended("how far the webhook is")
+        try:
+            for _ in range(TURNS_LOST):
+                try:
+                    run.carry_on()
+                except TurnTaken:
+                    # By the owner; or by another worker, which may have looked for changes before the one that this message is about.
+                    continue
+                break
+            else:
+                raise contended("how far the webhook is")
+        except Exception:
+            run.end()  # the lease may remain until it expires, but no worker is at the webhook
+            raise
+        run.end()
 
 
 class _Run:

@@ -433,6 +433,30 @@ class TestAUsedUpQuota:
         assert full.receiver.ids == ["b"]
 
 
+@pytest.mark.parametrize("failing", ["save", "add_attempts"])
+def test_a_worker_that_fails_releases_its_place_to_the_webhook_that_waits(
+    service: Delivering, monkeypatch: pytest.MonkeyPatch, failing: str
+) -> None:
+    for id_ in ("h0", "h1", "h2", "h3"):
+        service.create(id_, url=f"https://{id_}.example")
+    service.change("a")
+    fill(service, "h1", "h2")
+
+    def fail(*_: Any) -> None:
+        raise ValueError("a bug")
+
+    def answer(_: dict[str, Any]) -> Answer:
+        assert service.deliver("h3")
+        assert waiting_names(service) == ["h3"]
+        monkeypatch.setattr(service.places, failing, fail)
+        return answered()
+
+    service.receiver.answer = answer
+    assert not service.deliver("h0")
+    assert [message for _, message in service.queue.waiting] == [deliver_message("h3", ("alice", QUICK))]
+    assert place_names(service, "alice", QUICK) == {"h1", "h2", "h3"}
+
+
 def test_a_webhook_with_a_place_of_its_own_that_another_worker_serves_keeps_it(service: Delivering) -> None:
     service.create()
     service.change("a")
