@@ -54,13 +54,14 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class NamedSecret:
-    """A secret that the templates create under a fixed name."""
+class RetainedSecret:
+    """A secret that the templates create, and that outlives its stack."""
 
     stack: str
     id: str
     """Its logical id in the stack."""
-    name: str
+    name: str | None
+    """Its fixed name; `None` if CloudFormation generates one."""
     description: str
 
 
@@ -111,13 +112,15 @@ class Assembly:
             for properties in _properties(template, "AWS::DynamoDB::GlobalTable")
         ]
 
-    def named_secrets(self) -> list[NamedSecret]:
-        """The secrets that the templates create under a fixed name."""
+    def retained_secrets(self) -> list[RetainedSecret]:
+        """The secrets that the templates create, and that outlive their stacks."""
         return [
-            NamedSecret(stack, id_, resource["Properties"]["Name"], resource["Properties"].get("Description", ""))
+            RetainedSecret(
+                stack, id_, resource["Properties"].get("Name"), resource["Properties"].get("Description", "")
+            )
             for stack, template in self._templates.items()
             for id_, resource in template.get("Resources", {}).items()
-            if resource["Type"] == KEY_MATERIAL and "Name" in resource["Properties"]
+            if resource["Type"] == KEY_MATERIAL and resource.get("DeletionPolicy", "").startswith("Retain")
         ]
 
     @property
@@ -185,18 +188,19 @@ class Account:
             return None
         return Status(described["StackStatus"], described.get("EnableTerminationProtection", False))
 
-    def secrets(self, wanted: NamedSecret) -> list[str]:
-        """The ARNs of secrets that an earlier deployment of a stack has left: the one of this name, or those whose names were generated.
+    def secrets(self, wanted: RetainedSecret) -> list[str]:
+        """The ARNs of secrets that an earlier deployment of a stack has left: the one of this name, or all others.
 
         The latter are found by the tags that CloudFormation gave them.
         """
-        try:
-            described: Mapping[str, Any] = self._secrets.describe_secret(SecretId=wanted.name)
-        except self._secrets.exceptions.ResourceNotFoundException:
-            pass
-        else:
-            if "DeletedDate" not in described:
-                return [str(described["ARN"])]
+        if wanted.name is not None:
+            try:
+                described: Mapping[str, Any] = self._secrets.describe_secret(SecretId=wanted.name)
+            except self._secrets.exceptions.ResourceNotFoundException:
+                pass
+            else:
+                if "DeletedDate" not in described:
+                    return [str(described["ARN"])]
         pages = self._secrets.get_paginator("list_secrets").paginate(
             Filters=[{"Key": "description", "Values": [wanted.description]}]
         )
@@ -399,12 +403,18 @@ def kept_secret(assembly: Assembly, account: Account) -> str | None:
 
     A stack that has the secret keeps it as it is: a generated name stays, as another one would be another secret. A stack that lacks it,
     for example after a rollback to a release without webhooks, adopts the one that was retained.
-    Raises ToolError when there are several.
+    Raises ToolError when there are several, and when the context would replace the one that the stack has.
     """
-    for wanted in assembly.named_secrets():
+    for wanted in assembly.retained_secrets():
         resources = (account.template(wanted.stack) or {}).get("Resources", {})
         if wanted.id in resources:
-            return None if "Name" in resources[wanted.id]["Properties"] else GENERATED
+            is_named = "Name" in resources[wanted.id]["Properties"]
+            if is_named and wanted.name is None:
+                raise ToolError(
+                    f"The secret of webhooks of {wanted.stack} has a fixed name, and webhookSecret is {GENERATED}: that would replace it. "
+                    "Remove webhookSecret from the environment in cdk.json."
+                )
+            return GENERATED if wanted.name is not None and not is_named else None
         left = account.secrets(wanted)
         if len(left) > 1:
             raise ToolError(

@@ -121,7 +121,8 @@ def _data(
 def _secret(*, named: bool) -> Json:
     """The secret of webhooks in a template."""
     name = {"Name": SECRET_NAME} if named else {}
-    return _resource("SecretsManager::Secret", {"Description": SECRET_DESCRIPTION, **name})
+    made = _resource("SecretsManager::Secret", {"Description": SECRET_DESCRIPTION, **name})
+    return made | {"DeletionPolicy": "RetainExceptOnCreate"}
 
 
 def _operations(email: str | None) -> Json:
@@ -319,6 +320,23 @@ class TestTheSecretOfWebhooks:
             stacks[DATA] = Cdk(secret=False).templates()[DATA]
         assert boto3.client("secretsmanager").get_secret_value(SecretId=arn)["SecretString"] == value
 
+    def test_is_adopted_also_if_the_context_asks_for_a_generated_name(self, deploy: Deploy, deployed: Deployed) -> None:
+        deployed()
+        arn = _create_secret("WebhookSecret5A-x1Y2z3")  # as an older release left it
+        cdk = Cdk(secret=True)
+        assert deploy(cdk, "-c", "webhookSecret=generated") == (0, "")
+        assert cdk.webhook_secret == arn
+
+    def test_with_a_fixed_name_is_not_replaced_by_one_with_a_generated_name(
+        self, deploy: Deploy, deployed: Deployed, stacks: dict[str, Json]
+    ) -> None:
+        deployed()
+        stacks[DATA]["Resources"][SECRET_ID] = _secret(named=True)
+        cdk = Cdk(secret=True)
+        status, said = deploy(cdk, "-c", "webhookSecret=generated")
+        assert (status, cdk.deploys) == (1, [])
+        assert "Remove webhookSecret" in said
+
     def test_of_another_environment_is_not_adopted(self, contexts: Callable[[], list[str]], deployed: Deployed) -> None:
         deployed()
         _create_secret("WebhookSecret5A-x1Y2z3", stack="VideoMetadata-prod-Data")
@@ -352,7 +370,9 @@ class TestTheSecretOfWebhooks:
             for context in ({}, {"webhookSecret": "generated"}, {"webhookSecret": arn}, {"keepData": "false"})
         )
         (id_,) = (id_ for id_, made in _secrets(named).items() if made["Properties"].get("Name") == SECRET_NAME)
-        assert named["Resources"][id_]["DeletionPolicy"] == "RetainExceptOnCreate"
+        for template in (named, generated):
+            retained = [key for key, made in _secrets(template).items() if made["DeletionPolicy"].startswith("Retain")]
+            assert retained == [id_]
         assert "Name" not in _secrets(generated)[id_]["Properties"]
         assert "Name" not in _secrets(local)[id_]["Properties"], (
             "nothing is retained there that a name would collide with"
