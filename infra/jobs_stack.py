@@ -25,8 +25,8 @@ STREAM_TIMEOUT = cdk.Duration.seconds(60)
 
 AUDIT_BATCH, AUDIT_WINDOW = 200, cdk.Duration.seconds(1)
 AUDIT_LANES = 2
-"""Batches of a shard that are processed at a time. The records of one item stay in order, and nothing here needs more: the feed's
-logs are appended to on a condition. More lanes, or smaller batches, would mostly wait for each other at the logs: `python -m
+"""Batches of a shard that are processed at a time. The records of one item stay in order, which is all that the feed promises
+(docs/changes.md), and its logs are appended to on a condition. More lanes, or smaller batches, would mostly wait for each other at the logs: `python -m
 bench.trail` measures it."""
 
 PROBE_TIMEOUT = cdk.Duration.seconds(120)
