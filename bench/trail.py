@@ -27,14 +27,14 @@ from tests.harness import NOW, Context
 from tests.limits import Simulation
 from tests.streams import Raw, change, event
 
-BATCH, LANES, MEMORY_MB = 200, 2, 512
+BATCH, MEMORY_MB = 400, 512
 """As in infra/jobs_stack.py and infra/function.py; tests/unit/infra/test_infra_jobs.py compares them."""
 CORE_MB = 1769
 """Memory of a function that has one core."""
 SHARDS = 4
 """Of the stream of a table that takes 4,000 write units a second, as a new one does."""
 BATCHES = 5
-"""Batches that each lane processes."""
+"""Batches that each shard's function processes."""
 SQS_SECONDS, S3_SECONDS = 0.01, 0.03
 """Until a message is sent, and until an object is stored."""
 DAYS = 400
@@ -43,18 +43,17 @@ IMPORT = Caller.job("import").acting_for("import-0d9a5f0e-6f8e-4f07-9f0c-8f3a1f9
 
 @dataclass(frozen=True)
 class Reader:
-    """A way to read the stream: batches of a shard that are processed at a time, their records, and how requests are sent."""
+    """A way to read the stream: records of a batch, and how requests are sent."""
 
-    lanes: int
     batch: int
     is_pipelined: bool
 
 
-SEQUENTIAL = Reader(1, 100, is_pipelined=False)
+SEQUENTIAL = Reader(100, is_pipelined=False)
 """One request after another, as up to release 0.5."""
-PIPELINED = Reader(1, 100, is_pipelined=True)
+PIPELINED = Reader(100, is_pipelined=True)
 """Many requests at a time."""
-DEPLOYED = Reader(LANES, BATCH, is_pipelined=True)
+DEPLOYED = Reader(BATCH, is_pipelined=True)
 
 
 class Outside(Archive):
@@ -82,10 +81,9 @@ class Shards:
     def __init__(self, reader: Reader, *, owners: int, processor: float = 0.0) -> None:
         """`owners`: how many owners the videos have; `processor`: seconds of a core that a record takes."""
         self._reader, self._processor = reader, processor * CORE_MB / MEMORY_MB
-        functions = SHARDS * reader.lanes
-        self._batches = iter(batches(functions * BATCHES, reader.batch, owners))
+        self._batches = iter(batches(SHARDS * BATCHES, reader.batch, owners))
         self.simulation: Simulation[LambdaHandler] = Simulation(
-            self._function, writers=functions, is_pipelined=reader.is_pipelined
+            self._function, writers=SHARDS, is_pipelined=reader.is_pipelined
         )
 
     def _function(self, table: Table) -> LambdaHandler:
@@ -95,11 +93,10 @@ class Shards:
 
     def read(self) -> float:
         """Read everything; returns changes a second of one shard."""
-        functions = SHARDS * self._reader.lanes
-        done = self.simulation.run(0.01, functions * 100, self._work)  # all begin at once
-        if done.done != functions:
+        done = self.simulation.run(0.01, SHARDS * 100, self._work)  # all begin at once
+        if done.done != SHARDS:
             raise RuntimeError(f"{done.failed[:1]} {done.unknown[:1]}")
-        return functions * BATCHES * self._reader.batch / done.seconds / SHARDS
+        return BATCHES * self._reader.batch / done.seconds
 
     def _work(self, function: LambdaHandler, _: int) -> None:
         for _ in range(BATCHES):
@@ -183,7 +180,7 @@ def main() -> None:
     print(
         Grid(
             title,
-            ["videos of", "one request after another", "many at a time", f"and {LANES} lanes, {BATCH} records"],
+            ["videos of", "one request after another", "many at a time", f"and {BATCH} records a batch"],
             rows,
         ).markdown()
     )

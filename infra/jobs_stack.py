@@ -23,11 +23,9 @@ from shared import schema
 STREAM_TIMEOUT = cdk.Duration.seconds(60)
 """Of the stream's readers: for a batch of records with three requests each that all take long, but are answered."""
 
-AUDIT_BATCH, AUDIT_WINDOW = 200, cdk.Duration.seconds(1)
-AUDIT_LANES = 2
-"""Batches of a shard that are processed at a time. The records of one item stay in order, which is all that the feed promises
-(docs/changes.md), and its logs are appended to on a condition. More lanes, or smaller batches, would mostly wait for each other at the logs: `python -m
-bench.trail` measures it."""
+AUDIT_BATCH, AUDIT_WINDOW = 400, cdk.Duration.seconds(1)
+"""A shard's batches are processed one after another: the feed keeps the order of a video's changes, and Lambda's parallelization
+factor keeps only that of each item. Large batches make up for it: `python -m bench.trail` measures them."""
 
 PROBE_TIMEOUT = cdk.Duration.seconds(120)
 PROBE_MB = 1024
@@ -257,7 +255,6 @@ class JobsStack(cdk.Stack):
             batch_size=AUDIT_BATCH,
             # Fewer and larger objects in the archive, and fewer writes of the feed's logs.
             window=AUDIT_WINDOW,
-            lanes=AUDIT_LANES,
         )
 
     def _arrivals(self) -> None:

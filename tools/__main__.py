@@ -182,7 +182,7 @@ def _parser() -> argparse.ArgumentParser:
             "--rate",
             type=_positive,
             metavar="N",
-            help="write at most N items per second (default: as fast as the audit trail follows, which takes about 1,000 "
+            help="write at most N items per second (default: as fast as the audit trail follows, which takes about 700 "
             "changes a second from each shard of the table's stream)",
         )
         importer.add_argument(
