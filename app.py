@@ -60,13 +60,14 @@ def add_stacks(app: cdk.App, region: str | None = None) -> None:
     )
     # A router that does not know what requests write would drop it from the stream, which shows it to nobody twice.
     api.add_stack_dependency(jobs, reason="what is written is followed from the first request on")
-    if settings.target == "aws":
-        operations = OperationsStack(
+    last: cdk.Stack = api
+    if settings.is_watched:
+        last = OperationsStack(
             app, settings.stack_name("Operations"), settings=settings, media=media, jobs=jobs, api=api, tags=tags
         )
-        if settings.anomaly_usd:
-            costs = CostsStack(app, settings.stack_name("Costs"), settings=settings, tags=tags)
-            costs.add_stack_dependency(operations, reason="what may be refused comes last")
+    if settings.target == "aws" and settings.anomaly_usd:
+        costs = CostsStack(app, settings.stack_name("Costs"), settings=settings, tags=tags)
+        costs.add_stack_dependency(last, reason="what may be refused comes last")
 
 
 def new_app(chosen: Mapping[str, object] | None = None, folder: Path = Path("cdk.out")) -> cdk.App:

@@ -70,16 +70,17 @@ class OperationsStack(cdk.Stack):
             topic = topic_for("cloudwatch.amazonaws.com", self, settings)
             alarms = self._alarms(SnsAction(topic), media, jobs, api)
             cdk.CfnOutput(self, "AlarmsTopic", description="Publishes alarms; subscribe here", value=topic.topic_arn)
-        dashboard = OperationsDashboard(
-            self,
-            "Overview",
-            settings=settings,
-            alarms=alarms.all if alarms else (),
-            api=api.api,
-            functions={**_in_front(api), **jobs.functions},
-            queues={"arrivals": media.arrivals_queue, **jobs.queues},
-        )
-        cdk.CfnOutput(self, "DashboardName", description="In CloudWatch", value=dashboard.name)
+        if settings.dashboard:
+            dashboard = OperationsDashboard(
+                self,
+                "Overview",
+                settings=settings,
+                alarms=alarms.all if alarms else (),
+                api=api.api,
+                functions={**_in_front(api), **jobs.functions},
+                queues={"arrivals": media.arrivals_queue, **jobs.queues},
+            )
+            cdk.CfnOutput(self, "DashboardName", description="In CloudWatch", value=dashboard.name)
 
     def _alarms(self, action: SnsAction, media: MediaStack, jobs: JobsStack, api: ApiStack) -> Alarms:
         alarms = Alarms(self, "Alarms", settings=self._settings, action=action)

@@ -121,6 +121,8 @@ class Settings:
     """Whether tables, users and the stacks that hold data refuse to be deleted at all."""
     alarms: bool
     """Whether there are alarms, and a topic that they notify."""
+    dashboard: bool
+    """Whether there is a dashboard, which costs 3 US dollars a month."""
     alarm_email: str | None
     """Who is written to when an alarm goes off; None: whoever subscribes to the topic."""
     anomaly_usd: int
@@ -197,6 +199,7 @@ class Settings:
             keep_data=context.flag("keepData", True),
             deletion_protection=context.flag("deletionProtection", True),
             alarms=context.flag("alarms", True),
+            dashboard=context.flag("dashboard", True),
             alarm_email=context.get("alarmEmail") or None,
             anomaly_usd=context.count("anomalyUsd", 0, among=range(100_000)),
             snap_start=snap_start,
@@ -216,6 +219,11 @@ class Settings:
                 "below the level that is set. Give '-c alarms=false' with another one."
             )
         return settings
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether the deployment has a stack for alarms and dashboard. A stack cannot be empty."""
+        return self.target == "aws" and (self.alarms or self.dashboard)
 
     @property
     def log_retention(self) -> logs.RetentionDays:

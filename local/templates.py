@@ -35,6 +35,7 @@ DEPLOYMENTS: Mapping[str, Mapping[str, object]] = {
         "coldStart": "provisioned:2",
         "consoleClient": "console",
         "countOwnViews": "true",
+        "dashboard": "true",
         "deletionProtection": "false",
         "eventBus": "changes",
         "indexes": "UserIdIndex,RelationIndex",

@@ -103,6 +103,7 @@ def chosen(synthesize: Synthesize) -> Templates:
             "architecture": "x86_64",
             "callbackUrls": "https://videos.example/console/",
             "coldStart": "provisioned:3",
+            "dashboard": "true",
             "eventBus": GIVEN_BUS,
             "logLevel": "ERROR",
             "shift": "linear",

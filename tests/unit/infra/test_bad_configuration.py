@@ -15,7 +15,7 @@ RENDITIONS = "1080p, 720p, 480p, 360p, 240p"
 INDEXES = "UserIdIndex, CategoryIndex, RelationIndex, ChangesetIndex"
 VALUES = (
     "alarmEmail, alarms, allowOrigins, anomalyUsd, architecture, audience, auditDays, callbackUrls, coldStart, consoleClient, "
-    "countOwnViews, deletionProtection, endpoint, eventBus, indexes, issuer, jobsPerDay, keepData, kmsKey, logDays, logLevel, "
+    "countOwnViews, dashboard, deletionProtection, endpoint, eventBus, indexes, issuer, jobsPerDay, keepData, kmsKey, logDays, logLevel, "
     "recoveryDays, renditions, shift, streamArn, throttleBurst, throttleRate, viewWindow, webhookSecret"
 )
 BOTH = "Context 'issuer' and 'audience' go together: give both, or neither for a Cognito user pool."
@@ -49,6 +49,7 @@ MUST_BE: list[tuple[str, str, list[Any]]] = [
     ("keepData", "one of true, false", ["no"]),
     ("deletionProtection", "one of true, false", ["off"]),
     ("alarms", "one of true, false", ["loud"]),
+    ("dashboard", "one of true, false", ["wide"]),
     ("anomalyUsd", "a whole number", ["-1"]),
     ("anomalyUsd", "from 0 to 99999", [100_000]),
     (

@@ -345,7 +345,7 @@ class TestSecrets:
 
 class TestSettings:
     def test_the_default_environment_has_the_products_own_table_name(self, aws: Templates) -> None:
-        parts = ("Data", "Media", "Identity", "Jobs", "Api", "Operations")
+        parts = ("Data", "Media", "Identity", "Jobs", "Api")
         assert aws.names == [f"VideoMetadata-dev-{part}" for part in parts]
         assert aws.api["Outputs"]["TableName"]["Value"] == "VideoMetadata"
 

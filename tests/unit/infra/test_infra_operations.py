@@ -112,10 +112,12 @@ class TestEveryAlarm:
 
 
 class TestAlarms:
-    def test_there_are_none_in_dev_and_nothing_at_all_locally(self, aws: Templates, local: Templates) -> None:
-        assert alarms(aws) == {}
-        assert of_type(aws, "AWS::SNS::Topic") == of_type(aws, "AWS::KMS::Key") == []
-        assert local.operations is None
+    def test_there_are_none_in_dev_and_nothing_at_all_locally(
+        self, aws: Templates, chosen: Templates, local: Templates
+    ) -> None:
+        assert aws.operations is local.operations is None
+        assert alarms(chosen) == {}
+        assert of_type(chosen, "AWS::SNS::Topic") == of_type(chosen, "AWS::KMS::Key") == []
 
     def test_staging_has_those_of_prod(self, prod: Templates, staging: Templates) -> None:
         there, here = ({name.partition(" ")[2] for name in alarms(made)} for made in (prod, staging))
@@ -404,11 +406,17 @@ class TestDashboard:
     def widgets(self, prod: Templates) -> list[Json]:
         return _widgets(prod)
 
-    def test_there_is_one_in_every_environment(self, aws: Templates, staging: Templates, prod: Templates) -> None:
-        made = [of_type(templates, "AWS::CloudWatch::Dashboard") for templates in (aws, staging, prod)]
+    def test_dashboard_exists_where_the_environment_says_so(
+        self, aws: Templates, chosen: Templates, staging: Templates, prod: Templates
+    ) -> None:
+        made = [of_type(templates, "AWS::CloudWatch::Dashboard") for templates in (chosen, staging, prod)]
         names = [dashboard["Properties"]["DashboardName"] for (dashboard,) in made]
         assert names == ["VideoMetadata-dev", "VideoMetadata-staging", "VideoMetadata-prod"]
         assert operations(prod)["Outputs"]["DashboardName"]["Value"] == "VideoMetadata-prod"
+        assert aws.all("AWS::CloudWatch::Dashboard") == {}
+
+    def test_operations_stack_is_absent_without_alarms_and_dashboard(self, aws: Templates) -> None:
+        assert aws.operations is None
 
     def test_begins_with_what_to_do_then_all_alarms(self, widgets: list[Json], prod: Templates) -> None:
         assert widgets[0]["type"] == "text"
@@ -416,8 +424,8 @@ class TestDashboard:
         assert widgets[1]["type"] == "alarm"
         assert len(widgets[1]["properties"]["alarms"]) == len(alarms(prod))
 
-    def test_without_alarms_there_is_no_widget_for_them(self, aws: Templates) -> None:
-        assert [widget["type"] for widget in _widgets(aws)].count("alarm") == 0
+    def test_without_alarms_there_is_no_widget_for_them(self, chosen: Templates) -> None:
+        assert [widget["type"] for widget in _widgets(chosen)].count("alarm") == 0
 
     def test_goes_from_users_to_causes_each_row_with_a_sentence(self, widgets: list[Json]) -> None:
         rows = [widget["properties"]["markdown"] for widget in widgets if widget["type"] == "text"][1:]
