@@ -60,6 +60,8 @@ from tests.delivering import DELIVERY_SHARES
 from tests.films import film
 from tests.harness import MASTER, MEDIA_BUCKET, SOURCES_BUCKET, Api, Context
 
+FIFO_QUEUES = frozenset({"tallies"})
+"""Queues whose requests cost more."""
 RENDITIONS = ("1080p", "720p", "480p", "240p")
 """What an environment asks for when nothing else is chosen."""
 FILM_SIZE = (1920, 1080)
@@ -90,6 +92,9 @@ class Followed:
     audited: int = 0
     """Records that wake the audit trail."""
     messages: int = 0
+    """Messages to all queues of workers."""
+    fifo_messages: int = 0
+    """Messages to FIFO queues among them."""
     worked: int = 0
     """Messages that a function here takes; those for transcoders are not."""
     log_lines: int = 0
@@ -197,6 +202,7 @@ class _Behind:
     def _take_messages(self) -> bool:
         waiting = [(name, body) for name, queue in self._backstage.queues.items() for body in queue.take()]
         self.followed.messages += len(waiting)
+        self.followed.fifo_messages += sum(name in FIFO_QUEUES for name, _ in waiting)
         for name, body in waiting:
             if name == "transcode":
                 self._transcode(body)

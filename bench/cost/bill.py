@@ -2,7 +2,7 @@
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ SECONDS_BETWEEN_POLLS = 20
 SWEEPER, RANKINGS = "every minute: the sweeper", "every five minutes: the rankings"
 INDEX = "every minute: the search index"
 DELIVERY = "the queue: deliveries"
+SIGN_IN, METRICS = "Sign-in", "Metrics of work"
 SERVICES = ("DynamoDB", "Lambda", "API Gateway", "Logs", "Transfer")
 Dollars = dict[str, float]
 """By service."""
@@ -58,6 +59,8 @@ class Workload:
 
     figures: Mapping[str, float]
     calls: Mapping[str, int]
+    idle: Mapping[str, Mapping[str, float]]
+    """Figures of other environments that differ from those of production, by the environment's name."""
 
     @classmethod
     def load(cls, path: Path = WORKLOAD, changed: Mapping[str, float] | None = None) -> "Workload":
@@ -66,13 +69,18 @@ class Workload:
             figures: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise Misused(f"{path} cannot be read as a workload: {error}.") from error
-        calls = figures.pop("calls")
+        calls, idle = figures.pop("calls"), figures.pop("idle", {})
         for name, value in (changed or {}).items():
             group = next((names for names in (figures, calls) if name in names), None)
             if group is None:
                 raise Misused(f"The workload has no {name!r}; it has {', '.join(figures)}, and requests.")
             group[name] = value
-        return cls(figures, calls)
+        return cls(figures, calls, idle)
+
+    def environments(self) -> dict[str, "Workload"]:
+        """Return the workload of each environment, with production's last."""
+        others = {env: replace(self, figures={**self.figures, **given}) for env, given in self.idle.items()}
+        return {**others, "prod": self}
 
 
 def call(used: Measured, prices: Prices, workload: Workload) -> Dollars:
@@ -128,9 +136,18 @@ def after(followed: Followed, prices: Prices, workload: Workload) -> Dollars:
         + invocations * usd["lambda_request"] / MILLION,
         "Logs": logs(invocations, followed.log_lines, followed.metric_lines, prices, workload),
         # Sent, received, deleted.
-        "SQS": (followed.messages + followed.wakes / together) * 3 * usd["sqs_request"] / MILLION,
+        "SQS": queue_requests(
+            3 * (followed.messages - followed.fifo_messages + followed.wakes / together),
+            3 * followed.fifo_messages,
+            prices,
+        ),
         "S3": followed.audited / together * usd["s3_put"] / MILLION,
     }
+
+
+def queue_requests(standard: float, fifo: float, prices: Prices) -> float:
+    """Return the cost of requests to standard queues and to FIFO queues."""
+    return (standard * prices.usd["sqs_request"] + fifo * prices.usd["sqs_fifo_request"]) / MILLION
 
 
 def month(
@@ -150,8 +167,23 @@ def month(
     bill["Storage of videos, with point-in-time recovery"] = storage(kept, prices)
     bill["Storage of the audit trail, with point-in-time recovery"] = storage(_trail(followed, workload), prices)
     bill["Storage of the feed, with point-in-time recovery"] = storage(_feed(followed, workload), prices)
+    bill[SIGN_IN] = sign_in(prices, workload)
+    bill[METRICS] = {"CloudWatch": metrics_of_work(workload) * prices.usd["metric"]}
     bill["Idle"] = idle(measured, prices, workload)
     return bill
+
+
+def sign_in(prices: Prices, workload: Workload) -> Dollars:
+    """Return the cost of users who sign in, and of tokens for machines. Idle app clients are in `idle`."""
+    usd, figures = prices.usd, workload.figures
+    charged = max(0, figures["users"] - figures["free_users"])
+    return {"Cognito": charged * usd["cognito_user"] + figures["tokens"] / 1000 * usd["cognito_token"]}
+
+
+def metrics_of_work(workload: Workload) -> float:
+    """Return how many custom metrics a month with calls has besides those of an idle one."""
+    figures = workload.figures
+    return figures["metrics"] - figures["idle_metrics"] if any(workload.calls.values()) else 0
 
 
 def behind(request: str) -> str:
@@ -193,16 +225,18 @@ def idle(measured: Mapping[str, Measured], prices: Prices, workload: Workload) -
         scaled(call(measured[name], prices, workload), figures[runs])
         for name, runs in ((SWEEPER, "sweeps"), (RANKINGS, "rankings"), (INDEX, "index_runs"))
     )
-    polls = figures["polled_queues"] * figures["pollers"] * DAYS_A_MONTH * 86_400 / SECONDS_BETWEEN_POLLS
+    polls = figures["pollers"] * DAYS_A_MONTH * 86_400 / SECONDS_BETWEEN_POLLS
+    standard_queues = figures["polled_queues"] - figures["polled_fifo_queues"]
     watching = (
-        figures["metrics"] * usd["metric"]
+        figures["idle_metrics"] * usd["metric"]
         + figures["alarm_metrics"] * usd["alarm"]
         + figures["dashboards"] * usd["dashboard"]
     )
     return {
         **{service: dollars + ranked[service] + indexed[service] for service, dollars in sweeps.items() if dollars},
-        "SQS": polls * usd["sqs_request"] / MILLION,
+        "SQS": queue_requests(standard_queues * polls, figures["polled_fifo_queues"] * polls, prices),
         "CloudWatch": watching,
+        "Cognito": figures["machine_clients"] * usd["cognito_client"],
         "Secrets, keys": figures["secrets"] * usd["secret"] + figures["kms_keys"] * usd["kms_key"],
     }
 

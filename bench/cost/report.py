@@ -14,6 +14,7 @@ from bench.cost.bill import (
     behind,
     call,
     gb_seconds,
+    idle,
     month,
     of_video,
     units_cost,
@@ -24,7 +25,18 @@ from bench.cost.units import Units, size
 from bench.tables import Grid
 from shared.access_patterns import ACCESS_PATTERNS
 
-MONTHLY = ("DynamoDB", "Lambda", "API Gateway", "Logs", "Transfer", "SQS", "S3", "CloudWatch", "Secrets, keys")
+MONTHLY = (
+    "DynamoDB",
+    "Lambda",
+    "API Gateway",
+    "Logs",
+    "Transfer",
+    "SQS",
+    "S3",
+    "CloudWatch",
+    "Cognito",
+    "Secrets, keys",
+)
 
 
 class Report:
@@ -53,6 +65,7 @@ class Report:
             "least": self._least(),
             "behind": self._behind(),
             "month": self._month(),
+            "idle": self._idle(),
             "naive": self._naive(),
             "totals": self._totals(),
         }
@@ -128,6 +141,15 @@ class Report:
         )
         return Grid("A month, in US dollars", ["What for", "Times", *MONTHLY, "USD"], rows)
 
+    def _idle(self) -> Grid:
+        costs = {env: idle(self.measured, self.prices, each) for env, each in self.workload.environments().items()}
+        services = [service for service in MONTHLY if any(cost.get(service) for cost in costs.values())]
+        rows = [
+            [f"`{env}`", *(_dollars(cost.get(service, 0)) for service in services), _dollars(sum(cost.values()))]
+            for env, cost in costs.items()
+        ]
+        return Grid("An idle month, in US dollars", ["Environment", *services, "USD"], rows)
+
     def _naive(self) -> Grid:
         rows = [
             [
@@ -195,6 +217,7 @@ class Report:
                 for request, change in self.followed.items()
             },
             "month": self.bill,
+            "idle": {env: idle(self.measured, self.prices, each) for env, each in self.workload.environments().items()},
             "naive": [
                 {
                     "decision": comparison.decision,

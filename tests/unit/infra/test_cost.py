@@ -10,8 +10,21 @@ from typing import TYPE_CHECKING
 import pytest
 
 from bench.cost import __main__ as command
-from bench.cost.behind import FOLLOWED, RENDITIONS, Followed, follow, measure_behind
-from bench.cost.bill import PRICES, SWEEPER, Misused, Prices, Workload, after, behind, call, month, units_cost
+from bench.cost.behind import FIFO_QUEUES, FOLLOWED, RENDITIONS, Followed, follow, measure_behind
+from bench.cost.bill import (
+    PRICES,
+    SWEEPER,
+    Misused,
+    Prices,
+    Workload,
+    after,
+    behind,
+    call,
+    idle,
+    month,
+    sign_in,
+    units_cost,
+)
 from bench.cost.meter import Meter
 from bench.cost.naive import LISTS
 from bench.cost.page import PAGE, updated
@@ -37,14 +50,27 @@ from bench.cost.run import (
     measure_small,
 )
 from bench.cost.units import Stored, Units, index_entry, read, size, write, written
+from functions.indexer import handler as indexer
+from functions.rankings import handler as rankings
+from functions.sweeper import handler as sweeper
 from shared.access_patterns import ACCESS_PATTERNS, AccessPattern
 from shared.aws.dynamodb import Table, make_client
 from shared.aws.expressions import Expression
 from shared.aws.failures import ConditionFailed
+from shared.aws.listing import Lists
+from shared.aws.s3 import Objects
 from shared.core.attributes import Item, encode_item
 from shared.core.telemetry import METRICS
+from shared.feed.log import Feed
+from shared.films.jobs import JobStore
 from shared.kinds import KINDS
-from shared.schema import CATEGORY_INDEX, USER_INDEX
+from shared.schema import AUDIT_TABLE_NAME, CATEGORY_INDEX, USER_INDEX
+from shared.search.building import Builder
+from shared.search.films import Films
+from shared.search.generations import Copy, Generations
+from shared.views.rankings import Rankings
+from tests.backstage import FakeQueue
+from tests.harness import MEDIA_BUCKET, Api, Context
 from tests.unit.test_access_patterns import CALLS
 
 if TYPE_CHECKING:
@@ -317,7 +343,7 @@ def test_a_page_without_the_marks_is_not_up_to_date(report: Report) -> None:
 
 
 def test_a_month_grows_with_its_calls_and_an_idle_one_costs_no_calls(report: Report) -> None:
-    quiet = Workload.load(changed=dict.fromkeys(report.workload.calls, 0) | {"videos": 0})
+    quiet = Workload.load(changed=dict.fromkeys((*report.workload.calls, "videos", "users", "tokens"), 0))
     bill = month(report.measured, report.followed, report.catalogue, report.prices, quiet)
     assert sum(bill["Idle"].values()) == pytest.approx(sum(total(bill.values()).values()))
     twice = Workload.load(changed={name: 2 * times for name, times in report.workload.calls.items()})
@@ -325,6 +351,32 @@ def test_a_month_grows_with_its_calls_and_an_idle_one_costs_no_calls(report: Rep
     grown = month(report.measured, report.followed, report.catalogue, report.prices, twice)
     for name in (views, behind(ARRIVAL), "Storage of the audit trail, with point-in-time recovery"):
         assert grown[name]["DynamoDB"] == pytest.approx(2 * report.bill[name]["DynamoDB"])
+
+
+def test_fifo_requests_cost_a_quarter_more_than_others(report: Report) -> None:
+    usd = report.prices.usd
+    view, change = (after(report.followed[request], report.prices, report.workload) for request in (VIEW_OF, STATUS))
+    assert view["SQS"] == pytest.approx(3 * 1.25 * usd["sqs_request"] / 1e6)
+    wakes = report.followed[STATUS].wakes / report.workload.figures["changes_together"]
+    assert change["SQS"] == pytest.approx(3 * (1 + wakes) * usd["sqs_request"] / 1e6)
+
+
+def test_sign_in_costs_nothing_for_the_free_users_of_an_account(report: Report) -> None:
+    def dollars(**changed: float) -> float:
+        return sign_in(report.prices, Workload.load(changed={"tokens": 0} | changed))["Cognito"]
+
+    free = report.workload.figures["free_users"]
+    assert dollars(users=free / 2) == dollars(users=free) == 0
+    assert dollars(users=free + 1000) == pytest.approx(1000 * 0.015)
+    assert dollars(users=0, tokens=2000) == pytest.approx(2 * 2.25)
+
+
+def test_idle_dev_costs_less_than_production_by_its_alarms_dashboard_and_key(report: Report) -> None:
+    costs = {env: idle(report.measured, report.prices, each) for env, each in report.workload.environments().items()}
+    figures, usd = report.workload.figures, report.prices.usd
+    saved = figures["alarm_metrics"] * usd["alarm"] + usd["dashboard"] + usd["kms_key"]
+    assert sum(costs["prod"].values()) - sum(costs["dev"].values()) == pytest.approx(saved)
+    assert costs["prod"] == report.bill["Idle"]
 
 
 def test_the_trail_grows_for_as_long_as_its_entries_are_kept(report: Report) -> None:
@@ -387,6 +439,50 @@ class TestTheWorkload:
         readers = [made["Properties"] for made in prod.all("AWS::Lambda::EventSourceMapping").values()]
         streams = [reader for reader in readers if "StartingPosition" in reader]
         assert Workload.load().figures["polled_queues"] == len(readers) - len(streams)
+
+    def test_fifo_queues_are_those_of_production(self, prod: "Templates") -> None:
+        fifo = {name for name, made in prod.all("AWS::SQS::Queue").items() if made["Properties"].get("FifoQueue")}
+        queues = {name.lower().partition("queue")[0] for name in fifo}
+        assert queues == FIFO_QUEUES
+        assert Workload.load().figures["polled_fifo_queues"] == len(queues)
+
+    def test_machine_clients_are_the_app_clients_with_client_credentials(self, prod: "Templates") -> None:
+        clients = [made["Properties"] for made in prod.all("AWS::Cognito::UserPoolClient").values()]
+        machines = [client for client in clients if "client_credentials" in client.get("AllowedOAuthFlows", [])]
+        assert Workload.load().figures["machine_clients"] == len(machines) > 0
+
+    def test_idle_dev_has_the_alarms_dashboards_and_keys_of_its_templates(self, aws: "Templates") -> None:
+        figures = Workload.load().environments()["dev"].figures
+        for name, type_ in (
+            ("alarm_metrics", "AWS::CloudWatch::Alarm"),
+            ("dashboards", "AWS::CloudWatch::Dashboard"),
+            ("kms_keys", "AWS::KMS::Key"),
+            ("secrets", "AWS::SecretsManager::Secret"),
+        ):
+            assert figures[name] == len(aws.all(type_)), name
+
+    def test_idle_metrics_are_those_that_scheduled_functions_write_of_empty_tables(
+        self, api: Api, objects: Objects, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        table, context = api.table, Context()
+        queues = FakeQueue(), FakeQueue()
+        sweeper.make(JobStore(table), Lists(table), *queues, api.clock)({}, context)
+        rankings.make(Rankings(table), api.clock)({}, context)
+        feed = Feed(Table(AUDIT_TABLE_NAME, table.client), api.clock)
+        films = Films(table, objects, MEDIA_BUCKET)
+        generations = Generations(table, objects, MEDIA_BUCKET, api.clock)
+        builder = Builder(generations, Copy(tmp_path), table, feed, films, clock=api.clock)
+        for _ in range(2):  # the first run publishes an index, the second finds it unchanged
+            indexer.make(builder)({}, context)
+        lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+        written = {
+            metric["Name"]
+            for line in lines
+            for directive in line.get("_aws", {}).get("CloudWatchMetrics", ())
+            for metric in directive["Metrics"]
+        }
+        assert written == {"IndexLag"}
+        assert Workload.load().figures["idle_metrics"] == len(written)
 
     def test_has_the_metrics_that_are_written(self) -> None:
         kinds, queues = len(KINDS), len({kind.queue for kind in KINDS.values()})
