@@ -69,8 +69,8 @@ screenshots: $(STAMP) ## Take the pictures of the console that the documents sho
 sam-env: $(STAMP) ## Make ready to call one function by itself with `sam local invoke` (docs/sam-local-invoke.md)
 	@$(PYTHON) -m local.sam
 
-bootstrap: $(STAMP) ## Prepare the AWS account of your credentials for the CDK, once for each region
-	@destination=$$($(PYTHON) -m tools.preflight) && $(CDK) bootstrap --app "" "$$destination"
+bootstrap: $(STAMP) ## Prepare the AWS account of your credentials for the CDK, once for each region (CDK_ARGS="--option value")
+	@destination=$$($(PYTHON) -m tools.preflight) && $(CDK) bootstrap --app "" "$$destination" $(CDK_ARGS)
 
 deploy: $(STAMP) ## Deploy to the AWS account of your credentials, after checks (ENV=staging YES=1 CDK_ARGS="-c name=value")
 	@$(PYTHON) -m tools.deploying --env "$(ENV)" $(if $(YES),--yes) $(CDK_ARGS)

@@ -16,6 +16,18 @@ BOOTSTRAPPED = "/cdk-bootstrap/hnb659fds/version"
 """The parameter that `cdk bootstrap` leaves."""
 OLDEST_BOOTSTRAP = 8
 """Of the versions of what `cdk bootstrap` makes, the first that the CDK's deploys take."""
+WORKERS_AT_A_TIME = 52
+"""Concurrent executions that Lambda may use for the queues of one environment: the sum of their `max_concurrency`."""
+KEPT_WARM = 2
+"""Functions that `coldStart` `provisioned:N` keeps warm, with N instances each."""
+UNRESERVED = 100
+"""Concurrent executions of an account that Lambda does not let provisioned instances take."""
+ENOUGH = WORKERS_AT_A_TIME + UNRESERVED
+"""Concurrent executions below which workers leave too few for requests, the readers of the stream and scheduled functions."""
+MORE_CONCURRENCY = (
+    "`aws service-quotas request-service-quota-increase --service-code lambda --quota-code L-B99A9384 --desired-value 1000` "
+    "requests more"
+)
 ENVIRONMENT = re.compile(r"[a-z][a-z0-9]{0,15}")
 DEFAULT_ENV = "dev"
 """The environment that is open to every web site, for trying."""
@@ -52,6 +64,8 @@ def destination() -> str:
 def require_ready(env: str, values: Mapping[str, Any], *, is_answered: bool) -> str:
     """Raise ToolError with everything that is missing for a deploy of an environment; returns where it would go.
 
+    Prints a warning if the account runs too few functions at a time for production.
+
     `values` are what the CDK app gets to see: those of cdk.json for this environment, and those of the command line.
     `is_answered`: the CDK knows already whether roles may be widened, and will not ask.
     """
@@ -63,6 +77,7 @@ def require_ready(env: str, values: Mapping[str, Any], *, is_answered: bool) -> 
         sentences.append(str(error))
     else:
         sentences += _bootstrap(session(), where)
+        sentences += _concurrency(session(), str(values.get("coldStart") or ""))
     require(sentences)
     return where
 
@@ -139,6 +154,41 @@ def _bootstrap(chosen: boto3.Session, where: str) -> list[str]:
             "run `make bootstrap` again, which changes nothing else."
         ]
     return []
+
+
+def _concurrency(chosen: boto3.Session, cold_start: str) -> list[str]:
+    """Return why the account's concurrent executions refuse a deploy; print a warning if they are only too few for production."""
+    try:
+        free = unreserved_concurrency(chosen)
+    except (BotoCoreError, ClientError) as error:
+        _warn(
+            f"Cannot read how many functions the account may run at a time; may you call lambda:GetAccountSettings? ({error})"
+        )
+        return []
+    matched = re.fullmatch(r"provisioned:(\d+)", cold_start)
+    instances = KEPT_WARM * int(matched[1]) if matched else 0
+    if instances and free - instances < UNRESERVED:
+        return [
+            f"`coldStart` {cold_start} keeps {instances} instances warm. Lambda keeps {UNRESERVED} of an account's concurrent executions "
+            f"unreserved, and only {free} are free: {MORE_CONCURRENCY}, or choose another `coldStart`."
+        ]
+    if free - instances < ENOUGH:
+        _warn(
+            f"Lambda runs at most {free} functions of this account at a time in {chosen.region_name}, and the workers of one environment "
+            f"may take {WORKERS_AT_A_TIME}: requests are answered with 503 while they do. Production needs at least "
+            f"{ENOUGH + instances}: {MORE_CONCURRENCY}, which is free."
+        )
+    return []
+
+
+def unreserved_concurrency(chosen: boto3.Session) -> int:
+    """Return how many concurrent executions the account has that no function has reserved."""
+    limit = chosen.client("lambda").get_account_settings()["AccountLimit"]
+    return int(limit["UnreservedConcurrentExecutions"])
+
+
+def _warn(sentence: str) -> None:
+    print(f"Warning: {sentence}", file=sys.stderr, flush=True)
 
 
 def main() -> int:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.unit.infra.templates import (
+    BOUNDARY,
     GIVEN_BUS,
     GIVEN_KEY,
     GIVEN_STREAM,
@@ -99,6 +100,7 @@ def chosen(synthesize: Synthesize) -> Templates:
     return synthesize(
         {
             "allowOrigins": "https://films.example",
+            "@aws-cdk/core:permissionsBoundary": {"name": BOUNDARY},
             "anomalyUsd": 5,
             "architecture": "x86_64",
             "callbackUrls": "https://videos.example/console/",

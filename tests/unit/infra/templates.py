@@ -24,6 +24,7 @@ ISSUER = {"issuer": "https://login.example/realms/films", "audience": "video-met
 GIVEN_KEY = "arn:aws:kms:eu-west-1:111122223333:key/12345678-90ab-cdef-1234-567890abcdef"
 GIVEN_BUS = "arn:aws:events:eu-west-1:123456789012:event-bus/of/others"
 GIVEN_STREAM = "arn:aws:dynamodb:us-east-1:123456789012:table/VideoMetadata/stream/2026-01-01T00:00:00.000"
+BOUNDARY = "VideoMetadataBoundary"
 ON_CALL = "oncall@example.com"
 
 Json = dict[str, Any]

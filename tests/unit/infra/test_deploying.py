@@ -176,6 +176,7 @@ def stacks(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Json]]:
     monkeypatch.setattr(Account, "template", lambda _, stack: deployed.get(stack))
     monkeypatch.setattr(Account, "status", lambda _, stack: complete if stack in deployed else None)
     monkeypatch.setattr(Account, "known_stream", lambda *_: None)
+    monkeypatch.setattr(preflight, "unreserved_concurrency", lambda _: 1000)  # moto does not have it
     with mock_aws():
         boto3.client("ssm").put_parameter(Name=preflight.BOOTSTRAPPED, Value="29", Type="String")
         yield deployed

@@ -3,8 +3,10 @@
 import io
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import aws_cdk as cdk
 import boto3
@@ -13,13 +15,26 @@ from botocore.exceptions import ClientError, MissingDependencyException
 from moto import mock_aws
 
 from local import ROOT, toolbox
+from tests.unit.infra.templates import Templates
 from tools import ToolError, preflight
+from tools.preflight import unreserved_concurrency
 
 
 @pytest.fixture(autouse=True)
 def tools(monkeypatch: pytest.MonkeyPatch) -> None:
     """The tools are the pinned ones, whatever this machine has."""
     monkeypatch.setattr(toolbox, "missing", list)
+
+
+@pytest.fixture(autouse=True)
+def concurrency(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Set the account's unreserved concurrent executions, which moto does not have; 1,000 unless a test sets others."""
+
+    def set_to(executions: int) -> None:
+        monkeypatch.setattr(preflight, "unreserved_concurrency", lambda _: executions)
+
+    set_to(1000)
+    return set_to
 
 
 def _bootstrap(version: str) -> None:
@@ -90,6 +105,79 @@ def test_a_bootstrap_that_is_too_old_is_to_be_repeated() -> None:
     (sentence,) = _sentences()
     assert "version 7, and 8 is needed" in sentence
     assert "make bootstrap" in sentence
+
+
+class TestConcurrency:
+    """The account's concurrent executions, of which a new account has 10."""
+
+    @pytest.fixture(autouse=True)
+    def prepared(self) -> Iterator[None]:
+        """An account that lacks nothing else."""
+        with mock_aws():
+            _bootstrap("29")
+            yield
+
+    def test_new_account_gets_a_warning_with_the_command_that_requests_more(
+        self, concurrency: Callable[[int], None], capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        concurrency(10)
+        assert preflight.require_ready("dev", {}, is_answered=True)
+        said = capsys.readouterr().err
+        assert said.startswith(
+            "Warning: Lambda runs at most 10 functions of this account at a time in us-east-1, and the workers"
+        )
+        assert "may take 52" in said
+        assert "Production needs at least 152" in said
+        assert (
+            "`aws service-quotas request-service-quota-increase --service-code lambda --quota-code L-B99A9384" in said
+        )
+
+    def test_enough_executions_cause_no_warning(
+        self, concurrency: Callable[[int], None], capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        concurrency(preflight.ENOUGH)
+        assert preflight.require_ready("dev", {"coldStart": "snapstart"}, is_answered=True)
+        assert capsys.readouterr().err == ""
+
+    def test_warning_counts_instances_that_are_kept_warm(
+        self, concurrency: Callable[[int], None], capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        concurrency(preflight.ENOUGH + 5)
+        assert preflight.require_ready("dev", {"coldStart": "provisioned:3"}, is_answered=True)
+        assert f"Production needs at least {preflight.ENOUGH + 6}" in capsys.readouterr().err
+
+    def test_provisioned_instances_are_refused_where_lambda_would_refuse_them(
+        self, concurrency: Callable[[int], None]
+    ) -> None:
+        concurrency(preflight.UNRESERVED + 5)
+        (sentence,) = _sentences(coldStart="provisioned:3")
+        assert sentence.startswith("`coldStart` provisioned:3 keeps 6 instances warm.")
+        assert "only 105 are free: `aws service-quotas" in sentence
+
+    def test_limit_that_cannot_be_read_is_a_warning(
+        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        def refuse(_: boto3.Session) -> int:
+            raise ClientError({"Error": {"Code": "AccessDeniedException", "Message": "no"}}, "GetAccountSettings")
+
+        monkeypatch.setattr(preflight, "unreserved_concurrency", refuse)
+        assert preflight.require_ready("dev", {}, is_answered=True)
+        assert "may you call lambda:GetAccountSettings?" in capsys.readouterr().err
+
+    def test_figures_are_those_of_the_templates(self, prod: Templates, chosen: Templates) -> None:
+        mappings = [made["Properties"] for made in prod.all("AWS::Lambda::EventSourceMapping").values()]
+        workers = [mapping["ScalingConfig"]["MaximumConcurrency"] for mapping in mappings if "ScalingConfig" in mapping]
+        assert sum(workers) == preflight.WORKERS_AT_A_TIME
+        kept = [
+            made["Properties"].get("ProvisionedConcurrencyConfig") for made in chosen.all("AWS::Lambda::Alias").values()
+        ]
+        assert len([each for each in kept if each]) == preflight.KEPT_WARM
+
+
+def test_unreserved_executions_are_read_from_the_account(monkeypatch: pytest.MonkeyPatch) -> None:
+    limit = {"ConcurrentExecutions": 1000, "UnreservedConcurrentExecutions": 900}
+    client = SimpleNamespace(get_account_settings=lambda: {"AccountLimit": limit})
+    assert unreserved_concurrency(cast(boto3.Session, SimpleNamespace(client=lambda _: client))) == 900
 
 
 def test_the_oldest_bootstrap_is_the_one_that_the_cdk_asks_for(tmp_path: Path) -> None:
