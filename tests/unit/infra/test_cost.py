@@ -13,6 +13,7 @@ from bench.cost import __main__ as command
 from bench.cost.behind import FIFO_QUEUES, FOLLOWED, RENDITIONS, Followed, follow, measure_behind
 from bench.cost.bill import (
     PRICES,
+    SIGN_IN,
     SWEEPER,
     Misused,
     Prices,
@@ -335,6 +336,14 @@ def test_the_page_shows_what_is_measured(report: Report) -> None:
 
 def test_each_run_measures_the_same_although_the_feed_is_compressed() -> None:
     assert follow(CREATE) == follow(CREATE)
+
+
+def test_readme_has_the_cost_of_the_month_with_and_without_sign_in(report: Report) -> None:
+    signed_in = sum(report.bill[SIGN_IN].values())
+    others = sum(total(report.bill.values()).values()) - signed_in
+    readme = Path("README.md").read_text(encoding="utf-8")
+    assert f"costs about {round(others, -1):.0f} US dollars, and {signed_in:.0f} more if" in readme
+    assert f"{report.workload.figures['users']:,} users sign in" in readme
 
 
 def test_a_page_without_the_marks_is_not_up_to_date(report: Report) -> None:
