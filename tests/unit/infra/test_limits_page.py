@@ -1,0 +1,51 @@
+"""docs/limits.md: the table of rates begins each row with the lowest limit, and has the values of cdk.json and of the gateway."""
+
+import json
+import re
+
+from infra.gateway import TESTS_RATE
+from shared.schema import LANES, MOST_VIEW_SHARDS
+from tests.limits import WRITES
+from tests.unit.infra.templates import ROOT, Templates
+
+PAGE = (ROOT / "docs" / "limits.md").read_text(encoding="utf-8")
+SECTION = PAGE.partition("## Rates\n")[2].partition("\n## ")[0]
+ROWS = {
+    path: (lowest, following)
+    for path, lowest, following in re.findall(r"^\| (.+?) \| (.+?) \| (.+?) \|$", SECTION, re.MULTILINE)
+    if path not in ("Path", "---")
+}
+ENVIRONMENTS = json.loads((ROOT / "cdk.json").read_text(encoding="utf-8"))["context"]["environments"]
+BEHIND_THE_THROTTLE = ("requests of all", "views of", "ratings of")
+"""First words of the paths that begin with requests of clients."""
+
+
+def _first_number(text: str) -> int:
+    return int(re.findall(r"\d[\d,]*", text)[0].replace(",", ""))
+
+
+def test_rates_of_requests_begin_with_the_throttle_of_production(prod: Templates) -> None:
+    throttle = prod.one("AWS::ApiGatewayV2::Stage")["Properties"]["DefaultRouteSettings"]["ThrottlingRateLimit"]
+    rows = [lowest for path, (lowest, _) in ROWS.items() if path.startswith(BEHIND_THE_THROTTLE)]
+    assert len(rows) == 4
+    assert {_first_number(lowest) for lowest in rows} == {throttle}
+    assert all(f"{throttle} requests (`throttleRate`" in lowest for lowest in rows)
+
+
+def test_page_names_the_throttle_of_every_environment() -> None:
+    (lowest, _) = ROWS["requests of all callers together"]
+    dev, staging, prod = (ENVIRONMENTS[env]["throttleRate"] for env in ("dev", "staging", "prod"))
+    assert lowest == f"{prod} requests (`throttleRate`; {dev} in dev, {staging} in staging)"
+
+
+def test_lowest_limit_of_views_is_below_every_following_one() -> None:
+    lowest, following = ROWS["views of one video without a viewer and a key"]
+    limits = [int(number.replace(",", "")) for number in re.findall(r"\d+,000", following)]
+    assert [_first_number(lowest), *limits] == sorted([_first_number(lowest), *limits])
+    assert MOST_VIEW_SHARDS * WRITES * 0.9 < limits[-1] <= MOST_VIEW_SHARDS * WRITES
+    assert f"the {MOST_VIEW_SHARDS} items of a counter" in following
+    assert f"spread over {LANES} partitions" in SECTION
+
+
+def test_tests_of_webhooks_have_the_throttle_of_their_route() -> None:
+    assert _first_number(ROWS["tests of all webhooks together"][0]) == TESTS_RATE
